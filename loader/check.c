@@ -2,7 +2,7 @@
  *
  * Preflight: what opening a model would do, as far as metadata tells.
  *
- *     open -> signature -> match -> config, program -> memory plan -> verdict
+ *     open -> signature -> config -> match -> program -> memory plan, room of a GPU -> verdict
  */
 #include "bundle/sign.h"
 #include "loader/external.h"
@@ -21,8 +21,8 @@ typedef struct check {
     tsr_model_options options;
     tsr_arena *arena;
     tsr_bundle *bundle; /* owned */
-    const char *choice;
-    size_t target;
+    tsr_match match;
+    bool is_device_short; /* of memory */
     tsr_config config;
     tsr_program program;
     tsr_check_report *report;
@@ -56,18 +56,16 @@ static tsr_result check_signature(tsr_ctx *ctx, check *self) {
     return TSR_SUCCESS;
 }
 
-/* `best` is the target count where none runs. */
-static tsr_result list_targets(tsr_ctx *ctx, check *self, size_t best) {
+static tsr_result list_targets(tsr_ctx *ctx, check *self) {
     size_t count = tsr_bundle_get_target_count(self->bundle);
     tsr_check_target *targets = TSR_NEW(self->arena, tsr_check_target, count);
     if (!targets) FAIL(ctx, TSR_MEMORY, "no memory for %zu targets", count);
     for (size_t i = 0; i < count; i++) {
         tsr_buffer reason = {0};
-        tsr_match_explain(self->bundle, i, best, self->report->cpu_level, self->options.cpu != NULL,
-                          &reason);
+        tsr_match_explain(self->bundle, i, &self->match, &reason);
         targets[i] = (tsr_check_target){
             .name = tsr_arena_strdup(self->arena, tsr_bundle_get_target_name(self->bundle, i)),
-            .chosen = i == best,
+            .chosen = i == self->match.target,
             .reason = reason.failed ? NULL : tsr_arena_strdup(self->arena, reason.bytes)};
         tsr_buffer_finish(&reason);
         if (!targets[i].name || !targets[i].reason)
@@ -88,15 +86,13 @@ static tsr_result read_config(tsr_ctx *ctx, check *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_result match(tsr_ctx *ctx, check *self) {
-    tsr_result result = tsr_match_options(ctx, self->bundle, &self->options, self->arena,
-                                          &self->target, &self->choice);
-    if (result.code) self->target = tsr_bundle_get_target_count(self->bundle);
+/* The targets are listed also where none runs. */
+static tsr_result take_match(tsr_ctx *ctx, check *self, tsr_result result) {
     tsr_ctx listing = tsr_ctx_fork(ctx);
-    tsr_result listed = list_targets(&listing, self, self->target);
+    tsr_result listed = list_targets(&listing, self);
     TRY(ctx, result);
     if (self->options.device && strcmp(self->options.device, "auto") == 0)
-        self->report->choice = self->choice;
+        self->report->choice = self->match.choice;
     return listed.code ? tsr_error_adopt(ctx, &listing) : TSR_SUCCESS;
 }
 
@@ -104,8 +100,9 @@ static tsr_result read_program(tsr_ctx *ctx, check *self) {
     tsr_bundle_layer layer;
     void *bytes = NULL;
     size_t size = 0;
-    const char *target = tsr_bundle_get_target_name(self->bundle, self->target);
-    TRY(ctx, tsr_bundle_need_layer(ctx, self->bundle, self->target, TSR_MEDIA_PROGRAM, &layer));
+    const char *target = tsr_bundle_get_target_name(self->bundle, self->match.target);
+    TRY(ctx,
+        tsr_bundle_need_layer(ctx, self->bundle, self->match.target, TSR_MEDIA_PROGRAM, &layer));
     TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, self->arena, &bytes, &size));
     TRY(ctx, tsr_program_decode(ctx, bytes, size, &self->config, self->arena, &self->program));
     self->report->numerics = tsr_match_numerics(target, self->config.numerics, self->arena);
@@ -129,10 +126,31 @@ static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_s
     }
 }
 
+/* What opening the device would say of itself and of its memory. */
+static tsr_result survey_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
+    tsr_check_memory *memory = &self->report->memory;
+    const char *selector = self->options.device ? strchr(self->options.device, ':') : NULL;
+    const tsr_device_options device = {
+        .selector = selector ? selector + 1 : NULL,
+        .memory_max = self->options.device_memory_max,
+        .planned = tsr_executor_describe_plan(&self->config, plan, self->arena)};
+    memory->device_bytes = plan->total_bytes;
+    memory->device_allowed_bytes = self->options.device_memory_max;
+    memory->device_free_bytes = UINT64_MAX;
+    tsr_result result =
+        tsr_device_cuda_survey(ctx, &device, plan->total_bytes, &memory->device_free_bytes);
+    self->is_device_short = result.code == TSR_MEMORY;
+    return result;
+}
+
 static tsr_result plan(tsr_ctx *ctx, check *self) {
     tsr_check_memory *memory = &self->report->memory;
+    const tsr_device_type *type =
+        tsr_device_find(tsr_bundle_get_target_name(self->bundle, self->match.target));
+    bool shares = !type || type->shares_memory;
     tsr_memory_plan plan;
     bool stored = false;
+    *memory = (tsr_check_memory){0};
     TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, NULL, &plan));
     sum_tensors(self, memory, &stored);
     memory->prepared_bytes = plan.prepared_bytes;
@@ -140,19 +158,34 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     memory->port_bytes = plan.port_bytes;
     memory->save_bytes = memory->parameter_bytes + memory->state_bytes;
     memory->staging_bytes = stored ? STAGING_BYTES : 0;
-    memory->host_bytes = plan.total_bytes + memory->staging_bytes;
+    memory->host_bytes = tsr_memory_plan_host(&plan, shares) + memory->staging_bytes;
     memory->available_bytes = tsr_memory_get_available();
     if (!self->options.ignore_memory_plan)
-        TRY(ctx, tsr_memory_check(ctx, tsr_bundle_get_path(self->bundle), plan.total_bytes));
-    if (tsr_cpu_parse_level(tsr_bundle_get_target_name(self->bundle, self->target)))
-        return TSR_SUCCESS;
-    memory->device_bytes = plan.total_bytes;
-    uint64_t allowed = self->options.device_memory_max;
-    if (!allowed || memory->device_bytes <= allowed) return TSR_SUCCESS;
-    const char *planned = tsr_executor_describe_plan(&self->config, &plan, self->arena);
-    FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %llu are allowed%s%s",
-         (unsigned long long)memory->device_bytes, (unsigned long long)allowed, planned ? "; " : "",
-         planned ? planned : "");
+        TRY(ctx, tsr_memory_check(ctx, tsr_bundle_get_path(self->bundle),
+                                  tsr_memory_plan_host(&plan, shares)));
+    return shares ? TSR_SUCCESS : survey_device(ctx, self, &plan);
+}
+
+static tsr_result examine(tsr_ctx *ctx, check *self) {
+    TRY(ctx, read_program(ctx, self));
+    return plan(ctx, self);
+}
+
+/* As opening a model chooses, see load.c. */
+static tsr_result choose_device(tsr_ctx *ctx, check *self) {
+    tsr_ctx trial = tsr_ctx_fork(ctx);
+    tsr_result result =
+        tsr_match_options(ctx, self->bundle, &self->options, self->arena, &self->match);
+    TRY(ctx, take_match(ctx, self, result));
+    result = examine(&trial, self);
+    if (!result.code) return TSR_SUCCESS;
+    if (!tsr_match_may_leave(self->bundle, &self->match, result.code))
+        return tsr_error_adopt(ctx, &trial);
+    TRY(ctx, tsr_match_leave(ctx, self->bundle, &self->options, &trial, self->arena, &self->match));
+    TRY(ctx, take_match(ctx, self, TSR_SUCCESS));
+    result = examine(ctx, self);
+    if (!result.code) return TSR_SUCCESS;
+    return tsr_match_add_reason(ctx, result, "a GPU was chosen first, but", trial.error.text);
 }
 
 /* A file of weights that the bundle names must be there; its bytes are not read. */
@@ -160,7 +193,8 @@ static tsr_result find_external(tsr_ctx *ctx, check *self, const char *path) {
     tsr_external external = {.file = {.fd = -1}};
     tsr_weights_folders folders;
     bool found = false;
-    TRY(ctx, tsr_external_read(ctx, self->bundle, self->target, self->arena, &found, &external));
+    TRY(ctx,
+        tsr_external_read(ctx, self->bundle, self->match.target, self->arena, &found, &external));
     if (!found) return TSR_SUCCESS;
     TRY(ctx, tsr_weights_list_folders(ctx, path, &self->options, self->arena, &folders));
     TRY(ctx, tsr_external_open(ctx, folders.paths, folders.count, self->arena, &external));
@@ -177,9 +211,7 @@ static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
     self->report->digest = tsr_bundle_get_digest(self->bundle);
     TRY(ctx, check_signature(ctx, self));
     TRY(ctx, read_config(ctx, self));
-    TRY(ctx, match(ctx, self));
-    TRY(ctx, read_program(ctx, self));
-    TRY(ctx, plan(ctx, self));
+    TRY(ctx, choose_device(ctx, self));
     return find_external(ctx, self, path);
 }
 
@@ -203,6 +235,12 @@ static const char *advise(const check *self, tsr_code code) {
         return self->options.cpu ? "leave --cpu out, or name a level that this CPU has"
                                  : "run it on a CPU of at least x86-64-v2 (2009 or later)";
     case TSR_MEMORY:
+        if (self->is_device_short)
+            return tsr_arena_printf(
+                arena,
+                "free memory of the GPU (nvidia-smi tells who has it), allow more of it, or build "
+                "it with a smaller batch; it plans %.1f MiB there",
+                (double)self->report->memory.device_bytes / (1 << 20));
         return tsr_arena_printf(arena,
                                 "free memory, raise the limit of the process or its group, or "
                                 "build it with a smaller batch; it plans %.1f MiB",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bundle -> ready program: open, check who signed it, match, decode, plan, open the device,
- * allocate.
+ * allocate; once more on the CPU where a GPU that may be left does not open.
  */
 #include "bundle/sign.h"
 #include "loader/match.h"
@@ -21,11 +21,6 @@ static tsr_result check_signature(tsr_ctx *ctx, const tsr_model *model,
                                          .required = options->require_signature};
     tsr_signature_report report;
     return tsr_signature_check(ctx, model->bundle, &policy, &report);
-}
-
-static tsr_result match(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
-    return tsr_match_options(ctx, model->bundle, options, &model->arena, &model->target,
-                             &model->choice);
 }
 
 static tsr_result read_required(tsr_ctx *ctx, tsr_model *model, const char *media_type,
@@ -122,17 +117,53 @@ static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
     return collect_state(ctx, model);
 }
 
+static tsr_result make_ready(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+    TRY(ctx, decode(ctx, model));
+    TRY(ctx, plan(ctx, model));
+    TRY(ctx, open_device(ctx, model, options));
+    return allocate(ctx, model);
+}
+
+static void take_match(tsr_model *model, const tsr_match *match) {
+    model->target = match->target;
+    model->choice = match->choice;
+}
+
+/* What make_ready left when it failed. */
+static void clear(tsr_model *model) {
+    tsr_executor_destroy(model->executor);
+    tsr_device_close(model->device);
+    model->executor = NULL;
+    model->device = NULL;
+    model->state_count = 0;
+}
+
+/* Who leaves the choice to the program wants a run: a GPU that does not open, or has no room for
+ * it, leaves it to the CPU. What fails later ends the run, on either. */
+static tsr_result choose_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+    tsr_match match;
+    tsr_ctx trial = tsr_ctx_fork(ctx);
+    TRY(ctx, tsr_match_options(ctx, model->bundle, options, &model->arena, &match));
+    take_match(model, &match);
+    tsr_result result = make_ready(&trial, model, options);
+    if (!result.code) return TSR_SUCCESS;
+    if (!tsr_match_may_leave(model->bundle, &match, result.code))
+        return tsr_error_adopt(ctx, &trial);
+    clear(model);
+    TRY(ctx, tsr_match_leave(ctx, model->bundle, options, &trial, &model->arena, &match));
+    take_match(model, &match);
+    result = make_ready(ctx, model, options);
+    if (!result.code) return TSR_SUCCESS;
+    return tsr_match_add_reason(ctx, result, "a GPU was chosen first, but", trial.error.text);
+}
+
 static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                               tsr_model *model) {
     tsr_bundle_open_options bundle_options = {.size_bytes = sizeof bundle_options,
                                               .strict = options->strict};
     TRY(ctx, tsr_bundle_open(ctx, path, &bundle_options, &model->bundle));
     TRY(ctx, check_signature(ctx, model, options));
-    TRY(ctx, match(ctx, model, options));
-    TRY(ctx, decode(ctx, model));
-    TRY(ctx, plan(ctx, model));
-    TRY(ctx, open_device(ctx, model, options));
-    TRY(ctx, allocate(ctx, model));
+    TRY(ctx, choose_device(ctx, model, options));
     TRY(ctx, tsr_weights_list_folders(ctx, path, options, &model->arena, &model->folders));
     return tsr_model_load_constants(ctx, model);
 }

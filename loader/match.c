@@ -28,29 +28,63 @@ static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned f
     return best;
 }
 
-static void explain_gpu(bool chosen, unsigned level, tsr_buffer *out_text) {
-    if (chosen)
-        tsr_buffer_text(out_text, "code for this GPU");
-    else if (level)
-        tsr_buffer_text(out_text, "a GPU runs it");
-    else
-        tsr_buffer_text(out_text, "no such device here, or other code suits it better");
+/* "cuda:sm_90a" -> 90, and that it runs there alone; 0 for another target. */
+static uint32_t parse_cuda(const char *target, bool *out_exactly) {
+    static const char prefix[] = "cuda:sm_";
+    char *end = NULL;
+    if (strncmp(target, prefix, sizeof prefix - 1) != 0) return 0;
+    unsigned long arch = strtoul(target + sizeof prefix - 1, &end, 10);
+    *out_exactly = strcmp(end, "a") == 0;
+    return arch < 1000 && (*end == 0 || *out_exactly) ? (uint32_t)arch : 0;
 }
 
-void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, unsigned cpu_level,
-                       bool forced, tsr_buffer *out_text) {
-    const char *name = tsr_bundle_get_target_name(bundle, target);
-    unsigned level = tsr_cpu_parse_level(name);
-    if (best < tsr_bundle_get_target_count(bundle) &&
-        !tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, best)))
-        explain_gpu(target == best, level, out_text);
-    else if (level == 0)
+static bool is_gpu_target(const tsr_bundle *bundle, size_t target) {
+    return target < tsr_bundle_get_target_count(bundle) &&
+           !tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, target));
+}
+
+/* Of a target that no CPU runs. */
+static void explain_gpu(const tsr_bundle *bundle, size_t target, const tsr_match *match,
+                        tsr_buffer *out_text) {
+    bool exactly = false;
+    uint32_t has = match->capability;
+    uint32_t arch = parse_cuda(tsr_bundle_get_target_name(bundle, target), &exactly);
+    if (target == match->target)
+        tsr_buffer_text(out_text, "code for this GPU");
+    else if (!match->may_be_gpu)
         tsr_buffer_text(out_text, "needs a GPU as the device");
-    else if (target == best && forced)
+    else if (!has)
+        tsr_buffer_text(out_text, "there is no GPU that can be used");
+    else if (!arch)
+        tsr_buffer_text(out_text, "no GPU that is known here");
+    else if (arch > has)
+        tsr_buffer_printf(out_text, "this GPU has compute capability %u.%u", has / 10, has % 10);
+    else if (exactly && arch != has)
+        tsr_buffer_printf(out_text, "for compute capability %u.%u alone; this GPU has %u.%u",
+                          arch / 10, arch % 10, has / 10, has % 10);
+    else if (is_gpu_target(bundle, match->target))
+        tsr_buffer_printf(out_text, "%s suits this GPU better",
+                          tsr_bundle_get_target_name(bundle, match->target));
+    else
+        tsr_buffer_text(out_text, "this GPU could not take it");
+}
+
+void tsr_match_explain(const tsr_bundle *bundle, size_t target, const tsr_match *match,
+                       tsr_buffer *out_text) {
+    const char *name = tsr_bundle_get_target_name(bundle, target);
+    unsigned level = tsr_cpu_parse_level(name), cpu_level = match->cpu_level;
+    bool chosen = target == match->target;
+    if (level == 0)
+        explain_gpu(bundle, target, match, out_text);
+    else if (is_gpu_target(bundle, match->target))
+        tsr_buffer_text(out_text, "a GPU runs it");
+    else if (!match->may_be_cpu)
+        tsr_buffer_text(out_text, "a GPU is asked for");
+    else if (chosen && match->forced)
         tsr_buffer_text(out_text, "asked for");
-    else if (target == best && level == cpu_level)
+    else if (chosen && level == cpu_level)
         tsr_buffer_text(out_text, "the highest level this CPU has");
-    else if (target == best)
+    else if (chosen)
         tsr_buffer_printf(out_text, "the highest level that the bundle shares with this CPU (%s)",
                           tsr_cpu_level_name(cpu_level));
     else if (level > cpu_level)
@@ -58,18 +92,17 @@ void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, uns
     else if (level < 2)
         tsr_buffer_text(out_text, "at least x86-64-v2 is needed");
     else
-        tsr_buffer_text(out_text, forced ? "not asked for" : "a lower level");
+        tsr_buffer_text(out_text, match->forced ? "not asked for" : "a lower level");
 }
 
-static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, bool forced,
-                    tsr_buffer *out_text) {
-    size_t count = tsr_bundle_get_target_count(bundle);
+static void explain(const tsr_bundle *bundle, const tsr_match *match, tsr_buffer *out_text) {
+    size_t count = tsr_bundle_get_target_count(bundle), best = match->target;
     tsr_buffer_printf(out_text, "%s: ", tsr_bundle_get_target_name(bundle, best));
-    tsr_match_explain(bundle, best, best, cpu_level, forced, out_text);
+    tsr_match_explain(bundle, best, match, out_text);
     for (size_t i = 0; i < count; i++) {
         if (i == best) continue;
         tsr_buffer_printf(out_text, "; not %s: ", tsr_bundle_get_target_name(bundle, i));
-        tsr_match_explain(bundle, i, best, cpu_level, forced, out_text);
+        tsr_match_explain(bundle, i, match, out_text);
     }
 }
 
@@ -91,27 +124,38 @@ static tsr_result refuse(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_le
          tsr_bundle_get_path(bundle), level, targets);
 }
 
-tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
-                            const char *forced, tsr_arena *arena, size_t *out_target,
-                            const char **out_reason) {
+/* On a CPU; the match says what else could have been. */
+static tsr_result match_cpu(tsr_ctx *ctx, const tsr_bundle *bundle, const char *forced,
+                            tsr_arena *arena, tsr_match *inout_match) {
     tsr_buffer text = {0};
+    tsr_match match = *inout_match;
     unsigned forced_level = forced ? tsr_cpu_parse_level(forced) : 0;
-    bool possible = cpu_level >= 2 && (!forced || (forced_level && forced_level <= cpu_level));
-    size_t best =
-        possible ? find_best(bundle, cpu_level, forced_level) : tsr_bundle_get_target_count(bundle);
-    if (best == tsr_bundle_get_target_count(bundle)) {
+    bool possible =
+        match.cpu_level >= 2 && (!forced || (forced_level && forced_level <= match.cpu_level));
+    match.target = possible ? find_best(bundle, match.cpu_level, forced_level)
+                            : tsr_bundle_get_target_count(bundle);
+    if (match.target == tsr_bundle_get_target_count(bundle)) {
         list_targets(bundle, &text);
         tsr_result result =
-            refuse(ctx, bundle, cpu_level, forced, text.bytes ? text.bytes : "none");
+            refuse(ctx, bundle, match.cpu_level, forced, text.bytes ? text.bytes : "none");
         tsr_buffer_finish(&text);
         return result;
     }
-    explain(bundle, best, cpu_level, forced != NULL, &text);
-    const char *reason = text.failed ? NULL : tsr_arena_strdup(arena, text.bytes);
+    explain(bundle, &match, &text);
+    match.choice = text.failed ? NULL : tsr_arena_strdup(arena, text.bytes);
     tsr_buffer_finish(&text);
-    if (!reason) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
-    *out_target = best;
-    *out_reason = reason;
+    if (!match.choice) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
+    *inout_match = match;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
+                            const char *forced, tsr_arena *arena, size_t *out_target,
+                            const char **out_reason) {
+    tsr_match match = {.may_be_cpu = true, .cpu_level = cpu_level, .forced = forced != NULL};
+    TRY(ctx, match_cpu(ctx, bundle, forced, arena, &match));
+    *out_target = match.target;
+    *out_reason = match.choice;
     return TSR_SUCCESS;
 }
 
@@ -122,16 +166,6 @@ const char *tsr_match_numerics(const char *target, const char *numerics, tsr_are
     if (has_own && strcmp(numerics, "portable") != 0)
         return tsr_arena_printf(arena, "%s+%s", numerics, target);
     return tsr_arena_printf(arena, "portable%s", has_fma ? "+fma" : "");
-}
-
-/* "cuda:sm_90a" -> 90, and that it runs there alone; 0 for another target. */
-static uint32_t parse_cuda(const char *target, bool *out_exactly) {
-    static const char prefix[] = "cuda:sm_";
-    char *end = NULL;
-    if (strncmp(target, prefix, sizeof prefix - 1) != 0) return 0;
-    unsigned long arch = strtoul(target + sizeof prefix - 1, &end, 10);
-    *out_exactly = strcmp(end, "a") == 0;
-    return arch < 1000 && (*end == 0 || *out_exactly) ? (uint32_t)arch : 0;
 }
 
 tsr_result tsr_match_cuda(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t capability,
@@ -168,10 +202,10 @@ tsr_result tsr_match_cuda(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t capab
 }
 
 static tsr_result match_gpu(tsr_ctx *ctx, const tsr_bundle *bundle, const char *selector,
-                            tsr_arena *arena, size_t *out_target, const char **out_reason) {
-    uint32_t capability = 0;
-    TRY(ctx, tsr_device_cuda_probe(ctx, selector, NULL, &capability));
-    return tsr_match_cuda(ctx, bundle, capability, arena, out_target, out_reason);
+                            tsr_arena *arena, tsr_match *inout_match) {
+    TRY(ctx, tsr_device_cuda_probe(ctx, selector, NULL, &inout_match->capability));
+    return tsr_match_cuda(ctx, bundle, inout_match->capability, arena, &inout_match->target,
+                          &inout_match->choice);
 }
 
 /* "", ":0", ":GPU-5d" behind "cuda": wrong everywhere, or only on a machine without that GPU? */
@@ -182,24 +216,51 @@ static bool is_cuda_selector(const char *text) {
     return *text && text[strspn(text, "0123456789")] == 0;
 }
 
+tsr_result tsr_match_add_reason(tsr_ctx *ctx, tsr_result result, const char *about,
+                                const char *reason) {
+    return tsr_fail_(ctx, result.code, 0, __FILE__, __LINE__, "%s; %s: %s", ctx->error.text, about,
+                     reason);
+}
+
 tsr_result tsr_match_options(tsr_ctx *ctx, const tsr_bundle *bundle,
-                             const tsr_model_options *options, tsr_arena *arena, size_t *out_target,
-                             const char **out_reason) {
-    const char *device = options->device ? options->device : "cpu", *cpu_reason = NULL;
+                             const tsr_model_options *options, tsr_arena *arena,
+                             tsr_match *out_match) {
+    const char *device = options->device ? options->device : "cpu";
     bool is_auto = strcmp(device, "auto") == 0;
-    if (strncmp(device, "cuda", 4) == 0 && is_cuda_selector(device + 4))
-        return match_gpu(ctx, bundle, device[4] ? device + 5 : NULL, arena, out_target, out_reason);
+    bool is_cuda = strncmp(device, "cuda", 4) == 0 && is_cuda_selector(device + 4);
+    *out_match = (tsr_match){.target = tsr_bundle_get_target_count(bundle),
+                             .may_be_gpu = is_auto || is_cuda,
+                             .may_be_cpu = !is_cuda,
+                             .cpu_level = tsr_cpu_get_level(),
+                             .forced = options->cpu != NULL};
+    if (is_cuda) return match_gpu(ctx, bundle, device[4] ? device + 5 : NULL, arena, out_match);
     if (!is_auto && strcmp(device, "cpu") != 0)
         FAIL(ctx, TSR_USAGE, "device '%s'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto",
              device);
     tsr_ctx trial = tsr_ctx_fork(ctx);
-    if (is_auto && !match_gpu(&trial, bundle, NULL, arena, out_target, out_reason).code)
-        return TSR_SUCCESS;
-    TRY(ctx, tsr_match_target(ctx, bundle, tsr_cpu_get_level(), options->cpu, arena, out_target,
-                              &cpu_reason));
-    *out_reason = cpu_reason;
-    if (is_auto)
-        *out_reason = tsr_arena_printf(arena, "%s; no GPU: %s", cpu_reason, trial.error.text);
-    if (!*out_reason) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
+    if (is_auto && !match_gpu(&trial, bundle, NULL, arena, out_match).code) return TSR_SUCCESS;
+    tsr_result result = match_cpu(ctx, bundle, options->cpu, arena, out_match);
+    if (!is_auto) return result;
+    if (result.code) return tsr_match_add_reason(ctx, result, "no GPU", trial.error.text);
+    out_match->choice =
+        tsr_arena_printf(arena, "%s; no GPU: %s", out_match->choice, trial.error.text);
+    if (!out_match->choice) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
+    return TSR_SUCCESS;
+}
+
+bool tsr_match_may_leave(const tsr_bundle *bundle, const tsr_match *match, tsr_code code) {
+    return match->may_be_cpu && is_gpu_target(bundle, match->target) &&
+           (code == TSR_MACHINE || code == TSR_MEMORY || code == TSR_TARGET);
+}
+
+tsr_result tsr_match_leave(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_model_options *options,
+                           const tsr_ctx *failed, tsr_arena *arena, tsr_match *inout_match) {
+    tsr_ctx own = tsr_ctx_fork(ctx);
+    const char *left = tsr_bundle_get_target_name(bundle, inout_match->target);
+    if (match_cpu(&own, bundle, options->cpu, arena, inout_match).code)
+        return tsr_match_add_reason(ctx, tsr_error_adopt(ctx, failed), "no CPU", own.error.text);
+    inout_match->choice = tsr_arena_printf(arena, "%s; %s was chosen, but: %s", inout_match->choice,
+                                           left, failed->error.text);
+    if (!inout_match->choice) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
     return TSR_SUCCESS;
 }

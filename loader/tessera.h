@@ -73,9 +73,9 @@ typedef struct tsr_model_options {
     const char *const *weights_folders; /* where weights that the bundle names, and does not hold,
                                            are looked for before its own folder; borrowed */
     size_t weights_folder_count;
-    const char
-        *device;                /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID, or its
-                                   beginning), or "auto": a GPU that the bundle has code for, else the CPU */
+    const char *device;         /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID, or its
+                                   beginning), or "auto": a GPU that the bundle has code for, opens and has
+                                   room for it, else the CPU */
     uint64_t device_memory_max; /* bytes to take of a GPU's memory at most; 0: what is free */
     tsr_transport *transport;   /* of a rank, borrowed; NULL: one process alone */
     bool one_by_one; /* a GPU runs one kernel at a time, so that an error names it: much slower */
@@ -119,10 +119,12 @@ typedef struct tsr_check_memory {
     uint64_t prepared_bytes;              /* weights in the order in which kernels read them */
     uint64_t workspace_bytes, port_bytes; /* inputs and outputs */
     uint64_t staging_bytes;               /* taken while the bundle's weights are read */
-    uint64_t save_bytes;      /* besides, with a state directory: the copy that is being saved */
-    uint64_t host_bytes;      /* in all, without save_bytes */
-    uint64_t device_bytes;    /* of tensors, workspace, inputs and outputs; kernels may need more */
-    uint64_t available_bytes; /* of the host; UINT64_MAX: unknown */
+    uint64_t save_bytes;   /* besides, with a state directory: the copy that is being saved */
+    uint64_t host_bytes;   /* in all, without save_bytes */
+    uint64_t device_bytes; /* of tensors, workspace, inputs and outputs; kernels may need more */
+    uint64_t device_free_bytes;    /* of the device now; UINT64_MAX: unknown */
+    uint64_t device_allowed_bytes; /* the options' device_memory_max; 0: all that is free */
+    uint64_t available_bytes;      /* of the host; UINT64_MAX: unknown */
 } tsr_check_memory;
 
 typedef struct tsr_check_report {
@@ -142,7 +144,8 @@ typedef struct tsr_check_report {
 } tsr_check_report;
 
 /* Reads metadata alone (no kernel, no weight) and tells whether the bundle runs here; takes no
- * memory for it and maps no code. The result is TSR_OK or report->code, with the problem in the
+ * memory for it and maps no code, but a context of the GPU for a moment, whose free memory is told
+ * by nothing else. The result is TSR_OK or report->code, with the problem in the
  * context; the report is filled in as far as could be read, in either case. All of it lies in the
  * arena. */
 TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,

@@ -172,8 +172,8 @@ static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
     return tsr_cuda_reserve(ctx, self, self->about, most, &self->scratch);
 }
 
-static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
-                              const tsr_device_options *options) {
+/* The context: what the calling thread works with from now on. */
+static tsr_result retain(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_options *options) {
     TRY(ctx, tsr_cuda_open(ctx, options->library, &self->cuda));
     self->cuda.planned = options->planned;
     TRY(ctx, tsr_cuda_find_gpu(ctx, &self->cuda, options->selector, &self->gpu));
@@ -182,7 +182,12 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, context_retain, self->about, &self->context,
                            self->gpu.device));
     self->retained = true;
-    TRY(ctx, tsr_cuda_enter(ctx, self));
+    return tsr_cuda_enter(ctx, self);
+}
+
+static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
+                              const tsr_device_options *options) {
+    TRY(ctx, retain(ctx, self, options));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
     TRY(ctx, tsr_cuda_init_keeping(ctx, self));
@@ -191,10 +196,9 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     return allocate_scratch(ctx, self);
 }
 
-static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
-                            tsr_device **out_device) {
+static tsr_cuda_device *create(const tsr_device_options *options) {
     tsr_cuda_device *self = calloc(1, sizeof *self);
-    if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
+    if (!self) return NULL;
     self->base.type = &tsr_device_cuda;
     pthread_mutex_init(&self->kept.turn, NULL);
     pthread_mutex_init(&self->kept.mutex, NULL);
@@ -202,6 +206,13 @@ static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
     self->names = options->kernels;
     self->memory_max = options->memory_max;
     self->one_by_one = options->one_by_one;
+    return self;
+}
+
+static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
+                            tsr_device **out_device) {
+    tsr_cuda_device *self = create(options);
+    if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
     tsr_result result = open_stages(ctx, self, options);
     if (result.code)
         cuda_close(&self->base);
@@ -222,6 +233,23 @@ tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char 
     tsr_result result = tsr_cuda_find_gpu(ctx, &cuda, selector, &gpu);
     if (!result.code) *out_capability = gpu.capability;
     tsr_cuda_close(&cuda);
+    return result;
+}
+
+tsr_result tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
+                                  uint64_t size_bytes, uint64_t *out_free_bytes) {
+    size_t left = 0, total = 0;
+    tsr_result result = TSR_SUCCESS;
+    tsr_cuda_device *self = create(options);
+    if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
+    TRY_GOTO(ctx, result, retain(ctx, self, options));
+    TRY_GOTO(ctx, result, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
+    *out_free_bytes = left;
+    TRY_GOTO(ctx, result,
+             tsr_cuda_check_memory(ctx, &self->cuda, self->about, size_bytes,
+                                   options->memory_max ? options->memory_max : UINT64_MAX));
+done:
+    cuda_close(&self->base);
     return result;
 }
 

@@ -83,18 +83,86 @@ Test(match, gpus) {
     cr_assert_eq(tsr_match_cuda(&ctx, bundle, 75, &arena, &index, &reason).code, TSR_TARGET);
     cr_assert(strstr(ctx.error.text, "has no code for a GPU of compute capability 7.5; it has ") &&
               index == 77);
+    tsr_match match;
     const tsr_model_options wrong = {.device = "tpu"};
-    cr_assert_eq(tsr_match_options(&ctx, bundle, &wrong, &arena, &index, &reason).code, TSR_USAGE);
+    cr_assert_eq(tsr_match_options(&ctx, bundle, &wrong, &arena, &match).code, TSR_USAGE);
+    cr_assert(match.target == 5 && !match.may_be_gpu, "none of them");
     cr_assert_str_eq(ctx.error.text,
                      "device 'tpu'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto");
     for (const char *const *form = (const char *const[]){"cuda:", "cuda:x", "cuda:0x", "cuda:-1",
                                                          "cuda:GPU-", "cuda0", NULL};
          *form; form++) {
         const tsr_model_options unnamed = {.device = *form};
-        cr_assert_eq(tsr_match_options(&ctx, bundle, &unnamed, &arena, &index, &reason).code,
-                     TSR_USAGE);
+        cr_assert_eq(tsr_match_options(&ctx, bundle, &unnamed, &arena, &match).code, TSR_USAGE);
         cr_assert(strstr(ctx.error.text, *form));
     }
+}
+
+static size_t index_of(const char *name) {
+    size_t i = 0, count = tsr_bundle_get_target_count(bundle);
+    while (name && i < count && strcmp(tsr_bundle_get_target_name(bundle, i), name) != 0) i++;
+    return name ? i : count;
+}
+
+/* Each cause has its reason, whatever runs (NULL: none does). */
+Test(match, reasons) {
+    static const char *const names[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a",
+                                        "cuda:sm_100",   "cuda:odd",   NULL};
+    static const tsr_match cuda = {.may_be_gpu = true, .capability = 90},
+                           newer = {.may_be_gpu = true, .capability = 103},
+                           older = {.may_be_gpu = true, .capability = 75},
+                           absent = {.may_be_gpu = true},
+                           cpu = {.may_be_cpu = true, .cpu_level = 3},
+                           none = {.may_be_gpu = true, .may_be_cpu = true, .cpu_level = 3},
+                           left = {.may_be_gpu = true,
+                                   .may_be_cpu = true,
+                                   .cpu_level = 3,
+                                   .capability = 80};
+    static const struct {
+        const tsr_match *match;
+        const char *runs, *target, *reason;
+    } rows[] = {
+        {&cuda, "cuda:sm_90a", "cuda:sm_90a", "code for this GPU"},
+        {&cuda, "cuda:sm_90a", "cuda:sm_80", "cuda:sm_90a suits this GPU better"},
+        {&cuda, "cuda:sm_90a", "cuda:sm_100", "this GPU has compute capability 9.0"},
+        {&cuda, "cuda:sm_90a", "cuda:odd", "no GPU that is known here"},
+        {&cuda, "cuda:sm_90a", "cpu:x86-64-v3", "a GPU runs it"},
+        {&newer, "cuda:sm_100", "cuda:sm_90a",
+         "for compute capability 9.0 alone; this GPU has 10.3"},
+        {&older, NULL, "cuda:sm_80", "this GPU has compute capability 7.5"},
+        {&older, NULL, "cpu:x86-64-v3", "a GPU is asked for"},
+        {&absent, NULL, "cuda:sm_80", "there is no GPU that can be used"},
+        {&cpu, "cpu:x86-64-v3", "cuda:sm_80", "needs a GPU as the device"},
+        {&cpu, "cpu:x86-64-v3", "cpu:x86-64-v3", "the highest level this CPU has"},
+        {&none, "cpu:x86-64-v3", "cuda:sm_80", "there is no GPU that can be used"},
+        {&left, "cpu:x86-64-v3", "cuda:sm_80", "this GPU could not take it"},
+    };
+    open_bundle(names);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tsr_buffer text = {0};
+        tsr_match match = *rows[i].match;
+        match.target = index_of(rows[i].runs);
+        tsr_match_explain(bundle, index_of(rows[i].target), &match, &text);
+        cr_assert_str_eq(text.bytes, rows[i].reason);
+        tsr_buffer_finish(&text);
+    }
+}
+
+/* "auto" alone, from a GPU alone, and for what is wrong with it alone. */
+Test(match, leaving) {
+    static const char *const names[] = {"cpu:x86-64-v2", "cuda:sm_80", NULL};
+    static const tsr_code left[] = {TSR_MACHINE, TSR_MEMORY, TSR_TARGET};
+    static const tsr_code kept[] = {TSR_CORRUPT, TSR_USAGE, TSR_IO, TSR_VERSION, TSR_INTERNAL};
+    open_bundle(names);
+    tsr_match match = {.target = index_of("cuda:sm_80"), .may_be_gpu = true, .may_be_cpu = true};
+    tsr_match asked = {.target = match.target, .may_be_gpu = true};
+    tsr_match cpu = {.target = index_of("cpu:x86-64-v2"), .may_be_cpu = true};
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        cr_assert(tsr_match_may_leave(bundle, &match, left[i]) &&
+                  !tsr_match_may_leave(bundle, &asked, left[i]) &&
+                  !tsr_match_may_leave(bundle, &cpu, left[i]));
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        cr_assert(!tsr_match_may_leave(bundle, &match, kept[i]));
 }
 
 /* Equal texts, equal bits: matrix units have their own. */

@@ -64,18 +64,67 @@ touch none/libcuda.so.1
 ln -s "$FAKE_CUDA" fake/libcuda.so.1
 expect "no driver" 17 '^do this: install or renew the NVIDIA driver' env LD_LIBRARY_PATH=none "$RUN" --check --device cuda net.tsb
 expect "no code" 5 '^do this: build it with a --target=cuda:' env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda one.tsb
-expect "code for the GPU" 0 '^  \* cuda:sm_90a +code for this GPU; needs libcuda.so.1' env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda net.tsb
+# on HOW FLAG…: --check where the driver is told so.
+on() {
+    local how=$1
+    shift
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$how" "$RUN" --check net.tsb "$@"
+}
+expect "code for the GPU" 0 '^  \* cuda:sm_90a +code for this GPU; needs libcuda.so.1' on free=1048576000 --device cuda
 cp .out gpu
-for line in '^    cpu:x86-64-v2 +not: a GPU runs it$' '^    cuda:sm_80 +not: .*other code suits it better' '^  device +[1-9]' '^    needs --data x='; do
+for line in '^    cpu:x86-64-v2 +not: a GPU runs it$' '^    cuda:sm_80 +not: cuda:sm_90a suits this GPU better; ' '^  device +[1-9]' \
+    '^  free on the device +1048576000$' '^    needs --data x='; do
     check "a line $line" grep -Eq -- "$line" gpu
 done
 check "the seed is nobody's to give" sh -c '! grep -q "needs --input" gpu'
-expect "too little of its memory" 15 "bytes of device memory are needed; 1048576 are allowed; 'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: " \
-    env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda --device-memory 1 net.tsb
+
+# Memory of the GPU: what is free and what is allowed of it, in the words and with the code of a run.
+expect "it fits what is allowed" 0 '^  allowed there \(0: all\) +67108864$' on free=1048576000 --device cuda --device-memory 64
+plan="'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), "
+expect "too little is allowed" 15 \
+    "^why:     [0-9]+ bytes of device memory are needed on Fake A .*\); 1048576 are allowed; 1048576000 of [0-9]+ bytes .* are free; $plan" \
+    on free=1048576000 --device cuda --device-memory 1
+expect "too little is free" 15 "^why:     [0-9]+ bytes of device memory are needed on Fake A .*\); 400 of [0-9]+ bytes of device memory are free; $plan" \
+    on free=400 --device cuda
+cp .out short
+cp .err short.err
+for line in '^net.tsb: does not run here$' '^do this: free memory of the GPU .*; it plans [0-9.]+ MiB there$' '^  free on the device +400$'; do
+    check "a line $line" grep -Eq -- "$line" short
+done
+env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='free=400 any=1' "$RUN" net.tsb --device cuda --data x=x --steps 1 2>run.err
+check "a run's exit code" test $? -eq 15
+check "a run's words" diff short.err run.err
+expect "too little is free, as JSON" 15 '"exitCode":15,"code":"MEMORY","problem":"[0-9]+ bytes of device memory .*"deviceFreeBytes":400,"deviceAllowedBytes":0,' \
+    on free=400 --device cuda --json
+expect "what is free is not known" 17 '"deviceFreeBytes":null' on 'fail=cuMemGetInfo_v2 at=1 code=700' --device cuda --json
+expect "no context" 15 '^why:     cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY' on 'fail=cuDevicePrimaryCtxRetain at=1 code=2' --device cuda
+expect "auto takes the CPU where a GPU is too small" 0 '^device   cpu:x86-64-v2: .*; cuda:sm_90a was chosen, but: [0-9]+ bytes of device memory are needed' \
+    on free=400 --device auto
+cp .out left
+for line in '^  \* cpu:x86-64-v2 ' '^    cuda:sm_90a +not: this GPU could not take it; ' '^  device +0$' '^  free on the device +0$'; do
+    check "a line $line" grep -Eq -- "$line" left
+done
+
+# Why each target is not the one: a reason for each cause.
+for row in "major=8|cuda:sm_90a +not: this GPU has compute capability 8.0" "major=10|cuda:sm_90a +not: for compute capability 9.0 alone; this GPU has 10.0" \
+    "major=10|cpu:x86-64-v2 +not: a GPU runs it" "major=7|cuda:sm_80 +not: this GPU has compute capability 7.0" \
+    "major=7|cpu:x86-64-v2 +not: a GPU is asked for" "devices=0|cuda:sm_80 +not: there is no GPU that can be used"; do
+    on "${row%%|*}" --device cuda >why 2>.err
+    check "${row%%|*}: ${row#*|}" grep -Eq -- "^    ${row#*|}(\$|; needs)" why
+done
+expect "the CPU is asked for" 0 '^    cuda:sm_80 +not: needs a GPU as the device; ' on '' --device cpu
+
 expect "a cap that caps nothing" 6 "--device-memory 1 limits a GPU's memory; the device is the CPU" "$RUN" --check --device-memory 1 net.tsb
-expect "auto takes the GPU" 0 '^device   cuda:sm_90a: for compute capability 9.0$' env LD_LIBRARY_PATH=fake "$RUN" --check --device auto net.tsb
-expect "auto takes the CPU" 0 '^device   cpu:x86-64-v2: .*; no GPU: the NVIDIA driver shows no device' \
-    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" --check --device auto net.tsb
+expect "auto takes the GPU" 0 '^device   cuda:sm_90a: for compute capability 9.0$' on free=1048576000 --device auto
+expect "auto takes the CPU" 0 '^device   cpu:x86-64-v2: .*; no GPU: the NVIDIA driver shows no device' on devices=0 --device auto
+check "targets of GPUs alone" "$AOT" build net.mlir -o gpus.tsb --target=cuda:sm_80
+for how in "devices=0|5|.gpus.tsb. has no code for this CPU \(x86-64-v[234].*\); it has cuda:sm_80; no GPU: the NVIDIA driver shows no device" \
+    "free=400|15|bytes of device memory are needed on .*; no CPU: .gpus.tsb. has no code for this CPU"; do
+    IFS='|' read -r told code text <<<"$how"
+    expect "auto, neither nor: $told" "$code" "^why:     .*$text" env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$told" "$RUN" --check --device auto gpus.tsb
+    expect "auto, neither nor: $told, a run" "$code" "error: .*$text" \
+        env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$told any=1" "$RUN" --device auto gpus.tsb --data x=x --steps 1
+done
 
 # Flags that mean nothing to it.
 expect "steps" 6 '--steps does not apply to --check' "$RUN" --check "$BUNDLE" --steps 3

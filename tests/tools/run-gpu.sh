@@ -90,6 +90,14 @@ refused "no memory for a context" 'fail=cuDevicePrimaryCtxRetain at=1 code=2' 15
     "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY \(2\): Fake A .*\); $planned; a smaller batch needs less$"
 DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
 refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
+# What can be done about a driver that does not start, or takes no code.
+for row in 'cuInit|34|the toolkit.s, which is for linking alone: .*LD_LIBRARY_PATH' 'cuInit|803|not that of the running driver: after an update reboot' \
+    'cuInit|804|cuda-compat package, which this GPU does not support' 'cuDevicePrimaryCtxRetain|805|start nvidia-cuda-mps-control' \
+    'cuDevicePrimaryCtxRetain|807|try again in a while' 'cuModuleLoadDataEx|221|libnvidia-ptxjitcompiler.so.1 is missing' \
+    'cuModuleLoadDataEx|223|CUDA_DISABLE_PTX_JIT' 'cuModuleLoadDataEx|200|renew it, or build the bundle anew' 'cuInit|999|dmesg may tell more'; do
+    IFS='|' read -r call code advice <<<"$row"
+    refused "$call with $code" "fail=$call at=1 code=$code" 17 "$call: .* \($code\).*; .*$advice"
+done
 cat >net.mlir <<'EOF'
 module @net {
   func.func @train(%x: tensor<4x600xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
@@ -154,6 +162,28 @@ expect "auto without a driver" 0 'no GPU: there is no NVIDIA driver here' \
     env LD_LIBRARY_PATH=none "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
 expect "auto with an old one" 0 'no GPU: the NVIDIA driver is for CUDA 11.8' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='version=11080' "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
+
+# A GPU that was chosen and does not open leaves a run to the CPU, until the model is open; then nothing is left.
+check "code of both" "$AOT" build net.mlir -o both.tsb --target=cpu:x86-64-v2,cuda:sm_90a
+head -c 24000 /dev/zero | tr '\0' '?' >z.bin
+auto() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="any=1 $1" "$RUN" both.tsb --device auto --data x=z.bin --steps 2 "${@:2}"; }
+expect "the CPU" 0 '^state [0-9a-f]{64} step 2' "$RUN" both.tsb --data x=z.bin --steps 2
+on_cpu=$(state_of .out)
+for row in 'fail=cuDevicePrimaryCtxRetain at=1 code=2|cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY' \
+    'fail=cuDevicePrimaryCtxRetain at=1 code=46|cuDevicePrimaryCtxRetain: .* .46.: .*; another process has the GPU for itself' \
+    'free=1000000000 fail=cuModuleLoadDataEx at=1 code=222|cuModuleLoadDataEx: .* .222.' \
+    'free=1000000000 fail=cuMemAllocAsync at=1 code=2|bytes of device memory are needed: cuMemAllocAsync' \
+    'free=400|bytes of device memory are needed on Fake A'; do
+    expect "auto leaves the GPU: ${row%%|*}" 0 "notice: cpu:x86-64-v2: .*; not cuda:sm_90a: this GPU could not take it; cuda:sm_90a was chosen, but: .*${row#*|}" \
+        auto "${row%%|*}"
+    check "its bits are the CPU's" test "$(state_of .out)" = "$on_cpu"
+done
+expect "auto leaves a GPU that --device-memory makes too small" 0 'notice: cpu:x86-64-v2: .*; 1048576 are allowed; ' auto free=1000000000 --device-memory 1
+DEVICE=auto expect "a graph is not made, and there is no code for the CPU" 15 \
+    "error: cuGraphInstantiateWithFlags: .*; no CPU: 'toy.tsb' has no code for this CPU .*; it has cuda:sm_90a" \
+    gpu 'fail=cuGraphInstantiateWithFlags at=1 code=2' --state-dir L
+DEVICE=auto expect "what fails in the first step stays with the GPU" 17 'step 1: cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS' \
+    gpu 'fail=cuGraphLaunch at=1 code=700' --state-dir L
 expect "a GPU is asked for" 17 'the NVIDIA driver shows no device' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" "$BUNDLE" --device cuda "${DATA[@]}" --steps 1
 

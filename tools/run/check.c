@@ -12,7 +12,7 @@ typedef struct memory_row {
     const char *key, *text;
     uint64_t size_bytes;
 } memory_row;
-enum { MEMORY_ROWS = 11 };
+enum { MEMORY_ROWS = 13 };
 
 static void list_memory(const tsr_check_memory *memory, memory_row rows[static MEMORY_ROWS]) {
     const memory_row all[] = {
@@ -26,6 +26,8 @@ static void list_memory(const tsr_check_memory *memory, memory_row rows[static M
         {"hostBytes", "host, in all", memory->host_bytes},
         {"saveBytes", "more with --state-dir", memory->save_bytes},
         {"deviceBytes", "device", memory->device_bytes},
+        {"deviceFreeBytes", "free on the device", memory->device_free_bytes},
+        {"deviceAllowedBytes", "allowed there (0: all)", memory->device_allowed_bytes},
         {"availableBytes", "available on this host", memory->available_bytes},
     };
     static_assert(sizeof all / sizeof all[0] == MEMORY_ROWS, "one row for each");
