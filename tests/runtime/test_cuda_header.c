@@ -16,6 +16,7 @@
 
 #define X(value, name, advice)                                                                     \
     _Static_assert(value == CUDA_ERROR_##name, #name " has another value in cuda.h");
+#define LATER(value, name, advice)
 #include "runtime/device/cuda_errors.def"
 #undef X
 
