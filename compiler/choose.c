@@ -2,7 +2,8 @@
  *
  * Tiles that no good code can be made of: each kernel on matrix units, and each over rows that
  * lanes hold, goes through the assembler by itself, and where it spills registers, or is refused,
- * its group gets the next best tile, and after some tries none.
+ * its group gets the next best tile, and after some tries none. An assembler that dies, or does not
+ * answer as one, says nothing of a tile, and ends it all.
  *
  * Other kernels have one tile, or none that is better. How many registers a thread takes is the
  * assembler's choice, which would rather have more warps than none that spill, or was told: those

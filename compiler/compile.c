@@ -118,9 +118,13 @@ static TSR_RESULT find_assembler(compilation *c) {
     if (c->looked_for_ptxas) return TSR_SUCCESS;
     c->looked_for_ptxas = true;
     for (size_t i = 0; i < c->job_count; i++) wanted = wanted || c->jobs[i].target->arch;
+    if (!wanted && c->options->ptxas)
+        FAIL(c->ctx, TSR_USAGE,
+             "'%s' would assemble code for NVIDIA GPUs; no target is one: '%s'%s",
+             c->options->ptxas, c->jobs[0].target->name, c->job_count > 1 ? ", …" : "");
     if (!wanted) return TSR_SUCCESS;
-    TRY(c->ctx,
-        tsr_ptxas_find(c->ctx, c->options->ptxas, c->options->tool_path, &c->arena, &c->ptxas));
+    TRY(c->ctx, tsr_ptxas_find(c->ctx, c->options->ptxas, c->options->tool_path,
+                               c->options->toolkit_path, &c->arena, &c->ptxas));
     if (!c->ptxas.path)
         tsr_log(c->ctx, TSR_LOG_NOTICE,
                 "there is no ptxas: code for NVIDIA GPUs is PTX alone, "

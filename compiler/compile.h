@@ -49,8 +49,9 @@ typedef struct tsr_compile_options {
      size_t size_bytes);
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
     void *user;                                        /* borrowed, for both callbacks */
-    const char *ptxas;     /* assembler for NVIDIA GPUs; NULL: looked for */
-    const char *tool_path; /* folders it is looked for in, as PATH; may be NULL */
+    const char *ptxas;        /* assembler for NVIDIA GPUs; NULL: looked for */
+    const char *tool_path;    /* folders it is looked for in, as PATH; may be NULL */
+    const char *toolkit_path; /* and behind those: CUDA's own; may be NULL */
     /* "portable" (NULL): every target gives the same bits as far as its rounding of products
      * allows. "native": matrix units of GPUs may be used, whose sums are their own. */
     const char *numerics;
@@ -71,7 +72,8 @@ enum { TSR_SOURCE_BYTES_MAX = 1 << 30 };
  * thread; several threads may compile at once. The context's io is the child's copy.
  * TSR_USAGE for an unknown or repeated target (lists those there are), TSR_IO when a file cannot be
  * read or written, TSR_COMPILE for errors in the source (after on_diag), TSR_MEMORY where no child
- * can be made, what on_dump came to. `out_report` may be NULL. */
+ * can be made, TSR_MACHINE where a signal ended the assembler, what on_dump came to. `out_report`
+ * may be NULL. */
 TSR_RESULT tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,
                        tsr_compile_report *out_report);
 

@@ -7,6 +7,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +26,7 @@ enum {
     CHILD_FD = 3, /* first of the files of the child, besides the standard ones */
 };
 
-static const char default_path[] = "/usr/local/cuda/bin/ptxas";
+static const char entry_mark[] = "Compiling entry function '";
 
 /* ---- running it ------------------------------------------------------------------------------ */
 
@@ -58,7 +60,8 @@ static tsr_result write_all(tsr_ctx *ctx, int fd, const char *bytes, size_t size
     return TSR_SUCCESS;
 }
 
-/* The child has `log` for its output and `files` as descriptors from CHILD_FD on. */
+/* The child has `log` for its output and `files` as descriptors from CHILD_FD on. *out_status: what
+ * it exited with. One that a signal ended is no answer to what it was asked: TSR_MACHINE. */
 static tsr_result run_program(tsr_ctx *ctx, const char *const *args, int log, const int *files,
                               size_t file_count, int *out_status) {
     static char *const environment[] = {NULL};
@@ -76,7 +79,12 @@ static tsr_result run_program(tsr_ctx *ctx, const char *const *args, int log, co
     if (error) FAIL_ERRNO(ctx, TSR_USAGE, error, "cannot run '%s'", args[0]);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot wait for '%s'", args[0]);
-    *out_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (WIFSIGNALED(status)) {
+        const char *name = sigabbrev_np(WTERMSIG(status));
+        FAIL(ctx, TSR_MACHINE, "'%s' was ended by signal %d (%s)", args[0], WTERMSIG(status),
+             name ? name : "?");
+    }
+    *out_status = WEXITSTATUS(status);
     return TSR_SUCCESS;
 }
 
@@ -131,44 +139,99 @@ static tsr_result describe(tsr_ctx *ctx, const char *path, tsr_arena *arena, tsr
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_ptxas_find(tsr_ctx *ctx, const char *given, const char *search_path,
-                          tsr_arena *arena, tsr_ptxas *out_ptxas) {
-    *out_ptxas = (tsr_ptxas){0};
-    if (given) return describe(ctx, given, arena, out_ptxas);
-    for (const char *at = search_path; at && *at;) {
+/* A folder can have the name, too. */
+static bool is_program(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
+}
+
+/* *out_path is NULL where none of the folders has it. */
+static tsr_result search(tsr_ctx *ctx, const char *folders, tsr_arena *arena,
+                         const char **out_path) {
+    *out_path = NULL;
+    for (const char *at = folders; at && *at;) {
         size_t length = strcspn(at, ":");
         const char *path = tsr_arena_printf(arena, "%.*s/ptxas", (int)length, at);
         if (!path) FAIL(ctx, TSR_MEMORY, "no memory for a path");
-        if (length && access(path, X_OK) == 0) return describe(ctx, path, arena, out_ptxas);
+        if (length && is_program(path)) {
+            *out_path = path;
+            return TSR_SUCCESS;
+        }
         at += length + (at[length] == ':');
     }
-    if (access(default_path, X_OK) == 0) return describe(ctx, default_path, arena, out_ptxas);
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_ptxas_find(tsr_ctx *ctx, const char *given, const char *search_path,
+                          const char *toolkit_path, tsr_arena *arena, tsr_ptxas *out_ptxas) {
+    const char *path = given;
+    *out_ptxas = (tsr_ptxas){0};
+    if (!path) TRY(ctx, search(ctx, search_path, arena, &path));
+    if (!path) TRY(ctx, search(ctx, toolkit_path, arena, &path));
+    return path ? describe(ctx, path, arena, out_ptxas) : TSR_SUCCESS;
 }
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 
-/* The number before `unit` in the text up to `end`; 0 if there is none. */
-static uint32_t number_before(const char *text, const char *end, const char *unit) {
+/* The number before `unit` in the text up to `end`; false if there is none. */
+static bool read_number(const char *text, const char *end, const char *unit, uint32_t *out_value) {
     const char *at = strstr(text, unit);
-    if (!at || at >= end) return 0;
-    while (at > text && (at[-1] == ' ')) at--;
+    if (!at || at >= end) return false;
+    while (at > text && at[-1] == ' ') at--;
+    const char *behind = at;
     while (at > text && at[-1] >= '0' && at[-1] <= '9') at--;
-    return (uint32_t)strtoul(at, NULL, 10);
+    if (at == behind) return false;
+    *out_value = (uint32_t)strtoul(at, NULL, 10);
+    return true;
 }
 
-/* "Compiling entry function 'NAME' …", then what it takes. */
-static void read_resources(const char *log, const char *name, tsr_fatbin_kernel *kernel) {
-    char mark[300];
-    snprintf(mark, sizeof mark, "Compiling entry function '%s'", name);
-    const char *begin = strstr(log, mark);
-    if (!begin) return;
-    const char *end = strstr(begin + 1, "Compiling entry function");
-    if (!end) end = begin + strlen(begin);
-    kernel->registers = number_before(begin, end, " registers");
-    kernel->spill_bytes = number_before(begin, end, " bytes spill stores");
-    uint32_t shared = number_before(begin, end, " bytes smem");
-    if (shared) kernel->static_bytes = shared;
+/* What is said behind the kernel's name, NULL if nothing is. */
+static const char *find_entry(const char *log, const char *name) {
+    size_t length = strlen(name);
+    while ((log = strstr(log, entry_mark)) != NULL) {
+        log += sizeof entry_mark - 1;
+        if (strncmp(log, name, length) == 0 && log[length] == '\'') return log;
+    }
+    return NULL;
+}
+
+/* "Compiling entry function 'NAME' …", then what it takes: shared memory only where it takes some.
+ */
+static tsr_result read_resources(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *log,
+                                 const char *name, tsr_fatbin_kernel *kernel) {
+    const char *begin = find_entry(log, name);
+    const char *end = begin ? strstr(begin, entry_mark) : NULL;
+    uint32_t shared = 0;
+    if (begin && !end) end = begin + strlen(begin);
+    if (!begin || !read_number(begin, end, " registers", &kernel->registers) ||
+        !read_number(begin, end, " bytes spill stores", &kernel->spill_bytes))
+        FAIL(ctx, TSR_USAGE,
+             "'%s' does not tell what kernel '%s' takes; expected registers and spills, as ptxas "
+             "-v tells them",
+             ptxas->path, name);
+    if (read_number(begin, end, " bytes smem", &shared)) kernel->static_bytes = shared;
+    return TSR_SUCCESS;
+}
+
+/* Machine code of a GPU, with all of its sections. */
+static tsr_result check_code(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *bytes,
+                             size_t size_bytes) {
+    Elf64_Ehdr header;
+    if (size_bytes < sizeof header || memcmp(bytes, ELFMAG, SELFMAG) != 0)
+        FAIL(ctx, TSR_USAGE, "'%s' wrote %zu bytes that are no ELF file; expected machine code",
+             ptxas->path, size_bytes);
+    memcpy(&header, bytes, sizeof header);
+    if (bytes[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_CUDA)
+        FAIL(ctx, TSR_USAGE,
+             "'%s' wrote an ELF file of class %d for machine %u; expected class %d, machine %d "
+             "(CUDA)",
+             ptxas->path, bytes[EI_CLASS], header.e_machine, ELFCLASS64, EM_CUDA);
+    uint64_t sections = (uint64_t)header.e_shnum * header.e_shentsize;
+    if (header.e_shoff > size_bytes || sections > size_bytes - header.e_shoff)
+        FAIL(ctx, TSR_USAGE,
+             "'%s' wrote %zu bytes of an ELF file whose sections end at %llu: it is cut off",
+             ptxas->path, size_bytes, (unsigned long long)(header.e_shoff + sections));
+    return TSR_SUCCESS;
 }
 
 /* Advice that a kernel has become another one than was asked for. */
@@ -209,7 +272,7 @@ static tsr_result assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, const tsr_targe
     TRY_GOTO(ctx, result, read_all(ctx, log, LOG_BYTES_MAX, arena, out_log, &log_size));
     TRY_GOTO(ctx, result, check_log(ctx, target, status, *out_log));
     TRY_GOTO(ctx, result, read_all(ctx, files[1], CUBIN_BYTES_MAX, arena, &bytes, &size));
-    if (!size) FAIL_GOTO(ctx, result, TSR_COMPILE, "ptxas for '%s' wrote nothing", target->name);
+    TRY_GOTO(ctx, result, check_code(ctx, ptxas, bytes, size));
     *out_image =
         (tsr_fatbin_image){TSR_FATBIN_CUBIN, target->arch, target->arch_exactly, bytes, size};
 done:
@@ -235,7 +298,7 @@ tsr_result tsr_ptxas_assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, MlirModule t
     if (!kernels) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", fatbin.kernel_count);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(tile_module)) {
         if (tsr_op_is(op, "tile.func") && index < fatbin.kernel_count)
-            read_resources(log, tsr_op_symbol(op), &kernels[index++]);
+            TRY(ctx, read_resources(ctx, ptxas, log, tsr_op_symbol(op), &kernels[index++]));
     }
     fatbin.kernels = kernels;
     fatbin.images = images;

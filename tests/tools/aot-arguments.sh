@@ -57,6 +57,8 @@ run 6 "$aot" build "$source" -o x.tsb --threads=99999999999999999999
 has err '--threads'
 run 6 "$aot" build "$source" -o x.tsb --timing=yes
 has err 'takes no value'
+run 6 "$aot" build "$source" -o x.tsb --target=cpu:x86-64-v2 --ptxas=/nowhere/ptxas
+has err "'/nowhere/ptxas' would assemble code for NVIDIA GPUs; no target is one: 'cpu:x86-64-v2'"
 run 6 "$aot" build "$source" -o x.tsb --diagnostics=xml
 has err 'text or json'
 run 6 "$aot" inspect

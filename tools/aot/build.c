@@ -15,6 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Where CUDA's installer puts its tools, which is in few people's PATH. */
+static const char toolkit_path[] = "/usr/local/cuda/bin";
+
 enum { TARGETS_MAX = 64, THREADS_MAX = 1024, VIRTUAL_RANKS_MAX = 4096 };
 
 typedef struct build {
@@ -191,6 +194,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .ptxas = b->ptxas,
                                        .numerics = b->numerics,
                                        .tool_path = getenv("PATH"),
+                                       .toolkit_path = toolkit_path,
                                        .on_dump = on_dump,
                                        .on_diag = print_diag,
                                        .user = b};

@@ -3,6 +3,7 @@
  * Code for NVIDIA GPUs, without one: what PTX holds, that the assembler takes it, and assemblers
  * that are not one or refuse. tests/gpu runs the code.
  */
+#include "compiler/compile.h"
 #include "compiler/mlir.h"
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
@@ -134,8 +135,9 @@ static void write_script(const char *path, const char *text) {
 }
 
 static void find(fixture *f, const char *given, const char *path, tsr_ptxas *ptxas, tsr_code code) {
-    cr_assert(tsr_ptxas_find(&f->ctx, given, path, &f->arena, ptxas).code == code, "%s",
-              f->ctx.error.text);
+    cr_assert(tsr_ptxas_find(&f->ctx, given, path, "/usr/local/cuda/bin", &f->arena, ptxas).code ==
+                  code,
+              "%s", f->ctx.error.text);
 }
 
 /* Where there is an assembler it takes what is made for it. */
@@ -172,7 +174,19 @@ Test(nvptx, assembled) {
 static const char version[] = "#!/bin/sh\n"
                               "[ \"$1\" = --version ] && { echo 'Cuda, release 1.2, V1.2.3'; exit "
                               "0; }\n";
+/* The least that is machine code: a header, which is of machine 190. */
+#define HEADER "printf '\\177ELF\\2\\1\\1'; head -c 9 /dev/zero; printf '\\2\\0\\276\\0'; "
+#define WRITES "{ " HEADER "head -c 44 /dev/zero; } >/proc/self/fd/4\n"
+#define LANES                                                                                      \
+    "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n"                        \
+    "echo '    0 bytes stack frame, 24 bytes spill stores, 12 bytes spill loads'\n"                \
+    "echo 'ptxas info : Used 77 registers, used 0 barriers, 1024 bytes smem'\n"
+#define LARGE                                                                                      \
+    "echo \"ptxas info : Compiling entry function 'large' for 'sm_90a'\"\n"                        \
+    "echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'\n"                  \
+    "echo 'ptxas info : Used 9 registers, used 0 barriers'\n"
 
+/* `text`: what the error begins with, behind the path where it is quoted. */
 static void assemble_with(fixture *f, const char *path, const char *body, tsr_code code,
                           const char *text) {
     char script[2000];
@@ -185,10 +199,54 @@ static void assemble_with(fixture *f, const char *path, const char *body, tsr_co
     cr_assert(strncmp(ptxas.description, "1.2.3 sha256:", 13) == 0);
     tsr_result result =
         tsr_ptxas_assemble(&f->ctx, &ptxas, f->module, f->target, &f->arena, &bytes, &size);
-    cr_assert(result.code == code, "%d: %s", result.code, f->ctx.error.text);
-    if (code) cr_assert_str_eq(f->ctx.error.text, text);
-    if (code) return;
-    cr_assert(tsr_fatbin_decode(&f->ctx, bytes, size, &f->arena, &f->fatbin).code == TSR_OK);
+    const char *got = f->ctx.error.text;
+    cr_assert(result.code == code, "%d: %s", result.code, got);
+    if (!code) {
+        cr_assert(tsr_fatbin_decode(&f->ctx, bytes, size, &f->arena, &f->fatbin).code == TSR_OK);
+        return;
+    }
+    if (*got == '\'' && strncmp(got + 1, path, strlen(path)) == 0) got += strlen(path) + 3;
+    cr_assert(strncmp(got, text, strlen(text)) == 0, "%s", got);
+}
+
+static void refuse(fixture *f, const char *path) {
+    assemble_with(f, path, "echo 'line 3; error : no such register' >&2; exit 2\n", TSR_COMPILE,
+                  "ptxas for 'cuda:sm_90a' ended with 2: error : no such register");
+    assemble_with(f, path,
+                  "printf x >/proc/self/fd/4; echo 'ptxas info : (C7512) Potential Performance "
+                  "Loss: wgmma serialized'\n",
+                  TSR_COMPILE,
+                  "ptxas for 'cuda:sm_90a' ended with 0: C7512) Potential Performance Loss: wgmma "
+                  "serialized");
+}
+
+/* What is no answer of an assembler says nothing of the kernel: another code than a refusal. */
+static void betray(fixture *f, const char *path) {
+    static const struct {
+        const char *body, *text;
+        tsr_code code;
+    } rows[] = {
+        {"exit 0\n", "wrote 0 bytes that are no ELF file", TSR_USAGE},
+        {LANES LARGE "printf machine >/proc/self/fd/4\n",
+         "wrote 7 bytes that are no ELF file; expected machine code", TSR_USAGE},
+        {LANES LARGE "head -c 64 /bin/sh >/proc/self/fd/4\n",
+         "wrote an ELF file of class 2 for machine 62; expected class 2, machine 190 (CUDA)",
+         TSR_USAGE},
+        {LANES LARGE "{ " HEADER "head -c 20 /dev/zero; printf '\\0\\20'; head -c 22 /dev/zero; } "
+                     ">/proc/self/fd/4\n",
+         "wrote 64 bytes of an ELF file whose sections end at 4096: it is cut off", TSR_USAGE},
+        {LANES WRITES, "does not tell what kernel 'large' takes; expected registers and spills",
+         TSR_USAGE},
+        {LARGE "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n" WRITES,
+         "does not tell what kernel 'lanes' takes", TSR_USAGE},
+        {LARGE "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n"
+               "echo 'ptxas info : Used 77 registers'\n" WRITES,
+         "does not tell what kernel 'lanes' takes", TSR_USAGE},
+        {LANES LARGE WRITES "kill -9 $$\n", "was ended by signal 9 (KILL)", TSR_MACHINE},
+        {"kill -11 $$\n", "was ended by signal 11 (SEGV)", TSR_MACHINE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assemble_with(f, path, rows[i].body, rows[i].code, rows[i].text);
 }
 
 Test(nvptx, assemblers) {
@@ -203,30 +261,93 @@ Test(nvptx, assemblers) {
     write_script(path, "#!/bin/sh\necho 'something else'\n");
     find(&f, path, NULL, &ptxas, TSR_USAGE);
     cr_assert(strstr(f.ctx.error.text, "does not tell a version of ptxas"));
-    assemble_with(&f, path,
-                  "cat >/dev/null </proc/self/fd/3; printf machine >/proc/self/fd/4\n"
-                  "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n"
-                  "echo '    0 bytes stack frame, 24 bytes spill stores, 12 bytes spill loads'\n"
-                  "echo 'ptxas info : Used 77 registers, used 0 barriers, 1024 bytes smem'\n"
-                  "echo \"ptxas info : Compiling entry function 'large' for 'sm_90a'\"\n"
-                  "echo 'ptxas info : Used 9 registers, used 0 barriers'\n",
-                  TSR_OK, NULL);
-    cr_assert(f.fatbin.images[0].size_bytes == 7 &&
-              memcmp(f.fatbin.images[0].bytes, "machine", 7) == 0);
+    write_script(path, "#!/bin/sh\nkill -15 $$\n");
+    find(&f, path, NULL, &ptxas, TSR_MACHINE);
+    cr_assert(strstr(f.ctx.error.text, "was ended by signal 15 (TERM)"));
+    assemble_with(&f, path, "cat >/dev/null </proc/self/fd/3\n" LANES LARGE WRITES, TSR_OK, NULL);
+    cr_assert(f.fatbin.images[0].size_bytes == 64 &&
+              memcmp(f.fatbin.images[0].bytes, "\177ELF", 4) == 0);
     cr_assert(f.fatbin.kernels[0].registers == 77 && f.fatbin.kernels[0].spill_bytes == 24 &&
               f.fatbin.kernels[1].registers == 9 && f.fatbin.kernels[1].spill_bytes == 0);
     find(&f, NULL, search, &ptxas, TSR_OK);
     cr_assert_str_eq(ptxas.path, path);
-    assemble_with(&f, path, "echo 'line 3; error : no such register' >&2; exit 2\n", TSR_COMPILE,
-                  "ptxas for 'cuda:sm_90a' ended with 2: error : no such register");
-    assemble_with(&f, path,
-                  "printf x >/proc/self/fd/4; echo 'ptxas info : (C7512) Potential Performance "
-                  "Loss: wgmma serialized'\n",
-                  TSR_COMPILE,
-                  "ptxas for 'cuda:sm_90a' ended with 0: C7512) Potential Performance Loss: wgmma "
-                  "serialized");
-    assemble_with(&f, path, "exit 0\n", TSR_COMPILE, "ptxas for 'cuda:sm_90a' wrote nothing");
+    refuse(&f, path);
+    betray(&f, path);
     unlink(path);
     rmdir(folder);
     end(&f);
+}
+
+/* A folder of that name, and a file that does not run, are passed by; so is CUDA's own folder where
+ * none is named. */
+Test(nvptx, search) {
+    char folder[] = "/tmp/tessera-ptxas-XXXXXX", path[4][64], search[256];
+    fixture f = {0};
+    tsr_ptxas ptxas;
+    cr_assert_not_null(mkdtemp(folder));
+    for (int i = 0; i < 3; i++) {
+        snprintf(search, sizeof search, "%s/%d", folder, i);
+        snprintf(path[i], sizeof path[i], "%s/%d/ptxas", folder, i);
+        cr_assert(mkdir(search, 0755) == 0);
+    }
+    cr_assert(mkdir(path[0], 0755) == 0);
+    write_script(path[1], version);
+    cr_assert(chmod(path[1], 0644) == 0);
+    write_script(path[2], version);
+    snprintf(search, sizeof search, "%s/0:%s/1:%s/2", folder, folder, folder);
+    find(&f, NULL, search, &ptxas, TSR_OK);
+    cr_assert_str_eq(ptxas.path, path[2]);
+    cr_assert(tsr_ptxas_find(&f.ctx, NULL, NULL, search, &f.arena, &ptxas).code == TSR_OK);
+    cr_assert_str_eq(ptxas.path, path[2], "behind the others");
+    *strrchr(search, ':') = 0;
+    cr_assert(tsr_ptxas_find(&f.ctx, NULL, search, NULL, &f.arena, &ptxas).code == TSR_OK);
+    cr_assert_null(ptxas.path);
+    rmdir(path[0]);
+    unlink(path[1]);
+    unlink(path[2]);
+    for (int i = 0; i < 3; i++) {
+        *strrchr(path[i], '/') = 0;
+        rmdir(path[i]);
+    }
+    rmdir(folder);
+    tsr_arena_finish(&f.arena);
+}
+
+static char heard[200];
+static void hear(void *user, tsr_log_level level, const char *text) {
+    (void)user;
+    if (level == TSR_LOG_NOTICE) snprintf(heard, sizeof heard, "%s", text);
+}
+
+/* Where there is no assembler the build says so, and the bundle is made. */
+Test(nvptx, alone) {
+    static const char source[] =
+        "func.func @f(%x: tensor<4xf32> {tessera.name = \"x\"}) -> (tensor<4xf32> {tessera.name = "
+        "\"y\"}) attributes {tessera.entry = \"infer\"} {\n"
+        "  %0 = tessera.tanh %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n";
+    static const char *const targets[] = {"cuda:sm_90a", "cpu:x86-64-v2"};
+    char folder[] = "/tmp/tessera-ptxas-XXXXXX", in[64], out[64];
+    tsr_ctx ctx = {.log = hear, .log_level = TSR_LOG_NOTICE};
+    tsr_compile_options options = {.size_bytes = sizeof options,
+                                   .source_path = in,
+                                   .output_path = out,
+                                   .targets = targets,
+                                   .target_count = 1};
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(in, sizeof in, "%s/in.mlir", folder);
+    snprintf(out, sizeof out, "%s/out.tsb", folder);
+    write_script(in, source);
+    options.tool_path = folder;
+    cr_assert(tsr_compile(&ctx, &options, NULL).code == TSR_OK, "%s", ctx.error.text);
+    cr_assert_str_eq(heard, "there is no ptxas: code for NVIDIA GPUs is PTX alone, which the "
+                            "driver translates at each start");
+    cr_assert(unlink(out) == 0);
+    /* One that nothing would be assembled by. */
+    options.targets = targets + 1;
+    options.ptxas = "/nowhere/ptxas";
+    cr_assert(tsr_compile(&ctx, &options, NULL).code == TSR_USAGE);
+    cr_assert_str_eq(ctx.error.text, "'/nowhere/ptxas' would assemble code for NVIDIA GPUs; no "
+                                     "target is one: 'cpu:x86-64-v2'");
+    unlink(in);
+    rmdir(folder);
 }

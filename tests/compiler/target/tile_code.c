@@ -72,7 +72,7 @@ static tsr_result make(tsr_ctx *ctx, char **arguments, tsr_diag_list *diags, tsr
         return write_file(ctx, arguments[4], out, strlen(out));
     }
     TRY(ctx, tsr_target_compile(ctx, module, target, arena, &code, &size));
-    TRY(ctx, tsr_ptxas_find(ctx, NULL, getenv("PATH"), arena, &ptxas));
+    TRY(ctx, tsr_ptxas_find(ctx, NULL, getenv("PATH"), "/usr/local/cuda/bin", arena, &ptxas));
     *out_status = 77;
     if (!ptxas.path) return TSR_SUCCESS;
     TRY(ctx, tsr_ptxas_assemble(ctx, &ptxas, module, target, arena, &code, &size));

@@ -5,6 +5,9 @@
 // What the assembler says of the chosen tile is in the bundle.
 // RUN: tessera-aot inspect --kernels %t.tsb | FileCheck %s --check-prefix=INSPECT
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
+// One that dies says nothing of the tile: the build ends.
+// RUN: not tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-killed 2>&1 | FileCheck %s --check-prefix=KILLED
+// KILLED: error: {{.*}}'{{.*}}/inputs/ptxas-killed' was ended by signal 9 (KILL)
 
 // NARROW: tile.func @k0_matmul({{.*}} tile = [{{[0-9]+}}, {{64|128}}, 64,
 // NARROW: tile.mma
