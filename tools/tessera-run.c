@@ -6,6 +6,7 @@
 #include "runtime/base/buffer.h"
 #include "tools/common/options.h"
 #include "tools/run/check.h"
+#include "tools/run/outputs.h"
 #include "tools/run/report.h"
 #include "tools/run/state.h"
 #include "tools/run/trace.h"
@@ -509,6 +510,51 @@ static tsr_result close_traced(tsr_ctx *ctx, const arguments *a, tsr_model *mode
     return result;
 }
 
+/* What is of a GPU alone, or of a CPU alone. With "auto" it holds for what is chosen. */
+static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
+    bool is_cpu = !a->device || strcmp(a->device, "cpu") == 0;
+    bool is_gpu = !is_cpu && strcmp(a->device, "auto") != 0;
+    if (a->device_memory && is_cpu)
+        FAIL(ctx, TSR_USAGE,
+             "--device-memory %" PRIu64 " limits a GPU's memory; the device is the CPU",
+             a->device_memory);
+    if (a->one_by_one && is_cpu)
+        FAIL(ctx, TSR_USAGE, "--one-by-one is of a GPU's kernels; the device is the CPU");
+    if (a->cpu && is_gpu)
+        FAIL(ctx, TSR_USAGE, "--cpu %s chooses code for the CPU; the device is '%s'", a->cpu,
+             a->device);
+    if (a->threads && is_gpu && !a->quiet)
+        fprintf(stderr,
+                "%s: notice: --threads %" PRIu64 " is of the CPU's kernels; the device is '%s'\n",
+                tool, a->threads, a->device);
+    return TSR_SUCCESS;
+}
+
+/* No two outputs are one file, nor the bundle. trace and roofline: as they are named for a rank. */
+static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *trace,
+                              const char *roofline) {
+    tsr_run_output rows[7 + TSR_FLAG_PAIRS_MAX] = {
+        {"the bundle", a->bundle, true},
+        {"--record", a->record, false},
+        {"--metrics", a->metrics, false},
+        {"--store-log", a->store_log, false},
+        {"--export-params", a->export_params, false},
+        {"--trace", trace, false},
+        {"--roofline", roofline, false},
+    };
+    for (size_t i = 0; i < a->outputs.count; i++)
+        rows[7 + i] = (tsr_run_output){"--output", a->outputs.pairs[i].value, false};
+    return tsr_run_check_outputs(ctx, rows, 7 + a->outputs.count);
+}
+
+static tsr_result check_rank_files(tsr_ctx *ctx, const arguments *a, uint32_t rank) {
+    tsr_arena arena = {0};
+    tsr_result result = check_files(ctx, a, tsr_run_trace_path(a->trace.trace, rank, &arena),
+                                    tsr_run_trace_path(a->trace.roofline, rank, &arena));
+    tsr_arena_finish(&arena);
+    return result;
+}
+
 static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_model *model = NULL;
     tsr_model_options options = {.size_bytes = sizeof options,
@@ -527,10 +573,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_result result = TSR_SUCCESS;
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
-    if (a->device_memory && (!a->device || strcmp(a->device, "cpu") == 0))
-        FAIL(ctx, TSR_USAGE,
-             "--device-memory %" PRIu64 " limits a GPU's memory; the device is the CPU",
-             a->device_memory);
+    TRY(ctx, check_device_flags(ctx, a));
     if (a->json && !a->check) FAIL(ctx, TSR_USAGE, "--json needs --check, or ls");
     if (a->check) {
         TRY(ctx, check_flags(ctx, a->flags, MODE_CHECK));
@@ -593,7 +636,9 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     ctx->log = tsr_report_log;
     ctx->log_user = &report;
     uint32_t rank = a->transport ? tsr_rank_get_number(a->transport) : 0;
-    tsr_result result = tsr_run_trace_begin(ctx, &a->trace, rank);
+    tsr_result result =
+        tsr_run_trace_parse(ctx, &a->trace, &report.trace_first, &report.trace_last);
+    if (!result.code) result = tsr_run_trace_begin(ctx, &a->trace, rank);
     if (!result.code) result = run(ctx, a, &report);
     tsr_run_trace_end(ctx);
     tsr_ctx closing = tsr_ctx_fork(ctx);
@@ -606,6 +651,7 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
 /* Only the first rank tells of the run; the others' errors come through the transport. */
 static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
     arguments own = *(const arguments *)user;
+    if (own.mpi) TRY(ctx, check_rank_files(ctx, &own, tsr_rank_get_number(transport)));
     own.transport = transport;
     if (tsr_rank_get_number(transport) > 0) {
         own.quiet = true;
@@ -667,6 +713,9 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
              "tells more",
              count);
     a->bundle = positional[0];
+    if (!a->mpi && !a->ranks) TRY(ctx, check_files(ctx, a, a->trace.trace, a->trace.roofline));
+    for (uint64_t rank = 0; rank < a->ranks; rank++)
+        TRY(ctx, check_rank_files(ctx, a, (uint32_t)rank));
     if (a->ranks == 0) {
         if (a->restarts) FAIL(ctx, TSR_USAGE, "--restarts needs --ranks");
         return a->mpi ? tsr_ranks_join_job(ctx, run_rank, a) : run_reported(ctx, a);

@@ -54,6 +54,56 @@ expect "cpu nonsense" 6 "'pentium' is no CPU level" "$RUN" "$BUNDLE" --cpu penti
 expect "eval without data" 6 'evaluation every 2 steps needs' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --eval-every 2
 check "nothing was left behind" test -z "$(ls)"
 
+# What is of the other device: refused, but for threads, which a notice tells of. "auto" may become either.
+for row in '--device cuda --cpu x86-64-v3|--cpu x86-64-v3 chooses code for the CPU; the device is .cuda.' \
+    '--device cuda:1 --check --cpu x86-64-v3|--cpu x86-64-v3 chooses code for the CPU; the device is .cuda:1.' \
+    '--device cpu --one-by-one|--one-by-one is of a GPU.s kernels; the device is the CPU' '--one-by-one|--one-by-one is of a GPU.s kernels' \
+    '--device-memory 5|--device-memory 5 limits a GPU.s memory; the device is the CPU'; do
+    read -ra flags <<<"${row%%|*}"
+    expect "${row%%|*}" 6 "error: ${row#*|}" "$RUN" "$BUNDLE" "${flags[@]}"
+done
+mkdir none && touch none/libcuda.so.1
+export LD_LIBRARY_PATH=none
+expect "threads of a GPU" 17 "notice: --threads 3 is of the CPU's kernels; the device is 'cuda'" "$RUN" "$BUNDLE" --device cuda --threads 3
+expect "quiet threads of a GPU" 17 "no NVIDIA driver" "$RUN" "$BUNDLE" --device cuda --threads 3 --quiet
+check "no notice" sh -c '! grep -q notice .err'
+expect "auto takes all of them" 0 '^state ' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 1 --device auto --threads 3 --cpu x86-64-v2 --device-memory 5 --one-by-one
+unset LD_LIBRARY_PATH
+rm -r none
+
+# Each file that is written is one of its own, however it is spelt.
+mkdir d
+ln -s ../z d/link
+cp "$BUNDLE" own.tsb
+for row in '--trace z --roofline z' '--trace z --roofline ./z' "--trace z --roofline $PWD/z" '--trace d/../z --metrics z' '--record z --trace d/link' \
+    '--metrics m --store-log d/../m --state-dir S' '--record z --metrics z' '--roofline z --export-params z' '--record own.tsb' '--trace ./own.tsb' \
+    '--export-params own.tsb' '--metrics d/../own.tsb'; do
+    read -ra flags <<<"$row"
+    expect "$row" 6 "error: .* '.*' and --[a-z-]+ '.*' are one file; expected two" "$RUN" own.tsb "${DATA[@]}" --steps 3 "${flags[@]}"
+done
+expect "an output of a call" 6 "--metrics 'y.npy' and --output './y.npy' are one file" \
+    "$RUN" own.tsb --entry predict --input "x=$DIGITS/test-images.npy" --output y=./y.npy --metrics y.npy
+touch z
+ln z hard
+expect "the same by another name" 6 "--trace 'z' and --roofline 'hard' are one file" "$RUN" own.tsb "${DATA[@]}" --steps 3 --trace z --roofline hard
+rm hard
+expect "of another rank" 6 "--record 't.rank1.json' and --trace 't.rank1.json' are one file" \
+    "$RUN" own.tsb "${DATA[@]}" --steps 3 --ranks 2 --trace t.json --record t.rank1.json
+check "the bundle is whole" cmp own.tsb "$BUNDLE"
+expect "what is no file" 0 '^state ' "$RUN" own.tsb "${DATA[@]}" --steps 1 --metrics /dev/null --store-log /dev/null --state-dir S --trace z --roofline d/z
+check "both are written" grep -q -e traceEvents -e kernel z d/z
+
+# Steps that are to be traced and are none of the run.
+for row in '9:12|and none is traced' '3:12|and no others are traced'; do
+    expect "trace steps ${row%%|*}" 0 "notice: --trace-steps is '${row%%|*}'; the run has steps 1 to 4, ${row#*|}" \
+        "$RUN" own.tsb "${DATA[@]}" --steps 4 --trace z --trace-steps "${row%%|*}"
+done
+expect "trace steps before the run" 0 "notice: --trace-steps is '1:1'; the run has steps 2 to 4, and none is traced" \
+    "$RUN" own.tsb "${DATA[@]}" --steps 4 --state-dir S --trace z --trace-steps 1:1
+expect "steps of the run" 0 '^state ' "$RUN" own.tsb "${DATA[@]}" --steps 4 --trace z --trace-steps 2:4
+check "no notice of them" sh -c '! grep -q trace-steps .err'
+rm -r S
+
 # A closed or full standard output.
 "$RUN" --help >&- 2>.err
 if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "closed stdout"; fi

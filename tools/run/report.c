@@ -119,9 +119,25 @@ static void print_progress(tsr_report *report, const tsr_step_report *step) {
     pthread_mutex_unlock(&report->lock);
 }
 
+/* Once the steps of the run are known: those that are to be traced and are none of them. */
+static void tell_untraced(tsr_report *report, const tsr_step_report *step) {
+    uint64_t first = report->trace_first, last = report->trace_last;
+    uint64_t begin = step->first_step + 1, end = step->last_step;
+    report->trace_first = report->trace_last = 0;
+    if (report->quiet || !first || (first >= begin && last <= end)) return;
+    bool none = first > end || last < begin;
+    end_line(report);
+    fprintf(
+        stderr,
+        "tessera-run: notice: --trace-steps is '%llu:%llu'; the run has steps %llu to %llu, %s\n",
+        (unsigned long long)first, (unsigned long long)last, (unsigned long long)begin,
+        (unsigned long long)end, none ? "and none is traced" : "and no others are traced");
+}
+
 void tsr_report_step(void *user, const tsr_step_report *step) {
     tsr_report *report = user;
     bool last = step->step == step->last_step;
+    tell_untraced(report, step);
     if (report->metrics) write_step(report, step);
     if (report->quiet || (step->seconds < report->next_update && !last)) return;
     report->next_update = step->seconds + (report->terminal ? terminal_interval : plain_interval);

@@ -23,6 +23,8 @@ typedef struct tsr_report {
     const char *metrics_path;
     int metrics_error;   /* errno of the first failed write */
     uint64_t first_step; /* where the run began */
+    uint64_t trace_first,
+        trace_last; /* steps that are to be traced, until they are told of; or 0 */
 } tsr_report;
 
 /* Opens the metrics file for appending, if a path is given. */

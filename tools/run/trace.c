@@ -32,16 +32,25 @@ static tsr_result check_writable(tsr_ctx *ctx, const char *path) {
     return result;
 }
 
-tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint32_t rank) {
-    tsr_trace_options trace = {.size_bytes = sizeof trace, .rank = rank};
+tsr_result tsr_run_trace_parse(tsr_ctx *ctx, const tsr_run_trace *options, uint64_t *out_first,
+                               uint64_t *out_last) {
+    uint64_t first = 0, last = 0;
     const char *rest = options->steps;
     if (options->steps && !options->trace && !options->roofline)
         FAIL(ctx, TSR_USAGE, "--trace-steps needs --trace or --roofline");
-    if (options->steps && !(parse_step(rest, ':', &rest, &trace.first_step) &&
-                            parse_step(rest, 0, &rest, &trace.last_step)))
+    if (options->steps &&
+        !(parse_step(rest, ':', &rest, &first) && parse_step(rest, 0, &rest, &last)))
         FAIL(ctx, TSR_USAGE,
              "--trace-steps is '%s'; expected FIRST:LAST, two steps, which count from 1",
              options->steps);
+    *out_first = first;
+    *out_last = last;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint32_t rank) {
+    tsr_trace_options trace = {.size_bytes = sizeof trace, .rank = rank};
+    TRY(ctx, tsr_run_trace_parse(ctx, options, &trace.first_step, &trace.last_step));
     TRY(ctx, check_writable(ctx, options->trace));
     TRY(ctx, check_writable(ctx, options->roofline));
     /* Where profilers of NVIDIA name their library. */
@@ -54,14 +63,17 @@ tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint3
     return tsr_trace_create(ctx, &trace, &ctx->trace);
 }
 
-/* "t.json" of rank 2 of several is "t.rank2.json". */
-static const char *path_of(const char *path, const tsr_transport *transport, tsr_arena *arena) {
-    if (!transport) return path;
+const char *tsr_run_trace_path(const char *path, uint32_t rank, tsr_arena *arena) {
+    if (!path) return NULL;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     if (!dot || dot == name) dot = path + strlen(path);
-    return tsr_arena_printf(arena, "%.*s.rank%u%s", (int)(dot - path), path,
-                            tsr_rank_get_number(transport), dot);
+    return tsr_arena_printf(arena, "%.*s.rank%u%s", (int)(dot - path), path, rank, dot);
+}
+
+static const char *path_of(const char *path, const tsr_transport *transport, tsr_arena *arena) {
+    if (!transport) return path;
+    return tsr_run_trace_path(path, tsr_rank_get_number(transport), arena);
 }
 
 tsr_result tsr_run_trace_write(tsr_ctx *ctx, const tsr_run_trace *options, tsr_model *model,
@@ -70,8 +82,8 @@ tsr_result tsr_run_trace_write(tsr_ctx *ctx, const tsr_run_trace *options, tsr_m
     tsr_result result = TSR_SUCCESS;
     tsr_trace *trace = ctx->trace;
     if (!trace) return TSR_SUCCESS;
-    const char *json = options->trace ? path_of(options->trace, transport, &arena) : NULL;
-    const char *csv = options->roofline ? path_of(options->roofline, transport, &arena) : NULL;
+    const char *json = path_of(options->trace, transport, &arena);
+    const char *csv = path_of(options->roofline, transport, &arena);
     ctx->trace = NULL; /* what follows is no part of it */
     if ((options->trace && !json) || (options->roofline && !csv))
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the names of a trace's files");
