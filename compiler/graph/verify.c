@@ -6,6 +6,7 @@
  *   tensors    named; stored data or an init rule; one name, one declaration
  *   assigns    to a known tensor of the same type, once, in a train entry
  *   entries    ports named, batch dims equal
+ *   attributes those whose name begins with the dialect's are known where they stand
  */
 #include "compiler/graph/graph.h"
 #include "compiler/guard.h"
@@ -14,6 +15,7 @@
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 #include "compiler/suggest.h"
+#include "compiler/tile/tile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -400,6 +402,98 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
            check_ports(func, "result", entry.outputs, entry.output_count) && check_rows(&entry);
 }
 
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+enum { SHOWN_MAX = 100 };
+
+/* By where they stand: those that a program may have, NULL, those that passes note down, NULL. */
+static const char *const of_module[] = {
+    "tessera.mesh", NULL, TSR_NUMERICS_NAME, TSR_TARGET_NAME, TSR_SR_VIRTUAL_RANKS, NULL};
+static const char *const of_func[] = {"tessera.entry", "tessera.rows_independent", NULL,
+                                      TSR_BODY_NAME, NULL};
+static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, NULL};
+static const char *const of_result[] = {"tessera.name", NULL, NULL};
+static const char *const of_call[] = {"tessera.prefix", NULL, NULL};
+static const char *const of_op[] = {"tessera.opt.shard", "tessera.opt.partition", NULL,
+                                    TSR_EXP_SHIFTED,     TSR_CONSTANT_NAME,       NULL};
+
+/* A misspelled one would be kept, and do nothing. Names without the dialect's belong to others. */
+static bool check_known(MlirOperation op, const char *place, MlirNamedAttribute attribute,
+                        const char *const *names) {
+    static const char dialect[] = "tessera.";
+    MlirStringRef is = mlirIdentifierStr(attribute.name);
+    char name[SHOWN_MAX + 1], symbol[SHOWN_MAX + 8] = "", all[200] = "";
+    if (is.length < sizeof dialect - 1 || memcmp(is.data, dialect, sizeof dialect - 1) != 0)
+        return true;
+    snprintf(name, sizeof name, "%.*s", (int)(is.length < SHOWN_MAX ? is.length : SHOWN_MAX),
+             is.data);
+    tsr_suggestion meant = {.wrong = name};
+    size_t i = 0, at = 0;
+    for (; names[i]; i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+        tsr_suggest(&meant, names[i]);
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
+    }
+    while (names[++i])
+        if (strcmp(name, names[i]) == 0) return true;
+    if (tsr_op_symbol(op)[0])
+        snprintf(symbol, sizeof symbol, " @%.*s", SHOWN_MAX, tsr_op_symbol(op));
+    if (meant.best)
+        tsr_diag_error(where(op), TSR_DIAG_TESSERA_ATTRIBUTE,
+                       "%s%s: %s has no attribute '%s'; did you mean '%s'?", tsr_op_name(op),
+                       symbol, place, name, meant.best);
+    else
+        tsr_diag_error(where(op), TSR_DIAG_TESSERA_ATTRIBUTE,
+                       "%s%s: %s has no attribute '%s'; known are %s", tsr_op_name(op), symbol,
+                       place, name, all);
+    return false;
+}
+
+static bool check_own(MlirOperation op, const char *place, const char *const *names) {
+    bool done = true;
+    for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(op); i++)
+        done = check_known(op, place, mlirOperationGetDiscardableAttribute(op, i), names) && done;
+    return done;
+}
+
+/* `list`: "arg_attrs", "res_attrs". */
+static bool check_port_names(MlirOperation func, const char *list, const char *what,
+                             const char *const *names) {
+    MlirAttribute all = tsr_op_attr(func, list);
+    char place[32];
+    bool done = true;
+    if (mlirAttributeIsNull(all) || !mlirAttributeIsAArray(all)) return true;
+    for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(all); i++) {
+        MlirAttribute one = mlirArrayAttrGetElement(all, i);
+        snprintf(place, sizeof place, "%s %zd", what, (ssize_t)i);
+        for (intptr_t k = 0;
+             mlirAttributeIsADictionary(one) && k < mlirDictionaryAttrGetNumElements(one); k++)
+            done = check_known(func, place, mlirDictionaryAttrGetElement(one, k), names) && done;
+    }
+    return done;
+}
+
+static MlirWalkResult check_inner(MlirOperation op, void *user) {
+    bool *done = user;
+    if (tsr_op_is(op, "func.call"))
+        *done = check_own(op, "a call", of_call) && *done;
+    else if (!tsr_op_is(op, "func.func"))
+        *done = check_own(op, "it", of_op) && *done;
+    return MlirWalkResultAdvance;
+}
+
+static bool check_attributes(MlirModule module, bool scheduled) {
+    bool done = check_own(mlirModuleGetOperation(module), "a module", of_module);
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (is_beside(func, scheduled)) continue;
+        done = check_own(func, "a function", of_func) && done;
+        done = check_port_names(func, "arg_attrs", "argument", of_argument) && done;
+        done = check_port_names(func, "res_attrs", "result", of_result) && done;
+        mlirOperationWalk(func, check_inner, &done, MlirWalkPreOrder);
+    }
+    return done;
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static MlirWalkResult declare(MlirOperation op, void *user) {
@@ -425,6 +519,7 @@ static bool verify(MlirModule module, bool scheduled) {
     size_t count;
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) { done = check_func(func, scheduled) && done; }
+    done = done && check_attributes(module, scheduled);
     done = done && check_declarations(module);
     done = done && tsr_graph_tensors(&ctx, module, &arena, &tensors, &count).code == TSR_OK &&
            check_program(module, tensors, count);
