@@ -340,14 +340,27 @@ done:
 
 /* ---- files ---- */
 
+/* A flat file holds the elements of an input in their order; where rows are independent, of any
+ * number of rows. One of another number of elements stays as it is, and is refused as that. */
+static tsr_shape shape_file(const call *self, const wire *input) {
+    const tsr_shape *shape = tsr_array_get_shape(input->array);
+    tsr_shape wanted = input->port->shape;
+    uint64_t count = 0, row = input->row_bytes / tsr_dtype_size(input->port->dtype);
+    if (!tsr_array_is_flat(input->array)) return *shape;
+    if (self->entry->rows_independent && row && shape->dims[0] % row == 0)
+        wanted.dims[0] = shape->dims[0] / row;
+    bool fits = tsr_shape_count(&wanted, &count);
+    return fits && count == shape->dims[0] ? wanted : *shape;
+}
+
 static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *inputs,
                                  size_t input_count) {
     wire *target = NULL;
     for (size_t i = 0; i < input_count; i++) {
         TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
         TRY(ctx, tsr_array_open(ctx, inputs[i].path, target->port->dtype, &target->array));
-        TRY(ctx, check_input(ctx, self, target, tsr_array_get_dtype(target->array),
-                             tsr_array_get_shape(target->array)));
+        const tsr_shape shape = shape_file(self, target);
+        TRY(ctx, check_input(ctx, self, target, tsr_array_get_dtype(target->array), &shape));
     }
     return check_complete(ctx, self);
 }

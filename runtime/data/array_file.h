@@ -26,6 +26,8 @@ TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
 void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
 tsr_dtype tsr_array_get_dtype(const tsr_array *array);
 const tsr_shape *tsr_array_get_shape(const tsr_array *array);
+/* It is a flat file, whose one dimension says nothing of the array that it holds. */
+bool tsr_array_is_flat(const tsr_array *array);
 /* `count` elements from flat index `first`, which lie inside; no allocation. TSR_IO, or TSR_DATA
  * for an i1 element that is neither 0 nor 1. Several threads may read one array, each with its
  * context.

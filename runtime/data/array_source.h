@@ -25,6 +25,7 @@ struct tsr_array {
     tsr_dtype dtype;
     tsr_shape shape;
     uint64_t count; /* elements */
+    bool is_flat;
 };
 
 /* `size_bytes` bytes of the window from `at`; asserts that they lie inside. */

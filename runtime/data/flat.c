@@ -24,6 +24,7 @@ tsr_result tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, t
     if (size % element)
         FAIL(ctx, TSR_DATA, "'%s' has %llu bytes; expected a multiple of %llu (flat file of %s)",
              array->spec, size, element, tsr_dtype_name(flat));
+    array->is_flat = true;
     array->dtype = flat;
     array->shape = (tsr_shape){.rank = 1, .dims = {size / element}};
     return TSR_SUCCESS;

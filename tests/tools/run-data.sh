@@ -104,4 +104,24 @@ check "an evaluation" grep -Eq '^\{"event":"eval","step":1,"rows":359,"outputs":
 
 # A last partial batch in evaluation: 359 rows are 5 batches of 64 and one of 39.
 expect "every row counts once" 0 '\(359 rows\)' "$RUN" "$BUNDLE" --entry evaluate --quiet "${TEST_DATA[@]}"
+# Flat files as inputs of a call: elements in their order, of whatever number of dims; of independent rows any number of them.
+predict() { "$RUN" "$BUNDLE" --entry predict --quiet "$@"; }
+check "an array" predict --input "x=$DIGITS/test-images.npy" --output y=array.npy
+rows=$(head -c 128 "$DIGITS/test-images.npy" | grep -ao '([0-9]*' | tr -d '(')
+tail -c $((rows * 64)) "$DIGITS/test-images.npy" >flat
+check "the same, flat" predict --input x=flat --output y=flat.npy
+check "gives the same" cmp array.npy flat.npy
+head -c 65 flat >odd
+expect "no whole rows" 8 "input 'x' is 65xui8; expected 64x64xui8 with any number of rows" predict --input x=odd --output y=y.npy
+M=$ROOT/examples/matmul
+check "a product" "$AOT" build "$M/matmul.mlir" -o matmul.tsb
+for name in a b c; do tail -c +129 "$M/$name.npy" >"$name.bin"; done
+product() { "$RUN" matmul.tsb --entry matmul "$@"; }
+check "arrays" product --input "a=$M/a.npy" --input "b=$M/b.npy" --input "c=$M/c.npy" --output y=array.npy
+check "flat files" product --input a=a.bin --input b=b.bin --input c=c.bin --output y=flat.npy
+check "give the same product" cmp array.npy flat.npy
+rows=$(wc -c <a.bin)
+head -c $((rows - 4)) a.bin >less.bin
+expect "an element less" 8 "input 'a' is $((rows / 4 - 1))xf32; expected [0-9]+x[0-9]+xf32" product --input a=less.bin --input b=b.bin --input c=c.bin --output y=y.npy
+
 finish
