@@ -19,7 +19,7 @@
 // RUN: sed 's/^  return/  tessera_target.document "name" "x"\n  return/' %s >%t.5
 // RUN: not tessera-opt -pm-v1_1-verify --no-output %t.5 2>&1 | FileCheck %s --check-prefix=INSIDE
 // INSIDE: error: [TSR-0207] tessera_target.document: functions hold only tessera ops, func.call and func.return
-// PORT: verify-levels.mlir:[[@LINE+2]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name
+// PORT: verify-levels.mlir:[[@LINE+2]]:1: error: [TSR-0228] func.func @f: argument 0 has no attribute 'tessera.nam'; did you mean 'tessera.name'?
 // SPACE: verify-levels.mlir:[[@LINE+1]]:1: error: [TSR-0502] tessera_target.func: workspace is 8
 func.func @f(%a: tensor<4xf32> {tessera.name = "a"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %0 = tessera.exp %a : tensor<4xf32>
