@@ -32,32 +32,42 @@ enum {
     HEAD_BYTES = sizeof magic + 3 * 4,
     FIRST_KERNEL_FIELDS = 7, /* of version 1 */
     MAPS_VERSION = 2,        /* the first one with maps */
+    MANY_VERSION = 3,        /* with more than TSR_FATBIN_MAPS_FEW of them */
+    PITCH_VERSION = 4,       /* with their pitches */
     KERNEL_FIELD_COUNT = 9,
-    MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX,
+    MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX, /* and 8 for a pitch */
     IMAGE_BYTES = 3 * 4 + 8,
     CAPABILITY_MIN = 10,
     CAPABILITY_MAX = 999,
 };
 
-static void append_map(tsr_buffer *out, const tsr_fatbin_map *map) {
+static void append_map(tsr_buffer *out, const tsr_fatbin_map *map, uint32_t version) {
 #define X(field, min, max) tsr_buffer_u32(out, map->field);
     MAP_FIELDS(X)
 #undef X
     for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++) tsr_buffer_u64(out, map->dims[d]);
+    if (version >= PITCH_VERSION) tsr_buffer_u64(out, map->pitch);
 }
 
 /* The first version that holds it. */
 static uint32_t version_for(const tsr_fatbin *fatbin) {
-    for (uint32_t i = 0; i < fatbin->kernel_count; i++)
-        if (fatbin->kernels[i].map_count > TSR_FATBIN_MAPS_FEW) return TSR_FATBIN_VERSION;
-    return MAPS_VERSION;
+    uint32_t version = MAPS_VERSION;
+    for (uint32_t i = 0; i < fatbin->kernel_count; i++) {
+        const tsr_fatbin_kernel *kernel = &fatbin->kernels[i];
+        if (kernel->map_count > TSR_FATBIN_MAPS_FEW && version < MANY_VERSION)
+            version = MANY_VERSION;
+        for (uint32_t m = 0; m < kernel->map_count; m++)
+            if (kernel->maps[m].pitch) version = PITCH_VERSION;
+    }
+    return version;
 }
 
 tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *arena,
                              void **out_bytes, size_t *out_size_bytes) {
     tsr_buffer out = {0};
+    uint32_t version = version_for(fatbin);
     tsr_buffer_append(&out, magic, sizeof magic);
-    tsr_buffer_u32(&out, version_for(fatbin));
+    tsr_buffer_u32(&out, version);
     tsr_buffer_u32(&out, fatbin->kernel_count);
     tsr_buffer_u32(&out, fatbin->image_count);
     for (uint32_t i = 0; i < fatbin->kernel_count; i++) {
@@ -65,7 +75,8 @@ tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *
 #define X(field, min, max) tsr_buffer_u32(&out, kernel->field);
         KERNEL_FIELDS(X)
 #undef X
-        for (uint32_t m = 0; m < kernel->map_count; m++) append_map(&out, &kernel->maps[m]);
+        for (uint32_t m = 0; m < kernel->map_count; m++)
+            append_map(&out, &kernel->maps[m], version);
     }
     for (uint32_t i = 0; i < fatbin->image_count; i++) {
         const tsr_fatbin_image *image = &fatbin->images[i];
@@ -113,7 +124,7 @@ static uint64_t take_u64(reader *r) {
     return low | (uint64_t)take_u32(r) << 32;
 }
 
-static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index) {
+static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index, uint32_t version) {
 #define X(field, min, max) TRY(r->ctx, take_field(r, "maps", index, #field, min, max, &map->field));
     MAP_FIELDS(X)
 #undef X
@@ -127,25 +138,34 @@ static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index) {
             FAIL(r->ctx, TSR_CORRUPT, "GPU code: maps[%u].dims[%u] is %llu; expected 1 to %llu",
                  index, d, (unsigned long long)map->dims[d], (unsigned long long)max);
     }
+    map->pitch = version >= PITCH_VERSION ? take_u64(r) : 0;
+    if (map->pitch && (map->pitch <= map->dims[0] || map->pitch > UINT32_MAX))
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code: maps[%u].pitch is %llu; expected 0 or %llu to %u",
+             index, (unsigned long long)map->pitch, (unsigned long long)map->dims[0] + 1,
+             UINT32_MAX);
     return TSR_SUCCESS;
 }
+
+static size_t map_bytes(uint32_t version) { return MAP_BYTES + (version >= PITCH_VERSION ? 8 : 0); }
 
 static uint32_t fields_of(uint32_t version) {
     return version < MAPS_VERSION ? FIRST_KERNEL_FIELDS : KERNEL_FIELD_COUNT;
 }
 
-static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index) {
-    if ((size_t)kernel->map_count * MAP_BYTES > r->size - r->at)
+static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index,
+                            uint32_t version) {
+    if (kernel->map_count * map_bytes(version) > r->size - r->at)
         FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u maps in %zu bytes", index,
              kernel->map_count, r->size - r->at);
-    for (uint32_t m = 0; m < kernel->map_count; m++) TRY(r->ctx, read_map(r, &kernel->maps[m], m));
+    for (uint32_t m = 0; m < kernel->map_count; m++)
+        TRY(r->ctx, read_map(r, &kernel->maps[m], m, version));
     return TSR_SUCCESS;
 }
 
 static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t count,
                                uint32_t version) {
     uint32_t field_count = fields_of(version);
-    uint32_t most = version < TSR_FATBIN_VERSION ? TSR_FATBIN_MAPS_FEW : TSR_FATBIN_MAPS_MAX;
+    uint32_t most = version < MANY_VERSION ? TSR_FATBIN_MAPS_FEW : TSR_FATBIN_MAPS_MAX;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t field_number = 0;
         if (r->size - r->at < (size_t)field_count * 4)
@@ -161,7 +181,7 @@ static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t c
         if (kernels[i].map_count > most)
             FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u].map_count is %u; expected 0 to %u", i,
                  kernels[i].map_count, most);
-        TRY(r->ctx, read_maps(r, &kernels[i], i));
+        TRY(r->ctx, read_maps(r, &kernels[i], i, version));
     }
     return TSR_SUCCESS;
 }

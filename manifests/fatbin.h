@@ -11,7 +11,7 @@
 #include "runtime/base/result.h"
 
 enum {
-    TSR_FATBIN_VERSION = 3,
+    TSR_FATBIN_VERSION = 4,
     TSR_FATBIN_IMAGES_MAX = 16,
     TSR_FATBIN_KERNELS_MAX = 1 << 20,
     TSR_FATBIN_THREADS_MAX = 1024,        /* of a block */
@@ -47,7 +47,9 @@ typedef enum tsr_fatbin_element {
     TSR_FATBIN_TF32 = 4, /* f32, rounded to 10 bits of fraction as it is copied */
 } tsr_fatbin_element;
 
-/* How the device's copy engine sees an argument: boxes of rows of a dense array. */
+/* How the device's copy engine sees an argument: boxes of rows of an array, which follow each
+ * other.
+ */
 typedef struct tsr_fatbin_map {
     uint32_t argument; /* of the kernel */
     uint32_t element;  /* tsr_fatbin_element */
@@ -56,6 +58,7 @@ typedef struct tsr_fatbin_map {
     uint32_t swizzle_bytes; /* 128, or 0: none */
     uint64_t
         dims[TSR_FATBIN_MAP_RANK_MAX]; /* the last one, along rows, first; beyond the rank: 1 */
+    uint64_t pitch; /* since version 4: elements from row to row; 0: as many as a row has */
 } tsr_fatbin_map;
 
 typedef struct tsr_fatbin_kernel {

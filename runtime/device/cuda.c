@@ -366,7 +366,7 @@ static tsr_result encode_map(tsr_ctx *ctx, tsr_cuda_device *self, prepared *grap
         FAIL(ctx, TSR_CORRUPT, "kernel '%s' has a map of argument %u of %u",
              self->names[command->kernel], fact->argument, command->buffer_count);
     memcpy(&address, &command->buffers[fact->argument], sizeof address);
-    strides[0] = fact->dims[0] * elements[fact->element].bytes;
+    strides[0] = (fact->pitch ? fact->pitch : fact->dims[0]) * elements[fact->element].bytes;
     for (uint32_t d = 1; d < fact->rank; d++) strides[d] = strides[d - 1] * fact->dims[d];
     *out_map = tsr_arena_alloc(&graph->arena, TSR_CUDA_MAP_BYTES, 1, TSR_CUDA_MAP_ALIGN);
     if (!*out_map) FAIL(ctx, TSR_MEMORY, "no memory for the maps of a kernel");

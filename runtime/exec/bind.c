@@ -457,6 +457,8 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
         TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
         executor->tensors[i] = take_bytes(&at, size);
     }
+    TSR_ASSERT(at <= (char *)executor->memory.host + plan->tensor_bytes);
+    at = (char *)executor->memory.host + plan->tensor_bytes;
     executor->tensors[config->tensor_count] = executor->workspace = at;
     at += plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;

@@ -7,11 +7,12 @@
 
 #include "runtime/base/result.h"
 
-/* Bytes that tsr_executor_create allocates: tensors, what is prepared from them, workspace, inputs
- * and outputs. handler_bytes are a part of the workspace, for entries that handle failures;
- * leaf_bytes what one leaf of the virtual ranks keeps, sum_bytes one set of sums over them, of
- * which there are several, part_bytes the rank's parts of sums that are scattered as they are made,
- * turn_bytes what comes from other ranks while they are. */
+/* Bytes that tsr_executor_create allocates: tensors, and up to where the workspace begins, a line
+ * of a GPU's cache; what is prepared from them, workspace, inputs and outputs. handler_bytes are a
+ * part of the workspace, for entries that handle failures; leaf_bytes what one leaf of the virtual
+ * ranks keeps, sum_bytes one set of sums over them, of which there are several, part_bytes the
+ * rank's parts of sums that are scattered as they are made, turn_bytes what comes from other ranks
+ * while they are. */
 typedef struct tsr_memory_plan {
     uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
     uint64_t leaf_bytes, sum_bytes, part_bytes, turn_bytes;

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { WORKSPACE_ALIGN_BYTES = 128 }; /* a multiple of TSR_BUFFER_ALIGN_BYTES */
+
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes) {
     uint64_t rounded;
     if (__builtin_add_overflow(size_bytes, TSR_BUFFER_ALIGN_BYTES - 1, &rounded)) return false;
@@ -61,6 +63,8 @@ static TSR_RESULT add_tensors(tsr_ctx *ctx, const tsr_config *config, const tsr_
         fits = tsr_plan_tensor_size(config, leaves, holdings[i], i, &size) &&
                tsr_plan_add(total, size);
     free(holdings);
+    if (fits)
+        *total = (*total + WORKSPACE_ALIGN_BYTES - 1) & ~(uint64_t)(WORKSPACE_ALIGN_BYTES - 1);
     *out_fits = fits;
     return TSR_SUCCESS;
 }

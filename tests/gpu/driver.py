@@ -11,9 +11,9 @@ ELEMENTS = {1: (9, 2), 2: (6, 2), 3: (7, 4), 4: (11, 4)}  # CUtensorMapDataType,
 
 
 def read_code(code):
-    """(kernels, {kind: image}) of bytes that begin with the mark of version 2 or 3."""
+    """(kernels, {kind: image}) of bytes that begin with the mark of version 2, 3 or 4."""
     mark, version, kernel_count, image_count = struct.unpack_from('<8sIII', code)
-    assert mark == b'TSRFATB\n' and version in (2, 3), (mark, version)
+    assert mark == b'TSRFATB\n' and version in (2, 3, 4), (mark, version)
     at, kernels, images = 20, [], {}
     for _ in range(kernel_count):
         kernel = dict(zip(FIELDS, struct.unpack_from('<9I', code, at)))
@@ -22,8 +22,12 @@ def read_code(code):
         for _ in range(kernel['map_count']):
             m = dict(zip(MAP_FIELDS, struct.unpack_from('<6I', code, at)))
             m['dims'] = struct.unpack_from('<5Q', code, at + 24)
-            kernel['maps'].append(m)
             at += 64
+            m['pitch'] = 0
+            if version > 3:
+                m['pitch'], = struct.unpack_from('<Q', code, at)
+                at += 8
+            kernel['maps'].append(m)
         kernels.append(kernel)
     rows = [struct.unpack_from('<IIIQ', code, at + 20 * i) for i in range(image_count)]
     at += 20 * image_count
@@ -129,7 +133,7 @@ class Kernel:
         dims = (ctypes.c_uint64 * rank)(*fact['dims'][:rank])
         strides, stride = (ctypes.c_uint64 * (rank - 1))(), size
         for d in range(rank - 1):
-            stride *= fact['dims'][d]
+            stride *= fact['pitch'] if d == 0 and fact['pitch'] else fact['dims'][d]
             strides[d] = stride
         box = (ctypes.c_uint32 * rank)(fact['columns'], fact['rows'], *[1] * (rank - 2))
         ones = (ctypes.c_uint32 * rank)(*[1] * rank)

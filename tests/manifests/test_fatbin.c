@@ -79,6 +79,32 @@ Test(fatbin, many_maps) {
     cr_assert_str_eq(ctx.error.text, "GPU code: kernels[0].map_count is 8; expected 0 to 4");
 }
 
+/* A map with a pitch makes it version 4, whose maps all have one; it is more than a row. */
+Test(fatbin, pitches) {
+    enum { MAP = 20 + 36, PITCH = MAP + 64 };
+    size_t size = 0;
+    tsr_fatbin got;
+    tsr_fatbin_kernel kernel = kernels[1];
+    void *bytes = NULL;
+    kernel.map_count = 2;
+    kernel.maps[1] = kernels[1].maps[0];
+    kernel.maps[1].pitch = 576;
+    tsr_fatbin fatbin = {&kernel, 1, images, 2};
+    cr_assert_eq(tsr_fatbin_encode(&ctx, &fatbin, &arena, &bytes, &size).code, TSR_OK);
+    unsigned char *b = bytes;
+    cr_assert_eq(b[8], 4);
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_OK);
+    cr_assert_arr_eq(got.kernels[0].maps, kernel.maps, 2 * sizeof *kernel.maps);
+    b[PITCH] = 0, b[PITCH + 1] = 2; /* 512, as many as a row has */
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text,
+                     "GPU code: maps[0].pitch is 512; expected 0 or 513 to 4294967295");
+    b[PITCH + 1] = 0, b[PITCH + 4] = 1;
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text,
+                     "GPU code: maps[0].pitch is 4294967296; expected 0 or 513 to 4294967295");
+}
+
 Test(fatbin, match) {
     static const struct {
         uint32_t capability;
@@ -120,7 +146,7 @@ static void refused(size_t at, uint32_t value, tsr_code code, const char *text) 
 Test(fatbin, refused) {
     enum { KERNELS = 20, SECOND = KERNELS + 36, MAP = SECOND + 36, IMAGES = MAP + 64 };
     refused(0, 0, TSR_CORRUPT, "GPU code does not begin with its mark");
-    refused(8, 4, TSR_VERSION, "GPU code has version 4; expected 1 to 3");
+    refused(8, 5, TSR_VERSION, "GPU code has version 5; expected 1 to 4");
     refused(12, 1u << 30, TSR_CORRUPT,
             "GPU code of 222 bytes cannot hold 1073741824 kernels and 2 images");
     refused(16, 0, TSR_CORRUPT, "GPU code of 222 bytes cannot hold 2 kernels and 0 images");

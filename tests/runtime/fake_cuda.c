@@ -501,7 +501,7 @@ tsr_cuda_result cuGraphDestroy(struct CUgraph_st *graph) {
     return 0;
 }
 
-/* Strides are those of a dense array, the innermost left out. */
+/* Strides are those of rows that lie as the toy's, the innermost left out. */
 tsr_cuda_result cuTensorMapEncodeTiled(struct CUtensorMap_st *map, tsr_cuda_enum element,
                                        uint32_t rank, void *address, const uint64_t *dims,
                                        const uint64_t *strides, const uint32_t *box,
@@ -516,7 +516,7 @@ tsr_cuda_result cuTensorMapEncodeTiled(struct CUtensorMap_st *map, tsr_cuda_enum
         return INVALID_VALUE;
     for (uint32_t d = 0; d < rank; d++) {
         if (!box[d] || box[d] > 256 || element_strides[d] != 1) return INVALID_VALUE;
-        stride *= dims[d];
+        stride *= d ? dims[d] : TOY_PITCH;
         if (d + 1 < rank && (strides[d] != stride || stride % 16)) return INVALID_VALUE;
     }
     memset(map, 0x5a, TSR_CUDA_MAP_BYTES);

@@ -22,7 +22,8 @@ extern const tsr_kernel_fn toy_kernels[3];
 #define TOY_MAP                                                                                    \
     {                                                                                              \
         .argument = 1, .element = TSR_FATBIN_F32, .rank = 3, .box_rows = 64, .box_columns = 32,    \
-        .swizzle_bytes = 128, .dims = {32, 64, 2, 1, 1},                                           \
+        .swizzle_bytes = 128, .dims = {32, 64, 2, 1, 1}, .pitch = TOY_PITCH,                       \
     }
+enum { TOY_PITCH = 48 };
 
 #endif

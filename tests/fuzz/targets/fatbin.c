@@ -33,6 +33,7 @@ static void make_kernel(uint32_t *state, tsr_fatbin_kernel *kernel) {
                                 .swizzle_bytes = below(state, 2) * TSR_FATBIN_SWIZZLE_MAX};
         for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++)
             map->dims[d] = d < map->rank ? 1 + below(state, 4096) : 1;
+        map->pitch = below(state, 4) ? 0 : map->dims[0] + 1 + below(state, 64);
     }
 }
 
