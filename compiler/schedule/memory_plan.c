@@ -12,7 +12,7 @@
 enum { SLOT_NONE = UINT32_MAX };
 
 typedef struct slot {
-    uint64_t size, offset;
+    uint64_t size, offset, align;
     uint32_t first, last;
     uint32_t index; /* of its first value: the last tie-break */
 } slot;
@@ -29,6 +29,12 @@ static bool size_aligned(uint64_t size, uint64_t *out_size) {
     if (__builtin_add_overflow(size, (uint64_t)(TSR_PLAN_ALIGN_BYTES - 1), &up)) return false;
     *out_size = up & ~(uint64_t)(TSR_PLAN_ALIGN_BYTES - 1);
     return true;
+}
+
+static uint64_t align_of(const tsr_plan_value *value) {
+    uint32_t align = value->align_bytes;
+    TSR_ASSERT((align & (align - 1)) == 0 || align < TSR_PLAN_ALIGN_BYTES);
+    return align > TSR_PLAN_ALIGN_BYTES ? align : TSR_PLAN_ALIGN_BYTES;
 }
 
 /* The first candidate that dies here, has the same size and is not taken yet. */
@@ -88,11 +94,16 @@ static TSR_RESULT slots_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32
         if (other != SLOT_NONE) {
             taken[other] = true;
             p->slot_of[index] = p->slot_of[other];
-            p->slots[p->slot_of[other]].last = value->last;
+            slot *taken_over = &p->slots[p->slot_of[other]];
+            taken_over->last = value->last;
+            if (taken_over->align < align_of(value)) taken_over->align = align_of(value);
             (*out_replaced)++;
             continue;
         }
-        slot s = {.first = value->first, .last = value->last, .index = p->slot_count};
+        slot s = {.align = align_of(value),
+                  .first = value->first,
+                  .last = value->last,
+                  .index = p->slot_count};
         if (!size_aligned(value->size_bytes, &s.size))
             FAIL(ctx, TSR_MEMORY, "a value of %llu bytes cannot be placed",
                  (unsigned long long)value->size_bytes);
@@ -109,7 +120,7 @@ static bool meets(const slot *a, const slot *b) {
 /* The smallest gap between the placed slots that `s` meets, or the end. `placed` is sorted by
  * offset. False on overflow. */
 static bool best_fit(const slot *placed, uint32_t placed_count, slot *s) {
-    uint64_t top = 0, best_gap = UINT64_MAX, best = UINT64_MAX;
+    uint64_t top = 0, best_gap = UINT64_MAX, best = UINT64_MAX; /* multiples of s->align */
     for (uint32_t i = 0; i < placed_count; i++) {
         const slot *other = &placed[i];
         if (!meets(other, s)) continue;
@@ -120,7 +131,8 @@ static bool best_fit(const slot *placed, uint32_t placed_count, slot *s) {
                 best = top;
             }
         }
-        if (other->offset + other->size > top) top = other->offset + other->size;
+        if (other->offset + other->size > top)
+            top = (other->offset + other->size + s->align - 1) / s->align * s->align;
     }
     s->offset = best != UINT64_MAX ? best : top;
     uint64_t end;

@@ -24,6 +24,7 @@ typedef struct tsr_plan_value {
                               * the same size and last == first of this one, else it is passed over.
                               * borrowed */
     uint32_t replace_count;
+    uint32_t align_bytes; /* of the offset: a power of two, or less than TSR_PLAN_ALIGN_BYTES */
 } tsr_plan_value;
 
 typedef struct tsr_workspace_plan {

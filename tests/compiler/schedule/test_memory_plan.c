@@ -24,6 +24,7 @@ static void check_apart(const tsr_plan_value *values, uint32_t count,
                         const tsr_workspace_plan *plan) {
     for (uint32_t i = 0; i < count; i++) {
         cr_assert_eq(plan->offset_bytes[i] % 64, 0);
+        if (values[i].align_bytes) cr_assert_eq(plan->offset_bytes[i] % values[i].align_bytes, 0);
         cr_assert_leq(plan->offset_bytes[i] + values[i].size_bytes, plan->peak_bytes);
         for (uint32_t j = 0; j < count; j++) {
             if (i == j || values[i].first > values[j].last || values[j].first > values[i].last)
@@ -135,6 +136,39 @@ Test(memory_plan, no_take_over_of_a_value_read_later_or_of_another_size, .fini =
     check_apart(values, 3, &plan);
     cr_assert_eq(plan.replaced_count, 0);
     cr_assert_eq(plan.peak_bytes, 192);
+}
+
+/* One behind the other, in a gap that is not long enough behind its first aligned place, and in the
+ * place of one that need not be aligned: that one is, too. */
+Test(memory_plan, alignment, .fini = finish) {
+    static const uint32_t r1 = 1;
+    tsr_plan_value behind[] = {{.size_bytes = 320, .first = 0, .last = 1},
+                               {.size_bytes = 256, .first = 0, .last = 1, .align_bytes = 128}};
+    tsr_workspace_plan plan = plan_of(behind, 2);
+    check_apart(behind, 2, &plan);
+    cr_assert_eq(plan.offset_bytes[1], 384);
+    cr_assert_eq(plan.peak_bytes, 640);
+    behind[1].align_bytes = 0;
+    cr_assert_eq(plan_of(behind, 2).peak_bytes, 576);
+    tsr_plan_value gap[] = {{.size_bytes = 320, .first = 0, .last = 9},
+                            {.size_bytes = 256, .first = 0, .last = 1},
+                            {.size_bytes = 192, .first = 0, .last = 9},
+                            {.size_bytes = 128, .first = 3, .last = 4, .align_bytes = 256},
+                            {.size_bytes = 64, .first = 3, .last = 4, .align_bytes = 64}};
+    plan = plan_of(gap, 5);
+    check_apart(gap, 5, &plan);
+    tsr_plan_value chain[] = {{.size_bytes = 64, .first = 0, .last = 5},
+                              {.size_bytes = 64, .first = 0, .last = 1},
+                              {.size_bytes = 64,
+                               .first = 1,
+                               .last = 2,
+                               .align_bytes = 128,
+                               .replace = &r1,
+                               .replace_count = 1}};
+    plan = plan_of(chain, 3);
+    check_apart(chain, 3, &plan);
+    cr_assert_eq(plan.replaced_count, 1);
+    cr_assert_eq(plan.offset_bytes[1] % 128, 0);
 }
 
 Test(memory_plan, sizes_that_overflow_are_refused, .fini = finish) {
