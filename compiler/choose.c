@@ -11,6 +11,7 @@
  */
 #include "compiler/choose.h"
 
+#include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/tile.h"
 #include "manifests/fatbin.h"
@@ -65,19 +66,29 @@ static tsr_result probe(tsr_ctx *ctx, MlirOperation func, const tsr_target *targ
     return !result.code || result.code == TSR_COMPILE ? TSR_SUCCESS : tsr_error_adopt(ctx, &own);
 }
 
-/* The group that a kernel is of: it has its name, or, on matrix units, one with a suffix. Null: it
- * is of none whose tiles are chosen. */
-static MlirOperation find_group(MlirModule schedule, MlirOperation func) {
-    const char *name = tsr_op_symbol(func), *end = strrchr(name, '_');
+/* The group of that name, or of what stands before `end` in it. */
+static MlirOperation find_before(MlirModule schedule, const char *name, const char *end) {
     char start[SYMBOL_MAX];
+    MlirOperation none = {NULL};
+    if (!end || end - name >= SYMBOL_MAX) return none;
+    memcpy(start, name, (size_t)(end - name));
+    start[end - name] = 0;
+    return tsr_module_find(schedule, start);
+}
+
+/* The group that a kernel is of: it has its name, or, on matrix units, one with a suffix; or it is
+ * one for pitches. Null: it is of none whose tiles are chosen. */
+static MlirOperation find_group(MlirModule schedule, MlirOperation func) {
+    const char *name = tsr_op_symbol(func);
     MlirOperation none = {NULL};
     bool has_warps = tsr_op_has(func, "warps");
     if (!has_warps && !tsr_op_has(func, TSR_CHOICES_NAME)) return none;
     MlirOperation group = tsr_module_find(schedule, name);
-    if (!mlirOperationIsNull(group) || !has_warps || !end || end - name >= SYMBOL_MAX) return group;
-    memcpy(start, name, (size_t)(end - name));
-    start[end - name] = 0;
-    return tsr_module_find(schedule, start);
+    if (mlirOperationIsNull(group) && has_warps)
+        group = find_before(schedule, name, strrchr(name, '_'));
+    if (mlirOperationIsNull(group))
+        group = find_before(schedule, name, strstr(name, "_" TSR_PITCHED_SUFFIX));
+    return group;
 }
 
 /* *out_changed: some group has one tile more to leave out. */

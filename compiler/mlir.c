@@ -326,6 +326,49 @@ MlirType tsr_type_make(MlirContext context, const tsr_type *type) {
                                    mlirAttributeGetNull());
 }
 
+MlirType tsr_buffer_make(MlirType element, uint32_t rank, const int64_t *dims, int64_t pitch) {
+    MlirAttribute none = mlirAttributeGetNull(), layout = none;
+    int64_t strides[TSR_RANK_MAX];
+    TSR_ASSERT(rank <= TSR_RANK_MAX);
+    if (pitch && pitch != dims[rank - 1]) {
+        strides[rank - 1] = 1;
+        for (uint32_t d = rank - 1; d-- > 0;)
+            strides[d] = d + 2 == rank ? pitch : strides[d + 1] * dims[d + 1];
+        layout = mlirStridedLayoutAttrGet(mlirTypeGetContext(element), 0, rank, strides);
+    }
+    return mlirMemRefTypeGet(element, rank, dims, layout, none);
+}
+
+bool tsr_buffer_pitch(MlirType buffer, int64_t *out_pitch) {
+    int64_t strides[TSR_RANK_MAX], offset = 0, rank = mlirShapedTypeGetRank(buffer), follows = 0;
+    *out_pitch = 0;
+    if (mlirAffineMapIsIdentity(mlirMemRefTypeGetAffineMap(buffer))) return true;
+    if (rank < 2 || rank > TSR_RANK_MAX ||
+        mlirLogicalResultIsFailure(mlirMemRefTypeGetStridesAndOffset(buffer, strides, &offset)) ||
+        offset || strides[rank - 1] != 1 ||
+        strides[rank - 2] < mlirShapedTypeGetDimSize(buffer, rank - 1))
+        return false;
+    for (int64_t d = rank - 2; d-- > 0;)
+        if (__builtin_mul_overflow(strides[d + 1], mlirShapedTypeGetDimSize(buffer, d + 1),
+                                   &follows) ||
+            strides[d] != follows)
+            return false;
+    *out_pitch = strides[rank - 2];
+    return true;
+}
+
+int64_t tsr_buffer_row(MlirType buffer) {
+    int64_t pitch = 0;
+    tsr_buffer_pitch(buffer, &pitch);
+    return pitch ? pitch : mlirShapedTypeGetDimSize(buffer, mlirShapedTypeGetRank(buffer) - 1);
+}
+
+tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch) {
+    tsr_shape lies = *shape;
+    if (pitch) lies.dims[lies.rank - 1] = (uint64_t)pitch;
+    return lies;
+}
+
 tsr_type tsr_type_scalar(tsr_dtype dtype) { return (tsr_type){.dtype = dtype}; }
 
 const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]) {

@@ -69,6 +69,16 @@ bool tsr_type_is_static(const tsr_type *type);
 bool tsr_dim_fits(uint64_t a, uint64_t b);
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype);
 MlirType tsr_type_make(MlirContext context, const tsr_type *type); /* a ranked tensor */
+
+/* Buffers are memrefs of static dims, dense but for a pitch: elements from one row, its last dim,
+ * to the next one; all rows follow each other so. 0: dense. A memref of that layout. */
+MlirType tsr_buffer_make(MlirType element, uint32_t rank, const int64_t *dims, int64_t pitch);
+/* False where the layout is another one. */
+bool tsr_buffer_pitch(MlirType buffer, int64_t *out_pitch);
+/* The pitch of a buffer of one dim or more, or what is the same where it is dense: its last dim. */
+int64_t tsr_buffer_row(MlirType buffer);
+/* As many elements as lie there: the last dim is the pitch. */
+tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch);
 tsr_type tsr_type_scalar(tsr_dtype dtype);
 /* "64x?xf32". Returns `out_text`. */
 const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]);

@@ -572,11 +572,13 @@ typedef struct refusal {
 static bool is_emitted(const tsr_emit *emit, MlirType type) {
     uint64_t elements = 1;
     if (!mlirTypeIsAVector(type) && !mlirTypeIsAMemRef(type)) return true;
-    for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
-        if (__builtin_mul_overflow(elements, (uint64_t)mlirShapedTypeGetDimSize(type, d),
-                                   &elements) ||
-            elements > UINT32_MAX)
+    int64_t rank = mlirShapedTypeGetRank(type);
+    for (int64_t d = 0; d < rank; d++) {
+        bool rows = mlirTypeIsAMemRef(type) && d + 1 == rank;
+        int64_t size = rows ? tsr_buffer_row(type) : mlirShapedTypeGetDimSize(type, d);
+        if (__builtin_mul_overflow(elements, (uint64_t)size, &elements) || elements > UINT32_MAX)
             return false;
+    }
     uint64_t lanes = emit->target->warp_lanes ? emit->target->warp_lanes : 1;
     return mlirTypeIsAMemRef(type) || (elements && elements <= LANES_MAX * lanes);
 }

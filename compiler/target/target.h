@@ -74,6 +74,11 @@ enum { TSR_BESIDE_MAX = 15 };
  * outputs the same. An output lies over inputs of its own piece alone. */
 #define TSR_PIECES_NAME "tile.pieces"
 
+/* Of a tsched.func, while its target's Tile IR is made: of each input, then output, elements from
+ * one row to the next; 0: dense. Then it is the layout of buffers: tsr_buffer_make. */
+#define TSR_PITCHES_NAME "tile.pitches"
+enum { TSR_PITCH_BYTES = 128 }; /* pitches, and where such buffers begin, are multiples of it */
+
 /* Of a tile.func with warps: 2, where a block runs two programs side by side, which take turns at
  * their one loop of products. No result depends on it. */
 #define TSR_TEAMS_NAME "tile.teams"

@@ -9,6 +9,7 @@
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/factors.h"
 #include "compiler/tile/gpu/heads.h"
+#include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/transpose.h"
 #include "compiler/tile/kernels/scatter.h"
@@ -25,11 +26,12 @@
 typedef struct family {
     const char *root; /* NULL: no op that is not elementwise */
     tsr_result (*lower)(tsr_tile_group *group);
+    tsr_carries carries;
 } family;
 
 static const family families[] = {
-    {NULL, tsr_tile_lower_map},
-#define X(root, lower) {root, lower},
+    {NULL, tsr_tile_lower_map, TSR_CARRIES_VIEWS},
+#define X(root, lower, carries) {root, lower, TSR_CARRIES_##carries},
 #include "compiler/tile/families.def"
 #undef X
 };
@@ -63,6 +65,43 @@ static bool is_batch(const tsr_tile_group *group) {
     return kind && strcmp(kind, "batch") == 0;
 }
 
+tsr_carries tsr_tile_group_carries(const tsr_tile_group *group) {
+    const family *found = find_family(group->root);
+    if (is_batch(group) || !found) return TSR_CARRIES_NONE;
+    return is_rows(group) ? TSR_CARRIES_ROWS : found->carries;
+}
+
+tsr_tile_group tsr_tile_group_make(tsr_ctx *ctx, tsr_arena *arena, const tsr_target *target,
+                                   bool native, MlirOperation func) {
+    tsr_tile_group group = {.ctx = ctx,
+                            .arena = arena,
+                            .name = tsr_op_symbol(func),
+                            .op = func,
+                            .body = tsr_op_body(func),
+                            .is_native = native && target->arch,
+                            .has_dot = native && target->has_dot};
+    group.b.target = target;
+    group.b.at.context = mlirOperationGetContext(func);
+    group.b.at.location = mlirOperationGetLocation(func);
+    return group;
+}
+
+static bool has_pitches(const tsr_tile_group *group) {
+    for (uint32_t i = 0; i < group->input_count + group->output_count; i++)
+        if (group->pitches[i]) return true;
+    return false;
+}
+
+static tsr_result read_pitches(tsr_tile_group *group) {
+    size_t count = group->input_count + group->output_count, given = count;
+    if (tsr_op_has(group->op, TSR_PITCHES_NAME) &&
+        (!tsr_op_i64s(group->op, TSR_PITCHES_NAME, count, group->pitches, &given) ||
+         given != count))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s' has %zu pitches; expected %zu", group->name, given,
+             count);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_tile_group_read(tsr_tile_group *group) {
     tsr_ctx *ctx = group->ctx;
     MlirOperation end = mlirBlockGetTerminator(group->body);
@@ -72,8 +111,10 @@ tsr_result tsr_tile_group_read(tsr_tile_group *group) {
     MlirValue *values = TSR_NEW(group->arena, MlirValue, count + 1);
     group->buffers = TSR_NEW(group->arena, MlirValue, count + 1);
     group->types = TSR_NEW(group->arena, tsr_type, count + 1);
-    if (!values || !group->buffers || !group->types)
+    group->pitches = TSR_NEW(group->arena, int64_t, count + 1);
+    if (!values || !group->buffers || !group->types || !group->pitches)
         FAIL(ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    TRY(ctx, read_pitches(group));
     for (uint32_t i = 0; i < count; i++) {
         values[i] = i < group->input_count ? mlirBlockGetArgument(group->body, (intptr_t)i)
                                            : tsr_op_operand(end, i - group->input_count);
@@ -96,8 +137,7 @@ tsr_result tsr_tile_group_read(tsr_tile_group *group) {
     return TSR_SUCCESS;
 }
 
-/* The tile.func's block, with one buffer for each argument. */
-static tsr_result make_block(tsr_tile_group *group, MlirBlock *out_block) {
+tsr_result tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block) {
     uint32_t count = group->input_count + group->output_count;
     MlirType *types = TSR_NEW(group->arena, MlirType, count);
     MlirLocation *locations = TSR_NEW(group->arena, MlirLocation, count);
@@ -106,8 +146,8 @@ static tsr_result make_block(tsr_tile_group *group, MlirBlock *out_block) {
         int64_t dims[TSR_RANK_MAX];
         const tsr_type *type = &group->types[i];
         for (uint32_t d = 0; d < type->shape.rank; d++) dims[d] = (int64_t)type->shape.dims[d];
-        types[i] = tsr_tile_buffer_type(tsr_tile_storage_type(&group->b, type->dtype),
-                                        type->shape.rank, dims);
+        types[i] = tsr_buffer_make(tsr_tile_storage_type(&group->b, type->dtype), type->shape.rank,
+                                   dims, group->pitches[i]);
         locations[i] = group->b.at.location;
     }
     MlirBlock block = mlirBlockCreate((intptr_t)count, types, locations);
@@ -194,6 +234,9 @@ static tsr_result lower_body(tsr_tile_group *group, const family *found) {
         tsr_tile_lower_turn(group, &taken);
     if (group->is_native && found->lower == tsr_tile_lower_attention)
         TRY(group->ctx, tsr_tile_lower_attend(group, &taken));
+    if (!taken && found->carries >= TSR_CARRIES_PRODUCT && has_pitches(group))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s' has pitches, but no kernel that takes them",
+             group->name);
     return taken ? TSR_SUCCESS : found->lower(group);
 }
 
@@ -244,7 +287,7 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
 static tsr_result lower_kernel(tsr_tile_group *group, const family *found,
                                const tsr_tile_step *step, const void *plan) {
     MlirBlock block;
-    TRY(group->ctx, make_block(group, &block));
+    TRY(group->ctx, tsr_tile_group_open(group, &block));
     group->b.at.block = block;
     group->grid = 1;
     tsr_result result = step ? step->lower(group, plan) : lower_body(group, found);
@@ -274,6 +317,9 @@ static tsr_result lower_group(tsr_tile_group *group) {
     if (!found)
         FAIL(ctx, TSR_INTERNAL, "'%s': there is no kernel for %s", group->name,
              tsr_op_name(group->root));
+    if (has_pitches(group) && tsr_tile_group_carries(group) == TSR_CARRIES_NONE)
+        FAIL(ctx, TSR_INTERNAL, "'%s': a kernel for %s takes no pitches", group->name,
+             mlirOperationIsNull(group->root) ? "pieces" : tsr_op_name(group->root));
     if (found->lower == tsr_tile_lower_attention_grad) {
         if (group->is_native) TRY(ctx, tsr_tile_plan_attend_grad(group, &sequence, &is_sequence));
         if (!is_sequence) tsr_tile_plan_wide_grad(group, &sequence, &is_sequence);
@@ -298,21 +344,13 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
         TRY(ctx, tsr_gpu_turn_factors(ctx, target, module, arena));
         tsr_pass_keep(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
+        TRY(ctx, tsr_gpu_choose_pitches(ctx, target, module, arena));
     }
     if (target->arguments_max && !tsr_schedule_batch(module, target->arguments_max))
         FAIL(ctx, TSR_MEMORY, "no memory to batch the calls for '%s'", target->name);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (!tsr_op_is(op, "tsched.func")) continue;
-        tsr_tile_group group = {.ctx = ctx,
-                                .arena = arena,
-                                .name = tsr_op_symbol(op),
-                                .op = op,
-                                .body = tsr_op_body(op),
-                                .is_native = native && target->arch,
-                                .has_dot = native && target->has_dot};
-        group.b.target = target;
-        group.b.at.context = mlirOperationGetContext(op);
-        group.b.at.location = mlirOperationGetLocation(op);
+        tsr_tile_group group = tsr_tile_group_make(ctx, arena, target, native, op);
         TRY(ctx, lower_group(&group));
         mlirOperationDestroy(op);
     }

@@ -31,11 +31,8 @@ static tsr_result prepare(map *m) {
     for (uint32_t d = 0; d < shape->rank; d++) m->space.dims[d] = (int64_t)shape->dims[d];
     m->outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
     if (!m->outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < group->output_count; i++) {
-        const tsr_type *type = &group->types[group->input_count + i];
-        tsr_view_init(&m->outputs[i], type->dtype, group->buffers[group->input_count + i],
-                      &type->shape, &m->space, NULL);
-    }
+    for (uint32_t i = 0; i < group->output_count; i++)
+        tsr_view_of_argument(&m->outputs[i], group, group->input_count + i, &m->space, NULL);
     TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count, tsr_tile_null,
                                     &m->space, NULL, &m->region));
     tsr_region *regions[] = {&m->region};

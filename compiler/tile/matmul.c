@@ -65,11 +65,8 @@ static tsr_result read_space(tsr_matmul *mm) {
     }
     mm->outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
     if (!mm->outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < group->output_count; i++) {
-        const tsr_type *type = &group->types[group->input_count + i];
-        tsr_view_init(&mm->outputs[i], type->dtype, group->buffers[group->input_count + i],
-                      &type->shape, &mm->space, NULL);
-    }
+    for (uint32_t i = 0; i < group->output_count; i++)
+        tsr_view_of_argument(&mm->outputs[i], group, group->input_count + i, &mm->space, NULL);
     TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count,
                                     tsr_op_result(group->root, 0), &mm->space, NULL, &mm->after));
     for (uint32_t i = 0; i < mm->after.node_count; i++)

@@ -79,11 +79,8 @@ tsr_result tsr_reduction_init(tsr_tile_group *group, tsr_reduction *out_reductio
     for (uint32_t d = 0; d < r.space.rank; d++) kept[d] = !r.space.reduced[d];
     r.outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
     if (!r.outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < group->output_count; i++) {
-        const tsr_type *type = &group->types[group->input_count + i];
-        tsr_view_init(&r.outputs[i], type->dtype, group->buffers[group->input_count + i],
-                      &type->shape, &r.space, kept);
-    }
+    for (uint32_t i = 0; i < group->output_count; i++)
+        tsr_view_of_argument(&r.outputs[i], group, group->input_count + i, &r.space, kept);
     TRY(group->ctx, tsr_region_init(group, &operand, 1, tsr_tile_null, &r.space, NULL, &r.before));
     TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count, result, &r.space,
                                     kept, &r.after));

@@ -13,9 +13,8 @@ int64_t tsr_space_count(const tsr_space *space) {
     return count;
 }
 
-void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
-                   const tsr_space *space, const bool *kept) {
-    *view = (tsr_view){.dtype = dtype, .buffer = buffer};
+static void set_strides(tsr_view *view, const tsr_shape *shape, int64_t pitch,
+                        const tsr_space *space, const bool *kept) {
     uint32_t from = shape->rank;
     int64_t stride = 1;
     for (uint32_t d = space->rank; d-- > 0 && from > 0;) {
@@ -23,9 +22,22 @@ void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_
         int64_t size = (int64_t)shape->dims[--from];
         TSR_ASSERT(size == 1 || size == space->dims[d]);
         view->strides[d] = size == 1 ? 0 : stride;
-        stride *= size;
+        stride *= pitch && from + 1 == shape->rank ? pitch : size;
     }
     TSR_ASSERT(from == 0);
+}
+
+void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
+                   const tsr_space *space, const bool *kept) {
+    *view = (tsr_view){.dtype = dtype, .buffer = buffer};
+    set_strides(view, shape, 0, space, kept);
+}
+
+void tsr_view_of_argument(tsr_view *view, const tsr_tile_group *group, uint32_t number,
+                          const tsr_space *space, const bool *kept) {
+    const tsr_type *type = &group->types[number];
+    *view = (tsr_view){.dtype = type->dtype, .buffer = group->buffers[number]};
+    set_strides(view, &type->shape, group->pitches[number], space, kept);
 }
 
 typedef struct view_list {
@@ -185,11 +197,9 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
         return TSR_SUCCESS;
     }
     if (!mlirOperationIsNull(node->op)) return add_constant(c, node);
-    intptr_t number = mlirBlockArgumentGetArgNumber(source);
-    const tsr_type *type = &group->types[number];
     node->kind = TSR_NODE_VIEW;
-    tsr_view_init(&node->view, type->dtype, group->buffers[number], &type->shape, c->space,
-                  c->kept);
+    tsr_view_of_argument(&node->view, group, (uint32_t)mlirBlockArgumentGetArgNumber(source),
+                         c->space, c->kept);
     return TSR_SUCCESS;
 }
 

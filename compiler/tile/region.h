@@ -25,6 +25,7 @@ typedef struct tsr_tile_group {
     uint32_t input_count, output_count;
     MlirValue *buffers;               /* of the tile.func: inputs, then outputs */
     tsr_type *types;                  /* of them, as tensors */
+    int64_t *pitches;                 /* of them: elements from row to row; 0: dense */
     const MlirValue *returned;        /* operands of tsched.return */
     bool is_native;                   /* matrix units and their numerics may be used */
     bool has_dot;                     /* dot products of bf16 and their numerics: dot.h */
@@ -42,8 +43,23 @@ typedef struct tsr_tile_group {
     bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */
 } tsr_tile_group;
 
-/* lower.c: its arguments, results and root; buffers are made room for. */
+/* lower.c */
+tsr_tile_group tsr_tile_group_make(tsr_ctx *ctx, tsr_arena *arena, const tsr_target *target,
+                                   bool native, MlirOperation func);
+/* Its arguments, results and root; buffers are made room for. */
 TSR_RESULT tsr_tile_group_read(tsr_tile_group *group);
+/* The block of its tile.func, with its buffers; the caller's, until an op has it. */
+TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
+
+/* Which arguments of a group may have a pitch. */
+typedef enum tsr_carries {
+    TSR_CARRIES_NONE,
+    TSR_CARRIES_VIEWS,   /* all: they are read and written through views */
+    TSR_CARRIES_ROWS,    /* those of the shape that is reduced, of its last dim alone */
+    TSR_CARRIES_PRODUCT, /* all, where matrix units compute it */
+    TSR_CARRIES_TURN,    /* the same */
+} tsr_carries;
+tsr_carries tsr_tile_group_carries(const tsr_tile_group *group);
 
 typedef struct tsr_space {
     uint32_t rank;
@@ -91,6 +107,9 @@ typedef struct tsr_region {
  * selects the dimensions it lies over (NULL: all); the others get stride 0. */
 void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
                    const tsr_space *space, const bool *kept);
+/* The same of an argument of the group, inputs first, with its pitch. */
+void tsr_view_of_argument(tsr_view *view, const tsr_tile_group *group, uint32_t number,
+                          const tsr_space *space, const bool *kept);
 
 /* Collects what `values` need, down to the group's arguments; `given` (nullable) is taken as a leaf
  * set by the family. Fails with TSR_INTERNAL on an op that is not elementwise, TSR_MEMORY. */

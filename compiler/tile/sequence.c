@@ -26,6 +26,23 @@ static const tsr_type *type_of(const tsr_tile_group *group, const tsr_tile_seque
     return NULL;
 }
 
+/* That of the group's argument that the value is; of what passes between steps, 0. */
+static int64_t pitch_of(const tsr_tile_group *group, const tsr_tile_sequence *sequence,
+                        uint32_t value) {
+    if (value < group->input_count) return group->pitches[value];
+    for (uint32_t i = 0; i < group->output_count; i++)
+        if (sequence->results[i] == value) return group->pitches[group->input_count + i];
+    return 0;
+}
+
+/* The number of the step's first output. */
+static uint32_t first_made(const tsr_tile_group *group, const tsr_tile_sequence *sequence,
+                           uint32_t index) {
+    uint32_t value = group->input_count;
+    for (uint32_t s = 0; s < index; s++) value += sequence->steps[s].output_count;
+    return value;
+}
+
 tsr_result tsr_tile_step_group(const tsr_tile_group *group, const tsr_tile_sequence *sequence,
                                uint32_t index, tsr_tile_group *out_step) {
     const tsr_tile_step *step = &sequence->steps[index];
@@ -40,15 +57,21 @@ tsr_result tsr_tile_step_group(const tsr_tile_group *group, const tsr_tile_seque
                            .output_count = step->output_count,
                            .buffers = TSR_NEW(group->arena, MlirValue, count),
                            .types = TSR_NEW(group->arena, tsr_type, count),
+                           .pitches = TSR_NEW(group->arena, int64_t, count),
                            .returned = group->returned,
                            .root = group->root,
                            .is_native = group->is_native,
                            .is_aside = !step->is_main,
                            .over = step->over};
-    if (!made.name || !made.buffers || !made.types)
+    if (!made.name || !made.buffers || !made.types || !made.pitches)
         FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < step->input_count; i++)
+    for (uint32_t i = 0; i < step->input_count; i++) {
         made.types[i] = *type_of(group, sequence, step->inputs[i]);
+        made.pitches[i] = pitch_of(group, sequence, step->inputs[i]);
+    }
+    uint32_t first = first_made(group, sequence, index);
+    for (uint32_t i = 0; i < step->output_count; i++)
+        made.pitches[step->input_count + i] = pitch_of(group, sequence, first + i);
     memcpy(made.types + step->input_count, step->outputs, step->output_count * sizeof *made.types);
     *out_step = made;
     return TSR_SUCCESS;

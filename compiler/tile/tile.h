@@ -5,7 +5,9 @@
  * `grid` is the number of independent programs. Entries stay as they are, but that on a CPU
  * matrices of bf16 and f16 are widened by the products (tsr_pass_narrow) and weights are packed
  * (tsr_schedule_pack), and that a GPU runs elementwise groups of one expression as one
- * (tsr_schedule_batch). The module's attribute TSR_TARGET_NAME names the target.
+ * (tsr_schedule_batch), and, with native numerics, factors of products lie with a pitch where that
+ * is worth it: arguments are memrefs with that layout (gpu/pitch.h). The module's attribute
+ * TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.

@@ -257,6 +257,19 @@ static int64_t elements_of(MlirType type) {
     return count;
 }
 
+/* A view of a buffer with a pitch has its rows. */
+static bool check_pitches(MlirOperation op, MlirType from, MlirType to) {
+    int64_t pitches[2] = {0}, ranks[] = {mlirShapedTypeGetRank(from), mlirShapedTypeGetRank(to)};
+    if (!tsr_buffer_pitch(from, &pitches[0]) || !tsr_buffer_pitch(to, &pitches[1]))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "a buffer is neither dense nor has a pitch");
+    if (!pitches[0] && !pitches[1]) return true;
+    return tsr_check_equal(op, "pitches of the buffer and of the view", pitches[0], pitches[1]) &&
+           tsr_check_equal(op, "rows of the buffer and of the view",
+                           mlirShapedTypeGetDimSize(from, ranks[0] - 1),
+                           mlirShapedTypeGetDimSize(to, ranks[1] - 1));
+}
+
 static bool rule_view(MlirOperation op) {
     MlirType from = mlirValueGetType(tsr_op_operand(op, 0)),
              to = mlirValueGetType(tsr_op_result(op, 0));
@@ -267,7 +280,8 @@ static bool rule_view(MlirOperation op) {
                                    "is a view of what is no argument of the kernel");
     return tsr_check_count(op, "elements of the view", elements_of(to), 0, INT64_MAX) &&
            tsr_check_equal(op, "elements of the buffer and of the view", elements_of(from),
-                           elements_of(to));
+                           elements_of(to)) &&
+           check_pitches(op, from, to);
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */

@@ -333,6 +333,7 @@ typedef struct pieces {
     LLVMValueRef row, left; /* i64: of the buffer, where the matrix begins; columns from there on */
     LLVMValueRef from;      /* pointer to there */
     int64_t rows, columns;  /* of the buffer */
+    int64_t pitch;          /* of it */
     uint32_t bytes;         /* of a piece */
 } pieces;
 
@@ -342,6 +343,22 @@ static void copy_narrow(tsr_emit *emit, LLVMValueRef to, LLVMValueRef from, LLVM
                   "{ .reg .pred p; .reg .b16 v; setp.ne.b32 p, $2, 0; mov.b16 v, 0; "
                   "@p ld.global.b16 v, [$1]; st.shared.b16 [$0], v; }",
                   "r,l,r,~{memory}", args, 3);
+}
+
+/* Bytes of the piece that there are, i32: the rest of it will be 0. */
+static LLVMValueRef size_of(tsr_emit *emit, const pieces *p, LLVMValueRef column,
+                            LLVMValueRef inside) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    LLVMValueRef size = tsr_block_int(emit, p->bytes);
+    if (p->columns * p->ring->element_bytes % p->bytes) {
+        LLVMValueRef left = LLVMBuildSub(b, p->left, column, "");
+        left = LLVMBuildMul(b, left, tsr_emit_int(i64, p->ring->element_bytes), "");
+        LLVMValueRef all = LLVMBuildICmp(b, LLVMIntSGE, left, tsr_emit_int(i64, p->bytes), "");
+        left = LLVMBuildTrunc(b, left, tsr_block_i32(emit), "");
+        size = LLVMBuildSelect(b, all, size, left, "");
+    }
+    return LLVMBuildSelect(b, inside, size, tsr_block_int(emit, 0), "");
 }
 
 static void copy_piece(tsr_emit *emit, const pieces *p, LLVMValueRef number) {
@@ -362,14 +379,13 @@ static void copy_piece(tsr_emit *emit, const pieces *p, LLVMValueRef number) {
                      LLVMBuildICmp(b, LLVMIntSLT, LLVMBuildAdd(b, p->row, row64, ""),
                                    tsr_emit_int(i64, p->rows), ""),
                      LLVMBuildICmp(b, LLVMIntSLT, column, p->left, ""), "");
-    LLVMValueRef offset = LLVMBuildMul(b, row64, tsr_emit_int(i64, p->columns), "");
+    LLVMValueRef offset = LLVMBuildMul(b, row64, tsr_emit_int(i64, p->pitch), "");
     offset = LLVMBuildAdd(b, offset, column, "");
     offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, eb), "");
     offset = LLVMBuildSelect(b, inside, offset, tsr_emit_int(i64, 0), "");
     LLVMValueRef from =
         LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), p->from, &offset, 1, "");
-    LLVMValueRef size =
-        LLVMBuildSelect(b, inside, tsr_block_int(emit, p->bytes), tsr_block_int(emit, 0), "");
+    LLVMValueRef size = size_of(emit, p, column, inside);
     if (p->bytes < 4) {
         copy_narrow(emit, to, from, size);
         return;
@@ -404,10 +420,10 @@ static void copy_pieces(tsr_emit *emit, const pieces *p) {
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* The widest that rows of the buffer are whole numbers of. */
-static uint32_t piece_bytes(int64_t row_bytes) {
+/* The widest that lie where one may begin: rows with a pitch may end within one. */
+static uint32_t piece_bytes(int64_t pitch_bytes) {
     uint32_t bytes = CHUNK_BYTES;
-    while (row_bytes % bytes) bytes /= 2;
+    while (pitch_bytes % bytes) bytes /= 2;
     return bytes;
 }
 
@@ -422,12 +438,13 @@ static void copy_by_threads(tsr_emit *emit, MlirOperation op, const tsr_ring *ri
                 .to = to,
                 .row = tsr_emit_operand(emit, op, (size_t)rank - 1),
                 .rows = mlirShapedTypeGetDimSize(type, rank - 2),
-                .columns = mlirShapedTypeGetDimSize(type, rank - 1)};
-    p.bytes = piece_bytes(p.columns * ring->element_bytes);
+                .columns = mlirShapedTypeGetDimSize(type, rank - 1),
+                .pitch = tsr_buffer_row(type)};
+    p.bytes = piece_bytes(p.pitch * ring->element_bytes);
     LLVMValueRef column = tsr_emit_operand(emit, op, (size_t)rank), offset = tsr_emit_int(i64, 0);
     for (int64_t d = 0; d < rank; d++) {
-        LLVMValueRef size = tsr_emit_int(i64, mlirShapedTypeGetDimSize(type, d));
-        offset = LLVMBuildMul(b, offset, size, "");
+        int64_t size = d == rank - 1 ? p.pitch : mlirShapedTypeGetDimSize(type, d);
+        offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, size), "");
         offset = LLVMBuildAdd(b, offset, tsr_emit_operand(emit, op, (size_t)d + 1), "");
     }
     offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, ring->element_bytes), "");

@@ -341,6 +341,7 @@ typedef struct target {
     MlirOperation op;
     MlirType element;
     int64_t rows, columns; /* of the buffer's matrices */
+    int64_t pitch;         /* from row to row */
     size_t rank;
     LLVMValueRef row, column; /* i64: of the fragment's first element */
     LLVMValueRef from;        /* pointer to the matrix */
@@ -355,6 +356,7 @@ static target read_target(tsr_emit *emit, MlirOperation op) {
                 .rank = (size_t)mlirShapedTypeGetRank(type)};
     t.rows = mlirShapedTypeGetDimSize(type, (intptr_t)t.rank - 2);
     t.columns = mlirShapedTypeGetDimSize(type, (intptr_t)t.rank - 1);
+    t.pitch = tsr_buffer_row(type);
     t.row = tsr_emit_operand(emit, op, t.rank);
     t.column = tsr_emit_operand(emit, op, t.rank + 1);
     LLVMValueRef offset = tsr_emit_int(i64, 0);
@@ -363,7 +365,7 @@ static target read_target(tsr_emit *emit, MlirOperation op) {
         offset = LLVMBuildMul(b, offset, size, "");
         offset = LLVMBuildAdd(b, offset, tsr_emit_operand(emit, op, 2 + d), "");
     }
-    offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, t.rows * t.columns), "");
+    offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, t.rows * t.pitch), "");
     t.from = LLVMBuildGEP2(b, tsr_emit_type(emit, t.element), tsr_emit_operand(emit, op, 1),
                            &offset, 1, "");
     return t;
@@ -374,9 +376,9 @@ static void store_pair(tsr_emit *emit, const target *t, LLVMValueRef row, LLVMVa
                        LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
-    bool is_wide = mlirTypeIsAF32(t->element), together = t->columns % 2 == 0;
+    bool is_wide = mlirTypeIsAF32(t->element), together = t->columns % 2 == 0 && t->pitch % 2 == 0;
     int64_t size = is_wide ? 4 : 2;
-    LLVMValueRef offset = LLVMBuildMul(b, row, tsr_emit_int(i64, t->columns), "");
+    LLVMValueRef offset = LLVMBuildMul(b, row, tsr_emit_int(i64, t->pitch), "");
     offset = LLVMBuildMul(b, LLVMBuildAdd(b, offset, column, ""), tsr_emit_int(i64, size), "");
     LLVMValueRef in_rows = LLVMBuildICmp(b, LLVMIntSLT, row, tsr_emit_int(i64, t->rows), "");
     LLVMValueRef inside[2];

@@ -96,8 +96,8 @@ bool tsr_block_is_mappable(MlirValue buffer) {
     enum { UNIT = 16 };
     MlirType type = mlirValueGetType(buffer);
     int64_t rank = mlirShapedTypeGetRank(type);
-    uint64_t row = (uint64_t)mlirShapedTypeGetDimSize(type, rank - 1) *
-                   element_bytes(mlirShapedTypeGetElementType(type));
+    uint64_t row =
+        (uint64_t)tsr_buffer_row(type) * element_bytes(mlirShapedTypeGetElementType(type));
     for (int64_t d = 0; d < rank; d++)
         if (mlirShapedTypeGetDimSize(type, d) < 1 || mlirShapedTypeGetDimSize(type, d) > UINT32_MAX)
             return false;

@@ -31,6 +31,7 @@ uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rou
         .swizzle_bytes = TSR_BLOCK_SWIZZLE_BYTES};
     for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++)
         map.dims[d] = d < map.rank ? (uint64_t)mlirShapedTypeGetDimSize(type, map.rank - 1 - d) : 1;
+    map.pitch = tsr_buffer_row(type) == (int64_t)map.dims[0] ? 0 : (uint64_t)tsr_buffer_row(type);
     for (uint32_t i = 0; i < block->map_count; i++)
         if (memcmp(&block->maps[i], &map, sizeof map) == 0) return i;
     if (block->map_count == tsr_block_map_limit(block)) {

@@ -12,11 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-MlirType tsr_target_buffer_type(MlirContext context, const tsr_type *type) {
+MlirType tsr_target_buffer_type(MlirContext context, const tsr_type *type, int64_t pitch) {
     int64_t dims[TSR_RANK_MAX];
     for (uint32_t i = 0; i < type->shape.rank; i++) dims[i] = (int64_t)type->shape.dims[i];
-    return mlirMemRefTypeContiguousGet(tsr_dtype_make(context, type->dtype), type->shape.rank, dims,
-                                       mlirAttributeGetNull());
+    return tsr_buffer_make(tsr_dtype_make(context, type->dtype), type->shape.rank, dims, pitch);
 }
 
 /* ---- kernels ---- */

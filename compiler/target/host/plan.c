@@ -161,6 +161,41 @@ static TSR_RESULT collect_same(planner *p, MlirOperation op, size_t result, size
     return TSR_SUCCESS;
 }
 
+/* Of the kernel's argument number `index`, outputs behind inputs. */
+static TSR_RESULT read_pitch(const planner *p, const launch *l, size_t index, int64_t *out_pitch) {
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(l->kernel, "function_type"));
+    size_t inputs = (size_t)mlirFunctionTypeGetNumInputs(type);
+    *out_pitch = 0;
+    if (index >= inputs + (size_t)mlirFunctionTypeGetNumResults(type)) return TSR_SUCCESS;
+    MlirType buffer = index < inputs ? mlirFunctionTypeGetInput(type, (intptr_t)index)
+                                     : mlirFunctionTypeGetResult(type, (intptr_t)(index - inputs));
+    if (!mlirTypeIsAMemRef(buffer) || tsr_buffer_pitch(buffer, out_pitch)) return TSR_SUCCESS;
+    FAIL(p->ctx, TSR_COMPILE, "argument %zu of kernel '%s' is neither dense nor has a pitch", index,
+         tsr_op_symbol(l->kernel));
+}
+
+/* The kernel reads rows as they lie. */
+static TSR_RESULT check_pitch(const planner *p, const launch *l, size_t index, const value *v) {
+    int64_t pitch = 0;
+    TRY(p->ctx, read_pitch(p, l, index, &pitch));
+    if (pitch == v->pitch) return TSR_SUCCESS;
+    FAIL(p->ctx, TSR_COMPILE,
+         "@%s: argument %zu of kernel '%s' has pitch %lld, but lies with pitch %lld",
+         p->entry->name, index, tsr_op_symbol(l->kernel), (long long)pitch, (long long)v->pitch);
+}
+
+/* Kernels alone know of pitches. */
+static TSR_RESULT check_dense(planner *p, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
+        if (number != NONE && p->values[number].pitch)
+            FAIL(p->ctx, TSR_COMPILE,
+                 "@%s: %s reads a buffer with pitch %lld; expected a dense one", p->entry->name,
+                 tsr_op_name(op), (long long)p->values[number].pitch);
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     launch *l = NULL;
@@ -174,16 +209,18 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
         value *operand = NULL;
         TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(call, i), &operand));
+        TRY(p->ctx, check_pitch(p, l, i, operand));
         operand->first_end = index + 1;
     }
     tsr_program_buffer buffer = {.space = TSR_SPACE_WORKSPACE};
     int64_t over = 0;
     if (tsr_op_i64(call, TSR_OVER_NAME, &over)) return collect_same(p, call, 0, (size_t)over);
     if (tsr_op_has(l->kernel, "prepares")) TRY(p->ctx, find_prepared(p, l, &buffer));
-    for (size_t i = 0; i < tsr_op_result_count(call); i++)
-        TRY(p->ctx, tsr_planner_add_value(
-                        p, tsr_op_result(call, i),
-                        (value){.buffer = buffer, .maker = index, .first_end = index + 1}, NULL));
+    for (size_t i = 0; i < tsr_op_result_count(call); i++) {
+        value made = {.buffer = buffer, .maker = index, .first_end = index + 1};
+        TRY(p->ctx, read_pitch(p, l, tsr_op_operand_count(call) + i, &made.pitch));
+        TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(call, i), made, NULL));
+    }
     return TSR_SUCCESS;
 }
 
@@ -202,8 +239,15 @@ static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     if (root == NONE || p->values[root].maker == NONE || p->values[root].imported)
         FAIL(p->ctx, TSR_INTERNAL, "@%s: a view of what no kernel made", p->entry->name);
     if (p->values[root].view_of != NONE) root = p->values[root].view_of;
+    const tsr_shape *from = &p->values[root].buffer.shape;
+    tsr_type to;
+    if (p->values[root].pitch && (!tsr_value_type(tsr_op_result(op, 0), &to) || to.shape.rank < 2 ||
+                                  to.shape.dims[to.shape.rank - 1] != from->dims[from->rank - 1]))
+        FAIL(p->ctx, TSR_COMPILE, "@%s: a view with other rows of what lies with pitch %lld",
+             p->entry->name, (long long)p->values[root].pitch);
     TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, 0),
                                       (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
+                                              .pitch = p->values[root].pitch,
                                               .maker = p->values[root].maker},
                                       &number));
     p->values[number].view_of = root;
@@ -224,6 +268,8 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
+        if (!tsr_op_is(op, "tsched.call") && !tsr_op_is(op, "tessera.reshape"))
+            TRY(p->ctx, check_dense(p, op));
         if (tsr_op_is(op, "tsched.call"))
             TRY(p->ctx, collect_call(p, op));
         else if (tsr_planner_is_mark(op))
@@ -319,8 +365,10 @@ bool tsr_planner_overwrites(const planner *p, const launch *l, const value *resu
     return true;
 }
 
-static bool same_type(const tsr_program_buffer *a, const tsr_program_buffer *b) {
-    return a->dtype == b->dtype && tsr_shape_equal(&a->shape, &b->shape);
+/* Do both have the same elements in the same places? */
+static bool lie_alike(const value *a, const value *b) {
+    return a->buffer.dtype == b->buffer.dtype && a->pitch == b->pitch &&
+           tsr_shape_equal(&a->buffer.shape, &b->buffer.shape);
 }
 
 static bool in_place(const planner *p, const value *v) {
@@ -330,8 +378,7 @@ static bool in_place(const planner *p, const value *v) {
     if (p->tensor_value[v->next_of] == NONE) return true;
     uint32_t number = p->tensor_value[v->next_of];
     const value *old = &p->values[number];
-    return !old->read_at_end && old->first_end <= v->maker + 1 &&
-           same_type(&old->buffer, &v->buffer) &&
+    return !old->read_at_end && old->first_end <= v->maker + 1 && lie_alike(old, v) &&
            tsr_planner_overwrites(p, &p->launches[v->maker], v, number);
 }
 
@@ -450,7 +497,7 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
         const value *other = &p->values[operand];
         if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
-            !same_type(&other->buffer, &v->buffer))
+            !lie_alike(other, v))
             continue;
         if (tsr_planner_overwrites(p, l, v, operand)) indices[count++] = other->plan_index;
     }
@@ -471,8 +518,10 @@ static TSR_RESULT place_space(planner *p, tsr_space space, bool behind, uint64_t
         v->plan_index = count;
         wanted[count] = (tsr_plan_value){
             .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
+        if (v->pitch) wanted[count].align_bytes = TSR_PITCH_BYTES;
         if (space == TSR_SPACE_WORKSPACE) TRY(p->ctx, find_replaceable(p, v, &wanted[count]));
-        if (!tsr_shape_size(&v->buffer.shape, v->buffer.dtype, &wanted[count].size_bytes))
+        const tsr_shape lies = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
+        if (!tsr_shape_size(&lies, v->buffer.dtype, &wanted[count].size_bytes))
             FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);
         count++;
     }
@@ -517,7 +566,7 @@ static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
     const tsr_type type = {.dtype = buffer->dtype, .shape = buffer->shape};
     b->location = v->location;
     return tsr_build_value(b, places[buffer->space].op, NULL, 0,
-                           tsr_target_buffer_type(b->context, &type), attrs);
+                           tsr_target_buffer_type(b->context, &type, v->pitch), attrs);
 }
 
 static void emit_collective(const planner *p, tsr_builder *b, const launch *l,

@@ -11,6 +11,7 @@
  *   ends in a fault has changed nothing. The same holds for the last region of resilience.
  * - What a region reads lives until it ends, so that it can run again.
  * - What a kernel prepares from a tensor lies in a buffer that all entries share.
+ * - What a kernel writes with a pitch (tsr_buffer_make) is as much longer; kernels alone read it.
  */
 #ifndef TSR_COMPILER_TARGET_HOST_PLAN_H
 #define TSR_COMPILER_TARGET_HOST_PLAN_H
@@ -38,6 +39,6 @@ TSR_RESULT tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                          tsr_prepared_list *prepared, tsr_arena *arena);
 
 /* The memref of a buffer as the host sees it. */
-MlirType tsr_target_buffer_type(MlirContext context, const tsr_type *type);
+MlirType tsr_target_buffer_type(MlirContext context, const tsr_type *type, int64_t pitch);
 
 #endif

@@ -15,6 +15,7 @@ enum { NONE = UINT32_MAX };
 /* One SSA value of an entry, or a temporary copy of a tensor. */
 typedef struct value {
     tsr_program_buffer buffer;
+    int64_t pitch; /* elements from row to row; 0: dense */
     MlirLocation location;
     uint32_t maker;      /* launch that writes it; NONE for what is there */
     uint32_t first;      /* launch from which on its place is taken: maker, or its loop's begin */

@@ -95,8 +95,10 @@ static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
     if (!tsr_value_type(tsr_op_result(op, 0), &type))
         FAIL(r->ctx, TSR_COMPILE, "@%s: %s has an element type that no tensor has", r->entry->name,
              tsr_op_name(op));
+    int64_t pitch = 0;
+    tsr_buffer_pitch(mlirValueGetType(tsr_op_result(op, 0)), &pitch);
     buffer->dtype = type.dtype;
-    buffer->shape = type.shape;
+    buffer->shape = tsr_shape_with_pitch(&type.shape, pitch); /* kernels alone know of its rows */
     if (!tsr_value_map_set(&r->numbers, r->arena, tsr_op_result(op, 0), r->entry->buffer_count++))
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     return TSR_SUCCESS;

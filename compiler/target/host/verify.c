@@ -24,11 +24,16 @@ bool tsr_target_complain(MlirOperation op, tsr_diag_number number, const char *f
     return false;
 }
 
-/* A dense buffer of an element type that tensors have. */
-static bool buffer_type(MlirType type, tsr_type *out_type) {
+/* A buffer of an element type that tensors have, dense or with a pitch. */
+static bool placed_type(MlirType type, tsr_type *out_type, int64_t *out_pitch) {
     return mlirTypeIsAMemRef(type) && tsr_type_read(type, out_type) &&
-           tsr_type_is_static(out_type) &&
-           mlirAffineMapIsIdentity(mlirMemRefTypeGetAffineMap(type));
+           tsr_type_is_static(out_type) && tsr_buffer_pitch(type, out_pitch);
+}
+
+/* A dense one. */
+static bool buffer_type(MlirType type, tsr_type *out_type) {
+    int64_t pitch = 0;
+    return placed_type(type, out_type, &pitch) && !pitch;
 }
 
 static bool check_range(MlirOperation op, const char *name, int64_t min, int64_t max) {
@@ -109,11 +114,13 @@ bool tsr_rule_kernel(MlirOperation op) {
     intptr_t outputs = mlirFunctionTypeGetNumResults(type);
     for (intptr_t i = 0; i < inputs + outputs; i++) {
         tsr_type buffer;
-        if (!buffer_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
+        int64_t pitch = 0;
+        if (!placed_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
                                     : mlirFunctionTypeGetResult(type, i - inputs),
-                         &buffer))
-            return tsr_target_complain(op, TSR_DIAG_TARGET,
-                                       "argument %zd is no static, dense buffer", i);
+                         &buffer, &pitch))
+            return tsr_target_complain(
+                op, TSR_DIAG_TARGET, "argument %zd is no static, dense buffer, nor has it a pitch",
+                i);
     }
     if (outputs == 0) return tsr_target_complain(op, TSR_DIAG_TARGET, "it writes nothing");
     if (inputs + outputs > TSR_PROGRAM_ARGUMENTS_MAX)
@@ -163,8 +170,27 @@ bool tsr_rule_tensor(MlirOperation op) {
     return check_place(op);
 }
 
+/* One that may have a pitch: kernels alone know of it. */
+static bool check_rows(MlirOperation op, int64_t *out_pitch) {
+    tsr_type type;
+    MlirValue buffer = tsr_op_result(op, 0);
+    if (!placed_type(mlirValueGetType(buffer), &type, out_pitch))
+        return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                   "its type is no static, dense buffer of a tensor, nor has it "
+                                   "a pitch");
+    for (MlirOpOperand use = mlirValueGetFirstUse(buffer); *out_pitch && !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.launch"))
+            return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                       "%s reads or writes it, with pitch %" PRId64
+                                       "; expected a dense buffer",
+                                       tsr_op_name(mlirOpOperandGetOwner(use)), *out_pitch);
+    return true;
+}
+
 bool tsr_rule_prepared(MlirOperation op) {
-    return check_range(op, "index", 0, TSR_PROGRAM_BUFFERS_MAX - 1) && check_place(op);
+    int64_t pitch = 0;
+    return check_range(op, "index", 0, TSR_PROGRAM_BUFFERS_MAX - 1) && check_rows(op, &pitch);
 }
 
 bool tsr_rule_port(MlirOperation op) {
@@ -172,14 +198,15 @@ bool tsr_rule_port(MlirOperation op) {
 }
 
 bool tsr_rule_alloc(MlirOperation op) {
-    int64_t offset = 0, workspace = 0;
+    int64_t offset = 0, workspace = 0, pitch = 0;
     uint64_t size = 0;
     tsr_type type = {0};
-    if (!check_place(op) || !check_multiple(op, "offset")) return false;
+    if (!check_rows(op, &pitch) || !check_multiple(op, "offset")) return false;
     tsr_value_type(tsr_op_result(op, 0), &type);
     tsr_op_i64(op, "offset", &offset);
     tsr_op_i64(mlirOperationGetParentOperation(op), "workspace", &workspace);
-    if (tsr_shape_size(&type.shape, type.dtype, &size) && offset <= workspace &&
+    const tsr_shape lies = tsr_shape_with_pitch(&type.shape, pitch);
+    if (tsr_shape_size(&lies, type.dtype, &size) && offset <= workspace &&
         size <= (uint64_t)(workspace - offset))
         return true;
     return tsr_target_complain(op, TSR_DIAG_TARGET,
@@ -453,7 +480,9 @@ bool tsr_rule_await(MlirOperation op) {
 /* Equal but for the signs of integers, and i1 for i8. */
 static bool stored_alike(MlirType host, MlirType device) {
     tsr_type a, b;
-    if (!buffer_type(host, &a) || !tsr_type_read(device, &b)) return false;
+    int64_t own = 0, wanted = 0;
+    if (!placed_type(host, &a, &own) || !placed_type(device, &b, &wanted)) return false;
+    if (own != wanted) return false;
     if (a.dtype == TSR_DTYPE_UI8 || a.dtype == TSR_DTYPE_I1) a.dtype = TSR_DTYPE_I8;
     return a.dtype == b.dtype && tsr_shape_equal(&a.shape, &b.shape);
 }

@@ -30,7 +30,15 @@
 
 #include <string.h>
 
-enum { LANES = 64, BAND_ROWS = 2048, RESULT_BYTES = 128, RESULT_STAGES = 2, OUTPUTS_MAX = 4 };
+enum {
+    LANES = 64,
+    BAND_ROWS = 2048,
+    RESULT_BYTES = 128,
+    RESULT_STAGES = 2,
+    OUTPUTS_MAX = 4,
+    COPY_BYTES = 16, /* the copy engine takes rows that begin at such places */
+    ROW_ELEMENTS = 8 /* of results, that are a multiple of it */
+};
 
 typedef struct product {
     tsr_tile_group *group;
@@ -90,8 +98,6 @@ static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {
     if (a_dims[!p->at] != b_dims[p->bt] || !has_whole_batch(p, a)) return false;
     p->shape.batch = 1;
     for (uint32_t d = 0; d + 2 < p->whole.rank; d++) p->shape.batch *= p->whole.dims[d];
-    p->shape.a_pitch = (int64_t)a_dims[1];
-    p->shape.b_pitch = (int64_t)b_dims[1];
     p->merged = b->rank == 2 && !p->at;
     if (b->rank == 2 && !p->merged && p->shape.batch != 1) return false;
     if (b->rank > 2 && !has_whole_batch(p, b)) return false;
@@ -100,6 +106,13 @@ static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {
         p->shape.batch = 1;
     }
     return p->shape.m > 0 && p->shape.n > 0 && p->shape.k > 0 && p->shape.batch > 0;
+}
+
+/* Elements from row to row of an argument of the group. */
+static int64_t pitch_of(const product *p, uint32_t number) {
+    const tsr_shape *shape = &p->group->types[number].shape;
+    int64_t pitch = p->group->pitches[number];
+    return pitch ? pitch : (int64_t)shape->dims[shape->rank - 1];
 }
 
 /* A view's strides over [batch,] rows, columns, where it has such. */
@@ -164,15 +177,18 @@ static void find_addend(product *p) {
     }
 }
 
-/* Is it a whole buffer, that lies as the result does? */
+/* Is it a whole buffer, whose rows and columns are the result's, and rows begin where the copy
+ * engine takes them? */
 static bool lies_as_result(const product *p, const tsr_node *node) {
     uint32_t at = p->space.rank - 2;
     const int64_t *strides = node->view.strides;
     uint64_t count = 0, result = (uint64_t)(p->shape.batch * p->shape.m * p->shape.n);
     if (!mlirValueIsABlockArgument(node->view.buffer)) return false;
-    intptr_t number = mlirBlockArgumentGetArgNumber(node->view.buffer);
-    return node->view.offset == 0 && strides[at + 1] == 1 && strides[at] == p->shape.n &&
-           (!at || strides[0] == p->shape.m * p->shape.n) &&
+    uint32_t number = (uint32_t)mlirBlockArgumentGetArgNumber(node->view.buffer);
+    int64_t pitch = pitch_of(p, number);
+    return node->view.offset == 0 && strides[at + 1] == 1 && strides[at] == pitch &&
+           pitch * (int64_t)tsr_dtype_size(node->dtype) % COPY_BYTES == 0 &&
+           (!at || strides[0] == p->shape.m * pitch) &&
            tsr_shape_count(&p->group->types[number].shape, &count) && count == result;
 }
 
@@ -259,6 +275,8 @@ static tsr_result read_product(product *p, bool *out_taken) {
     if (!read_dtype(p, group->types[a].dtype, group->types[b].dtype) ||
         !read_sizes(p, &group->types[a].shape, &group->types[b].shape) || !outputs_fit(p))
         return TSR_SUCCESS;
+    p->shape.a_pitch = pitch_of(p, a);
+    p->shape.b_pitch = pitch_of(p, b);
     int64_t dims[3] = {p->shape.batch, p->shape.m, p->shape.n};
     p->space.rank = p->shape.batch > 1 ? 3 : 2;
     memcpy(p->space.dims, dims + 3 - p->space.rank, p->space.rank * sizeof *dims);
@@ -605,19 +623,47 @@ static void emit(product *p) {
     }
 }
 
-tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
-    product p = {.group = group, .b = &group->b};
+/* Rows of results that go by a ring begin where the copy engine takes them. */
+static bool stores_by_rows(const product *p) {
+    const tsr_tile_group *group = p->group;
+    if (group->b.target->arch != 90) return false;
+    for (uint32_t i = group->input_count; i < group->input_count + group->output_count; i++)
+        if (group->types[i].dtype == p->through && pitch_of(p, i) % ROW_ELEMENTS) return false;
+    return true;
+}
+
+/* What is computed, and in which tiles. */
+static tsr_result plan(product *p, bool *out_taken) {
+    tsr_tile_group *group = p->group;
     int64_t skip = 0;
-    TRY(group->ctx, read_product(&p, out_taken));
+    TRY(group->ctx, read_product(p, out_taken));
     if (!*out_taken) return TSR_SUCCESS;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    p.shape.by_rows = p.shape.n * 2 % 16 == 0 && group->b.target->arch == 90;
-    p.through = find_through(&p);
-    find_fetched(&p);
-    p.shape.behind = bytes_behind(&p);
-    p.shape.turns = p.shape.by_rows && turns_well(&p);
-    p.shape.a_across = p.at;
-    *out_taken = tsr_product_select(group->b.target, &p.shape, (uint32_t)skip, &p.tile);
+    p->through = find_through(p);
+    p->shape.by_rows = stores_by_rows(p);
+    find_fetched(p);
+    p->shape.behind = bytes_behind(p);
+    p->shape.turns = p->shape.by_rows && turns_well(p);
+    p->shape.a_across = p->at;
+    *out_taken = tsr_product_select(group->b.target, &p->shape, (uint32_t)skip, &p->tile);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_tile_time_product(tsr_tile_group *group, bool *out_taken, double *out_cycles) {
+    product p = {.group = group, .b = &group->b};
+    MlirBlock block;
+    TRY(group->ctx, tsr_tile_group_open(group, &block));
+    group->b.at.block = block;
+    tsr_result result = plan(&p, out_taken);
+    if (!result.code && *out_taken)
+        *out_cycles = tsr_product_time(group->b.target, &p.shape, &p.tile);
+    mlirBlockDestroy(block);
+    return result;
+}
+
+tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
+    product p = {.group = group, .b = &group->b};
+    TRY(group->ctx, plan(&p, out_taken));
     if (!*out_taken) return TSR_SUCCESS;
     int64_t tile[] = {p.tile.rows,  p.tile.columns,   p.tile.depth, p.tile.stages,
                       p.tile.warps, p.tile.teams,     p.tile.parts, p.tile.beside,

@@ -5,7 +5,10 @@
 
 MlirValue tsr_gpu_view(tsr_tile_builder *b, MlirValue buffer, uint32_t rank, const int64_t *dims) {
     MlirType type = mlirValueGetType(buffer);
-    MlirType wanted = tsr_tile_buffer_type(mlirShapedTypeGetElementType(type), rank, dims);
+    int64_t pitch = 0;
+    bool known = tsr_buffer_pitch(type, &pitch);
+    TSR_ASSERT(known);
+    MlirType wanted = tsr_buffer_make(mlirShapedTypeGetElementType(type), rank, dims, pitch);
     if (mlirTypeEqual(type, wanted)) return buffer;
     return tsr_build_value(&b->at, "tile.view", &buffer, 1, wanted, NULL);
 }

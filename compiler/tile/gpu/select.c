@@ -383,6 +383,15 @@ static uint32_t tail_of(const device *d, const tsr_product_shape *shape,
     return tile->stages - 1;
 }
 
+double tsr_product_time(const tsr_target *target, const tsr_product_shape *shape,
+                        const tsr_product_tile *tile) {
+    return time_of(find_device(target), shape, tile);
+}
+
+double tsr_product_move_time(const tsr_target *target, double bytes) {
+    return bytes / find_device(target)->memory_bytes;
+}
+
 bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape, uint32_t skip,
                         tsr_product_tile *out_tile) {
     const device *d = find_device(target);

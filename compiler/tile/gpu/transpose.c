@@ -85,6 +85,11 @@ static void emit(const transpose *t) {
     build(b, "tile.release", &stage, 1, NULL, 0);
 }
 
+bool tsr_tile_takes_turn(tsr_tile_group *group) {
+    transpose t = {.group = group};
+    return read_transpose(&t);
+}
+
 void tsr_tile_lower_turn(tsr_tile_group *group, bool *out_taken) {
     transpose t = {.group = group};
     *out_taken = read_transpose(&t);

@@ -43,7 +43,7 @@ static bool check_rows(MlirOperation op, MlirValue buffer) {
     enum { UNIT = 16 };
     MlirType type = mlirValueGetType(buffer);
     int64_t size = mlirTypeIsAF32(mlirShapedTypeGetElementType(type)) ? 4 : 2;
-    int64_t row = mlirShapedTypeGetDimSize(type, mlirShapedTypeGetRank(type) - 1) * size;
+    int64_t row = tsr_buffer_row(type) * size;
     if (row % UNIT == 0) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
                                "rows of a buffer are %" PRId64 " bytes; expected a multiple of %d",

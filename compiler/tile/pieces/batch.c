@@ -43,11 +43,8 @@ static tsr_result prepare(batch *t) {
     t->parts = TSR_NEW(group->arena, MlirValue, t->pieces.inputs + t->pieces.outputs);
     if (!t->outputs || !t->parts)
         FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < t->pieces.outputs; i++) {
-        const tsr_type *type = &group->types[input_count + i];
-        tsr_view_init(&t->outputs[i], type->dtype, group->buffers[input_count + i], &type->shape,
-                      &t->space, NULL);
-    }
+    for (uint32_t i = 0; i < t->pieces.outputs; i++)
+        tsr_view_of_argument(&t->outputs[i], group, input_count + i, &t->space, NULL);
     TRY(group->ctx, tsr_region_init(group, group->returned, t->pieces.outputs, tsr_tile_null,
                                     &t->space, NULL, &t->region));
     tsr_region *regions[] = {&t->region};

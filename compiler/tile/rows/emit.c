@@ -314,8 +314,11 @@ static bool may_spread(const rows *r) {
         if (view->strides[last] != 1 || view->offset % TSR_SPREAD_RUN ||
             !tsr_dtype_is_float(view->dtype) || (size != 2 && size != 4))
             return false;
+        /* With a pitch rows begin so that end elsewhere: the order of sums is that without one. */
         for (uint32_t d = 0; d < last; d++)
-            if (view->strides[d] % TSR_SPREAD_RUN) return false;
+            if (view->strides[d] % TSR_SPREAD_RUN ||
+                (view->strides[d] && r->columns % TSR_SPREAD_RUN))
+                return false;
     }
     return true;
 }

@@ -34,18 +34,21 @@ static item *find_item(const rows *r, MlirValue source, bool over_kept) {
     return NULL;
 }
 
-/* Strides over the kept dims, then over the columns. */
-static void init_view(const rows *r, tsr_view *view, tsr_dtype dtype, MlirValue buffer,
-                      const tsr_shape *shape, bool over_kept) {
-    tsr_space whole = {.rank = over_kept ? r->kept_shape.rank : r->full.rank};
+/* What a view lies over. */
+static tsr_space space_of(const rows *r, bool over_kept) {
     const tsr_shape *dims = over_kept ? &r->kept_shape : &r->full;
-    tsr_view plain;
-    for (uint32_t d = 0; d < whole.rank; d++) whole.dims[d] = (int64_t)dims->dims[d];
-    tsr_view_init(&plain, dtype, buffer, shape, &whole, NULL);
-    *view = (tsr_view){.dtype = dtype, .buffer = buffer};
-    for (uint32_t d = 0; d < r->kept_shape.rank; d++) view->strides[d] = plain.strides[d];
+    tsr_space space = {.rank = dims->rank};
+    for (uint32_t d = 0; d < space.rank; d++) space.dims[d] = (int64_t)dims->dims[d];
+    return space;
+}
+
+/* Strides over the kept dims, then over the columns. */
+static void join_columns(const rows *r, tsr_view *view, const tsr_space *space) {
     bool moves = false;
-    for (uint32_t d = r->kept_shape.rank; d < whole.rank; d++) moves |= plain.strides[d] != 0;
+    for (uint32_t d = r->kept_shape.rank; d < space->rank; d++) {
+        moves |= view->strides[d] != 0;
+        view->strides[d] = 0;
+    }
     view->strides[r->kept_shape.rank] = moves;
 }
 
@@ -60,10 +63,11 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
     TSR_ASSERT(known);
     leaf->over_kept = over_kept;
     *out_item = leaf;
-    MlirValue buffer = tsr_tile_null;
+    tsr_space space = space_of(r, over_kept);
     if (mlirOperationIsNull(leaf->node.op)) {
         leaf->node.kind = TSR_NODE_VIEW;
-        buffer = group->buffers[mlirBlockArgumentGetArgNumber(source)];
+        tsr_view_of_argument(&leaf->node.view, group,
+                             (uint32_t)mlirBlockArgumentGetArgNumber(source), &space, NULL);
     } else if (tsr_op_is(leaf->node.op, "tessera.iota")) {
         int64_t axis = 0;
         if (!tsr_op_i64(leaf->node.op, "axis", &axis))
@@ -71,6 +75,7 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
         for (uint32_t d = 0; d < type.shape.rank; d++)
             if (d != axis) type.shape.dims[d] = 1;
         leaf->node.kind = TSR_NODE_PLACE;
+        tsr_view_init(&leaf->node.view, type.dtype, tsr_tile_null, &type.shape, &space, NULL);
     } else {
         MlirAttribute value = tsr_op_attr(leaf->node.op, "value");
         if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
@@ -78,7 +83,7 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
         leaf->node.kind = TSR_NODE_SPLAT;
         return TSR_SUCCESS;
     }
-    init_view(r, &leaf->node.view, type.dtype, buffer, &type.shape, over_kept);
+    join_columns(r, &leaf->node.view, &space);
     return TSR_SUCCESS;
 }
 
@@ -174,8 +179,9 @@ static tsr_result read_results(rows *r) {
             r->results[i]->buffer = group->buffers[group->input_count + i];
             continue;
         }
-        init_view(r, &r->outputs[i], type->dtype, group->buffers[group->input_count + i],
-                  &type->shape, over_kept);
+        tsr_space space = space_of(r, over_kept);
+        tsr_view_of_argument(&r->outputs[i], group, group->input_count + i, &space, NULL);
+        join_columns(r, &r->outputs[i], &space);
         r->whole_rows[i] = !over_kept && tsr_shape_equal(&type->shape, &r->full);
     }
     return TSR_SUCCESS;

@@ -269,3 +269,44 @@ tessera_target.func @f workspace 0 {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0506] tessera_target.enter: the token's name is empty, too long or not text
   %e = tessera_target.enter "" mode "replay"
 }
+
+// -----
+// Rows that overlap, and columns that lie apart, are no pitch.
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is no static, dense buffer, nor has it a pitch
+tessera_target.kernel @k : (memref<2x4xf32, strided<[3, 1]>>) -> memref<2x4xf32> grid 1
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is no static, dense buffer, nor has it a pitch
+tessera_target.kernel @k : (memref<2x4xf32, strided<[16, 2]>>) -> memref<2x4xf32> grid 1
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 1 is no static, dense buffer, nor has it a pitch
+tessera_target.kernel @k : (memref<2x4xf32>) -> memref<3x2x4xf32, strided<[20, 8, 1]>> grid 1
+
+// -----
+tessera_target.func @f workspace 64 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.alloc: 96 bytes at offset 0 end after the workspace of 64
+  %h = tessera_target.alloc offset 0 : memref<3x4xf32, strided<[8, 1]>>
+}
+
+// -----
+tessera_target.func @f workspace 128 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.alloc: tessera_target.copy reads or writes it, with pitch 8; expected a dense buffer
+  %h = tessera_target.alloc offset 0 : memref<2x4xf32, strided<[8, 1]>>
+  %y = tessera_target.alloc offset 64 : memref<2x4xf32, strided<[8, 1]>>
+  tessera_target.copy %y, %h : memref<2x4xf32, strided<[8, 1]>>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is no static, dense buffer of a tensor
+  %h = tessera_target.output 0 : memref<2x4xf32, strided<[8, 1]>>
+}
+
+// -----
+tessera_target.kernel @k : () -> memref<2x4xf32, strided<[8, 1]>> grid 1
+tessera_target.func @f workspace 64 {
+  %h = tessera_target.alloc offset 0 : memref<2x4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 is not what kernel @k takes
+  tessera_target.launch @k() writes (%h) : () -> memref<2x4xf32>
+}

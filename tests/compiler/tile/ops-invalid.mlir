@@ -454,3 +454,24 @@ tile.func @halves(%x: memref<32xf16>, %y: memref<16xf32>) grid 1 {
   %d = tile.dot %a, %a, %s : vector<32xf16>, vector<32xf16>, vector<16xf32>
   tile.return
 }
+
+// -----
+tile.func @wider(%x: memref<4x6xbf16, strided<[8, 1]>>) grid 1 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0701] tile.view: pitches of the buffer and of the view: 8 and 0
+  %v = tile.view %x : memref<4x6xbf16, strided<[8, 1]>> -> memref<2x2x6xbf16>
+  tile.return
+}
+
+// -----
+tile.func @rows(%x: memref<4x6xbf16, strided<[8, 1]>>) grid 1 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0701] tile.view: rows of the buffer and of the view: 6 and 3
+  %v = tile.view %x : memref<4x6xbf16, strided<[8, 1]>> -> memref<8x3xbf16, strided<[8, 1]>>
+  tile.return
+}
+
+// -----
+tile.func @layout(%x: memref<4x6xbf16, strided<[1, 4]>>) grid 1 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.view: a buffer is neither dense nor has a pitch
+  %v = tile.view %x : memref<4x6xbf16, strided<[1, 4]>> -> memref<24xbf16>
+  tile.return
+}
