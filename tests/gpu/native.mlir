@@ -626,3 +626,88 @@ func.func @sides_drop(%x: tensor<2x256x320xbf16> {tessera.name = "sfx"}, %g: ten
   %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<2x256x192xbf16>, tensor<2x256x64xbf16>, tensor<2x256x64xbf16> -> tensor<2x256x320xbf16>
   return %y : tensor<2x256x320xbf16>
 }
+func.func @pitch(%x: tensor<520x256xbf16> {tessera.name = "Aa"}, %v: tensor<256x776xbf16> {tessera.name = "Ab"}, %w: tensor<776x264xbf16> {tessera.name = "Ac"})
+    -> (tensor<520x264xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.matmul %x, %v : tensor<520x256xbf16>, tensor<256x776xbf16> -> tensor<520x776xbf16>
+  %h = tessera.gelu %p {approximate = "tanh"} : tensor<520x776xbf16>
+  %y = tessera.matmul %h, %w : tensor<520x776xbf16>, tensor<776x264xbf16> -> tensor<520x264xbf16>
+  return %y : tensor<520x264xbf16>
+}
+func.func @pitch_odd(%x: tensor<520x256xf16> {tessera.name = "Ba"}, %v: tensor<256x1001xf16> {tessera.name = "Bb"}, %w: tensor<1001x264xf16> {tessera.name = "Bc"})
+    -> (tensor<520x264xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.matmul %x, %v : tensor<520x256xf16>, tensor<256x1001xf16> -> tensor<520x1001xf16>
+  %h = tessera.relu %p : tensor<520x1001xf16>
+  %y = tessera.matmul %h, %w : tensor<520x1001xf16>, tensor<1001x264xf16> -> tensor<520x264xf16>
+  return %y : tensor<520x264xf16>
+}
+// What lies where the factor will, and where its rows have gaps, is infinite.
+func.func @pitch_poison(%x: tensor<520x256xbf16> {tessera.name = "Ca"}, %u: tensor<256x1024xbf16> {tessera.name = "Cb"}, %v: tensor<256x999xbf16> {tessera.name = "Cc"}, %w: tensor<999x264xbf16> {tessera.name = "Cd"})
+    -> (tensor<520x264xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %large = tessera.constant dense<3.0e+38> : tensor<bf16>
+  %two = tessera.constant dense<2.0> : tensor<f32>
+  %part = tessera.constant dense<4.8828125e-04> : tensor<f32>
+  %m = tessera.matmul %x, %u : tensor<520x256xbf16>, tensor<256x1024xbf16> -> tensor<520x1024xbf16>
+  %i = tessera.mul %m, %large : tensor<520x1024xbf16>, tensor<bf16> -> tensor<520x1024xbf16>
+  %f = tessera.cast %i : tensor<520x1024xbf16> to tensor<520x1024xf32>
+  %a = tessera.abs %f : tensor<520x1024xf32>
+  %n = tessera.min %a, %two : tensor<520x1024xf32>, tensor<f32> -> tensor<520x1024xf32>
+  %s = tessera.sum %n {axes = [1]} : tensor<520x1024xf32> -> tensor<520xf32>
+  %o = tessera.mul %s, %part : tensor<520xf32>, tensor<f32> -> tensor<520xf32>
+  %c = tessera.cast %o : tensor<520xf32> to tensor<520xbf16>
+  %one = tessera.reshape %c : tensor<520xbf16> -> tensor<520x1xbf16>
+  %p = tessera.matmul %x, %v : tensor<520x256xbf16>, tensor<256x999xbf16> -> tensor<520x999xbf16>
+  %h = tessera.mul %p, %one : tensor<520x999xbf16>, tensor<520x1xbf16> -> tensor<520x999xbf16>
+  %y = tessera.matmul %h, %w : tensor<520x999xbf16>, tensor<999x264xbf16> -> tensor<520x264xbf16>
+  return %y : tensor<520x264xbf16>
+}
+func.func @pitch_batch(%x: tensor<3x200x96xbf16> {tessera.name = "Da"}, %v: tensor<96x776xbf16> {tessera.name = "Db"}, %w: tensor<3x136x776xbf16> {tessera.name = "Dc"})
+    -> (tensor<3x200x136xbf16> {tessera.name = "y"}, tensor<3x200x200xbf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %h = tessera.matmul %x, %v : tensor<3x200x96xbf16>, tensor<96x776xbf16> -> tensor<3x200x776xbf16>
+  %y = tessera.matmul %h, %w {transpose_b = true} : tensor<3x200x776xbf16>, tensor<3x136x776xbf16> -> tensor<3x200x136xbf16>
+  %z = tessera.matmul %h, %h {transpose_b = true} : tensor<3x200x776xbf16>, tensor<3x200x776xbf16> -> tensor<3x200x200xbf16>
+  return %y, %z : tensor<3x200x136xbf16>, tensor<3x200x200xbf16>
+}
+func.func @pitch_back(%x: tensor<1100x256xbf16> {tessera.name = "Ea"}, %v: tensor<256x1000xbf16> {tessera.name = "Eb"}, %w: tensor<1000x264xbf16> {tessera.name = "Ec"}, %g: tensor<1100x264xbf16> {tessera.name = "Ed"})
+    -> (tensor<256x1000xbf16> {tessera.name = "dv"}, tensor<1000x264xbf16> {tessera.name = "dw"}, tensor<1100x256xbf16> {tessera.name = "dx"}, tensor<1000xbf16> {tessera.name = "sums"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.matmul %x, %v : tensor<1100x256xbf16>, tensor<256x1000xbf16> -> tensor<1100x1000xbf16>
+  %h = tessera.relu %p : tensor<1100x1000xbf16>
+  %dw = tessera.matmul %h, %g {transpose_a = true} : tensor<1100x1000xbf16>, tensor<1100x264xbf16> -> tensor<1000x264xbf16>
+  %dh = tessera.matmul %g, %w {transpose_b = true} : tensor<1100x264xbf16>, tensor<1000x264xbf16> -> tensor<1100x1000xbf16>
+  %dp = tessera.mul %dh, %p : tensor<1100x1000xbf16>, tensor<1100x1000xbf16> -> tensor<1100x1000xbf16>
+  %dv = tessera.matmul %x, %dp {transpose_a = true} : tensor<1100x256xbf16>, tensor<1100x1000xbf16> -> tensor<256x1000xbf16>
+  %dx = tessera.matmul %dp, %v {transpose_b = true} : tensor<1100x1000xbf16>, tensor<256x1000xbf16> -> tensor<1100x256xbf16>
+  %s = tessera.sum %dp {axes = [0]} : tensor<1100x1000xbf16> -> tensor<1000xbf16>
+  return %dv, %dw, %dx, %s : tensor<256x1000xbf16>, tensor<1000x264xbf16>, tensor<1100x256xbf16>, tensor<1000xbf16>
+}
+// An elementwise kernel reads one, and writes another.
+func.func @pitch_between(%x: tensor<520x256xbf16> {tessera.name = "Fa"}, %v: tensor<256x776xbf16> {tessera.name = "Fb"}, %w: tensor<776x264xbf16> {tessera.name = "Fc"})
+    -> (tensor<520x264xbf16> {tessera.name = "y"}, tensor<520x264xbf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.matmul %x, %v : tensor<520x256xbf16>, tensor<256x776xbf16> -> tensor<520x776xbf16>
+  %y = tessera.matmul %p, %w : tensor<520x776xbf16>, tensor<776x264xbf16> -> tensor<520x264xbf16>
+  %s = tessera.reduce_max %y {axes = [1]} : tensor<520x264xbf16> -> tensor<520xbf16>
+  %c = tessera.reshape %s : tensor<520xbf16> -> tensor<520x1xbf16>
+  %h = tessera.mul %p, %c : tensor<520x776xbf16>, tensor<520x1xbf16> -> tensor<520x776xbf16>
+  %z = tessera.matmul %h, %w : tensor<520x776xbf16>, tensor<776x264xbf16> -> tensor<520x264xbf16>
+  return %y, %z : tensor<520x264xbf16>, tensor<520x264xbf16>
+}
+func.func @pitch_norm(%x: tensor<1100x256xbf16> {tessera.name = "Ga"}, %v: tensor<256x776xbf16> {tessera.name = "Gb"}, %s: tensor<776xbf16> {tessera.name = "Gc"}, %b: tensor<776xbf16> {tessera.name = "Gd"}, %w: tensor<776x264xbf16> {tessera.name = "Ge"})
+    -> (tensor<1100x264xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.matmul %x, %v : tensor<1100x256xbf16>, tensor<256x776xbf16> -> tensor<1100x776xbf16>
+  %h = tessera.layernorm_safe %p, %s, %b {axes = [1], eps = 1.0e-5} : tensor<1100x776xbf16>, tensor<776xbf16>, tensor<776xbf16> -> tensor<1100x776xbf16>
+  %y = tessera.matmul %h, %w : tensor<1100x776xbf16>, tensor<776x264xbf16> -> tensor<1100x264xbf16>
+  return %y : tensor<1100x264xbf16>
+}
+func.func @pitch_tf32(%x: tensor<520x256xf32> {tessera.name = "Ha"}, %q: tensor<333x256xf32> {tessera.name = "Hb"}, %k: tensor<333x256xf32> {tessera.name = "Hc"})
+    -> (tensor<520x520xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %a = tessera.matmul %x, %q {transpose_b = true, allow_tf32} : tensor<520x256xf32>, tensor<333x256xf32> -> tensor<520x333xf32>
+  %b = tessera.matmul %x, %k {transpose_b = true, allow_tf32} : tensor<520x256xf32>, tensor<333x256xf32> -> tensor<520x333xf32>
+  %y = tessera.matmul %a, %b {transpose_b = true, allow_tf32} : tensor<520x333xf32>, tensor<520x333xf32> -> tensor<520x520xf32>
+  return %y : tensor<520x520xf32>
+}
+func.func @pitch_tf32_turned(%x: tensor<1100x256xf32> {tessera.name = "Ia"}, %v: tensor<256x1001xf32> {tessera.name = "Ib"}, %w: tensor<1001x264xf32> {tessera.name = "Ic"})
+    -> (tensor<1100x264xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.matmul %x, %v {allow_tf32} : tensor<1100x256xf32>, tensor<256x1001xf32> -> tensor<1100x1001xf32>
+  %h = tessera.relu %p : tensor<1100x1001xf32>
+  %y = tessera.matmul %h, %w {allow_tf32} : tensor<1100x1001xf32>, tensor<1001x264xf32> -> tensor<1100x264xf32>
+  return %y : tensor<1100x264xf32>
+}
