@@ -22,10 +22,10 @@ typedef struct tsr_attention {
     int64_t batch, heads, key_heads, queries, keys, d, e;
     double scale;
     bool causal;
-    bool cut;                /* products leave out what lies beyond the diagonal: of a CPU */
-    bool ragged;             /* set by the plan: some block of keys is no multiple of what is
-                                masked at once */
-    bool in_tiles;           /* set by the plan: blocks of keys begin where tiles of draws.h do */
+    bool cut;      /* tiles beyond the diagonal are left out, and rows end at it: of a CPU */
+    bool ragged;   /* set by the plan: some block of keys is no multiple of what is
+                      masked at once */
+    bool in_tiles; /* set by the plan: blocks of keys begin where tiles of draws.h do */
     MlirValue q, k, v, mask; /* buffers; mask null: none */
     tsr_view mask_view;
     tsr_space mask_space; /* [B, H, S, T] */
@@ -63,7 +63,7 @@ typedef enum tsr_attention_edge { TSR_EDGE_BEGIN, TSR_EDGE_END } tsr_attention_e
 
 typedef struct tsr_attention_steps {
     tsr_attention_edge edge;
-    MlirValue first; /* any number; not read where products are not cut */
+    MlirValue first; /* any number; read where it is causal */
     MlirValue count;
     int64_t unit; /* queries or keys in a step: 1, or TSR_DOT_PAIR */
 } tsr_attention_steps;

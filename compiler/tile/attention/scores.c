@@ -112,11 +112,34 @@ static void multiply_rows(const tsr_attention *a, const tsr_gemm_tile *tile,
     }
 }
 
+/* The same step by step, where a row that does not see one keeps its sum: less code, of which ptxas
+ * takes long. */
+static void multiply_seen(const tsr_attention *a, const tsr_gemm_tile *tile,
+                          const tsr_attention_steps *steps, MlirValue begin, MlirValue end,
+                          MlirValue *accumulators) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirValue next[TSR_GEMM_TILE_MAX];
+    size_t size = (size_t)tile->rows * tile->vectors, bytes = size * sizeof *next;
+    tsr_tile_icmp sees = steps->edge == TSR_EDGE_END ? TSR_ICMP_SLT : TSR_ICMP_SGE;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, begin, end, 1, size, accumulators);
+    memcpy(next, loop.carried, bytes);
+    multiply_all(a, tile, 1, loop.index, tsr_tile_offset(b, loop.index, 1), next);
+    for (int64_t i = 0; i < tile->rows; i++) {
+        MlirValue at = tsr_tile_offset(b, steps->first, i);
+        MlirValue seen = tsr_tile_icompare(b, sees, loop.index, at);
+        for (size_t v = (size_t)i * tile->vectors; v < (size_t)(i + 1) * tile->vectors; v++)
+            next[v] = tsr_tile_select(b, seen, next[v], loop.carried[v]);
+    }
+    tsr_tile_loop_end(b, &loop, next);
+    memcpy(accumulators, loop.carried, bytes);
+}
+
 void tsr_attention_multiply(const tsr_attention *a, const tsr_gemm_tile *tile,
                             const tsr_attention_steps *steps, MlirValue *accumulators) {
     tsr_tile_builder *b = &a->group->b;
     MlirValue zero = tsr_tile_index(b, 0), count = steps->count;
-    if (!a->cut) {
+    if (!a->causal) {
         multiply_all(a, tile, steps->unit, zero, count, accumulators);
         return;
     }
@@ -133,7 +156,7 @@ void tsr_attention_multiply(const tsr_attention *a, const tsr_gemm_tile *tile,
     some = tsr_tile_min(b, some, count);
     all = tsr_tile_min(b, all, count);
     if (upto) multiply_all(a, tile, 1, zero, some, accumulators);
-    multiply_rows(a, tile, steps, some, all, accumulators);
+    (a->cut ? multiply_rows : multiply_seen)(a, tile, steps, some, all, accumulators);
     if (!upto) multiply_all(a, tile, 1, all, count, accumulators);
 }
 
