@@ -20,7 +20,6 @@
 enum {
     OPERANDS_MAX = 256,
     RESULTS_MAX = 256,
-    ATTRIBUTES_MAX = 16,
     USES_MIN = 64, /* of each element of a factor: fewer are computed sooner than it is turned */
 };
 
@@ -104,29 +103,6 @@ typedef struct change {
     bool drops;            /* nothing else of the group reads it */
 } change;
 
-/* The factor turned: by a call that stands before, or a new one, which has the attributes that are
- * not the call's own. */
-static MlirValue turn(MlirOperation turning, MlirOperation call, MlirValue factor) {
-    const char *callee = tsr_op_symbol(turning);
-    MlirContext context = mlirOperationGetContext(call);
-    TSR_FOR_EACH_OP(op, mlirOperationGetBlock(call)) {
-        if (mlirOperationEqual(op, call)) break;
-        if (tsr_op_is(op, "tsched.call") && strcmp(tsr_op_string(op, "callee"), callee) == 0 &&
-            mlirValueEqual(tsr_op_operand(op, 0), factor))
-            return tsr_op_result(op, 0);
-    }
-    tsr_attr attrs[ATTRIBUTES_MAX + 2] = {{"callee", tsr_attr_make_symbol(context, callee)}};
-    size_t count = 1;
-    for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(call); i++) {
-        MlirNamedAttribute named = mlirOperationGetDiscardableAttribute(call, i);
-        if (count > ATTRIBUTES_MAX) break;
-        attrs[count++] = (tsr_attr){mlirIdentifierStr(named.name).data, named.attribute};
-    }
-    tsr_builder at = tsr_builder_before(call);
-    return tsr_build_value(&at, "tsched.call", &factor, 1, turned_type(mlirValueGetType(factor)),
-                           attrs);
-}
-
 static bool change_call(const turner *t, MlirOperation entry, MlirOperation call, void *context) {
     const change *c = context;
     MlirValue operands[OPERANDS_MAX + 1];
@@ -134,7 +110,7 @@ static bool change_call(const turner *t, MlirOperation entry, MlirOperation call
     (void)t;
     (void)entry;
     for (; count < before; count++) operands[count] = tsr_op_operand(call, count);
-    MlirValue turned = turn(c->turning, call, operands[c->argument]);
+    MlirValue turned = tsr_gpu_call_before(c->turning, call, operands[c->argument]);
     if (c->drops)
         operands[c->argument] = turned;
     else

@@ -201,21 +201,25 @@ static TSR_RESULT add_readers(const chooser *c, tensor *t, MlirValue value, bool
     return TSR_SUCCESS;
 }
 
-/* Rows that are no whole lines, and would not be much longer as such; elements that matrix units
- * know. */
-static bool read_rows(tensor *t, const tsr_type *type) {
-    uint32_t last = type->shape.rank - 1;
-    t->element_bytes = tsr_dtype_size(type->dtype);
-    if (type->shape.rank < 2 || !tsr_dtype_is_float(type->dtype) || LINE_BYTES % t->element_bytes ||
-        !tsr_shape_count(&type->shape, &t->rows))
-        return false;
-    t->columns = type->shape.dims[last];
-    if (!t->columns || !t->rows) return false;
-    t->rows /= t->columns;
-    uint64_t row = t->columns * t->element_bytes;
+int64_t tsr_gpu_pitch(const tsr_type *type) {
+    uint64_t size = tsr_dtype_size(type->dtype), count = 0;
+    if (type->shape.rank < 2 || !tsr_dtype_is_float(type->dtype) || LINE_BYTES % size ||
+        !tsr_shape_count(&type->shape, &count) || !count)
+        return 0;
+    uint64_t columns = type->shape.dims[type->shape.rank - 1], row = columns * size;
     uint64_t lies = (row + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    t->pitch = (int64_t)(lies / t->element_bytes);
-    return lies != row && lies <= row + row / 2 && t->rows > 1;
+    bool wins = lies != row && lies <= row + row / 2 && count > columns;
+    return wins ? (int64_t)(lies / size) : 0;
+}
+
+static bool read_rows(tensor *t, const tsr_type *type) {
+    uint64_t count = 0;
+    t->element_bytes = tsr_dtype_size(type->dtype);
+    t->pitch = tsr_gpu_pitch(type);
+    if (!t->pitch || !tsr_shape_count(&type->shape, &count)) return false;
+    t->columns = type->shape.dims[type->shape.rank - 1];
+    t->rows = count / t->columns;
+    return true;
 }
 
 static TSR_RESULT consider(chooser *c, call *made, size_t result) {

@@ -17,6 +17,10 @@
 /* Behind the name of a group that was made for pitches. */
 #define TSR_PITCHED_SUFFIX "pitched"
 
+/* That a tensor of this type would have: whole lines, in elements that matrix units know. 0: its
+ * rows are such, there is but one, or they would be more than half as long again. */
+int64_t tsr_gpu_pitch(const tsr_type *type);
+
 /* Attribute TSR_PITCHES_NAME of the groups; calls of one group that differ in it get groups of
  * their own. For native numerics alone. */
 TSR_RESULT tsr_gpu_choose_pitches(tsr_ctx *ctx, const tsr_target *target, MlirModule module,

@@ -55,6 +55,8 @@ bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape
 double tsr_product_time(const tsr_target *target, const tsr_product_shape *shape,
                         const tsr_product_tile *tile);
 double tsr_product_move_time(const tsr_target *target, double bytes);
+/* The same of a kernel that copies so many. */
+double tsr_product_copy_time(const tsr_target *target, double bytes);
 
 /* What the model says of the group with its pitches; nothing is written. *out_taken as below. */
 TSR_RESULT tsr_tile_time_product(tsr_tile_group *group, bool *out_taken, double *out_cycles);

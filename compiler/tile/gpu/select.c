@@ -56,6 +56,7 @@ static const struct {
     /* Rows that are no whole lines count so often: whole sectors, and not even these. */
     double unaligned_copy[2][2], unaligned_cache[2][2];
     double unaligned_a;   /* from memory, so much more: a line is read by two steps */
+    double piece;         /* that threads copy, where rows begin at no multiples of 16 bytes */
     double latency, hold; /* from asking for a stage to having it; products that it is kept for */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
     double share, more;   /* programs that share copies: the same; what more than two take more */
@@ -79,6 +80,7 @@ static const struct {
           .unaligned_copy = {{1.562, 2.198}, {1.305, 2.252}},
           .unaligned_cache = {{1.225, 1.194}, {1.136, 1.226}},
           .unaligned_a = 0.2436,
+          .piece = 5,
           .latency = 1453,
           .hold = 2.028,
           .sum = 1323,
@@ -244,6 +246,13 @@ static double unaligned_of(const tsr_product_shape *shape, int64_t pitch, const 
     return costs[pitch * shape->element_bytes % SECTOR_BYTES != 0];
 }
 
+/* That an element of such rows is of: 0 where nothing is copied by threads a piece at a time. */
+static double pieces_of(const tsr_product_shape *shape, int64_t pitch) {
+    int64_t bytes = COPY_BYTES;
+    while (pitch * shape->element_bytes % bytes) bytes /= 2;
+    return bytes == COPY_BYTES ? 0 : (double)shape->element_bytes / (double)bytes;
+}
+
 /* Hardly more than the greater one: of steps some are slowed down by one, some by the other. */
 static double joined(double x, double y) {
     double greater = most_of(x, y), rest = least_of(x, y) / greater;
@@ -274,9 +283,12 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
     b *= unaligned_of(shape, shape->b_pitch, cost.unaligned_copy[1]);
     a_cache *= unaligned_of(shape, shape->a_pitch, cost.unaligned_cache[0]);
     b_cache *= unaligned_of(shape, shape->b_pitch, cost.unaligned_cache[1]);
+    double threads = pieces_of(shape, shape->a_pitch) * tile->rows +
+                     pieces_of(shape, shape->b_pitch) * tile->columns;
     if (tile->beside > 1) a *= cost.shared / tile->beside, a_cache *= cost.shared / tile->beside;
     if (tile->below > 1) b *= cost.shared / tile->below, b_cache *= cost.shared / tile->below;
-    return most_of((a + b) / cost.copy, (a_cache + b_cache) * active / cache);
+    return most_of((a + b) / cost.copy, (a_cache + b_cache) * active / cache) +
+           threads * (double)tile->depth * cost.piece;
 }
 
 /* Of device memory: what is read, and what moves behind the product. */
@@ -390,6 +402,10 @@ double tsr_product_time(const tsr_target *target, const tsr_product_shape *shape
 
 double tsr_product_move_time(const tsr_target *target, double bytes) {
     return bytes / find_device(target)->memory_bytes;
+}
+
+double tsr_product_copy_time(const tsr_target *target, double bytes) {
+    return cost.start + tsr_product_move_time(target, 2 * bytes);
 }
 
 bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape, uint32_t skip,

@@ -4,6 +4,10 @@
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
+#include <string.h>
+
+enum { ATTRIBUTES_MAX = 16 };
+
 static int64_t place_of(size_t d, size_t dim) {
     return (int64_t)(d == dim ? dim + 1 : d == dim + 1 ? dim : d);
 }
@@ -53,15 +57,24 @@ static const char *free_name(MlirModule module, tsr_arena *arena, const char *gr
     return name;
 }
 
-static MlirOperation build_turning(tsr_builder *at, const char *name, MlirType type, size_t dim) {
+/* What a group of one argument does. */
+typedef MlirValue (*move)(tsr_builder *b, MlirValue value, size_t dim);
+
+static MlirValue build_copy(tsr_builder *b, MlirValue value, size_t dim) {
+    (void)dim;
+    return tsr_build_value(b, "tessera.cast", &value, 1, mlirValueGetType(value), NULL);
+}
+
+static MlirOperation build_group(tsr_builder *at, const char *name, MlirType type, move build,
+                                 size_t dim) {
     MlirBlock block = mlirBlockCreate(1, &type, &at->location);
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, block);
     tsr_builder inside = tsr_builder_at_end(block, at->location);
-    MlirValue turned = tsr_gpu_build_turn(&inside, mlirBlockGetArgument(block, 0), dim);
-    MlirType result = mlirValueGetType(turned);
+    MlirValue moved = build(&inside, mlirBlockGetArgument(block, 0), dim);
+    MlirType result = mlirValueGetType(moved);
     tsr_build(&inside,
-              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &turned});
+              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &moved});
     tsr_type read = read_type(type);
     uint64_t size = 0;
     bool fits = tsr_shape_size(&read.shape, read.dtype, &size);
@@ -80,17 +93,60 @@ static MlirOperation build_turning(tsr_builder *at, const char *name, MlirType t
                                         .regions = &region});
 }
 
-MlirOperation tsr_gpu_find_turning(tsr_builder *at, MlirModule module, tsr_arena *arena,
-                                   const char *group, const char *suffix, MlirType type,
-                                   size_t dim) {
+static bool copies(MlirOperation op, size_t dim) {
+    (void)dim;
+    return tsr_op_is(op, "tessera.cast") && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)),
+                                                          mlirValueGetType(tsr_op_result(op, 0)));
+}
+
+/* A group whose one op is such and takes this type; null: there is none. */
+static MlirOperation find_group(MlirModule module, MlirType type, bool (*is)(MlirOperation, size_t),
+                                size_t dim) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "tsched.func") || tsr_op_has(func, TSR_KEPT_NAME)) continue;
         MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
-        if (tsr_gpu_turns(op, dim) &&
-            mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
+        if (is(op, dim) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
             tsr_op_is(mlirOperationGetNextInBlock(op), "tsched.return"))
             return func;
     }
+    return (MlirOperation){NULL};
+}
+
+MlirOperation tsr_gpu_find_turning(tsr_builder *at, MlirModule module, tsr_arena *arena,
+                                   const char *group, const char *suffix, MlirType type,
+                                   size_t dim) {
+    MlirOperation found = find_group(module, type, tsr_gpu_turns, dim);
+    if (!mlirOperationIsNull(found)) return found;
     const char *name = free_name(module, arena, group, suffix);
-    return name ? build_turning(at, name, type, dim) : (MlirOperation){NULL};
+    return name ? build_group(at, name, type, tsr_gpu_build_turn, dim) : found;
+}
+
+MlirOperation tsr_gpu_find_copying(tsr_builder *at, MlirModule module, tsr_arena *arena,
+                                   const char *group, const char *suffix, MlirType type) {
+    MlirOperation found = find_group(module, type, copies, 0);
+    if (!mlirOperationIsNull(found)) return found;
+    const char *name = free_name(module, arena, group, suffix);
+    return name ? build_group(at, name, type, build_copy, 0) : found;
+}
+
+MlirValue tsr_gpu_call_before(MlirOperation group, MlirOperation call, MlirValue value) {
+    const char *callee = tsr_op_symbol(group);
+    MlirContext context = mlirOperationGetContext(call);
+    TSR_FOR_EACH_OP(op, mlirOperationGetBlock(call)) {
+        if (mlirOperationEqual(op, call)) break;
+        if (tsr_op_is(op, "tsched.call") && strcmp(tsr_op_string(op, "callee"), callee) == 0 &&
+            mlirValueEqual(tsr_op_operand(op, 0), value))
+            return tsr_op_result(op, 0);
+    }
+    tsr_attr attrs[ATTRIBUTES_MAX + 2] = {{"callee", tsr_attr_make_symbol(context, callee)}};
+    size_t count = 1;
+    for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(call); i++) {
+        MlirNamedAttribute named = mlirOperationGetDiscardableAttribute(call, i);
+        if (count > ATTRIBUTES_MAX) break;
+        attrs[count++] = (tsr_attr){mlirIdentifierStr(named.name).data, named.attribute};
+    }
+    tsr_builder at = tsr_builder_before(call);
+    MlirOperation end = mlirBlockGetTerminator(tsr_op_body(group));
+    return tsr_build_value(&at, "tsched.call", &value, 1, mlirValueGetType(tsr_op_operand(end, 0)),
+                           attrs);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups that turn a tensor: a transpose that swaps two dims which follow each other, and no more.
+ * Groups that turn a tensor, a transpose that swaps two dims which follow each other, or copy one,
+ * and no more; calls of them before others.
  */
 #ifndef TSR_COMPILER_TILE_GPU_TURN_H
 #define TSR_COMPILER_TILE_GPU_TURN_H
@@ -18,5 +19,11 @@ MlirValue tsr_gpu_build_turn(tsr_builder *b, MlirValue value, size_t dim);
 MlirOperation tsr_gpu_find_turning(tsr_builder *at, MlirModule module, tsr_arena *arena,
                                    const char *group, const char *suffix, MlirType type,
                                    size_t dim);
+/* The same of a group that copies values of this type. */
+MlirOperation tsr_gpu_find_copying(tsr_builder *at, MlirModule module, tsr_arena *arena,
+                                   const char *group, const char *suffix, MlirType type);
+/* The value turned or copied, for `call`: by a call of the group that stands before, or a new one,
+ * which has the attributes that are not the call's own. */
+MlirValue tsr_gpu_call_before(MlirOperation group, MlirOperation call, MlirValue value);
 
 #endif

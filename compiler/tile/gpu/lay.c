@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *     %y = tsched.call @product(%x, %w)        // w lies as 2048 x 2047
+ *
+ * becomes
+ *
+ *     %c = tsched.call @product_laid(%w)       // a copy
+ *     %y = tsched.call @product(%x, %c)
+ */
+#include "compiler/tile/gpu/lay.h"
+
+#include "compiler/resilience/resilience.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/tile/gpu/pitch.h"
+#include "compiler/tile/gpu/product.h"
+#include "compiler/tile/gpu/turn.h"
+
+#include <string.h>
+
+enum { COPY_BYTES = 16, FACTORS = 2 };
+
+typedef struct layer {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    const tsr_target *target;
+    MlirModule module;
+    tsr_tile_group group;
+    size_t numbers[FACTORS]; /* arguments of the group that its factors are */
+    bool refused[FACTORS];   /* by the copy engine */
+} layer;
+
+/* The factor's argument; is it one whose rows begin where the copy engine cannot? */
+static bool read_factor(layer *l, size_t index) {
+    MlirValue operand = tsr_op_operand(l->group.root, index);
+    if (!mlirValueIsABlockArgument(operand)) return false;
+    l->numbers[index] = (size_t)mlirBlockArgumentGetArgNumber(operand);
+    const tsr_type *type = &l->group.types[l->numbers[index]];
+    uint64_t bytes = tsr_dtype_size(type->dtype);
+    l->refused[index] =
+        tsr_gpu_pitch(type) && type->shape.dims[type->shape.rank - 1] * bytes % COPY_BYTES != 0;
+    return true;
+}
+
+/* A product on matrix units, of which some factor is refused. */
+static TSR_RESULT read_group(layer *l, MlirOperation func, bool *out_fits) {
+    double cycles = 0;
+    *out_fits = false;
+    l->group = tsr_tile_group_make(l->ctx, l->arena, l->target, true, func);
+    TRY(l->ctx, tsr_tile_group_read(&l->group));
+    memset(l->refused, 0, sizeof l->refused);
+    if (mlirOperationIsNull(l->group.root) || !tsr_op_is(l->group.root, "tessera.matmul") ||
+        !read_factor(l, 0) || !read_factor(l, 1) || (!l->refused[0] && !l->refused[1]))
+        return TSR_SUCCESS;
+    return tsr_tile_time_product(&l->group, out_fits, &cycles);
+}
+
+/* Is it made and read by kernels alone? Then it may have a pitch as it is. */
+static bool is_owned(MlirValue value) {
+    if (mlirValueIsABlockArgument(value) || !tsr_op_is(tsr_value_owner(value), "tsched.call"))
+        return false;
+    for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tsched.call")) return false;
+    return true;
+}
+
+/* Cycles of a copy: none that counts of what is copied once. */
+static double copy_time(const layer *l, MlirOperation entry, MlirValue value, size_t index) {
+    const tsr_type *type = &l->group.types[l->numbers[index]];
+    uint64_t size = 0;
+    if (!mlirOperationIsNull(entry) && tsr_is_still(entry, value)) return 0;
+    tsr_shape_size(&type->shape, type->dtype, &size);
+    return tsr_product_copy_time(l->target, (double)size);
+}
+
+/* Which factors of the call are copied: all refused ones that no kernel makes, or none. */
+static TSR_RESULT weigh(layer *l, MlirOperation func, MlirOperation call, bool out_lays[FACTORS]) {
+    MlirOperation entry = tsr_entry_of(l->module, func);
+    double before = 0, after = 0;
+    bool taken = false, any = false;
+    TRY(l->ctx, tsr_tile_time_product(&l->group, &taken, &before));
+    for (size_t i = 0; i < FACTORS; i++) {
+        MlirValue value = tsr_op_operand(call, l->numbers[i]);
+        out_lays[i] = l->refused[i] && !is_owned(value);
+        any |= out_lays[i];
+        if (l->refused[i])
+            l->group.pitches[l->numbers[i]] = tsr_gpu_pitch(&l->group.types[l->numbers[i]]);
+        if (out_lays[i]) before -= copy_time(l, entry, value, i);
+    }
+    TRY(l->ctx, tsr_tile_time_product(&l->group, &taken, &after));
+    memset(l->group.pitches, 0,
+           (l->group.input_count + l->group.output_count) * sizeof *l->group.pitches);
+    if (!any || !taken || after >= before) memset(out_lays, 0, FACTORS * sizeof *out_lays);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT lay(layer *l, MlirOperation call, size_t index) {
+    MlirValue value = tsr_op_operand(call, l->numbers[index]);
+    tsr_builder at = tsr_builder_before(l->group.op);
+    MlirOperation copying = tsr_gpu_find_copying(&at, l->module, l->arena, l->group.name, "laid",
+                                                 mlirValueGetType(value));
+    if (mlirOperationIsNull(copying))
+        FAIL(l->ctx, TSR_MEMORY, "no memory to lower '%s'", l->group.name);
+    mlirOperationSetOperand(call, (intptr_t)l->numbers[index],
+                            tsr_gpu_call_before(copying, call, value));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT lay_calls(layer *l) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(l->module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
+            bool lays[FACTORS];
+            const char *callee =
+                tsr_op_is(call, "tsched.call") ? tsr_op_string(call, "callee") : NULL;
+            if (!callee || strcmp(callee, l->group.name) != 0) continue;
+            TRY(l->ctx, weigh(l, func, call, lays));
+            for (size_t i = 0; i < FACTORS; i++)
+                if (lays[i]) TRY(l->ctx, lay(l, call, i));
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_gpu_lay_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                               tsr_arena *arena) {
+    layer l = {.ctx = ctx, .arena = arena, .target = target, .module = module};
+    int64_t leaves = 1;
+    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &leaves);
+    if (leaves > 1) return TSR_SUCCESS; /* nothing has a pitch there */
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        bool fits = false;
+        if (!tsr_op_is(func, "tsched.func")) continue;
+        TRY(ctx, read_group(&l, func, &fits));
+        if (fits) TRY(ctx, lay_calls(&l));
+    }
+    return TSR_SUCCESS;
+}
