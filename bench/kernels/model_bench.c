@@ -3,8 +3,10 @@
  * Programs of one entry `f`: how long a call takes, beside the FMA peak.
  *
  *     model_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
- *                 [--numerics=NAME] FILE.mlir...
+ *                 [--numerics=NAME] [--own-time] FILE.mlir...
  *
+ * With --own-time one thread's seconds are CPU time, for a machine that has other work: then the
+ * least counts.
  * Float inputs are random, others zero. Prints one JSON object: for each file its name, seconds of
  * building (compiler's start and all) and of a call (the median of rounds that take turns, and the
  * least), bytes of the workspace, launches; and operations a second of the peak (medians).
@@ -35,14 +37,15 @@ static char *read_text(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"aot", 1, NULL, 'a'},     {"folder", 1, NULL, 'f'},
-                                            {"threads", 1, NULL, 't'}, {"rounds", 1, NULL, 'r'},
-                                            {"cpu", 1, NULL, 'c'},     {"numerics", 1, NULL, 'n'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"aot", 1, NULL, 'a'},      {"folder", 1, NULL, 'f'},
+                                            {"threads", 1, NULL, 't'},  {"rounds", 1, NULL, 'r'},
+                                            {"cpu", 1, NULL, 'c'},      {"numerics", 1, NULL, 'n'},
+                                            {"own-time", 0, NULL, 'o'}, {NULL, 0, NULL, 0}};
     static double seconds[FILES_MAX][MEASURE_ROUNDS_MAX], peak[MEASURE_ROUNDS_MAX];
     bench_options at = {.folder = "/tmp", .threads = 1};
     bench_program *programs[FILES_MAX];
     int rounds = 7, files = 0;
+    bool own_time = false;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'a') at.aot = optarg;
         if (option == 'f') at.folder = optarg;
@@ -50,6 +53,7 @@ int main(int argc, char **argv) {
         if (option == 'r') rounds = atoi(optarg);
         if (option == 'c') at.cpu = optarg;
         if (option == 'n') at.numerics = optarg;
+        if (option == 'o') own_time = true;
         if (option == '?') return 2;
     }
     files = argc - optind;
@@ -58,6 +62,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: see the head of model_bench.c\n");
         return 2;
     }
+    if (own_time && at.threads == 1) measure_count_own_time();
     if (!measure_pin(at.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
     for (int i = 0; i < files; i++) {
         char *text = read_text(argv[optind + i]);

@@ -5,10 +5,11 @@
  *     ops_bench --aot=PATH --dnnl=MODULE [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
  *               [--best] [--random=COUNT] [--seed=N]
  *               [--conv=N,H,W,C,F,KH,KW,GROUPS,STRIDE,PADDING]...
+ *               [--attention=HEADS,QUERIES,KEYS,D,CAUSAL]...
  *
  * Convolutions are those of ResNet-50 and MobileNet at batch 1, filters as parameters of the entry,
  * in oneDNN packed before; attention is beside matmul, softmax and matmul (without the scale). With
- * --random or --conv those convolutions alone.
+ * --random, --conv or --attention those alone. CAUSAL is 0 or 1.
  * Figures are medians over the rounds, or the best with --best, for a machine that has other work
  * (one thread: in CPU time).
  * Prints a row a case, then one JSON object. Without the module it measures ours alone.
@@ -24,7 +25,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONVS_MAX = 256 };
+enum { CONVS_MAX = 256, ATTENTIONS_MAX = 64 };
+
+typedef struct attention_case {
+    int64_t heads, queries, keys, d, causal;
+} attention_case;
 
 typedef struct bench {
     bench_options options;
@@ -32,7 +37,8 @@ typedef struct bench {
     unsigned rounds, random_count;
     uint64_t seed;
     dnnl_conv convs[CONVS_MAX];
-    size_t conv_count;
+    attention_case attentions[ATTENTIONS_MAX];
+    size_t conv_count, attention_count;
     bool best;
     double compile_seconds; /* of all cases */
     size_t compiled;
@@ -42,11 +48,6 @@ typedef struct bench {
     void (*release)(dnnl_job *job);
     double seconds[3][MEASURE_ROUNDS_MAX]; /* ours, theirs, 1 / peak */
 } bench;
-
-typedef struct attention_case {
-    int64_t heads, queries, keys, d;
-    bool causal;
-} attention_case;
 
 static const dnnl_conv convolutions[] = {
     {1, 56, 56, 64, 64, 3, 3, 1, 1, 1, NULL, NULL, NULL},
@@ -60,8 +61,8 @@ static const dnnl_conv convolutions[] = {
     {1, 56, 56, 96, 96, 3, 3, 96, 1, 1, NULL, NULL, NULL},
 };
 static const attention_case attentions[] = {
-    {12, 512, 512, 64, false},  {12, 512, 512, 64, true},  {16, 1024, 1024, 64, false},
-    {8, 2048, 2048, 128, true}, {12, 128, 128, 64, false},
+    {12, 512, 512, 64, 0},   {12, 512, 512, 64, 1}, {16, 1024, 1024, 64, 0},
+    {8, 2048, 2048, 128, 1}, {12, 128, 128, 64, 0},
 };
 
 static double settle(const bench *b, const double *rounds) {
@@ -195,17 +196,32 @@ static dnnl_conv draw_conv(uint64_t *state) {
     }
 }
 
+/* So many numbers, commas between them. */
+static bool parse_numbers(const char *text, int64_t *const *to, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char *end = NULL;
+        *to[i] = strtoll(text, &end, 10);
+        if (end == text || *end != (i + 1 < count ? ',' : '\0')) return false;
+        text = end + 1;
+    }
+    return true;
+}
+
 static bool parse_conv(bench *b, const char *text) {
     dnnl_conv c = {0};
     int64_t *to[] = {&c.n, &c.h, &c.w, &c.c, &c.f, &c.kh, &c.kw, &c.groups, &c.stride, &c.padding};
-    if (b->conv_count == CONVS_MAX) return false;
-    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
-        char *end = NULL;
-        *to[i] = strtoll(text, &end, 10);
-        if (end == text || *end != (i + 1 < sizeof to / sizeof *to ? ',' : '\0')) return false;
-        text = end + 1;
-    }
+    if (b->conv_count == CONVS_MAX || !parse_numbers(text, to, sizeof to / sizeof *to))
+        return false;
     b->convs[b->conv_count++] = c;
+    return true;
+}
+
+static bool parse_attention(bench *b, const char *text) {
+    attention_case a = {0};
+    int64_t *to[] = {&a.heads, &a.queries, &a.keys, &a.d, &a.causal};
+    if (b->attention_count == ATTENTIONS_MAX || !parse_numbers(text, to, sizeof to / sizeof *to))
+        return false;
+    b->attentions[b->attention_count++] = a;
     return true;
 }
 
@@ -230,10 +246,10 @@ static void open_dnnl(bench *b) {
 
 static bool parse(bench *b, int argc, char **argv) {
     static const struct option options[] = {
-        {"aot", 1, NULL, 'a'},  {"folder", 1, NULL, 'f'},  {"dnnl", 1, NULL, 'd'},
-        {"cpu", 1, NULL, 'c'},  {"threads", 1, NULL, 't'}, {"rounds", 1, NULL, 'r'},
-        {"best", 0, NULL, 'b'}, {"random", 1, NULL, 'n'},  {"seed", 1, NULL, 's'},
-        {"conv", 1, NULL, 'x'}, {NULL, 0, NULL, 0}};
+        {"aot", 1, NULL, 'a'},  {"folder", 1, NULL, 'f'},    {"dnnl", 1, NULL, 'd'},
+        {"cpu", 1, NULL, 'c'},  {"threads", 1, NULL, 't'},   {"rounds", 1, NULL, 'r'},
+        {"best", 0, NULL, 'b'}, {"random", 1, NULL, 'n'},    {"seed", 1, NULL, 's'},
+        {"conv", 1, NULL, 'x'}, {"attention", 1, NULL, 'y'}, {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'a')
             b->options.aot = optarg;
@@ -253,7 +269,8 @@ static bool parse(bench *b, int argc, char **argv) {
             b->random_count = (unsigned)atoi(optarg);
         else if (option == 's')
             b->seed = strtoull(optarg, NULL, 10);
-        else if (option != 'x' || !parse_conv(b, optarg))
+        else if (option == 'x' ? !parse_conv(b, optarg)
+                               : option != 'y' || !parse_attention(b, optarg))
             return false;
     }
     return b->random_count + b->conv_count <= CONVS_MAX && b->options.aot && b->options.threads &&
@@ -261,13 +278,14 @@ static bool parse(bench *b, int argc, char **argv) {
 }
 
 /* Those that are asked for, else all there are. */
-static void choose_convs(bench *b) {
+static void choose_cases(bench *b) {
     uint64_t state = b->seed;
-    enum { CONVS = sizeof convolutions / sizeof convolutions[0] };
     for (unsigned i = 0; i < b->random_count; i++) b->convs[b->conv_count++] = draw_conv(&state);
-    if (b->conv_count) return;
+    if (b->conv_count || b->attention_count) return;
     memcpy(b->convs, convolutions, sizeof convolutions);
-    b->conv_count = CONVS;
+    memcpy(b->attentions, attentions, sizeof attentions);
+    b->conv_count = sizeof convolutions / sizeof convolutions[0];
+    b->attention_count = sizeof attentions / sizeof attentions[0];
 }
 
 static double least_of(const double *values, size_t count) {
@@ -278,8 +296,7 @@ static double least_of(const double *values, size_t count) {
 
 int main(int argc, char **argv) {
     static bench b = {.options = {.folder = "/tmp", .threads = 1}, .rounds = 7};
-    enum { ATTENTIONS = sizeof attentions / sizeof attentions[0] };
-    double convs[CONVS_MAX], others[ATTENTIONS];
+    double convs[CONVS_MAX], others[ATTENTIONS_MAX];
     b.seed = (uint64_t)(measure_now() * 1e6);
     if (!parse(&b, argc, argv)) {
         fprintf(stderr, "usage: see the head of ops_bench.c\n");
@@ -290,19 +307,19 @@ int main(int argc, char **argv) {
     setenv("GOMP_SPINCOUNT", "10000", 0);
     open_dnnl(&b);
     if (b.random_count) printf("seed %llu\n", (unsigned long long)b.seed);
-    size_t attention_count = b.random_count || b.conv_count ? 0 : ATTENTIONS;
-    choose_convs(&b);
+    choose_cases(&b);
     for (size_t i = 0; i < b.conv_count; i++) convs[i] = run_conv(&b, b.convs[i]);
-    for (size_t i = 0; i < attention_count; i++) others[i] = run_attention(&b, &attentions[i]);
+    for (size_t i = 0; i < b.attention_count; i++) others[i] = run_attention(&b, &b.attentions[i]);
     printf("{\"threads\": %u", b.options.threads);
     if (b.random_count) printf(", \"seed\": %llu", (unsigned long long)b.seed);
     if (b.compiled) printf(", \"compile_ms\": %.1f", 1e3 * b.compile_seconds / (double)b.compiled);
-    if (b.conv)
+    if (b.conv && b.conv_count)
         printf(", \"conv_mean\": %.3f, \"conv_worst\": %.3f",
                measure_geometric_mean(convs, b.conv_count), least_of(convs, b.conv_count));
-    if (b.conv && attention_count)
+    if (b.conv && b.attention_count)
         printf(", \"attention_mean\": %.3f, \"attention_worst\": %.3f",
-               measure_geometric_mean(others, attention_count), least_of(others, attention_count));
+               measure_geometric_mean(others, b.attention_count),
+               least_of(others, b.attention_count));
     printf("}\n");
     return 0;
 }
