@@ -272,6 +272,7 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
             int64_t limit = small ? CHAINS_SHORT / v : most;
             if (small && (limit >= most || (limit < ROWS_SHORT && shape->k > FEW_STEPS))) continue;
             int64_t rows = tsr_gemm_part(shape->m, limit, 1);
+            while (shape->unit && shape->unit % rows) rows--;
             double cost = weigh_tile(shape, lanes, v, rows);
             if (vectors && cost >= best) continue;
             best = cost;

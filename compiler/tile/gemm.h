@@ -119,6 +119,7 @@ typedef struct tsr_gemm_shape {
     int64_t k;         /* steps of the loop; 0: many */
     int64_t width;     /* at most so many columns, if a vector fits; 0: any */
     int64_t strip;     /* B lies in strips so wide: tiles are parts or multiples; 0: it does not */
+    int64_t unit;      /* a multiple of the tile's rows; 0: any */
     int64_t row_bytes; /* between rows of A as tiles read it; 0: they are near each other */
 } tsr_gemm_shape;
 

@@ -53,8 +53,9 @@ typedef struct tsr_attention_side {
     int64_t width, rows; /* of a tile */
 } tsr_attention_side;
 
-/* Of a product of rows x columns; 0 of them has a plan, too. */
-void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns,
+/* Of a product of rows x columns; 0 of them has a plan, too. `unit` is a multiple of a tile's rows;
+ * 0: any. */
+void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns, int64_t unit,
                              tsr_attention_side *out_side);
 
 /* Of what a row of a product's tile takes part in, the step that the diagonal crosses: row i of a
@@ -87,6 +88,20 @@ typedef struct tsr_attention_scores {
     MlirValue rows, columns;
 } tsr_attention_scores;
 void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_scores *scores);
+
+/* Rows of a matrix from that of the block's first key on, in panels: columns of its transpose. */
+typedef struct tsr_attention_panels {
+    const tsr_attention_side *side;
+    int64_t unit;
+    tsr_dtype to_dtype;
+    MlirValue from, from_at; /* a buffer; where the block's rows begin */
+    int64_t size;            /* of a row */
+    MlirValue to;            /* a buffer, room for whole panels of block_keys */
+    int64_t depth;           /* of a panel, over its width */
+    MlirValue columns;       /* so many are wanted; whole panels are written */
+    int64_t block_keys;      /* of a block, but for the last */
+} tsr_attention_panels;
+void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panels *panels);
 
 /* max(x, 0) */
 MlirValue tsr_attention_at_least_0(const tsr_attention *a, MlirValue x);

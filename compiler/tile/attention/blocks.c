@@ -44,9 +44,9 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
     int64_t limit = TSR_ATTENTION_STACK_BYTES;
     if (!target->warp_lanes && tsr_gemm_second_level(target) / 2 < limit)
         limit = tsr_gemm_second_level(target) / 2;
-    tsr_attention_plan_side(of, of->queries, keys, &g->scores);
-    tsr_attention_plan_side(of, of->keys, of->d, &g->keys);
-    tsr_attention_plan_side(of, of->keys, of->e, &g->values);
+    tsr_attention_plan_side(of, of->queries, keys, 0, &g->scores);
+    tsr_attention_plan_side(of, of->keys, of->d, 0, &g->keys);
+    tsr_attention_plan_side(of, of->keys, of->e, 0, &g->values);
     int64_t key_unit = multiple(multiple(g->keys.rows, g->values.rows), g->unit);
     g->query_unit = multiple(multiple(g->scores.rows, g->keys.rows), g->unit);
     if (multiple(key_unit, g->scores.width) <= keys) key_unit = multiple(key_unit, g->scores.width);
@@ -174,28 +174,17 @@ void tsr_attention_grad_scores(tsr_attention_grad *g, MlirValue a, MlirValue a_a
 
 void tsr_attention_grad_pack(tsr_attention_grad *g, MlirValue from, MlirValue from_at, int64_t size,
                              MlirValue to, int64_t depth) {
-    tsr_tile_builder *b = &g->of.group->b;
-    const tsr_attention_side *s = &g->scores;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), g->key_count, s->width, 0, NULL);
-    tsr_gemm_pack pack = {.from_dtype = g->of.storage,
-                          .to_dtype = g->of.storage,
-                          .lanes = s->lanes,
-                          .vectors = s->vectors,
-                          .from = from,
-                          .to = to,
-                          .from_at = tsr_tile_add(b, from_at, tsr_tile_mul(b, loop.index, size)),
-                          .to_at = tsr_tile_mul(b, loop.index, depth),
-                          .from_step = size,
-                          .to_step = s->width * g->unit,
-                          .count = tsr_tile_index(b, divide_up(size, g->unit))};
-    if (g->of.keys % g->block_keys || g->block_keys % s->width)
-        pack.columns = tsr_tile_sub(b, g->key_count, loop.index);
-    if (g->unit > 1)
-        tsr_dot_pack_columns(b, &pack, size % g->unit);
-    else
-        tsr_gemm_pack_columns(b, &pack);
-    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_attention_panels panels = {.side = &g->scores,
+                                   .unit = g->unit,
+                                   .to_dtype = g->of.storage,
+                                   .from = from,
+                                   .from_at = from_at,
+                                   .size = size,
+                                   .to = to,
+                                   .depth = depth,
+                                   .columns = g->key_count,
+                                   .block_keys = g->block_keys};
+    tsr_attention_pack_panels(&g->of, &panels);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

@@ -39,8 +39,10 @@ typedef struct attention {
     int64_t block_queries, block_keys, score_stride, depth, value_panels;
     int64_t unit; /* elements of d, and keys, in a step of a product: 2 by dot products, else 1 */
     bool online;  /* several blocks of keys */
+    bool direct;  /* one block of keys, on a CPU: sums stay in registers until they are results */
     /* emission */
-    MlirValue panels, scores, sums, highest, totals; /* local buffers */
+    MlirValue panels, scores, sums, highest, totals; /* local buffers; direct: no sums, and totals
+                                                        are 1 / the totals */
     MlirValue chances, value_pairs;                  /* of bf16, by dot products alone */
     MlirValue q_at, k_at, v_at, row_at;              /* of the head; row_at in queries */
     MlirValue query_count, key_count;                /* of the blocks */
@@ -62,11 +64,29 @@ static int64_t value_elements(const attention *a) {
 
 static int64_t stack_bytes(const attention *a) {
     int64_t size = (int64_t)tsr_dtype_size(a->of.dtype), narrow = size / TSR_DOT_PAIR;
-    int64_t per_query = a->score_stride + a->value_panels * a->values_side.width + 2;
+    int64_t sums = a->direct ? 0 : a->value_panels * a->values_side.width;
+    int64_t per_query = a->score_stride + sums + 2;
     int64_t queries = a->block_queries * per_query * size;
     if (a->unit == 1) return queries + key_elements(a) * size;
     return queries +
            (key_elements(a) + value_elements(a) + a->block_queries * a->score_stride) * narrow;
+}
+
+/* Blocks are of whole tiles of both products. */
+static int64_t whole_tiles(const attention *a) {
+    int64_t unit = a->scores_side.rows;
+    while (unit % a->values_side.rows) unit += a->scores_side.rows;
+    return unit;
+}
+
+/* The best tile of each product; where blocks of whole ones would be large, the second's rows are a
+ * part of the first's. */
+static void plan_sides(attention *a) {
+    const tsr_attention *of = &a->of;
+    tsr_attention_plan_side(of, of->queries, a->block_keys, 0, &a->scores_side);
+    tsr_attention_plan_side(of, of->queries, of->e, 0, &a->values_side);
+    if (whole_tiles(a) > BLOCK_QUERIES && !of->group->b.target->warp_lanes)
+        tsr_attention_plan_side(of, of->queries, of->e, a->scores_side.rows, &a->values_side);
 }
 
 static tsr_result plan(attention *a) {
@@ -77,17 +97,15 @@ static tsr_result plan(attention *a) {
     a->block_keys = tsr_gemm_part(a->of.keys, limit, TSR_PARTIALS);
     if (!a->block_keys) a->block_keys = TSR_PARTIALS;
     a->online = a->of.keys > a->block_keys;
+    a->direct = !a->online && !a->of.group->b.target->warp_lanes;
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
     a->of.in_tiles = a->block_keys % TSR_DRAWS_TILE == 0 || !a->online;
-    tsr_attention_plan_side(&a->of, a->of.queries, a->block_keys, &a->scores_side);
-    tsr_attention_plan_side(&a->of, a->of.queries, a->of.e, &a->values_side);
+    plan_sides(a);
     a->value_panels = divide_up(a->of.e, a->values_side.width);
     a->depth = divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
     int64_t wide = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width;
     a->score_stride = divide_up(wide, TSR_PARTIALS) * TSR_PARTIALS;
-    /* Blocks are of whole tiles of both products. */
-    int64_t unit = a->scores_side.rows;
-    while (unit % a->values_side.rows) unit += a->scores_side.rows;
+    int64_t unit = whole_tiles(a);
     bool more = a->online || a->of.group->b.target->warp_lanes;
     a->block_queries = tsr_gemm_part(a->of.queries, more ? MORE_QUERIES : BLOCK_QUERIES, unit);
     while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
@@ -105,28 +123,18 @@ static tsr_result plan(attention *a) {
 
 static void pack_keys(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
-    const tsr_attention_side *s = &a->scores_side;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, s->width, 0, NULL);
-    MlirValue first = tsr_tile_add(b, a->of.key, loop.index);
-    tsr_gemm_pack pack = {.from_dtype = a->of.storage,
-                          .to_dtype = a->of.dtype,
-                          .lanes = s->lanes,
-                          .vectors = s->vectors,
-                          .from = a->of.k,
-                          .to = a->panels,
-                          .from_at = tsr_tile_add(b, a->k_at, tsr_tile_mul(b, first, a->of.d)),
-                          .to_at = tsr_tile_mul(b, loop.index, a->depth),
-                          .from_step = a->of.d,
-                          .to_step = s->width * a->unit,
-                          .count = tsr_tile_index(b, divide_up(a->of.d, a->unit))};
-    if (a->of.keys % a->block_keys || a->block_keys % s->width)
-        pack.columns = tsr_tile_sub(b, tsr_tile_index(b, a->of.keys), first);
-    if (a->unit > 1)
-        tsr_dot_pack_columns(b, &pack, a->of.d % a->unit);
-    else
-        tsr_gemm_pack_columns(b, &pack);
-    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_attention_panels panels = {
+        .side = &a->scores_side,
+        .unit = a->unit,
+        .to_dtype = a->of.dtype,
+        .from = a->of.k,
+        .from_at = tsr_tile_add(b, a->k_at, tsr_tile_mul(b, a->of.key, a->of.d)),
+        .size = a->of.d,
+        .to = a->panels,
+        .depth = a->depth,
+        .columns = a->key_count,
+        .block_keys = a->block_keys};
+    tsr_attention_pack_panels(&a->of, &panels);
 }
 
 /* Pairs of the block's values. Where its keys are odd the last one stands beside its neighbour,
@@ -171,6 +179,26 @@ static MlirValue sum_at(attention *a, MlirValue row, MlirValue column) {
     return tsr_tile_add(b, tsr_tile_mul(b, row, stride), column);
 }
 
+/* A tile of sums, over their totals. */
+static void store_results(attention *a, MlirValue column, MlirValue row, int64_t rows,
+                          const MlirValue *tile, const MlirValue *masks) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const tsr_attention_side *s = &a->values_side;
+    MlirValue result = a->of.group->buffers[a->of.group->input_count];
+    MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, row));
+    MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), column);
+    for (int64_t i = 0; i < rows; i++) {
+        MlirValue inverse =
+            tsr_tile_load(b, a->of.dtype, a->totals, tsr_tile_offset(b, row, i), 0, tsr_tile_null);
+        for (uint32_t v = 0; v < s->vectors; v++) {
+            MlirValue value = tsr_tile_2(b, "arith.mulf", tile[i * s->vectors + v],
+                                         tsr_tile_splat(b, inverse, s->lanes));
+            tsr_tile_store(b, a->of.storage, value, result,
+                           tsr_tile_offset(b, to, i * a->of.e + v * s->lanes), masks[v]);
+        }
+    }
+}
+
 static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t rows) {
     tsr_tile_builder *b = &a->of.group->b;
     const tsr_attention_side *s = &a->values_side;
@@ -197,11 +225,12 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
                           .b_at = tsr_tile_add(b, from, column),
                           .b_step = a->of.e,
                           .masks = masks};
-    for (int64_t i = 0; i < rows; i++)
-        for (uint32_t v = 0; v < s->vectors; v++)
-            tile[i * s->vectors + v] = tsr_tile_load(
-                b, a->of.dtype, a->sums, tsr_tile_offset(b, to, i * stride + v * s->lanes),
-                s->lanes, tsr_tile_null);
+    for (int64_t i = 0; i < rows * s->vectors; i++) {
+        int64_t at = i / s->vectors * stride + i % s->vectors * s->lanes;
+        tile[i] = a->direct ? tsr_element_zero(b, a->of.dtype, s->lanes)
+                            : tsr_tile_load(b, a->of.dtype, a->sums, tsr_tile_offset(b, to, at),
+                                            s->lanes, tsr_tile_null);
+    }
     MlirValue diagonal = tsr_attention_diagonal(&a->of);
     tsr_attention_steps steps = {.edge = TSR_EDGE_END,
                                  .first = tsr_tile_offset(b, tsr_tile_sub(b, row, diagonal), 1),
@@ -216,6 +245,10 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
         steps.count = tsr_tile_div(b, tsr_tile_offset(b, a->key_count, 1), TSR_DOT_PAIR);
     }
     tsr_attention_multiply(&a->of, &gemm, &steps, tile);
+    if (a->direct) {
+        store_results(a, column, row, rows, tile, masks);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++)
         for (uint32_t v = 0; v < s->vectors; v++)
             tsr_tile_store(b, a->of.dtype, tile[i * s->vectors + v], a->sums,
@@ -311,13 +344,30 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
     return tsr_partials_tree(how, &partials);
 }
 
+/* The logarithm of a query's sum of exponentials, where it is wanted; and 1 / the sum, which takes
+ * one division a query: 1 where it is 0. */
+static MlirValue finish_row(attention *a, MlirValue row, MlirValue total, MlirValue shift) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
+    MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, row));
+    if (a->of.group->output_count == 2) {
+        MlirValue sum = tsr_tile_2(b, "arith.addf", tsr_tile_1(b, "math.log", total), shift);
+        tsr_tile_store(b, a->of.dtype, sum, outputs[1], query, tsr_tile_null);
+    }
+    MlirValue one = tsr_element_one(b, a->of.dtype, 0);
+    MlirValue none = tsr_tile_fcompare(b, TSR_FCMP_OEQ, total, tsr_element_zero(b, a->of.dtype, 0));
+    return tsr_tile_2(b, "arith.divf", one, tsr_tile_select(b, none, one, total));
+}
+
 /* Scores of one query become exp(score - m'). */
 static void soften_row(attention *a, MlirValue row) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue limit = tsr_attention_limit(&a->of, row, a->key_count);
-    MlirValue before = tsr_tile_load(b, a->of.dtype, a->highest, row, 0, tsr_tile_null);
-    MlirValue here = walk_row(a, &a->max, row, limit, tsr_tile_null);
-    MlirValue highest = tsr_element_max(b, a->of.dtype, before, here);
+    MlirValue before = tsr_tile_null, highest = walk_row(a, &a->max, row, limit, tsr_tile_null);
+    if (!a->direct) {
+        before = tsr_tile_load(b, a->of.dtype, a->highest, row, 0, tsr_tile_null);
+        highest = tsr_element_max(b, a->of.dtype, before, highest);
+    }
     MlirValue shift = tsr_attention_unless_lowest(&a->of, highest);
     MlirValue total = walk_row(a, &a->sum, row, limit, shift);
     if (a->online) {
@@ -326,7 +376,10 @@ static void soften_row(attention *a, MlirValue row) {
         total = tsr_tile_3(b, "math.fma", old, factor, total);
         rescale_sums(a, row, factor);
     }
-    tsr_tile_store(b, a->of.dtype, highest, a->highest, row, tsr_tile_null);
+    if (a->direct)
+        total = finish_row(a, row, total, shift);
+    else
+        tsr_tile_store(b, a->of.dtype, highest, a->highest, row, tsr_tile_null);
     tsr_tile_store(b, a->of.dtype, total, a->totals, row, tsr_tile_null);
 }
 
@@ -351,24 +404,19 @@ static void clear_rows(attention *a) {
 static void finish_rows(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
-    MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
-    MlirValue zero = tsr_tile_index(b, 0), nothing = tsr_element_zero(b, a->of.dtype, 0);
+    const MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
+    MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop rows, columns;
     tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
     MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
     MlirValue total = tsr_tile_load(b, a->of.dtype, a->totals, rows.index, 0, tsr_tile_null);
-    if (a->of.group->output_count == 2) {
-        MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
-        MlirValue sum = tsr_tile_2(b, "arith.addf", tsr_tile_1(b, "math.log", total),
-                                   tsr_attention_unless_lowest(&a->of, highest));
-        tsr_tile_store(b, a->of.dtype, sum, outputs[1], query, tsr_tile_null);
-    }
-    MlirValue none = tsr_tile_fcompare(b, TSR_FCMP_OEQ, total, nothing);
-    MlirValue divisor = tsr_tile_select(b, none, tsr_element_one(b, a->of.dtype, 0), total);
+    MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
+    MlirValue inverse =
+        finish_row(a, rows.index, total, tsr_attention_unless_lowest(&a->of, highest));
     tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, a->of.e), lanes, 0, NULL);
     MlirValue value = tsr_tile_load(b, a->of.dtype, a->sums, sum_at(a, rows.index, columns.index),
                                     lanes, tsr_tile_null);
-    value = tsr_tile_2(b, "arith.divf", value, tsr_tile_splat(b, divisor, lanes));
+    value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, inverse, lanes));
     MlirValue mask = tsr_tile_null;
     if (a->of.e % lanes)
         mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index), lanes);
@@ -384,12 +432,14 @@ static void emit_key_block(attention *a, MlirValue end) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop loop;
-    a->key_count =
-        tsr_tile_min(b, tsr_tile_index(b, a->block_keys), tsr_tile_sub(b, end, a->of.key));
+    a->key_count = tsr_tile_index(b, a->block_keys);
+    if (a->of.causal || !a->of.keys || a->of.keys % a->block_keys)
+        a->key_count = tsr_tile_min(b, a->key_count, tsr_tile_sub(b, end, a->of.key));
     if (a->online) pack_keys(a);
     if (a->online && a->unit > 1) pack_values(a);
     multiply_scores(a);
-    MlirValue first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
+    MlirValue first = zero; /* results of queries that see no key are zeros */
+    if (!a->direct) first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
     tsr_tile_loop_begin(b, &loop, first, a->query_count, 1, 0, NULL);
     soften_row(a, loop.index);
     tsr_tile_loop_end(b, &loop, NULL);
@@ -413,8 +463,13 @@ static void emit_query_block(attention *a, MlirValue query) {
     a->query_count = tsr_tile_min(b, tsr_tile_index(b, a->block_queries),
                                   tsr_tile_sub(b, tsr_tile_index(b, a->of.queries), query));
     if (a->of.queries % a->block_queries == 0) a->query_count = tsr_tile_index(b, a->block_queries);
-    clear_rows(a);
     MlirValue end = keys_seen(a, tsr_tile_add(b, query, a->query_count));
+    if (a->direct) {
+        a->of.key = tsr_tile_index(b, 0);
+        emit_key_block(a, end);
+        return;
+    }
+    clear_rows(a);
     tsr_tile_loop keys;
     tsr_tile_loop_begin(b, &keys, tsr_tile_index(b, 0), end, a->block_keys, 0, NULL);
     a->of.key = keys.index;
@@ -433,8 +488,11 @@ static void make_locals(attention *a) {
         a->chances = tsr_tile_local(b, narrow, a->block_queries * a->score_stride);
     }
     a->scores = tsr_tile_local(b, type, a->block_queries * a->score_stride);
-    a->sums = tsr_tile_local(b, type, a->block_queries * a->value_panels * a->values_side.width);
-    a->highest = tsr_tile_local(b, type, a->block_queries);
+    if (!a->direct) {
+        int64_t width = a->value_panels * a->values_side.width;
+        a->sums = tsr_tile_local(b, type, a->block_queries * width);
+        a->highest = tsr_tile_local(b, type, a->block_queries);
+    }
     a->totals = tsr_tile_local(b, type, a->block_queries);
 }
 

@@ -69,9 +69,10 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     return TSR_SUCCESS;
 }
 
-void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns,
+void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns, int64_t unit,
                              tsr_attention_side *out_side) {
-    tsr_gemm_shape shape = {.element_bytes = (int64_t)tsr_dtype_size(a->dtype),
+    tsr_gemm_shape shape = {.unit = unit,
+                            .element_bytes = (int64_t)tsr_dtype_size(a->dtype),
                             .m = rows ? rows : 1, /* nothing, too, has a plan */
                             .n = columns ? columns : 1};
     tsr_gemm_plan_tile(a->group->b.target, &shape, &out_side->lanes, &out_side->vectors,
@@ -200,15 +201,15 @@ static void score_tile(const tsr_attention *a, const tsr_attention_scores *p, Ml
                        tsr_tile_null);
 }
 
-/* Whole tiles of a panel up to the query `end`; those that the diagonal crosses are as wide as what
- * their last query sees. */
+/* Whole tiles of a panel of so many vectors up to the query `end`; those that the diagonal crosses
+ * are as wide as what their last query sees. */
 static void score_tiles(const tsr_attention *a, const tsr_attention_scores *p, MlirValue column,
-                        MlirValue end) {
+                        MlirValue end, uint32_t vectors) {
     tsr_tile_builder *b = &a->group->b;
     const tsr_attention_side *s = p->side;
-    for (uint32_t v = a->cut ? 1 : s->vectors; v <= s->vectors; v++) {
+    for (uint32_t v = a->cut ? 1 : vectors; v <= vectors; v++) {
         MlirValue from = tsr_tile_offset(b, column, (v - 1) * s->lanes), to = end;
-        if (v < s->vectors)
+        if (v < vectors)
             to = tsr_attention_first_row(a, tsr_tile_offset(b, from, s->lanes), s->rows);
         tsr_tile_loop loop;
         tsr_tile_loop_begin(b, &loop, tsr_attention_first_row(a, from, s->rows),
@@ -218,20 +219,46 @@ static void score_tiles(const tsr_attention *a, const tsr_attention_scores *p, M
     }
 }
 
-void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_scores *p) {
+/* The panels that begin at columns from `low` to below `high`, of so many vectors. */
+static void score_panels(const tsr_attention *a, const tsr_attention_scores *p, MlirValue low,
+                         MlirValue high, uint32_t vectors) {
     tsr_tile_builder *b = &a->group->b;
     const tsr_attention_side *s = p->side;
     int64_t edge = a->queries % s->rows; /* of the last block */
     MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, s->rows));
     tsr_tile_loop panels, rest;
-    tsr_tile_loop_begin(b, &panels, tsr_tile_index(b, 0), p->columns, s->width, 0, NULL);
-    score_tiles(a, p, panels.index, whole);
+    tsr_tile_loop_begin(b, &panels, low, high, s->width, 0, NULL);
+    score_tiles(a, p, panels.index, whole, vectors);
     if (edge) {
         tsr_tile_loop_begin(b, &rest, whole, p->rows, edge, 0, NULL);
-        score_tile(a, p, panels.index, rest.index, edge, s->vectors);
+        score_tile(a, p, panels.index, rest.index, edge, vectors);
         tsr_tile_loop_end(b, &rest, NULL);
     }
     tsr_tile_loop_end(b, &panels, NULL);
+}
+
+void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_scores *p) {
+    tsr_tile_builder *b = &a->group->b;
+    const tsr_attention_side *s = p->side;
+    MlirValue zero = tsr_tile_index(b, 0);
+    if (a->cut || b->target->warp_lanes) {
+        score_panels(a, p, zero, p->columns, s->vectors);
+        return;
+    }
+    /* Panels that need all vectors; then, if there is one, the last, which needs fewer. */
+    int64_t columns = 0, full_known = 0;
+    MlirValue full = tsr_tile_div(b, tsr_tile_offset(b, p->columns, s->lanes - 1), s->width);
+    full = tsr_tile_mul(b, full, s->width);
+    score_panels(a, p, zero, full, s->vectors);
+    bool known =
+        tsr_tile_index_known(p->columns, &columns) && tsr_tile_index_known(full, &full_known);
+    MlirValue rest = tsr_tile_offset(b, tsr_tile_sub(b, p->columns, full), s->lanes - 1);
+    MlirValue needed = tsr_tile_div(b, rest, s->lanes), behind = tsr_tile_offset(b, full, 1);
+    for (uint32_t v = 1; v < s->vectors; v++) {
+        if (known && (columns - full_known + s->lanes - 1) / s->lanes != v) continue;
+        MlirValue is = tsr_tile_icompare(b, TSR_ICMP_EQ, needed, tsr_tile_index(b, v));
+        score_panels(a, p, full, known ? behind : tsr_tile_select(b, is, behind, full), v);
+    }
 }
 
 MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count) {
@@ -407,6 +434,41 @@ MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x
     if (mlirValueIsNull(kept)) return x;
     x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, type, 1 / (1 - a->dropout)));
     return tsr_tile_select(b, kept, x, tsr_tile_float(b, type, 0));
+}
+
+void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panels *p) {
+    tsr_tile_builder *b = &a->group->b;
+    const tsr_attention_side *s = p->side;
+    bool odd = p->size % p->unit;
+    tsr_gemm_pack pack = {.from_dtype = a->storage,
+                          .to_dtype = p->to_dtype,
+                          .lanes = s->lanes,
+                          .from = p->from,
+                          .to = p->to,
+                          .from_step = p->size,
+                          .to_step = s->width * p->unit,
+                          .count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit)};
+    /* Whole panels of the matrix; then its last, which is narrower. */
+    int64_t edge = ((a->keys - 1) % p->block_keys + 1) % s->width;
+    MlirValue there = tsr_tile_sub(b, tsr_tile_index(b, a->keys), a->key);
+    MlirValue whole = tsr_tile_mul(b, tsr_tile_div(b, there, s->width), s->width);
+    for (int part = 0; part < (a->keys && edge ? 2 : 1); part++) {
+        tsr_tile_loop loop;
+        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0),
+                            part ? p->columns : tsr_tile_min(b, whole, p->columns), s->width, 0,
+                            NULL);
+        bool narrow = part && !b->target->warp_lanes;
+        pack.vectors = narrow ? (uint32_t)((edge + s->lanes - 1) / s->lanes) : s->vectors;
+        pack.columns = tsr_tile_null;
+        if (part && (!narrow || edge % s->lanes)) pack.columns = tsr_tile_sub(b, there, loop.index);
+        pack.from_at = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->size));
+        pack.to_at = tsr_tile_mul(b, loop.index, p->depth);
+        if (p->unit > 1)
+            tsr_dot_pack_columns(b, &pack, odd);
+        else
+            tsr_gemm_pack_columns(b, &pack);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
 }
 
 void tsr_attention_pack_pairs(const tsr_attention *a, const tsr_attention_pairs *p) {

@@ -269,6 +269,23 @@ Test(attention, masks) {
                                .causal = true});
 }
 
+/* The last panel of keys is one vector, two, or all of them; keys are in one block, none, or in
+ * several of which the last is short; there are more queries than a block has, and fewer. */
+Test(attention, edges) {
+    static const size_t keys[] = {0, 1, 15, 16, 49, 80, 96, 112, 128, 144, 335, 514, 531, 600};
+    static const size_t queries[] = {1, 13, 41, 52, 104, 8};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        test_attention((attention){.b = 1,
+                                   .h = 2,
+                                   .g = 1 + i % 2,
+                                   .s = queries[i % 6],
+                                   .t = keys[i],
+                                   .d = 24 + i % 3,
+                                   .e = i % 4 ? 64 : 33,
+                                   .causal = i % 5 == 4,
+                                   .logsumexp = i % 3 == 1});
+}
+
 /* Several blocks of keys. */
 Test(attention, online) {
     test_attention((attention){
