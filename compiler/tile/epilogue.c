@@ -102,20 +102,33 @@ tsr_result tsr_epilogue_finish(const tsr_epilogue *e, const tsr_epilogue_tile *t
 
 /* ---- ahead of it ----------------------------------------------------------------------------- */
 
-void tsr_epilogue_prefetch(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+static void prefetch_row(const tsr_epilogue *e, const tsr_epilogue_tile *t, const tsr_view *view,
+                         MlirValue row) {
     tsr_tile_builder *b = &e->region->group->b;
     tsr_point point = t->point;
-    uint32_t row = point.space->rank - 2, column = point.space->rank - 1;
-    point.index[column] = t->column;
+    uint32_t rank = point.space->rank;
+    point.index[rank - 2] = row;
+    point.index[rank - 1] = t->column;
+    tsr_tile_prefetch_vector(b, view->dtype, view->buffer, tsr_point_offset(b, &point, view),
+                             t->vectors * point.lanes);
+}
+
+static void prefetch_operands(const tsr_epilogue *e, const tsr_epilogue_tile *t, MlirValue row) {
+    uint32_t rank = t->point.space->rank;
     for (uint32_t i = 0; i < e->region->node_count; i++) {
-        const tsr_view *view = &e->region->nodes[i]->view;
-        if (e->region->nodes[i]->kind != TSR_NODE_VIEW || view->strides[column] != 1 ||
-            !view->strides[row])
-            continue;
-        for (int64_t r = 0; r < t->rows; r++) {
-            point.index[row] = tsr_tile_offset(b, t->row, r);
-            tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
-                                     tsr_point_offset(b, &point, view), t->vectors * point.lanes);
-        }
+        const tsr_node *node = e->region->nodes[i];
+        if (node->kind == TSR_NODE_VIEW && node->view.strides[rank - 1] == 1 &&
+            node->view.strides[rank - 2])
+            prefetch_row(e, t, &node->view, row);
     }
+}
+
+void tsr_epilogue_prefetch(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    for (int64_t r = 0; r < t->rows; r++)
+        prefetch_operands(e, t, tsr_tile_offset(&e->region->group->b, t->row, r));
+}
+
+void tsr_epilogue_prefetch_row(const tsr_epilogue *e, const tsr_epilogue_tile *t, MlirValue row) {
+    prefetch_operands(e, t, row);
+    for (uint32_t i = 0; i < e->region->result_count; i++) prefetch_row(e, t, &e->outputs[i], row);
 }

@@ -37,5 +37,8 @@ void tsr_epilogue_begin(tsr_epilogue *epilogue, int64_t sums);
 TSR_RESULT tsr_epilogue_finish(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
 /* Asks for large operands, before the tile is computed. */
 void tsr_epilogue_prefetch(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
+/* Asks for one row of them, and of where results go, so that few lines are on their way at once. */
+void tsr_epilogue_prefetch_row(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile,
+                               MlirValue row);
 
 #endif

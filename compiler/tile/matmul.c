@@ -30,8 +30,9 @@
 #include <string.h>
 
 enum {
-    PREFETCH_K_LEAST = 64, /* a tile that takes so long hides what is on its way */
-    TURNED_MAX = 128,      /* rows of A that take the place of B's columns */
+    ASKING_STEPS_LEAST = 8, /* of a part of the loop that asks for a row */
+    PREFETCH_K_LEAST = 64,  /* a tile that takes so long hides what is on its way */
+    TURNED_MAX = 128,       /* rows of A that take the place of B's columns */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -305,7 +306,7 @@ static void find_b(tsr_matmul *mm, const tile *t, int64_t *vectors, tsr_gemm_til
 }
 
 /* Of the program's panels. */
-static MlirValue is_last(tsr_matmul *mm, const panel *p) {
+static MlirValue is_last(const tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
     MlirValue last = mm->at_once
@@ -316,7 +317,7 @@ static MlirValue is_last(tsr_matmul *mm, const panel *p) {
 
 /* What of B is read after a panel: the next one; behind the program's last, that of the next block
  * of K, or of the next program. */
-static MlirValue find_ahead(tsr_matmul *mm, const panel *p) {
+static MlirValue find_ahead(const tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue column = tsr_tile_offset(b, p->column, mm->size.width), k0 = p->block->k0;
     if (p->block->last && mm->k_blocks > 1) {
@@ -349,32 +350,107 @@ static void multiply_steps(const tsr_matmul *mm, const tsr_gemm_tile *gemm, Mlir
         tsr_gemm_multiply(b, &part, count, accumulators);
 }
 
-/* The loop over k, in parts: each asks for a step's rows of the next panel, so that few are on
- * their way at once. Tiles that are not among the last ask for the first row again, which is there.
- */
+/* Rows of a turned tile become vectors of so many lanes. */
+static uint32_t turned_lanes(const tsr_matmul *mm) {
+    uint32_t lanes = 2;
+    while (lanes < mm->size.rows) lanes *= 2;
+    return lanes;
+}
+
+static tsr_epilogue_tile turned_tile(const tsr_matmul *mm, const tile *t, MlirValue *out_mask) {
+    tsr_tile_builder *b = &mm->group->b;
+    uint32_t lanes = turned_lanes(mm);
+    bool whole = t->rows == lanes;
+    *out_mask = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, t->rows), lanes);
+    tsr_epilogue_tile after = {.point = mm->point,
+                               .row = t->panel->column,
+                               .column = t->row,
+                               .rows = t->panel->edge ? t->panel->edge : mm->size.width,
+                               .vectors = 1,
+                               .columns = whole ? 0 : t->rows,
+                               .masks = out_mask};
+    after.point.lanes = lanes;
+    return after;
+}
+
+static tsr_epilogue_tile epilogue_tile(const tsr_matmul *mm, const tile *t,
+                                       const MlirValue *accumulators) {
+    const panel *p = t->panel;
+    tsr_epilogue_tile after = {.point = mm->point,
+                               .row = t->row,
+                               .column = p->column,
+                               .rows = t->rows,
+                               .vectors = p->vectors,
+                               .columns = p->edge % mm->lanes ? p->edge : 0,
+                               .masks = p->masks,
+                               .sums = accumulators};
+    after.point.lanes = mm->lanes;
+    return after;
+}
+
+/* Of whole tiles that take long enough. */
+static bool may_prefetch(const tsr_matmul *mm, const tile *t) {
+    bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
+    return many && t->rows >= mm->size.rows && !t->panel->edge;
+}
+
+/* Steps of the loop over k in which a row of the epilogue's operands and results is asked for. */
+static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
+    return divide_up(t->panel->block->k_count, mm->turned ? mm->size.width : t->rows);
+}
+
+/* Are they asked for in parts of the loop? Not by the first tile of a panel, which may copy B as it
+ * goes. */
+static bool asks_for_rows(const tsr_matmul *mm, const tile *t) {
+    return may_prefetch(mm, t) && !t->first && t->panel->block->last &&
+           steps_per_row(mm, t) >= ASKING_STEPS_LEAST;
+}
+
+/* The row that the part of the loop from `k` on asks for. */
+static void ask_for_row(const tsr_matmul *mm, const tile *t, MlirValue k) {
+    tsr_tile_builder *b = &mm->group->b;
+    MlirValue mask;
+    tsr_epilogue_tile after = mm->turned ? turned_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
+    MlirValue row = tsr_tile_div(b, k, steps_per_row(mm, t));
+    tsr_epilogue_prefetch_row(&mm->epilogue, &after, tsr_tile_add(b, after.row, row));
+}
+
+static void ask_for_b(const tsr_matmul *mm, const tile *t, MlirValue k, int64_t share,
+                      int64_t part) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = t->panel->block;
+    MlirValue tiles = tsr_tile_div(b, at->row_count, mm->size.rows);
+    MlirValue number = tsr_tile_sub(b, tsr_tile_div(b, t->local, mm->size.rows), tiles);
+    MlirValue first = tsr_tile_mul(b, tsr_tile_offset(b, number, mm->asking_tiles), share);
+    MlirValue row = tsr_tile_add(b, first, tsr_tile_div(b, k, part)), zero = tsr_tile_index(b, 0);
+    row = tsr_tile_mul(b, tsr_tile_2(b, "arith.maxsi", row, zero), mm->n * mm->unit);
+    row = tsr_tile_add(b, find_ahead(mm, t->panel), row);
+    for (int64_t i = 0; i < mm->unit; i++)
+        tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer, tsr_tile_offset(b, row, i * mm->n),
+                                 (uint32_t)mm->size.width);
+}
+
+/* The loop over k, in parts: each asks for a step's rows of the next panel, or for a row of the
+ * epilogue's operands and results, so that few are on their way at once. Tiles that are not among
+ * the last ask for the first row of the panel again, which is there. */
 static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
-    int64_t share = divide_up(at->k_count, mm->asking_tiles), part = divide_up(at->k_count, share);
+    bool b_ahead = asks_for_share(mm, t), rows = asks_for_rows(mm, t);
+    int64_t share = b_ahead ? divide_up(at->k_count, mm->asking_tiles) : 1;
+    int64_t each = divide_up(at->k_count, share), part = each;
+    if (rows) part = least(part, steps_per_row(mm, t));
     int64_t whole = at->k_count - gemm->odd;
     uint32_t count = (uint32_t)t->rows * t->panel->vectors;
     MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
-    MlirValue tiles = tsr_tile_div(b, at->row_count, mm->size.rows);
-    MlirValue number = tsr_tile_sub(b, tsr_tile_div(b, t->local, mm->size.rows), tiles);
-    MlirValue first = tsr_tile_mul(b, tsr_tile_offset(b, number, mm->asking_tiles), share);
-    MlirValue ahead = find_ahead(mm, t->panel);
     tsr_gemm_tile even = *gemm;
     even.odd = false;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, whole), part, count, accumulators);
     memcpy(next, loop.carried, count * sizeof *next);
-    MlirValue row = tsr_tile_add(b, first, tsr_tile_div(b, loop.index, part));
-    row = tsr_tile_mul(b, tsr_tile_2(b, "arith.maxsi", row, zero), mm->n * mm->unit);
-    for (int64_t i = 0; i < mm->unit; i++)
-        tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer,
-                                 tsr_tile_offset(b, tsr_tile_add(b, ahead, row), i * mm->n),
-                                 (uint32_t)mm->size.width);
+    if (b_ahead) ask_for_b(mm, t, loop.index, share, each);
+    if (rows) ask_for_row(mm, t, loop.index);
     MlirValue steps = tsr_tile_index(b, part);
     if (whole % part)
         steps = tsr_tile_min(b, steps, tsr_tile_sub(b, tsr_tile_index(b, whole), loop.index));
@@ -410,18 +486,11 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     if (mm->asks && t->first) gemm.ahead = find_ahead(mm, t->panel);
     tsr_gemm_narrow_last(b, &gemm, accumulators);
     MlirValue count = tsr_tile_index(b, at->k_count);
-    if (asks_for_share(mm, t))
+    if (asks_for_share(mm, t) || asks_for_rows(mm, t))
         multiply_asking(mm, t, &gemm, accumulators);
     else
         multiply_steps(mm, &gemm, tsr_tile_index(b, 0), count, accumulators);
     tsr_gemm_widen_last(b, &gemm, accumulators);
-}
-
-/* Rows of a turned tile become vectors of so many lanes. */
-static uint32_t turned_lanes(const tsr_matmul *mm) {
-    uint32_t lanes = 2;
-    while (lanes < mm->size.rows) lanes *= 2;
-    return lanes;
 }
 
 /* The columns of a tile of C transposed. */
@@ -438,43 +507,11 @@ static void turn_sums(const tsr_matmul *mm, const tile *t, const MlirValue *sums
         }
 }
 
-static tsr_epilogue_tile turned_tile(const tsr_matmul *mm, const tile *t, MlirValue *out_mask) {
-    tsr_tile_builder *b = &mm->group->b;
-    uint32_t lanes = turned_lanes(mm);
-    bool whole = t->rows == lanes;
-    *out_mask = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, t->rows), lanes);
-    tsr_epilogue_tile after = {.point = mm->point,
-                               .row = t->panel->column,
-                               .column = t->row,
-                               .rows = t->panel->edge ? t->panel->edge : mm->size.width,
-                               .vectors = 1,
-                               .columns = whole ? 0 : t->rows,
-                               .masks = out_mask};
-    after.point.lanes = lanes;
-    return after;
-}
-
-static tsr_epilogue_tile epilogue_tile(const tsr_matmul *mm, const tile *t,
-                                       const MlirValue *accumulators) {
-    const panel *p = t->panel;
-    tsr_epilogue_tile after = {.point = mm->point,
-                               .row = t->row,
-                               .column = p->column,
-                               .rows = t->rows,
-                               .vectors = p->vectors,
-                               .columns = p->edge % mm->lanes ? p->edge : 0,
-                               .masks = p->masks,
-                               .sums = accumulators};
-    after.point.lanes = mm->lanes;
-    return after;
-}
-
 static void prefetch(tsr_matmul *mm, const tile *t) {
-    bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
-    if (!many || t->rows < mm->size.rows || t->panel->edge) return;
+    if (!may_prefetch(mm, t) || !t->panel->block->last || asks_for_rows(mm, t)) return;
     MlirValue mask;
     tsr_epilogue_tile after = mm->turned ? turned_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
-    if (t->panel->block->last) tsr_epilogue_prefetch(&mm->epilogue, &after);
+    tsr_epilogue_prefetch(&mm->epilogue, &after);
 }
 
 static tsr_result finish_turned(tsr_matmul *mm, const tile *t, const MlirValue *accumulators) {
