@@ -2,7 +2,8 @@
  *
  * Pass tessera-autodiff: every tessera.minimize becomes the gradients of its loss, by reverse
  * accumulation (Griewank and Walther 2008, chapter 3.2), and one optimizer step for each parameter
- * the loss depends on. Calls must have been inlined.
+ * the loss depends on. Calls must have been inlined. Before it, jvp and vjp become what they are
+ * (derivatives.c); behind it custom_derivative does.
  *
  * Forward over the ops before minimize: a value is active if it is of a float type and depends on a
  * parameter. Backward: each op's gradient rule is asked for the gradients of its active operands; a
@@ -28,17 +29,12 @@ slot *tsr_autodiff_slot(autodiff *ad, MlirValue value) {
     return &ad->slots[at];
 }
 
-static bool is_float(MlirValue value) {
-    tsr_type type;
-    return tsr_value_type(value, &type) && tsr_dtype_is_float(type.dtype);
-}
-
 void tsr_autodiff_collect(autodiff *ad, size_t others) {
     size_t values = others + (size_t)mlirBlockGetNumArguments(ad->block);
     TSR_FOR_EACH_OP(op, ad->block) {
         if (mlirOperationEqual(op, ad->minimize)) break;
         ad->op_count++;
-        values += tsr_op_result_count(op);
+        values += tsr_op_operand_count(op) + tsr_op_result_count(op);
     }
     for (ad->capacity = 64; ad->capacity < 2 * values + 2;) ad->capacity *= 2;
     ad->slots = TSR_NEW(&ad->arena, slot, ad->capacity);
@@ -81,7 +77,7 @@ void tsr_autodiff_mark(autodiff *ad) {
         if (tsr_graph_op_of(op) != TSR_GRAPH_PARAM && !reads_active(ad, op)) continue;
         for (size_t k = 0; k < tsr_op_result_count(op); k++) {
             MlirValue result = tsr_op_result(op, k);
-            tsr_autodiff_slot(ad, result)->active = is_float(result);
+            tsr_autodiff_slot(ad, result)->active = tsr_value_is_float(result);
         }
     }
 }
@@ -111,7 +107,7 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
     return true;
 }
 
-static bool check_differentiable(MlirOperation op) {
+bool tsr_autodiff_check(MlirOperation op) {
     tsr_rule rule;
     if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_CALL,
@@ -139,17 +135,18 @@ static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
     tsr_gradient of = {.builder = builder, .op = op};
     if (tsr_op_result_count(op) == 0) return true;
     bool any = false;
-    if (tsr_op_result_count(op) > TSR_RULE_RESULTS_MAX) return check_differentiable(op);
+    if (tsr_op_result_count(op) > TSR_RULE_RESULTS_MAX) return tsr_autodiff_check(op);
     for (size_t k = 0; k < tsr_op_result_count(op); k++) {
         of.of_results[k] = tsr_autodiff_slot(ad, tsr_op_result(op, k))->gradient;
         any = any || !mlirValueIsNull(of.of_results[k]);
     }
     if (!any) return true;
     builder->location = mlirOperationGetLocation(op);
-    if (!check_differentiable(op)) return false;
+    if (!tsr_autodiff_check(op)) return false;
     tsr_graph_op id = tsr_graph_op_of(op);
     if (id == TSR_GRAPH_SCAN || id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE)
         return tsr_autodiff_control(ad, builder, index);
+    if (id == TSR_GRAPH_CUSTOM_DERIVATIVE) return tsr_custom_reverse(ad, builder, op);
     of.of_result = of.of_results[0];
     if (mlirValueIsNull(of.of_result)) {
         tsr_type type = tsr_type_of(tsr_op_result(op, 0));
@@ -169,6 +166,75 @@ static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
 bool tsr_autodiff_reverse(autodiff *ad, tsr_builder *builder) {
     for (size_t i = ad->op_count; i-- > 0;)
         if (!reverse_op(ad, builder, i)) return false;
+    return true;
+}
+
+bool tsr_autodiff_block(MlirBlock block, MlirLocation location, const tsr_question *q) {
+    autodiff inner = {.block = block};
+    tsr_builder b = tsr_builder_at_end(block, location);
+    tsr_autodiff_collect(&inner, q->root_count + q->seed_count);
+    for (size_t i = 0; i < q->root_count; i++)
+        tsr_autodiff_slot(&inner, q->roots[i])->active = true;
+    tsr_autodiff_mark(&inner);
+    for (size_t i = 0; i < q->seed_count; i++) {
+        if (mlirValueIsNull(q->seeds[i]) || mlirValueIsNull(q->gradients[i])) continue;
+        slot *seed = tsr_autodiff_find(&inner, q->seeds[i]);
+        if (seed && seed->active) tsr_autodiff_add(&b, &seed->gradient, q->gradients[i]);
+    }
+    bool done = tsr_autodiff_reverse(&inner, &b);
+    for (size_t i = 0; i < q->root_count; i++)
+        q->out[i] = tsr_autodiff_slot(&inner, q->roots[i])->gradient;
+    tsr_arena_finish(&inner.arena);
+    return done;
+}
+
+bool tsr_autodiff_transpose(MlirBlock block, MlirLocation location, size_t count,
+                            const MlirValue *values, const MlirValue *gradients, MlirValue *out) {
+    MlirValue roots[TSR_RULE_OPERANDS_MAX + TSR_RULE_RESULTS_MAX];
+    size_t root_count = (size_t)mlirBlockGetNumArguments(block);
+    TSR_ASSERT(root_count <= sizeof roots / sizeof *roots);
+    for (size_t i = 0; i < root_count; i++) roots[i] = mlirBlockGetArgument(block, (intptr_t)i);
+    const tsr_question q = {roots, root_count, values, gradients, count, out};
+    return tsr_autodiff_block(block, location, &q);
+}
+
+/* The gradients of what the op is by simpler ones, of its operands by themselves. */
+bool tsr_gradient_lowered(tsr_gradient *of) {
+    MlirBlock block = tsr_scratch_open(of->builder);
+    MlirOperation copy = mlirOperationClone(of->op);
+    MlirValue values[TSR_RULE_RESULTS_MAX], roots[TSR_RULE_OPERANDS_MAX];
+    size_t operands = tsr_op_operand_count(of->op), results = tsr_op_result_count(of->op);
+    size_t count = 0;
+    mlirBlockAppendOwnedOperation(block, copy);
+    for (size_t i = 0; i < operands; i++) {
+        MlirValue operand = tsr_op_operand(of->op, i);
+        if (!of->wanted[i]) continue;
+        roots[count] =
+            mlirBlockAddArgument(block, mlirValueGetType(operand), of->builder->location);
+        mlirOperationSetOperand(copy, (intptr_t)i, roots[count++]);
+    }
+    for (size_t i = 0; i < results; i++) values[i] = tsr_op_result(copy, i);
+    tsr_block_yield(block, of->builder->location, values, results);
+    if (!tsr_graph_rules(tsr_graph_op_of(copy))->lower(copy)) return false;
+    MlirOperation end = mlirBlockGetTerminator(block);
+    for (size_t i = 0; i < results; i++) values[i] = tsr_op_operand(end, i);
+    mlirOperationDestroy(end);
+    MlirValue out[TSR_RULE_OPERANDS_MAX], gradients[TSR_RULE_OPERANDS_MAX];
+    const tsr_question q = {roots, count, values, of->of_results, results, out};
+    if (!tsr_autodiff_block(block, of->builder->location, &q)) return false;
+    size_t given = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!mlirValueIsNull(out[i])) gradients[given++] = out[i];
+    tsr_block_yield(block, of->builder->location, gradients, given);
+    end = mlirBlockGetTerminator(block);
+    given = count = 0;
+    for (size_t i = 0; i < operands; i++)
+        if (of->wanted[i]) mlirValueReplaceAllUsesOfWith(roots[count++], tsr_op_operand(of->op, i));
+    count = 0;
+    for (size_t i = 0; i < operands; i++)
+        if (of->wanted[i] && !mlirValueIsNull(out[count++]))
+            of->of_operands[i] = tsr_op_operand(end, given++);
+    tsr_scratch_close(block);
     return true;
 }
 
@@ -332,8 +398,11 @@ static bool run_on_block(MlirModule module, MlirBlock block) {
 bool tsr_pass_autodiff(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
-            done = run_on_block(module, tsr_op_body(func)) && done;
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        MlirBlock block = tsr_op_body(func);
+        bool good = tsr_derivatives_open(block) && run_on_block(module, block);
+        if (good) tsr_derivatives_close(block);
+        done = done && good;
     }
     return done;
 }

@@ -18,20 +18,6 @@
 
 #include <string.h>
 
-static MlirBlock region(MlirOperation op, intptr_t index) {
-    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index));
-}
-
-static bool is_float(MlirValue value) {
-    tsr_type type;
-    return tsr_value_type(value, &type) && tsr_dtype_is_float(type.dtype);
-}
-
-static MlirValue zeros(tsr_builder *b, MlirValue like) {
-    tsr_type type = tsr_type_of(like);
-    return tsr_emit_filled(b, &type, 0.0);
-}
-
 static MlirValue *new_values(autodiff *ad, size_t count) {
     MlirValue *values = TSR_NEW(&ad->arena, MlirValue, count + 1);
     TSR_NEED(values);
@@ -39,17 +25,20 @@ static MlirValue *new_values(autodiff *ad, size_t count) {
 }
 
 static void hoist(MlirBlock block, MlirOperation before) {
+    if (mlirBlockIsNull(block)) return;
     TSR_FOR_EACH_OP(op, block) {
-        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) hoist(region(op, i), before);
+        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
+            hoist(tsr_region_block(op, i), before);
         if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) mlirOperationMoveBefore(op, before);
     }
 }
 
-void tsr_autodiff_hoist(MlirBlock block) {
-    TSR_FOR_EACH_OP(op, block) {
-        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) hoist(region(op, i), op);
-    }
+void tsr_autodiff_hoist_from(MlirOperation op) {
+    for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
+        hoist(tsr_region_block(op, i), op);
 }
+
+void tsr_autodiff_hoist(MlirBlock block) { TSR_FOR_EACH_OP(op, block) tsr_autodiff_hoist_from(op); }
 
 /* ---- values read from outside ---------------------------------------------------------------- */
 
@@ -59,6 +48,7 @@ typedef struct captures {
 } captures;
 
 static void find_captures(autodiff *ad, MlirBlock block, captures *out) {
+    if (mlirBlockIsNull(block)) return;
     TSR_FOR_EACH_OP(op, block) {
         for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
             MlirValue operand = tsr_op_operand(op, i);
@@ -73,90 +63,8 @@ static void find_captures(autodiff *ad, MlirBlock block, captures *out) {
             out->values = larger;
         }
         for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
-            find_captures(ad, region(op, r), out);
+            find_captures(ad, tsr_region_block(op, r), out);
     }
-}
-
-/* ---- a body once more ------------------------------------------------------------------------ */
-
-typedef struct copier {
-    tsr_arena *arena;
-    tsr_value_map numbers; /* of originals */
-    MlirValue *values;
-    uint32_t count, capacity;
-} copier;
-
-static void stand_for(copier *c, MlirValue from, MlirValue to) {
-    if (c->count == c->capacity) {
-        c->capacity = c->capacity ? 2 * c->capacity : 64;
-        MlirValue *larger = TSR_NEW(c->arena, MlirValue, c->capacity);
-        TSR_NEED(larger);
-        if (c->count) memcpy(larger, c->values, c->count * sizeof *larger);
-        c->values = larger;
-    }
-    c->values[c->count] = to;
-    bool set = tsr_value_map_set(&c->numbers, c->arena, from, c->count++);
-    TSR_NEED(set);
-}
-
-static MlirValue copy_of(const copier *c, MlirValue value) {
-    uint32_t number = tsr_value_map_get(&c->numbers, value);
-    return number == UINT32_MAX ? value : c->values[number];
-}
-
-static void rewire(const copier *c, MlirOperation op) {
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        mlirOperationSetOperand(op, (intptr_t)i, copy_of(c, tsr_op_operand(op, i)));
-    for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
-        TSR_FOR_EACH_OP(inner, region(op, r)) rewire(c, inner);
-}
-
-/* All but the yield. */
-static void copy_ops(copier *c, MlirBlock from, MlirBlock to) {
-    TSR_FOR_EACH_OP(op, from) {
-        if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD) return;
-        MlirOperation copy = mlirOperationClone(op);
-        rewire(c, copy);
-        mlirBlockAppendOwnedOperation(to, copy);
-        for (size_t i = 0; i < tsr_op_result_count(op); i++)
-            stand_for(c, tsr_op_result(op, i), tsr_op_result(copy, i));
-    }
-}
-
-/* What the body's gradients are asked for, and what of. */
-typedef struct question {
-    const MlirValue *roots;
-    size_t root_count;
-    const MlirValue *seeds, *gradients; /* of the yield's values; null: none */
-    size_t seed_count;
-    MlirValue *out; /* by root; null where there is none */
-} question;
-
-/* Of the ops that stand in the block; theirs are appended. */
-static bool differentiate_block(autodiff *outer, MlirBlock block, MlirLocation location,
-                                const question *q) {
-    autodiff inner = {.module = outer->module, .block = block};
-    tsr_builder b = tsr_builder_at_end(block, location);
-    tsr_autodiff_collect(&inner, q->root_count + q->seed_count);
-    for (size_t i = 0; i < q->root_count; i++)
-        tsr_autodiff_slot(&inner, q->roots[i])->active = true;
-    tsr_autodiff_mark(&inner);
-    for (size_t i = 0; i < q->seed_count; i++) {
-        slot *seed = tsr_autodiff_find(&inner, q->seeds[i]);
-        if (seed && seed->active && !mlirValueIsNull(q->gradients[i]))
-            tsr_autodiff_add(&b, &seed->gradient, q->gradients[i]);
-    }
-    bool done = tsr_autodiff_reverse(&inner, &b);
-    for (size_t i = 0; i < q->root_count; i++)
-        q->out[i] = tsr_autodiff_slot(&inner, q->roots[i])->gradient;
-    tsr_arena_finish(&inner.arena);
-    return done;
-}
-
-static void yield(MlirBlock block, MlirLocation location, const MlirValue *values, size_t count) {
-    tsr_builder b = tsr_builder_at_end(block, location);
-    tsr_build(&b, &(tsr_op_desc){
-                      .name = TSR_GRAPH_NAME("yield"), .operand_count = count, .operands = values});
 }
 
 static void add_to(autodiff *ad, tsr_builder *b, MlirValue value, MlirValue gradient) {
@@ -171,7 +79,7 @@ static bool reverse_if(autodiff *ad, tsr_builder *b, MlirOperation op) {
     MlirRegion regions[2];
     MlirLocation location = mlirOperationGetLocation(op);
     MlirValue condition = tsr_op_operand(op, 0), *gradients = new_values(ad, results);
-    for (intptr_t i = 0; i < 2; i++) find_captures(ad, region(op, i), &x);
+    for (intptr_t i = 0; i < 2; i++) find_captures(ad, tsr_region_block(op, i), &x);
     if (x.count == 0) return true;
     for (size_t k = 0; k < results; k++)
         gradients[k] = tsr_autodiff_slot(ad, tsr_op_result(op, k))->gradient;
@@ -179,24 +87,24 @@ static bool reverse_if(autodiff *ad, tsr_builder *b, MlirOperation op) {
     MlirType *types = TSR_NEW(&ad->arena, MlirType, x.count + 1);
     TSR_NEED(types);
     for (intptr_t i = 0; i < 2; i++) {
-        MlirBlock from = region(op, i), block = mlirBlockCreate(0, NULL, NULL);
+        MlirBlock from = tsr_region_block(op, i), block = mlirBlockCreate(0, NULL, NULL);
         MlirOperation end = mlirBlockGetTerminator(from);
-        copier c = {.arena = &ad->arena};
+        tsr_copies c = {.arena = &ad->arena};
         regions[i] = mlirRegionCreate();
         mlirRegionAppendOwnedBlock(regions[i], block);
-        copy_ops(&c, from, block);
-        for (size_t k = 0; k < results; k++) seeds[k] = copy_of(&c, tsr_op_operand(end, k));
-        const question q = {.roots = x.values,
-                            .root_count = x.count,
-                            .seeds = seeds,
-                            .gradients = gradients,
-                            .seed_count = results,
-                            .out = out};
-        if (!differentiate_block(ad, block, location, &q)) return false;
         tsr_builder at = tsr_builder_at_end(block, location);
+        tsr_copies_ops(&c, from, &at);
+        for (size_t k = 0; k < results; k++) seeds[k] = tsr_copies_get(&c, tsr_op_operand(end, k));
+        const tsr_question q = {.roots = x.values,
+                                .root_count = x.count,
+                                .seeds = seeds,
+                                .gradients = gradients,
+                                .seed_count = results,
+                                .out = out};
+        if (!tsr_autodiff_block(block, location, &q)) return false;
         for (size_t k = 0; k < x.count; k++)
-            if (mlirValueIsNull(out[k])) out[k] = zeros(&at, x.values[k]);
-        yield(block, location, out, x.count);
+            if (mlirValueIsNull(out[k])) out[k] = tsr_emit_zeros(&at, x.values[k]);
+        tsr_block_yield(block, location, out, x.count);
     }
     for (size_t k = 0; k < x.count; k++) types[k] = mlirValueGetType(x.values[k]);
     MlirOperation made = tsr_build(b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("if"),
@@ -224,7 +132,7 @@ typedef struct scan {
     /* Operands of the other scan: carried first. */
     MlirValue *operands;
     size_t operand_count, summed;
-    copier copies; /* of the body, in that of the other scan */
+    tsr_copies copies; /* of the body, in that of the other scan */
 } scan;
 
 /* Is the gradient of the scan's operand `index` asked for? What is carried hands gradients on in
@@ -232,7 +140,7 @@ typedef struct scan {
 static bool is_root(const scan *s, size_t index) {
     MlirValue operand = tsr_op_operand(s->op, index);
     const slot *known = tsr_autodiff_find(s->ad, operand);
-    return is_float(operand) && (index < s->carried || (known && known->active));
+    return tsr_value_is_float(operand) && (index < s->carried || (known && known->active));
 }
 
 static MlirOperation build_scan(tsr_builder *b, const scan *s, size_t carried, bool reverse,
@@ -273,7 +181,7 @@ static void replace_results(scan *s, MlirOperation old) {
 
 /* The scan gives also these values of each iteration, of its body: results behind the others. */
 static void keep(scan *s, const MlirValue *values, size_t count) {
-    MlirBlock block = region(s->op, 0);
+    MlirBlock block = tsr_region_block(s->op, 0);
     MlirOperation old = s->op, end = mlirBlockGetTerminator(block);
     size_t results = tsr_op_result_count(old), all = results + count;
     MlirValue *yields = new_values(s->ad, all), *operands = new_values(s->ad, s->inputs);
@@ -289,7 +197,7 @@ static void keep(scan *s, const MlirValue *values, size_t count) {
         types[results + k] = stacked(s, values[k]);
     }
     mlirOperationDestroy(end);
-    yield(block, s->location, yields, all);
+    tsr_block_yield(block, s->location, yields, all);
     mlirBlockDetach(block);
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
@@ -302,7 +210,7 @@ static void keep(scan *s, const MlirValue *values, size_t count) {
 static void keep_carried(scan *s) {
     MlirValue *values = new_values(s->ad, s->carried);
     for (size_t k = 0; k < s->carried; k++)
-        values[k] = mlirBlockGetArgument(region(s->op, 0), (intptr_t)k);
+        values[k] = mlirBlockGetArgument(tsr_region_block(s->op, 0), (intptr_t)k);
     keep(s, values, s->carried);
 }
 
@@ -314,25 +222,25 @@ static MlirValue take(scan *s, MlirBlock block, MlirValue operand, MlirType type
 
 /* Carried: gradients of what was carried, sums. Sequences: what was carried, the sequences,
  * gradients of stacked results. The roots are what gradients are asked for. */
-static void make_arguments(scan *s, MlirBlock block, copier *c, MlirValue *roots,
+static void make_arguments(scan *s, MlirBlock block, tsr_copies *c, MlirValue *roots,
                            MlirValue *gradients) {
-    MlirBlock from = region(s->op, 0);
+    MlirBlock from = tsr_region_block(s->op, 0);
     size_t at = 0;
     for (size_t k = 0; k < s->carried; k++) {
         MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k), g = s->of_results[k];
-        if (!is_float(inside)) continue;
-        if (mlirValueIsNull(g)) g = zeros(s->b, inside);
+        if (!tsr_value_is_float(inside)) continue;
+        if (mlirValueIsNull(g)) g = tsr_emit_zeros(s->b, inside);
         gradients[k] = take(s, block, g, mlirValueGetType(inside));
     }
     for (size_t k = 0; k < s->x.count; k++)
-        take(s, block, zeros(s->b, s->x.values[k]), mlirValueGetType(s->x.values[k]));
+        take(s, block, tsr_emit_zeros(s->b, s->x.values[k]), mlirValueGetType(s->x.values[k]));
     s->summed = s->operand_count;
     for (size_t k = 0; k < s->inputs; k++) {
         MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k);
         MlirValue whole =
             k < s->carried ? tsr_op_result(s->op, s->results + k) : tsr_op_operand(s->op, k);
         MlirValue slice = take(s, block, whole, mlirValueGetType(inside));
-        stand_for(c, inside, slice);
+        tsr_copies_set(c, inside, slice);
         if (is_root(s, k)) roots[at++] = slice;
     }
     for (size_t k = s->carried; k < s->results; k++) {
@@ -346,14 +254,14 @@ static void make_arguments(scan *s, MlirBlock block, copier *c, MlirValue *roots
 /* What the other scan's body yields: the next carried values, gradients of slices of sequences. */
 static size_t collect_yields(scan *s, MlirBlock block, const MlirValue *out, MlirValue *yields,
                              MlirType *types) {
-    MlirBlock from = region(s->op, 0);
+    MlirBlock from = tsr_region_block(s->op, 0);
     tsr_builder b = tsr_builder_at_end(block, s->location);
     size_t count = 0, root = 0, slices = 0;
     MlirValue *of_slices = new_values(s->ad, s->inputs);
     for (size_t k = 0; k < s->inputs; k++) {
         MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k);
         if (!is_root(s, k)) continue;
-        MlirValue g = mlirValueIsNull(out[root]) ? zeros(&b, inside) : out[root];
+        MlirValue g = mlirValueIsNull(out[root]) ? tsr_emit_zeros(&b, inside) : out[root];
         root++;
         if (k < s->carried)
             yields[count++] = g;
@@ -370,7 +278,7 @@ static size_t collect_yields(scan *s, MlirBlock block, const MlirValue *out, Mli
         types[count] = stacked(s, of_slices[k]);
         yields[count++] = of_slices[k];
     }
-    yield(block, s->location, yields, count);
+    tsr_block_yield(block, s->location, yields, count);
     return count;
 }
 
@@ -395,14 +303,15 @@ static bool is_worth_saving(MlirOperation op) {
            tsr_op_work(op) >= bytes;
 }
 
-static void mark_operands(copier *live, MlirOperation op) {
+static void mark_operands(tsr_copies *live, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
-        if (tsr_value_map_get(&live->numbers, operand) == UINT32_MAX)
-            stand_for(live, operand, operand);
+        if (!tsr_copies_has(live, operand)) tsr_copies_set(live, operand, operand);
     }
-    for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
-        TSR_FOR_EACH_OP(inner, region(op, r)) mark_operands(live, inner);
+    for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
+        if (mlirBlockIsNull(tsr_region_block(op, r))) continue;
+        TSR_FOR_EACH_OP(inner, tsr_region_block(op, r)) mark_operands(live, inner);
+    }
 }
 
 static MlirOperation *list_ops(autodiff *ad, MlirBlock block, size_t *out_count) {
@@ -416,14 +325,13 @@ static MlirOperation *list_ops(autodiff *ad, MlirBlock block, size_t *out_count)
 }
 
 /* What the yield of the block needs, straight or by other ops. */
-static void find_live(autodiff *ad, MlirBlock block, copier *out_live) {
+static void find_live(autodiff *ad, MlirBlock block, tsr_copies *out_live) {
     size_t count;
     MlirOperation *ops = list_ops(ad, block, &count);
     while (count-- > 0) {
         bool needed = tsr_graph_op_of(ops[count]) == TSR_GRAPH_YIELD;
         for (size_t k = 0; k < tsr_op_result_count(ops[count]); k++)
-            needed = needed || tsr_value_map_get(&out_live->numbers,
-                                                 tsr_op_result(ops[count], k)) != UINT32_MAX;
+            needed = needed || tsr_copies_has(out_live, tsr_op_result(ops[count], k));
         if (needed) mark_operands(out_live, ops[count]);
     }
 }
@@ -431,20 +339,20 @@ static void find_live(autodiff *ad, MlirBlock block, copier *out_live) {
 /* Results of products and the like that the other scan's body needs, in order while there is room.
  */
 static size_t choose_saved(const scan *s, MlirBlock block, MlirValue *out_values) {
-    copier live = {.arena = &s->ad->arena};
+    tsr_copies live = {.arena = &s->ad->arena};
     uint64_t room = 0, each;
     size_t count = 0;
     find_live(s->ad, block, &live);
     for (size_t k = 0; k < s->carried; k++) {
-        each = bytes_of(mlirBlockGetArgument(region(s->op, 0), (intptr_t)k));
+        each = bytes_of(mlirBlockGetArgument(tsr_region_block(s->op, 0), (intptr_t)k));
         if (__builtin_mul_overflow(each, SAVED_PER_CARRIED, &each) ||
             __builtin_add_overflow(room, each, &room))
             return 0;
     }
-    TSR_FOR_EACH_OP(op, region(s->op, 0)) {
+    TSR_FOR_EACH_OP(op, tsr_region_block(s->op, 0)) {
         if (!is_worth_saving(op)) continue;
-        MlirValue value = tsr_op_result(op, 0), copy = copy_of(&s->copies, value);
-        if (tsr_value_map_get(&live.numbers, copy) == UINT32_MAX || bytes_of(value) > room ||
+        MlirValue value = tsr_op_result(op, 0), copy = tsr_copies_get(&s->copies, value);
+        if (!tsr_copies_has(&live, copy) || bytes_of(value) > room ||
             tsr_op_result_count(s->op) + count >= TSR_RULE_RESULTS_MAX)
             continue;
         room -= bytes_of(value);
@@ -460,12 +368,12 @@ static void take_instead(scan *s, MlirBlock block, MlirValue copy, size_t index)
 }
 
 /* Would computing this value of the block again run what is worth saving? */
-static bool is_dear(MlirBlock block, MlirValue value, copier *seen) {
+static bool is_dear(MlirBlock block, MlirValue value, tsr_copies *seen) {
     MlirOperation op = tsr_value_owner(value);
     if (mlirOperationIsNull(op) || !mlirBlockEqual(mlirOperationGetBlock(op), block) ||
-        tsr_value_map_get(&seen->numbers, value) != UINT32_MAX)
+        tsr_copies_has(seen, value))
         return false;
-    stand_for(seen, value, value);
+    tsr_copies_set(seen, value, value);
     if (is_worth_saving(op)) return true;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
         if (is_dear(block, tsr_op_operand(op, i), seen)) return true;
@@ -474,17 +382,17 @@ static bool is_dear(MlirBlock block, MlirValue value, copier *seen) {
 
 /* What the first scan stacks in any case. */
 static void save_results(scan *s, MlirBlock block) {
-    copier live = {.arena = &s->ad->arena};
-    MlirOperation end = mlirBlockGetTerminator(region(s->op, 0));
+    tsr_copies live = {.arena = &s->ad->arena};
+    MlirOperation end = mlirBlockGetTerminator(tsr_region_block(s->op, 0));
     find_live(s->ad, block, &live);
     for (size_t k = s->carried; k < s->results; k++) {
-        copier seen = {.arena = &s->ad->arena};
+        tsr_copies seen = {.arena = &s->ad->arena};
         MlirOperation owner = tsr_value_owner(tsr_op_operand(end, k));
         /* The copy of an inner scan gave way to one that keeps what it carries. */
         if (mlirOperationIsNull(owner) || mlirOperationGetNumRegions(owner) > 0) continue;
-        MlirValue copy = copy_of(&s->copies, tsr_op_operand(end, k));
-        if (s->operand_count < TSR_RULE_OPERANDS_MAX &&
-            tsr_value_map_get(&live.numbers, copy) != UINT32_MAX && is_dear(block, copy, &seen))
+        MlirValue copy = tsr_copies_get(&s->copies, tsr_op_operand(end, k));
+        if (s->operand_count < TSR_RULE_OPERANDS_MAX && tsr_copies_has(&live, copy) &&
+            is_dear(block, copy, &seen))
             take_instead(s, block, copy, k);
     }
 }
@@ -496,19 +404,13 @@ static void save_products(scan *s, MlirBlock block) {
     if (count == 0 || s->operand_count + count > TSR_RULE_OPERANDS_MAX) return;
     keep(s, values, count);
     for (size_t k = 0; k < count; k++)
-        take_instead(s, block, copy_of(&s->copies, values[k]), first + k);
+        take_instead(s, block, tsr_copies_get(&s->copies, values[k]), first + k);
 }
 
 /* Ops whose results nothing reads any more, and the sequences that they alone read. */
 static void drop_unread(scan *s, MlirBlock block) {
-    size_t kept = s->summed, count;
-    MlirOperation *ops = list_ops(s->ad, block, &count);
-    while (count-- > 0) {
-        bool read = tsr_graph_op_of(ops[count]) == TSR_GRAPH_YIELD;
-        for (size_t k = 0; k < tsr_op_result_count(ops[count]); k++)
-            read = read || tsr_value_is_used(tsr_op_result(ops[count], k));
-        if (!read) mlirOperationDestroy(ops[count]);
-    }
+    size_t kept = s->summed;
+    tsr_block_sweep(block);
     for (size_t i = s->summed; i < s->operand_count; i++) {
         if (tsr_value_is_used(mlirBlockGetArgument(block, (intptr_t)kept)))
             s->operands[kept++] = s->operands[i];
@@ -572,7 +474,7 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     bool known = tsr_op_i64(*op, "carried", &carried) && tsr_graph_scan_length(*op, &s.length);
     TSR_ASSERT(known); /* its shapes are */
     s.carried = (size_t)carried;
-    find_captures(ad, region(*op, 0), &s.x);
+    find_captures(ad, tsr_region_block(*op, 0), &s.x);
     s.of_results = of_results;
     size_t most = s.inputs + 2 * s.results + s.carried + s.x.count + TSR_RULE_RESULTS_MAX;
     if (!check_kept(&s)) return false;
@@ -584,18 +486,19 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     MlirValue *yields = new_values(ad, most);
     MlirType *types = TSR_NEW(&ad->arena, MlirType, most + 1);
     TSR_NEED(types);
-    MlirBlock block = mlirBlockCreate(0, NULL, NULL), from = region(s.op, 0);
+    MlirBlock block = mlirBlockCreate(0, NULL, NULL), from = tsr_region_block(s.op, 0);
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
-    s.copies = (copier){.arena = &ad->arena};
+    s.copies = (tsr_copies){.arena = &ad->arena};
     make_arguments(&s, block, &s.copies, roots, gradients);
-    copy_ops(&s.copies, from, block);
+    tsr_builder inside = tsr_builder_at_end(block, s.location);
+    tsr_copies_ops(&s.copies, from, &inside);
     size_t root_count = s.x.count;
     for (size_t k = 0; k < s.inputs; k++) root_count += is_root(&s, k);
     for (size_t k = 0; k < s.results; k++)
-        seeds[k] = copy_of(&s.copies, tsr_op_operand(mlirBlockGetTerminator(from), k));
-    const question q = {roots, root_count, seeds, gradients, s.results, out};
-    if (!differentiate_block(ad, block, s.location, &q)) return false;
+        seeds[k] = tsr_copies_get(&s.copies, tsr_op_operand(mlirBlockGetTerminator(from), k));
+    const tsr_question q = {roots, root_count, seeds, gradients, s.results, out};
+    if (!tsr_autodiff_block(block, s.location, &q)) return false;
     size_t count = collect_yields(&s, block, out, yields, types);
     save_results(&s, block);
     save_products(&s, block);
@@ -622,19 +525,20 @@ static MlirRegion copy_region(autodiff *ad, MlirBlock from, const MlirValue *arg
     MlirOperation end = mlirBlockGetTerminator(from);
     size_t count = tsr_op_operand_count(end);
     MlirValue *values = new_values(ad, count);
-    copier c = {.arena = &ad->arena};
+    tsr_copies c = {.arena = &ad->arena};
     for (intptr_t k = 0; k < mlirBlockGetNumArguments(from); k++)
-        stand_for(&c, mlirBlockGetArgument(from, k), arguments[k]);
-    copy_ops(&c, from, block);
-    for (size_t k = 0; k < count; k++) values[k] = copy_of(&c, tsr_op_operand(end, k));
-    yield(block, mlirOperationGetLocation(end), values, count);
+        tsr_copies_set(&c, mlirBlockGetArgument(from, k), arguments[k]);
+    tsr_builder b = tsr_builder_at_end(block, mlirOperationGetLocation(end));
+    tsr_copies_ops(&c, from, &b);
+    for (size_t k = 0; k < count; k++) values[k] = tsr_copies_get(&c, tsr_op_operand(end, k));
+    tsr_block_yield(block, mlirOperationGetLocation(end), values, count);
     return made;
 }
 
 static MlirRegion yield_region(MlirLocation location, const MlirValue *values, size_t count) {
     MlirRegion made = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(made, mlirBlockCreate(0, NULL, NULL));
-    yield(mlirRegionGetFirstBlock(made), location, values, count);
+    tsr_block_yield(mlirRegionGetFirstBlock(made), location, values, count);
     return made;
 }
 
@@ -675,12 +579,13 @@ static MlirOperation make_scan(autodiff *ad, MlirOperation op) {
         inside[k] = mlirBlockAddArgument(block, types[k], s.location);
     }
     tsr_builder b = tsr_builder_at_end(block, s.location);
-    MlirOperation holds = choose(ad, &b, inside[0], region(op, 0), inside + 1, inside, 1);
+    MlirOperation holds = choose(ad, &b, inside[0], tsr_region_block(op, 0), inside + 1, inside, 1);
     MlirValue *yields = new_values(ad, count + 1);
     yields[0] = tsr_op_result(holds, 0);
-    MlirOperation next = choose(ad, &b, yields[0], region(op, 1), inside + 1, inside + 1, count);
+    MlirOperation next =
+        choose(ad, &b, yields[0], tsr_region_block(op, 1), inside + 1, inside + 1, count);
     for (size_t k = 0; k < count; k++) yields[k + 1] = tsr_op_result(next, k);
-    yield(block, s.location, yields, count + 1);
+    tsr_block_yield(block, s.location, yields, count + 1);
     MlirOperation made =
         build_scan(&before, &s, count + 1, false, body, count + 1, operands, count + 1, types);
     for (size_t k = 0; k < count; k++)

@@ -69,6 +69,16 @@ static MlirBlock block_of(MlirValue value) {
                                             : mlirOperationGetBlock(tsr_value_owner(value));
 }
 
+/* Does the value stand outside of the op that is flattened? */
+static bool is_outside(const copier *c, MlirValue value) {
+    MlirBlock of = block_of(value), block = c->b.block;
+    while (!mlirBlockIsNull(block) && !mlirBlockEqual(of, block)) {
+        MlirOperation parent = mlirBlockGetParentOperation(block);
+        block = mlirOperationIsNull(parent) ? (MlirBlock){NULL} : mlirOperationGetBlock(parent);
+    }
+    return !mlirBlockIsNull(block);
+}
+
 /* A planned group is one kernel in each iteration. */
 static void group_anew(copier *c, MlirOperation op) {
     const char *group = tsr_op_string(op, TSR_PLANNED_GROUP);
@@ -87,8 +97,8 @@ static void rewire(copier *c, MlirOperation copy) {
         MlirValue operand = tsr_op_operand(copy, i);
         uint32_t number = tsr_value_map_get(&c->numbers, operand);
         if (number == UINT32_MAX) {
-            /* What is not of the function's own block is of a region of the copy. */
-            if (!mlirBlockEqual(block_of(operand), c->b.block)) continue;
+            /* What is not outside is of a region of the copy. */
+            if (!is_outside(c, operand)) continue;
             map(c, operand, gated(c, operand));
             number = tsr_value_map_get(&c->numbers, operand);
         }
@@ -130,6 +140,7 @@ static MlirBlock region(MlirOperation op, intptr_t index) {
 
 static size_t count_ops(MlirBlock block) {
     size_t count = 0;
+    if (mlirBlockIsNull(block)) return 0;
     TSR_FOR_EACH_OP(op, block) {
         count++;
         for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
@@ -294,19 +305,38 @@ static bool has_regions(MlirOperation op) {
     return id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
+/* What is straight-line after pass tessera-autodiff, as the block around it is. */
+static bool asks_derivatives(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return id == TSR_GRAPH_JVP || id == TSR_GRAPH_VJP || id == TSR_GRAPH_CUSTOM_DERIVATIVE;
+}
+
 /* Copies may hold such ops themselves: again until there are none. */
+static bool flatten_block(MlirBlock block, uint64_t *made) {
+    bool changed = !mlirBlockIsNull(block);
+    while (changed) {
+        changed = false;
+        TSR_FOR_EACH_OP(op, block) {
+            if (!has_regions(op) || tsr_graph_loop_stays(op)) continue;
+            if (!flatten_op(op, made)) return false;
+            changed = true;
+        }
+    }
+    if (mlirBlockIsNull(block)) return true;
+    TSR_FOR_EACH_OP(op, block) {
+        if (!asks_derivatives(op)) continue;
+        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
+            if (!flatten_block(region(op, i), made)) return false;
+    }
+    return true;
+}
+
 bool tsr_pass_flatten(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        bool changed = tsr_op_is(func, "func.func") && tsr_op_has_body(func);
         uint64_t made = 0;
-        while (changed) {
-            changed = false;
-            TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-                if (!has_regions(op) || tsr_graph_loop_stays(op)) continue;
-                if (!flatten_op(op, &made)) return false;
-                changed = true;
-            }
-        }
+        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func) &&
+            !flatten_block(tsr_op_body(func), &made))
+            return false;
     }
     return true;
 }

@@ -51,7 +51,7 @@ TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
 
 typedef enum tsr_graph_op {
     TSR_GRAPH_NONE, /* not an op of dialect tessera */
-#define X(ID, mnemonic, Class, KIND, check, gradient, lowering) TSR_GRAPH_##ID,
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering) TSR_GRAPH_##ID,
 #include "compiler/graph/ops.def"
 #undef X
     TSR_GRAPH_OP_COUNT

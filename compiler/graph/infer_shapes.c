@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-infer-shapes: result types with dynamic dims become as static as the operands allow,
- * by each op's shape rule; so do the result types of functions and of the calls to them.
+ * by each op's shape rule; so do the result types of functions and of the calls to them, and what
+ * regions of jvp, vjp and custom_derivative take.
  */
 #include "compiler/graph/rule.h"
 #include "compiler/passes.h"
@@ -23,9 +24,41 @@ static bool refine(MlirValue value, const tsr_type *better) {
     return changed;
 }
 
+/* `values` or, where `floats`, those among them, are what arguments of the block stand for. */
+static void refine_arguments(MlirBlock block, size_t *at, MlirOperation op, bool of_results,
+                             bool floats, bool *changed) {
+    size_t count = of_results ? tsr_op_result_count(op) : tsr_op_operand_count(op);
+    for (size_t i = 0; i < count && *at < (size_t)mlirBlockGetNumArguments(block); i++) {
+        MlirValue value = of_results ? tsr_op_result(op, i) : tsr_op_operand(op, i);
+        tsr_type type;
+        if (!tsr_value_type(value, &type) || (floats && !tsr_dtype_is_float(type.dtype))) continue;
+        *changed = refine(mlirBlockGetArgument(block, (intptr_t)(*at)++), &type) || *changed;
+    }
+}
+
+/* What the region takes: x; of a rule then y, and directions. */
+static void refine_region(MlirOperation op, intptr_t index, bool *changed) {
+    MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index));
+    tsr_graph_op id = tsr_graph_op_of(op);
+    size_t at = 0;
+    if (id != TSR_GRAPH_JVP && id != TSR_GRAPH_VJP && id != TSR_GRAPH_CUSTOM_DERIVATIVE) return;
+    refine_arguments(block, &at, op, false, false, changed);
+    if (index == 0) return;
+    refine_arguments(block, &at, op, true, false, changed);
+    refine_arguments(block, &at, op, index == 1, true, changed);
+}
+
 static bool refine_op(MlirOperation op, bool *changed) {
     tsr_rule rule;
     tsr_type type;
+    for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+        MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+        if (mlirBlockIsNull(block)) continue;
+        refine_region(op, i, changed);
+        TSR_FOR_EACH_OP(inner, block) {
+            if (!refine_op(inner, changed)) return false;
+        }
+    }
     if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) return true;
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         if (!tsr_value_type(tsr_op_result(op, i), &type)) return true;

@@ -52,6 +52,7 @@ static MlirOperation func_of(MlirOperation op) {
 
 static void look(MlirBlock block, content *out) {
     uint32_t deepest = 0;
+    if (mlirBlockIsNull(block)) return;
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         bool ends = tsr_graph_op_of(op) == TSR_GRAPH_YIELD;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What stands behind a row of ops.def: the shape rule and the gradient rule of an op, side by side
- * in the file of the op's family (ops/), with what pass tessera-decompose makes of it.
+ * in the file of the op's family (ops/), with what pass tessera-decompose makes of it; and how its
+ * tangents come of these.
  */
 #ifndef TSR_COMPILER_GRAPH_RULE_H
 #define TSR_COMPILER_GRAPH_RULE_H
@@ -111,6 +112,19 @@ typedef struct tsr_gradient {
  */
 typedef bool (*tsr_gradient_fn)(tsr_gradient *gradient);
 
+/* ---- tangents -------------------------------------------------------------------------------- */
+
+typedef struct tsr_tangent {
+    tsr_builder *builder; /* where ops go, behind `op`; has the op's location */
+    MlirOperation op;
+    MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* of floats; null: none, zero */
+    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* out; of the result's type; null: zero */
+} tsr_tangent;
+
+/* Emits the ops that compute the tangents of the float results. Emits an error and returns false
+ * where it cannot. */
+typedef bool (*tsr_forward_fn)(tsr_tangent *tangent);
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Emits what the op is by simpler ops before it, lets them take its place and destroys it. Operands
@@ -121,6 +135,7 @@ typedef struct tsr_op_rules {
     const char *name;
     tsr_check_fn check;
     tsr_gradient_fn gradient;
+    tsr_forward_fn forward;
     tsr_lower_fn lower;
 } tsr_op_rules;
 

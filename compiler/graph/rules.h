@@ -7,9 +7,10 @@
 
 #include "compiler/graph/rule.h"
 
-#define X(ID, mnemonic, Class, KIND, check, gradient, lowering)                                    \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering)                           \
     bool tsr_check_##check(tsr_rule *rule);                                                        \
     bool tsr_gradient_##gradient(tsr_gradient *of);                                                \
+    bool tsr_forward_##forward(tsr_tangent *of);                                                   \
     bool tsr_lower_##lowering(MlirOperation op);
 #include "compiler/graph/ops.def"
 #undef X

@@ -28,6 +28,8 @@ ELSEWHERE = {
     'param': 'train entries alone have it', 'opt.state': 'train entries alone have it', 'assign': 'train entries alone have it', 'minimize': 'train entries alone have it',
     'step': 'train entries alone have it: AdamW reads it', 'seed': 'lowered from random ops', 'yield': 'ends every region',
     'loop': 'made of while, scan and if by -tessera-outline',
+    'jvp': 'tangents.py puts whole graphs into it', 'vjp': 'tangents.py puts whole graphs into it',
+    'custom_derivative': 'tests/compiler/graph/derivatives.py: its rule may say anything',
 }
 OF_RESULT = ('cast', 'one_hot', 'iota', 'constant', 'random_uniform', 'random_normal', 'philox', 'if')
 OF_OPERAND_1 = ('where', 'while')

@@ -461,9 +461,10 @@ def attention(g):
     d, e = g.size([2, 8, 13]), g.size([1, 8, 9])
     heads, dtype = groups * g.pick([1, 2, 3]), g.dtype(FLOATS)
     q, k, v = g.like(dtype, [b, heads, s, d]), g.like(dtype, [b, groups, t, d]), g.like(dtype, [b, groups, t, e])
-    mask = [] if g.chance(0.6) else [g.stretching('i1', [b, heads, s, t]) if g.smooth else
-                                     g.stretching(g.pick(['i1', dtype]), [b, heads, s, t])]
+    mask = [] if g.chance(0.6) else [g.stretching(g.pick(['i1', dtype]), [b, heads, s, t])]
+    seen = not any(g.types[m].dtype == 'i1' for m in mask)  # each query sees a key
     attrs = {'causal': 'unit'} if g.chance(0.5) else {}
+    seen = seen and ('causal' not in attrs or s <= t)
     attrs.update({'scale': '0.3 : f64'} if g.chance(0.3) else {})
     if g.chance(0.3):  # which weights fall, by numbers that are given: outside of training, too
         whole = Type((), 'i64')
@@ -471,8 +472,8 @@ def attention(g):
         mask += [g.argument(whole, np.asarray(g.random.integers(0, 1 << 40), np.int64)) for _ in range(2)]
         attrs.update({'dropout': f'{g.pick([0.1, 0.5])} : f64', 'stream': f'{int(g.random.integers(1 << 32))} : i64'})
     result, wide = Type([b, heads, s, e], dtype), Type([b, heads, s], 'f64' if dtype == 'f64' else 'f32')
-    if g.smooth or g.pick(ATTENTIONS) == 'attention':
-        name, sums = g.name(), not g.smooth and g.chance(0.3)
+    if g.pick(ATTENTIONS) == 'attention' or (g.smooth and g.chance(0.5)):
+        name, sums = g.name(), (seen or not g.smooth) and g.chance(0.3)
         results = [f'{name}#0', f'{name}#1'] if sums else [name]
         g.add(Op('attention', [q, k, v] + mask, results, [result, wide][:len(results)], attrs))
         return
@@ -660,8 +661,7 @@ KINDS = {
     'cross_entropy_grad': cross_entropy_grad, 'philox': philox, 'repeat': repeat, 'optimize': optimize,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
-SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'pool_grad',
-                                  'cross_entropy_grad', 'philox', 'optimize')]
+SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'philox', 'optimize')]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
     'unary': UNARY, 'gelu': GELUS, 'sign': SIGNS, 'binary': BINARY, 'compare': PREDICATES, 'logic': LOGIC,

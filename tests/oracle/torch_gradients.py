@@ -36,8 +36,8 @@ NO_GRADIENT = {
     **dict.fromkeys(('step', 'seed', 'iota', 'one_hot', 'argmax', 'compare', 'and', 'or', 'xor', 'not'), 'gives or takes whole numbers'),
     **dict.fromkeys(('sign', 'floor'), 'constant between its steps'), 'constant': 'reads nothing',
     **dict.fromkeys(('random_uniform', 'random_normal', 'philox'), 'draws do not depend on a float'),
-    **dict.fromkeys(('cross_entropy_grad', 'attention_grad', 'max_pool2d_grad', 'avg_pool2d_grad'), 'gradients, refused a second time'),
     **dict.fromkeys(('yield', 'loop'), 'parts of ops with regions, and what those become after autodiff'),
+    **dict.fromkeys(('jvp', 'vjp', 'custom_derivative'), 'ask for derivatives: tangents.py'),
 }
 CONTROL = ('if', 'while', 'scan')  # control_gradient.c differentiates them, not a rule of the table
 PLAIN = [kind for kind in SMOOTH if kind != 'noise']
@@ -131,7 +131,8 @@ def attention(op, q, k, v, *behind):
     seen = torch.isfinite(logits).any(-1, keepdim=True)
     chances = torch.where(seen, F.softmax(torch.where(seen, logits, 0.0), -1), 0.0)
     kept = interpret.left(op, tuple(logits.shape), draws and tuple(y.numpy() for y in draws))
-    return (chances * torch.as_tensor(kept, dtype=q.dtype)) @ v
+    out = (chances * torch.as_tensor(kept, dtype=q.dtype)) @ v
+    return [out, torch.logsumexp(logits, -1)] if len(op.types) == 2 else out
 
 
 def rotary(op, x):
@@ -159,6 +160,23 @@ def conv_grad(op, moved, g, image):
     """The adjoint of the convolution, which is linear: its gradient at any point."""
     at = torch.zeros(op.types[0].shape, dtype=g.dtype, requires_grad=True)
     return torch.autograd.grad(conv2d(op, at, moved) if image else conv2d(op, moved, at), at, g, create_graph=True)[0]
+
+
+def adjoint(of, at, g):
+    """The gradient of the function at this point, from that of its result."""
+    at = at if at.requires_grad else at.detach().requires_grad_()
+    return torch.autograd.grad(of(at), at, g, create_graph=True)[0]
+
+
+def attention_grad(op, q, k, v, out, lse, g, *behind):
+    """What attention has as its gradient. PyTorch has no result and logsumexp that are given: those of the same q, k and v."""
+    at = [(x if x.requires_grad else x.detach().requires_grad_()) * 1.0 for x in (q, k, v)]  # apart, were they one tensor
+    found = torch.autograd.grad(attention(op, *at, *behind), at, g, create_graph=True, allow_unused=True)
+    return [torch.zeros_like(x) if y is None else y for x, y in zip(at, found)]
+
+
+def avg_pool_grad(op, g):
+    return adjoint(lambda x: avg_pool(op, x), torch.zeros(op.types[0].shape, dtype=g.dtype), g)
 
 
 iteration = [0]  # of the loops around, counted through
@@ -216,7 +234,10 @@ OPS = {
     'random_uniform': drawn, 'random_normal': drawn,
     'conv2d_grad_filter': lambda op, x, g: conv_grad(op, x, g, False), 'ipow': lambda op, x, n: x ** int(n),
     'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
-    'avg_pool2d': avg_pool, 'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
+    'avg_pool2d': avg_pool, 'avg_pool2d_grad': avg_pool_grad, 'attention_grad': attention_grad,
+    'max_pool2d_grad': lambda op, x, g: adjoint(lambda y: max_pool(op, y), x, g),
+    'cross_entropy_grad': lambda op, x, i, g: adjoint(lambda y: F.cross_entropy(y, i, reduction='none'), x, g),
+    'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
     'compare': lambda op, a, b: PREDICATES[op.integer('predicate')](a, b),
 }
 
@@ -303,7 +324,7 @@ def names_of(ops):
 
 def differentiable(table):
     """The ops that have a gradient, by ops.def; what is wrong with the reasons of the others."""
-    rows = dict(re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+\)$', table, re.MULTILINE))
+    rows = dict(re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+, \w+\)$', table, re.MULTILINE))
     wanted = {name for name, gradient in rows.items() if gradient not in ('none', 'unsupported') or name in CONTROL}
     wrong = [f'{name} has no gradient, and no reason is given' for name in rows if name not in wanted and name not in NO_GRADIENT]
     wrong += [f'{name} is no op without a gradient' for name in NO_GRADIENT if name in wanted or name not in rows]

@@ -390,7 +390,11 @@ bool tsr_lower_attention(MlirOperation op) {
     values[0] = tsr_emit_div(&b, values[0], unless_equal(&p, sum, 0.0, 1.0));
     values[0] = shaped_as(&p, values[0], tsr_op_result(op, 0));
     if (tsr_op_result_count(op) == 2) {
-        values[1] = tsr_emit_add(&b, tsr_emit_unary(&b, TSR_GRAPH_NAME("log"), sum), largest);
+        /* -inf where no key is seen; a gradient through it is 0 there, not 0 times infinity. */
+        MlirValue none = tsr_emit_compare(&b, TSR_PREDICATE_EQ, sum, splat_like(&p, sum, 0.0));
+        MlirValue log = tsr_emit_unary(&b, TSR_GRAPH_NAME("log"), unless_equal(&p, sum, 0.0, 1.0));
+        values[1] = tsr_emit_where(&b, none, splat_like(&p, sum, -(double)INFINITY),
+                                   tsr_emit_add(&b, log, largest));
         values[1] = shaped_as(&p, values[1], tsr_op_result(op, 1));
     }
     tsr_emit_replace(op, tsr_op_result_count(op), values);
@@ -453,17 +457,14 @@ bool tsr_gradient_attention(tsr_gradient *of) {
     MlirOperation op = of->op;
     bool is_masked = has_mask(op);
     tsr_attr attrs[4];
-    if (!mlirValueIsNull(of->of_results[1]) || (is_masked && of->wanted[MASK])) {
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_PATH,
-                       "%s: no gradient passes to the mask or through the logsumexp",
-                       tsr_op_name(op));
-        return false;
-    }
     if (tsr_op_has(op, "dropout") && !tsr_op_has(op, "stream")) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
                        "%s: has no stream yet; run -tessera-streams first", tsr_op_name(op));
         return false;
     }
+    /* To an added mask, and through the logsumexp, the way of simpler ops leads alone. */
+    if (!mlirValueIsNull(of->of_results[1]) || (is_masked && of->wanted[MASK]))
+        return tsr_gradient_lowered(of);
     if (tsr_op_result_count(op) == 1) op = with_logsumexp(op);
     MlirValue operands[OPERANDS_MAX] = {tsr_op_operand(op, 0), tsr_op_operand(op, 1),
                                         tsr_op_operand(op, 2), tsr_op_result(op, 0),

@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shape rules of ops with regions. Pass tessera-flatten removes them before gradients are taken.
+ * Shape rules of ops with regions.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/resilience/resilience.h"
 #include "manifests/program.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 bool tsr_check_yield(tsr_rule *rule) {
     MlirOperation parent = mlirOperationGetParentOperation(rule->op);
     tsr_graph_op id = mlirOperationIsNull(parent) ? TSR_GRAPH_NONE : tsr_graph_op_of(parent);
-    if (id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN) return true;
+    switch (id) {
+    case TSR_GRAPH_IF:
+    case TSR_GRAPH_WHILE:
+    case TSR_GRAPH_SCAN:
+    case TSR_GRAPH_JVP:
+    case TSR_GRAPH_VJP:
+    case TSR_GRAPH_CUSTOM_DERIVATIVE:
+        return true;
+    default:
+        break;
+    }
     if (tsr_sr_is_region(parent)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_REGION,
-                         "stands outside tessera.if, while and scan, and regions of tessera_sr");
+                         "stands outside tessera.if, while, scan, jvp, vjp and custom_derivative, "
+                         "and regions of tessera_sr");
 }
 
 /* The block of region `index`, with its yield; false after an error. */
@@ -220,6 +232,142 @@ bool tsr_check_scan(tsr_rule *rule) {
         rule->results[i] = type;
     }
     return true;
+}
+
+/* ---- derivatives ---- */
+
+/* Types, and where they are in messages. */
+typedef struct listed {
+    tsr_type types[TSR_RULE_OPERANDS_MAX];
+    size_t count;
+} listed;
+
+static void add_types(listed *to, const tsr_type *types, size_t count, bool floats) {
+    for (size_t i = 0; i < count; i++) {
+        if (floats && !tsr_dtype_is_float(types[i].dtype)) continue;
+        if (to->count < TSR_RULE_OPERANDS_MAX) to->types[to->count] = types[i];
+        to->count++;
+    }
+}
+
+/* What the region yields; false after an error. */
+static bool yielded(const tsr_rule *rule, MlirOperation yield, listed *out) {
+    size_t count = tsr_op_operand_count(yield);
+    *out = (listed){.count = count};
+    if (count > TSR_RULE_RESULTS_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "the region yields %zu values; at most %d",
+                             count, TSR_RULE_RESULTS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (!tsr_value_type(tsr_op_operand(yield, i), &out->types[i]))
+            return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "value %zu has more than %d dims", i,
+                                 TSR_RANK_MAX);
+    return true;
+}
+
+static bool check_arguments(const tsr_rule *rule, const char *what, MlirBlock block,
+                            const listed *must) {
+    if (!check_count(rule, what, (size_t)mlirBlockGetNumArguments(block), must->count))
+        return false;
+    for (size_t i = 0; i < must->count; i++)
+        if (!check_type(rule, "argument", i, mlirBlockGetArgument(block, (intptr_t)i),
+                        &must->types[i]))
+            return false;
+    return true;
+}
+
+/* Operands behind the first `inputs`: one for each float of `of`. */
+static bool check_directions(const tsr_rule *rule, const char *what, size_t inputs,
+                             const listed *of) {
+    listed must = {.count = 0};
+    char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
+    add_types(&must, of->types, of->count, true);
+    if (rule->operand_count - inputs != must.count)
+        return tsr_rule_fail(rule, TSR_DIAG_DIRECTION,
+                             "%zu operands behind the %zu that the region takes, must be %zu: a %s "
+                             "for each float",
+                             rule->operand_count - inputs, inputs, must.count, what);
+    for (size_t i = 0; i < must.count; i++) {
+        const tsr_type *is = &rule->operands[inputs + i];
+        if (type_fits(is, &must.types[i])) continue;
+        return tsr_rule_fail(rule, TSR_DIAG_DIRECTION, "%s %zu is %s, must be %s", what, i,
+                             tsr_type_text(is, is_text), tsr_type_text(&must.types[i], must_text));
+    }
+    return true;
+}
+
+static bool give_results(tsr_rule *rule, const listed *results) {
+    if (!check_count(rule, "results", rule->result_count, results->count)) return false;
+    for (size_t i = 0; i < results->count; i++) rule->results[i] = results->types[i];
+    return true;
+}
+
+static bool check_derivative(tsr_rule *rule, bool forward) {
+    MlirBlock block;
+    MlirOperation yield;
+    listed x = {.count = 0}, y, results;
+    if (!body_of(rule, 0, "the function", &block, &yield)) return false;
+    size_t inputs = (size_t)mlirBlockGetNumArguments(block);
+    if (inputs > rule->operand_count)
+        return check_count(rule, "arguments of the function", inputs, rule->operand_count);
+    add_types(&x, rule->operands, inputs, false);
+    if (!check_arguments(rule, "arguments of the function", block, &x) ||
+        !yielded(rule, yield, &y) ||
+        !check_directions(rule, forward ? "tangent" : "cotangent", inputs, forward ? &x : &y))
+        return false;
+    results = y;
+    if (forward)
+        add_types(&results, y.types, y.count, true);
+    else
+        add_types(&results, x.types, x.count, true);
+    return give_results(rule, &results);
+}
+
+bool tsr_check_jvp(tsr_rule *rule) { return check_derivative(rule, true); }
+
+bool tsr_check_vjp(tsr_rule *rule) { return check_derivative(rule, false); }
+
+/* A rule takes x, y and a direction for each float of `from`, and yields one for each of `to`. */
+static bool check_custom_rule(const tsr_rule *rule, intptr_t index, const char *name,
+                              const listed *x, const listed *y) {
+    const listed *from = index == 1 ? y : x, *to = index == 1 ? x : y;
+    listed arguments = *x, must = {.count = 0}, is;
+    MlirBlock block;
+    MlirOperation yield;
+    char what[48];
+    if (mlirBlockIsNull(mlirRegionGetFirstBlock(mlirOperationGetRegion(rule->op, index))))
+        return true;
+    add_types(&arguments, y->types, y->count, false);
+    add_types(&arguments, from->types, from->count, true);
+    add_types(&must, to->types, to->count, true);
+    if (arguments.count > TSR_RULE_OPERANDS_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "%s takes %zu values; at most %d", name,
+                             arguments.count, TSR_RULE_OPERANDS_MAX);
+    snprintf(what, sizeof what, "arguments of %s", name);
+    if (!body_of(rule, index, name, &block, &yield) ||
+        !check_arguments(rule, what, block, &arguments) || !yielded(rule, yield, &is))
+        return false;
+    snprintf(what, sizeof what, "values of %s", name);
+    if (!check_count(rule, what, is.count, must.count)) return false;
+    snprintf(what, sizeof what, "value of %s", name);
+    for (size_t i = 0; i < must.count; i++)
+        if (!check_type(rule, what, i, tsr_op_operand(yield, i), &must.types[i])) return false;
+    return true;
+}
+
+bool tsr_check_custom_derivative(tsr_rule *rule) {
+    listed x = {.count = 0}, y;
+    MlirBlock block;
+    MlirOperation yield;
+    bool any = false;
+    if (!body_of(rule, 0, "the function", &block, &yield)) return false;
+    add_types(&x, rule->operands, rule->operand_count, false);
+    if (!check_arguments(rule, "arguments of the function", block, &x) ||
+        !yielded(rule, yield, &y) || !give_results(rule, &y))
+        return false;
+    for (intptr_t i = 1; i < 3; i++)
+        any = any || !mlirBlockIsNull(mlirRegionGetFirstBlock(mlirOperationGetRegion(rule->op, i)));
+    if (!any) return tsr_rule_fail(rule, TSR_DIAG_RULE, "has neither `vjp` nor `jvp`");
+    return check_custom_rule(rule, 1, "vjp", &x, &y) && check_custom_rule(rule, 2, "jvp", &x, &y);
 }
 
 /* ---- bodies that are functions ---- */

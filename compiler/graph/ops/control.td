@@ -68,8 +68,8 @@ def Tessera_PhiloxOp : Tessera_ValueOp<"philox"> {
 def Tessera_YieldOp : Tessera_Op<"yield", [Pure, Terminator]> {
   let summary = "results of a region";
   let description = [{
-    Stands last in the regions of if, while and scan, and in those of checkpoints and critical stages;
-    operands as the op around it asks.
+    Stands last in the regions of if, while, scan, jvp, vjp and custom_derivative, and in those of checkpoints
+    and critical stages; operands as the op around it asks.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
@@ -116,6 +116,49 @@ def Tessera_ScanOp : Tessera_Op<"scan", [RecursiveMemoryEffects]> {
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Tessera_Tensor>:$results);
   let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
+}
+
+def Tessera_JvpOp : Tessera_Op<"jvp", [RecursiveMemoryEffects]> {
+  let summary = "a function and how it changes along a direction: its Jacobian times a vector, in forward mode";
+  let description = [{
+    Operands: what the region takes, x, then a tangent for each float among them, of its type. The region takes x
+    and yields y. Results: y, then a tangent for each float among them. What the region reads from outside stays as
+    it is, parameters too. Pass tessera-autodiff makes it straight-line.
+  }];
+  let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
+  let regions = (region SizedRegion<1>:$body);
+  let results = (outs Variadic<Tessera_Tensor>:$results);
+  let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
+}
+
+def Tessera_VjpOp : Tessera_Op<"vjp", [RecursiveMemoryEffects]> {
+  let summary = "a function and its gradients: a vector times its Jacobian, in reverse mode";
+  let description = [{
+    Operands: what the region takes, x, then a cotangent for each float that it yields, of its type. The region takes
+    x and yields y. Results: y, then a gradient for each float of x, zeros where none passes. What the region reads
+    from outside gets none, parameters neither. Pass tessera-autodiff makes it straight-line.
+  }];
+  let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
+  let regions = (region SizedRegion<1>:$body);
+  let results = (outs Variadic<Tessera_Tensor>:$results);
+  let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
+}
+
+def Tessera_CustomDerivativeOp : Tessera_Op<"custom_derivative", [RecursiveMemoryEffects]> {
+  let summary = "a function with derivatives of its own";
+  let description = [{
+    The first region is the function: it takes x, the operands, and yields y, the results. `vjp` takes x, y and a
+    cotangent for each float of y, and yields a gradient for each float of x; `jvp` takes x, y and a tangent for each
+    float of x, and yields a tangent for each float of y. One of them is enough: the other is its transpose, if it
+    is linear in its cotangents or tangents. The function must not read from outside what gradients or tangents pass
+    through; rules may, and nothing passes to it.
+  }];
+  let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
+  let regions = (region SizedRegion<1>:$body, AnyRegion:$vjp, AnyRegion:$jvp);
+  let results = (outs Variadic<Tessera_Tensor>:$results);
+  let assemblyFormat = [{
+    $inputs $body (`vjp` $vjp^)? (`jvp` $jvp^)? attr-dict `:` type($inputs) `->` type($results)
+  }];
 }
 
 def Tessera_LoopOp : Tessera_Op<"loop", [Pure]> {

@@ -265,3 +265,105 @@ bool tsr_gradient_avg_pool2d(tsr_gradient *of) {
                             mlirValueGetType(tsr_op_operand(of->op, 0)), attrs);
     return true;
 }
+
+/* What was a mean over windows: of the gradient's gradient. */
+bool tsr_gradient_avg_pool2d_grad(tsr_gradient *of) {
+    tsr_attr attrs[5];
+    pool_attrs(of->op, attrs);
+    if (of->wanted[0])
+        of->of_operands[0] =
+            tsr_build_value(of->builder, TSR_GRAPH_NAME("avg_pool2d"), &of->of_result, 1,
+                            mlirValueGetType(tsr_op_operand(of->op, 0)), attrs);
+    return true;
+}
+
+/* A place of each window, of an image with or without its padding. */
+typedef struct places {
+    tsr_builder *b;
+    int64_t window[2], strides[2], padding[4];
+    tsr_shape pooled;
+} places;
+
+static MlirValue padded(const places *p, MlirValue image, double value) {
+    const int64_t low[] = {0, p->padding[0], p->padding[2], 0};
+    const int64_t high[] = {0, p->padding[1], p->padding[3], 0};
+    return tsr_emit_pad(p->b, image, low, high, NULL, value);
+}
+
+/* Of windows that all lie in the padded image. */
+static MlirValue taken(const places *p, MlirValue image, int64_t row, int64_t column) {
+    const tsr_shape shape = tsr_type_of(image).shape;
+    const int64_t start[] = {0, row, column, 0}, stride[] = {1, p->strides[0], p->strides[1], 1};
+    const int64_t size[] = {(int64_t)shape.dims[0], (int64_t)p->pooled.dims[1],
+                            (int64_t)p->pooled.dims[2], (int64_t)shape.dims[3]};
+    return tsr_emit_slice(p->b, image, start, size, stride);
+}
+
+static MlirValue logic(tsr_builder *b, const char *name, MlirValue x, MlirValue y) {
+    return tsr_emit_binary(b, name, x, y);
+}
+
+/* Is x above what was largest so far, or the first NaN? */
+static MlirValue is_larger(tsr_builder *b, MlirValue x, MlirValue largest) {
+    MlirValue above = tsr_emit_compare(b, TSR_PREDICATE_GT, x, largest);
+    MlirValue first = logic(b, TSR_GRAPH_NAME("and"), tsr_emit_compare(b, TSR_PREDICATE_NE, x, x),
+                            tsr_emit_compare(b, TSR_PREDICATE_EQ, largest, largest));
+    return logic(b, TSR_GRAPH_NAME("or"), above, first);
+}
+
+/* Of each window the element of `from` that lies where the image's first largest one does. Padding
+ * is never chosen: `inside` is true where there is none. */
+static MlirValue pick_largest(places *p, MlirValue image, MlirValue from) {
+    tsr_builder *b = p->b;
+    tsr_type mask = tsr_type_of(image);
+    mask.dtype = TSR_DTYPE_I1;
+    mask.shape.dims[0] = mask.shape.dims[3] = 1;
+    bool pads = p->padding[0] || p->padding[1] || p->padding[2] || p->padding[3];
+    MlirValue whole = padded(p, image, 0.0), chosen = padded(p, from, 0.0), inside = {NULL};
+    MlirValue largest = {NULL}, value = {NULL}, found = {NULL};
+    if (pads) inside = padded(p, tsr_emit_filled(b, &mask, 1.0), 0.0);
+    for (int64_t at = 0; at < p->window[0] * p->window[1]; at++) {
+        int64_t row = at / p->window[1], column = at % p->window[1];
+        MlirValue x = taken(p, whole, row, column), v = taken(p, chosen, row, column);
+        MlirValue is = pads ? taken(p, inside, row, column) : inside;
+        if (at == 0) {
+            largest = x;
+            value = v;
+            found = is;
+            continue;
+        }
+        MlirValue larger = is_larger(b, x, largest);
+        if (pads) {
+            MlirValue first = tsr_emit_unary(b, TSR_GRAPH_NAME("not"), found);
+            larger =
+                logic(b, TSR_GRAPH_NAME("and"), is, logic(b, TSR_GRAPH_NAME("or"), larger, first));
+            found = logic(b, TSR_GRAPH_NAME("or"), found, is);
+        }
+        largest = tsr_emit_where(b, larger, x, largest);
+        value = tsr_emit_where(b, larger, v, value);
+    }
+    return value;
+}
+
+bool tsr_gradient_max_pool2d_grad(tsr_gradient *of) {
+    places p = {.b = of->builder, .pooled = tsr_type_of(tsr_op_operand(of->op, 1)).shape};
+    size_t counts[3];
+    bool read = tsr_op_i64s(of->op, "window", 2, p.window, &counts[0]) &&
+                tsr_op_i64s(of->op, "strides", 2, p.strides, &counts[1]) &&
+                tsr_op_i64s(of->op, "padding", 4, p.padding, &counts[2]);
+    TSR_ASSERT(read);
+    if (of->wanted[1])
+        of->of_operands[1] = pick_largest(&p, tsr_op_operand(of->op, 0), of->of_result);
+    return true;
+}
+
+/* Linear in the gradient; where the largest ones are does not change. */
+bool tsr_forward_max_pool2d_grad(tsr_tangent *of) {
+    MlirValue operands[] = {tsr_op_operand(of->op, 0), of->of_operands[1]};
+    tsr_attr attrs[5];
+    pool_attrs(of->op, attrs);
+    if (!mlirValueIsNull(operands[1]))
+        of->of_results[0] = tsr_build_value(of->builder, tsr_op_name(of->op), operands, 2,
+                                            mlirValueGetType(operands[0]), attrs);
+    return true;
+}

@@ -59,8 +59,7 @@ def Tessera_MaxPool2dGradOp : Tessera_ValueOp<"max_pool2d_grad",
     [AllTypesMatch<["input", "result"]>]> {
   let summary = "gradient of the image: each window's goes to its first largest element";
   let description = [{
-    Operands: the image and the gradient of max_pool2d's result; attributes as there. Has no gradient
-    itself.
+    Operands: the image and the gradient of max_pool2d's result; attributes as there.
   }];
   let arguments = !con((ins Tessera_Tensor:$input, Tessera_Tensor:$dresult), poolAttrs);
   let assemblyFormat = "$input `,` $dresult attr-dict `:` type($input) `,` type($dresult)";
@@ -70,6 +69,6 @@ def Tessera_AvgPool2dGradOp : Tessera_ShapeOp<"avg_pool2d_grad",
     !con((ins Tessera_Tensor:$input), poolAttrs, (ins UnitAttr:$exclude_padding))> {
   let description = [{
     The operand is the gradient of avg_pool2d's result; attributes as there; the result has the image's
-    type, as declared. Has no gradient itself.
+    type, as declared.
   }];
 }

@@ -123,6 +123,42 @@ bool tsr_gradient_cross_entropy(tsr_gradient *of) {
     return true;
 }
 
+/* A column, to be stretched. */
+static MlirValue column(tsr_builder *b, MlirValue x) {
+    tsr_shape shape = {.rank = 2, .dims = {tsr_type_of(x).shape.dims[0], 1}};
+    return tsr_emit_reshape(b, x, &shape);
+}
+
+/* D = (p - onehot) d by rows, with p the softmax and G the gradient of D: the loss's gradient d has
+ * that of one row's (p - onehot) G, and the logits, as softmax has, p (h - sum of h p) with
+ * h = d G. */
+bool tsr_gradient_cross_entropy_grad(tsr_gradient *of) {
+    static const int64_t axes[] = {1};
+    tsr_builder *b = of->builder;
+    MlirValue logits = tsr_op_operand(of->op, 0), d = tsr_op_operand(of->op, 2);
+    MlirValue g = tsr_emit_wide(b, of->of_result);
+    tsr_dtype dtype = tsr_type_of(logits).dtype;
+    if (of->wanted[2]) {
+        tsr_type ones = tsr_type_of(d);
+        MlirValue operands[] = {logits, tsr_op_operand(of->op, 1), tsr_emit_filled(b, &ones, 1.0)};
+        MlirValue each =
+            tsr_build_value(b, tsr_op_name(of->op), operands, 3, mlirValueGetType(logits), NULL);
+        each = tsr_emit_mul(b, g, tsr_emit_wide(b, each));
+        each = tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), each, 1, axes);
+        of->of_operands[2] = tsr_emit_cast(b, each, dtype);
+    }
+    if (!of->wanted[0]) return true;
+    MlirValue wide = tsr_emit_wide(b, logits);
+    const tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(b->context, 1)}, {0}};
+    MlirValue p =
+        tsr_build_value(b, TSR_GRAPH_NAME("softmax_safe"), &wide, 1, mlirValueGetType(wide), attrs);
+    MlirValue h = tsr_emit_mul(b, g, column(b, tsr_emit_wide(b, d)));
+    MlirValue sum = tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), tsr_emit_mul(b, h, p), 1, axes);
+    MlirValue dx = tsr_emit_mul(b, p, tsr_emit_sub(b, h, column(b, sum)));
+    of->of_operands[0] = tsr_emit_cast(b, dx, dtype);
+    return true;
+}
+
 bool tsr_check_cross_entropy_grad(tsr_rule *rule) {
     if (!check_rows(rule) || !tsr_rule_same_dtype(rule, 0, "logits", 2, "dlosses") ||
         !tsr_rule_rank(rule, 2, "dlosses", 1) ||

@@ -241,7 +241,10 @@ bool tsr_lower_random_uniform(MlirOperation op) { return tsr_random_lower(op, NU
 bool tsr_lower_random_normal(MlirOperation op) { return tsr_random_lower(op, NULL); }
 
 bool tsr_random_trains(MlirOperation op) {
-    MlirOperation func = mlirOperationGetParentOperation(op);
+    MlirOperation func = op; /* or a region of it has the op */
+    while (!mlirOperationIsNull(func) && !tsr_op_is(func, "func.func"))
+        func = mlirOperationGetParentOperation(func);
+    if (mlirOperationIsNull(func)) return false;
     const char *body = tsr_op_string(func, TSR_BODY_NAME);
     tsr_entry_kind kind;
     if (body)

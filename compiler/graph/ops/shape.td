@@ -96,7 +96,7 @@ def Tessera_CrossEntropyGradOp : Tessera_ValueOp<"cross_entropy_grad"> {
   let summary = "per row: (softmax(logits) - onehot(label)) * dloss";
   let description = [{
     Logits [R, C] of floats, labels [R] of i64, dlosses [R]; the result is [R, C]. What autodiff makes of
-    tessera.cross_entropy; has no gradient itself.
+    tessera.cross_entropy.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels, Tessera_Tensor:$dlosses);
   let assemblyFormat = [{

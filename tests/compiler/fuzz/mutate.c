@@ -350,6 +350,7 @@ static const char *const forms[][16] = {
     {"tessera.sum", "tessera.reduce_max", "tessera.reduce_min", "tessera.reduce_prod",
      "tessera.mean", "tessera.logsumexp_safe"},
     {"tessera.and", "tessera.or", "tessera.xor"},
+    {"tessera.jvp", "tessera.vjp"},
     {"eq", "ne", "lt", "le", "gt", "ge"},
     {"train", "eval", "infer"},
 };

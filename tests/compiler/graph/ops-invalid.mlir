@@ -971,7 +971,7 @@ func.func @f(%s: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: [TSR-0144] tessera.yield: stands outside tessera.if, while and scan
+  // CHECK: [TSR-0144] tessera.yield: stands outside tessera.if, while, scan, jvp, vjp and custom_derivative, and regions of tessera_sr
   tessera.yield %x : tensor<2xf32>
 }
 
@@ -1068,5 +1068,162 @@ func.func @f(%a: tensor<4611686018427387904x2xf32>) {
 func.func @f(%a: tensor<0x4611686018427387904x4xf32>) {
   // CHECK: [TSR-0142] tessera.exp: operand 0 has more than 2^63 bytes: 0x4611686018427387904x4xf32
   %0 = tessera.exp %a : tensor<0x4611686018427387904x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0153] tessera.jvp: 0 operands behind the 1 that the region takes, must be 1: a tangent for each float
+  %0:2 = tessera.jvp %x {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %n: tensor<i64>) {
+  // CHECK: [TSR-0153] tessera.jvp: 2 operands behind the 2 that the region takes, must be 1: a tangent for each float
+  %0:2 = tessera.jvp %x, %n, %x, %n {
+  ^bb0(%a: tensor<4xf32>, %k: tensor<i64>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32>, tensor<i64>, tensor<4xf32>, tensor<i64> -> tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %t: tensor<5xf32>) {
+  // CHECK: [TSR-0153] tessera.jvp: tangent 0 is 5xf32, must be 4xf32
+  %0:2 = tessera.jvp %x, %t {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32>, tensor<5xf32> -> tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %g: tensor<4xf64>) {
+  // CHECK: [TSR-0153] tessera.vjp: cotangent 0 is 4xf64, must be 4xf32
+  %0:2 = tessera.vjp %x, %g {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32>, tensor<4xf64> -> tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0145] tessera.vjp: results: 1, must be 2
+  %0 = tessera.vjp %x, %x {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0105] tessera.vjp: result dim 0 is 5 in 'tensor<5xf32>', must be 4; did you mean 'tensor<4xf32>'?
+  %0:2 = tessera.vjp %x, %x {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0145] tessera.jvp: arguments of the function: 2, must be 1
+  %0:2 = tessera.jvp %x {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0146] tessera.jvp: argument 0 is 5xf32, must be 4xf32
+  %0:2 = tessera.jvp %x, %x {
+  ^bb0(%a: tensor<5xf32>):
+    tessera.yield %a : tensor<5xf32>
+  } : tensor<4xf32>, tensor<4xf32> -> tensor<5xf32>, tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0154] tessera.custom_derivative: has neither `vjp` nor `jvp`
+  %0 = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0145] tessera.custom_derivative: arguments of vjp: 2, must be 3
+  %0 = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } vjp {
+  ^bb0(%a: tensor<4xf32>, %g: tensor<4xf32>):
+    tessera.yield %g : tensor<4xf32>
+  } : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %n: tensor<i64>) {
+  // CHECK: [TSR-0145] tessera.custom_derivative: values of vjp: 2, must be 1
+  %0 = tessera.custom_derivative %x, %n {
+  ^bb0(%a: tensor<4xf32>, %k: tensor<i64>):
+    tessera.yield %a : tensor<4xf32>
+  } vjp {
+  ^bb0(%a: tensor<4xf32>, %k: tensor<i64>, %y: tensor<4xf32>, %g: tensor<4xf32>):
+    tessera.yield %g, %k : tensor<4xf32>, tensor<i64>
+  } : tensor<4xf32>, tensor<i64> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0146] tessera.custom_derivative: value of jvp 0 is f32, must be 4xf32
+  %0 = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  } jvp {
+  ^bb0(%a: tensor<4xf32>, %y: tensor<4xf32>, %t: tensor<4xf32>):
+    %s = tessera.sum %t {axes = [0]} : tensor<4xf32> -> tensor<f32>
+    tessera.yield %s : tensor<f32>
+  } : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0144] tessera.custom_derivative: vjp must end with tessera.yield
+  %0 = "tessera.custom_derivative"(%x) ({
+  ^bb0(%a: tensor<4xf32>):
+    tessera.yield %a : tensor<4xf32>
+  }, {
+  ^bb0(%a: tensor<4xf32>, %y: tensor<4xf32>, %g: tensor<4xf32>):
+    "tessera.neg"(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  }, {
+  }) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -122,3 +122,50 @@ func.func @control(%c: tensor<i1>, %x: tensor<4x6xf32>, %s: tensor<6xf32>, %i: t
   } {carried = 1 : i64} : tensor<6xf32>, tensor<4x6xf32> -> tensor<6xf32>, tensor<4x6xf32>
   return
 }
+
+// CHECK-LABEL: func.func @derivatives
+func.func @derivatives(%x: tensor<6xf32>, %n: tensor<i64>, %t: tensor<6xf32>) {
+  // CHECK: %{{.*}}:2 = tessera.jvp %arg0, %arg1, %arg2 {
+  // CHECK-NEXT: ^bb0(%{{.*}}: tensor<6xf32>, %{{.*}}: tensor<i64>):
+  %0:2 = tessera.jvp %x, %n, %t {
+  ^bb0(%a: tensor<6xf32>, %k: tensor<i64>):
+    %y = tessera.ipow %a, %k : tensor<6xf32>, tensor<i64> -> tensor<6xf32>
+    // CHECK: tessera.yield %{{.*}} : tensor<6xf32>
+    // CHECK-NEXT: } : tensor<6xf32>, tensor<i64>, tensor<6xf32> -> tensor<6xf32>, tensor<6xf32>
+    tessera.yield %y : tensor<6xf32>
+  } : tensor<6xf32>, tensor<i64>, tensor<6xf32> -> tensor<6xf32>, tensor<6xf32>
+  // CHECK: %{{.*}}:3 = tessera.vjp %arg0, %arg1, %arg2 {
+  %1:3 = tessera.vjp %x, %n, %t {
+  ^bb0(%a: tensor<6xf32>, %k: tensor<i64>):
+    %y = tessera.ipow %a, %k : tensor<6xf32>, tensor<i64> -> tensor<6xf32>
+    tessera.yield %y, %k : tensor<6xf32>, tensor<i64>
+    // CHECK: } : tensor<6xf32>, tensor<i64>, tensor<6xf32> -> tensor<6xf32>, tensor<i64>, tensor<6xf32>
+  } : tensor<6xf32>, tensor<i64>, tensor<6xf32> -> tensor<6xf32>, tensor<i64>, tensor<6xf32>
+  // CHECK: %{{.*}} = tessera.custom_derivative %arg0 {
+  // CHECK: } vjp {
+  // CHECK-NEXT: ^bb0(%{{.*}}: tensor<6xf32>, %{{.*}}: tensor<6xf32>, %{{.*}}: tensor<6xf32>):
+  // CHECK: } jvp {
+  // CHECK: } : tensor<6xf32> -> tensor<6xf32>
+  %2 = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<6xf32>):
+    %y = tessera.floor %a : tensor<6xf32>
+    tessera.yield %y : tensor<6xf32>
+  } vjp {
+  ^bb0(%a: tensor<6xf32>, %y: tensor<6xf32>, %g: tensor<6xf32>):
+    tessera.yield %g : tensor<6xf32>
+  } jvp {
+  ^bb0(%a: tensor<6xf32>, %y: tensor<6xf32>, %d: tensor<6xf32>):
+    tessera.yield %d : tensor<6xf32>
+  } : tensor<6xf32> -> tensor<6xf32>
+  // CHECK: %{{.*}} = tessera.custom_derivative %arg0 {
+  // CHECK: } jvp {
+  // CHECK: } : tensor<6xf32> -> tensor<6xf32>
+  %3 = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<6xf32>):
+    tessera.yield %a : tensor<6xf32>
+  } jvp {
+  ^bb0(%a: tensor<6xf32>, %y: tensor<6xf32>, %d: tensor<6xf32>):
+    tessera.yield %d : tensor<6xf32>
+  } : tensor<6xf32> -> tensor<6xf32>
+  return
+}

@@ -60,3 +60,49 @@ func.func @while(%n: tensor<i64>) -> tensor<i64> {
   } {limit = 3 : i64} : tensor<i64> -> tensor<i64>
   return %0 : tensor<i64>
 }
+
+// -----
+
+// Regions of derivatives are straight-line after autodiff, and so are loops in them. What a branch there reads from outside of the op is gated, too.
+// CHECK-LABEL: func.func @derivatives(
+// CHECK: tessera.jvp
+// CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<f32>, %[[C:.*]]: tensor<f32>):
+// CHECK-NOT: tessera.if
+// CHECK-DAG: tessera.where %arg0, %arg1, %{{.*}}
+// CHECK-DAG: tessera.where %arg0, %[[A]], %{{.*}}
+// CHECK: tessera.custom_derivative
+// CHECK-NOT: tessera.scan
+// CHECK: } vjp {
+// CHECK-NOT: tessera.if
+// CHECK: tessera.where
+// CHECK: return
+func.func @derivatives(%c: tensor<i1>, %x: tensor<f32>, %t: tensor<f32>) -> tensor<f32> {
+  %y, %d = tessera.jvp %x, %t, %t, %t {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %0 = tessera.if %c {
+      %1 = tessera.mul %a, %x : tensor<f32>, tensor<f32> -> tensor<f32>
+      tessera.yield %1 : tensor<f32>
+    } else {
+      tessera.yield %b : tensor<f32>
+    } : tensor<i1> -> tensor<f32>
+    %2 = tessera.custom_derivative %0 {
+    ^bb0(%e: tensor<f32>):
+      %3 = tessera.scan %e {
+      ^bb0(%f: tensor<f32>):
+        %4 = tessera.tanh %f : tensor<f32>
+        tessera.yield %4 : tensor<f32>
+      } {carried = 1 : i64, length = 2 : i64} : tensor<f32> -> tensor<f32>
+      tessera.yield %3 : tensor<f32>
+    } vjp {
+    ^bb0(%e: tensor<f32>, %f: tensor<f32>, %g: tensor<f32>):
+      %3 = tessera.if %c {
+        tessera.yield %g : tensor<f32>
+      } else {
+        tessera.yield %x : tensor<f32>
+      } : tensor<i1> -> tensor<f32>
+      tessera.yield %3 : tensor<f32>
+    } : tensor<f32> -> tensor<f32>
+    tessera.yield %2 : tensor<f32>
+  } : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  return %d : tensor<f32>
+}

@@ -33,3 +33,36 @@ func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>, %d: tensor<?x10xf32
   %4 = tessera.add %d, %1 : tensor<?x10xf32>, tensor<?xf32> -> tensor<?x10xf32>
   return %1, %2, %3, %4 : tensor<?xf32>, tensor<?xi64>, tensor<4x?xf32>, tensor<?x10xf32>
 }
+
+// What regions of derivatives take follows from the op; what they yield gives its results.
+// CHECK-LABEL: func.func @derivatives(
+// CHECK: %{{.*}}:2 = tessera.jvp %arg0, %arg1 {
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<4x3xf32>):
+// CHECK-NEXT: tessera.exp %{{.*}} : tensor<4x3xf32>
+// CHECK: } : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>, tensor<4x3xf32>
+// CHECK: tessera.custom_derivative %{{.*}} {
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<4x3xf32>):
+// CHECK: } vjp {
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<4x3xf32>, %{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xf32>):
+// CHECK: } jvp {
+// CHECK-NEXT: ^bb0(%{{.*}}: tensor<4x3xf32>, %{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4x3xf32>):
+// CHECK: } : tensor<4x3xf32> -> tensor<4xf32>
+func.func @derivatives(%x: tensor<4x3xf32>, %t: tensor<4x3xf32>) -> tensor<?xf32> {
+  %y, %d = tessera.jvp %x, %t {
+  ^bb0(%a: tensor<?x3xf32>):
+    %0 = tessera.exp %a : tensor<?x3xf32>
+    tessera.yield %0 : tensor<?x3xf32>
+  } : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<?x3xf32>, tensor<?x3xf32>
+  %z = tessera.custom_derivative %d {
+  ^bb0(%a: tensor<?x3xf32>):
+    %0 = tessera.sum %a {axes = [1]} : tensor<?x3xf32> -> tensor<?xf32>
+    tessera.yield %0 : tensor<?xf32>
+  } vjp {
+  ^bb0(%a: tensor<?x3xf32>, %b: tensor<?xf32>, %g: tensor<?xf32>):
+    tessera.yield %a : tensor<?x3xf32>
+  } jvp {
+  ^bb0(%a: tensor<?x3xf32>, %b: tensor<?xf32>, %g: tensor<?x3xf32>):
+    tessera.yield %b : tensor<?xf32>
+  } : tensor<?x3xf32> -> tensor<?xf32>
+  return %z : tensor<?xf32>
+}

@@ -247,3 +247,28 @@ func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "t
   } : !tessera_sr.token
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
+  %p = tessera.param "w" init = #tessera.constant<0.0> : tensor<f32>
+  %y, %g = tessera.vjp %x, %p {
+  ^bb0(%a: tensor<f32>):
+    %0 = tessera.mul %a, %p : tensor<f32>, tensor<f32> -> tensor<f32>
+    // CHECK: error: [TSR-0221] tessera.minimize: cannot stand in a region of tessera.vjp
+    tessera.minimize %0 {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  %z = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<f32>):
+    tessera.yield %a : tensor<f32>
+  } vjp {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>):
+    // CHECK: error: [TSR-0221] tessera.assign: cannot stand in a region of tessera.custom_derivative
+    tessera.assign %c to "w" : tensor<f32>
+    // CHECK: error: [TSR-0207] arith.constant: functions hold only tessera ops, func.call and func.return
+    %1 = arith.constant 1.0 : f32
+    tessera.yield %c : tensor<f32>
+  } : tensor<f32> -> tensor<f32>
+  return
+}
