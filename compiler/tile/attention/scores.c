@@ -6,6 +6,7 @@
 #include "compiler/tile/gpu/heads.h"
 
 #include <math.h>
+#include <string.h>
 
 tsr_result tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue *out_buffer,
                                  const tsr_type **out_type) {
@@ -120,7 +121,8 @@ static void multiply_seen(const tsr_attention *a, const tsr_gemm_tile *tile,
                           MlirValue *accumulators) {
     tsr_tile_builder *b = &a->group->b;
     MlirValue next[TSR_GEMM_TILE_MAX];
-    size_t size = (size_t)tile->rows * tile->vectors, bytes = size * sizeof *next;
+    uint32_t size = (uint32_t)tile->rows * tile->vectors;
+    size_t bytes = size * sizeof *next;
     tsr_tile_icmp sees = steps->edge == TSR_EDGE_END ? TSR_ICMP_SLT : TSR_ICMP_SGE;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, begin, end, 1, size, accumulators);

@@ -283,8 +283,8 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
     b *= unaligned_of(shape, shape->b_pitch, cost.unaligned_copy[1]);
     a_cache *= unaligned_of(shape, shape->a_pitch, cost.unaligned_cache[0]);
     b_cache *= unaligned_of(shape, shape->b_pitch, cost.unaligned_cache[1]);
-    double threads = pieces_of(shape, shape->a_pitch) * tile->rows +
-                     pieces_of(shape, shape->b_pitch) * tile->columns;
+    double threads = pieces_of(shape, shape->a_pitch) * (double)tile->rows +
+                     pieces_of(shape, shape->b_pitch) * (double)tile->columns;
     if (tile->beside > 1) a *= cost.shared / tile->beside, a_cache *= cost.shared / tile->beside;
     if (tile->below > 1) b *= cost.shared / tile->below, b_cache *= cost.shared / tile->below;
     return most_of((a + b) / cost.copy, (a_cache + b_cache) * active / cache) +
