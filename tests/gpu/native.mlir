@@ -711,3 +711,18 @@ func.func @pitch_tf32_turned(%x: tensor<1100x256xf32> {tessera.name = "Ia"}, %v:
   %y = tessera.matmul %h, %w {allow_tf32} : tensor<1100x1001xf32>, tensor<1001x264xf32> -> tensor<1100x264xf32>
   return %y : tensor<1100x264xf32>
 }
+func.func @pitch_laid(%a: tensor<264x1001xbf16> {tessera.name = "Ja"}, %b: tensor<1001x999xbf16> {tessera.name = "Jb"})
+    -> (tensor<264x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b : tensor<264x1001xbf16>, tensor<1001x999xbf16> -> tensor<264x999xbf16>
+  return %y : tensor<264x999xbf16>
+}
+func.func @pitch_laid_turned(%a: tensor<1001x264xbf16> {tessera.name = "Ka"}, %b: tensor<999x1001xbf16> {tessera.name = "Kb"})
+    -> (tensor<264x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : tensor<1001x264xbf16>, tensor<999x1001xbf16> -> tensor<264x999xbf16>
+  return %y : tensor<264x999xbf16>
+}
+func.func @pitch_laid_half(%a: tensor<520x512xbf16> {tessera.name = "La"}, %b: tensor<512x1003xbf16> {tessera.name = "Lb"})
+    -> (tensor<520x1003xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b : tensor<520x512xbf16>, tensor<512x1003xbf16> -> tensor<520x1003xbf16>
+  return %y : tensor<520x1003xbf16>
+}
