@@ -27,6 +27,7 @@ typedef struct layer {
     tsr_tile_group group;
     size_t numbers[FACTORS]; /* arguments of the group that its factors are */
     bool refused[FACTORS];   /* by the copy engine */
+    double cycles;           /* that the group takes as it is */
 } layer;
 
 /* The factor's argument; is it one whose rows begin where the copy engine cannot? */
@@ -43,7 +44,6 @@ static bool read_factor(layer *l, size_t index) {
 
 /* A product on matrix units, of which some factor is refused. */
 static TSR_RESULT read_group(layer *l, MlirOperation func, bool *out_fits) {
-    double cycles = 0;
     *out_fits = false;
     l->group = tsr_tile_group_make(l->ctx, l->arena, l->target, true, func);
     TRY(l->ctx, tsr_tile_group_read(&l->group));
@@ -51,7 +51,7 @@ static TSR_RESULT read_group(layer *l, MlirOperation func, bool *out_fits) {
     if (mlirOperationIsNull(l->group.root) || !tsr_op_is(l->group.root, "tessera.matmul") ||
         !read_factor(l, 0) || !read_factor(l, 1) || (!l->refused[0] && !l->refused[1]))
         return TSR_SUCCESS;
-    return tsr_tile_time_product(&l->group, out_fits, &cycles);
+    return tsr_tile_time_product(&l->group, out_fits, &l->cycles);
 }
 
 /* Is it made and read by kernels alone? Then it may have a pitch as it is. */
@@ -76,9 +76,8 @@ static double copy_time(const layer *l, MlirOperation entry, MlirValue value, si
 /* Which factors of the call are copied: all refused ones that no kernel makes, or none. */
 static TSR_RESULT weigh(layer *l, MlirOperation func, MlirOperation call, bool out_lays[FACTORS]) {
     MlirOperation entry = tsr_entry_of(l->module, func);
-    double before = 0, after = 0;
+    double before = l->cycles, after = 0;
     bool taken = false, any = false;
-    TRY(l->ctx, tsr_tile_time_product(&l->group, &taken, &before));
     for (size_t i = 0; i < FACTORS; i++) {
         MlirValue value = tsr_op_operand(call, l->numbers[i]);
         out_lays[i] = l->refused[i] && !is_owned(value);

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is packed of the product: tessera-run and what it links."""
+import shutil
+import subprocess
+
+SYSTEM = ('ld-linux', 'libc.so', 'libm.so', 'libpthread', 'libdl', 'linux-vdso', 'librt.so')
+
+
+def call(*arguments):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f'{" ".join(map(str, arguments))}: exit code {done.returncode}\n{done.stderr}')
+    return done.stdout
+
+
+def copy_program(tools, out):
+    """tessera-run and the libraries beside it that are not the system's own."""
+    (out / 'lib').mkdir(parents=True)
+    program = tools / 'tessera-run'
+    shutil.copy(program, out / 'tessera-run')
+    if shutil.which('strip'):  # of what only debuggers read
+        call('strip', out / 'tessera-run')
+    for line in call('ldd', program).splitlines():
+        words = line.split()
+        if '=>' in words and not words[0].startswith(SYSTEM):
+            shutil.copy(words[2], out / 'lib' / words[0])
