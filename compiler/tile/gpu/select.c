@@ -52,7 +52,7 @@ static const struct {
     double store_byte;  /* of what moves for an element, more than a result of 16 bits */
     double copy, cache; /* that a multiprocessor asks for; that all get, each one's */
     double at_once;     /* so much more where all programs begin together, each by itself, and read
-                           the same parts at the same time */
+                           the same parts, whole lines of them, at the same time */
     /* Rows that are no whole lines count so often: whole sectors, and not even these. */
     double unaligned_copy[2][2], unaligned_cache[2][2];
     double unaligned_a;   /* from memory, so much more: a line is read by two steps */
@@ -260,9 +260,10 @@ static double joined(double x, double y) {
     return greater * sqrt(sqrt(sqrt(1 + fourth * fourth)));
 }
 
-/* All programs, and none shares copies. */
+/* All programs, and none shares copies; of rows that are whole lines. */
 static bool begins_at_once(const device *d, const tsr_product_shape *shape,
                            const tsr_product_tile *tile) {
+    if (is_unaligned(shape, shape->a_pitch) || is_unaligned(shape, shape->b_pitch)) return false;
     int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
     return tile->beside * tile->below == 1 && programs_of(shape, tile) <= slots_of(d, tile, blocks);
 }
@@ -287,7 +288,7 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
                      pieces_of(shape, shape->b_pitch) * (double)tile->columns;
     if (tile->beside > 1) a *= cost.shared / tile->beside, a_cache *= cost.shared / tile->beside;
     if (tile->below > 1) b *= cost.shared / tile->below, b_cache *= cost.shared / tile->below;
-    return most_of((a + b) / cost.copy, (a_cache + b_cache) * active / cache) +
+    return joined((a + b) / cost.copy, (a_cache + b_cache) * active / cache) +
            threads * (double)tile->depth * cost.piece;
 }
 
