@@ -576,7 +576,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of the saves that --times measures (default 45)")
     parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "kills", "step", "first", "save", "forward"))
-    parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each, instead of the example's")
+    parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each (default: the example's bible.tokens)")
     parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N")
@@ -586,7 +586,7 @@ def main():
         return 77
     if s.device == "cpu":
         torch.set_num_threads(1)
-    s.text = s.text or s.example / "train.tokens"
+    s.text = s.text or s.example / "bible.tokens"
     text, weights = np.fromfile(s.text, "<u2"), draw(s, s.seed)
     with tempfile.TemporaryDirectory() as folder:
         write_safetensors(f"{folder}/weights.safetensors", weights)

@@ -14,6 +14,13 @@ check 'merges are learned' "$E/tokenizer.py" learn --merges 3 --folder .
 check 'they are the first of those shipped' cmp merges.txt <(head -n 3 "$E/merges.txt")
 checks=$((checks + 1))
 "$E/tokenizer.py" decode "$E/test.tokens" | cmp -s - "$ROOT/examples/gpt-char/test.txt" || fail 'decoded, it is the text'
+# Its source is not here: decoded and encoded again it is the same, and a line is a verse.
+check 'the Bible is decoded' "$E/tokenizer.py" decode "$E/bible.tokens"
+mv .out bible.txt
+check 'and encoded' "$E/tokenizer.py" encode bible.txt bible.tokens
+check 'bible.tokens is what is shipped' cmp bible.tokens "$E/bible.tokens"
+checks=$((checks + 1))
+[ "$(wc -l <bible.txt) $(head -n 1 bible.txt)" = '31102 In the beginning God created the heaven and the earth.' ] || fail 'a line is a verse'
 checks=$((checks + 1))
 printf 'A\0\377\377' >unknown.tokens
 [ "$("$E/tokenizer.py" decode unknown.tokens)" = 'A<65535>' ] || fail 'a token that the tokenizer has not is a number'
