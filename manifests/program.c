@@ -525,14 +525,13 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
                "arguments[%u]: expected less than %u, got %u", i, entry->buffer_count,
                command->arguments[i]);
     bool collective = command->opcode == TSR_OP_COLLECTIVE;
-    bool copy = command->opcode == TSR_OP_COPY || collective;
     TRY(p->ctx, check_kind(p, entry, command, left));
     for (uint32_t i = 0; i < command->argument_count && left == 0 && !collective; i++)
         EXPECT(p, !is_of_leaf(p, &entry->buffers[command->arguments[i]]),
                "arguments[%u]: expected a buffer seen outside of loops over leaves, got %u", i,
                command->arguments[i]);
-    bool loops = command->opcode >= TSR_OP_EACH_LEAF;
-    uint32_t end = copy ? 1 : loops ? 0 : command->argument_count;
+    bool sums = command->opcode == TSR_OP_LEAF_SUM; /* to a place of its own, which was checked */
+    uint32_t end = sums ? 0 : tsr_program_written_end(command);
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
         EXPECT(p,

@@ -209,6 +209,9 @@ enum {
 bool tsr_program_find_owners(const tsr_config *config, const tsr_config_entry *ports,
                              const tsr_program_entry *entry, uint8_t *out_owners);
 
+/* The command writes arguments[written_from ... this), which are among those that it has, whatever
+ * it says: a command that has not been verified may be asked, too. */
+uint32_t tsr_program_written_end(const tsr_program_command *command);
 /* The tensors that the entry writes are numbered 1, 2, … as it first does; out_numbers has a place
  * for each tensor of the config, zero before. */
 void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers);

@@ -127,8 +127,7 @@ static bool is_plain(tsr_opcode opcode) {
 }
 
 static TSR_RESULT check_writes(const walk *w, const tsr_program_command *c) {
-    bool first = c->opcode == TSR_OP_COPY || c->opcode == TSR_OP_TAKE || c->opcode == TSR_OP_PUT;
-    uint32_t end = first && c->argument_count ? 1 : c->argument_count;
+    uint32_t end = tsr_program_written_end(c);
     for (uint32_t i = c->written_from; i < end && c->opcode != TSR_OP_PREPARE; i++)
         EXPECT(w, w->entry->buffers[c->arguments[i]].space == TSR_SPACE_WORKSPACE,
                "arguments[%u]: expected a place in the workspace, written in a loop or branch, got "

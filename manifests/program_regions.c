@@ -8,12 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint32_t tsr_program_written_end(const tsr_program_command *command) {
+    switch (command->opcode) {
+    case TSR_OP_COPY: /* these give to arguments[0] */
+    case TSR_OP_LEAF_SUM:
+    case TSR_OP_LEAF_GATHER:
+    case TSR_OP_COLLECTIVE:
+    case TSR_OP_TAKE:
+    case TSR_OP_PUT:
+        return command->argument_count ? 1 : 0;
+    case TSR_OP_EACH_LEAF: /* these say which commands run */
+    case TSR_OP_REPEAT:
+    case TSR_OP_STOP:
+    case TSR_OP_WHEN:
+    case TSR_OP_UNLESS:
+        return 0;
+    default:
+        return command->argument_count;
+    }
+}
+
+/* Commands of loops and branches stand in the list as others do. */
 void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < entry->command_count; i++) {
         const tsr_program_command *command = &entry->commands[i];
-        bool gives_to_first = command->opcode == TSR_OP_COPY || command->opcode >= TSR_OP_LEAF_SUM;
-        uint32_t end = gives_to_first ? 1 : command->argument_count;
+        uint32_t end = tsr_program_written_end(command);
         for (uint32_t k = command->written_from; k < end; k++) {
             const tsr_program_buffer *buffer = &entry->buffers[command->arguments[k]];
             bool changes = buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART;
@@ -129,8 +149,7 @@ static TSR_RESULT check_await(walk *w, uint32_t target) {
 }
 
 static bool writes_tensor(const walk *w, const tsr_program_command *command) {
-    bool copies = command->opcode == TSR_OP_COPY || command->opcode == TSR_OP_COLLECTIVE;
-    uint32_t end = copies ? 1 : command->argument_count;
+    uint32_t end = tsr_program_written_end(command);
     if (command->opcode == TSR_OP_AWAIT || command->opcode == TSR_OP_EXPORT) return false;
     for (uint32_t i = command->written_from; i < end; i++) {
         tsr_space space = w->entry->buffers[command->arguments[i]].space;

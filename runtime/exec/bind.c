@@ -103,7 +103,7 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
     if (!buffers || !guarded) return false;
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
-        bool written = is_copy ? i == 0 : i >= command->written_from;
+        bool written = i >= command->written_from && i < tsr_program_written_end(command);
         buffers[i] =
             memory->device + ((char *)tsr_bound_find(executor, entry, 0, buffer) - memory->host);
         if (!written || buffer->space != TSR_SPACE_TENSOR) continue;

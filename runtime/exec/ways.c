@@ -72,9 +72,7 @@ static void place_sums(const tsr_program_entry *entry, const tsr_leaves *leaves,
 }
 
 static bool is_written(const tsr_program_command *command, uint32_t argument) {
-    bool first = command->opcode == TSR_OP_COPY ||
-                 (command->opcode >= TSR_OP_LEAF_SUM && command->opcode <= TSR_OP_COLLECTIVE);
-    return first ? argument == 0 : argument >= command->written_from;
+    return argument >= command->written_from && argument < tsr_program_written_end(command);
 }
 
 /* When what is read and written; commands of a loop are as one. */

@@ -136,6 +136,39 @@ Test(control, goes_with_no_region) {
             "commands[9]: opcode: expected a launch, copy, prepare or one of loops and branches");
 }
 
+/* A loop has no argument, and what it says of its commands is none. */
+Test(control, tensors_written_beside_loops_are_numbered) {
+    example e;
+    uint32_t numbers[3] = {0};
+    make_example(&e);
+    e.commands[REPEAT].arguments = NULL; /* it has none to be read */
+    tsr_program_number_changes(&e.entry, numbers);
+    cr_expect(!numbers[0] && !numbers[1] && !numbers[2], "outputs are no tensors");
+    e.buffers[Y].space = TSR_SPACE_TENSOR; /* behind the loop */
+    e.buffers[Y].index = 2;
+    e.buffers[SUMS].space = TSR_SPACE_TENSOR; /* by a PUT in the loop */
+    e.buffers[SUMS].index = 1;
+    e.buffers[X].space = e.buffers[GOES_ON].space = TSR_SPACE_TENSOR; /* read, and by a launch */
+    tsr_program_number_changes(&e.entry, numbers);
+    cr_expect(numbers[0] == 1, "written by a launch of the loop, got %u", numbers[0]);
+    cr_expect(numbers[1] == 2, "written by a put, got %u", numbers[1]);
+    cr_expect(numbers[2] == 3, "written behind the loop, got %u", numbers[2]);
+}
+
+Test(control, what_a_command_writes_is_among_its_arguments) {
+    uint32_t argument = 0;
+    for (unsigned opcode = 0; opcode < 40; opcode++) {
+        tsr_program_command c = {.opcode = (tsr_opcode)opcode, .arguments = &argument};
+        cr_expect_eq(tsr_program_written_end(&c), 0, "opcode %u without arguments", opcode);
+        c.argument_count = 1;
+        cr_expect_leq(tsr_program_written_end(&c), 1, "opcode %u", opcode);
+        c.argument_count = 2;
+        bool ranges =
+            opcode == TSR_OP_EACH_LEAF || (opcode >= TSR_OP_REPEAT && opcode < TSR_OP_TAKE);
+        if (ranges) cr_expect_eq(tsr_program_written_end(&c), 0, "opcode %u", opcode);
+    }
+}
+
 Test(control, what_a_loop_reads_is_in_use_until_it_ends) {
     example e;
     tsr_arena arena = {0};

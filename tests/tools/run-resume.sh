@@ -46,6 +46,52 @@ for attempt in 1 2 3 4 5; do
     expect "the same steps undisturbed" 0 "^state $killed step $goal" train --steps "$goal"
 done
 
+# A program whose loops stay loops: parameters have momenta, and what a loop comes to is kept in a tensor.
+cat >loop.mlir <<'END'
+module @loop {
+  func.func private @next(%a: tensor<64xf32>) -> tensor<64xf32> {
+    %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<64xf32>
+    %t = tessera.tanh %a : tensor<64xf32>
+    %y = tessera.mul %t, %w : tensor<64xf32>, tensor<64xf32> -> tensor<64xf32>
+    return %y : tensor<64xf32>
+  }
+  func.func @train(%images: tensor<64x64xui8> {tessera.data = "images"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+    %x = tessera.cast %images : tensor<64x64xui8> to tensor<64x64xf32>
+    %m = tessera.mean %x {axes = [0]} : tensor<64x64xf32> -> tensor<64xf32>
+    %half = tessera.constant dense<0.5> : tensor<f32>
+    %y = tessera.scan %m {
+    ^bb0(%a: tensor<64xf32>):
+      %b = func.call @next(%m) : (tensor<64xf32>) -> tensor<64xf32>
+      %c = tessera.mul %a, %half : tensor<64xf32>, tensor<f32> -> tensor<64xf32>
+      %n = tessera.add %b, %c : tensor<64xf32>, tensor<64xf32> -> tensor<64xf32>
+      tessera.yield %n : tensor<64xf32>
+    } {carried = 1 : i64, length = 300 : i64} : tensor<64xf32> -> tensor<64xf32>
+    %sum = tessera.param "sum" init = #tessera.constant<0.0> : tensor<64xf32>
+    %r = tessera.scan %sum {
+    ^bb0(%a: tensor<64xf32>):
+      %b = tessera.add %a, %m : tensor<64xf32>, tensor<64xf32> -> tensor<64xf32>
+      tessera.yield %b : tensor<64xf32>
+    } {carried = 1 : i64, length = 300 : i64} : tensor<64xf32> -> tensor<64xf32>
+    tessera.assign %r to "sum" : tensor<64xf32>
+    %loss = tessera.mean %y {axes = [0]} : tensor<64xf32> -> tensor<f32>
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.01, momentum = 0.9, weight_decay = 0.0>} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+END
+expect "a loop stays one" 0 'repeat 300 times' "$AOT" build loop.mlir -o loop.tsb --target cpu:x86-64-v2 --dump=program
+loop=("$RUN" loop.tsb --data "images=$DIGITS/train-images.npy" --quiet)
+"${loop[@]}" --steps 20000000 --save-every 20 --state-dir loops --metrics loop.jsonl >.out 2>.err &
+pid=$!
+while ! grep -q '"step":[0-9][0-9][0-9],' loop.jsonl 2>/dev/null && kill -0 $pid 2>/dev/null; do sleep 0.01; done
+kill -KILL $pid 2>/dev/null || fail "a loop: the run was over before it was killed"
+wait $pid 2>/dev/null
+goal=$(($(sed -n 's/^{"event":"step","step":\([0-9]*\),.*}}$/\1/p' loop.jsonl | tail -n 1) + 50))
+expect "a loop: resume after SIGKILL" 0 'resumed generation [1-9][0-9]* at step [1-9]' "${loop[@]}" --steps "$goal" --state-dir loops
+killed=$(state_of .out)
+expect "a loop: the same steps undisturbed" 0 "^state $killed step $goal" "${loop[@]}" --steps "$goal"
+expect "a loop: undisturbed, and saved" 0 "^state $killed step $goal" "${loop[@]}" --steps "$goal" --save-every 7 --state-dir undisturbed
+
 # SIGTERM and SIGINT: finish the step, save, exit 0.
 for signal in TERM INT; do
     rm -rf T
