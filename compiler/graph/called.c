@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What calls come to: of every function, its ops and those of all that it calls, each as often as
- * it is called. Inlining copies them, so that 40 functions which call the next one twice would
- * never be done. A depth-first walk with a list of its own; calls in a circle are refused later.
+ * it is called, and whether one of them changes a tensor. Inlining copies the ops, so that 40
+ * functions which call the next one twice would never be done; and what it copies to a branch or a
+ * loop, where nothing may change a tensor, would be dropped with that. A depth-first walk with a
+ * list of its own; calls in a circle are refused later.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/resilience/resilience.h"
 #include "compiler/source_limits.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct node {
     MlirOperation func;
+    MlirOperation change;        /* the first that changes a tensor, by what it calls, too; null */
     uint64_t ops;                /* its own, and of the calls before `next` */
     size_t first, count, next;   /* calls: in `callees` */
     enum { NEW, OPEN, DONE } is; /* OPEN: what it calls is looked at */
@@ -23,6 +28,7 @@ typedef struct sizer {
     size_t node_count;
     node **callees, **open;
     size_t callee_count;
+    bool done;
 } sizer;
 
 static int by_address(const void *a, const void *b) {
@@ -43,14 +49,20 @@ typedef struct reading {
     node *node;
 } reading;
 
+/* NULL: `op` is no call, or of a function without a body. */
+static node *find_callee(sizer *s, MlirOperation op) {
+    const char *callee = tsr_op_is(op, "func.call") ? tsr_op_string(op, "callee") : NULL;
+    if (!callee) return NULL;
+    const node key = {.func = mlirSymbolTableLookup(s->symbols, tsr_ref(callee))};
+    return bsearch(&key, s->nodes, s->node_count, sizeof key, by_address);
+}
+
 static MlirWalkResult read_op(MlirOperation op, void *user) {
     const reading *r = user;
     sizer *s = r->sizer;
     r->node->ops++;
-    const char *callee = tsr_op_is(op, "func.call") ? tsr_op_string(op, "callee") : NULL;
-    if (!callee) return MlirWalkResultAdvance;
-    const node key = {.func = mlirSymbolTableLookup(s->symbols, tsr_ref(callee))};
-    node *found = bsearch(&key, s->nodes, s->node_count, sizeof key, by_address);
+    if (mlirOperationIsNull(r->node->change) && tsr_graph_changes(op)) r->node->change = op;
+    node *found = find_callee(s, op);
     if (found) s->callees[s->callee_count++] = found;
     return MlirWalkResultAdvance;
 }
@@ -98,13 +110,57 @@ static const node *add_up(sizer *s, node *root) {
             continue;
         }
         if (callee->is == DONE) at->ops += callee->ops;
+        if (mlirOperationIsNull(at->change)) at->change = callee->change;
         at->next++;
     }
     return NULL;
 }
 
+/* ---- calls in regions ------------------------------------------------------------------------ */
+
+bool tsr_graph_changes(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return id == TSR_GRAPH_ASSIGN || id == TSR_GRAPH_MINIMIZE;
+}
+
+MlirOperation tsr_graph_computing(MlirOperation op) {
+    MlirOperation around = mlirOperationGetParentOperation(op);
+    while (!mlirOperationIsNull(around) && !tsr_op_is(around, "func.func")) {
+        if (!tsr_sr_is_region(around)) return around;
+        around = mlirOperationGetParentOperation(around);
+    }
+    return (MlirOperation){NULL};
+}
+
+static MlirOperation func_of(MlirOperation op) {
+    while (!tsr_op_is(op, "func.func")) op = mlirOperationGetParentOperation(op);
+    return op;
+}
+
+static MlirWalkResult check_call(MlirOperation op, void *user) {
+    sizer *s = user;
+    char text[512], change[512], region[256];
+    const node *callee = find_callee(s, op);
+    if (!callee || mlirOperationIsNull(callee->change)) return MlirWalkResultAdvance;
+    MlirOperation around = tsr_graph_computing(op);
+    if (mlirOperationIsNull(around)) return MlirWalkResultAdvance;
+    const char *kind = tsr_op_name(callee->change);
+    const char *target = tsr_op_string(callee->change, "target");
+    snprintf(text, sizeof text,
+             "func.call: cannot stand in a region of %s: '@%.200s' comes to a %s",
+             tsr_op_name(around), tsr_op_symbol(callee->func), kind);
+    snprintf(change, sizeof change, "%s%s%.150s%s in '@%.200s'", kind, target ? " to '" : "",
+             target ? target : "", target ? "'" : "", tsr_op_symbol(func_of(callee->change)));
+    snprintf(region, sizeof region, "the %s that the call stands in", tsr_op_name(around));
+    const tsr_diag_note notes[] = {{mlirOperationGetLocation(callee->change), change},
+                                   {mlirOperationGetLocation(around), region}};
+    tsr_diag_error_notes(mlirOperationGetLocation(op), TSR_DIAG_REGION_OP, text, 2, notes);
+    s->done = false;
+    return MlirWalkResultAdvance;
+}
+
 bool tsr_graph_check_called(MlirModule module) {
-    sizer s = {.symbols = mlirSymbolTableCreate(mlirModuleGetOperation(module))};
+    sizer s = {.symbols = mlirSymbolTableCreate(mlirModuleGetOperation(module)), .done = true};
     const node *large = NULL;
     bool read = read_functions(&s, module);
     for (size_t i = 0; read && !large && i < s.node_count; i++) large = add_up(&s, &s.nodes[i]);
@@ -115,7 +171,9 @@ bool tsr_graph_check_called(MlirModule module) {
         tsr_diag_error(mlirOperationGetLocation(large->func), TSR_DIAG_CALLED_OPS,
                        "func.func: '@%s' and all that it calls come to more than %d ops",
                        tsr_op_symbol(large->func), TSR_MLIR_CALLED_OPS_MAX);
+    if (read && !large) /* in the order of the text */
+        mlirOperationWalk(mlirModuleGetOperation(module), check_call, &s, MlirWalkPreOrder);
     mlirSymbolTableDestroy(s.symbols);
     tsr_arena_finish(&s.arena);
-    return read && !large;
+    return read && !large && s.done;
 }

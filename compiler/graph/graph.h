@@ -129,8 +129,15 @@ bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_
 bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
 bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind);
 bool tsr_graph_entry_read(MlirOperation func, tsr_arena *arena, tsr_graph_entry *out_entry);
-/* called.c, of tsr_pass_verify: no function comes to too many ops with all that it calls. */
+/* called.c, of tsr_pass_verify: no function comes to too many ops with all that it calls, and none
+ * that comes to a change of a tensor is called where no change may stand. */
 bool tsr_graph_check_called(MlirModule module);
+/* Does the op itself change tensors? */
+bool tsr_graph_changes(MlirOperation op);
+/* The innermost op around that computes values of its regions, such as a branch, a loop or a
+ * derivative; null: none. Checkpoints and regions of resilience only mark the ops of a function,
+ * among which theirs are put before anything else is done with them. */
+MlirOperation tsr_graph_computing(MlirOperation op);
 /* Every entry of a verified module in the order of the text; in the arena. */
 TSR_RESULT tsr_graph_entries(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                              tsr_graph_entry **out_entries, size_t *out_count);

@@ -25,15 +25,15 @@ static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* Regions hold no functions' ends and nothing that changes tensors. */
+/* Regions hold no functions' ends and nothing that changes tensors; of what is called in them see
+ * called.c. */
 static bool check_nested(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
-    if (tsr_sr_op_plain(mlirOperationGetParentOperation(op)) == TSR_SR_RESILIENCE_REGION)
-        return true;
-    if (id != TSR_GRAPH_ASSIGN && id != TSR_GRAPH_MINIMIZE && !tsr_op_is(op, "func.return"))
-        return true;
+    bool returns = tsr_op_is(op, "func.return");
+    if (!returns && !tsr_graph_changes(op)) return true;
+    MlirOperation around = returns ? mlirOperationGetParentOperation(op) : tsr_graph_computing(op);
+    if (mlirOperationIsNull(around)) return true;
     tsr_diag_error(where(op), TSR_DIAG_REGION_OP, "%s: cannot stand in a region of %s",
-                   tsr_op_name(op), tsr_op_name(mlirOperationGetParentOperation(op)));
+                   tsr_op_name(op), tsr_op_name(around));
     return false;
 }
 

@@ -207,6 +207,21 @@ IN_A_LOOP = '''func.func private @g(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %s : tensor<3xf32>
 }
 '''
+ASSIGNS = '''func.func private @g(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<3xf32>
+  tessera.assign %x to "w" : tensor<3xf32>
+  return %w : tensor<3xf32>
+}
+'''
+
+
+def in_a_scan(callee, times):
+    """A train entry that calls a function in a loop."""
+    return (CALLER.replace('"infer"', '"train"').replace('  %y = func.call @CALLEE(%x) : (tensor<3xf32>) -> tensor<3xf32>\n', IN_A_LOOP[
+        IN_A_LOOP.index('  %s'):IN_A_LOOP.index('  return')].replace('@g', '@' + callee).replace('length = 3', f'length = {times}'))
+            .replace('return %y', 'return %s'))
+
+
 # source, and how it is refused
 REFUSED = [
     (of_one('neg', HUGE), f'tessera.neg: operand 0 has more than 2^63 bytes: {HUGE[7:-1]}'),
@@ -238,6 +253,10 @@ REFUSED = [
     (CALLER.replace('CALLEE', 'f'), "func.call: '@f' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'g') + calling('private @g', 'h') + calling('private @h', 'g'),
      "func.call: '@g' calls itself or was not inlined"),
+    *((in_a_scan('g', times) + ASSIGNS, "func.call: cannot stand in a region of tessera.scan: '@g' comes to a tessera.assign")
+      for times in (1, 3, 300)),
+    (in_a_scan('h', 3) + calling('private @h', 'g') + ASSIGNS,
+     "func.call: cannot stand in a region of tessera.scan: '@h' comes to a tessera.assign"),
 ]
 
 

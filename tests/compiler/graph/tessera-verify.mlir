@@ -272,3 +272,128 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   } : tensor<f32> -> tensor<f32>
   return
 }
+
+// -----
+
+// What a function changes that is called in a region, or that one calls which is.
+func.func private @assigns(%x: tensor<f32>) -> tensor<f32> {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  tessera.assign %y to "w" : tensor<f32>
+  return %y : tensor<f32>
+}
+
+func.func private @calls(%x: tensor<f32>) -> tensor<f32> {
+  %y = func.call @assigns(%x) : (tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+
+func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
+  %c = tessera.compare lt %x, %x : tensor<f32>, tensor<f32> -> tensor<i1>
+  %i = tessera.if %c {
+    // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.if: '@calls' comes to a tessera.assign
+    // CHECK: note: tessera.assign to 'w' in '@assigns'
+    // CHECK: note: the tessera.if that the call stands in
+    %1 = func.call @calls(%x) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %1 : tensor<f32>
+  } else {
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.if: '@assigns' comes to a tessera.assign
+    %1 = func.call @assigns(%x) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %1 : tensor<f32>
+  } : tensor<i1> -> tensor<f32>
+  %k = tessera.while %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.while: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %c : tensor<i1>
+  } do {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.while: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } {limit = 1 : i64} : tensor<f32> -> tensor<f32>
+  %s0 = tessera.scan %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } {carried = 1 : i64, length = 1 : i64} : tensor<f32> -> tensor<f32>
+  %s1 = tessera.scan %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } {carried = 1 : i64, length = 3 : i64} : tensor<f32> -> tensor<f32>
+  %s2 = tessera.scan %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } {carried = 1 : i64, length = 300 : i64} : tensor<f32> -> tensor<f32>
+  %jvp, %djvp = tessera.jvp %x, %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.jvp: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  %vjp, %dvjp = tessera.vjp %x, %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.vjp: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  %z = tessera.custom_derivative %x {
+  ^bb0(%a: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } vjp {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %g: tensor<f32>):
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
+    %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<f32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func private @trains(%x: tensor<f32>) -> tensor<f32> {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
+  %y = tessera.mul %x, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+  tessera.minimize %y {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %y : tensor<f32>
+}
+
+// A region that only marks ops leaves what is around it in force.
+func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
+  %y, %d = tessera.jvp %x, %x {
+  ^bb0(%a: tensor<f32>):
+    %0 = tessera.schedule.checkpoint {
+      // CHECK: [[@LINE+3]]:12: error: [TSR-0221] func.call: cannot stand in a region of tessera.jvp: '@trains' comes to a tessera.minimize
+      // CHECK: note: tessera.minimize in '@trains'
+      // CHECK: note: the tessera.jvp that the call stands in
+      %1 = func.call @trains(%a) : (tensor<f32>) -> tensor<f32>
+      tessera.yield %1 : tensor<f32>
+    } : tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  return
+}
+
+// -----
+
+// The same of an op.
+func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<f32>
+  %y, %d = tessera.jvp %x, %x {
+  ^bb0(%a: tensor<f32>):
+    %t, %0 = tessera.resilience.region {
+      // CHECK: error: [TSR-0221] tessera.assign: cannot stand in a region of tessera.jvp
+      tessera.assign %a to "w" : tensor<f32>
+      tessera.yield %a : tensor<f32>
+    } : !tessera_sr.token, tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
+  return
+}
