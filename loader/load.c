@@ -208,6 +208,14 @@ unsigned tsr_model_get_thread_count(const tsr_model *model) {
 }
 tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model) { return model->plan; }
 
+bool tsr_model_mark_workspace(tsr_model *model) {
+    return tsr_executor_mark_workspace(model->executor);
+}
+
+tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model) {
+    return tsr_executor_measure_workspace(model->executor);
+}
+
 const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count) {
     tsr_ctx aside = {0};
     /* The caller may write through it. Where it cannot be fetched the next run fails, too. */

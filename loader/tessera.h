@@ -99,6 +99,10 @@ TSR_API const char *
 tsr_model_get_numerics(const tsr_model *model); /* "portable+fma": equal texts, equal bits */
 TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
 TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
+/* The measured peak of the workspace, of all entries that run after the mark. Marking writes the
+ * whole workspace once; false, and nothing to measure, on a device with memory of its own. */
+TSR_API bool tsr_model_mark_workspace(tsr_model *model);
+TSR_API tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model);
 /* The state (parameters and optimizer state) in memory, sorted by name. Whoever writes to it asks
  * for it again before the next run: what was prepared from it before is then made anew. */
 TSR_API const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count);

@@ -29,7 +29,7 @@ typedef struct arguments {
         repeat, record_values;
     tsr_transport *transport; /* of a rank; NULL: one process alone */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, help, version;
-    bool require_signature, check, json, mpi, one_by_one;
+    bool require_signature, check, json, mpi, one_by_one, measure_memory;
     tsr_flag_list keys, weights_dirs;
     const char *adopt;
     tsr_run_trace trace;
@@ -37,7 +37,7 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 46, LOG_FLAG_COUNT = 8, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 47, LOG_FLAG_COUNT = 9, ARGUMENTS_MAX = 1024 };
 
 static void fill_log_flags(arguments *a, tsr_flag flags[static LOG_FLAG_COUNT]) {
     const tsr_flag rows[LOG_FLAG_COUNT] = {
@@ -51,6 +51,8 @@ static void fill_log_flags(arguments *a, tsr_flag flags[static LOG_FLAG_COUNT]) 
          "steps that are traced (default: the first 10 of the run)", 0, 0, false},
         {"--one-by-one", TSR_FLAG_SWITCH, &a->one_by_one, NULL,
          "run a GPU's kernels one at a time, so that an error names it", 0, 0, false},
+        {"--measure-memory", TSR_FLAG_SWITCH, &a->measure_memory, NULL,
+         "tell how much of the planned workspace was written", 0, 0, false},
         {"--store-log", TSR_FLAG_TEXT, &a->store_log, "FILE",
          "append one JSON object an event of the state directory", 0, 0, false},
         {"--roofline", TSR_FLAG_TEXT, &a->trace.roofline, "FILE",
@@ -167,6 +169,7 @@ static unsigned modes_of(const char *flag) {
         {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
         {"--eval-every", MODE_TRAIN},
         {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
+        {"--measure-memory", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
         {"--trace", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
         {"--trace-steps", MODE_TRAIN | MODE_REPLAY},
         {"--roofline", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
@@ -366,6 +369,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     }
     catch_signals();
     tsr_result result = tsr_train(ctx, model, &options, &summary);
+    if (!result.code) tsr_report_workspace(report);
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result metrics = tsr_report_finish(&closing, report);
     tsr_result logged = tsr_state_log_close(metrics.code ? &(tsr_ctx){0} : &closing, &log);
@@ -493,10 +497,20 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
     TRY(ctx, choose_mode(ctx, a, model, &mode));
     TRY(ctx, check_flags(ctx, a->flags, mode));
     TRY(ctx, check_state_flags(ctx, a));
-    if (mode == MODE_TRAIN || mode == MODE_REPLAY) return train(ctx, a, model, report);
-    if (mode == MODE_EVALUATE) return evaluate(ctx, a, model, report);
-    if (mode == MODE_CALL) return call(ctx, a, model, report);
-    return load(ctx, a, model, &step);
+    if (a->measure_memory && tsr_model_mark_workspace(model)) report->measured = model;
+    if (a->measure_memory && !report->measured && !a->quiet)
+        fprintf(stderr, "%s: notice: --measure-memory is of the CPU's memory; this is %s\n", tool,
+                tsr_model_get_target(model));
+    if (mode == MODE_TRAIN || mode == MODE_REPLAY)
+        TRY(ctx, train(ctx, a, model, report));
+    else if (mode == MODE_EVALUATE)
+        TRY(ctx, evaluate(ctx, a, model, report));
+    else if (mode == MODE_CALL)
+        TRY(ctx, call(ctx, a, model, report));
+    else
+        TRY(ctx, load(ctx, a, model, &step));
+    tsr_report_workspace(report);
+    return TSR_SUCCESS;
 }
 
 /* A run that failed has a trace, too. */
@@ -520,6 +534,9 @@ static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
              a->device_memory);
     if (a->one_by_one && is_cpu)
         FAIL(ctx, TSR_USAGE, "--one-by-one is of a GPU's kernels; the device is the CPU");
+    if (a->measure_memory && is_gpu)
+        FAIL(ctx, TSR_USAGE, "--measure-memory is of the CPU's memory; the device is '%s'",
+             a->device);
     if (a->cpu && is_gpu)
         FAIL(ctx, TSR_USAGE, "--cpu %s chooses code for the CPU; the device is '%s'", a->cpu,
              a->device);

@@ -460,7 +460,7 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     TSR_ASSERT(at <= (char *)executor->memory.host + plan->tensor_bytes);
     at = (char *)executor->memory.host + plan->tensor_bytes;
     executor->tensors[config->tensor_count] = executor->workspace = at;
-    at += plan->workspace_bytes;
+    at += executor->workspace_bytes = plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
         executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));

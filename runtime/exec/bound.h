@@ -87,6 +87,7 @@ struct tsr_executor {
     prepared *prepared;
     uint32_t prepared_count;
     char *workspace, *of_leaves, *of_sums, *of_parts, *turn; /* the host's */
+    uint64_t workspace_bytes;
     uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */

@@ -602,3 +602,13 @@ const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *exe
 }
 
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor) { return executor->fault_row; }
+
+bool tsr_executor_mark_workspace(tsr_executor *executor) {
+    if (!executor->device->type->shares_memory) return false;
+    tsr_memory_mark(executor->workspace, executor->workspace_bytes);
+    return true;
+}
+
+tsr_workspace_use tsr_executor_measure_workspace(const tsr_executor *executor) {
+    return tsr_memory_measure(executor->workspace, executor->workspace_bytes);
+}

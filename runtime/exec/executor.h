@@ -125,6 +125,11 @@ const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *exe
 /* After that TSR_DATA: the row of the batch of a data input in which the value stands;
  * UINT64_MAX where it stands elsewhere. */
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);
+/* From now on the workspace tells what runs write of it; false where the device has memory of its
+ * own. Between runs. */
+bool tsr_executor_mark_workspace(tsr_executor *executor);
+/* Since then. */
+tsr_workspace_use tsr_executor_measure_workspace(const tsr_executor *executor);
 /* What each kernel of the program took while the trace recorded; NULL of an executor that was
  * created without one. */
 const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *executor);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/exec/memory.h"
 
+#include "manifests/program.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -88,6 +90,30 @@ static void read_rlimit(uint64_t *least) {
         lower(least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
     }
     fclose(file);
+}
+
+enum { MARK = 0xA5 };
+
+void tsr_memory_mark(void *workspace, uint64_t size_bytes) {
+    if (size_bytes) memset(workspace, MARK, (size_t)size_bytes);
+}
+
+static bool is_marked(const uint8_t *bytes, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (bytes[i] != MARK) return false;
+    return true;
+}
+
+tsr_workspace_use tsr_memory_measure(const void *workspace, uint64_t size_bytes) {
+    tsr_workspace_use use = {.planned_bytes = size_bytes};
+    for (uint64_t at = 0; at < size_bytes; at += TSR_PROGRAM_ALIGN_BYTES) {
+        uint64_t left = size_bytes - at;
+        uint64_t count = left < TSR_PROGRAM_ALIGN_BYTES ? left : TSR_PROGRAM_ALIGN_BYTES;
+        if (is_marked((const uint8_t *)workspace + at, count)) continue;
+        use.written_bytes += count;
+        use.reached_bytes = at + count;
+    }
+    return use;
 }
 
 uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares) {

@@ -22,6 +22,18 @@ typedef struct tsr_memory_plan {
  * outputs, if it comes to that. */
 uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares);
 
+/* What runs have written of a workspace, in whole lines of TSR_PROGRAM_ALIGN_BYTES, on which its
+ * buffers begin: the end of the last line written, and how many were. */
+typedef struct tsr_workspace_use {
+    uint64_t planned_bytes, reached_bytes, written_bytes;
+} tsr_workspace_use;
+
+/* Fills `size_bytes` of a workspace with a pattern; what is not the pattern any more was written. A
+ * line that was written with the pattern alone is not counted: no integer below 128, truth value or
+ * usual result of arithmetic is it. */
+void tsr_memory_mark(void *workspace, uint64_t size_bytes);
+tsr_workspace_use tsr_memory_measure(const void *workspace, uint64_t size_bytes);
+
 /* The least of: MemAvailable of /proc/meminfo; what is left of memory.max of the cgroup (v2) and of
  * each above it, the page cache counted as free; what is left of RLIMIT_AS. UINT64_MAX when nothing
  * is known. */

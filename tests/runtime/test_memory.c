@@ -37,3 +37,23 @@ Test(memory, counts_the_limit_of_the_address_space) {
     cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
     cr_assert_lt(available, LIMIT);
 }
+
+Test(memory, measures_what_was_written_of_a_workspace) {
+    uint8_t workspace[4 * 64 + 8];
+    const struct {
+        uint64_t at, reached, written;
+    } rows[] = {{0, 64, 64}, {63, 64, 64}, {64, 128, 64}, {200, 256, 64}, {263, 264, 8}};
+    tsr_memory_mark(workspace, sizeof workspace);
+    tsr_workspace_use use = tsr_memory_measure(workspace, sizeof workspace);
+    cr_assert_eq(use.planned_bytes, sizeof workspace);
+    cr_assert_eq(use.reached_bytes + use.written_bytes, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tsr_memory_mark(workspace, sizeof workspace);
+        workspace[rows[i].at] = 0;
+        use = tsr_memory_measure(workspace, sizeof workspace);
+        cr_assert_eq(use.reached_bytes, rows[i].reached, "byte %zu", (size_t)rows[i].at);
+        cr_assert_eq(use.written_bytes, rows[i].written, "byte %zu", (size_t)rows[i].at);
+    }
+    tsr_memory_mark(NULL, 0);
+    cr_assert_eq(tsr_memory_measure(NULL, 0).reached_bytes, 0);
+}

@@ -45,6 +45,8 @@ expect "output of an evaluation" 6 '--output does not apply to an evaluation, wh
 for flag in '--save-every 3' '--eval-every 3' '--keep 3' '--resume never'; do
     expect "$flag to a replay" 6 "${flag%% *} does not apply to a replay" "$RUN" "$BUNDLE" "${DATA[@]}" --replay a --state-dir S "${flag%% *}" "${flag##* }"
 done
+expect "the workspace of an export" 6 '--measure-memory does not apply to an export' "$RUN" "$BUNDLE" --export-params a --measure-memory
+expect "the workspace on a GPU" 6 "--measure-memory is of the CPU's memory; the device is 'cuda'" "$RUN" "$BUNDLE" --device cuda --measure-memory
 expect "metrics of an export" 6 '--metrics does not apply to an export' "$RUN" "$BUNDLE" --export-params a --metrics b
 rm b
 expect "fsck of nothing" 6 'fsck: 0 directories are given; expected one' "$RUN" fsck

@@ -45,7 +45,8 @@ def train(folder):
     for steps in ("2", "4"):
         subprocess.run([RUN, BUNDLE, *data, "--steps", steps, "--state-dir", str(folder / "S"), "--quiet", "--metrics", str(log)],
                        check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([RUN, BUNDLE, "--entry", "predict", f"--input=x={digits}/test-images.npy", "--quiet", "--metrics", str(log)], check=True)
+    subprocess.run([RUN, BUNDLE, "--entry", "predict", f"--input=x={digits}/test-images.npy", "--quiet", "--metrics", str(log),
+                    "--measure-memory"], check=True)
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
 
 
@@ -109,7 +110,7 @@ def main():
     assert [v["slice"] for v in views] == [None, None, {"index": views[0]["digest"], "missingTargets": gone}]
     assert views[2]["digest"] == views[0]["digest"]
     assert f"slice of that bundle; not here: {', '.join(gone)}\n" in text, text
-    assert {d["event"] for d in lines} == {"step", "eval", "save", "resume", "call"}, lines
+    assert {d["event"] for d in lines} == {"step", "eval", "save", "resume", "call", "workspace"}, lines
     count = refuses_changes(check, good, ())
     for line in lines:
         count += refuses_changes(metrics, {**line, "outputs": {}} if "outputs" in line else line, ())

@@ -213,6 +213,22 @@ void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint3
     }
 }
 
+void tsr_report_workspace(tsr_report *report) {
+    if (!report->measured) return;
+    tsr_workspace_use use = tsr_model_measure_workspace(report->measured);
+    report->measured = NULL;
+    end_line(report);
+    if (!report->quiet)
+        fprintf(stderr, "workspace: %llu bytes planned, %llu reached, %llu written\n",
+                (unsigned long long)use.planned_bytes, (unsigned long long)use.reached_bytes,
+                (unsigned long long)use.written_bytes);
+    if (!report->metrics) return;
+    begin_counted(report, "workspace", "planned_bytes", use.planned_bytes);
+    tsr_buffer_printf(&report->line, ",\"reached_bytes\":%llu,\"written_bytes\":%llu",
+                      (unsigned long long)use.reached_bytes, (unsigned long long)use.written_bytes);
+    end_record(report);
+}
+
 void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position) {
     tsr_report *report = user;
     report->first_step = position->step;

@@ -21,8 +21,9 @@ typedef struct tsr_report {
     FILE *metrics;        /* or NULL; owned */
     tsr_buffer line;      /* of the metrics; owned, reused */
     const char *metrics_path;
-    int metrics_error;   /* errno of the first failed write */
-    uint64_t first_step; /* where the run began */
+    const tsr_model *measured; /* its workspace is marked, and not told of yet; or NULL */
+    int metrics_error;         /* errno of the first failed write */
+    uint64_t first_step;       /* where the run began */
     uint64_t trace_first,
         trace_last; /* steps that are to be traced, until they are told of; or 0 */
 } tsr_report;
@@ -39,6 +40,8 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval);
 void tsr_report_saved(void *user, const tsr_save_status *saves);
 void tsr_report_called(void *user, uint64_t number, double seconds);
 void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
+/* What a run has written of its workspace, once, where that was asked for. */
+void tsr_report_workspace(tsr_report *report);
 /* A tsr_log_fn that does not write into an open progress line. */
 void tsr_report_log(void *user, tsr_log_level level, const char *text);
 
