@@ -94,6 +94,19 @@ test_passes() {
     bad 'nothing is run' 'tests/compiler: no test runs anything'
 }
 
+test_ops() {
+    file compiler/graph/ops.def 'X(ONE, "one", OneOp, VALUE)' 'X(TWO, "opt.two", TwoOp, PLAIN)'
+    file tests/compiler/graph/ops-invalid.mlir '// CHECK: a.mlir:1:1: error: [TSR-0101] tessera.one: lhs has 1 dims'
+    file tests/compiler/rejected/0101-two.txt 'a.mlir:1:1: error: [TSR-0101] tessera.opt.two: result has 1 dims'
+    good 'both are refused'
+    file tests/compiler/rejected/0101-two.txt 'a.mlir:1:1: error: [TSR-0101] tessera.opt.two_more: result has 1 dims'
+    bad 'another of a longer name is' 'ops.def: no test of tests/compiler/graph/ops-invalid*.mlir or rejected/ refuses tessera.opt.two'
+    file tests/compiler/rejected/0101-two.txt 'a: error: [TSR-0001] no' 'a: error: [TSR-0101] tessera.opt.two: result has 1 dims'
+    bad 'another mistake comes first' 'refuses tessera.opt.two'
+    file tests/compiler/graph/ops-invalid.mlir '  %0 = tessera.one %a : tensor<4xf32>'
+    bad 'nothing is refused' 'tests/compiler: no op is refused'
+}
+
 test_json() {
     file loader/a.c 'tsr_buffer_json_string(out, text);'
     file schemas/one.schema.json '{}'
@@ -317,7 +330,7 @@ test_symbols() {
 
 fresh
 case $check in
-costs | includes | json | lengths | folders | headers | licences | words | formatting | packages | passes | links | scripts | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | headers | licences | words | formatting | ops | packages | passes | links | scripts | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"

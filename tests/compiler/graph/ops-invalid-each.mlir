@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ops refuse whose rules are shared with others; ops-invalid.mlir has the rest.
+// RUN: not tessera-opt -split-input-file --no-output %s 2>&1 | FileCheck %s
+
+func.func @f(%a: tensor<4xi1>, %b: tensor<4xi1>) {
+  // CHECK: [TSR-0104] tessera.max: element type of lhs is i1, needs one of f64, f32, i64, i32, ui8, bf16, f16, i8
+  %0 = tessera.max %a, %b : tensor<4xi1>, tensor<4xi1> -> tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
+  // CHECK: [TSR-0103] tessera.min: shapes do not broadcast: lhs dim 0 is 4 (4xf32), rhs dim 0 is 5 (5xf32); they must be equal, or one of them 1
+  %0 = tessera.min %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xui8>) {
+  // CHECK: [TSR-0104] tessera.relu: element type of the operand is ui8, needs one of f64, f32, i64, i32, bf16, f16, i8
+  %0 = tessera.relu %a : tensor<4xui8>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xi32>) {
+  // CHECK: [TSR-0104] tessera.log: element type of the operand is i32, needs one of f64, f32, bf16, f16
+  %0 = tessera.log %a : tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xi64>) {
+  // CHECK: [TSR-0104] tessera.tanh: element type of the operand is i64, needs one of f64, f32, bf16, f16
+  %0 = tessera.tanh %a : tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xi8>) {
+  // CHECK: [TSR-0104] tessera.sqrt: element type of the operand is i8, needs one of f64, f32, bf16, f16
+  %0 = tessera.sqrt %a : tensor<4xi8>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4xi1>) {
+  // CHECK: [TSR-0104] tessera.abs: element type of the operand is i1, needs one of f64, f32, i64, i32, bf16, f16, i8
+  %0 = tessera.abs %a : tensor<4xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0106] tessera.sort: axis 2 is outside [0, 2)
+  %0:2 = tessera.sort %a {axis = 2} : tensor<4x6xf32> -> tensor<4x6xf32>, tensor<4x6xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0106] tessera.logsumexp_safe: axis 2 is outside [0, 2) of the operand (4x6xf32)
+  %0 = tessera.logsumexp_safe %a {axes = [2]} : tensor<4x6xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x9x4xf32>, %g: tensor<2x4x5x6xf32>) {
+  // CHECK: [TSR-0122] tessera.conv2d_grad_filter: 6 filters are no multiple of 4 groups
+  %0 = tessera.conv2d_grad_filter %x, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 4 : i64} : tensor<2x8x9x4xf32>, tensor<2x4x5x6xf32> -> tensor<3x3x1x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x9x4xf32>, %p: tensor<2x4x5x4xf32>) {
+  // CHECK: [TSR-0118] tessera.max_pool2d_grad: the result's gradient is 2x4x5x4xf32, must be 2x4x4x4xf32
+  %0 = tessera.max_pool2d_grad %x, %p {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<2x8x9x4xf32>, tensor<2x4x5x4xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0113] tessera.seed: result has 1 dims in 'tensor<2xi64>', must have 0; did you mean 'tensor<i64>'?
+  %0 = tessera.seed : tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<3xf32>) {
+  // CHECK: [TSR-0104] tessera.one_hot: element type of indices is f32, needs one of i64, i32
+  %0 = tessera.one_hot %i {axis = 1} : tensor<3xf32> -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x6xi32>) {
+  // CHECK: [TSR-0104] tessera.softmax_safe: element type of the operand is i32, needs one of f64, f32, bf16, f16
+  %0 = tessera.softmax_safe %x {axis = 1} : tensor<4x6xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x6xf32>, %s: tensor<4xf32>) {
+  // CHECK: [TSR-0137] tessera.rmsnorm_safe: scale (4xf32) does not stretch to 4x6xf32
+  %0 = tessera.rmsnorm_safe %x, %s {axes = [1]} : tensor<4x6xf32>, tensor<4xf32> -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<4xf32>) {
+  // CHECK: [TSR-0118] tessera.batch_norm_train: mean is 4xf32, must be 6xf32
+  %0:3 = tessera.batch_norm_train %x, %s, %s, %c, %c {axis = 1} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<4xf32> -> tensor<4x6xf32>, tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%f: tensor<3x3x2x6xf32>, %g: tensor<2x4x5x8xf32>) {
+  // CHECK: [TSR-0118] tessera.conv2d_grad_input: the result's gradient is 2x4x5x8xf32, must be 2x4x5x6xf32
+  %0 = tessera.conv2d_grad_input %f, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 2 : i64} : tensor<3x3x2x6xf32>, tensor<2x4x5x8xf32> -> tensor<2x8x9x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x9x4xf32>) {
+  // CHECK: [TSR-0101] tessera.avg_pool2d: image has 3 dims (8x9x4xf32), needs 4
+  %0 = tessera.avg_pool2d %x {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<8x9x4xf32> -> tensor<4x4x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<2x4x4x4xi32>) {
+  // CHECK: [TSR-0104] tessera.avg_pool2d_grad: element type of the result's gradient is i32, needs one of f64, f32, bf16, f16
+  %0 = tessera.avg_pool2d_grad %p {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<2x4x4x4xi32> -> tensor<2x8x9x4xi32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0130] tessera.random_uniform: needs low < high, has 1 and 0
+  %0 = tessera.random_uniform {low = 1.0, high = 0.0} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0112] tessera.random_normal: element type of the result is i32, must be a float
+  %0 = tessera.random_normal : tensor<4xi32>
+  return
+}
