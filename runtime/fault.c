@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/fault.h"
 
+#include <stdio.h>
+
 /* What the user calls it: the input or tensor it is, else the value's name in the source. */
 static const char *name_buffer(const tsr_fault_place *place, const tsr_program_buffer *buffer) {
     if (buffer->space == TSR_SPACE_INPUT) return place->entry->inputs[buffer->index].name;
@@ -20,18 +22,82 @@ static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer 
     return place->first_row + (uint64_t)fault->element / (count / place->entry->batch);
 }
 
+/* ---- loops ---- */
+
+/* Those that command `index` stands in, outermost first: where they begin. */
+static uint32_t find_loops(const tsr_program_entry *program, uint32_t index,
+                           uint32_t out_begins[static TSR_PROGRAM_DEPTH_MAX]) {
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < index; i++) {
+        const tsr_program_command *command = &program->commands[i];
+        if (command->opcode == TSR_OP_REPEAT && index - i <= command->kernel)
+            out_begins[depth++] = i;
+    }
+    return depth;
+}
+
+static bool writes(const tsr_program_command *command, uint32_t buffer) {
+    bool copies = command->opcode == TSR_OP_COPY || command->opcode == TSR_OP_TAKE ||
+                  command->opcode == TSR_OP_PUT;
+    uint32_t end = copies ? 1 : command->argument_count;
+    bool some = copies || command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_PREPARE;
+    for (uint32_t i = command->written_from; some && i < end; i++)
+        if (command->arguments[i] == buffer) return true;
+    return false;
+}
+
+/* Where command *at reads a slice that a loop around it took of a tensor: that tensor, the element
+ * in it, and the command that took it, which may have taken it of a slice. */
+static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *buffer,
+                         int64_t *element) {
+    const tsr_program_entry *program = place->program;
+    uint32_t begins[TSR_PROGRAM_DEPTH_MAX];
+    uint64_t count = 0;
+    uint32_t i = *at;
+    while (i > 0 && !writes(&program->commands[i - 1], *buffer)) i--;
+    if (i == 0 || program->commands[--i].opcode != TSR_OP_TAKE) return false;
+    const tsr_program_command *take = &program->commands[i];
+    uint32_t depth = find_loops(program, i, begins);
+    TSR_ASSERT(depth > 0); /* so tsr_program_verify demands */
+    const tsr_program_command *loop = &program->commands[begins[depth - 1]];
+    if (depth > place->depth || *at - begins[depth - 1] > loop->kernel) return false;
+    uint64_t number = place->iterations[depth - 1];
+    bool fits = tsr_shape_count(&program->buffers[*buffer].shape, &count);
+    TSR_ASSERT(fits && number < loop->grid);
+    *element += (int64_t)((take->kernel ? loop->grid - 1 - number : number) * count);
+    *buffer = take->arguments[1];
+    *at = i;
+    return true;
+}
+
+/* " in iteration 3", of loops in each other " in iteration 2, 3", or "". */
+static void format_iterations(const tsr_fault_place *place, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < place->depth && used < room; i++) {
+        int length = snprintf(text + used, room - used, "%s%llu", i ? ", " : " in iteration ",
+                              (unsigned long long)place->iterations[i]);
+        if (length > 0) used += (size_t)length;
+    }
+}
+
 tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const tsr_fault *fault,
                             uint64_t *out_row) {
     const tsr_program_command *command = place->command;
     const char *name = "an index";
+    char iterations[32 + TSR_PROGRAM_DEPTH_MAX * 22];
+    tsr_fault met = *fault;
     *out_row = UINT64_MAX;
     if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count) {
-        const tsr_program_buffer *buffer =
-            &place->program->buffers[command->arguments[fault->argument]];
+        uint32_t index = command->arguments[fault->argument];
+        uint32_t at = (uint32_t)(command - place->program->commands);
+        while (place->depth > 0 && follow_slice(place, &at, &index, &met.element)) continue;
+        const tsr_program_buffer *buffer = &place->program->buffers[index];
         name = name_buffer(place, buffer);
-        *out_row = find_row(place, buffer, fault);
+        *out_row = find_row(place, buffer, &met);
     }
-    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name, (long long)fault->element,
-         (long long)fault->value, (long long)fault->limit - 1, command->location[0] ? " at " : "",
-         command->location);
+    format_iterations(place, iterations, sizeof iterations);
+    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s%s", name, (long long)met.element,
+         (long long)met.value, (long long)met.limit - 1, iterations,
+         command->location[0] ? " at " : "", command->location);
 }

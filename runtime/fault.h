@@ -15,10 +15,15 @@ typedef struct tsr_fault_place {
     const tsr_program_entry *program;
     const tsr_program_command *command;
     uint64_t first_row; /* of the batch: of what the command worked on */
+    const uint64_t
+        *iterations; /* that the loops it stands in had come to, from 0, outermost first */
+    uint32_t depth;  /* how many */
 } tsr_fault_place;
 
-/* TSR_DATA names the value, the element and both bounds. *out_row: the row of the batch of a data
- * input in which the value stands; UINT64_MAX where it stands elsewhere. */
+/* TSR_DATA names the value, the element and both bounds, and the iteration of each loop; an element
+ * of a slice that a loop took is named as one of the tensor that it was taken from. *out_row: the
+ * row of the batch of a data input in which the value stands; UINT64_MAX where it stands elsewhere.
+ */
 TSR_RESULT tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const tsr_fault *fault,
                             uint64_t *out_row);
 

@@ -94,6 +94,8 @@ struct tsr_executor {
     bool goes_along;                      /* a part of a region runs, of ranks that exchange */
     tsr_result failure;                   /* of this rank in that region */
     bool keeps; /* there is room to keep the state, so that nobody need wait for its readers */
+    uint64_t iterations[TSR_PROGRAM_DEPTH_MAX]; /* of the loops at hand, outermost first */
+    uint32_t depth;                             /* how many; 0 outside of loops */
     tsr_loop_observer observer;
     tsr_probe probe;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */

@@ -44,11 +44,18 @@ static void move(const part *at, uint64_t number) {
         *at->moving[i].place = at->moving[i].first + (int64_t)number * at->moving[i].stride_bytes;
 }
 
+/* For what a kernel may have to say. */
+static void note_loops(const walk *w) {
+    w->executor->depth = w->depth;
+    for (uint32_t i = 0; i < w->depth; i++) w->executor->iterations[i] = w->loops[i].number;
+}
+
 static tsr_result step(tsr_ctx *ctx, walk *w, part *at) {
     bool holds = false;
     w->at++;
     if (!at->control) {
         if (at->moving_count) move(at, w->loops[w->depth - 1].number);
+        note_loops(w);
         return tsr_bound_run(ctx, w->executor, w->entry, at);
     }
     if (at->control->opcode == TSR_OP_REPEAT) {

@@ -212,9 +212,13 @@ void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, si
 
 static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t leaf,
                                const tsr_program_command *command, const tsr_fault *fault) {
-    const tsr_fault_place where = {executor->config, &executor->config->entries[entry],
-                                   &executor->program->entries[entry], command,
-                                   leaf * tsr_executor_get_leaf_rows(executor, entry)};
+    const tsr_fault_place where = {executor->config,
+                                   &executor->config->entries[entry],
+                                   &executor->program->entries[entry],
+                                   command,
+                                   leaf * tsr_executor_get_leaf_rows(executor, entry),
+                                   executor->iterations,
+                                   executor->depth};
     return tsr_fault_report(ctx, &where, fault, &executor->fault_row);
 }
 
@@ -584,6 +588,7 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     fill_inputs(executor, entry, step);
     executor->failure = TSR_SUCCESS;
     executor->failed_region = NO_REGION;
+    executor->depth = 0;
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     TRY(ctx, bring_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));

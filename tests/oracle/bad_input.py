@@ -19,7 +19,7 @@ except ImportError:
     sys.exit(77)
 
 from graph import parse
-from product import Product
+from product import Product, cpu_levels
 
 INF, NAN = np.inf, np.nan
 DATA, INPUT, MEMORY = 8, 9, 15  # exit codes: docs/exit-codes.md
@@ -116,6 +116,33 @@ func.func @in_a_loop(%x: tensor<3xf32> {tessera.name = "x"}, %i: tensor<100xi64>
   }) {carried = 1 : i64} : (tensor<f32>, tensor<100xi64>) -> (tensor<f32>, tensor<100xf32>)
   "func.return"(%y#0, %y#1) : (tensor<f32>, tensor<100xf32>) -> ()
 }
+func.func @in_two_loops(%x: tensor<3xf32> {tessera.name = "x"}, %i: tensor<40x50x2xi32> {tessera.name = "i"}) -> (tensor<2xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
+  %z = "tessera.constant"() {value = dense<0.0> : tensor<2xf32>} : () -> tensor<2xf32>
+  %y = "tessera.scan"(%z, %i) ({
+  ^bb0(%c: tensor<2xf32>, %row: tensor<50x2xi32>):
+    %w = "tessera.scan"(%c, %row) ({
+    ^bb0(%d: tensor<2xf32>, %k: tensor<2xi32>):
+      %a = "tessera.gather"(%x, %k) {axis = 0 : i64} : (tensor<3xf32>, tensor<2xi32>) -> tensor<2xf32>
+      %b = "tessera.add"(%a, %d) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      "tessera.yield"(%b) : (tensor<2xf32>) -> ()
+    }) {carried = 1 : i64, reverse} : (tensor<2xf32>, tensor<50x2xi32>) -> tensor<2xf32>
+    "tessera.yield"(%w) : (tensor<2xf32>) -> ()
+  }) {carried = 1 : i64} : (tensor<2xf32>, tensor<40x50x2xi32>) -> tensor<2xf32>
+  "func.return"(%y) : (tensor<2xf32>) -> ()
+}
+func.func @counted(%x: tensor<3xf32> {tessera.name = "x"}, %s: tensor<100xf32> {tessera.name = "s"}) -> (tensor<i64> {tessera.name = "r0"}, tensor<100xf32> {tessera.name = "r1"}) attributes {tessera.entry = "infer"} {
+  %z = "tessera.constant"() {value = dense<-98> : tensor<i64>} : () -> tensor<i64>
+  %o = "tessera.constant"() {value = dense<1> : tensor<i64>} : () -> tensor<i64>
+  %y:2 = "tessera.scan"(%z, %s) ({
+  ^bb0(%c: tensor<i64>, %k: tensor<f32>):
+    %m = "tessera.max"(%c, %o) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+    %a = "tessera.gather"(%x, %m) {axis = 0 : i64} : (tensor<3xf32>, tensor<i64>) -> tensor<f32>
+    %f = "tessera.mul"(%a, %k) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %b = "tessera.cast"(%f) : (tensor<f32>) -> tensor<i64>
+    "tessera.yield"(%b, %f) : (tensor<i64>, tensor<f32>) -> ()
+  }) {carried = 1 : i64} : (tensor<i64>, tensor<100xf32>) -> (tensor<i64>, tensor<100xf32>)
+  "func.return"(%y#0, %y#1) : (tensor<i64>, tensor<100xf32>) -> ()
+}
 func.func @constants(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "r0"}, tensor<0x3xf32> {tessera.name = "r1"}) attributes {tessera.entry = "infer"} {
   %k = "tessera.constant"() {value = dense<[0x7F800000, 0xFF800000, 0x7FC00000]> : tensor<3xf32>} : () -> tensor<3xf32>
   %e = "tessera.constant"() {value = dense<> : tensor<0x3xf32>} : () -> tensor<0x3xf32>
@@ -137,6 +164,8 @@ func.func @odd_constants(%x: tensor<2xf16> {tessera.name = "x"}, %b: tensor<2xbf
 '''
 X = np.arange(6, dtype=np.float64).reshape(3, 2)
 MIN = -2**31
+FAR = np.zeros((40, 50, 2))
+FAR[7, 11, 1] = 5
 # entry, inputs, and either the error or the results
 CASES = [
     ('gather', [X, [0, 2, 3, 0]], "i[2] is 3; expected 0 to 2"),
@@ -170,7 +199,11 @@ CASES = [
       [np.float32(1 / (1 + math.e)), 1, 0, NAN, 0.5], [np.float32(math.erf(-1)), 1, -1, NAN, 0],
       [np.float32(math.exp(-1)), INF, 0, NAN, 1]]),
     ('in_a_loop', [[1, 2, 4], np.arange(100) % 3], [34 * 1 + 33 * 2 + 33 * 4, np.array([1, 2, 4])[np.arange(100) % 3]]),
-    ('in_a_loop', [[1, 2, 4], np.where(np.arange(100) == 70, 3, 0)], "an index[0] is 3; expected 0 to 2"),
+    ('in_a_loop', [[1, 2, 4], np.where(np.arange(100) == 70, 3, 0)], "i[70] is 3; expected 0 to 2 in iteration 70"),
+    # The inner loop runs backwards: (7, 11) is in its 38th iteration. What a loop computes has no name.
+    ('in_two_loops', [[1, 2, 4], FAR], "i[723] is 5; expected 0 to 2 in iteration 7, 38"),
+    ('in_two_loops', [[1, 2, 4], np.zeros((40, 50, 2))], [[2000, 2000]]),
+    ('counted', [[1, 1, 1], np.where(np.arange(100) == 41, 7, 1)], "an index[0] is 7; expected 0 to 2 in iteration 42"),
     ('constants', [[1, 1, 1]], [[INF, -INF, NAN], np.zeros((0, 3))]),
     ('odd_constants', [[-2, 1], [3, 4], [5, 6]], [[-INF, NAN], [3, NAN], [0, NAN], [NAN, -2, 1, NAN], [3, 4]]),
 ]
@@ -312,20 +345,22 @@ def check(product, functions, target, entry, inputs, expected):
 
 
 def main():
+    levels = cpu_levels()
     with tempfile.TemporaryDirectory() as folder:
-        product = Product(sys.argv[1], folder, ['x86-64-v2'])
-        functions, failed = parse(SOURCE), 0
+        product = Product(sys.argv[1], folder, levels)
+        functions, failed = parse(SOURCE), int(not levels)
         why = product.build(list(functions.values()))
         if why:
             print(why)
             sys.exit(1)
-        for entry, inputs, expected in CASES:
-            problem = check(product, functions, 'x86-64-v2', entry, inputs, expected)
-            if problem:
-                failed += 1
-                print(f'{entry}: {problem}')
+        for level in levels:
+            for entry, inputs, expected in CASES:
+                problem = check(product, functions, level, entry, inputs, expected)
+                if problem:
+                    failed += 1
+                    print(f'{level}, {entry}: {problem}')
         failed += check_refused(product, folder) + check_large(product, folder)
-    print(f'{len(CASES) + len(REFUSED) + 1} cases, {failed} failed')
+    print(f'{len(CASES)} cases on {", ".join(levels) or "no level"}, {len(REFUSED) + 1} that no code decides, {failed} failed')
     sys.exit(1 if failed else 0)
 
 
