@@ -54,6 +54,9 @@ bool tsr_rule_fail_dims(const tsr_rule *rule, tsr_diag_number number, size_t cou
     __attribute__((format(printf, 5, 6)));
 /* Fails unless the operand, called `what` in the message, has this rank. */
 bool tsr_rule_rank(const tsr_rule *rule, size_t operand, const char *what, uint32_t rank);
+/* Fails where operand 0 is of integers that cannot hold the value of an attribute; floats round it,
+ * infinities and NaN included. */
+bool tsr_rule_holds(const tsr_rule *rule, const char *name, double value);
 /* Fails unless the operand's element type is among `allowed` (TSR_DTYPES_…). */
 bool tsr_rule_dtype(const tsr_rule *rule, size_t operand, const char *what, unsigned allowed);
 enum {

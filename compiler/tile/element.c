@@ -313,12 +313,24 @@ static MlirValue sign(const element *e) {
     return tsr_tile_select(b, above, tsr_tile_int(b, type, 1), tsr_tile_select(b, below, minus, x));
 }
 
+/* An integer that the type holds, as its bits. */
+static MlirValue bound(const element *e, double value) {
+    int64_t bits = (int64_t)value;
+    if (e->from == TSR_DTYPE_UI8 && bits > INT8_MAX) bits -= 256;
+    return tsr_tile_int(e->b, type_of(e, e->from), bits);
+}
+
 /* NaN stays. */
 static MlirValue clamp(const element *e) {
     double low = 0, high = 0;
     bool known = tsr_op_f64(e->op, "low", &low) && tsr_op_f64(e->op, "high", &high);
     TSR_ASSERT(known);
-    MlirValue least = number(e, low), most = number(e, high), x = e->x[0];
+    MlirValue x = e->x[0];
+    if (!tsr_dtype_is_float(e->from)) {
+        x = extremum_of(e->b, e->from, true, x, bound(e, low));
+        return extremum_of(e->b, e->from, false, x, bound(e, high));
+    }
+    MlirValue least = number(e, low), most = number(e, high);
     MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLT, x, least);
     MlirValue above = tsr_tile_fcompare(e->b, TSR_FCMP_OGT, x, most);
     return tsr_tile_select(e->b, above, most, tsr_tile_select(e->b, below, least, x));

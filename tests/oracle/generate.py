@@ -176,7 +176,11 @@ def sign(g):
 
 
 def clamp(g):
-    x = g.value(FLOATS)
+    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS)
+    dtype = g.types[x].dtype
+    if dtype in INTEGERS:
+        low, high = g.pick([('0.0', '3.0'), ('2.0', '2.0'), ('0.0', '200.0') if dtype == 'ui8' else ('-2.0', '127.0')])
+        return g.emit('clamp', [x], g.types[x], low=f'{low} : f64', high=f'{high} : f64')
     low, high = g.pick([('-0.5', '1.25'), ('0.0', '0.0'), ('-3.0e38', '1.0e300'), ('0xFFF0000000000000', '0.3')])
     g.emit('clamp', [x], g.types[x], low=f'{low} : f64', high=f'{high} : f64')
 
@@ -576,7 +580,7 @@ def cross_entropy_grad(g):
     x = g.value(FLOATS, rank=2)
     rows, classes = g.types[x].shape
     if classes:
-        labels = g.argument(Type([rows], 'i64'), g.random.integers(0, classes, rows))
+        labels = g.argument(Type([rows], g.pick(['i64', 'i32'])), g.random.integers(0, classes, rows))
         g.emit('cross_entropy_grad', [x, labels, g.like(g.types[x].dtype, [rows])], g.types[x])
 
 
@@ -584,7 +588,7 @@ def cross_entropy(g):
     x = g.value(FLOATS, rank=2)
     rows, classes = g.types[x].shape
     if classes:
-        labels = g.argument(Type([rows], 'i64'), g.random.integers(0, classes, rows))
+        labels = g.argument(Type([rows], g.pick(['i64', 'i32'])), g.random.integers(0, classes, rows))
         g.emit('cross_entropy', [x, labels], Type([rows], g.types[x].dtype))
 
 

@@ -120,7 +120,8 @@ def ipow(x, n):
 
 
 def clamp(op, x):
-    return np.where(x < op.number('low'), op.number('low'), np.where(x > op.number('high'), op.number('high'), x))
+    low, high = (op.number(name) if x.dtype.kind == 'f' else x.dtype.type(op.number(name)) for name in ('low', 'high'))
+    return np.where(x < low, low, np.where(x > high, high, x))
 
 
 def matmul(op, a, b):

@@ -236,8 +236,8 @@ OPS = {
     'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
     'avg_pool2d': avg_pool, 'avg_pool2d_grad': avg_pool_grad, 'attention_grad': attention_grad,
     'max_pool2d_grad': lambda op, x, g: adjoint(lambda y: max_pool(op, y), x, g),
-    'cross_entropy_grad': lambda op, x, i, g: adjoint(lambda y: F.cross_entropy(y, i, reduction='none'), x, g),
-    'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
+    'cross_entropy_grad': lambda op, x, i, g: adjoint(lambda y: F.cross_entropy(y, i.long(), reduction='none'), x, g),
+    'cross_entropy': lambda op, x, i: F.cross_entropy(x, i.long(), reduction='none'),
     'compare': lambda op, a, b: PREDICATES[op.integer('predicate')](a, b),
 }
 

@@ -359,9 +359,11 @@ bool tsr_gradient_gelu(tsr_gradient *of) {
 
 bool tsr_check_clamp(tsr_rule *rule) {
     double low = 0, high = 0;
-    if (!tsr_check_float_unary(rule)) return false;
+    rule->results[0] = rule->operands[0];
+    if (!tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_NUMBER)) return false;
     bool read = tsr_op_f64(rule->op, "low", &low) && tsr_op_f64(rule->op, "high", &high);
-    if (read && low <= high) return true;
+    if (read && low <= high)
+        return tsr_rule_holds(rule, "low", low) && tsr_rule_holds(rule, "high", high);
     return tsr_rule_fail(rule, TSR_DIAG_RANGE, "low is %g, high is %g; low must not be above high",
                          low, high);
 }

@@ -177,8 +177,8 @@ def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>
 def Tessera_ClampOp : Tessera_ValueOp<"clamp", [AllTypesMatch<["input", "result"]>]> {
   let summary = "low where x is below it, high where x is above it, else x";
   let description = [{
-    Of floats, elementwise; low is at most high, both finite. NaN stays. The gradient passes where x is
-    between the bounds or at one.
+    Of numbers, elementwise; low is at most high. NaN stays. An integer type must hold both bounds. The
+    gradient passes where x is between the bounds or at one.
   }];
   let arguments = (ins Tessera_Tensor:$input, F64Attr:$low, F64Attr:$high);
   let assemblyFormat = "$input attr-dict `:` type($input)";

@@ -55,8 +55,7 @@ bool tsr_gradient_slice(tsr_gradient *of) {
     return true;
 }
 
-/* An integer type must hold the value; a float type rounds it, infinities and NaN included. */
-static bool check_fill(const tsr_rule *rule) {
+bool tsr_rule_holds(const tsr_rule *rule, const char *name, double value) {
     tsr_dtype dtype = rule->operands[0].dtype;
     static const struct {
         double low, high;
@@ -65,14 +64,18 @@ static bool check_fill(const tsr_rule *rule) {
                   [TSR_DTYPE_I8] = {-128, 127},
                   [TSR_DTYPE_UI8] = {0, 255},
                   [TSR_DTYPE_I1] = {0, 1}};
-    double value = 0;
-    if (tsr_op_has(rule->op, "value") && !tsr_op_f64(rule->op, "value", &value))
-        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is no number");
     if (tsr_dtype_is_float(dtype) ||
         (value >= ranges[dtype].low && value <= ranges[dtype].high && value == floor(value)))
         return true;
-    return tsr_rule_fail(rule, TSR_DIAG_HOLDS, "value is %g, which %s cannot hold", value,
+    return tsr_rule_fail(rule, TSR_DIAG_HOLDS, "%s is %g, which %s cannot hold", name, value,
                          tsr_dtype_name(dtype));
+}
+
+static bool check_fill(const tsr_rule *rule) {
+    double value = 0;
+    if (tsr_op_has(rule->op, "value") && !tsr_op_f64(rule->op, "value", &value))
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is no number");
+    return tsr_rule_holds(rule, "value", value);
 }
 
 bool tsr_check_pad(tsr_rule *rule) {

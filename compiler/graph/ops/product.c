@@ -100,7 +100,7 @@ static bool check_classes(const tsr_rule *rule) {
 
 static bool check_rows(const tsr_rule *rule) {
     return tsr_rule_dtype(rule, 0, "logits", TSR_DTYPES_FLOAT) &&
-           tsr_rule_dtype(rule, 1, "labels", TSR_DTYPES_I64) &&
+           tsr_rule_dtype(rule, 1, "labels", TSR_DTYPES_INDEX) &&
            tsr_rule_rank(rule, 0, "logits", 2) && tsr_rule_rank(rule, 1, "labels", 1) &&
            tsr_rule_same_dim(rule, 0, "logits", 0, 1, "labels", 0, "numbers of rows") &&
            check_classes(rule);

@@ -83,7 +83,7 @@ def Tessera_BroadcastOp : Tessera_ShapeOp<"broadcast", "stretch to the result's 
 def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy"> {
   let summary = "per row: logsumexp(logits) - logits[label]";
   let description = [{
-    Logits [R, C] of floats, labels [R] of i64 in [0, C); the result is [R]. The largest logit is taken
+    Logits [R, C] of floats, labels [R] of i64 or i32 in [0, C); the result is [R]. The largest logit is taken
     off first, so that nothing overflows. A label out of range ends the step with an error that names it.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels);
@@ -95,7 +95,7 @@ def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy"> {
 def Tessera_CrossEntropyGradOp : Tessera_ValueOp<"cross_entropy_grad"> {
   let summary = "per row: (softmax(logits) - onehot(label)) * dloss";
   let description = [{
-    Logits [R, C] of floats, labels [R] of i64, dlosses [R]; the result is [R, C]. What autodiff makes of
+    Logits [R, C] of floats, labels [R] of i64 or i32, dlosses [R]; the result is [R, C]. What autodiff makes of
     tessera.cross_entropy.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels, Tessera_Tensor:$dlosses);

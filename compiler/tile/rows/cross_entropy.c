@@ -161,7 +161,9 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     }
     bool known = tsr_value_type(tsr_op_operand(group->root, 0), &logits);
     if (!known || logits.shape.rank != 2 || !tsr_dtype_is_float(logits.dtype) ||
-        group->types[at[1]].dtype != TSR_DTYPE_I64 || logits.shape.dims[1] > INT32_MAX)
+        (group->types[at[1]].dtype != TSR_DTYPE_I64 &&
+         group->types[at[1]].dtype != TSR_DTYPE_I32) ||
+        logits.shape.dims[1] > INT32_MAX)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed cross entropy", group->name);
     if (group->output_count != 1 ||
         !mlirValueEqual(uncast(group->returned[0]), tsr_op_result(group->root, 0)))
@@ -178,6 +180,7 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.logits = group->buffers[at[0]];
     r.labels = group->buffers[at[1]];
     r.labels_argument = at[1];
+    r.labels_dtype = group->types[at[1]].dtype;
     r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max_number};
     r.sum = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_sum};
     r.by_lanes = group->is_native && tsr_cross_entropy_by_lanes(&r);
@@ -196,7 +199,10 @@ static void begin_row(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
     r->row = row;
     r->start = tsr_tile_mul(b, row, r->classes);
-    r->label = tsr_tile_load(b, TSR_DTYPE_I64, r->labels, row, 0, tsr_tile_null);
+    r->label = tsr_tile_load(b, r->labels_dtype, r->labels, row, 0, tsr_tile_null);
+    if (r->labels_dtype != TSR_DTYPE_I64)
+        r->label =
+            tsr_tile_to(b, "arith.extsi", r->label, tsr_tile_value_type(b, TSR_DTYPE_I64, 0));
     r->valid = tsr_tile_check_index(b, r->label, row, r->labels_argument, r->classes);
     if (r->by_lanes) {
         tsr_cross_entropy_walk_lanes(r);

@@ -17,6 +17,7 @@ typedef struct tsr_cross_entropy {
     MlirValue powers;    /* exponentials of a row; null: computed again */
     MlirValue logits, labels;
     int64_t labels_argument;
+    tsr_dtype labels_dtype;
     MlirValue row, start; /* this row; the offset of its logits */
     MlirValue label, valid;
     MlirValue highest, total; /* m, s */

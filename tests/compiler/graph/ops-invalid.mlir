@@ -276,9 +276,9 @@ func.func @f(%a: tensor<2x3xf32>, %l: tensor<3xi64>) {
 
 // -----
 
-func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xi32>) {
-  // CHECK: [TSR-0104] tessera.cross_entropy: element type of labels is i32, needs i64
-  %0 = tessera.cross_entropy %a, %l : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
+func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xui8>) {
+  // CHECK: [TSR-0104] tessera.cross_entropy: element type of labels is ui8, needs one of i64, i32
+  %0 = tessera.cross_entropy %a, %l : tensor<2x3xf32>, tensor<2xui8> -> tensor<2xf32>
   return
 }
 
@@ -612,9 +612,33 @@ func.func @f(%a: tensor<3xf32>) {
 
 // -----
 
+func.func @f(%a: tensor<3xi1>) {
+  // CHECK: [TSR-0104] tessera.clamp: element type of the operand is i1, needs one of f64, f32, i64, i32, ui8, bf16, f16, i8
+  %0 = tessera.clamp %a {low = 0.0, high = 1.0} : tensor<3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi8>) {
+  // CHECK: tessera.clamp: high is 128, which i8 cannot hold
+  %0 = tessera.clamp %a {low = -128.0, high = 128.0} : tensor<3xi8>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xui8>) {
+  // CHECK: tessera.clamp: low is -1, which ui8 cannot hold
+  %0 = tessera.clamp %a {low = -1.0, high = 3.0} : tensor<3xui8>
+  return
+}
+
+// -----
+
 func.func @f(%a: tensor<3xi64>) {
-  // CHECK: [TSR-0104] tessera.clamp: element type of the operand is i64, needs one of f64, f32, bf16, f16
-  %0 = tessera.clamp %a {low = 0.0, high = 1.0} : tensor<3xi64>
+  // CHECK: tessera.clamp: low is 0.5, which i64 cannot hold
+  %0 = tessera.clamp %a {low = 0.5, high = 3.0} : tensor<3xi64>
   return
 }
 

@@ -60,26 +60,27 @@ static void check_gradient(const tsr_target *target, void *const *outs, void *us
     }
 }
 
-static void open_both(fixture *f, size_t rows, size_t classes, const char *dtype) {
+static void open_both(fixture *f, size_t rows, size_t classes, const char *dtype,
+                      const char *label) {
     tsr_buffer text = {0};
     tsr_buffer_printf(
         &text,
-        "tsched.func @loss(%%x: tensor<%zux%zux%s>, %%l: tensor<%zuxi64>) -> tensor<%zux%s> "
+        "tsched.func @loss(%%x: tensor<%zux%zux%s>, %%l: tensor<%zux%s>) -> tensor<%zux%s> "
         "attributes {kind = \"cross_entropy\"} {\n"
-        "%%y = tessera.cross_entropy %%x, %%l : tensor<%zux%zux%s>, tensor<%zuxi64> -> "
+        "%%y = tessera.cross_entropy %%x, %%l : tensor<%zux%zux%s>, tensor<%zux%s> -> "
         "tensor<%zux%s>\n"
         "tsched.return %%y : tensor<%zux%s>\n}\n",
-        rows, classes, dtype, rows, rows, dtype, rows, classes, dtype, rows, rows, dtype, rows,
-        dtype);
+        rows, classes, dtype, rows, label, rows, dtype, rows, classes, dtype, rows, label, rows,
+        dtype, rows, dtype);
     tsr_buffer_printf(
         &text,
-        "tsched.func @grad(%%x: tensor<%zux%zux%s>, %%l: tensor<%zuxi64>, %%d: tensor<%zux%s>) -> "
+        "tsched.func @grad(%%x: tensor<%zux%zux%s>, %%l: tensor<%zux%s>, %%d: tensor<%zux%s>) -> "
         "tensor<%zux%zux%s> attributes {kind = \"cross_entropy_grad\"} {\n"
-        "%%y = tessera.cross_entropy_grad %%x, %%l, %%d : tensor<%zux%zux%s>, tensor<%zuxi64>, "
+        "%%y = tessera.cross_entropy_grad %%x, %%l, %%d : tensor<%zux%zux%s>, tensor<%zux%s>, "
         "tensor<%zux%s> -> tensor<%zux%zux%s>\n"
         "tsched.return %%y : tensor<%zux%zux%s>\n}\n",
-        rows, classes, dtype, rows, rows, dtype, rows, classes, dtype, rows, classes, dtype, rows,
-        rows, dtype, rows, classes, dtype, rows, classes, dtype);
+        rows, classes, dtype, rows, label, rows, dtype, rows, classes, dtype, rows, classes, dtype,
+        rows, label, rows, dtype, rows, classes, dtype, rows, classes, dtype);
     fixture_open(f, text.bytes);
     tsr_buffer_finish(&text);
 }
@@ -105,7 +106,7 @@ static void drop(problem *p) {
 
 static void test(size_t rows, size_t classes, bool wide, double range) {
     fixture f = {0};
-    open_both(&f, rows, classes, wide ? "f64" : "f32");
+    open_both(&f, rows, classes, wide ? "f64" : "f32", "i64");
     problem p = make(rows, classes, wide, range);
     size_t size = wide ? 8 : 4;
     void *outs[] = {malloc(rows * classes * size)};
@@ -211,7 +212,7 @@ Test(cross_entropy, not_finite) {
     enum { ROWS = 3, CLASSES = 130 };
     static const float bad[] = {NAN, INFINITY};
     fixture f = {0};
-    open_both(&f, ROWS, CLASSES, "f32");
+    open_both(&f, ROWS, CLASSES, "f32", "i64");
     problem p = make(ROWS, CLASSES, false, 5);
     float losses[ROWS], gradients[ROWS * CLASSES], *logits = p.logits;
     for (size_t i = 0; i < 2 * CLASSES; i++) {
@@ -238,7 +239,7 @@ Test(cross_entropy, not_finite) {
 Test(cross_entropy, label_out_of_range) {
     static const int64_t bad[] = {10, -1, 1000000, INT64_MIN, INT64_MAX, 4294967296};
     fixture f = {0};
-    open_both(&f, 7, 10, "f32");
+    open_both(&f, 7, 10, "f32", "i64");
     problem p = make(7, 10, false, 5);
     float losses[7], gradients[70];
     void *loss_outs[] = {losses}, *gradient_outs[] = {gradients};
@@ -266,6 +267,39 @@ Test(cross_entropy, label_out_of_range) {
     argument loss[] = {{p.logits, 280}, {p.labels, 56}, {NULL, sizeof losses}};
     tsr_fault fault = kernel_run(&f.built[0], "loss", loss, 3, SPLIT_WHOLE, GUARD_END, loss_outs);
     cr_assert(fault.kind == TSR_FAULT_NONE);
+    drop(&p);
+    fixture_close(&f);
+}
+
+/* Of 32 bits: the same numbers, and the same faults, negative ones included. */
+Test(cross_entropy, small_labels) {
+    enum { ROWS = 7, CLASSES = 130, SIZE = 4 * ROWS * CLASSES };
+    static const int32_t bad[] = {CLASSES, -1, INT32_MIN, INT32_MAX};
+    static float out[ROWS * CLASSES];
+    fixture f = {0};
+    open_both(&f, ROWS, CLASSES, "f32", "i32");
+    problem p = make(ROWS, CLASSES, false, 5);
+    int32_t labels[ROWS];
+    for (size_t r = 0; r < ROWS; r++) labels[r] = (int32_t)p.labels[r];
+    void *outs[] = {out};
+    argument loss[] = {{p.logits, SIZE}, {labels, sizeof labels}, {NULL, 4 * ROWS}};
+    argument grad[] = {
+        {p.logits, SIZE}, {labels, sizeof labels}, {p.dlosses, 4 * ROWS}, {NULL, SIZE}};
+    kernel_test(&f, "loss", loss, 3, outs, check_loss, &p);
+    kernel_test(&f, "grad", grad, 4, outs, check_gradient, &p);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        labels[ROWS - 1] = bad[i];
+        for (size_t t = 0; t < f.built_count; t++)
+            for (int k = 0; k < 2; k++) {
+                tsr_fault fault = kernel_run(&f.built[t], k ? "grad" : "loss", k ? grad : loss,
+                                             3 + (size_t)k, SPLIT_WHOLE, GUARD_END, outs);
+                cr_assert(fault.kind == TSR_FAULT_INDEX && fault.argument == 1 &&
+                              fault.element == ROWS - 1 && fault.value == bad[i] &&
+                              fault.limit == CLASSES,
+                          "kind %lld element %lld value %lld; expected %d", (long long)fault.kind,
+                          (long long)fault.element, (long long)fault.value, bad[i]);
+            }
+    }
     drop(&p);
     fixture_close(&f);
 }

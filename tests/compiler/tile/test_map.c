@@ -242,6 +242,65 @@ Test(map, sign_of_integers) {
     fixture_close(&f);
 }
 
+static int64_t integer_at(tsr_dtype dtype, const void *data, size_t i) {
+    switch (dtype) {
+    case TSR_DTYPE_I64:
+        return ((const int64_t *)data)[i];
+    case TSR_DTYPE_I32:
+        return ((const int32_t *)data)[i];
+    case TSR_DTYPE_I8:
+        return ((const int8_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+/* Bounds at and inside the ends of each type. */
+Test(map, clamp_of_integers) {
+    static const struct {
+        tsr_dtype dtype;
+        int64_t low, high;
+    } rows[] = {
+        {TSR_DTYPE_I64, -3, 5},          {TSR_DTYPE_I64, -4503599627370497, 4503599627370497},
+        {TSR_DTYPE_I32, INT32_MIN, 7},   {TSR_DTYPE_I32, -7, INT32_MAX},
+        {TSR_DTYPE_I8, INT8_MIN, -1},    {TSR_DTYPE_I8, -5, INT8_MAX},
+        {TSR_DTYPE_UI8, 100, UINT8_MAX}, {TSR_DTYPE_UI8, 0, 200}};
+    enum { ROWS = sizeof rows / sizeof rows[0], SIZE = 101 };
+    tsr_buffer text = {0};
+    for (size_t r = 0; r < ROWS; r++) {
+        const char *name = tsr_dtype_name(rows[r].dtype);
+        tsr_buffer_printf(
+            &text,
+            "tsched.func @c%zu(%%x: tensor<%dx%s>) -> tensor<%dx%s> attributes "
+            "{kind = \"map\"} {\n%%y = tessera.clamp %%x {low = %lld.0, high = %lld.0} "
+            ": tensor<%dx%s>\ntsched.return %%y : tensor<%dx%s>\n}\n",
+            r, SIZE, name, SIZE, name, (long long)rows[r].low, (long long)rows[r].high, SIZE, name,
+            SIZE, name);
+    }
+    fixture f = {0};
+    fixture_open(&f, text.bytes);
+    random_state random = {19};
+    for (size_t r = 0; r < ROWS; r++) {
+        tsr_dtype dtype = rows[r].dtype;
+        size_t size = tsr_dtype_size(dtype), bytes = SIZE * size;
+        uint64_t x[SIZE], y[SIZE];
+        char name[16];
+        snprintf(name, sizeof name, "c%zu", r);
+        for (size_t i = 0; i < SIZE; i++) x[i] = random_u64(&random); /* all patterns of the type */
+        void *outs[] = {y};
+        argument arguments[] = {{x, bytes}, {NULL, bytes}};
+        kernel_test(&f, name, arguments, 2, outs, NULL, NULL);
+        for (size_t i = 0; i < SIZE; i++) {
+            int64_t from = integer_at(dtype, x, i), got = integer_at(dtype, y, i);
+            int64_t least = from < rows[r].low ? rows[r].low : from;
+            cr_assert_eq(got, least > rows[r].high ? rows[r].high : least, "%s: %lld gives %lld",
+                         tsr_dtype_name(dtype), (long long)from, (long long)got);
+        }
+    }
+    tsr_buffer_finish(&text);
+    fixture_close(&f);
+}
+
 Test(map, logic) {
     static const char text[] =
         "tsched.func @g(%x: tensor<40x33xi1>, %y: tensor<33xi1>) -> (tensor<40x33xi1>, "
