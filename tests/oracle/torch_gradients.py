@@ -83,6 +83,13 @@ def scatter_add(op, x, i, u):
     return x.index_add(axis, i.reshape(-1).long(), u.reshape(x.shape[:axis] + (i.numel(),) + x.shape[axis + 1:]))
 
 
+def extremum(op, x, which, of_nothing):
+    """PyTorch has none of no elements."""
+    if not x.numel():
+        return torch.full(op.types[0].shape, of_nothing, dtype=x.dtype)
+    return which(x, axes(op)) if axes(op) else x
+
+
 def cumsum(op, x):
     axis = op.integer('axis')
     y = x.flip(axis) if op.flag('reverse') else x
@@ -221,8 +228,8 @@ OPS = {
     'gelu': lambda op, x: F.gelu(x, approximate=op.text('approximate')),
     'clamp': lambda op, x: x.clamp(op.number('low'), op.number('high')), 'pow': lambda op, a, b: a ** b, 'matmul': matmul,
     'where': lambda op, c, a, b: torch.where(c, a, b), 'cast': lambda op, x: x.double() if op.types[0].dtype in FLOATS else x, 'sum': reduce(lambda x, a: x.sum(a)),
-    'mean': reduce(lambda x, a: x.mean(a)), 'reduce_max': lambda op, x: x.amax(axes(op)) if axes(op) else x,
-    'reduce_min': lambda op, x: x.amin(axes(op)) if axes(op) else x, 'reduce_prod': reduce(lambda x, a: x.prod(a)),
+    'mean': reduce(lambda x, a: x.mean(a)), 'reduce_max': lambda op, x: extremum(op, x, torch.amax, -np.inf),
+    'reduce_min': lambda op, x: extremum(op, x, torch.amin, np.inf), 'reduce_prod': reduce(lambda x, a: x.prod(a)),
     'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.permute(op.integers('permutation')),
     'broadcast': lambda op, x: x.broadcast_to(op.types[0].shape), 'slice': sliced, 'pad': padded, 'gather': gather,
     'concat': lambda op, *x: torch.cat(x, op.integer('axis')), 'scatter_add': scatter_add, 'cumsum': cumsum, 'sort': sort,
