@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is what the product computes what the interpreter says? And if not: how small a graph shows it?"""
+"""Is what the product computes what the interpreter says?"""
+import collections
+import math
+
 import numpy as np
 
 from bounds import Interpreter
-from graph import FLOATS, Function, Op
+from graph import FLOATS
+from reduce import Reduction
+
+WIDE = 1 / 16  # of the largest magnitude of a tensor: to be within a wider bound says little
 
 
 def differ(kind, expected, bound, got):
@@ -26,9 +32,28 @@ def differ(kind, expected, bound, got):
             f'({int(np.sum(wrong))} of {kind.size} wrong)')
 
 
+def says_little(kind, value, bound):
+    """Where most wrong values would be within the bound."""
+    if kind.dtype not in FLOATS:
+        return np.zeros(kind.shape, bool)
+    size = np.max(np.where(np.isfinite(value), np.abs(value), 0), initial=0)
+    return (bound > WIDE * size) & ~np.isnan(value)
+
+
+def too_few(graphs, *shares):
+    """Why agreement says nothing, or None: of what so many graphs make, too large a share was not compared. One graph may weigh much
+    among few. `shares`: (what, how many were not, of how many)"""
+    limit = min(0.9, 0.25 + 2 / math.sqrt(max(graphs, 1)))
+    for what, part, whole in shares:
+        if part > limit * whole:
+            return f'{part} of {whole} {what}, {part / whole:.1%}; the limit for {graphs} graphs is {limit:.1%}'
+    return None
+
+
 class Checker:
     def __init__(self, product):
-        self.product, self.compared, self.unknown = product, 0, 0
+        self.product, self.compared, self.unknown, self.results, self.idle = product, 0, 0, 0, 0
+        self.derivatives = collections.Counter()  # of gradients.py
 
     def problem(self, function, data, name='graphs'):
         """What is wrong with a graph that was built, or None."""
@@ -53,78 +78,23 @@ class Checker:
 
     def compare(self, kind, value, bound, mine):
         """What is wrong with a tensor, or None; counts its elements."""
-        self.compared += int(np.sum(np.isfinite(bound)))
-        self.unknown += int(np.sum(~np.isfinite(bound)))
-        return differ(kind, np.asarray(value), bound, mine)
+        value, known = np.asarray(value), np.isfinite(bound)
+        self.compared += int(np.sum(known))
+        self.unknown += int(np.sum(~known))
+        self.results += kind.size > 0
+        self.idle += 2 * int(np.sum(known & ~says_little(kind, value, bound))) < kind.size
+        return differ(kind, value, bound, mine)
+
+    def counts(self):
+        """[how many, of how many]: elements that were not compared, results that hardly were, derivatives that were not."""
+        steep = self.derivatives['steep']
+        return [[self.unknown, self.compared + self.unknown], [self.idle, self.results], [steep, steep + self.derivatives['compared']]]
 
     def fails(self, function, data):
         """Does this graph fail, to build or to compute?"""
         why = self.product.build([function], 'reduced')
         return why or self.problem(function, data, 'reduced')
 
-    # ---- reduction ------------------------------------------------------------------------------------------------------------
-
     def reduced(self, function, data, fails=None):
         """The smallest graph found that fails; and why. `fails` says what is wrong with a graph, or None."""
-        fails = fails or self.fails
-        why = fails(function, data)
-        if not why:
-            return function, data, 'passes alone'
-        for result in function.ops[-1].operands:
-            smaller = keep(function, data, [result])
-            reason = fails(*smaller)
-            if reason:
-                (function, data), why = smaller, reason
-                break
-        changed = True
-        while changed:
-            changed = False
-            for op in [o for o in function.ops[:-1] if o.name != 'constant']:
-                smaller = cut(function, data, op)
-                reason = smaller and fails(*smaller)
-                if reason:
-                    (function, data), why, changed = smaller, reason, True
-                    break
-        return function, data, why
-
-
-def names_in(op):
-    """Every value an op reads, its regions included."""
-    names = set(op.operands)
-    for region in op.regions:
-        for inner in region.ops:
-            names |= names_in(inner)
-    return names
-
-
-def keep(function, data, results):
-    """What the results need."""
-    needed, ops = set(results), []
-    for op in reversed(function.ops[:-1]):
-        if needed & set(op.results):
-            ops.insert(0, op)
-            needed |= names_in(op)
-    pairs = [(a, d) for a, d in zip(function.arguments, data) if a[0] in needed]
-    return Function(function.name, [a for a, _ in pairs], ops + [Op('return', results, [], [])]), [d for _, d in pairs]
-
-
-def cut(function, data, op):
-    """The graph with the results of `op` as arguments; None where the op is all there is."""
-    if len([o for o in function.ops if o.name not in ('constant', 'return')]) < 2:
-        return None
-    if set(op.results) & set(function.ops[-1].operands):
-        return None
-    probe = Function(function.name, function.arguments, function.ops[:-1] + [Op('return', op.results, [], [])])
-    values = [np.asarray(v) for v, _ in Interpreter().run(probe, data)]
-    rest = [o for o in function.ops if o is not op]
-    rename = {r: '%' + r[1:].replace('#', '_') for r in op.results}
-    arguments = function.arguments + [(rename[r], t) for r, t in zip(op.results, op.types)]
-    whole = Function(function.name, arguments, [renamed(o, rename) for o in rest])
-    return keep(whole, list(data) + values, whole.ops[-1].operands)
-
-
-def renamed(op, names):
-    copy = Op(op.name, [names.get(o, o) for o in op.operands], op.results, op.types, op.attrs)
-    for region in op.regions:
-        copy.regions.append(type(region)(region.arguments, [renamed(o, names) for o in region.ops]))
-    return copy
+        return Reduction(fails or self.fails, self.product.accepts).reduced(function, data)

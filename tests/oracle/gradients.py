@@ -4,6 +4,7 @@
 What -tessera-autodiff makes of a training entry is read back and turned into an entry that returns the gradients. That is checked
 twice: as a graph like any other, on the product; and its values in float64 against central differences of the graph itself.
 """
+import collections
 import importlib.util
 import re
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from bounds import Interpreter
 from graph import FLOATS, Function, Op, Type, callees, dense, parse, write_entry
+from reduce import keep
 
 OPTIMIZER = '#tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>'
 PASSES = ('-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries', '-tessera-count-draws', '-tessera-flatten',
@@ -91,7 +93,18 @@ def returning_gradients(graph, original):
 
 
 def check(product, checker, function, data, random):
-    """What is wrong with the gradients of a graph, or None."""
+    """What is wrong with the gradients of a graph, or None. Where some results are not finite, the loss is not, and its differences say
+    nothing: then those of the other results besides."""
+    why = check_loss(product, checker, function, data, random)
+    results = function.ops[-1].operands
+    values = Interpreter(rounding=False, train=True).run(function, data)
+    finite = [r for r, (v, _) in zip(results, values) if np.all(np.isfinite(np.asarray(v, np.float64)))]
+    if not why and finite and len(finite) < len(results):
+        why = check_loss(product, checker, *keep(function, data, finite), random)
+    return why
+
+
+def check_loss(product, checker, function, data, random):
     extra, loss = loss_of(function, random)
     if not loss or not any(t.dtype in FLOATS for _, t in function.arguments):
         return None
@@ -106,12 +119,14 @@ def check(product, checker, function, data, random):
     inputs = [by_name[n] for n in order]
     if not gradients:
         return None
-    why = differences(whole, data, graph, inputs, list(gradients), random)
+    why = differences(whole, data, graph, inputs, list(gradients), random, checker.derivatives)
     why = why or product.build([graph], 'gradients') or checker.problem(graph, inputs, 'gradients')
     return why
 
 
-def differences(whole, data, graph, inputs, names, random):
+def differences(whole, data, graph, inputs, names, random, counts=None):
+    """What is wrong, or None. Derivatives are counted: `compared`, and `steep`, which a difference cannot tell."""
+    counts = collections.Counter() if counts is None else counts
     plain = Interpreter(rounding=False, train=True)
     plain.run(whole, data)
     singular = plain.singular
@@ -123,7 +138,9 @@ def differences(whole, data, graph, inputs, names, random):
         for index in {tuple(int(random.integers(d)) for d in kind.shape) for _ in range(3)}:
             estimates = [difference(plain, whole, data, at, index, h) for h in STEPS]
             if not np.all(np.isfinite(estimates)) or np.ptp(estimates) > TOLERANCE / 4 * max(1, abs(estimates[0])):
+                counts['steep'] += 1
                 continue  # a kink, or too steep to tell
+            counts['compared'] += 1
             mine = float(np.asarray(got[name[1:]])[index])
             if np.isnan(mine) and singular and nan_to_pytorch(whole, data, name[1:], index):
                 continue  # 0 times infinity, which a difference does not see: compiler/graph/README.md

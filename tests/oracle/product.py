@@ -66,6 +66,10 @@ class Product:
             raise RuntimeError(done.stderr)
         return done.stdout
 
+    def accepts(self, function):
+        """Does the verifier take the graph?"""
+        return self.call('tessera-opt', '-', text=write(function)).returncode == 0
+
     def build(self, functions, name='graphs'):
         """None, or why it failed."""
         source = self.work / f'{name}.mlir'
