@@ -167,9 +167,11 @@ static double report(contest *c) {
     double error = find_difference(c), allowed = b->narrow ? 1e-2 : 1e-3;
     char text[64];
     snprintf(text, sizeof text, "%zux%zux%zu", s->m, s->n, s->k);
-    printf("%-16s %-7s %10.2f us %7.1f GF %5.1f %% of peak  %10.2f us %s  %.3fx\n", text,
-           c->weights ? "weights" : "given", ours * 1e6, flops / ours * 1e-9,
-           100 * flops / ours / peak, theirs * 1e6, name, theirs / ours);
+    printf("%-16s %-7s %10.2f us %7.1f GF %5.1f %% of peak  %10.2f us %s  %.3fx  compiled in %.0f "
+           "ms\n",
+           text, c->weights ? "weights" : "given", ours * 1e6, flops / ours * 1e-9,
+           100 * flops / ours / peak, theirs * 1e6, name, theirs / ours,
+           1e3 * bench_program_compile_seconds(c->program));
     fflush(stdout);
     if (!(error < allowed)) {
         fprintf(stderr, "wrong result: relative error %g, allowed is %g\n", error, allowed);

@@ -3,13 +3,15 @@
  * Convolution and attention beside oneDNN, taking turns, and beside the FMA peak.
  *
  *     ops_bench --aot=PATH --dnnl=MODULE [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
- *               [--best] [--random=COUNT] [--seed=N]
+ *               [--best] [--random=COUNT] [--seed=N] [--only=conv|attention]
  *               [--conv=N,H,W,C,F,KH,KW,GROUPS,STRIDE,PADDING]...
  *               [--attention=HEADS,QUERIES,KEYS,D,CAUSAL]...
  *
  * Convolutions are those of ResNet-50 and MobileNet at batch 1, filters as parameters of the entry,
  * in oneDNN packed before; attention is beside matmul, softmax and matmul (without the scale). With
- * --random, --conv or --attention those alone. CAUSAL is 0 or 1.
+ * --conv or --attention those alone. CAUSAL is 0 or 1. --random draws so many of both besides.
+ * oneDNN computes all scores of causal attention, too: its ratios are summed up apart, and its
+ * results not compared.
  * Figures are medians over the rounds, or the best with --best, for a machine that has other work
  * (one thread: in CPU time).
  * Prints a row a case, then one JSON object. Without the module it measures ours alone.
@@ -25,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONVS_MAX = 256, ATTENTIONS_MAX = 64 };
+enum { CONVS_MAX = 256, ATTENTIONS_MAX = 256, RANDOM_MAX = 128 };
 
 typedef struct attention_case {
     int64_t heads, queries, keys, d, causal;
@@ -33,12 +35,12 @@ typedef struct attention_case {
 
 typedef struct bench {
     bench_options options;
-    const char *dnnl;
+    const char *dnnl, *only;
     unsigned rounds, random_count;
     uint64_t seed;
     dnnl_conv convs[CONVS_MAX];
     attention_case attentions[ATTENTIONS_MAX];
-    size_t conv_count, attention_count;
+    size_t conv_count, attention_count, conv_fixed, attention_fixed; /* fixed: not drawn */
     bool best;
     double compile_seconds; /* of all cases */
     size_t compiled;
@@ -196,6 +198,18 @@ static dnnl_conv draw_conv(uint64_t *state) {
     }
 }
 
+/* Of 20 to 1000 million operations, were it not causal. */
+static attention_case draw_attention(uint64_t *state) {
+    for (;;) {
+        attention_case a = {.heads = spread(state, 1, 32), .queries = spread(state, 1, 4096)};
+        a.keys = measure_random(state) % 2 ? a.queries : spread(state, 8, 4096);
+        a.d = measure_random(state) % 2 ? 16 * spread(state, 1, 12) : spread(state, 8, 192);
+        a.causal = a.queries == a.keys && measure_random(state) % 2;
+        double flops = 4.0 * (double)(a.heads * a.queries * a.keys) * (double)a.d;
+        if (flops >= 20e6 && flops <= 1000e6) return a;
+    }
+}
+
 /* So many numbers, commas between them. */
 static bool parse_numbers(const char *text, int64_t *const *to, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -210,7 +224,7 @@ static bool parse_numbers(const char *text, int64_t *const *to, size_t count) {
 static bool parse_conv(bench *b, const char *text) {
     dnnl_conv c = {0};
     int64_t *to[] = {&c.n, &c.h, &c.w, &c.c, &c.f, &c.kh, &c.kw, &c.groups, &c.stride, &c.padding};
-    if (b->conv_count == CONVS_MAX || !parse_numbers(text, to, sizeof to / sizeof *to))
+    if (b->conv_count == CONVS_MAX - RANDOM_MAX || !parse_numbers(text, to, sizeof to / sizeof *to))
         return false;
     b->convs[b->conv_count++] = c;
     return true;
@@ -219,7 +233,8 @@ static bool parse_conv(bench *b, const char *text) {
 static bool parse_attention(bench *b, const char *text) {
     attention_case a = {0};
     int64_t *to[] = {&a.heads, &a.queries, &a.keys, &a.d, &a.causal};
-    if (b->attention_count == ATTENTIONS_MAX || !parse_numbers(text, to, sizeof to / sizeof *to))
+    if (b->attention_count == ATTENTIONS_MAX - RANDOM_MAX ||
+        !parse_numbers(text, to, sizeof to / sizeof *to))
         return false;
     b->attentions[b->attention_count++] = a;
     return true;
@@ -249,7 +264,8 @@ static bool parse(bench *b, int argc, char **argv) {
         {"aot", 1, NULL, 'a'},  {"folder", 1, NULL, 'f'},    {"dnnl", 1, NULL, 'd'},
         {"cpu", 1, NULL, 'c'},  {"threads", 1, NULL, 't'},   {"rounds", 1, NULL, 'r'},
         {"best", 0, NULL, 'b'}, {"random", 1, NULL, 'n'},    {"seed", 1, NULL, 's'},
-        {"conv", 1, NULL, 'x'}, {"attention", 1, NULL, 'y'}, {NULL, 0, NULL, 0}};
+        {"conv", 1, NULL, 'x'}, {"attention", 1, NULL, 'y'}, {"only", 1, NULL, 'o'},
+        {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'a')
             b->options.aot = optarg;
@@ -269,29 +285,61 @@ static bool parse(bench *b, int argc, char **argv) {
             b->random_count = (unsigned)atoi(optarg);
         else if (option == 's')
             b->seed = strtoull(optarg, NULL, 10);
+        else if (option == 'o')
+            b->only = optarg;
         else if (option == 'x' ? !parse_conv(b, optarg)
                                : option != 'y' || !parse_attention(b, optarg))
             return false;
     }
-    return b->random_count + b->conv_count <= CONVS_MAX && b->options.aot && b->options.threads &&
-           b->rounds && b->rounds <= MEASURE_ROUNDS_MAX;
+    if (b->only && strcmp(b->only, "conv") != 0 && strcmp(b->only, "attention") != 0) return false;
+    return b->random_count <= RANDOM_MAX && b->options.aot && b->options.threads && b->rounds &&
+           b->rounds <= MEASURE_ROUNDS_MAX;
 }
 
-/* Those that are asked for, else all there are. */
+/* Those that are asked for, else all there are; then those drawn. */
 static void choose_cases(bench *b) {
     uint64_t state = b->seed;
-    for (unsigned i = 0; i < b->random_count; i++) b->convs[b->conv_count++] = draw_conv(&state);
-    if (b->conv_count || b->attention_count) return;
-    memcpy(b->convs, convolutions, sizeof convolutions);
-    memcpy(b->attentions, attentions, sizeof attentions);
-    b->conv_count = sizeof convolutions / sizeof convolutions[0];
-    b->attention_count = sizeof attentions / sizeof attentions[0];
+    bool convs = !b->only || strcmp(b->only, "conv") == 0;
+    bool others = !b->only || strcmp(b->only, "attention") == 0;
+    if (!b->conv_count && !b->attention_count) {
+        memcpy(b->convs, convolutions, sizeof convolutions);
+        memcpy(b->attentions, attentions, sizeof attentions);
+        b->conv_count = sizeof convolutions / sizeof convolutions[0];
+        b->attention_count = sizeof attentions / sizeof attentions[0];
+    }
+    if (!convs) b->conv_count = 0;
+    if (!others) b->attention_count = 0;
+    b->conv_fixed = b->conv_count;
+    b->attention_fixed = b->attention_count;
+    for (unsigned i = 0; i < b->random_count; i++) {
+        dnnl_conv conv = draw_conv(&state);
+        attention_case attention = draw_attention(&state);
+        if (convs) b->convs[b->conv_count++] = conv;
+        if (others) b->attentions[b->attention_count++] = attention;
+    }
 }
 
-static double least_of(const double *values, size_t count) {
+static void summarize(const char *name, const double *ratios, size_t count) {
     double least = INFINITY;
-    for (size_t i = 0; i < count; i++) least = fmin(least, values[i]);
-    return least;
+    if (!count) return;
+    for (size_t i = 0; i < count; i++) least = fmin(least, ratios[i]);
+    printf(", \"%s_mean\": %.3f, \"%s_worst\": %.3f", name, measure_geometric_mean(ratios, count),
+           name, least);
+}
+
+/* Causal attention apart, and what was drawn apart. */
+static void summarize_attention(const bench *b, const double *ratios) {
+    static const char *const names[2][2] = {{"attention", "attention_causal"},
+                                            {"random_attention", "random_attention_causal"}};
+    for (int drawn = 0; drawn < 2; drawn++)
+        for (int causal = 0; causal < 2; causal++) {
+            double some[ATTENTIONS_MAX];
+            size_t count = 0;
+            for (size_t i = 0; i < b->attention_count; i++)
+                if ((i >= b->attention_fixed) == drawn && b->attentions[i].causal == causal)
+                    some[count++] = ratios[i];
+            summarize(names[drawn][causal], some, count);
+        }
 }
 
 int main(int argc, char **argv) {
@@ -313,13 +361,11 @@ int main(int argc, char **argv) {
     printf("{\"threads\": %u", b.options.threads);
     if (b.random_count) printf(", \"seed\": %llu", (unsigned long long)b.seed);
     if (b.compiled) printf(", \"compile_ms\": %.1f", 1e3 * b.compile_seconds / (double)b.compiled);
-    if (b.conv && b.conv_count)
-        printf(", \"conv_mean\": %.3f, \"conv_worst\": %.3f",
-               measure_geometric_mean(convs, b.conv_count), least_of(convs, b.conv_count));
-    if (b.conv && b.attention_count)
-        printf(", \"attention_mean\": %.3f, \"attention_worst\": %.3f",
-               measure_geometric_mean(others, b.attention_count),
-               least_of(others, b.attention_count));
+    if (b.conv) {
+        summarize("conv", convs, b.conv_fixed);
+        summarize("random_conv", convs + b.conv_fixed, b.conv_count - b.conv_fixed);
+        summarize_attention(&b, others);
+    }
     printf("}\n");
     return 0;
 }

@@ -4,12 +4,13 @@
  * their gradients, AdamW, sums.
  *
  *     rows_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME] [--mib=N]
- *                [--only=TEXT]
+ *                [--only=TEXT] [--random=COUNT] [--seed=N]
  *
  * Arguments are N MiB each (96), more than caches hold. A kernel's bytes are those it must read and
  * write once; the copy, split over as many threads, reads and writes as many together, in turns
  * with the kernel. Exponentials have a floor of their own: the same expression on a row that a
- * cache holds. Prints a row a case, then one JSON object of ratios: kernel to copy.
+ * cache holds. --random draws so many rows and columns besides, of the cases in turn, of N / 2 to N
+ * MiB. Prints a row a case, then one JSON object of ratios: kernel to copy.
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/program.h"
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES_MAX = 16, THREADS_MAX = 64 };
+enum { CASES_MAX = 16, RANDOM_MAX = 256, THREADS_MAX = 64 };
 
 typedef struct bench {
     bench_options options;
@@ -30,12 +31,14 @@ typedef struct bench {
     const char *only;
     char *from, *to; /* of the copy */
     size_t copied;
-    double ratios[CASES_MAX];
+    unsigned random_count;
+    uint64_t seed;
+    double ratios[CASES_MAX], random[RANDOM_MAX];
     char names[CASES_MAX][32];
     size_t count;
 } bench;
 
-/* A text with $R for rows, $C for columns, $F for the type of a whole argument. */
+/* A text with $R for rows, $C for columns, $K for 1 / $C, $F for the type of a whole argument. */
 typedef struct row_case {
     const char *name, *arguments, *results, *body;
     size_t columns;
@@ -73,7 +76,7 @@ static const row_case cases[] = {
     {"layernorm_grad", "%x: $F {tessera.name = \"x\"}, %g: $F {tessera.name = \"g\"}", "$F",
      PARAMETER(
          "s",
-         "uniform<0.5, 1.5>") "%k = tessera.constant dense<1.3020833e-3> : tensor<f32>\n"
+         "uniform<0.5, 1.5>") "%k = tessera.constant dense<$K> : tensor<f32>\n"
                               "%i = tessera.constant dense<1.0e-5> : tensor<f32>\n" MEAN_ROW("a",
                                                                                              "x")
                                   WITH_ROW("d", "sub", "x", "a") BOTH(
@@ -143,6 +146,8 @@ static void put(char **at, const char *text, size_t rows, size_t columns) {
             *at += sprintf(*at, "%zu", rows);
         else if (*text == 'C')
             *at += sprintf(*at, "%zu", columns);
+        else if (*text == 'K')
+            *at += sprintf(*at, "%.9e", 1 / (double)columns);
         else
             *at += sprintf(*at, "tensor<%zux%zuxf32>", rows, columns);
     }
@@ -213,9 +218,10 @@ static double cached_speed(const bench *b, const row_case *c) {
     return bytes / seconds;
 }
 
-static void run_case(bench *b, const row_case *c) {
+/* How many times as fast as the copy. */
+static double run_case(bench *b, const row_case *c, size_t rows) {
     static double ours[MEASURE_ROUNDS_MAX], theirs[MEASURE_ROUNDS_MAX];
-    size_t rows = b->bytes / 4 / c->columns;
+    char name[64];
     bench_program *program = open_case(b, c, rows);
     double bytes = (double)(rows * c->columns) * 4 * c->moved;
     size_t half = (size_t)bytes / 2;
@@ -227,36 +233,84 @@ static void run_case(bench *b, const row_case *c) {
     }
     double mine = measure_median(ours, (size_t)b->rounds);
     double other = measure_median(theirs, (size_t)b->rounds);
-    printf("%-20s %9.2f ms %6.1f GB/s  copy %6.1f GB/s  %.3fx (least %.3fx)  in cache %6.1f GB/s  "
+    snprintf(name, sizeof name, "%s %zux%zu", c->name, rows, c->columns);
+    printf("%-32s %9.2f ms %6.1f GB/s  copy %6.1f GB/s  %.3fx (least %.3fx)  in cache %6.1f GB/s  "
            "%zu kernels, compiled in %.0f ms\n",
-           c->name, mine * 1e3, bytes / mine * 1e-9, bytes / other * 1e-9, other / mine,
+           name, mine * 1e3, bytes / mine * 1e-9, bytes / other * 1e-9, other / mine,
            least(theirs, b->rounds) / least(ours, b->rounds), cached_speed(b, c) * 1e-9,
            bench_program_launches(program), 1e3 * bench_program_compile_seconds(program));
     fflush(stdout);
     bench_program_close(program);
-    snprintf(b->names[b->count], sizeof b->names[0], "%s", c->name);
-    b->ratios[b->count++] = other / mine;
+    return other / mine;
 }
 
-int main(int argc, char **argv) {
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* low ... high, each magnitude as likely. */
+static size_t draw(uint64_t *state, double low, double high) {
+    double unit = (double)(measure_random(state) >> 11) * 0x1p-53;
+    return (size_t)lround(low * pow(high / low, unit));
+}
+
+/* The cases as they stand, then as many drawn. */
+static void run_cases(bench *b) {
+    const row_case *chosen[CASES_MAX];
+    uint64_t state = b->seed;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (!b->only || strstr(cases[i].name, b->only)) chosen[b->count++] = &cases[i];
+    for (size_t i = 0; i < b->count; i++) {
+        snprintf(b->names[i], sizeof b->names[0], "%s", chosen[i]->name);
+        b->ratios[i] = run_case(b, chosen[i], b->bytes / 4 / chosen[i]->columns);
+    }
+    if (!b->count) b->random_count = 0;
+    for (unsigned i = 0; i < b->random_count; i++) {
+        row_case c = *chosen[i % b->count];
+        c.columns = draw(&state, 64, 65536);
+        size_t rows = draw(&state, (double)b->bytes / 2, (double)b->bytes) / 4 / c.columns;
+        b->random[i] = run_case(b, &c, rows ? rows : 1);
+    }
+}
+
+static void report(const bench *b) {
+    double worst = INFINITY;
+    printf("{\"threads\": %u", b->options.threads);
+    for (size_t i = 0; i < b->count; i++) printf(", \"%s\": %.3f", b->names[i], b->ratios[i]);
+    for (unsigned i = 0; i < b->random_count; i++) worst = fmin(worst, b->random[i]);
+    if (b->random_count)
+        printf(", \"seed\": %llu, \"random_mean\": %.3f, \"random_worst\": %.3f",
+               (unsigned long long)b->seed, measure_geometric_mean(b->random, b->random_count),
+               worst);
+    printf("}\n");
+}
+
+static bool parse(bench *b, int argc, char **argv) {
     static const struct option options[] = {
         {"aot", 1, NULL, 'a'},    {"folder", 1, NULL, 'f'}, {"threads", 1, NULL, 't'},
         {"rounds", 1, NULL, 'r'}, {"cpu", 1, NULL, 'c'},    {"mib", 1, NULL, 'm'},
-        {"only", 1, NULL, 'o'},   {"dnnl", 1, NULL, 'd'},   {NULL, 0, NULL, 0}};
+        {"only", 1, NULL, 'o'},   {"dnnl", 1, NULL, 'd'},   {"random", 1, NULL, 'n'},
+        {"seed", 1, NULL, 's'},   {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'a') b->options.aot = optarg;
+        if (option == 'f') b->options.folder = optarg;
+        if (option == 't') b->options.threads = (unsigned)atoi(optarg);
+        if (option == 'r') b->rounds = atoi(optarg);
+        if (option == 'c') b->options.cpu = optarg;
+        if (option == 'm') b->bytes = (size_t)atoi(optarg) << 20;
+        if (option == 'o') b->only = optarg;
+        if (option == 'n') b->random_count = (unsigned)atoi(optarg);
+        if (option == 's') b->seed = strtoull(optarg, NULL, 10);
+        if (option == '?') return false;
+    }
+    return b->options.aot && b->options.threads && b->options.threads <= THREADS_MAX &&
+           b->rounds >= 1 && b->rounds <= MEASURE_ROUNDS_MAX && b->bytes &&
+           b->random_count <= RANDOM_MAX;
+}
+
+int main(int argc, char **argv) {
     static bench b = {
         .options = {.folder = "/tmp", .threads = 1}, .rounds = 7, .bytes = (size_t)96 << 20};
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'a') b.options.aot = optarg;
-        if (option == 'f') b.options.folder = optarg;
-        if (option == 't') b.options.threads = (unsigned)atoi(optarg);
-        if (option == 'r') b.rounds = atoi(optarg);
-        if (option == 'c') b.options.cpu = optarg;
-        if (option == 'm') b.bytes = (size_t)atoi(optarg) << 20;
-        if (option == 'o') b.only = optarg;
-        if (option == '?') return 2;
-    }
-    if (!b.options.aot || !b.options.threads || b.options.threads > THREADS_MAX || b.rounds < 1 ||
-        b.rounds > MEASURE_ROUNDS_MAX || !b.bytes) {
+    b.seed = (uint64_t)(measure_now() * 1e6);
+    if (!parse(&b, argc, argv)) {
         fprintf(stderr, "usage: see the head of rows_bench.c\n");
         return 2;
     }
@@ -264,10 +318,8 @@ int main(int argc, char **argv) {
     uint64_t state = 1;
     b.from = (char *)measure_floats(&state, b.bytes / 2);
     b.to = (char *)measure_floats(&state, b.bytes / 2);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (!b.only || strstr(cases[i].name, b.only)) run_case(&b, &cases[i]);
-    printf("{\"threads\": %u", b.options.threads);
-    for (size_t i = 0; i < b.count; i++) printf(", \"%s\": %.3f", b.names[i], b.ratios[i]);
-    printf("}\n");
+    if (b.random_count) printf("seed %llu\n", (unsigned long long)b.seed);
+    run_cases(&b);
+    report(&b);
     return 0;
 }
