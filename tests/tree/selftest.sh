@@ -297,6 +297,26 @@ test_scripts() {
     bad 'not executable' 'a: not executable'
 }
 
+test_shapes() {
+    file compiler/a.c 'int a;'
+    bad 'no table' 'no benchmark has a table of shapes'
+    file bench/gpu/pack 'TABLE = ((16384, 768, 3072), (64, 64, 128))' 'FEW = ((4096, 4096), (768, 3072))'
+    file bench/kernels/matmul_bench.c '    {512, 512, 512}, {1, 768, 768},'
+    file tools/bench 'measure 640x1111x4096'
+    file compiler/a.c 'int t[] = {64, 64, 128, 4096, 4096};' 'int b[] = {512, 512};' 'int c = 768; /* and much more of it */' 'int d = 3072;'
+    file runtime/b.h 'enum { A = 512 * 512 * 512, B = 512, C = 1024 };' '/* 3072 heads of 64 */' '/* vector<768xf32>, tensor<768x16xf32> to tensor<768x100xf32> */'
+    file bench/c.c 'int c[] = {16384, 768, 3072};'
+    file compiler/README.md '16384 x 768 x 3072'
+    good 'tiles, single numbers, products; other folders'
+    for line in 'if (m == 16384 && n == 3072 && k == 768) return 1;' 'X(512, 512, 512)' '/* 512x512x512 */' 'X(768, 1, 768)' 'tensor<640x1111xf32>' \
+        'case 768: case 0xc00:' 'x = 768.0f, y = 3072u;' 'f(640, 1111);'; do
+        file loader/d.c 'int d;' "$line"
+        bad "$line" 'loader/d.c:2: '
+    done
+    file loader/d.c 'if (m == 512 &&' '    n == 512 &&' '    k == 512)'
+    bad 'in three lines' 'loader/d.c:1: 512, 512, 512 is a shape of bench/kernels/matmul_bench.c:1'
+}
+
 # library NAME FILE...: of C files of the tree.
 library() {
     for source in $2; do
@@ -330,7 +350,7 @@ test_symbols() {
 
 fresh
 case $check in
-costs | includes | json | lengths | folders | headers | licences | words | formatting | ops | packages | passes | links | scripts | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | headers | licences | words | formatting | ops | packages | passes | links | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"

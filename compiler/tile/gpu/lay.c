@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *     %y = tsched.call @product(%x, %w)        // w lies as 2048 x 2047
+ *     %y = tsched.call @product(%x, %w)        // w lies as 512 x 511
  *
  * becomes
  *
