@@ -20,7 +20,6 @@ def cpu_levels():
     return [level for level, flag in LEVELS.items() if flag in flags]
 
 
-
 def save(path, arrays):
     """{name: (values, dtype)} as safetensors."""
     header, data = {}, b''
