@@ -223,9 +223,10 @@ def check_hessian(tools, random):
     x, y = random.standard_normal((6, 5)), random.integers(0, 3, 6)
     w, u, tw, tu = (random.standard_normal(shape) for shape in ((5, 7), (7, 3), (5, 7), (7, 3)))
     gw, gu, hw, hu = tools.call(tools.build('hessian', NET), 'hessian', {'x': x, 'y': y, 'w': w, 'u': u, 'tw': tw, 'tu': tu}, ('gw', 'gu', 'hw', 'hu'))
-    step = 1e-4
-    sides = [loss(w + s * step * tw, u + s * step * tu, x, y) for s in (-1, 0, 1)]
-    slope, bend = (sides[2] - sides[0]) / (2 * step), (sides[2] - 2 * sides[1] + sides[0]) / step**2
+    step = 1e-3
+    far, near, here, nearer, farther = (loss(w + s * step * tw, u + s * step * tu, x, y) for s in (-2, -1, 0, 1, 2))
+    slope = (far - 8 * near + 8 * nearer - farther) / (12 * step)
+    bend = (-far + 16 * near - 30 * here + 16 * nearer - farther) / (12 * step**2)
     mine = float((gw * tw).sum() + (gu * tu).sum()), float((hw * tw).sum() + (hu * tu).sum())
     print(f'slope {mine[0]:.9g}, difference {slope:.9g}; bend {mine[1]:.9g}, difference {bend:.9g}')
     assert abs(mine[0] - slope) < 1e-6 * max(1, abs(slope)) and abs(mine[1] - bend) < 1e-4 * max(1, abs(bend))
