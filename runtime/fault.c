@@ -37,11 +37,8 @@ static uint32_t find_loops(const tsr_program_entry *program, uint32_t index,
 }
 
 static bool writes(const tsr_program_command *command, uint32_t buffer) {
-    bool copies = command->opcode == TSR_OP_COPY || command->opcode == TSR_OP_TAKE ||
-                  command->opcode == TSR_OP_PUT;
-    uint32_t end = copies ? 1 : command->argument_count;
-    bool some = copies || command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_PREPARE;
-    for (uint32_t i = command->written_from; some && i < end; i++)
+    uint32_t end = tsr_program_written_end(command);
+    for (uint32_t i = command->written_from; i < end; i++)
         if (command->arguments[i] == buffer) return true;
     return false;
 }

@@ -12,12 +12,13 @@ from graph import STORED, pack, unpack, write
 NAMES = {'f64': 'F64', 'f32': 'F32', 'bf16': 'BF16', 'f16': 'F16', 'i64': 'I64', 'i32': 'I32', 'i8': 'I8', 'ui8': 'U8', 'i1': 'BOOL'}
 NO_KERNEL = 'TSR-0401'
 LEVELS = {'x86-64-v2': 'sse4_2', 'x86-64-v3': 'avx2', 'x86-64-v4': 'avx512f'}  # and a flag of each
+NATIVE = {'x86-64-v4-bf16': 'avx512_bf16'}  # under portable numerics as its neighbour
 
 
-def cpu_levels():
+def cpu_levels(numerics='portable'):
     """Those of this CPU, as the kernel tells."""
     flags = pathlib.Path('/proc/cpuinfo').read_text(encoding='utf-8')
-    return [level for level, flag in LEVELS.items() if flag in flags]
+    return [level for level, flag in (LEVELS | NATIVE if numerics == 'native' else LEVELS).items() if flag in flags]
 
 
 def save(path, arrays):
