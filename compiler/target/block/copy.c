@@ -200,6 +200,9 @@ void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef conditi
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
     LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), "")};
+    /* What all lanes have read comes before: they load for themselves where there is no wgmma. */
+    if (!emit->block->has_wgmma)
+        tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
     tsr_block_asm(emit, NULL,
                   "{ .reg .pred p; .reg .b64 t; setp.ne.b32 p, $1, 0; "
                   "@p mbarrier.arrive.shared.b64 t, [$0]; }",

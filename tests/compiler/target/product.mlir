@@ -35,6 +35,7 @@
 // SM80: ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // SM80: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // SM80: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// SM80: bar.warp.sync
 // SM80: @p mbarrier.arrive.shared.b64
 // SM80: st.global.b32
 tile.func @product(%a: memref<512x512xbf16>, %b: memref<512x512xbf16>, %c: memref<512x512xbf16>) grid 16 warps 8 {
