@@ -43,7 +43,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests/data")]
 from shuffle_reference import shuffle_index  # noqa: E402
 
-LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 2e-4, 200, 1000, 0.1, (0.9, 0.95), 1e-8, 0.1
+LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 2e-4, 200, 1000, 0.1, (0.9, 0.999), 1e-8, 0.1
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
 KILLS = 5
 ROUND_STEPS = 12

@@ -167,7 +167,7 @@ module @gpt2 {
     %losses = call @losses(%rows) : (!rows) -> !losses
     %loss = tessera.mean %losses {axes = [0, 1]} : !losses -> tensor<f32>
     tessera.minimize %loss {
-        optimizer = #tessera.adamw<lr = 2.0e-4, beta1 = 0.9, beta2 = 0.95, eps = 1.0e-8, weight_decay = 1.0e-1>,
+        optimizer = #tessera.adamw<lr = 2.0e-4, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-1>,
         lr_schedule = {kind = "cosine", warmup_steps = 200, total_steps = 1000, final = 0.1}} : tensor<f32>
     return %loss : tensor<f32>
   }
