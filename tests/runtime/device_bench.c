@@ -2,20 +2,23 @@
 #include "tests/runtime/device_bench.h"
 
 #include "manifests/fatbin.h"
+#include "tests/runtime/device/toy_ptx.h"
 #include "tests/runtime/toy.h"
 
-#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <string.h>
 
 fake_cuda *fake;
+int64_t bench_limit = BENCH_LIMIT;
 const char bench_planned[] = "'toy' plans 9 bytes, of them 8 for tensors: w (4)";
 
 void bench_open_fake(void) {
-    void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    cr_assert(library, "%s", dlerror());
+    if (!bench_library) return;
+    void *library = dlopen(bench_library, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library, "%s", dlerror());
     fake = dlsym(library, "fake");
-    cr_assert_not_null(fake);
+    REQUIRE(fake || bench_translates, "'%s' is no driver of tests", bench_library);
+    if (fake) fake->toy_limit = bench_limit;
 }
 
 tsr_device_options bench_cuda_options(bench *b) {
@@ -33,31 +36,44 @@ tsr_device_options bench_cuda_options(bench *b) {
         {TSR_FATBIN_CUBIN, 80, false, "cubin80.", 9},
         {TSR_FATBIN_PTX, 80, false, "ptx 80..", 9},
     };
-    const tsr_fatbin fatbin = {kernels, 3, images, 3};
+    const char *text = toy_ptx(&b->arena, bench_limit);
+    REQUIRE(text, "no memory");
+    const tsr_fatbin_image translated = {TSR_FATBIN_PTX, 80, false, text, strlen(text) + 1};
+    const tsr_fatbin fatbin = {kernels, 3, bench_translates ? &translated : images,
+                               bench_translates ? 1 : 3};
     tsr_device_options options = {.kernels = (const char *const *)toy_program.kernels,
                                   .kernel_count = 3,
-                                  .library = FAKE_CUDA,
+                                  .library = bench_library,
                                   .planned = bench_planned};
     void *bytes = NULL;
-    cr_assert_eq(
-        tsr_fatbin_encode(&b->ctx, &fatbin, &b->arena, &bytes, &options.code_size_bytes).code,
-        TSR_OK);
+    bench_must(b, tsr_fatbin_encode(&b->ctx, &fatbin, &b->arena, &bytes, &options.code_size_bytes));
     options.code = bytes;
     return options;
 }
 
-void bench_open(bench *b, const char *name) {
+void bench_must(const bench *b, tsr_result result) {
+    REQUIRE(result.code == TSR_OK, "%s", b->ctx.error.text);
+}
+
+void bench_open_as(bench *b, const char *name, const tsr_device_options *more) {
     memset(b, 0, sizeof *b);
-    tsr_result result = TSR_SUCCESS;
     if (strcmp(name, "cpu") == 0) {
-        cr_assert_eq(tsr_threads_create(&b->ctx, 2, &b->threads).code, TSR_OK);
-        result = tsr_device_cpu_create(&b->ctx, toy_kernels, b->threads, &b->device);
-    } else {
-        tsr_device_options options = bench_cuda_options(b);
-        bench_open_fake();
-        result = tsr_device_open(&b->ctx, name, &options, &b->device);
+        toy_limit = bench_limit;
+        bench_must(b, tsr_threads_create(&b->ctx, 2, &b->threads));
+        bench_must(b, tsr_device_cpu_create(&b->ctx, toy_kernels, b->threads, &b->device));
+        return;
     }
-    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+    tsr_device_options options = bench_cuda_options(b);
+    options.draws = more->draws;
+    options.takes = more->takes;
+    options.one_by_one = more->one_by_one;
+    options.memory_max = more->memory_max;
+    bench_open_fake();
+    bench_must(b, tsr_device_open(&b->ctx, name, &options, &b->device));
+}
+
+void bench_open(bench *b, const char *name) {
+    bench_open_as(b, name, &(tsr_device_options){.memory_max = 0});
 }
 
 void bench_close(bench *b) {
@@ -67,13 +83,14 @@ void bench_close(bench *b) {
 }
 
 void bench_expect_nothing_open(const char *when) {
-    cr_assert(!fake->contexts && !fake->allocations && !fake->hosts && !fake->streams &&
-                  !fake->modules && !fake->graphs && !fake->execs && !fake->events,
-              "%s: open are %d contexts, %d allocations, %d of the host, %d streams, %d modules, "
-              "%d graphs, %d of them ready, %d events",
-              when, fake->contexts, fake->allocations, fake->hosts, fake->streams, fake->modules,
-              fake->graphs, fake->execs, fake->events);
+    REQUIRE(!fake->contexts && !fake->allocations && !fake->hosts && !fake->streams &&
+                !fake->modules && !fake->graphs && !fake->execs && !fake->events,
+            "%s: open are %d contexts, %d allocations, %d of the host, %d streams, %d modules, "
+            "%d graphs, %d of them ready, %d events",
+            when, fake->contexts, fake->allocations, fake->hosts, fake->streams, fake->modules,
+            fake->graphs, fake->execs, fake->events);
 }
+
 tsr_result bench_take_chunk(bench *b, uint64_t number, const char *bytes, size_t size) {
     const tsr_device_intake *intake = b->device->type->intake;
     void *room = NULL;

@@ -3,130 +3,32 @@
  * What every device must do, and what the CUDA one does with a driver that fails.
  */
 #include "manifests/fatbin.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
-#include "runtime/initialize.h"
+#include "tests/runtime/device/cases.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
+
 /* ---- every device ---------------------------------------------------------------------------- */
 
-static const char *const devices[] = {"cpu", "null", "cuda:sm_90a"};
-enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
-
-Test(device, memory) {
-    for (size_t d = 0; d < DEVICE_COUNT; d++) {
-        bench b;
-        tsr_device_memory memory;
-        bench_open(&b, devices[d]);
-        const tsr_device_type *type = b.device->type;
-        cr_assert(strncmp(devices[d], type->name, strlen(type->name)) == 0);
-        cr_assert(strlen(type->describe(b.device)) > 0);
-        cr_assert_eq(
-            type->allocate(&b.ctx, b.device, 1000, (tsr_device_range){0, 800}, &memory).code,
-            TSR_OK);
-        cr_assert((memory.host == memory.device) == type->shares_memory);
-        for (int i = 0; i < 1000; i++) cr_assert_eq(memory.host[i], 0);
-        memset(memory.host, 7, 1000);
-        cr_assert_eq(type->upload(&b.ctx, b.device, &memory, (tsr_device_range){100, 800}).code,
-                     TSR_OK);
-        if (!type->shares_memory) memset(memory.host, 1, 1000);
-        cr_assert_eq(type->download(&b.ctx, b.device, &memory, (tsr_device_range){0, 500}).code,
-                     TSR_OK);
-        if (!type->shares_memory)
-            for (int i = 0; i < 1000; i++)
-                cr_assert_eq(memory.host[i],
-                             i >= 500   ? 1
-                             : i >= 100 ? 7
-                                        : 0,
-                             "%s, byte %d", devices[d], i);
-        type->release(b.device, &memory);
-        cr_assert_null(memory.host);
-        bench_close(&b);
+static void run_case(const char *name) {
+    for (unsigned i = 0; i < device_case_count; i++) {
+        if (strcmp(device_cases[i].name, name) != 0) continue;
+        for (const char *const *on = device_cases[i].devices; *on; on++) device_cases[i].run(*on);
     }
     bench_expect_nothing_open("at the end");
 }
 
-/* What ran is timed, where that is asked for. */
-static void expect_spans(bench *b, const tsr_device_memory *memory, tsr_device_list *list) {
-    tsr_device_span spans[4] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
-    tsr_fault fault;
-    uint32_t command = 0;
-    uint64_t before = tsr_clock_ns();
-    list->spans = spans;
-    tsr_result result = b->device->type->run(&b->ctx, b->device, memory, list, &fault, &command);
-    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
-    cr_assert(before <= spans[0].begin_ns && spans[0].begin_ns <= spans[0].end_ns &&
-                  spans[0].end_ns <= spans[1].begin_ns && spans[1].begin_ns <= spans[1].end_ns &&
-                  spans[1].end_ns <= tsr_clock_ns(),
-              "%s: %lu to %lu, %lu to %lu", b->device->type->name, spans[0].begin_ns,
-              spans[0].end_ns, spans[1].begin_ns, spans[1].end_ns);
-    bool moves = strcmp(b->device->type->name, "cuda") == 0;
-    cr_assert_eq(spans[2].begin_ns > 0 && spans[2].end_ns <= spans[0].begin_ns, moves);
-    cr_assert_eq(spans[3].begin_ns >= spans[1].end_ns && spans[3].end_ns <= tsr_clock_ns(), moves);
-    list->spans = NULL;
-}
+#define X(name, on)                                                                                \
+    Test(device_cases, name) { run_case(#name); }
+#include "tests/runtime/device/cases.def"
+#undef X
 
-/* Inputs arrive, copies are made in order, outputs come back; nothing else does. */
-Test(device, copies) {
-    for (size_t d = 0; d < DEVICE_COUNT; d++) {
-        bench b;
-        tsr_device_memory memory;
-        bench_open(&b, devices[d]);
-        const tsr_device_type *type = b.device->type;
-        cr_assert_eq(
-            type->allocate(&b.ctx, b.device, 256, (tsr_device_range){0, 256}, &memory).code,
-            TSR_OK);
-        void *first[] = {memory.device + 64, memory.device},
-             *second[] = {memory.device + 128, memory.device + 64};
-        tsr_device_command commands[] = {
-            {.is_copy = true, .buffer_count = 2, .buffers = first, .copy_bytes = 64},
-            {.is_copy = true, .buffer_count = 2, .buffers = second, .copy_bytes = 32}};
-        tsr_device_list list = {.name = "copies",
-                                .commands = commands,
-                                .command_count = 2,
-                                .inputs = {0, 64},
-                                .outputs = {128, 64}};
-        cr_assert_eq(type->prepare(&b.ctx, b.device, &memory, &list).code, TSR_OK);
-        for (int round = 1; round < 4; round++) {
-            tsr_fault fault;
-            uint32_t command = 77;
-            memset(memory.host, round, 64);
-            tsr_result result = type->run(&b.ctx, b.device, &memory, &list, &fault, &command);
-            cr_assert_eq(result.code, TSR_OK, "%s", b.ctx.error.text);
-            cr_assert(fault.kind == TSR_FAULT_NONE && command == 77);
-            for (int i = 128; i < 192; i++)
-                cr_assert_eq(memory.host[i], i < 160 ? round : 0, "%s, byte %d", devices[d], i);
-            cr_assert_eq(memory.host[64], type->shares_memory ? round : 0);
-        }
-        expect_spans(&b, &memory, &list);
-        if (list.prepared) type->finish(b.device, &list);
-        type->release(b.device, &memory);
-        bench_close(&b);
-    }
-    bench_expect_nothing_open("at the end");
-}
-
-Test(device, limits) {
-    for (size_t d = 0; d < DEVICE_COUNT; d++) {
-        bench b;
-        tsr_limits limits = {-1, -1, -1};
-        bench_open(&b, devices[d]);
-        if (!b.device->type->shares_memory && fake) fake->free_bytes = 1u << 30;
-        cr_assert_eq(b.device->type->measure(&b.ctx, b.device, &limits).code, TSR_OK);
-        bool is_cpu = strcmp(devices[d], "cpu") == 0, is_cuda = strncmp(devices[d], "cuda", 4) == 0;
-        cr_assert_eq(limits.bytes_per_s > 1e8, is_cpu || is_cuda, "%s", devices[d]);
-        cr_assert_eq(limits.flops_per_s > 1e8, is_cpu || is_cuda, "%s", devices[d]);
-        cr_assert_eq(limits.matrix_flops_per_s > 1e8, is_cuda, "%s", devices[d]);
-        bench_close(&b);
-    }
-    bench_expect_nothing_open("at the end");
-}
-
-/* ---- the executor on a device of its own memory ---------------------------------------------- */
+/* ---- what the driver is asked for -------------------------------------------------------------
+ */
 
 static void train(bench *b, tsr_executor *executor, uint64_t steps, float out_losses[]) {
     uint8_t *x = tsr_executor_get_input(executor, TOY_TRAIN, 0);
@@ -138,142 +40,7 @@ static void train(bench *b, tsr_executor *executor, uint64_t steps, float out_lo
     }
 }
 
-static void train_on(const char *name, float out_w[4], int64_t *out_count, float out_losses[14]) {
-    bench b;
-    tsr_executor *executor = NULL;
-    bench_open(&b, name);
-    cr_assert_eq(
-        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
-        TSR_OK, "%s", b.ctx.error.text);
-    float *w = tsr_executor_get_tensor(executor, 0);
-    int64_t *count = tsr_executor_get_tensor(executor, 1);
-    for (int i = 0; i < 4; i++) w[i] = (float)i;
-    tsr_executor_clear(executor, 1); /* as it is already */
-    train(&b, executor, 5, out_losses);
-    /* Read, change and go on: what the host writes after a claim counts. */
-    cr_assert_eq(tsr_executor_fetch(&b.ctx, executor).code, TSR_OK);
-    cr_assert_eq(*count, 5);
-    train(&b, executor, 3, out_losses + 5);
-    cr_assert_eq(tsr_executor_claim(&b.ctx, executor).code, TSR_OK);
-    cr_assert_eq(*count, 8);
-    w[2] += 10;
-    *count = 100;
-    train(&b, executor, 4, out_losses + 8);
-    /* What was zero from the beginning and is not any more becomes so again; one tensor is given
-     * without the others being fetched. */
-    tsr_executor_clear(executor, 1);
-    *(float *)tsr_executor_replace(executor, 0) = 3;
-    for (int i = 1; i < 4; i++) w[i] = (float)(3 + i);
-    train(&b, executor, 2, out_losses + 12);
-    cr_assert_eq(tsr_executor_fetch(&b.ctx, executor).code, TSR_OK);
-    memcpy(out_w, w, 4 * sizeof *w);
-    *out_count = *count;
-    tsr_executor_destroy(executor);
-    bench_close(&b);
-}
-
-Test(device, executor) {
-    float cpu_w[4], cuda_w[4], cpu_losses[14], cuda_losses[14];
-    int64_t cpu_count = 0, cuda_count = 0;
-    train_on("cpu", cpu_w, &cpu_count, cpu_losses);
-    train_on("cuda", cuda_w, &cuda_count, cuda_losses);
-    cr_assert(cpu_count == 2 && cuda_count == 2);
-    cr_assert_arr_eq(cpu_w, cuda_w, sizeof cpu_w);
-    cr_assert_arr_eq(cpu_losses, cuda_losses, sizeof cpu_losses);
-    cr_assert_eq(fake->launches, 28);
-    cr_assert_eq(fake->paired_blocks, 2); /* as many as run at a time */
-    bench_expect_nothing_open("at the end");
-}
-
 /* Runs launch what was captured once: step numbers are inputs. */
-/* ys = xs from the last on, y = the last of them, three times as long as `go` holds: copies whose
- * addresses change, conditions that lie on the device. */
-static const tsr_shape loop_row = {1, {4}}, loop_rows = {2, {3, 4}};
-enum { LOOP_X, LOOP_GO, LOOP_YS, LOOP_Y, LOOP_SLICE, LOOP_ALL, LOOP_LAST, LOOP_BUFFERS };
-
-static void make_loop(tsr_program_entry *entry) {
-    static tsr_program_buffer buffers[LOOP_BUFFERS] = {
-        [LOOP_X] = {.space = TSR_SPACE_INPUT},
-        [LOOP_GO] = {.space = TSR_SPACE_INPUT, .index = 1},
-        [LOOP_YS] = {.space = TSR_SPACE_OUTPUT},
-        [LOOP_Y] = {.space = TSR_SPACE_OUTPUT, .index = 1},
-        [LOOP_SLICE] = {.space = TSR_SPACE_WORKSPACE},
-        [LOOP_ALL] = {.space = TSR_SPACE_WORKSPACE, .offset_bytes = 64},
-        [LOOP_LAST] = {.space = TSR_SPACE_WORKSPACE, .offset_bytes = 128}};
-    static uint32_t go[] = {LOOP_GO}, take[] = {LOOP_SLICE, LOOP_X}, put[] = {LOOP_ALL, LOOP_SLICE},
-                    keep[] = {LOOP_LAST, LOOP_SLICE}, all[] = {LOOP_YS, LOOP_ALL},
-                    last[] = {LOOP_Y, LOOP_LAST};
-    static tsr_program_command commands[] = {
-        {TSR_OP_REPEAT, 5, 3, 0, 0, 0, go, ""}, {TSR_OP_STOP, 0, 0, 0, 1, 1, go, ""},
-        {TSR_OP_TAKE, 1, 0, 0, 2, 0, take, ""}, {TSR_OP_PUT, 0, 0, 0, 2, 0, put, ""},
-        {TSR_OP_WHEN, 1, 0, 0, 1, 1, go, ""},   {TSR_OP_COPY, 0, 0, 0, 2, 0, keep, ""},
-        {TSR_OP_COPY, 0, 0, 0, 2, 0, all, ""},  {TSR_OP_COPY, 0, 0, 0, 2, 0, last, ""}};
-    for (uint32_t i = 0; i < LOOP_BUFFERS; i++) {
-        bool whole = i == LOOP_X || i == LOOP_YS || i == LOOP_ALL;
-        buffers[i].dtype = i == LOOP_GO ? TSR_DTYPE_I1 : TSR_DTYPE_F32;
-        buffers[i].shape = i == LOOP_GO ? (tsr_shape){0} : whole ? loop_rows : loop_row;
-        buffers[i].name = "";
-    }
-    *entry = (tsr_program_entry){.name = "f",
-                                 .workspace_bytes = 192,
-                                 .buffer_count = LOOP_BUFFERS,
-                                 .command_count = sizeof commands / sizeof *commands,
-                                 .buffers = buffers,
-                                 .commands = commands};
-}
-
-static void run_loop(bench *b, const tsr_config *config, const tsr_program *program) {
-    tsr_executor *executor = NULL;
-    cr_assert_eq(tsr_program_verify(&b->ctx, program, config, TSR_CORRUPT).code, TSR_OK, "%s",
-                 b->ctx.error.text);
-    cr_assert_eq(tsr_executor_create(&b->ctx, config, program, b->device, NULL, &executor).code,
-                 TSR_OK, "%s", b->ctx.error.text);
-    float *x = tsr_executor_get_input(executor, 0, 0);
-    uint8_t *go = tsr_executor_get_input(executor, 0, 1);
-    const float *ys = tsr_executor_get_output(executor, 0, 0);
-    const float *y = tsr_executor_get_output(executor, 0, 1);
-    for (int i = 0; i < 12; i++) x[i] = (float)(1 + i);
-    for (int run = 0; run < 3; run++) {
-        *go = run > 0;
-        cr_assert_eq(tsr_executor_run(&b->ctx, executor, 0, 0).code, TSR_OK, "%s",
-                     b->ctx.error.text);
-        for (int i = 0; i < 12; i++)
-            cr_expect_float_eq(ys[i], run ? x[(2 - i / 4) * 4 + i % 4] : 0, 0);
-        for (int i = 0; i < 4; i++) cr_expect_float_eq(y[i], run ? x[i] : 0, 0);
-    }
-    tsr_executor_destroy(executor);
-}
-
-Test(device, loops) {
-    tsr_config_port in[] = {{"x", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT},
-                            {"go", TSR_DTYPE_I1, {0}, TSR_PORT_ARGUMENT}};
-    tsr_config_port out[] = {{"ys", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT},
-                             {"y", TSR_DTYPE_F32, loop_row, TSR_PORT_ARGUMENT}};
-    tsr_config_entry declared = {.name = "f",
-                                 .kind = TSR_ENTRY_INFER,
-                                 .inputs = in,
-                                 .input_count = 2,
-                                 .outputs = out,
-                                 .output_count = 2};
-    const tsr_config config = {.version_major = 1,
-                               .name = "m",
-                               .producer = "test",
-                               .numerics = "portable",
-                               .virtual_ranks = 1,
-                               .entry_count = 1,
-                               .entries = &declared};
-    const char *kernels[] = {"k"};
-    tsr_program_entry entry;
-    make_loop(&entry);
-    for (size_t d = 0; d < DEVICE_COUNT; d++) {
-        bench b;
-        bench_open(&b, devices[d]);
-        run_loop(&b, &config, &(tsr_program){1, 1, kernels, &entry});
-        bench_close(&b);
-    }
-    bench_expect_nothing_open("after loops");
-}
-
 Test(device, one_graph_a_step) {
     bench b;
     tsr_executor *executor = NULL;
@@ -287,20 +54,21 @@ Test(device, one_graph_a_step) {
     cr_assert(captures > 0 && fake->captures == captures && fake->launches == 40,
               "%d captures before, %d behind; %d launches", captures, fake->captures,
               fake->launches);
+    cr_assert_eq(fake->paired_blocks, 2); /* as many as run at a time */
     tsr_executor_destroy(executor);
     bench_close(&b);
 }
 
-/* The same losses without a graph, and an error that names the command. */
-Test(device, one_by_one) {
+/* Without a graph an error names the command. */
+Test(device, one_by_one_names_the_command) {
     static const struct {
         unsigned at;
         const char *text;
     } rows[] = {
         {1, "(700): mean at toy.mlir:3:5; "}, {2, "(700): a copy; "}, {3, "(700): update; "}};
-    bench b = {0}, graphs;
-    tsr_executor *executor = NULL, *other = NULL;
-    float losses[3], expected[3];
+    bench b = {0};
+    tsr_executor *executor = NULL;
+    float losses[3];
     bench_open_fake();
     tsr_device_options options = bench_cuda_options(&b);
     options.one_by_one = true;
@@ -322,35 +90,7 @@ Test(device, one_by_one) {
     fake->fail = NULL;
     tsr_executor_destroy(executor);
     bench_close(&b);
-    bench_open(&graphs, "cuda");
-    cr_assert_eq(
-        tsr_executor_create(&graphs.ctx, &toy_config, &toy_program, graphs.device, NULL, &other)
-            .code,
-        TSR_OK);
-    train(&graphs, other, 3, expected);
-    cr_assert_arr_eq(losses, expected, sizeof losses);
-    tsr_executor_destroy(other);
-    bench_close(&graphs);
     bench_expect_nothing_open("at the end");
-}
-
-Test(device, fault) {
-    bench b;
-    tsr_executor *executor = NULL;
-    bench_open(&b, "cuda");
-    cr_assert_eq(
-        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
-        TSR_OK);
-    uint8_t *x = tsr_executor_get_input(executor, TOY_TRAIN, 0);
-    fake->toy_limit = 100;
-    x[5] = 120;
-    cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 1).code, TSR_DATA);
-    cr_assert_str_eq(b.ctx.error.text, "x[5] is 120; expected 0 to 99 at toy.mlir:3:5");
-    cr_assert_eq(tsr_executor_get_fault_row(executor), 1);
-    x[5] = 99;
-    cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 1).code, TSR_OK);
-    tsr_executor_destroy(executor);
-    bench_close(&b);
 }
 
 /* ---- a driver that fails --------------------------------------------------------------------- */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What devices of their own memory do beside runs: tensors that are read, and kept, numbers that a
- * GPU draws, chunks of files that it hashes.
+ * What devices of their own memory do beside runs: tensors that are read, and kept, chunks of files
+ * that a GPU hashes.
  */
 #include "runtime/device/cuda_driver.h"
 #include "runtime/exec/executor.h"
-#include "runtime/initialize.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
 
@@ -309,47 +308,6 @@ Test(device_beside, no_room_to_keep) {
     }
     tsr_arena_finish(&s.b.arena);
     bench_expect_nothing_open("at the end");
-}
-
-/* ---- drawing ---- */
-
-/* What the host draws. */
-static void draw_on_device(bool expected_early) {
-    enum { COUNT = 1003, BEGIN = 64 };
-    static float expected[COUNT];
-    const tsr_config_tensor tensor = {.name = "w",
-                                      .dtype = TSR_DTYPE_F32,
-                                      .shape = {1, {COUNT}},
-                                      .init = TSR_INIT_NORMAL,
-                                      .init_a = 0.5,
-                                      .init_b = 2,
-                                      .init_stream = 9};
-    const tsr_device_normals normals = {0, COUNT, 0.5, 2, 7, 9}, none = {.count = 0};
-    const tsr_device_range all = {0, BEGIN + sizeof expected};
-    bench b = {.device = NULL};
-    tsr_device_memory memory;
-    bench_open_fake();
-    tsr_device_options options = bench_cuda_options(&b);
-    options.draws = expected_early;
-    cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
-    const tsr_device_type *type = b.device->type;
-    cr_assert_eq(
-        type->allocate(&b.ctx, b.device, all.size_bytes, (tsr_device_range){0, 0}, &memory).code,
-        TSR_OK);
-    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &none).code, TSR_OK);
-    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &normals).code, TSR_OK);
-    cr_assert_eq(type->download(&b.ctx, b.device, &memory, all).code, TSR_OK);
-    cr_assert_eq(tsr_initialize_tensor(&b.ctx, &tensor, 7, NULL, expected).code, TSR_OK);
-    cr_assert_eq(memcmp(memory.host + BEGIN, expected, sizeof expected), 0);
-    for (int i = 0; i < BEGIN; i++) cr_assert_eq(memory.host[i], 0);
-    type->release(b.device, &memory);
-    bench_close(&b);
-    bench_expect_nothing_open("at the end");
-}
-
-Test(device_beside, draws) {
-    draw_on_device(false);
-    draw_on_device(true);
 }
 
 /* ---- chunks of files ---- */
