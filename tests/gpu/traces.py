@@ -1,12 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace and a roofline of a training must be: whole, in order, of one clock, and of one another. A name of what is not so, or None."""
+"""What a trace and a roofline of a training must be: such as viewers read, whole, in order, of one clock, and of one another; told is what is not so."""
 import collections
 import csv
 import json
 import pathlib
 
+# Keys of an event by its phase, of the Trace Event Format as far as it is used: names of processes and tracks, complete spans (no begin and end that could be
+# without each other), counters.
 KEYS = {'M': {'name', 'ph', 'pid', 'tid', 'args'}, 'X': {'name', 'ph', 'pid', 'tid', 'ts', 'dur'}, 'C': {'name', 'ph', 'pid', 'tid', 'ts', 'args'}}
+NAMED = {'process_name': ('name', str), 'thread_name': ('name', str), 'thread_sort_index': ('sort_index', int)}
 SLACK = 0.002  # microseconds: both ends are rounded
+
+
+def is_number(value, kind=(int, float)):
+    return isinstance(value, kind) and not isinstance(value, bool) and 0 <= value < float('inf')
+
+
+def check_event(e):
+    """None, or what a viewer could not read of it."""
+    keys = KEYS.get(e.get('ph'))
+    if not keys or not keys <= set(e) <= keys | {'args'}:
+        return 'has other keys'
+    if not isinstance(e['name'], str) or not e['name'] or not all(is_number(e[key], int) for key in ('pid', 'tid')):
+        return 'has no name, process or track'
+    if not all(is_number(e[key]) for key in keys & {'ts', 'dur'}):
+        return 'has no time'
+    if 'args' in e and (not isinstance(e['args'], dict) or not e['args']):
+        return 'has arguments without a name'
+    if e['ph'] == 'M':
+        key, kind = NAMED.get(e['name'], (None, None))
+        return None if key and isinstance(e['args'].get(key), kind) and set(e['args']) == {key} else 'names nothing'
+    if e['ph'] == 'C' and not all(map(is_number, e['args'].values())):
+        return 'counts nothing'
+    return None
+
+
+def check_format(document):
+    """What keeps a trace from opening whole, by Google's Trace Event Format."""
+    events = document.get('traceEvents')
+    if not isinstance(events, list) or not events or document.get('displayTimeUnit') not in ('ms', 'ns'):
+        return ['no list of events, or no unit']
+    wrong = [f'event {e} {why}' for e in events if (why := check_event(e))]
+    if wrong:
+        return wrong
+    processes = collections.Counter(e['pid'] for e in events if e['name'] == 'process_name')
+    tracks = collections.Counter((e['pid'], e['tid']) for e in events if e['name'] == 'thread_name')
+    named = collections.Counter((e['pid'], e['args']['name']) for e in events if e['name'] == 'thread_name')
+    wrong += [f'process {pid} has {processes[pid]} names' for pid in {e['pid'] for e in events} if processes[pid] != 1]
+    wrong += [f'track {at} has {tracks[at]} names' for at in {(e['pid'], e['tid']) for e in events if e['ph'] == 'X'} | set(tracks) if tracks[at] != 1]
+    wrong += [f'{count} tracks are named {name}' for name, count in named.items() if count != 1]
+    series = collections.defaultdict(set)
+    for e in events:
+        if e['ph'] == 'C':
+            series[e['pid'], e['name']].add(tuple(e['args']))
+    return wrong + [f'counter {name} has the series {of}' for name, of in series.items() if len(of) != 1]
 
 
 class Trace:
@@ -14,9 +61,7 @@ class Trace:
 
     def __init__(self, path):
         document = json.loads(pathlib.Path(path).read_text('utf-8'))
-        events, self.wrong = document['traceEvents'], []
-        for e in events:
-            self.expect(e['ph'] in KEYS and KEYS[e['ph']] <= set(e) <= KEYS[e['ph']] | {'args'}, f'event {e}')
+        events, self.wrong = document['traceEvents'], check_format(document)
         names = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}
         self.tracks = {name: [] for name in names.values()}
         for e in events:

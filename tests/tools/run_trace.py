@@ -22,6 +22,8 @@ except ImportError:
     sys.exit(77)
 
 RUN, AOT, BUNDLE, ROOT = [str(pathlib.Path(a).resolve()) for a in sys.argv[1:5]]
+sys.path.insert(0, ROOT + "/tests/gpu")
+from traces import check_format  # noqa: E402
 DIGITS = ROOT + "/examples/digits"
 TRAIN = [f"--data={key}={DIGITS}/train-{key}.npy" for key in ("images", "labels")]
 TEST = [f"--data=test_{key}={DIGITS}/test-{key}.npy" for key in ("images", "labels")]
@@ -42,6 +44,7 @@ def read_trace(path):
     trace = json.loads(path.read_text("utf-8"))
     for error in VALIDATOR.iter_errors(trace):
         sys.exit(f"{path.name}: {error.message[:200]} at {list(error.path)}")
+    assert not check_format(trace), (path.name, check_format(trace)[:3])
     events, other = trace["traceEvents"], trace["otherData"]
     names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert {e["pid"] for e in events} == {other["rank"]}
@@ -197,6 +200,26 @@ def check_ranks(folder):
     assert 4 * train["launchBytes"] < total < 8 * train["launchBytes"], (total, train["launchBytes"])
 
 
+def check_format_itself(folder):
+    """That a trace which a viewer would not open whole is told."""
+    run(BUNDLE, *TRAIN, "--steps", "2", "--quiet", "--trace", str(folder / "g.json"))
+    text = (folder / "g.json").read_text("utf-8")
+    at = {ph: [i for i, e in enumerate(json.loads(text)["traceEvents"]) if e["ph"] == ph] for ph in "MXC"}
+    process, track = at["M"][0], at["M"][1]
+    changes = {"a begin": lambda e: e[at["X"][0]].update(ph="B"), "no duration": lambda e: e[at["X"][3]].pop("dur"),
+               "a time that is text": lambda e: e[at["X"][1]].update(ts="1"), "a span before zero": lambda e: e[at["X"][1]].update(ts=-1),
+               "no name of a process": lambda e: e.pop(process), "two names of a track": lambda e: e.append(dict(e[track])),
+               "tracks of one name": lambda e: e[at["M"][3]].update(args=e[track]["args"]), "a span of no track": lambda e: e[at["X"][0]].update(tid=99),
+               "a counter of text": lambda e: e[at["C"][0]].update(args={"bytes": "many"}), "a counter of nothing": lambda e: e[at["C"][0]].update(args={}),
+               "another series": lambda e: e[at["C"][0]].update(args={"other": 1}), "no name": lambda e: e[at["X"][0]].update(name="")}
+    assert not check_format(json.loads(text))
+    for what, change in changes.items():
+        changed = json.loads(text)
+        change(changed["traceEvents"])
+        assert check_format(changed), f"{what} is not told"
+    assert check_format({"traceEvents": []})
+
+
 def check_failures(folder):
     """What is wrong is told; a killed run leaves no file, a stopped one a whole file."""
     text = run(BUNDLE, *TRAIN, "--steps", "3", "--trace-steps", "1:2", code=6)
@@ -248,7 +271,7 @@ def check_failures(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for check in (check_training, check_defaults, check_others, check_ranks, check_failures):
+        for check in (check_training, check_defaults, check_others, check_ranks, check_format_itself, check_failures):
             check(folder)
             print(check.__name__, "holds")
 
