@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is packed of the product: tessera-run and what it links."""
+"""What is packed of the product: tessera-run and what it links, and other programs so."""
 import shutil
 import subprocess
 
@@ -13,13 +13,12 @@ def call(*arguments):
     return done.stdout
 
 
-def copy_program(tools, out):
-    """tessera-run and the libraries beside it that are not the system's own."""
-    (out / 'lib').mkdir(parents=True)
-    program = tools / 'tessera-run'
-    shutil.copy(program, out / 'tessera-run')
+def copy_program(program, out):
+    """A program and the libraries beside it that are not the system's own."""
+    (out / 'lib').mkdir(parents=True, exist_ok=True)
+    shutil.copy(program, out / program.name)
     if shutil.which('strip'):  # of what only debuggers read
-        call('strip', out / 'tessera-run')
+        call('strip', out / program.name)
     for line in call('ldd', program).splitlines():
         words = line.split()
         if '=>' in words and not words[0].startswith(SYSTEM):
