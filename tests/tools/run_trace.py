@@ -22,7 +22,7 @@ except ImportError:
     sys.exit(77)
 
 RUN, AOT, BUNDLE, ROOT = [str(pathlib.Path(a).resolve()) for a in sys.argv[1:5]]
-sys.path.insert(0, ROOT + "/tests/gpu")
+sys.path.insert(0, ROOT + "/tests/gpu/modules")
 from traces import check_format  # noqa: E402
 DIGITS = ROOT + "/examples/digits"
 TRAIN = [f"--data={key}={DIGITS}/train-{key}.npy" for key in ("images", "labels")]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'gpu'))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'gpu/modules'))
 
 try:
     from products import CASES, HOPPER, LARGE, source
