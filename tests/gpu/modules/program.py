@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is packed of the product: tessera-run and what it links, and other programs so."""
+"""What is packed of the product: tessera-run and what it links, and other programs so; bundles."""
+import lzma
+import pathlib
 import shutil
 import subprocess
 
@@ -23,3 +25,9 @@ def copy_program(program, out):
         words = line.split()
         if '=>' in words and not words[0].startswith(SYSTEM):
             shutil.copy(words[2], out / 'lib' / words[0])
+
+
+def compress(path):
+    """PATH.xz instead: machine code, and what lies between the parts of a bundle, take a fifth so."""
+    pathlib.Path(f'{path}.xz').write_bytes(lzma.compress(path.read_bytes()))
+    path.unlink()
