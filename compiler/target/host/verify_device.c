@@ -60,17 +60,28 @@ static bool includes(const tsr_feature *has, const tsr_feature *needs) {
     return alone ? has == needs : has->order >= needs->order;
 }
 
+/* Of the instruction at `text`; NULL: there is none. */
+static const gate *find_gate(const char *text, tsr_vendor vendor) {
+    const gate *found = NULL;
+    for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++)
+        if (gates[i].vendor == vendor &&
+            strncmp(text, gates[i].begin, strlen(gates[i].begin)) == 0 &&
+            (!found || strlen(gates[i].begin) > strlen(found->begin)))
+            found = &gates[i];
+    return found;
+}
+
+bool tsr_feature_has(const tsr_feature *has, const char *instruction) {
+    const gate *found = has ? find_gate(instruction, has->vendor) : NULL;
+    return has && (!found || includes(has, tsr_feature_find(found->feature)));
+}
+
 static bool check_gates(MlirOperation op, const char *text, tsr_vendor vendor) {
     const tsr_feature *has = tsr_feature_find(tsr_op_string(op, "requires"));
     for (const char *at = text; *at; at++) {
-        const gate *found = NULL;
         if (at > text && at[-1] != ' ' && at[-1] != ';' && at[-1] != '\n' && at[-1] != '\t')
             continue;
-        for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++)
-            if (gates[i].vendor == vendor &&
-                strncmp(at, gates[i].begin, strlen(gates[i].begin)) == 0 &&
-                (!found || strlen(gates[i].begin) > strlen(found->begin)))
-                found = &gates[i];
+        const gate *found = find_gate(at, vendor);
         if (found && !includes(has, tsr_feature_find(found->feature)))
             return tsr_target_complain(op, TSR_DIAG_GATE, "%s needs '%s'; required is '%s'",
                                        found->begin, found->feature, has ? has->name : "");

@@ -11,7 +11,7 @@
 #include <string.h>
 
 bool tsr_tile_rule_across(MlirOperation op, const tsr_feature *has) {
-    if (has && has->order < tsr_feature_find("sm_90a")->order) return true; /* mma.sync */
+    if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
     return tsr_target_complain(
         op, TSR_DIAG_TILE_TYPE,
         "factors of f32 are read along their rows: expected transpose_b alone");

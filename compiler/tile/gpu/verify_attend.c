@@ -339,7 +339,7 @@ bool tsr_tile_rule_attend(MlirOperation op) {
                                    "there is no attention \"%s\"; expected forward, backward, "
                                    "backward_queries or backward_keys",
                                    how ? how : "");
-    bool has_wgmma = p.has && strcmp(p.target, "cuda:sm_90a") == 0;
+    bool has_wgmma = tsr_feature_has(p.has, "wgmma.");
     if (p.has && which != FORWARD && has_wgmma != (which == BACKWARD))
         return tsr_target_complain(op, TSR_DIAG_TILE_TARGET,
                                    "there is no machine code for \"%s\" on '%s'; expected %s", how,

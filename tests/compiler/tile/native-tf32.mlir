@@ -4,6 +4,19 @@
 // RUN: FileCheck %s --input-file=%t.native
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
 // PORTABLE-NOT: tile.mma
+// GPUs after sm_90a have no wgmma: mma.sync reads factors of f32 as they lie there, too.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
+// LATER-LABEL: func.func @both
+// LATER: tsched.call @[[ACROSS:.*]](%arg0, %arg1)
+// LATER: tsched.call @[[BOTH:.*]](%arg0, %arg2)
+// LATER-LABEL: func.func @weight
+// LATER: tsched.call @[[PLAIN:.*]](%arg0, %0)
+// LATER: tile.func @[[ACROSS]]({{.*}} warps
+// LATER: tile.mma %{{.*}} {transpose_a} : !tile.shared<{{[0-9]+}}x32x{{[0-9]+}}xf32>
+// LATER: tile.func @[[BOTH]]({{.*}} warps
+// LATER: tile.mma %{{.*}} {transpose_a, transpose_b} : !tile.shared<{{[0-9]+}}x32x{{[0-9]+}}xf32>
+// LATER: tile.func @[[PLAIN]]({{.*}} warps
+// LATER: tile.mma %{{.*}} : !tile.shared<{{[0-9]+}}x{{[0-9]+}}x32xf32>, !tile.shared<{{[0-9]+}}x32x{{[0-9]+}}xf32>
 
 // CHECK: ---- tile cuda:sm_90a
 // CHECK-LABEL: func.func @both
