@@ -234,11 +234,11 @@ static tsr_result check_code(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *b
     return TSR_SUCCESS;
 }
 
-/* Advice that a kernel has become another one than was asked for. */
+const char *const tsr_ptxas_refusals[] = {"C7508", "C7510", "C7512", "C7518", NULL};
+
 static const char *find_refusal(const char *log) {
-    static const char *const codes[] = {"C7508", "C7510", "C7512", "C7518"};
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
-        if (strstr(log, codes[i])) return codes[i];
+    for (const char *const *code = tsr_ptxas_refusals; *code; code++)
+        if (strstr(log, *code)) return *code;
     return NULL;
 }
 

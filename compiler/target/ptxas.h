@@ -19,11 +19,14 @@ typedef struct tsr_ptxas {
 TSR_RESULT tsr_ptxas_find(tsr_ctx *ctx, const char *given, const char *search_path,
                           const char *toolkit_path, tsr_arena *arena, tsr_ptxas *out_ptxas);
 
+/* Advice that a kernel has become another one than was asked for: warp-group instructions
+ * serialized, register requests ignored. Ends with NULL. */
+extern const char *const tsr_ptxas_refusals[];
+
 /* Code as tsr_target_compile makes it for a GPU, with the machine code of its PTX added before it,
  * and registers and spills of each kernel. TSR_COMPILE with what ptxas says when it refuses; also
- * where it says that it gave up what a kernel relies on (C7508, C7510, C7512, C7518: warp-group
- * instructions serialized, register requests ignored). TSR_USAGE for one that writes no machine
- * code of GPUs, or does not tell what each kernel takes; TSR_MACHINE where a signal ended it. */
+ * where it says one of tsr_ptxas_refusals. TSR_USAGE for one that writes no machine code of GPUs,
+ * or does not tell what each kernel takes; TSR_MACHINE where a signal ended it. */
 TSR_RESULT tsr_ptxas_assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, MlirModule tile_module,
                               const tsr_target *target, tsr_arena *arena, void **inout_bytes,
                               size_t *inout_size_bytes);

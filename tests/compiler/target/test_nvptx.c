@@ -209,15 +209,26 @@ static void assemble_with(fixture *f, const char *path, const char *body, tsr_co
     cr_assert(strncmp(got, text, strlen(text)) == 0, "%s", got);
 }
 
+/* It said so, and wrote machine code. */
+static void refuse_advice(fixture *f, const char *path, const char *code) {
+    char body[1200], text[200];
+    snprintf(body, sizeof body,
+             LANES LARGE "echo 'ptxas info : (%s) Potential Performance Loss: "
+                         "as it was not asked for'\n" WRITES,
+             code);
+    snprintf(text, sizeof text,
+             "ptxas for 'cuda:sm_90a' ended with 0: %s) Potential Performance Loss: as it was not "
+             "asked for",
+             code);
+    assemble_with(f, path, body, TSR_COMPILE, text);
+}
+
 static void refuse(fixture *f, const char *path) {
+    static const char *const least[] = {"C7508", "C7510", "C7512", "C7518"};
     assemble_with(f, path, "echo 'line 3; error : no such register' >&2; exit 2\n", TSR_COMPILE,
                   "ptxas for 'cuda:sm_90a' ended with 2: error : no such register");
-    assemble_with(f, path,
-                  "printf x >/proc/self/fd/4; echo 'ptxas info : (C7512) Potential Performance "
-                  "Loss: wgmma serialized'\n",
-                  TSR_COMPILE,
-                  "ptxas for 'cuda:sm_90a' ended with 0: C7512) Potential Performance Loss: wgmma "
-                  "serialized");
+    for (const char *const *code = tsr_ptxas_refusals; *code; code++) refuse_advice(f, path, *code);
+    for (size_t i = 0; i < sizeof least / sizeof least[0]; i++) refuse_advice(f, path, least[i]);
 }
 
 /* What is no answer of an assembler says nothing of the kernel: another code than a refusal. */
