@@ -726,3 +726,21 @@ func.func @pitch_laid_half(%a: tensor<520x512xbf16> {tessera.name = "La"}, %b: t
   %y = tessera.matmul %a, %b : tensor<520x512xbf16>, tensor<512x1003xbf16> -> tensor<520x1003xbf16>
   return %y : tensor<520x1003xbf16>
 }
+func.func @few_1(%x: tensor<1x768xbf16> {tessera.name = "Ma"}, %w: tensor<768x2312xbf16> {tessera.name = "Mb"}, %v: tensor<1000x768xbf16> {tessera.name = "Mc"})
+    -> (tensor<1x2312xbf16> {tessera.name = "y"}, tensor<1x1000xbf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %x, %w : tensor<1x768xbf16>, tensor<768x2312xbf16> -> tensor<1x2312xbf16>
+  %z = tessera.matmul %x, %v {transpose_b = true} : tensor<1x768xbf16>, tensor<1000x768xbf16> -> tensor<1x1000xbf16>
+  return %y, %z : tensor<1x2312xbf16>, tensor<1x1000xbf16>
+}
+func.func @few_4(%x: tensor<4x768xbf16> {tessera.name = "Na"}, %w: tensor<768x2312xbf16> {tessera.name = "Nb"}, %v: tensor<1000x768xbf16> {tessera.name = "Nc"})
+    -> (tensor<4x2312xbf16> {tessera.name = "y"}, tensor<4x1000xbf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %x, %w : tensor<4x768xbf16>, tensor<768x2312xbf16> -> tensor<4x2312xbf16>
+  %z = tessera.matmul %x, %v {transpose_b = true} : tensor<4x768xbf16>, tensor<1000x768xbf16> -> tensor<4x1000xbf16>
+  return %y, %z : tensor<4x2312xbf16>, tensor<4x1000xbf16>
+}
+func.func @few_16(%x: tensor<16x768xbf16> {tessera.name = "Oa"}, %w: tensor<768x2312xbf16> {tessera.name = "Ob"}, %v: tensor<1000x768xbf16> {tessera.name = "Oc"})
+    -> (tensor<16x2312xbf16> {tessera.name = "y"}, tensor<16x1000xbf16> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %x, %w : tensor<16x768xbf16>, tensor<768x2312xbf16> -> tensor<16x2312xbf16>
+  %z = tessera.matmul %x, %v {transpose_b = true} : tensor<16x768xbf16>, tensor<1000x768xbf16> -> tensor<16x1000xbf16>
+  return %y, %z : tensor<16x2312xbf16>, tensor<16x1000xbf16>
+}
