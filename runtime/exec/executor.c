@@ -546,7 +546,7 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         }
         if (at->region == NO_REGION) return result;
         const tsr_program_region *region = &source->regions[at->region];
-        if (result.code == TSR_MACHINE)
+        if (result.code == TSR_MACHINE || result.code == TSR_MEMORY)
             return tsr_error_prefix(ctx, result, "region '%s'", region->name);
         if (!is_failure(result)) return result;
         executor->failed_entry = (uint32_t)entry;

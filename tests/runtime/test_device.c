@@ -5,6 +5,8 @@
 #include "manifests/fatbin.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
+#include "runtime/device/cuda_ptx.h"
+#include "runtime/initialize.h"
 #include "tests/runtime/device/cases.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
@@ -57,6 +59,76 @@ Test(device, one_graph_a_step) {
     cr_assert_eq(fake->paired_blocks, 2); /* as many as run at a time */
     tsr_executor_destroy(executor);
     bench_close(&b);
+}
+
+/* The toy's training, whose mean is a region that runs again where its values are at fault. */
+static tsr_program make_region(tsr_program_entry entries[2], tsr_program_command commands[5]) {
+    static tsr_program_region region = {"stage", TSR_REGION_REPLAY, 0};
+    const tsr_program_entry *train_entry = &toy_program.entries[TOY_TRAIN];
+    tsr_program program = toy_program;
+    commands[0] = (tsr_program_command){.opcode = TSR_OP_ENTER, .location = ""};
+    memcpy(commands + 1, train_entry->commands, 2 * sizeof *commands);
+    commands[3] = (tsr_program_command){.opcode = TSR_OP_LEAVE, .location = ""};
+    commands[4] = train_entry->commands[2];
+    entries[TOY_ROWS] = toy_program.entries[TOY_ROWS];
+    entries[TOY_TRAIN] = *train_entry;
+    entries[TOY_TRAIN].commands = commands;
+    entries[TOY_TRAIN].command_count = 5;
+    entries[TOY_TRAIN].regions = &region;
+    entries[TOY_TRAIN].region_count = 1;
+    program.entries = entries;
+    return program;
+}
+
+/* An error of the device within a region is told with the region's name, and is not tried again;
+ * behind the region it has no part in it. */
+Test(device, an_error_in_a_region_names_it) {
+    static const struct {
+        const char *call;
+        unsigned at, code;
+        bool one_by_one;
+        tsr_code result;
+        const char *text;
+    } rows[] = {
+        {"cuGraphLaunch", 1, 700, false, TSR_MACHINE,
+         "region 'stage': cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS (700): train"},
+        {"cuGraphLaunch", 1, 2, false, TSR_MEMORY,
+         "region 'stage': cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY (2): train"},
+        {"cuGraphLaunch", 2, 700, false, TSR_MACHINE,
+         "cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS (700): train"},
+        {"cuStreamSynchronize", 1, 700, true, TSR_MACHINE,
+         "region 'stage': cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): mean at "
+         "toy.mlir:3:5; "},
+        {"cuLaunchKernel", 1, 214, true, TSR_MACHINE,
+         "region 'stage': cuLaunchKernel: CUDA_ERROR_ECC_UNCORRECTABLE (214): mean; "},
+    };
+    tsr_program_entry entries[2];
+    tsr_program_command commands[5];
+    const tsr_program program = make_region(entries, commands);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b = {0};
+        tsr_executor *executor = NULL;
+        bench_open_fake();
+        tsr_device_options options = bench_cuda_options(&b);
+        options.one_by_one = rows[i].one_by_one;
+        cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
+        cr_assert_eq(
+            tsr_executor_create(&b.ctx, &toy_config, &program, b.device, NULL, &executor).code,
+            TSR_OK, "%s", b.ctx.error.text);
+        cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 1).code, TSR_OK, "%s",
+                     b.ctx.error.text);
+        fake->fail = rows[i].call;
+        fake->fail_code = rows[i].code;
+        fake->fail_at = rows[i].at;
+        fake->calls = 0;
+        cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 2).code, rows[i].result);
+        cr_assert_eq(strncmp(b.ctx.error.text, rows[i].text, strlen(rows[i].text)), 0,
+                     "expected '%s'; got '%s'", rows[i].text, b.ctx.error.text);
+        cr_assert_eq(fake->calls, rows[i].at);
+        fake->fail = NULL;
+        tsr_executor_destroy(executor);
+        bench_close(&b);
+    }
 }
 
 /* Without a graph an error names the command. */
