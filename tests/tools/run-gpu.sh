@@ -163,9 +163,22 @@ expect "auto without a driver" 0 'no GPU: there is no NVIDIA driver here' \
 expect "auto with an old one" 0 'no GPU: the NVIDIA driver is for CUDA 11.8' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='version=11080' "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
 
-# A GPU that was chosen and does not open leaves a run to the CPU, until the model is open; then nothing is left.
-check "code of both" "$AOT" build net.mlir -o both.tsb --target=cpu:x86-64-v2,cuda:sm_90a
+# A cap below what is planned, for a run that would go on from a saved state: no byte of that changes, and another run goes on.
 head -c 24000 /dev/zero | tr '\0' '?' >z.bin
+both() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='any=1 free=1000000000' "$RUN" both.tsb --data x=z.bin "$@"; }
+check "code of both" "$AOT" build net.mlir -o both.tsb --target=cpu:x86-64-v2,cuda:sm_90a
+expect "four steps" 0 '^state [0-9a-f]{64} step 4' both --steps 4
+four=$(state_of .out)
+expect "two steps, saved" 0 '^state [0-9a-f]{64} step 2' both --steps 2 --state-dir C
+kept() { (cd C && find . -type f | sort | xargs sha256sum); }
+kept >before
+expect "a saved state, and more than --device-memory" 15 '; 1048576 are allowed; ' both --steps 4 --state-dir C --device cuda --device-memory 1
+kept >after
+check "no byte of the state has changed" cmp before after
+check "its last generation is good" sh -c '"$1" ls C --verify | head -n 1 | grep -Eq "step 2 .* good$"' sh "$RUN"
+expect "it goes on" 0 "^state $four step 4" both --steps 4 --state-dir C
+
+# A GPU that was chosen and does not open leaves a run to the CPU, until the model is open; then nothing is left.
 auto() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="any=1 $1" "$RUN" both.tsb --device auto --data x=z.bin --steps 2 "${@:2}"; }
 expect "the CPU" 0 '^state [0-9a-f]{64} step 2' "$RUN" both.tsb --data x=z.bin --steps 2
 on_cpu=$(state_of .out)
