@@ -3,17 +3,17 @@
  * Weights of a bundle on their way to a GPU, verified there, beside a plain copy of as many bytes
  * from page-locked memory.
  *
- *     upload_speed FOLDER MIB
+ *     upload_speed FOLDER [MIB...]        64 128 256 512 1024 without any
  *
- * Writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so that it lies in
- * the page cache, and takes turns of
+ * Of each size: writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so
+ * that it lies in the page cache, and takes turns of
  *   copy         cuMemcpyHtoDAsync of one page-locked block
  *   upload       the blob to the GPU, each chunk's digest computed there
  *   ready        the same by a device that was told of it when it was opened, as runs do
  *   host         the blob into the host's memory, verified there, then copied from it
- * Then what arrived is compared with what was written. Prints one JSON object: medians in GB/s (1e9
- * bytes), and of an upload what it takes to ready it and to give back, in ms. Exits with 77 where
- * there is no GPU.
+ * Then what arrived is compared with what was written. Prints one JSON object a line: medians in
+ * GB/s (1e9 bytes), of an upload what it takes to ready it and to give back, in ms, and whether a
+ * run would go that way: "sent". Exits with 77 where there is no GPU.
  */
 #include "bench/median.h"
 #include "bench/weights.h"
@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 enum { ROUNDS = 5, PATH_BYTES = 4096, MIB_MAX = 4000, SKIPPED = 77, PINNED_BYTES = 256 << 20 };
+static const char *const sizes_mib[] = {"64", "128", "256", "512", "1024"};
 
 typedef struct bench {
     tsr_ctx *ctx;
@@ -50,7 +51,7 @@ static TSR_RESULT open_gpu(bench *b, bool takes, tsr_device **out_device) {
     const tsr_fatbin fatbin = {NULL, 0, &image, 1};
     tsr_arena arena = {0};
     void *code = NULL;
-    tsr_device_options options = {.kernel_count = 0, .takes = takes};
+    tsr_device_options options = {.kernel_count = 0, .takes_bytes = takes ? UINT64_MAX : 0};
     tsr_result result = tsr_fatbin_encode(b->ctx, &fatbin, &arena, &code, &options.code_size_bytes);
     options.code = code;
     if (!result.code) result = tsr_device_open(b->ctx, "cuda", &options, out_device);
@@ -140,10 +141,12 @@ static TSR_RESULT measure(bench *b) {
     double uploaded = median_of(b->upload, ROUNDS), ready = median_of(b->ready, ROUNDS);
     printf(
         "{\"mib\": %zu, \"copy\": %.2f, \"host\": %.2f, \"upload\": %.2f, \"ratio\": %.3f, "
-        "\"around_ms\": %.2f, \"ready\": %.2f, \"ready_ratio\": %.3f, \"ready_around_ms\": %.2f}\n",
+        "\"around_ms\": %.2f, \"ready\": %.2f, \"ready_ratio\": %.3f, \"ready_around_ms\": %.2f, "
+        "\"sent\": %s}\n",
         b->size_bytes >> 20, size / copied, size / median_of(b->host, ROUNDS), size / uploaded,
         copied / uploaded, 1e3 * median_of(b->around, ROUNDS), size / ready, copied / ready,
-        1e3 * median_of(b->ready_around, ROUNDS));
+        1e3 * median_of(b->ready_around, ROUNDS),
+        b->size_bytes >= b->device->type->intake->bytes_min(b->device) ? "true" : "false");
     return TSR_SUCCESS;
 }
 
@@ -159,17 +162,17 @@ static TSR_RESULT run(bench *b) {
     return measure(b);
 }
 
-int main(int argc, char **argv) {
+/* The exit code. */
+static int run_size(const char *folder, const char *text) {
     tsr_ctx ctx = {0};
-    static bench b;
+    bench b = {.ctx = &ctx};
     char *end = NULL;
-    long mib = argc == 3 ? strtol(argv[2], &end, 10) : 0;
+    long mib = strtol(text, &end, 10);
     if (mib < 1 || mib > MIB_MAX || *end ||
-        snprintf(b.path, sizeof b.path, "%s/upload-speed.tsb", argv[1]) >= (int)sizeof b.path) {
-        fprintf(stderr, "usage: upload_speed FOLDER MIB (1 to %d)\n", MIB_MAX);
+        snprintf(b.path, sizeof b.path, "%s/upload-speed.tsb", folder) >= (int)sizeof b.path) {
+        fprintf(stderr, "usage: upload_speed FOLDER [MIB...] (1 to %d)\n", MIB_MAX);
         return TSR_USAGE;
     }
-    b.ctx = &ctx;
     b.size_bytes = (size_t)mib << 20;
     b.bytes = malloc(b.size_bytes);
     if (!b.bytes) {
@@ -187,4 +190,15 @@ int main(int argc, char **argv) {
     unlink(b.path);
     free(b.bytes);
     return absent ? (int)SKIPPED : (int)result.code;
+}
+
+int main(int argc, char **argv) {
+    const char *const *sizes = argc > 2 ? (const char *const *)argv + 2 : sizes_mib;
+    int count = argc > 2 ? argc - 2 : (int)(sizeof sizes_mib / sizeof sizes_mib[0]), code = 0;
+    if (argc < 2) {
+        fprintf(stderr, "usage: upload_speed FOLDER [MIB...] (1 to %d)\n", MIB_MAX);
+        return TSR_USAGE;
+    }
+    for (int i = 0; i < count && !code; i++) code = run_size(argv[1], sizes[i]);
+    return code;
 }

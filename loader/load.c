@@ -72,7 +72,7 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
         .threads = options->threads,
         .one_by_one = options->one_by_one,
         .draws = tsr_model_draws_there(model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE),
-        .takes = tsr_model_takes_there(model),
+        .takes_bytes = tsr_model_stored_bytes(model),
         .planned = planned};
     TRY_GOTO(ctx, result, tsr_device_open(ctx, target, &device, &model->device));
 done:

@@ -43,8 +43,8 @@ TSR_RESULT tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
 /* Are there so many random values in tensors of these roles (bit 1 << role) that a device that can
  * draws them sooner than the host? */
 bool tsr_model_draws_there(const tsr_model *model, unsigned roles);
-/* Are there so many stored values that a device which can takes them straight from their file? */
-bool tsr_model_takes_there(const tsr_model *model);
+/* Of the tensors whose values the bundle, or a file that it names, stores. */
+uint64_t tsr_model_stored_bytes(const tsr_model *model);
 
 /* The state as this rank holds it; valid as long as the model. */
 tsr_held tsr_model_get_held(const tsr_model *model);

@@ -80,27 +80,28 @@ bool tsr_model_draws_there(const tsr_model *model, unsigned roles) {
     return count_random(&model->config, roles) >= DRAWN_THERE_MIN;
 }
 
-bool tsr_model_takes_there(const tsr_model *model) {
+uint64_t tsr_model_stored_bytes(const tsr_model *model) {
     uint64_t total = 0, size = 0;
     for (size_t i = 0; i < model->config.tensor_count; i++) {
         const tsr_config_tensor *tensor = &model->config.tensors[i];
         bool stored = tensor->init == TSR_INIT_DATA;
         if (stored && tsr_shape_size(&tensor->shape, tensor->dtype, &size)) total += size;
     }
-    return total >= TSR_SENDER_BYTES_MIN;
+    return total;
 }
 
 /* What the device takes itself is not the host's. */
 static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, void *const *data,
                                tsr_arena *arena) {
     const tsr_config *config = &model->config;
+    const tsr_device_intake *intake = model->device->type->intake;
     tsr_sender sender = {.device = model->device,
                          .memory = tsr_executor_get_memory(model->executor),
-                         .bytes_min = TSR_SENDER_BYTES_MIN};
+                         .bytes_min = intake ? intake->bytes_min(model->device) : 0};
     bool *sent = TSR_NEW(arena, bool, config->tensor_count + 1);
     if (!sent) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
     TRY(ctx, tsr_weights_load(ctx, model->bundle, model->target, config, roles, &model->folders,
-                              data, model->device->type->intake ? &sender : NULL, sent));
+                              data, intake ? &sender : NULL, sent));
     for (size_t i = 0; i < config->tensor_count; i++)
         if (sent[i]) tsr_executor_replace_there(model->executor, i);
     return TSR_SUCCESS;

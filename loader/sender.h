@@ -9,9 +9,6 @@
 #include "bundle/bundle.h"
 #include "runtime/device/device.h"
 
-/* Below this many bytes the host is as fast: the kernel that hashes has to be translated. */
-#define TSR_SENDER_BYTES_MIN (UINT64_C(512) << 20)
-
 typedef struct tsr_sender {
     tsr_device *device;              /* borrowed; of a type that takes chunks */
     const tsr_device_memory *memory; /* borrowed; pieces are named by where they lie in its host */

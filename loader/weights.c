@@ -142,15 +142,18 @@ static bool is_sent(const loading *l, const tsr_weights *weights, uint64_t size_
            (weights->external || tsr_bundle_has_chunks(weights->bundle, &weights->layer));
 }
 
+/* *out_sent is false where the device has no room for what sending takes besides the tensors. */
 static tsr_result send_pieces(tsr_ctx *ctx, const loading *l, const tsr_weights *weights,
-                              const tsr_bundle_piece *pieces, size_t count) {
+                              const tsr_bundle_piece *pieces, size_t count, bool *out_sent) {
     tsr_sender *sender = l->sender;
-    TRY(ctx, tsr_sender_begin(ctx, sender));
-    tsr_result result =
-        weights->external
-            ? tsr_bundle_send_file_pieces(ctx, weights->external, pieces, count, &sender->sink)
-            : tsr_bundle_send_pieces(ctx, weights->bundle, &weights->layer, pieces, count,
-                                     &sender->sink);
+    tsr_result result = tsr_sender_begin(ctx, sender);
+    if (result.code == TSR_MEMORY) return TSR_SUCCESS;
+    TRY(ctx, result);
+    *out_sent = true;
+    result = weights->external
+                 ? tsr_bundle_send_file_pieces(ctx, weights->external, pieces, count, &sender->sink)
+                 : tsr_bundle_send_pieces(ctx, weights->bundle, &weights->layer, pieces, count,
+                                          &sender->sink);
     return tsr_sender_end(ctx, sender, result);
 }
 
@@ -177,10 +180,11 @@ static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loa
         l->loaded[i] = here[i] = true;
     }
     if (count) qsort(pieces, count, sizeof *pieces, by_offset);
-    if (is_sent(l, weights, size_bytes)) {
-        for (size_t i = 0; i < config->tensor_count; i++) l->sent[i] = l->sent[i] || here[i];
-        return send_pieces(ctx, l, weights, pieces, count);
-    }
+    bool sent = false;
+    if (is_sent(l, weights, size_bytes))
+        TRY(ctx, send_pieces(ctx, l, weights, pieces, count, &sent));
+    for (size_t i = 0; i < config->tensor_count; i++) l->sent[i] = l->sent[i] || (sent && here[i]);
+    if (sent) return TSR_SUCCESS;
     if (weights->external)
         return tsr_bundle_read_file_pieces(ctx, weights->external, pieces, count, 0);
     return tsr_bundle_read_pieces(ctx, weights->bundle, &weights->layer, pieces, count, 0);

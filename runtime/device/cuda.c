@@ -191,7 +191,7 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
     TRY(ctx, tsr_cuda_init_keeping(ctx, self));
-    tsr_cuda_expect(ctx, self, options->draws, options->takes);
+    tsr_cuda_expect(ctx, self, options->draws, options->takes_bytes);
     TRY(ctx, load_code(ctx, self, options));
     return allocate_scratch(ctx, self);
 }

@@ -138,9 +138,11 @@ TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_re
 void tsr_cuda_free_readers(tsr_cuda_device *self);
 /* All of it. */
 void tsr_cuda_finish_keeping(tsr_cuda_device *self);
-/* Readies what drawing, or taking chunks of files, needs, on a thread; it is done without one, if
- * need be. */
-void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, bool takes);
+/* Readies what drawing, or taking so many bytes of files, needs, on a thread; it is done without
+ * one, if need be. */
+void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, uint64_t takes_bytes);
+/* Machine code of the kernel that hashes leaves, for this GPU; NULL: there is none. */
+const tsr_fatbin_image *tsr_cuda_find_leaves(const tsr_cuda_device *self);
 /* The kernel that hashes leaves is there. */
 TSR_RESULT tsr_cuda_ready_leaves(tsr_ctx *ctx, tsr_cuda_device *self);
 /* cuda_intake.c; ready_intake may run on any thread, before what else there is of it. */

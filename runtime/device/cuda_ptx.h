@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the runtime itself, as PTX that a driver translates: what has nothing to do with a
- * model's code. Each gives the bits that the CPU's function gives.
+ * Kernels of the runtime itself, as PTX that a driver translates, and machine code of the one that
+ * is wanted before there is time for that: what has nothing to do with a model's code. Each gives
+ * the bits that the CPU's function gives.
  */
 #ifndef TSR_RUNTIME_DEVICE_CUDA_PTX_H
 #define TSR_RUNTIME_DEVICE_CUDA_PTX_H
 
+#include "manifests/fatbin.h"
 #include "runtime/base/buffer.h"
 
 /* Threads of a block, of both. */
@@ -23,5 +25,9 @@ enum { TSR_CUDA_PTX_THREADS = 64 };
 /* Text of a module of each of the first two, with its NUL. */
 void tsr_cuda_ptx_leaves(tsr_buffer *out);
 void tsr_cuda_ptx_normals(tsr_buffer *out);
+
+/* The first one's machine code, of a build that had an assembler (cuda_assemble.c); else none. */
+extern const tsr_fatbin_image tsr_cuda_leaves_codes[];
+extern const uint32_t tsr_cuda_leaves_code_count;
 
 #endif

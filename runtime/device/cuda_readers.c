@@ -96,34 +96,43 @@ tsr_result tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned cou
 
 /* ---- the runtime's own kernels ---- */
 
-/* One of the runtime's own kernels, unless it is there. */
-static tsr_result load(tsr_ctx *ctx, tsr_cuda_device *self, const char *name,
-                       void (*print)(tsr_buffer *), struct CUmod_st **module,
-                       struct CUfunc_st **function) {
+static tsr_result load_text(tsr_ctx *ctx, const tsr_cuda_device *self, const char *name,
+                            void (*print)(tsr_buffer *), struct CUmod_st **module) {
     tsr_buffer text = {0};
     tsr_result result = TSR_SUCCESS;
-    if (*function) return TSR_SUCCESS;
     print(&text);
     if (text.failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the text of %s", name);
-    if (!*module)
-        TRY_GOTO(
-            ctx, result,
-            TSR_CUDA_CALL(ctx, &self->cuda, module_load, name, module, text.bytes, 0, NULL, NULL));
-    TRY_GOTO(ctx, result,
-             TSR_CUDA_CALL(ctx, &self->cuda, module_function, name, function, *module, name));
+    result = TSR_CUDA_CALL(ctx, &self->cuda, module_load, name, module, text.bytes, 0, NULL, NULL);
 done:
     tsr_buffer_finish(&text);
     return result;
 }
 
+/* One of the runtime's own kernels, unless it is there. A driver older than the assembler may not
+ * take its machine code (NULL: there is none), but takes the text. */
+static tsr_result load(tsr_ctx *ctx, tsr_cuda_device *self, const char *name,
+                       const tsr_fatbin_image *code, void (*print)(tsr_buffer *),
+                       struct CUmod_st **module, struct CUfunc_st **function) {
+    if (*function) return TSR_SUCCESS;
+    if (!*module && (!code || self->cuda.module_load(module, code->bytes, 0, NULL, NULL) != 0))
+        TRY(ctx, load_text(ctx, self, name, print, module));
+    return TSR_CUDA_CALL(ctx, &self->cuda, module_function, name, function, *module, name);
+}
+
 static tsr_result load_normals(tsr_ctx *ctx, tsr_cuda_device *self) {
-    return load(ctx, self, TSR_CUDA_PTX_NORMALS, tsr_cuda_ptx_normals, &self->normals_module,
+    return load(ctx, self, TSR_CUDA_PTX_NORMALS, NULL, tsr_cuda_ptx_normals, &self->normals_module,
                 &self->normals);
 }
 
+const tsr_fatbin_image *tsr_cuda_find_leaves(const tsr_cuda_device *self) {
+    const tsr_fatbin codes = {.images = tsr_cuda_leaves_codes,
+                              .image_count = tsr_cuda_leaves_code_count};
+    return tsr_fatbin_match(&codes, self->gpu.capability);
+}
+
 static tsr_result load_leaves(tsr_ctx *ctx, tsr_cuda_device *self) {
-    return load(ctx, self, TSR_CUDA_PTX_LEAVES, tsr_cuda_ptx_leaves, &self->leaves_module,
-                &self->leaves);
+    return load(ctx, self, TSR_CUDA_PTX_LEAVES, tsr_cuda_find_leaves(self), tsr_cuda_ptx_leaves,
+                &self->leaves_module, &self->leaves);
 }
 
 static tsr_result ready(tsr_ctx *ctx, tsr_cuda_device *self) {
@@ -141,11 +150,13 @@ static void *help(void *user) {
     return NULL;
 }
 
-void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, bool takes) {
+void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, uint64_t takes_bytes) {
     self->helper_ctx = tsr_ctx_fork(ctx);
     self->readies_draws = draws;
-    self->readies_intake = takes;
-    self->readies = (draws || takes) && pthread_create(&self->helper, NULL, help, self) == 0;
+    self->readies_intake =
+        takes_bytes && takes_bytes >= tsr_cuda_intake_functions.bytes_min(&self->base);
+    self->readies =
+        (draws || self->readies_intake) && pthread_create(&self->helper, NULL, help, self) == 0;
 }
 
 static tsr_result finish_readying(tsr_ctx *ctx, tsr_cuda_device *self) {

@@ -84,7 +84,8 @@ typedef struct tsr_device_options {
     uint64_t memory_max;
     /* A device that works beside the host: wait after each command, so that an error names it. */
     bool one_by_one;
-    bool draws, takes; /* soon; see draw, tsr_device_intake */
+    bool draws;           /* soon; see draw */
+    uint64_t takes_bytes; /* of files, soon: see tsr_device_intake; 0: none */
     /* What the program plans, in words that end what is said where memory is short; borrowed as
      * long as the device is open. NULL: nothing. */
     const char *planned;
@@ -100,6 +101,8 @@ typedef struct tsr_device_options {
  * after a failure. */
 enum { TSR_DEVICE_WINDOWS = 8, TSR_DEVICE_DEPTH = 2 * TSR_DEVICE_WINDOWS };
 typedef struct tsr_device_intake {
+    /* With fewer the host is as fast. */
+    uint64_t (*bytes_min)(const tsr_device *device);
     tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device);
     /* Where the chunk is to be written: TSR_HASH_CHUNK_BYTES. Borrowed. */
     tsr_result (*room)(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_room);

@@ -6,8 +6,11 @@
 #include "loader/shards.h"
 #include "loader/weights.h"
 #include "manifests/fatbin.h"
+#include "runtime/device/cuda_driver.h"
+#include "tests/runtime/fake_cuda.h"
 
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +134,20 @@ Test(sender, weights_arrive_on_the_device) {
 Test(sender, few_bytes_go_through_the_host) {
     bool sent[TENSORS] = {false};
     must(load(UINT64_MAX, sent));
+    for (size_t i = 0; i < TENSORS; i++) cr_assert_not(sent[i]);
+    expect_values();
+}
+
+/* What it takes besides the tensors does not fit: no reason to fail, for the host can do without.
+ */
+Test(sender, without_room_they_go_through_the_host) {
+    bool sent[TENSORS] = {false};
+    fake_cuda *cuda = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fake");
+    cr_assert_not_null(cuda);
+    cuda->fail = "cuMemAllocAsync";
+    cuda->fail_at = 1;
+    cuda->fail_code = TSR_CUDA_ERROR_OUT_OF_MEMORY;
+    must(load(0, sent));
     for (size_t i = 0; i < TENSORS; i++) cr_assert_not(sent[i]);
     expect_values();
 }

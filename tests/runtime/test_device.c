@@ -279,10 +279,13 @@ Test(device, each_call_fails) {
             }
             failed++;
             bench_expect_nothing_open(symbols[i]);
-            /* A call that only enters the context to give back may fail unseen, and what would be
-             * kept of tensors is done without where there is no room. */
+            /* A call that only enters the context to give back may fail unseen, what would be kept
+             * of tensors is done without where there is no room, and text is loaded where machine
+             * code of the runtime's own kernel is not. */
             if (!result.code && (strcmp(symbols[i], "cuCtxSetCurrent") == 0 ||
-                                 (strcmp(symbols[i], "cuMemAllocAsync") == 0 && at % 2 == 0)))
+                                 (strcmp(symbols[i], "cuMemAllocAsync") == 0 && at % 2 == 0) ||
+                                 (strcmp(symbols[i], "cuModuleLoadDataEx") == 0 && at > 1 &&
+                                  tsr_cuda_leaves_code_count)))
                 continue;
             cr_assert_eq(result.code, at % 2 ? TSR_MACHINE : TSR_MEMORY, "%s %u: %s", symbols[i],
                          at, b.ctx.error.text);

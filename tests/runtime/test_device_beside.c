@@ -4,6 +4,7 @@
  * that a GPU hashes.
  */
 #include "runtime/device/cuda_driver.h"
+#include "runtime/device/cuda_ptx.h"
 #include "runtime/exec/executor.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
@@ -354,7 +355,7 @@ Test(device_beside, takes_chunks) {
         bench b = {.device = NULL};
         bench_open_fake();
         tsr_device_options options = bench_cuda_options(&b);
-        options.takes = early;
+        options.takes_bytes = early ? UINT64_MAX : 0;
         cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
         fake->free_bytes = 1u << 30;
         take_chunks(&b, bytes, sizes, 2 * TSR_DEVICE_DEPTH + TSR_DEVICE_WINDOWS + 3);
@@ -362,4 +363,70 @@ Test(device_beside, takes_chunks) {
         bench_close(&b);
         bench_expect_nothing_open("at the end");
     }
+}
+
+/* ---- the kernel that hashes ---- */
+
+static const uint64_t with_code = UINT64_C(64) << 20, with_text = UINT64_C(512) << 20;
+
+static bool has_code(uint32_t arch) {
+    for (uint32_t i = 0; i < tsr_cuda_leaves_code_count; i++)
+        if (tsr_cuda_leaves_codes[i].arch == arch) return true;
+    return false;
+}
+
+/* `fails`: of the loads of modules behind the program's own. */
+static tsr_result begin_intake(bench *b, unsigned fails, unsigned code) {
+    const tsr_device_intake *intake = b->device->type->intake;
+    fake->fail = fails ? "cuModuleLoadDataEx" : NULL;
+    fake->fail_at = 1;
+    fake->fail_code = code;
+    fake->calls = 0;
+    fake->sticks = fails > 1;
+    tsr_result result = intake->begin(&b->ctx, b->device);
+    fake->fail = NULL;
+    fake->sticks = false;
+    fake->stuck = 0;
+    tsr_ctx aside = {0};
+    cr_assert_eq(intake->end(&aside, b->device).code, TSR_OK, "%s", aside.error.text);
+    return result;
+}
+
+/* Machine code where the build has some for the GPU, else text; text where a driver refuses the
+ * code; and as few bytes go that way as either is worth. */
+Test(device_beside, hashes_by_machine_code) {
+    static const struct {
+        int major, minor;
+        uint32_t arch; /* whose machine code it runs; 0: none */
+    } rows[] = {{9, 0, 90}, {8, 0, 80}, {8, 9, 80}, {10, 3, 100}, {12, 0, 0}};
+    bench b = {.device = NULL};
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&b);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool has = rows[i].arch && has_code(rows[i].arch);
+        fake->major = rows[i].major;
+        fake->minor = rows[i].minor;
+        fake->free_bytes = 1u << 30;
+        for (unsigned fails = 0; fails < 3; fails++) {
+            options.takes_bytes = (has ? with_code : with_text) - 1;
+            cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK, "%s",
+                         b.ctx.error.text);
+            cr_assert_eq(fake->modules, 1); /* not readied for so few bytes */
+            cr_assert_eq(b.device->type->intake->bytes_min(b.device), options.takes_bytes + 1);
+            tsr_result result = begin_intake(&b, fails, fails == 1 ? 209 : 700);
+            bool fell = fails == 1 && has; /* back to the text */
+            if (fails && !fell) {
+                cr_assert_neq(result.code, TSR_OK);
+                cr_assert_not_null(strstr(b.ctx.error.text, "tsr_leaves"), "%s", b.ctx.error.text);
+            } else {
+                cr_assert_eq(result.code, TSR_OK, "%s", b.ctx.error.text);
+                cr_assert_eq(strncmp(fake->image_begin, has && !fell ? "\177ELF" : ".ver", 4), 0,
+                             "%d.%d, %u: %s", rows[i].major, rows[i].minor, fails,
+                             fake->image_begin);
+            }
+            tsr_device_close(b.device);
+            bench_expect_nothing_open("at the end");
+        }
+    }
+    tsr_arena_finish(&b.arena);
 }
