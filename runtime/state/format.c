@@ -41,7 +41,8 @@ static uint8_t *put_hash(uint8_t *begin, uint8_t *at, tsr_digest *out_digest) {
 
 typedef struct cursor {
     const uint8_t *at, *end;
-    bool failed; /* ran past the end: everything read since is zero */
+    bool failed;    /* ran past the end: everything read since is zero */
+    bool no_memory; /* for a text, which says nothing of the bytes */
 } cursor;
 
 static const uint8_t *take_bytes(cursor *in, size_t size) {
@@ -64,13 +65,16 @@ static tsr_digest take_digest(cursor *in) {
     if (bytes) memcpy(digest.bytes, bytes, TSR_DIGEST_BYTES);
     return digest;
 }
-/* NULL when it is too long, holds control characters, or no memory is left. */
+/* NULL when it is too long or holds control characters, or, as the cursor notes, no memory is left.
+ */
 static const char *take_text(cursor *in, size_t length, tsr_arena *arena) {
     const uint8_t *bytes = take_bytes(in, length);
     if (!bytes || length > TSR_TOKEN_TEXT_MAX) return NULL;
     for (size_t i = 0; i < length; i++)
         if (bytes[i] < 0x20 || bytes[i] == 0x7f) return NULL;
-    return tsr_arena_strndup(arena, (const char *)bytes, length);
+    const char *text = tsr_arena_strndup(arena, (const char *)bytes, length);
+    in->no_memory |= !text;
+    return text;
 }
 
 /* ---- state hash ---- */
@@ -448,6 +452,7 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
         DAMAGED(ctx, subject, "its token has not the %llu bytes it states",
                 (unsigned long long)size);
     if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which version 1 is not");
+    if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
     if (!token->generation || !token->epoch || !position->virtual_ranks ||
@@ -472,6 +477,7 @@ static tsr_result take_tensors(tsr_ctx *ctx, const char *subject, cursor *in, ts
         for (uint32_t k = 0; k < row->shape.rank; k++) row->shape.dims[k] = take(in, 8);
         row->digest = take_digest(in);
         row->name = take_text(in, length, arena);
+        if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
         if (in->failed || !row->name || !name_is_good(row->name))
             DAMAGED(ctx, subject, "tensor %u has no usable name", i);
         if (i && strcmp(row[-1].name, row->name) >= 0)
@@ -576,15 +582,15 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
     if (size_bytes < sizeof token_magic + 4 + TSR_DIGEST_BYTES ||
         memcmp(begin, token_magic, sizeof token_magic) != 0)
         DAMAGED(ctx, subject, "%zu bytes do not begin like a manifest", size_bytes);
-    cursor in = {begin, begin + size_bytes - TSR_DIGEST_BYTES, false};
-    cursor tail = {in.end, in.end + TSR_DIGEST_BYTES, false};
+    cursor in = {begin, begin + size_bytes - TSR_DIGEST_BYTES, false, false};
+    cursor tail = {in.end, in.end + TSR_DIGEST_BYTES, false, false};
     tsr_digest own = take_digest(&tail), actual = tsr_hash(bytes, size_bytes - TSR_DIGEST_BYTES);
     if (!tsr_digest_equal(&own, &actual) && !TSR_MUTANT(MANIFEST_HASH_UNCHECKED)) {
         tsr_digest_format(&own, expected);
         tsr_digest_format(&actual, found);
         DAMAGED(ctx, subject, "its hash is %s; it states %s", found, expected);
     }
-    cursor version = {begin + sizeof token_magic, in.end, false};
+    cursor version = {begin + sizeof token_magic, in.end, false, false};
     uint64_t number = take(&version, 4);
     if (number != TSR_MANIFEST_VERSION)
         FAIL(ctx, TSR_VERSION, "%s has format version %llu; this Tessera reads version %d", subject,
@@ -620,7 +626,7 @@ void tsr_base_encode(uint64_t epoch, const tsr_link *link,
 tsr_result tsr_base_decode(tsr_ctx *ctx, const char *subject, const uint8_t *bytes,
                            size_t size_bytes, uint64_t epoch, tsr_link *out_link) {
     uint8_t again[TSR_BASE_BYTES];
-    cursor in = {bytes, bytes + size_bytes, false};
+    cursor in = {bytes, bytes + size_bytes, false, false};
     take_bytes(&in, sizeof base_magic);
     uint64_t stated = take(&in, 8);
     tsr_link link;
