@@ -55,23 +55,46 @@ static bool word_at(const tsr_diag *diag, char sigil, char out_word[static WORD_
     return true;
 }
 
-/* A result's type is the last on its line. */
+/* The word that the text quotes last before `end`. */
+static bool word_before(const char *text, const char *end, char out_word[static WORD_MAX]) {
+    const char *close = end, *open;
+    while (close > text && *close != '\'') close--;
+    for (open = close; open > text && open[-1] != '\'';) open--;
+    if (open == text || open == close || close - open >= WORD_MAX) return false;
+    memcpy(out_word, open, (size_t)(close - open));
+    out_word[close - open] = '\0';
+    return true;
+}
+
 static bool is_of_result(const tsr_diag *diag) {
     return diag->number == TSR_DIAG_RESULT || diag->number == TSR_DIAG_RESULT_DTYPE ||
            diag->number == TSR_DIAG_RESULT_RANK;
 }
 
-/* Where the word stands in the line as a whole word, from the column on or from its begin. */
-static const char *find_word(const tsr_diag *diag, const char *word) {
-    const char *line = diag->source_line, *found = NULL;
-    size_t size = strlen(word), from = diag->column ? diag->column - 1 : 0;
-    if (!size || from > strlen(line)) return NULL;
-    for (int turn = 0; turn < 2 && !found; turn++, from = 0)
-        for (const char *at = line + from; (at = strstr(at, word)) != NULL; at++) {
-            if ((at != line && in_word(at[-1])) || in_word(at[size])) continue;
-            found = at;
-            if (!is_of_result(diag)) break;
-        }
+/* The next whole word behind `sigil`, or behind no sigil of a value or symbol. */
+static const char *next_word(const char *line, const char *at, const char *word, char sigil) {
+    for (; (at = strstr(at, word)) != NULL; at++) {
+        char before = at == line ? ' ' : at[-1];
+        if (in_word(before) || in_word(at[strlen(word)])) continue;
+        if (sigil ? before == sigil : !strchr("%@", before)) return at;
+    }
+    return NULL;
+}
+
+/* Where the word stands in the line from the column on: what is wrong begins there. Types of
+ * results stand behind the arrow, or last; an attribute of a function in any of its arguments.
+ * NULL where the line has it more than once there, and so does not tell which is meant. */
+static const char *find_word(const tsr_diag *diag, const char *word, char sigil) {
+    const char *line = diag->source_line, *from = line, *arrow;
+    if (diag->column > strlen(line)) return NULL;
+    if (diag->column) from += diag->column - 1;
+    bool of_result = is_of_result(diag), has_arrow = false;
+    while (of_result && (arrow = strstr(from, "->")) != NULL) from = arrow + 2, has_arrow = true;
+    const char *found = next_word(line, from, word, sigil), *other = found;
+    while (other && (other = next_word(line, other + 1, word, sigil)) != NULL) {
+        if (has_arrow || diag->number == TSR_DIAG_TESSERA_ATTRIBUTE) return NULL;
+        if (of_result) found = other;
+    }
     return found;
 }
 
@@ -172,23 +195,17 @@ static void add_form(tsr_diag_list *list, tsr_diag *diag) {
 }
 
 void tsr_diag_add_fix(tsr_diag_list *list, tsr_diag *diag) {
-    char right[WORD_MAX], wrong[WORD_MAX];
+    char right[WORD_MAX], wrong[WORD_MAX], sigil = 0;
     add_fields(list, diag);
     add_form(list, diag);
     if (!strstr(diag->text, meant)) add_suggestion(list, diag);
     const char *end = strstr(diag->text, meant);
     if (!end || !diag->source_line || !word_after(end, meant, right)) return;
     const char *bare = strchr("%@", right[0]) ? right + 1 : right;
-    if (diag->number == TSR_DIAG_UNKNOWN_VALUE && word_at(diag, '%', wrong)) {
-        diag->fix_column = diag->column + 1;
-    } else {
-        const char *found = NULL;
-        for (const char *at = diag->text; !found && at < end; at++)
-            if (*at == '\'' && word_after(at, "'", wrong) && strcmp(wrong, right) != 0)
-                found = find_word(diag, wrong);
-        if (!found) return;
-        diag->fix_column = (uint32_t)(found - diag->source_line) + 1;
-    }
+    if (!find_wrong(diag, wrong, &sigil) && !word_before(diag->text, end, wrong)) return;
+    const char *found = find_word(diag, wrong, sigil);
+    if (!found) return;
+    diag->fix_column = (uint32_t)(found - diag->source_line) + 1;
     diag->fix_length = (uint32_t)strlen(wrong);
     diag->fix = tsr_arena_strdup(&list->arena, bare);
 }

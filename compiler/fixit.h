@@ -8,8 +8,10 @@
 #include "compiler/diag.h"
 
 /* A record whose text ends in "; did you mean 'NAME'?" gets a fix-it: NAME instead of the word that
- * the text quotes before and the source line holds. One about an unknown op, value or symbol first
- * gets such an end, if a registered op, or a name of the source, is near. */
+ * is wrong (the one it is about; else the last that the text quotes before), as it stands in the
+ * source line from the record's column on; none where that could be one of several. One about an
+ * unknown op, value or symbol first gets such an end, if a registered op, or a name of the source,
+ * is near. */
 void tsr_diag_add_fix(tsr_diag_list *list, tsr_diag *diag);
 
 #endif
