@@ -51,6 +51,8 @@ void *__real_tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t
 char *__real_tsr_arena_strdup(tsr_arena *arena, const char *text);
 void *__wrap_tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);
 char *__wrap_tsr_arena_strdup(tsr_arena *arena, const char *text);
+char *__real_tsr_arena_strndup(tsr_arena *arena, const char *text, size_t length);
+char *__wrap_tsr_arena_strndup(tsr_arena *arena, const char *text, size_t length);
 
 void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
 void *__wrap_calloc(size_t count, size_t size) {
@@ -72,4 +74,7 @@ void *__wrap_tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t
 }
 char *__wrap_tsr_arena_strdup(tsr_arena *arena, const char *text) {
     return fails() ? NULL : __real_tsr_arena_strdup(arena, text);
+}
+char *__wrap_tsr_arena_strndup(tsr_arena *arena, const char *text, size_t length) {
+    return fails() ? NULL : __real_tsr_arena_strndup(arena, text, length);
 }
