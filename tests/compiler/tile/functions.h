@@ -32,6 +32,8 @@ extern const math_function math_functions[MATH_FUNCTIONS];
 
 /* |got - exact| in units in the last place of the float nearest to exact. */
 double math_error_f32(float got, double exact);
+/* The largest of those of `count` floats, and where it is. */
+double math_worst_f32(const float *got, const double *exact, size_t count, size_t *out_at);
 double math_error_f64(double got, long double exact);
 /* Of bf16 or f16. */
 double math_error_small(tsr_dtype dtype, double got, double exact);

@@ -38,6 +38,27 @@ static void print_diag(void *user, const tsr_diag *diag) {
     fprintf(stderr, "%s:%u: %s\n", diag->file, diag->line, diag->text);
 }
 
+static void append_text(MlirStringRef part, void *user) {
+    tsr_buffer_append(user, part.data, part.length);
+}
+
+/* A CPU that has dot products of bf16 (has_dot) differs from the one before in what is made of bf16
+ * alone: without any the same Tile IR becomes the same code, which is then not compiled and run
+ * again. That it is the same is shown by test_map. */
+static bool is_repeated(const fixture *f, const built *b) {
+    if (f->all_targets || !b->target->has_dot || !f->built_count) return false;
+    tsr_buffer texts[2] = {{0}, {0}};
+    mlirBlockPrint(mlirModuleGetBody(b[-1].tile), append_text, &texts[0]); /* no target's name */
+    mlirBlockPrint(mlirModuleGetBody(b->tile), append_text, &texts[1]);
+    cr_assert(!texts[0].failed && !texts[1].failed);
+    bool same = texts[0].size_bytes == texts[1].size_bytes &&
+                memcmp(texts[0].bytes, texts[1].bytes, texts[0].size_bytes) == 0 &&
+                !memmem(texts[0].bytes, texts[0].size_bytes, "bf16", 4);
+    tsr_buffer_finish(&texts[0]);
+    tsr_buffer_finish(&texts[1]);
+    return same;
+}
+
 /* `lowered`: the target that Tile IR is made for; NULL: each its own. */
 static void open_for(fixture *f, const char *attributes, const char *text,
                      const tsr_target *lowered) {
@@ -57,6 +78,10 @@ static void open_for(fixture *f, const char *attributes, const char *text,
         if (!host_has(b->target) || (lowered && !b->target->has_fma)) continue;
         result = tsr_tile_lower(&f->ctx, module, lowered ? lowered : b->target, &b->tile);
         cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
+        if (is_repeated(f, b)) {
+            mlirModuleDestroy(b->tile);
+            continue;
+        }
         result = tsr_target_compile(&f->ctx, b->tile, b->target, &f->arena, &b->elf, &b->elf_size);
         cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
         load_library(b);
@@ -148,7 +173,8 @@ tsr_fault kernel_run(const built *b, const char *name, const argument *arguments
 }
 
 bool same_output(const void *a, const void *b, size_t size, const tsr_dtype *nans) {
-    if (!nans) return memcmp(a, b, size) == 0;
+    if (memcmp(a, b, size) == 0) return true;
+    if (!nans) return false;
     size_t width = tsr_dtype_size(*nans);
     for (size_t i = 0; i < size / width; i++) {
         bool both = isnan(tsr_dtype_read(*nans, a, i)) && isnan(tsr_dtype_read(*nans, b, i));

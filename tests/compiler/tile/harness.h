@@ -29,6 +29,7 @@ typedef struct fixture {
     size_t built_count;
     built built[TARGETS_MAX]; /* for each target this CPU can run, weakest first */
     const tsr_dtype *nans;    /* of outputs whose NaNs may differ between targets; NULL: none may */
+    bool all_targets;         /* also one whose code is another's: see is_repeated */
 } fixture;
 
 /* `text`: the inside of a module. Zero-initialise the fixture first. */

@@ -337,3 +337,34 @@ Test(map, logic) {
         }
     fixture_close(&f);
 }
+
+/* ---- a CPU with dot products of bf16 ----------------------------------------------------------
+ */
+
+/* What holds no bf16 is the code of the CPU without them, byte by byte: the harness relies on it.
+ */
+Test(map, without_bf16) {
+    static const char text[] =
+        "tsched.func @map(%x: tensor<1000xf32>, %y: tensor<1000xf32>) -> tensor<1000xf32> "
+        "attributes {kind = \"map\"} {\n%a = tessera.gelu %x : tensor<1000xf32>\n"
+        "%b = tessera.exp %y : tensor<1000xf32>\n"
+        "%c = tessera.div %a, %b : tensor<1000xf32>, tensor<1000xf32> -> tensor<1000xf32>\n"
+        "tsched.return %c : tensor<1000xf32>\n}\n"
+        "tsched.func @small(%x: tensor<77xf16>) -> tensor<77xi32> attributes {kind = \"map\"} {\n"
+        "%a = tessera.cast %x : tensor<77xf16> to tensor<77xi32>\n"
+        "tsched.return %a : tensor<77xi32>\n}\n"
+        "tsched.func @mm(%a: tensor<37x65xf32>, %b: tensor<65x43xf32>) -> tensor<37x43xf32> "
+        "attributes {kind = \"matmul\"} {\n%c = tessera.matmul %a, %b : tensor<37x65xf32>, "
+        "tensor<65x43xf32> -> tensor<37x43xf32>\ntsched.return %c : tensor<37x43xf32>\n}";
+    fixture f = {.all_targets = true};
+    fixture_open(&f, text);
+    const built *last = &f.built[f.built_count - 1];
+    if (!last->target->has_dot) cr_skip_test("this CPU has no dot products of bf16");
+    cr_assert(last->elf_size == last[-1].elf_size &&
+                  memcmp(last->elf, last[-1].elf, last->elf_size) == 0,
+              "the code for %s is not that for %s", last->target->name, last[-1].target->name);
+    fixture_close(&f);
+    fixture_open(&f, text);
+    cr_assert(!f.built[f.built_count - 1].target->has_dot, "it was compiled again");
+    fixture_close(&f);
+}
