@@ -6,7 +6,7 @@
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=FIRST
 // RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
 // With portable numerics operands are widened before there are kernels.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // An assembler that takes no such code.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
 

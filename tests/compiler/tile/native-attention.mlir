@@ -4,7 +4,7 @@
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=SYNC --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // A tile that no code could be made of gives way to the portable family.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 
