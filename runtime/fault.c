@@ -10,8 +10,9 @@ static const char *name_buffer(const tsr_fault_place *place, const tsr_program_b
     return buffer->name[0] ? buffer->name : "an index";
 }
 
+/* Of a data input: the row of the batch, and the element of all of it, in which the fault is. */
 static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer *buffer,
-                         const tsr_fault *fault) {
+                         tsr_fault *fault) {
     uint64_t count = 0;
     if (buffer->space != TSR_SPACE_INPUT || !place->entry->batch) return UINT64_MAX;
     const tsr_config_port *port = &place->entry->inputs[buffer->index];
@@ -19,7 +20,9 @@ static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer 
     bool fits = tsr_shape_count(&port->shape, &count);
     TSR_ASSERT(fits);
     if (fault->element < 0 || (uint64_t)fault->element >= count) return UINT64_MAX;
-    return place->first_row + (uint64_t)fault->element / (count / place->entry->batch);
+    uint64_t of_row = count / place->entry->batch;
+    fault->element += (int64_t)(place->first_row * of_row);
+    return (uint64_t)fault->element / of_row;
 }
 
 /* ---- loops ---- */
@@ -82,7 +85,7 @@ tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const ts
                             uint64_t *out_row) {
     const tsr_program_command *command = place->command;
     const char *name = "an index";
-    char iterations[32 + TSR_PROGRAM_DEPTH_MAX * 22];
+    char iterations[32 + TSR_PROGRAM_DEPTH_MAX * 22], rank[48] = "";
     tsr_fault met = *fault;
     *out_row = UINT64_MAX;
     if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count) {
@@ -92,9 +95,12 @@ tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const ts
         const tsr_program_buffer *buffer = &place->program->buffers[index];
         name = name_buffer(place, buffer);
         *out_row = find_row(place, buffer, &met);
+        bool is_computed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF;
+        if (place->leaf >= 0 && is_computed)
+            snprintf(rank, sizeof rank, " on virtual rank %lld", (long long)place->leaf);
     }
     format_iterations(place, iterations, sizeof iterations);
-    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s%s", name, (long long)met.element,
-         (long long)met.value, (long long)met.limit - 1, iterations,
+    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s%s%s", name,
+         (long long)met.element, (long long)met.value, (long long)met.limit - 1, iterations, rank,
          command->location[0] ? " at " : "", command->location);
 }

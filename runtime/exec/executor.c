@@ -210,15 +210,18 @@ void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, si
            leaf * executor->entries[entry].input_strides[input];
 }
 
-static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t leaf,
+/* leaf: the virtual rank whose rows the command worked on; -1: it worked on all there are. */
+static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, int64_t leaf,
                                const tsr_program_command *command, const tsr_fault *fault) {
-    const tsr_fault_place where = {executor->config,
-                                   &executor->config->entries[entry],
-                                   &executor->program->entries[entry],
-                                   command,
-                                   leaf * tsr_executor_get_leaf_rows(executor, entry),
-                                   executor->iterations,
-                                   executor->depth};
+    const tsr_fault_place where = {
+        executor->config,
+        &executor->config->entries[entry],
+        &executor->program->entries[entry],
+        command,
+        leaf,
+        leaf < 0 ? 0 : (uint64_t)leaf * tsr_executor_get_leaf_rows(executor, entry),
+        executor->iterations,
+        executor->depth};
     return tsr_fault_report(ctx, &where, fault, &executor->fault_row);
 }
 
@@ -375,9 +378,10 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
         if (step->list.command_count > 0 && !executor->failure.code)
             TRY(ctx, run_list(ctx, executor, &source, &step->list, &fault, &command));
         if (fault.kind != TSR_FAULT_NONE) {
-            tsr_result failed =
-                report_fault(ctx, executor, entry, tsr_leaves_number(leaves, step->leaf),
-                             &of->commands[step->sources[command]], &fault);
+            tsr_result failed = report_fault(
+                ctx, executor, entry,
+                leaves->total > 1 ? (int64_t)tsr_leaves_number(leaves, step->leaf) : -1,
+                &of->commands[step->sources[command]], &fault);
             TRY(ctx, go_along(ctx, executor, failed));
         }
         if (step->then)
@@ -433,7 +437,7 @@ tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, par
     TRY(ctx, run_list(ctx, executor, &origin, &at->list, &fault, &command));
     if (fault.kind == TSR_FAULT_NONE) return exchange(ctx, executor, at, false);
     tsr_result failed = report_fault(
-        ctx, executor, entry, 0, &source->commands[bound->numbers[at->first + command]], &fault);
+        ctx, executor, entry, -1, &source->commands[bound->numbers[at->first + command]], &fault);
     TRY(ctx, go_along(ctx, executor, failed));
     return exchange(ctx, executor, at, false);
 }
