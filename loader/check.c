@@ -126,21 +126,45 @@ static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_s
     }
 }
 
-/* What opening the device would say of itself and of its memory. */
+/* What opening the device would say of itself and of its memory. The code is read: it tells what
+ * its kernels take. */
 static tsr_result survey_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
     tsr_check_memory *memory = &self->report->memory;
     const char *selector = self->options.device ? strchr(self->options.device, ':') : NULL;
-    const tsr_device_options device = {
-        .selector = selector ? selector + 1 : NULL,
-        .memory_max = self->options.device_memory_max,
-        .planned = tsr_executor_describe_plan(&self->config, plan, self->arena)};
+    tsr_device_room room = {.free_bytes = UINT64_MAX};
+    tsr_bundle_layer layer;
+    void *code = NULL;
+    size_t size = 0;
     memory->device_bytes = plan->total_bytes;
     memory->device_allowed_bytes = self->options.device_memory_max;
     memory->device_free_bytes = UINT64_MAX;
-    tsr_result result =
-        tsr_device_cuda_survey(ctx, &device, plan->total_bytes, &memory->device_free_bytes);
+    TRY(ctx,
+        tsr_bundle_need_layer(ctx, self->bundle, self->match.target, TSR_MEDIA_FATBIN, &layer));
+    TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, self->arena, &code, &size));
+    const tsr_device_options device = {
+        .selector = selector ? selector + 1 : NULL,
+        .memory_max = self->options.device_memory_max,
+        .code = code,
+        .code_size_bytes = size,
+        .kernel_count = self->program.kernel_count,
+        .planned = tsr_executor_describe_plan(&self->config, plan, self->arena)};
+    tsr_result result = tsr_device_cuda_survey(ctx, &device, plan->total_bytes, &room);
     self->is_device_short = result.code == TSR_MEMORY;
+    memory->device_free_bytes = room.free_bytes;
+    memory->code_bytes = room.code_bytes;
+    memory->scratch_bytes = room.scratch_bytes;
+    memory->device_bytes += room.code_bytes + room.scratch_bytes;
     return result;
+}
+
+/* A CPU's code is loaded into the memory of the host. */
+static tsr_result count_code(tsr_ctx *ctx, check *self) {
+    tsr_check_memory *memory = &self->report->memory;
+    tsr_bundle_layer layer;
+    TRY(ctx, tsr_bundle_need_layer(ctx, self->bundle, self->match.target, TSR_MEDIA_ELF, &layer));
+    memory->code_bytes = layer.size_bytes;
+    memory->host_bytes += layer.size_bytes;
+    return TSR_SUCCESS;
 }
 
 static tsr_result plan(tsr_ctx *ctx, check *self) {
@@ -160,6 +184,8 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     memory->staging_bytes = stored ? STAGING_BYTES : 0;
     memory->host_bytes = tsr_memory_plan_host(&plan, shares) + memory->staging_bytes;
     memory->available_bytes = tsr_memory_get_available();
+    if (tsr_cpu_parse_level(tsr_bundle_get_target_name(self->bundle, self->match.target)) > 0)
+        TRY(ctx, count_code(ctx, self));
     if (!self->options.ignore_memory_plan)
         TRY(ctx, tsr_memory_check(ctx, tsr_bundle_get_path(self->bundle),
                                   tsr_memory_plan_host(&plan, shares)));

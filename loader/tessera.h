@@ -122,11 +122,13 @@ typedef struct tsr_check_memory {
     uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
     uint64_t prepared_bytes;              /* weights in the order in which kernels read them */
     uint64_t workspace_bytes, port_bytes; /* inputs and outputs */
-    uint64_t staging_bytes;               /* taken while the bundle's weights are read */
-    uint64_t save_bytes;   /* besides, with a state directory: the copy that is being saved */
-    uint64_t host_bytes;   /* in all, without save_bytes */
-    uint64_t device_bytes; /* of tensors, workspace, inputs and outputs; kernels may need more */
-    uint64_t device_free_bytes;    /* of the device now; UINT64_MAX: unknown */
+    uint64_t code_bytes;        /* of kernels, as it is stored; on a GPU the code for it */
+    uint64_t scratch_bytes;     /* that kernels share on a GPU */
+    uint64_t staging_bytes;     /* taken while the bundle's weights are read */
+    uint64_t save_bytes;        /* besides, with a state directory: the copy that is being saved */
+    uint64_t host_bytes;        /* in all, without save_bytes */
+    uint64_t device_bytes;      /* of tensors, workspace, inputs, outputs, code and scratch */
+    uint64_t device_free_bytes; /* of the device now; UINT64_MAX: unknown */
     uint64_t device_allowed_bytes; /* the options' device_memory_max; 0: all that is free */
     uint64_t available_bytes;      /* of the host; UINT64_MAX: unknown */
 } tsr_check_memory;
@@ -147,11 +149,10 @@ typedef struct tsr_check_report {
     tsr_check_memory memory; /* zeros without a chosen target */
 } tsr_check_report;
 
-/* Reads metadata alone (no kernel, no weight) and tells whether the bundle runs here; takes no
- * memory for it and maps no code, but a context of the GPU for a moment, whose free memory is told
- * by nothing else. The result is TSR_OK or report->code, with the problem in the
- * context; the report is filled in as far as could be read, in either case. All of it lies in the
- * arena. */
+/* Reads metadata alone (no weight, no kernel but a GPU's) and tells whether the bundle runs here;
+ * takes no memory for it and maps no code, but a context of the GPU for a moment, whose free memory
+ * is told by nothing else. The result is TSR_OK or report->code, with the problem in the context;
+ * the report is filled in as far as could be read, in either case. All of it lies in the arena. */
 TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                                    tsr_arena *arena, tsr_check_report *out_report);
 

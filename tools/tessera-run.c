@@ -4,6 +4,7 @@
  */
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
+#include "runtime/data/array_file.h"
 #include "tools/common/options.h"
 #include "tools/run/check.h"
 #include "tools/run/outputs.h"
@@ -547,11 +548,29 @@ static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
     return TSR_SUCCESS;
 }
 
-/* No two outputs are one file, nor the bundle. trace and roofline: as they are named for a rank. */
+enum { FIXED_FILES = 9, FILES_MAX = FIXED_FILES + 3 * TSR_FLAG_PAIRS_MAX + TSR_FLAG_LIST_MAX };
+
+/* Behind rows[count]: the files of arrays, which may be named with a member. */
+static tsr_result list_arrays(tsr_ctx *ctx, const char *flag, const tsr_flag_pairs *pairs,
+                              tsr_arena *arena, tsr_run_output *rows, size_t *count) {
+    for (size_t i = 0; i < pairs->count; i++) {
+        const char *spec = pairs->pairs[i].value;
+        char *path = tsr_arena_strndup(arena, spec, tsr_array_path_length(spec));
+        if (!path) FAIL(ctx, TSR_MEMORY, "no memory for the path '%s'", spec);
+        rows[(*count)++] = (tsr_run_output){flag, path, true};
+    }
+    return TSR_SUCCESS;
+}
+
+/* No two outputs are one file, nor one that is read. trace and roofline: as they are named for a
+ * rank. */
 static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *trace,
-                              const char *roofline) {
-    tsr_run_output rows[7 + TSR_FLAG_PAIRS_MAX] = {
+                              const char *roofline, tsr_arena *arena) {
+    size_t count = FIXED_FILES;
+    tsr_run_output rows[FILES_MAX] = {
         {"the bundle", a->bundle, true},
+        {"--params", a->params, true},
+        {"--replay", a->replay, true},
         {"--record", a->record, false},
         {"--metrics", a->metrics, false},
         {"--store-log", a->store_log, false},
@@ -560,14 +579,25 @@ static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *trac
         {"--roofline", roofline, false},
     };
     for (size_t i = 0; i < a->outputs.count; i++)
-        rows[7 + i] = (tsr_run_output){"--output", a->outputs.pairs[i].value, false};
-    return tsr_run_check_outputs(ctx, rows, 7 + a->outputs.count);
+        rows[count++] = (tsr_run_output){"--output", a->outputs.pairs[i].value, false};
+    for (size_t i = 0; i < a->keys.count; i++)
+        rows[count++] = (tsr_run_output){"--key", a->keys.texts[i], true};
+    TRY(ctx, list_arrays(ctx, "--data", &a->data, arena, rows, &count));
+    TRY(ctx, list_arrays(ctx, "--input", &a->inputs, arena, rows, &count));
+    return tsr_run_check_outputs(ctx, rows, count);
 }
 
 static tsr_result check_rank_files(tsr_ctx *ctx, const arguments *a, uint32_t rank) {
     tsr_arena arena = {0};
     tsr_result result = check_files(ctx, a, tsr_run_trace_path(a->trace.trace, rank, &arena),
-                                    tsr_run_trace_path(a->trace.roofline, rank, &arena));
+                                    tsr_run_trace_path(a->trace.roofline, rank, &arena), &arena);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+static tsr_result check_own_files(tsr_ctx *ctx, const arguments *a) {
+    tsr_arena arena = {0};
+    tsr_result result = check_files(ctx, a, a->trace.trace, a->trace.roofline, &arena);
     tsr_arena_finish(&arena);
     return result;
 }
@@ -730,7 +760,7 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
              "tells more",
              count);
     a->bundle = positional[0];
-    if (!a->mpi && !a->ranks) TRY(ctx, check_files(ctx, a, a->trace.trace, a->trace.roofline));
+    if (!a->mpi && !a->ranks) TRY(ctx, check_own_files(ctx, a));
     for (uint64_t rank = 0; rank < a->ranks; rank++)
         TRY(ctx, check_rank_files(ctx, a, (uint32_t)rank));
     if (a->ranks == 0) {

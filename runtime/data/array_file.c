@@ -35,6 +35,14 @@ static bool match(const array_format *format, const char *spec, size_t *out_path
     return false;
 }
 
+size_t tsr_array_path_length(const char *spec) {
+    size_t length = 0;
+    const char *member = NULL;
+    const array_format *format = formats;
+    while (!match(format, spec, &length, &member)) format++;
+    return length;
+}
+
 tsr_result tsr_array_fetch(tsr_ctx *ctx, const tsr_array *array, uint64_t at, void *out_bytes,
                            size_t size_bytes) {
     TSR_ASSERT(at <= array->size_bytes && size_bytes <= array->size_bytes - at);

@@ -24,6 +24,8 @@ typedef struct tsr_array tsr_array;
 TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
                           tsr_array **out_array);
 void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
+/* How many bytes of a spec are its path. */
+size_t tsr_array_path_length(const char *spec);
 tsr_dtype tsr_array_get_dtype(const tsr_array *array);
 const tsr_shape *tsr_array_get_shape(const tsr_array *array);
 /* It is a flat file, whose one dimension says nothing of the array that it holds. */

@@ -131,15 +131,23 @@ static tsr_result find_functions(tsr_ctx *ctx, tsr_cuda_device *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
-                            const tsr_device_options *options) {
+/* Decodes the code; its image for this GPU. */
+static tsr_result choose_image(tsr_ctx *ctx, tsr_cuda_device *self,
+                               const tsr_device_options *options,
+                               const tsr_fatbin_image **out_image) {
     TRY(ctx, tsr_fatbin_decode(ctx, options->code, options->code_size_bytes, &self->arena,
                                &self->fatbin));
     if (self->fatbin.kernel_count != options->kernel_count)
         FAIL(ctx, TSR_CORRUPT, "GPU code has %u kernels; the program has %zu",
              self->fatbin.kernel_count, options->kernel_count);
-    const tsr_fatbin_image *image = tsr_fatbin_match(&self->fatbin, self->gpu.capability);
-    if (!image) return refuse(ctx, self, &self->fatbin);
+    *out_image = tsr_fatbin_match(&self->fatbin, self->gpu.capability);
+    return *out_image ? TSR_SUCCESS : refuse(ctx, self, &self->fatbin);
+}
+
+static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
+                            const tsr_device_options *options) {
+    const tsr_fatbin_image *image = NULL;
+    TRY(ctx, choose_image(ctx, self, options, &image));
     self->functions = TSR_NEW(&self->arena, struct CUfunc_st *, options->kernel_count + 1);
     self->clusters = TSR_NEW(&self->arena, unsigned, options->kernel_count + 1);
     self->fitting = TSR_NEW(&self->arena, unsigned, options->kernel_count + 1);
@@ -162,14 +170,18 @@ tsr_result tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const cha
 }
 
 /* Enough for every launch: they follow each other. */
-static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
+static uint64_t size_scratch(const tsr_cuda_device *self) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < self->fatbin.kernel_count; i++)
         if (self->fatbin.kernels[i].scratch_bytes > most)
             most = self->fatbin.kernels[i].scratch_bytes;
-    if (!most) return TSR_SUCCESS;
-    most *= (uint64_t)BLOCKS_WITH_SCRATCH_MAX * self->gpu.multiprocessors;
-    return tsr_cuda_reserve(ctx, self, self->about, most, &self->scratch);
+    return most * BLOCKS_WITH_SCRATCH_MAX * self->gpu.multiprocessors;
+}
+
+static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
+    uint64_t size_bytes = size_scratch(self);
+    if (!size_bytes) return TSR_SUCCESS;
+    return tsr_cuda_reserve(ctx, self, self->about, size_bytes, &self->scratch);
 }
 
 /* The context: what the calling thread works with from now on. */
@@ -236,18 +248,33 @@ tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char 
     return result;
 }
 
+/* A run reserves scratch memory first, and compares what is then left with its buffers. */
+static tsr_result compare_room(tsr_ctx *ctx, const tsr_cuda_device *self,
+                               const tsr_device_options *options, uint64_t size_bytes,
+                               uint64_t scratch_bytes) {
+    uint64_t allowed = options->memory_max ? options->memory_max : UINT64_MAX;
+    TRY(ctx, tsr_cuda_check_memory(ctx, &self->cuda, self->about, size_bytes, allowed));
+    tsr_result result = tsr_cuda_check_memory(ctx, &self->cuda, self->about,
+                                              size_bytes + scratch_bytes, UINT64_MAX);
+    if (result.code != TSR_MEMORY) return result;
+    return tsr_error_prefix(ctx, result, "with %llu bytes of scratch memory for kernels",
+                            (unsigned long long)scratch_bytes);
+}
+
 tsr_result tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
-                                  uint64_t size_bytes, uint64_t *out_free_bytes) {
+                                  uint64_t size_bytes, tsr_device_room *out_room) {
     size_t left = 0, total = 0;
+    const tsr_fatbin_image *image = NULL;
     tsr_result result = TSR_SUCCESS;
     tsr_cuda_device *self = create(options);
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
     TRY_GOTO(ctx, result, retain(ctx, self, options));
     TRY_GOTO(ctx, result, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
-    *out_free_bytes = left;
-    TRY_GOTO(ctx, result,
-             tsr_cuda_check_memory(ctx, &self->cuda, self->about, size_bytes,
-                                   options->memory_max ? options->memory_max : UINT64_MAX));
+    out_room->free_bytes = left;
+    TRY_GOTO(ctx, result, choose_image(ctx, self, options, &image));
+    out_room->code_bytes = image->size_bytes;
+    out_room->scratch_bytes = size_scratch(self);
+    TRY_GOTO(ctx, result, compare_room(ctx, self, options, size_bytes, out_room->scratch_bytes));
 done:
     cuda_close(&self->base);
     return result;

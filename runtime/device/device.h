@@ -195,11 +195,18 @@ tsr_threads *tsr_device_cpu_get_threads(const tsr_device *device);
  * tsr_device_options: 90 for 9.0. */
 TSR_RESULT tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char *library,
                                  uint32_t *out_capability);
-/* Whether the CUDA device that `options` mean opens and has room for `size_bytes`, in the words of
- * open and allocate: takes a context for a moment, and no more. *out_free_bytes is written as soon
- * as it is known, also where that is too little. */
+/* Of a device's memory: what is free of it, and what kernels take besides buffers: their code, as
+ * it is stored, and the scratch memory that they share. */
+typedef struct tsr_device_room {
+    uint64_t free_bytes, code_bytes, scratch_bytes;
+} tsr_device_room;
+
+/* Whether the CUDA device that `options` mean opens, has code among `options->code`, and has room
+ * for `size_bytes` and scratch memory, in the words of open and allocate: takes a context for a
+ * moment, and no more. Each field of *out_room is written as soon as it is known, also where that
+ * is too little. */
 TSR_RESULT tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
-                                  uint64_t size_bytes, uint64_t *out_free_bytes);
+                                  uint64_t size_bytes, tsr_device_room *out_room);
 /* The range of the host's memory that begins at `bytes` holds what the device's does. */
 TSR_RESULT tsr_device_bring(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                             const char *bytes, uint64_t size_bytes);

@@ -92,6 +92,40 @@ rm hard
 expect "of another rank" 6 "--record 't.rank1.json' and --trace 't.rank1.json' are one file" \
     "$RUN" own.tsb "${DATA[@]}" --steps 3 --ranks 2 --trace t.json --record t.rank1.json
 check "the bundle is whole" cmp own.tsb "$BUNDLE"
+
+# Nor is one written that is read: by its name, a link, a link to a link, a second name, a path through a folder.
+cp "$DIGITS/train-images.npy" images.npy
+cp "$DIGITS/train-labels.npy" labels.npy
+ln -s ../images.npy d/images.npy
+ln -s d/images.npy again.npy
+ln images.npy second.npy
+"$RUN" own.tsb "${DATA[@]}" --steps 1 --quiet --export-params p.safetensors --record r.log >/dev/null || fail "params to read"
+"$AOT" keygen -o k >/dev/null
+sha256sum images.npy labels.npy p.safetensors r.log k.pub >sums
+reads=(--data images=images.npy --data labels=labels.npy)
+for row in '--metrics images.npy' '--record d/images.npy' '--trace again.npy' '--roofline second.npy' '--export-params d/../labels.npy' "--store-log $PWD/labels.npy --state-dir S"; do
+    read -ra flags <<<"$row"
+    expect "data: $row" 6 "error: --[a-z-]+ '.*' and --data '(images|labels).npy' are one file; expected two: what is read would be lost" \
+        "$RUN" own.tsb "${reads[@]}" --steps 1 "${flags[@]}"
+done
+expect "parameters" 6 "--params 'p.safetensors' and --record './p.safetensors' are one file" "$RUN" own.tsb "${reads[@]}" --steps 1 --params p.safetensors --record ./p.safetensors
+expect "a log" 6 "--replay 'r.log' and --metrics 'd/../r.log' are one file" "$RUN" own.tsb "${reads[@]}" --replay r.log --metrics d/../r.log
+expect "a key" 6 "--metrics 'k.pub' and --key './k.pub' are one file" "$RUN" own.tsb "${reads[@]}" --steps 1 --key ./k.pub --metrics k.pub
+expect "an input of a call" 6 "--output 'second.npy' and --input 'images.npy' are one file" "$RUN" own.tsb --entry predict --input x=images.npy --output y=second.npy
+python3 - <<'EOF'
+import zipfile
+with zipfile.ZipFile("both.npz", "w") as out:
+    for name in ("images", "labels"):
+        out.write(name + ".npy")
+EOF
+sha256sum both.npz >>sums
+expect "a member of a file" 6 "--metrics './both.npz' and --data 'both.npz' are one file" \
+    "$RUN" own.tsb --data images=both.npz:images --data labels=both.npz:labels --steps 1 --metrics ./both.npz
+expect "data, of a rank" 6 "--trace 't.rank1.json' and --data 't.rank1.json' are one file" \
+    "$RUN" own.tsb --data images=t.rank1.json --data labels=labels.npy --steps 1 --ranks 2 --trace t.json
+check "what is read is whole" sha256sum --check --quiet sums
+expect "data of two members, another file" 0 '^state ' "$RUN" own.tsb --data images=both.npz:images --data labels=both.npz:labels --steps 1 --metrics other.jsonl
+rm again.npy second.npy d/images.npy
 expect "what is no file" 0 '^state ' "$RUN" own.tsb "${DATA[@]}" --steps 1 --metrics /dev/null --store-log /dev/null --state-dir S --trace z --roofline d/z
 check "both are written" grep -q -e traceEvents -e kernel z d/z
 

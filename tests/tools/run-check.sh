@@ -105,6 +105,34 @@ for line in '^  \* cpu:x86-64-v2 ' '^    cuda:sm_90a +not: this GPU could not ta
     check "a line $line" grep -Eq -- "$line" left
 done
 
+# Code and scratch memory of kernels count, as inspect tells them: here of rows too long for a multiprocessor's own memory.
+cat >wide.mlir <<'EOF'
+module @wide {
+  func.func @f(%x: tensor<2x20000xf32> {tessera.name = "x"}) -> (tensor<2x20000xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+    %y = tessera.softmax_safe %x {axis = 1} : tensor<2x20000xf32>
+    return %y : tensor<2x20000xf32>
+  }
+}
+EOF
+check "a kernel with scratch memory" "$AOT" build wide.mlir -o wide.tsb --target=cpu:x86-64-v2,cuda:sm_80
+"$AOT" inspect --kernels wide.tsb >told
+"$RUN" --check --json wide.tsb >j
+check "code of a CPU" test "$(number codeBytes)" = "$(awk '$NF ~ /elf/ { print $1 }' told)"
+check "it has no scratch memory" test "$(number scratchBytes)" = 0
+planned=$(($(number workspaceBytes) + $(number portBytes)))
+more=$(($(number hostBytes) - planned - $(number codeBytes)))
+check "the host's memory holds it: $more" test "$more" -ge 0 -a "$more" -lt 4096
+env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD=free=1048576000 "$RUN" --check --json --device cuda wide.tsb >j
+block=$(awk '/^  k0_/ { print $5 }' told) # the fake GPU has 5 multiprocessors, each with 4 blocks that have scratch memory
+check "scratch memory of a GPU" test "$block" -gt 0 -a "$(number scratchBytes)" = $((block * 4 * 5))
+fatbin=$(awk '$NF ~ /fatbin/ { print $1 }' told)
+check "code of a GPU, part of what is stored" test "$(number codeBytes)" -gt 0 -a "$(number codeBytes)" -lt "$fatbin"
+more=$(($(number deviceBytes) - planned - $(number codeBytes) - $(number scratchBytes)))
+check "the device's memory holds both: $more" test "$more" -ge 0 -a "$more" -lt 4096
+expect "no room for scratch memory" 15 \
+    "^why:     with $((block * 20)) bytes of scratch memory for kernels: [0-9]+ bytes of device memory are needed on Fake A .*; 2000000 of [0-9]+ bytes" \
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD=free=2000000 "$RUN" --check --device cuda wide.tsb
+
 # Why each target is not the one: a reason for each cause.
 for row in "major=8|cuda:sm_90a +not: this GPU has compute capability 8.0" "major=10|cuda:sm_90a +not: for compute capability 9.0 alone; this GPU has 10.0" \
     "major=10|cpu:x86-64-v2 +not: a GPU runs it" "major=7|cuda:sm_80 +not: this GPU has compute capability 7.0" \

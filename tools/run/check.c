@@ -12,7 +12,7 @@ typedef struct memory_row {
     const char *key, *text;
     uint64_t size_bytes;
 } memory_row;
-enum { MEMORY_ROWS = 13 };
+enum { MEMORY_ROWS = 15 };
 
 static void list_memory(const tsr_check_memory *memory, memory_row rows[static MEMORY_ROWS]) {
     const memory_row all[] = {
@@ -22,6 +22,8 @@ static void list_memory(const tsr_check_memory *memory, memory_row rows[static M
         {"preparedBytes", "prepared weights", memory->prepared_bytes},
         {"workspaceBytes", "workspace", memory->workspace_bytes},
         {"portBytes", "inputs and outputs", memory->port_bytes},
+        {"codeBytes", "code of kernels", memory->code_bytes},
+        {"scratchBytes", "scratch memory of kernels", memory->scratch_bytes},
         {"stagingBytes", "staging while loading, a thread", memory->staging_bytes},
         {"hostBytes", "host, in all", memory->host_bytes},
         {"saveBytes", "more with --state-dir", memory->save_bytes},

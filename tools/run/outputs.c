@@ -78,8 +78,9 @@ tsr_result tsr_run_check_outputs(tsr_ctx *ctx, const tsr_run_output *outputs, si
             if (!other->path || strcmp(other->flag, output->flag) == 0 ||
                 (other->read_only && output->read_only) || !is_same(&places[k], &places[i]))
                 continue;
-            FAIL_GOTO(ctx, result, TSR_USAGE, "%s '%s' and %s '%s' are one file; expected two",
-                      other->flag, other->path, output->flag, output->path);
+            FAIL_GOTO(ctx, result, TSR_USAGE, "%s '%s' and %s '%s' are one file; expected two%s",
+                      other->flag, other->path, output->flag, output->path,
+                      other->read_only || output->read_only ? ": what is read would be lost" : "");
         }
     }
 done:
