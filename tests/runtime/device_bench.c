@@ -65,7 +65,7 @@ void bench_open_as(bench *b, const char *name, const tsr_device_options *more) {
     }
     tsr_device_options options = bench_cuda_options(b);
     options.draws = more->draws;
-    options.takes = more->takes;
+    options.takes_bytes = more->takes_bytes;
     options.one_by_one = more->one_by_one;
     options.memory_max = more->memory_max;
     bench_open_fake();
