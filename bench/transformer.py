@@ -7,7 +7,8 @@ usage: transformer.py TESSERA_AOT TESSERA_RUN MODEL_BENCH [options]
 The block: layernorm, product to query, key and value, causal attention, product, residual; layernorm, product, GELU (with erf),
 product, residual; products with biases. A training step: mean squared distance from a target, gradients, AdamW. First the values:
 forward and the gradient of every parameter against PyTorch in float64. Then the times, in turns: ours (MODEL_BENCH; of f32 under
-portable and native numerics, the faster), PyTorch eager and compiled where that works here (AdamW fused), ONNX Runtime forward.
+portable and native numerics, the faster), PyTorch eager and compiled where that works here (AdamW fused), ONNX Runtime forward, and its
+step where --onnx-training names a Python with package onnxruntime-training, which excludes onnxruntime (onnx_step.py).
 On CPUs with dot products of bf16 the same in bf16, native: forward all of bf16; in the step products and attention, from f32
 parameters, beside PyTorch's model.bfloat16() and autocast, the fastest. Prints a row a case, then one JSON object: seconds, the
 operations of the products (what the block must compute) over the FMA peak of the same run (twice that for bf16), ratios to the
@@ -272,8 +273,9 @@ def torch_cases(shape, dtype):
     return cases
 
 
-def onnx_model(shape, fused):
-    """The block as its exporters write it: with the operator Attention, or by products and Softmax."""
+def onnx_model(shape, fused, train=False):
+    """The block as its exporters write it: with the operator Attention, or by products and Softmax. `train`: norms have the results that
+    their gradients read."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     batch, places, width, heads = shape
@@ -292,7 +294,8 @@ def onnx_model(shape, fused):
         constant(name, (random.standard_normal(dims) * 0.03).astype('f4'))
 
     def norm(source, name):
-        return node('LayerNormalization', [source, f'{name}.scale', f'{name}.bias'], f'{name}.y', axis=-1, epsilon=1e-5)
+        results = [f'{name}.y', f'{name}.mean', f'{name}.deviation'] if train else [f'{name}.y']
+        return node('LayerNormalization', [source, f'{name}.scale', f'{name}.bias'], results, axis=-1, epsilon=1e-5)[0]
 
     def linear(source, name):
         node('MatMul', [source, f'{name}.weight'], f'{name}.m')
@@ -339,6 +342,39 @@ def onnx_cases(shape, threads):
     return cases
 
 
+class OnnxStep:
+    """A process of another Python; a call returns the seconds of a step."""
+
+    def __init__(self, python, shape, threads):
+        command = [python, f'{os.path.dirname(os.path.abspath(__file__))}/onnx_step.py', 'x'.join(map(str, shape)), str(threads)]
+        self.said = tempfile.TemporaryFile('w+')
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+        lines = iter(self.process.stdout.readline, '')
+        self.ready = any(line == 'ready\n' for line in lines)
+
+    def __call__(self):
+        self.process.stdin.write('\n')
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        """What it said."""
+        self.process.communicate()
+        self.said.seek(0)
+        return self.said.read()
+
+
+def onnx_steps(args, shape, dtype):
+    """{name: OnnxStep}"""
+    if not args.onnx_training or dtype != 'f32':
+        return {}
+    step = OnnxStep(args.onnx_training, shape, args.threads)
+    if step.ready:
+        return {'step onnx': step}
+    print(f'skipped: a step of ONNX Runtime ({step.close().strip()[-200:]})', file=sys.stderr)
+    return {}
+
+
 def measure(args, folder, shape, dtype):
     flops = dict(zip(('forward', 'step'), product_flops(*shape)))
     files = {}
@@ -348,7 +384,8 @@ def measure(args, folder, shape, dtype):
             file.write(module_text(shape, what == 'step', ADAMW, (STEP_DTYPES if what == 'step' else FORWARD_DTYPES)[dtype]))
     cases = {**torch_cases(shape, dtype), **(onnx_cases(shape, args.threads) if dtype == 'f32' else {})}
     numerics = ('portable', 'native') if dtype == 'f32' else ('native',)
-    times, ours, peak = {name: [] for name in cases}, {what: {how: [] for how in numerics} for what in flops}, []
+    steps = onnx_steps(args, shape, dtype)
+    times, ours, peak = {name: [] for name in (*cases, *steps)}, {what: {how: [] for how in numerics} for what in flops}, []
     for _ in range(ROUNDS):
         for how in numerics:
             line = json.loads(run([args.bench, f'--aot={args.aot}', f'--folder={folder}', f'--threads={args.threads}', '--rounds=5',
@@ -358,6 +395,10 @@ def measure(args, folder, shape, dtype):
                 ours[what][how].append(line[f'{what}.mlir'])
         for name, call in cases.items():
             times[name].append(seconds_of(call))
+        for name, step in steps.items():
+            times[name].append(step())
+    for step in steps.values():
+        step.close()
     result = {}
     for what, operations in flops.items():
         medians = {how: statistics.median(r['seconds'] for r in lines) for how, lines in ours[what].items()}
@@ -386,6 +427,7 @@ def main():
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--seed', type=int, default=int(time.time()))
     parser.add_argument('--no-values', action='store_true')
+    parser.add_argument('--onnx-training', metavar='PYTHON')
     parser.add_argument('--dtypes', default='f32,bf16' if has_dots() else 'f32')
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
