@@ -4,13 +4,14 @@
  * their gradients, AdamW, sums.
  *
  *     rows_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME] [--mib=N]
- *                [--only=TEXT] [--random=COUNT] [--seed=N]
+ *                [--only=TEXT] [--columns=N] [--random=COUNT] [--seed=N]
  *
  * Arguments are N MiB each (96), more than caches hold. A kernel's bytes are those it must read and
  * write once; the copy, split over as many threads, reads and writes as many together, in turns
  * with the kernel. Exponentials have a floor of their own: the same expression on a row that a
- * cache holds. --random draws so many rows and columns besides, of the cases in turn, of N / 2 to N
- * MiB. Prints a row a case, then one JSON object of ratios: kernel to copy.
+ * cache holds. --columns is for the cases' own. --random draws so many rows and columns besides, of
+ * the cases in turn, of N / 2 to N MiB. Prints a row a case, then one JSON object of ratios: kernel
+ * to copy.
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/program.h"
@@ -29,6 +30,7 @@ typedef struct bench {
     int rounds;
     size_t bytes; /* of an argument */
     const char *only;
+    size_t columns;  /* 0: the cases' own */
     char *from, *to; /* of the copy */
     size_t copied;
     unsigned random_count;
@@ -260,7 +262,9 @@ static void run_cases(bench *b) {
         if (!b->only || strstr(cases[i].name, b->only)) chosen[b->count++] = &cases[i];
     for (size_t i = 0; i < b->count; i++) {
         snprintf(b->names[i], sizeof b->names[0], "%s", chosen[i]->name);
-        b->ratios[i] = run_case(b, chosen[i], b->bytes / 4 / chosen[i]->columns);
+        row_case c = *chosen[i];
+        if (b->columns) c.columns = b->columns;
+        b->ratios[i] = run_case(b, &c, b->bytes / 4 / c.columns);
     }
     if (!b->count) b->random_count = 0;
     for (unsigned i = 0; i < b->random_count; i++) {
@@ -285,10 +289,10 @@ static void report(const bench *b) {
 
 static bool parse(bench *b, int argc, char **argv) {
     static const struct option options[] = {
-        {"aot", 1, NULL, 'a'},    {"folder", 1, NULL, 'f'}, {"threads", 1, NULL, 't'},
-        {"rounds", 1, NULL, 'r'}, {"cpu", 1, NULL, 'c'},    {"mib", 1, NULL, 'm'},
-        {"only", 1, NULL, 'o'},   {"dnnl", 1, NULL, 'd'},   {"random", 1, NULL, 'n'},
-        {"seed", 1, NULL, 's'},   {NULL, 0, NULL, 0}};
+        {"aot", 1, NULL, 'a'},    {"folder", 1, NULL, 'f'},  {"threads", 1, NULL, 't'},
+        {"rounds", 1, NULL, 'r'}, {"cpu", 1, NULL, 'c'},     {"mib", 1, NULL, 'm'},
+        {"only", 1, NULL, 'o'},   {"dnnl", 1, NULL, 'd'},    {"random", 1, NULL, 'n'},
+        {"seed", 1, NULL, 's'},   {"columns", 1, NULL, 'k'}, {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'a') b->options.aot = optarg;
         if (option == 'f') b->options.folder = optarg;
@@ -298,6 +302,7 @@ static bool parse(bench *b, int argc, char **argv) {
         if (option == 'm') b->bytes = (size_t)atoi(optarg) << 20;
         if (option == 'o') b->only = optarg;
         if (option == 'n') b->random_count = (unsigned)atoi(optarg);
+        if (option == 'k') b->columns = (size_t)atoi(optarg);
         if (option == 's') b->seed = strtoull(optarg, NULL, 10);
         if (option == '?') return false;
     }
