@@ -152,8 +152,11 @@ bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations) {
     if (!find_form(&f)) return false;
     for (uint32_t i = 0; i < set->member_count; i++)
         if (!check_member(&f, &set->nodes[set->members[i]])) return false;
-    if (!check_outputs(&f) || row_bytes(&f) > TSR_ROWS_BYTES_MAX) return false;
+    if (!check_outputs(&f)) return false;
     if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.kept, &rows)) return false;
+    uint64_t bytes = row_bytes(&f);
+    if (bytes > (rows < TSR_ROWS_LONG_MIN ? TSR_ROWS_BYTES_MAX : TSR_ROWS_LONG_BYTES_MAX))
+        return false;
     for (uint32_t i = 0; i < set->member_count; i++) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         bool over_full = is_full(&f, &node->shape);

@@ -18,7 +18,13 @@
 #include "compiler/schedule/fusion.h"
 
 enum {
-    TSR_ROWS_BYTES_MAX = 512 * 1024, /* of a row, all arguments together */
+    /* Of a row, all arguments together. The machine that runs a program is not the one that
+     * compiles it: a second-level cache of 512 KiB to 2 MiB is what CPUs of these levels have. */
+    TSR_ROWS_BYTES_MAX = 512 * 1024,
+    /* The same of long rows, which stay in a core's share of a third-level cache, where there are
+     * enough of them for threads: a row is one thread's. */
+    TSR_ROWS_LONG_BYTES_MAX = 8 * 1024 * 1024,
+    TSR_ROWS_LONG_MIN = 32,
     /* Where there are sums over rows. */
     TSR_ROWS_INPUTS_MAX = 12,
     TSR_ROWS_OUTPUTS_MAX = 8,

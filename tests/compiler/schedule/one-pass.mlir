@@ -220,3 +220,38 @@ func.func @norm_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}) -> (tensor<
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+// Rows of 1 MiB: one kernel where there are enough of them for threads, else four.
+// CHECK-LABEL: func.func @long(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: kind = "rows"
+func.func @long(%x: tensor<32x131072xf32> {tessera.name = "x"})
+    -> (tensor<32x131072xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<32x131072xf32>
+  return %y : tensor<32x131072xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @few_long(
+// CHECK-COUNT-4: tsched.call
+func.func @few_long(%x: tensor<31x131072xf32> {tessera.name = "x"})
+    -> (tensor<31x131072xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<31x131072xf32>
+  return %y : tensor<31x131072xf32>
+}
+
+// -----
+
+// Beyond 8 MiB a row stays in no cache.
+// CHECK-LABEL: func.func @longer(
+// CHECK-COUNT-4: tsched.call
+func.func @longer(%x: tensor<32x1048577xf32> {tessera.name = "x"})
+    -> (tensor<32x1048577xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<32x1048577xf32>
+  return %y : tensor<32x1048577xf32>
+}
