@@ -242,6 +242,17 @@ static void emit_prefetch(tsr_emit *emit, MlirOperation op) {
     tsr_emit_intrinsic(emit, "llvm.prefetch", types, 1, args, 4);
 }
 
+static void emit_until_aligned(tsr_emit *emit, MlirOperation op) {
+    LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(op, 0)));
+    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
+    unsigned size = tsr_emit_align(tsr_emit_type(emit, element));
+    LLVMValueRef at = address(emit, tsr_op_operand(op, 0), tsr_op_operand(op, 1));
+    LLVMValueRef bytes =
+        LLVMBuildNeg(emit->builder, LLVMBuildPtrToInt(emit->builder, at, type, ""), "");
+    bytes = LLVMBuildAnd(emit->builder, bytes, tsr_emit_int(type, TSR_BUFFER_ALIGN_BYTES - 1), "");
+    tsr_emit_set(emit, op, LLVMBuildUDiv(emit->builder, bytes, tsr_emit_int(type, size), ""));
+}
+
 static LLVMTypeRef array_type(tsr_emit *emit, MlirType buffer) {
     uint64_t count = 1;
     for (int64_t d = 0; d < mlirShapedTypeGetRank(buffer); d++)
@@ -453,11 +464,17 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     static const struct {
         const char *name;
         void (*emit)(tsr_emit *emit, MlirOperation op);
-    } rows[] = {{"tile.load", emit_load},         {"tile.store", emit_store},
-                {"tile.prefetch", emit_prefetch}, {"tile.local", emit_local},
-                {"tile.constant", emit_constant}, {"tile.check_index", emit_check_index},
-                {"tile.gather", emit_gather},     {"tile.scatter", emit_scatter},
-                {"tile.view", emit_view},         {"tile.barrier", emit_barrier},
+    } rows[] = {{"tile.load", emit_load},
+                {"tile.store", emit_store},
+                {"tile.prefetch", emit_prefetch},
+                {"tile.local", emit_local},
+                {"tile.constant", emit_constant},
+                {"tile.check_index", emit_check_index},
+                {"tile.gather", emit_gather},
+                {"tile.scatter", emit_scatter},
+                {"tile.view", emit_view},
+                {"tile.barrier", emit_barrier},
+                {"tile.until_aligned", emit_until_aligned},
                 {"tile.piece", tsr_emit_piece}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;
@@ -620,7 +637,8 @@ static const char *why_no_element(MlirOperation op) {
 static const char *why_not(const tsr_emit *emit, MlirOperation op) {
     bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
     if (computes_small(op)) return "computes in bf16 or f16; expected f32";
-    if ((tsr_op_is(op, "tile.dot") || tsr_op_is(op, "tile.program_end")) &&
+    if ((tsr_op_is(op, "tile.dot") || tsr_op_is(op, "tile.program_end") ||
+         tsr_op_is(op, "tile.until_aligned")) &&
         emit->target->warp_lanes)
         return "is for CPUs";
     if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > CARRIED_MAX)

@@ -399,12 +399,6 @@ void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirV
     tsr_tile_store_stored(b, to_storage(b, dtype, value), buffer, offset, mask);
 }
 
-static void prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
-    MlirValue operands[] = {buffer, offset};
-    tsr_op_desc desc = {.name = "tile.prefetch", .operand_count = 2, .operands = operands};
-    tsr_build(&b->at, &desc);
-}
-
 void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
     MlirValue operands[] = {buffer, offset};
     tsr_attr later = {"later", tsr_attr_make_unit(b->at.context)};
@@ -415,12 +409,18 @@ void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue of
                                      .attrs = &later});
 }
 
+MlirValue tsr_tile_until_aligned(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
+    MlirValue operands[] = {buffer, offset};
+    return build(b, "tile.until_aligned", 2, operands, tsr_tile_index_type(b), NULL,
+                 mlirAttributeGetNull());
+}
+
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes) {
     enum { LINE_BYTES = 64 };
     int64_t step = LINE_BYTES / (int64_t)tsr_dtype_size(dtype);
     for (int64_t at = 0; at < (int64_t)lanes; at += step)
-        prefetch(b, buffer, tsr_tile_offset(b, offset, at));
+        tsr_tile_prefetch_later(b, buffer, tsr_tile_offset(b, offset, at));
 }
 
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,

@@ -136,6 +136,8 @@ void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirV
  * TSR_BUFFER_ALIGN_BYTES or, where that is less, of their size. */
 void tsr_tile_store_streamed(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value,
                              MlirValue buffer, MlirValue offset);
+/* Elements from the offset to the next multiple of TSR_BUFFER_ALIGN_BYTES, on a CPU. */
+MlirValue tsr_tile_until_aligned(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
 /* As it lies in memory, without conversion: for moving elements, whose bits then stay. */
 MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                                MlirValue offset, uint32_t lanes, MlirValue mask);

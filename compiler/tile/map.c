@@ -21,7 +21,8 @@ typedef struct map {
     int64_t columns, rows; /* of the last dimension; product of the others */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
-    bool spread; /* see tsr_region_spreads */
+    bool spread;       /* see tsr_region_spreads */
+    tsr_view *shifted; /* NULL, or the output whose lines vectors are */
 } map;
 
 static tsr_result prepare(map *m) {
@@ -75,6 +76,12 @@ static uint32_t lanes_at_once(const map *m) {
     return fits && !target->warp_lanes ? (uint32_t)four : two;
 }
 
+/* Others that stream by themselves would not, where vectors begin elsewhere. */
+static void find_shifted(map *m) {
+    for (uint32_t i = 0; i < m->region.result_count; i++) m->outputs[i].streamed = false;
+    m->shifted->streamed = true;
+}
+
 static void plan(map *m) {
     uint32_t rank = m->space.rank;
     for (uint32_t d = 0; d < rank; d++) {
@@ -97,6 +104,10 @@ static void plan(map *m) {
     tsr_region_levels(&m->region, &m->space, m->inner);
     for (uint32_t i = 0; i < m->region.result_count; i++)
         m->outputs[i].streamed = tsr_view_streams(&m->outputs[i], &m->space, m->lanes);
+    for (uint32_t i = 0; i < m->region.result_count && !m->shifted; i++)
+        if (tsr_view_streams_shifted(m->group, &m->outputs[i], &m->space, m->lanes))
+            m->shifted = &m->outputs[i];
+    if (m->shifted) find_shifted(m);
 }
 
 static void emit(map *m) {
@@ -129,7 +140,8 @@ static void emit(map *m) {
                              .lanes = m->lanes,
                              .spread = m->spread,
                              .loops = m->columns_per_program >= (int64_t)m->lanes,
-                             .tails = m->columns % m->lanes != 0};
+                             .tails = m->columns % m->lanes != 0,
+                             .shifted = m->shifted};
     tsr_map_run_emit(&run, &point, column, count);
     if (looped) tsr_tile_loop_end(b, &loop, NULL);
 }

@@ -422,17 +422,30 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
     }
 }
 
-bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lanes) {
-    enum { BYTES_MIN = 64 << 20 }; /* last-level caches hold less, or share it among many CPUs */
+/* More than last-level caches hold, or share among many CPUs. */
+static bool is_large(const tsr_view *view, const tsr_space *space, uint32_t lanes) {
+    enum { BYTES_MIN = 32 << 20 };
     int64_t size = (int64_t)tsr_dtype_size(view->dtype), last = (int64_t)space->rank - 1;
-    if (last < 0 || !lanes || view->stored || view->strides[last] != 1 || view->offset)
-        return false;
+    return last >= 0 && lanes && !view->stored && view->strides[last] == 1 && !view->offset &&
+           tsr_space_count(space) * size >= BYTES_MIN && lanes * size % TSR_BUFFER_ALIGN_BYTES == 0;
+}
+
+bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lanes) {
+    int64_t size = (int64_t)tsr_dtype_size(view->dtype), last = (int64_t)space->rank - 1;
+    if (!is_large(view, space, lanes)) return false;
     for (int64_t d = 0; d < last; d++)
         if (space->dims[d] > 1 && view->strides[d] * size % TSR_BUFFER_ALIGN_BYTES) return false;
     /* Parts of a tensor that lie side by side are aligned where their size is. */
-    int64_t bytes = tsr_space_count(space) * size;
-    return bytes >= BYTES_MIN && bytes % TSR_BUFFER_ALIGN_BYTES == 0 &&
-           lanes * size % TSR_BUFFER_ALIGN_BYTES == 0;
+    return tsr_space_count(space) * size % TSR_BUFFER_ALIGN_BYTES == 0;
+}
+
+bool tsr_view_streams_shifted(const tsr_tile_group *group, const tsr_view *view,
+                              const tsr_space *space, uint32_t lanes) {
+    enum { ROW_BYTES_MIN = 3072 }; /* of shorter ones too many lines are two rows' */
+    int64_t size = (int64_t)tsr_dtype_size(view->dtype);
+    return !group->b.target->warp_lanes && is_large(view, space, lanes) &&
+           !tsr_view_streams(view, space, lanes) &&
+           space->dims[space->rank - 1] * size >= ROW_BYTES_MIN;
 }
 
 void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_point *point) {
@@ -495,6 +508,15 @@ void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue b
                       MlirValue count) {
     tsr_tile_builder *b = &run->region->group->b;
     tsr_point point = *line;
+    if (run->shifted) {
+        point.index[line->space->rank - 1] = begin;
+        MlirValue at = tsr_point_offset(b, &point, run->shifted);
+        MlirValue head = tsr_tile_until_aligned(b, run->shifted->buffer, at);
+        head = tsr_tile_min(b, head, count);
+        emit_vector(run, &point, begin, tsr_tile_mask(b, head, run->lanes));
+        begin = tsr_tile_add(b, begin, head);
+        count = tsr_tile_sub(b, count, head);
+    }
     MlirValue tail = tsr_tile_rem(b, count, run->lanes);
     MlirValue whole = tsr_tile_sub(b, count, tail);
     tsr_tile_loop loop;
@@ -503,7 +525,7 @@ void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue b
         emit_vector(run, &point, tsr_tile_add(b, begin, loop.index), tsr_tile_null);
         tsr_tile_loop_end(b, &loop, NULL);
     }
-    if (!run->tails) return;
+    if (!run->tails && !run->shifted) return;
     MlirValue rest = tsr_tile_add(b, begin, whole);
     /* Only where there is a tail: it takes longer than a whole vector. */
     if (run->spread) tsr_tile_loop_begin(b, &loop, whole, count, run->lanes, 0, NULL);

@@ -73,7 +73,7 @@ typedef struct tsr_view {
     int64_t strides[TSR_RANK_MAX]; /* elements, one per dimension of the space */
     int64_t offset;                /* elements */
     bool stored;                   /* moved as it lies in memory, not computed with */
-    bool streamed; /* whole vectors are stored past the caches: see tsr_view_streams */
+    bool streamed; /* vectors without a mask are stored past the caches: see tsr_view_streams */
 } tsr_view;
 
 typedef enum tsr_node_kind {
@@ -126,6 +126,10 @@ int64_t tsr_space_count(const tsr_space *space);
  * space, too much for caches and evenly laid out? Then a store past them saves reading the lines
  * first. */
 bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lanes);
+/* Is it too much for caches, but laid out so that lines begin within rows? Then a CPU that begins
+ * each row with the elements before its first whole line may store it so, too. */
+bool tsr_view_streams_shifted(const tsr_tile_group *group, const tsr_view *view,
+                              const tsr_space *space, uint32_t lanes);
 
 /* Levels: `outer` and `inner` mark the dimensions of the outer and the inner loops. */
 void tsr_region_levels(tsr_region *region, const tsr_space *space, const bool *inner);
@@ -157,6 +161,8 @@ typedef struct tsr_map_run {
     bool spread; /* see tsr_region_spreads: lanes are TSR_SPREAD_ELEMENTS */
     bool loops;  /* a run may be as long as a vector */
     bool tails;  /* a run need not be whole vectors */
+    const tsr_view
+        *shifted; /* NULL, or the output whose lines vectors are: tsr_view_streams_shifted */
 } tsr_map_run;
 /* May the lanes of a warp move 16 bytes at a time, in runs of up to `columns` elements that begin
  * at multiples of TSR_SPREAD_ELEMENTS? The block is to be given to tsr_tile_spread then. */

@@ -248,6 +248,17 @@ def Tile_PrefetchOp : Tile_Op<"prefetch"> {
   let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
 }
 
+def Tile_UntilAlignedOp : Tile_Op<"until_aligned", [Pure]> {
+  let summary = "how many elements lie between a flat offset and the next multiple of 64 bytes";
+  let description = [{
+    Of CPUs. 0 where an address of 64 bytes begins there: TSR_BUFFER_ALIGN_BYTES. Buffers that are parts
+    of others begin where those end.
+  }];
+  let arguments = (ins Arg<Tile_Buffer, "", []>:$buffer, Index:$offset);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
+}
+
 def Tile_FetchOp : Tile_Op<"fetch", [PredOpTrait<"elements of both buffers are of one type",
     CPred<"::mlir::cast<::mlir::MemRefType>($_op.getOperand(0).getType()).getElementType() == "
           "::mlir::cast<::mlir::MemRefType>($_op.getOperand(2).getType()).getElementType()">>]> {

@@ -271,6 +271,22 @@ tsr_result tsr_tile_lower_cross_entropy(tsr_tile_group *group) {
     return TSR_SUCCESS;
 }
 
+/* The same, where lines of the result begin within rows: first what lies before the row's first. */
+static void walk_shifted(rows *r, pass *only) {
+    tsr_tile_builder *b = &r->group->b;
+    tsr_tile_loop loop;
+    MlirValue to = r->group->buffers[r->group->input_count];
+    MlirValue head = tsr_tile_until_aligned(b, to, r->start);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, r->classes), head);
+    MlirValue rest = tsr_tile_rem(b, left, r->lanes);
+    MlirValue end = tsr_tile_sub(b, tsr_tile_index(b, r->classes), rest);
+    visit_part(r, only, 0, tsr_tile_index(b, 0), tsr_tile_mask(b, head, r->lanes));
+    tsr_tile_loop_begin(b, &loop, head, end, r->lanes, 0, NULL);
+    visit_part(r, only, 0, loop.index, tsr_tile_null);
+    tsr_tile_loop_end(b, &loop, NULL);
+    visit_part(r, only, 0, end, tsr_tile_mask(b, rest, r->lanes));
+}
+
 static MlirValue visit_gradient(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
     MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I32, 0);
@@ -304,7 +320,8 @@ static void plan_gradient(rows *r) {
     tsr_dtype dtype = tsr_tile_compute_dtype(r->dtype);
     tsr_space space = {.rank = 2, .dims = {r->count, r->classes}};
     tsr_view view = {.dtype = r->into, .strides = {r->classes, 1}};
-    r->streamed = tsr_view_streams(&view, &space, r->lanes);
+    r->shifted = tsr_view_streams_shifted(r->group, &view, &space, r->lanes);
+    r->streamed = r->shifted || tsr_view_streams(&view, &space, r->lanes);
     if (r->classes * (int64_t)tsr_dtype_size(dtype) <= POWERS_BYTES_MAX)
         r->powers = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), r->classes);
 }
@@ -334,6 +351,8 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     r.share = tsr_tile_2(b, "arith.divf", tsr_element_one(b, r.dtype, 0), r.total);
     if (r.by_lanes)
         tsr_cross_entropy_store_lanes(&r);
+    else if (r.shifted)
+        walk_shifted(&r, &(pass){.visit = visit_gradient});
     else
         walk(&r, &(pass){.visit = visit_gradient}, 1);
     end_rows(&r);

@@ -22,7 +22,7 @@ typedef struct tsr_cross_entropy {
     MlirValue label, valid;
     MlirValue highest, total; /* m, s */
     MlirValue share;          /* 1 / s */
-    bool streamed;            /* the gradient is stored past the caches */
+    bool streamed, shifted;   /* the gradient is stored past the caches; its lines begin in rows */
     MlirValue scale;          /* dloss */
     bool by_lanes;
     MlirValue held; /* a row's logits, in shared memory; null: they are read again */

@@ -103,7 +103,8 @@ static void store_result(rows *r, uint32_t output, uint32_t stage) {
     const tsr_view *view = &r->outputs[output];
     MlirValue value = value_of(r, r->results[output], stage);
     MlirValue at = tsr_point_offset(b, &r->point, view);
-    if (mlirValueIsNull(r->point.mask) && tsr_rows_stream(r, output))
+    bool streams = r->shifted ? r->shifted == output + 1 : tsr_rows_stream(r, output);
+    if (mlirValueIsNull(r->point.mask) && streams)
         tsr_tile_store_streamed(b, view->dtype, value, view->buffer, at);
     else
         tsr_tile_store(b, view->dtype, value, view->buffer, at, r->point.mask);
@@ -229,8 +230,54 @@ static uint32_t carry(rows *r, uint32_t stage, MlirValue *values, bool from) {
     return count;
 }
 
+/* 1 + an output that a walk without reductions stores past the caches, if it begins with the
+ * elements before the row's first line. */
+static uint32_t find_shifted(const rows *r, uint32_t stage) {
+    if (r->holds || count_reductions(r, stage)) return 0;
+    for (uint32_t i = 0; i < r->plain_count; i++)
+        if (r->whole_rows[i] && r->results[i]->stage == stage && tsr_rows_stream_shifted(r, i))
+            return i + 1;
+    return 0;
+}
+
+static void visit_masked(rows *r, uint32_t stage, MlirValue begin, MlirValue count) {
+    r->point.index[r->space.rank - 1] = begin;
+    r->point.mask = tsr_tile_mask(&r->group->b, count, r->point.lanes);
+    visit(r, stage, 0);
+}
+
+static void walk_shifted(rows *r, uint32_t stage, uint32_t output) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t lanes, last = r->space.rank - 1;
+    const tsr_view *view = &r->outputs[output];
+    tsr_tile_loop loop;
+    lanes_of(r, stage, &lanes);
+    r->point.lanes = lanes;
+    r->point.index[last] = tsr_tile_null;
+    MlirValue start = tsr_point_offset(b, &r->point, view), zero = tsr_tile_index(b, 0);
+    /* Of vectors shorter than a line some are before the first one. */
+    MlirValue head = tsr_tile_rem(b, tsr_tile_until_aligned(b, view->buffer, start), lanes);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, r->columns), head);
+    MlirValue rest = tsr_tile_rem(b, left, lanes);
+    MlirValue end = tsr_tile_sub(b, tsr_tile_index(b, r->columns), rest);
+    visit_masked(r, stage, zero, head);
+    r->shifted = output + 1;
+    r->point.mask = tsr_tile_null;
+    tsr_tile_loop_begin(b, &loop, head, end, lanes, 0, NULL);
+    r->point.index[last] = loop.index;
+    visit(r, stage, 0);
+    tsr_tile_loop_end(b, &loop, NULL);
+    visit_masked(r, stage, end, rest);
+    r->shifted = 0;
+}
+
 static void walk(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
+    uint32_t shifted = find_shifted(r, stage);
+    if (shifted) {
+        walk_shifted(r, stage, shifted - 1);
+        return;
+    }
     uint32_t lanes, all = lanes_of(r, stage, &lanes), last = r->space.rank - 1;
     int64_t whole = r->columns - r->columns % all;
     MlirValue carried[TSR_TILE_CARRIED_MAX];

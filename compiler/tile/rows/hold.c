@@ -51,11 +51,18 @@ bool tsr_rows_stream(const rows *r, uint32_t output) {
     return tsr_view_streams(&r->outputs[output], &r->space, lanes > 16 ? lanes : 16);
 }
 
+bool tsr_rows_stream_shifted(const rows *r, uint32_t output) {
+    uint32_t lanes = r->group->b.target->vector_bytes / 2;
+    return r->whole_rows[output] && tsr_view_streams_shifted(r->group, &r->outputs[output],
+                                                             &r->space, lanes > 16 ? lanes : 16);
+}
+
 static void keep(rows *r, item *it) {
     tsr_tile_builder *b = &r->group->b;
     tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
     uint32_t output = 0;
-    if (is_result_in_full(r, it, &output) && !tsr_rows_stream(r, output)) {
+    if (is_result_in_full(r, it, &output) && !tsr_rows_stream(r, output) &&
+        !tsr_rows_stream_shifted(r, output)) {
         it->kept = it->in_result = true;
         it->buffer = r->outputs[output].buffer;
         it->node.view = r->outputs[output];

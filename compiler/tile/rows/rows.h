@@ -73,6 +73,7 @@ typedef struct tsr_rows {
     uint32_t plain_count;      /* outputs that are no sums over rows: the first ones */
     const tsr_rows_sums *sums; /* NULL: there are none */
     uint32_t stage_count, prefetch_stage, walk;
+    uint32_t shifted; /* 1 + the output whose lines the walk's vectors are; 0: none */
     int64_t local_bytes, held_elements; /* held: most at a time, counted as f32 */
     bool holds;     /* the row is gone over without a loop; what later stages need, lanes hold */
     bool even;      /* all vectors along a row begin where 8 of its elements do */
@@ -130,6 +131,8 @@ bool tsr_rows_is_sum(MlirOperation op);
 bool tsr_row_is_packed(const tsr_row_item *it);
 /* Is this output stored past the caches? */
 bool tsr_rows_stream(const tsr_rows *r, uint32_t output);
+/* Is it so where vectors of a stage begin with its lines? */
+bool tsr_rows_stream_shifted(const tsr_rows *r, uint32_t output);
 /* Elements of a vector of a row that is held. */
 uint32_t tsr_rows_chunk(const tsr_rows *r);
 

@@ -186,6 +186,27 @@ Test(target, program_end) {
     close_module(&f);
 }
 
+/* Addresses of a GPU's buffers are not asked for. */
+Test(target, until_aligned) {
+    static const char text[] = "module {\n"
+                               "tile.func @begins(%x: memref<64xf32>) grid 4 {\n"
+                               "  %p = tile.program_id\n"
+                               "  %0 = tile.until_aligned %x[%p] : memref<64xf32>\n"
+                               "  tile.return\n"
+                               "}\n"
+                               "}\n";
+    char *code = NULL;
+    const tsr_target *gpu = NULL;
+    fixture f = {0};
+    open_module(&f, text);
+    cr_assert(!tsr_target_find(&f.ctx, "cuda:sm_90a", &gpu).code);
+    tsr_result result = tsr_target_dump(&f.ctx, f.module, gpu, TSR_TARGET_LLVM, &f.arena, &code);
+    cr_assert(result.code == TSR_COMPILE &&
+                  strstr(f.ctx.error.text, "tile.until_aligned is for CPUs"),
+              "%s", f.ctx.error.text);
+    close_module(&f);
+}
+
 /* One instruction where there is one, which takes the pair of all lanes from memory. Rounding to
  * bf16 is never the CPU's, which flushes denormal numbers. */
 Test(target, dot) {

@@ -39,7 +39,7 @@
 // CHECK-DAG: tile.func @k{{[0-9]+}}_reduce_max_{{[a-z_0-9]+}}(
 // CHECK-DAG: math.exp %{{.*}} {tile.shifted} : vector<{{[0-9]+}}xf32>
 // ASM-LABEL: {{^}}k{{[0-9]+}}_reduce_max_{{.*}}:
-// ASM-DAG: prefetcht0
+// ASM-DAG: prefetcht1
 // ASM-DAG: vpslld $23, %zmm{{[0-9]+}}
 // ASM-LABEL: {{^}}k{{[0-9]+}}_cross_entropy:
 

@@ -29,6 +29,8 @@ tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   tile.store %a, %b[%p] {streamed} : vector<8xf32>, memref<16xf32>
   // CHECK: tile.prefetch %[[X]][%[[P]]] : memref<4x8xf32>
   tile.prefetch %x[%p] : memref<4x8xf32>
+  // CHECK: tile.until_aligned %[[X]][%[[P]]] : memref<4x8xf32>
+  %ua = tile.until_aligned %x[%p] : memref<4x8xf32>
   // CHECK: tile.prefetch %[[X]][%[[P]]] {later} : memref<4x8xf32>
   tile.prefetch %x[%p] {later} : memref<4x8xf32>
   // CHECK: tile.fetch %[[X]][%[[P]]] to %[[B:.*]][%[[P]]] elements 16 : memref<4x8xf32>, memref<16xf32>
