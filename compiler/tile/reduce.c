@@ -5,7 +5,7 @@
  *
  * Where the last dimension is reduced, a vector of 64 lanes walks along it: lane = partial result.
  * Otherwise vectors go along the last, kept dimension, and the partial results lie in a local
- * buffer.
+ * buffer; of up to 64 elements each is a partial result, and none is stored.
  */
 #include "compiler/tile/reduce.h"
 
@@ -273,6 +273,7 @@ typedef struct columns {
     tsr_reduction *r;
     uint32_t lanes;
     int64_t width, live;  /* live: partial results there are */
+    bool at_once;         /* each is one element: read where it is added */
     MlirValue local;      /* [partial][column] */
     MlirValue first, end; /* the program's first column, and how many it has */
     tsr_point point;
@@ -379,14 +380,44 @@ static MlirValue reduce_partials(columns *c, MlirValue column) {
     return load_partial(c, zero, column);
 }
 
+/* Partial result k as the halving tree leaves it once those `step` and more behind it are added:
+ * few are in registers at a time. What is read soon is asked for: rows are far apart. */
+static MlirValue reduce_at_once(columns *c, int64_t k, int64_t step) {
+    enum { AHEAD_BYTES = 512 };
+    tsr_reduction *r = c->r;
+    tsr_tile_builder *b = &r->group->b;
+    if (step < TSR_PARTIALS) {
+        MlirValue low = reduce_at_once(c, k, 2 * step);
+        if (k + step >= c->live) return low;
+        return tsr_reduction_combine(r, low, reduce_at_once(c, k + step, 2 * step));
+    }
+    tsr_point_unflatten(b, &c->point, r->space.reduced, tsr_tile_index(b, k));
+    tsr_region_emit(&r->before, 2, &c->point);
+    for (uint32_t i = 0; i < r->before.node_count; i++) {
+        const tsr_node *node = r->before.nodes[i];
+        int64_t size = (int64_t)tsr_dtype_size(node->dtype),
+                bytes = tsr_space_count(&r->space) * size;
+        if (node->kind != TSR_NODE_VIEW || !node->view.strides[r->space.rank - 1] ||
+            bytes < TSR_PREFETCH_BYTES_MIN)
+            continue;
+        MlirValue at = tsr_point_offset(b, &c->point, &node->view);
+        tsr_tile_prefetch_vector(b, node->dtype, node->view.buffer,
+                                 tsr_tile_offset(b, at, AHEAD_BYTES / size), c->lanes);
+    }
+    MlirValue value = tsr_node_value(&r->before, r->before.results[0], &c->point);
+    return tsr_reduction_combine(r, tsr_reduction_identity(r, c->lanes), value);
+}
+
 /* As many columns as the buffer holds, in even parts; several parts where they stay wide enough to
  * be read in whole runs. */
 static void plan_columns(columns *c) {
-    enum { LOCAL_BYTES = 256 * 1024, RUN_BYTES = 512, PARTS = 4 };
+    enum { LOCAL_BYTES = 256 * 1024, RUN_BYTES = 512, PARTS = 4, NODES_MAX = 8 };
     tsr_reduction *r = c->r;
     uint32_t width = tsr_region_width(&r->before);
     int64_t bytes = width < 4 ? 4 : width, size = r->space.dims[r->space.rank - 1];
     c->live = r->reduced_count < TSR_PARTIALS ? r->reduced_count : TSR_PARTIALS;
+    c->at_once = c->live == r->reduced_count && c->live && !r->group->b.target->arch &&
+                 r->before.node_count <= NODES_MAX;
     c->lanes = tsr_lanes_fit(2 * r->group->b.target->vector_bytes / (uint32_t)bytes, size);
     int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = (size + PARTS - 1) / PARTS;
     if (part < RUN_BYTES / bytes) part = RUN_BYTES / bytes;
@@ -407,7 +438,7 @@ static void emit_across(tsr_reduction *r) {
     plan_columns(&c);
     int64_t size = r->space.dims[last], parts = (size + c.width - 1) / c.width;
     MlirType type = tsr_tile_storage_type(b, r->dtype);
-    if (c.live) c.local = tsr_tile_local(b, type, c.live * c.width);
+    if (c.live && !c.at_once) c.local = tsr_tile_local(b, type, c.live * c.width);
     if (c.live) tsr_region_emit(&r->before, 0, &c.point);
     tsr_region_emit(&r->after, 0, &c.point);
     tsr_tile_loop items, loop;
@@ -419,10 +450,11 @@ static void emit_across(tsr_reduction *r) {
     c.end = tsr_tile_index(b, c.width);
     if (size % c.width)
         c.end = tsr_tile_min(b, c.end, tsr_tile_sub(b, tsr_tile_index(b, size), c.first));
-    if (c.live) add_rows(&c);
+    if (c.live && !c.at_once) add_rows(&c);
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), c.end, c.lanes, 0, NULL);
     tsr_point *point = at_column(&c, loop.index);
-    tsr_reduction_finish(r, reduce_partials(&c, loop.index), point);
+    MlirValue result = c.at_once ? reduce_at_once(&c, 0, 1) : reduce_partials(&c, loop.index);
+    tsr_reduction_finish(r, result, point);
     tsr_tile_loop_end(b, &loop, NULL);
     tsr_tile_loop_end(b, &items, NULL);
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions whose last dimension is kept, of many rows, on a GPU:
+ * Reductions whose last dimension is kept, of many rows:
  *
- *     parts   a warp has a partial result of up to 256 columns: of rows p, p + n, p + 2 n … in this
- *             order, several of them loaded before they are added; it stores it
- *     last    a warp has 32 columns, and takes their partial results as a single kernel would
+ *     parts   a warp of a GPU has a partial result of up to 256 columns: of rows p, p + n, p + 2 n
+ * … in this order, several of them loaded before they are added; it stores it. A program of a CPU
+ * has several neighbouring ones, of as many columns as the first-level cache holds, and reads as
+ * many rows of each 64 last    a program has 32 columns, and takes their partial results as a
+ * single kernel would
  *
- * There are 64 partial results, as everywhere; with native numerics as many as keep the GPU busy,
- * number p and p + 64 … of which are then added first.
+ * There are 64 partial results, as everywhere; on a GPU, with native numerics, as many as keep it
+ * busy, number p and p + 64 … of which are then added first.
  */
 #include "compiler/tile/reduce_parts.h"
 
 #include "compiler/tile/reduce.h"
+#include "runtime/base/kernel.h"
 
 #include <string.h>
 
@@ -25,11 +28,16 @@ enum {
     ROWS_AT_ONCE_MAX = 16,
     PROGRAMS_MIN = 700, /* which keep a GPU busy */
     CHAIN_MIN = 32,     /* rows of a partial result, at least */
+    /* Of a CPU. */
+    GROUP_MAX = 16,           /* partial results of a program */
+    GROUP_BYTES = 128 * 1024, /* of them: an eighth of a second-level cache */
+    PLACES_MAX = 8,           /* more give threads enough to do as it is */
 };
 
 typedef struct plan {
     const tsr_tile_group *group;
     int64_t partials;
+    int64_t count;                                  /* of them, of a program of a CPU */
     uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* of the group, that each step reads */
     uint32_t input_counts[2];
 } plan;
@@ -59,7 +67,7 @@ static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each
     uint32_t last = r->space.rank - 1;
     int64_t size = r->space.dims[last], parts = (size + lanes - 1) / lanes;
     step->grid = r->kept_count / size * each * parts;
-    step->registers = REGISTERS;
+    if (b->target->arch) step->registers = REGISTERS;
     MlirValue pid = tsr_tile_program_id(b), item = tsr_tile_div(b, pid, parts);
     *out_outer = tsr_tile_div(b, item, each);
     *point = (tsr_point){.space = &r->space, .lanes = lanes};
@@ -149,30 +157,188 @@ static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
     return TSR_SUCCESS;
 }
 
-/* ---- last ------------------------------------------------------------------------------------ */
+/* ---- parts, on a CPU ------------------------------------------------------------------------- */
 
-static tsr_result lower_last(tsr_tile_group *step, const void *user) {
-    const plan *p = user;
-    tsr_tile_group g;
+typedef struct group_part {
+    const plan *plan;
     tsr_reduction r;
     tsr_point point;
-    MlirValue outer, values[TSR_PARTIALS];
-    TRY(step->ctx, open_step(step, p, true, &g, &r));
-    tsr_tile_builder *b = &g.b;
-    uint32_t last = r.space.rank - 1;
-    bool column[TSR_RANK_MAX] = {false};
-    column[last] = true;
-    tsr_region_levels(&r.after, &r.space, column);
-    find_place(&r, step, 1, LANES, &point, &outer);
-    tsr_region_emit(&r.after, 0, &point);
-    for (int64_t k = 0; k < p->partials; k++) {
-        MlirValue at = partial_offset(&r, p, &point, outer, tsr_tile_index(b, k));
-        MlirValue value =
-            tsr_tile_load(b, r.dtype, step->buffers[step->input_count - 1], at, LANES, point.mask);
-        MlirValue *to = &values[k % TSR_PARTIALS];
-        *to = k < TSR_PARTIALS ? value : tsr_reduction_combine(&r, *to, value);
+    uint32_t lanes;
+    int64_t pitch;   /* of a row of `local` */
+    MlirValue local; /* [partial][column] */
+    MlirValue first; /* of its partial results, among those of all places */
+    MlirValue to;    /* where they go */
+} group_part;
+
+typedef void column_visit(group_part *p, MlirValue column, MlirValue partial);
+
+/* All columns; what is no whole vector has a mask. */
+static void walk_columns(group_part *p, MlirValue partial, column_visit *visit) {
+    tsr_tile_builder *b = &p->r.group->b;
+    tsr_tile_loop loop;
+    int64_t size = p->r.space.dims[p->r.space.rank - 1], rest = size % p->lanes;
+    p->point.lanes = p->lanes;
+    p->point.mask = tsr_tile_null;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, size - rest), p->lanes, 0,
+                        NULL);
+    visit(p, loop.index, partial);
+    tsr_tile_loop_end(b, &loop, NULL);
+    if (!rest) return;
+    p->point.mask = tsr_tile_mask(b, tsr_tile_index(b, rest), p->lanes);
+    visit(p, tsr_tile_index(b, size - rest), partial);
+}
+
+static MlirValue local_offset(group_part *p, MlirValue column, MlirValue partial) {
+    tsr_tile_builder *b = &p->r.group->b;
+    return tsr_tile_add(b, tsr_tile_mul(b, partial, p->pitch), column);
+}
+
+static void begin_partial(group_part *p, MlirValue column, MlirValue partial) {
+    tsr_tile_store(&p->r.group->b, p->r.dtype, tsr_reduction_identity(&p->r, p->lanes), p->local,
+                   local_offset(p, column, partial), tsr_tile_null);
+}
+
+/* The same of the next 64 rows, into the second-level cache. */
+static void prefetch_block(group_part *p) {
+    tsr_reduction *r = &p->r;
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t inner = 0;
+    for (uint32_t d = 0; d < r->space.rank; d++)
+        if (r->space.reduced[d]) inner = d;
+    for (uint32_t i = 0; i < r->before.node_count; i++) {
+        const tsr_node *node = r->before.nodes[i];
+        const int64_t *strides = node->view.strides;
+        if (node->kind != TSR_NODE_VIEW || !strides[r->space.rank - 1] || !strides[inner]) continue;
+        MlirValue at = tsr_point_offset(b, &p->point, &node->view);
+        at = tsr_tile_offset(b, at, TSR_PARTIALS * strides[inner]);
+        int64_t line = TSR_BUFFER_ALIGN_BYTES / (int64_t)tsr_dtype_size(node->dtype);
+        for (int64_t k = 0; k < p->lanes; k += line)
+            tsr_tile_prefetch_later(b, node->view.buffer, tsr_tile_offset(b, at, k));
     }
-    tsr_reduction_finish(&r, tsr_reduction_halve(&r, values, TSR_PARTIALS), &point);
+}
+
+static void add_to_partial(group_part *p, MlirValue column, MlirValue partial) {
+    tsr_reduction *r = &p->r;
+    tsr_tile_builder *b = &r->group->b;
+    p->point.index[r->space.rank - 1] = column;
+    tsr_region_emit(&r->before, 2, &p->point);
+    MlirValue value = tsr_node_value(&r->before, r->before.results[0], &p->point);
+    MlirValue at = local_offset(p, column, partial);
+    MlirValue old = tsr_tile_load(b, r->dtype, p->local, at, p->lanes, tsr_tile_null);
+    tsr_tile_store(b, r->dtype, tsr_reduction_combine(r, old, value), p->local, at, tsr_tile_null);
+    prefetch_block(p);
+}
+
+static void store_partial(group_part *p, MlirValue column, MlirValue partial) {
+    tsr_reduction *r = &p->r;
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue row =
+        tsr_tile_mul(b, tsr_tile_add(b, p->first, partial), r->space.dims[r->space.rank - 1]);
+    MlirValue at = tsr_tile_add(b, row, column);
+    MlirValue value = tsr_tile_load(b, r->dtype, p->local, local_offset(p, column, partial),
+                                    p->lanes, tsr_tile_null);
+    tsr_tile_store(b, r->dtype, value, p->to, at, p->point.mask);
+}
+
+static void walk_partials(group_part *p, column_visit *visit) {
+    tsr_tile_builder *b = &p->r.group->b;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->plan->count), 1, 0,
+                        NULL);
+    walk_columns(p, loop.index, visit);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* Rows first … of each 64, one behind the other. */
+static void add_blocks(group_part *p, MlirValue first) {
+    tsr_tile_builder *b = &p->r.group->b;
+    tsr_tile_loop block, loop;
+    MlirValue zero = tsr_tile_index(b, 0), most = tsr_tile_index(b, p->plan->count);
+    MlirValue all = tsr_tile_index(b, p->r.reduced_count);
+    tsr_tile_loop_begin(b, &block, first, all, TSR_PARTIALS, 0, NULL);
+    MlirValue rows = tsr_tile_min(b, most, tsr_tile_sub(b, all, block.index));
+    tsr_tile_loop_begin(b, &loop, zero, rows, 1, 0, NULL);
+    tsr_point_unflatten(b, &p->point, p->r.space.reduced, tsr_tile_add(b, block.index, loop.index));
+    walk_columns(p, loop.index, add_to_partial);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_end(b, &block, NULL);
+}
+
+static tsr_result lower_group(tsr_tile_group *step, const void *user) {
+    const plan *from = user;
+    tsr_tile_group g;
+    group_part p = {.plan = from};
+    TRY(step->ctx, open_step(step, from, false, &g, &p.r));
+    tsr_reduction *r = &p.r;
+    tsr_tile_builder *b = &g.b;
+    uint32_t last = r->space.rank - 1, width = tsr_region_width(&r->before);
+    int64_t size = r->space.dims[last], groups = TSR_PARTIALS / from->count;
+    bool inner[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d <= last; d++) inner[d] = r->space.reduced[d] || d == last;
+    tsr_region_levels(&r->before, &r->space, inner);
+    p.lanes = tsr_lanes_fit(2 * b->target->vector_bytes / (width < 4 ? 4 : width), size);
+    p.pitch = ((size - 1) / p.lanes + 1) * p.lanes;
+    p.local = tsr_tile_local(b, tsr_tile_storage_type(b, r->dtype), from->count * p.pitch);
+    p.point = (tsr_point){.space = &r->space};
+    step->grid = r->kept_count / size * groups;
+    MlirValue pid = tsr_tile_program_id(b), outer = tsr_tile_div(b, pid, groups);
+    MlirValue first = tsr_tile_mul(b, tsr_tile_rem(b, pid, groups), from->count);
+    tsr_region_emit(&r->before, 0, &p.point);
+    tsr_point_unflatten(b, &p.point, r->outer, outer);
+    tsr_region_emit(&r->before, 1, &p.point);
+    p.first = tsr_tile_add(b, tsr_tile_mul(b, outer, TSR_PARTIALS), first);
+    p.to = step->buffers[step->input_count];
+    walk_partials(&p, begin_partial);
+    add_blocks(&p, first);
+    walk_partials(&p, store_partial);
+    return TSR_SUCCESS;
+}
+
+/* ---- last ------------------------------------------------------------------------------------ */
+
+/* A place's partial results of 32 columns. */
+typedef struct last_place {
+    tsr_reduction r;
+    const plan *plan;
+    tsr_point point;
+    MlirValue outer, from;
+} last_place;
+
+static MlirValue load_partial(last_place *l, int64_t k) {
+    tsr_tile_builder *b = &l->r.group->b;
+    MlirValue at = partial_offset(&l->r, l->plan, &l->point, l->outer, tsr_tile_index(b, k));
+    return tsr_tile_load(b, l->r.dtype, l->from, at, LANES, l->point.mask);
+}
+
+/* All on their way at a time. */
+static MlirValue add_at_once(last_place *l) {
+    MlirValue values[TSR_PARTIALS];
+    for (int64_t k = 0; k < l->plan->partials; k++) {
+        MlirValue value = load_partial(l, k), *to = &values[k % TSR_PARTIALS];
+        *to = k < TSR_PARTIALS ? value : tsr_reduction_combine(&l->r, *to, value);
+    }
+    return tsr_reduction_halve(&l->r, values, TSR_PARTIALS);
+}
+
+/* Number k as halving leaves it once numbers `step` and more behind it are added; few lie in
+ * registers at a time. */
+static MlirValue add_in_depth(last_place *l, int64_t k, int64_t step) {
+    if (step == TSR_PARTIALS) return load_partial(l, k);
+    MlirValue low = add_in_depth(l, k, 2 * step);
+    return tsr_reduction_combine(&l->r, low, add_in_depth(l, k + step, 2 * step));
+}
+
+static tsr_result lower_last(tsr_tile_group *step, const void *user) {
+    last_place l = {.plan = user, .from = step->buffers[step->input_count - 1]};
+    tsr_tile_group g;
+    TRY(step->ctx, open_step(step, l.plan, true, &g, &l.r));
+    bool column[TSR_RANK_MAX] = {false};
+    column[l.r.space.rank - 1] = true;
+    tsr_region_levels(&l.r.after, &l.r.space, column);
+    find_place(&l.r, step, 1, LANES, &l.point, &l.outer);
+    tsr_region_emit(&l.r.after, 0, &l.point);
+    MlirValue sum = g.b.target->arch ? add_at_once(&l) : add_in_depth(&l, 0, 1);
+    tsr_reduction_finish(&l.r, sum, &l.point);
     return TSR_SUCCESS;
 }
 
@@ -225,7 +391,7 @@ static void make_steps(const tsr_tile_group *group, const tsr_reduction *r, plan
                              .outputs = {partials},
                              .output_count = 1,
                              .is_main = true,
-                             .lower = lower_parts};
+                             .lower = group->b.target->arch ? lower_parts : lower_group};
     memcpy(parts->inputs, p->inputs[0], sizeof parts->inputs);
     *last = (tsr_tile_step){.suffix = "",
                             .input_count = p->input_counts[1] + 1,
@@ -241,20 +407,32 @@ static void make_steps(const tsr_tile_group *group, const tsr_reduction *r, plan
     sequence->plan = p;
 }
 
+/* What a program of a CPU has; false where one kernel will do: few rows, or many places. */
+static bool find_group(tsr_reduction *r, plan *p) {
+    const tsr_region *before = &r->before;
+    int64_t size = r->space.dims[r->space.rank - 1], element = (int64_t)tsr_dtype_size(r->dtype);
+    int64_t bytes = tsr_region_bytes(before, NULL, &r->space) * tsr_space_count(&r->space);
+    if (bytes < TSR_PREFETCH_BYTES_MIN || r->kept_count / size > PLACES_MAX) return false;
+    for (p->count = GROUP_MAX; p->count * size * element > GROUP_BYTES;) p->count /= 2;
+    return p->count > 0;
+}
+
 tsr_result tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                                 bool *out_taken) {
     tsr_reduction r;
+    bool arch = group->b.target->arch;
     *out_taken = false;
-    if (!group->b.target->arch || !has_plain_constants(group) ||
-        group->output_count > TSR_SEQUENCE_RESULTS_MAX)
+    if (!has_plain_constants(group) || group->output_count > TSR_SEQUENCE_RESULTS_MAX)
         return TSR_SUCCESS;
     TRY(group->ctx, tsr_reduction_init(group, &r));
-    if (r.along || !r.kept_count || r.reduced_count < ROWS_MIN || tsr_dtype_size(r.dtype) > 4)
+    if (r.along || !r.kept_count || r.reduced_count < ROWS_MIN ||
+        (arch && tsr_dtype_size(r.dtype) > 4))
         return TSR_SUCCESS;
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    *p = (plan){.group = group, .partials = count_partials(group, &r)};
-    if (!find_inputs(&r.before, p->inputs[0], &p->input_counts[0]) ||
+    *p = (plan){.group = group, .partials = arch ? count_partials(group, &r) : TSR_PARTIALS};
+    if ((!arch && !find_group(&r, p)) ||
+        !find_inputs(&r.before, p->inputs[0], &p->input_counts[0]) ||
         !find_inputs(&r.after, p->inputs[1], &p->input_counts[1]))
         return TSR_SUCCESS;
     make_steps(group, &r, p, out_sequence);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions of many rows on a GPU, as two kernels: partial results, of which each is a warp's, and
- * what they come to.
+ * Reductions of many rows as two kernels: partial results, of which each is a warp's, or some are a
+ * program's, and what they come to.
  */
 #ifndef TSR_COMPILER_TILE_REDUCE_PARTS_H
 #define TSR_COMPILER_TILE_REDUCE_PARTS_H

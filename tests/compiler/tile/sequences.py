@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Groups that are several kernels on a GPU: the Tile IR of the GPU, compiled for a CPU, has the bits of the CPU's own kernels, and those of
-NumPy where the order of sums is plain.
+"""Groups that are several kernels on a GPU or a CPU: the Tile IR of the GPU, compiled for a CPU, has the bits of the CPU's own kernels, and those of
+NumPy, of reductions in 64 partial results.
 
 usage: sequences.py TESSERA_AOT TESSERA_RUN ASSEMBLER [SEED]
 
@@ -48,7 +48,14 @@ REDUCE = {
     'between': ((2, 1100, 300), [1], 'reduce_max', 'f32', False),
     'apart': ((50, 2, 30, 96), [0, 2], 'sum', 'i32', False),
     'narrow': ((1500, 512), [0], 'reduce_min', 'f16', False),
+    # More than 1 MiB, as some above: a CPU's are two kernels, too.
+    'long': ((5003, 190), [0], 'sum', 'f32', True),
+    'wide': ((1100, 4099), [0], 'sum', 'f32', False),
+    'few': ((100003, 3), [0], 'sum', 'f32', False),
+    'places': ((3, 1400, 130), [1], 'sum', 'f64', False),
+    'product': ((2048, 160), [0], 'reduce_prod', 'f32', False),
 }
+CPU_PARTS = 9  # of them: all but 'odd', which is small
 BAD = ('text', 'integers', 'take')  # which are tried with an index that is none
 NUMPY = {'f64': np.float64, 'f32': np.float32, 'f16': np.float16, 'i64': np.int64, 'i32': np.int32}
 
@@ -118,11 +125,26 @@ def draw_rows(generator, how, rows, count):
     return np.full(count, rows // 2) if how == 'equal' else generator.integers(0, rows, count)
 
 
+def reduce(x, axes, op):
+    """In 64 partial results by the index of what is reduced, row by row; then halves."""
+    how, first = {'sum': (np.add, 0), 'reduce_prod': (np.multiply, 1), 'reduce_max': (np.maximum, -np.inf), 'reduce_min': (np.minimum, np.inf)}[op]
+    kept = [d for d in range(x.ndim) if d not in axes]
+    rows = x.transpose(axes + kept).reshape(-1, *(x.shape[d] for d in kept))
+    parts = np.full((64, *rows.shape[1:]), first, x.dtype)
+    for begin in range(0, len(rows), 64):
+        block = rows[begin:begin + 64]
+        parts[:len(block)] = how(parts[:len(block)], block)
+    while len(parts) > 1:
+        parts = how(parts[:len(parts) // 2], parts[len(parts) // 2:])
+    return parts[0]
+
+
 def make(generator, name):
-    """(inputs, the result, or None where its order is not plain)."""
+    """(inputs, the result)."""
     if name in REDUCE:
-        shape, _, _, dtype, product = REDUCE[name]
-        return {n: draw(generator, shape, dtype) for n in ('xz' if product else 'x')}, None
+        shape, axes, op, dtype, product = REDUCE[name]
+        inputs = {n: draw(generator, shape, dtype) for n in ('xz' if product else 'x')}
+        return inputs, reduce(inputs['x'] * inputs['z'] if product else inputs['x'], axes, op)
     outer, rows, columns, count, dtype, index, how = {**SCATTER, **GATHER}[name]
     x, u = draw(generator, (outer, rows, columns), dtype), draw(generator, (outer, count, columns), dtype)
     if name in FILL:
@@ -145,7 +167,7 @@ def build(aot, folder, assembler):
     text, tile = folder / 'm.mlir', folder / 'tile.mlir'
     text.write_text(source('y'), 'utf-8')
     bundles = folder / 'cpu.tsb', folder / 'gpu.tsb'
-    for command in ((text, '-o', bundles[0], '--target', CPU),
+    for command in ((text, '-o', bundles[0], '--target', CPU, '--dump', 'tile', '--dump-dir', folder),
                     (text, '-o', folder / 'x.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', folder),
                     (tile, '-o', bundles[1], '--target', CPU, '--from', 'tile')):
         if command[0] == tile:
@@ -159,6 +181,9 @@ def build(aot, folder, assembler):
         done = call(aot, 'build', *command)
         if done.returncode:
             sys.exit(done.stderr)
+    parts = len(re.findall(r'tile\.func @\w+_parts\(', (folder / 'tile.x86-64-v3.mlir').read_text('utf-8')))
+    if parts != CPU_PARTS:
+        sys.exit(f'{parts} reductions of the CPU are two kernels; expected {CPU_PARTS}')
     return bundles
 
 
@@ -181,7 +206,7 @@ def check(tool, bundles, name, generator, folder):
         return why or other
     if cpu.tobytes() != gpu.tobytes():
         return f'{np.count_nonzero(cpu != gpu)} of {cpu.size} numbers differ'
-    if right is not None and right.tobytes() != cpu.tobytes():
+    if right.tobytes() != cpu.tobytes():
         return f'{np.count_nonzero(cpu != right)} of {cpu.size} numbers are not those of NumPy'
     if name not in BAD:
         return None

@@ -14,7 +14,11 @@
 // CHECK: tessera.target = "cpu:x86-64-v3"
 // CHECK: tile.func @k0_sum(
 // CHECK: tile.local
-// CHECK-NOT: _parts
+// CHECK-NOT: _parts(
+// Many rows of more than 1 MiB are two of a CPU, too; a program has 16 neighbouring partial results, and asks for the same of the next 64 rows.
+// CHECK: tile.func @k2_sum_parts({{.*}}memref<1x64x512xf32>) grid 4
+// CHECK: tile.prefetch {{.*}} {later}
+// CHECK: tile.func @k2_sum({{.*}}memref<1x64x512xf32>, {{.*}}) grid 16
 func.func @even(%x: tensor<1000x96xf32> {tessera.name = "x"}) -> (tensor<96xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.sum %x {axes = [0]} : tensor<1000x96xf32> -> tensor<96xf32>
   return %y : tensor<96xf32>
