@@ -5,7 +5,8 @@
  *
  * A group is one of
  *   map      elementwise nodes over one shape; every output has that shape;
- *   matmul   one matmul, then elementwise nodes over its result's shape;
+ *   matmul   one matmul, then elementwise nodes over its result's shape; none before it, for which
+ *            it would pack an A that it reads as it lies (compiler/tile/PERFORMANCE.md);
  *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
  *            result's shape; outputs have the result's shape;
  *   rows     reductions over the same last dims with what lies around them (rows.h);
