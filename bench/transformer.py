@@ -370,7 +370,7 @@ def onnx_steps(args, shape, dtype):
         return {}
     step = OnnxStep(args.onnx_training, shape, args.threads)
     if step.ready:
-        return {'step onnx': step}
+        return {'step onnx training': step}
     print(f'skipped: a step of ONNX Runtime ({step.close().strip()[-200:]})', file=sys.stderr)
     return {}
 
