@@ -133,7 +133,9 @@ typedef struct tsr_device_type {
     tsr_result (*open)(tsr_ctx *ctx, const tsr_device_options *options, tsr_device **out_device);
     void (*close)(tsr_device *device);
     const char *(*describe)(const tsr_device *device); /* borrowed: "NVIDIA H200 (0)" */
-    /* Zeroed. The inputs and outputs of lists will lie in `ports`. */
+    /* Zeroed. The inputs and outputs of lists will lie in `ports`; what is moved otherwise lies
+     * within or outside them, not across their ends: a driver refuses to copy what is page-locked
+     * in part. */
     tsr_result (*allocate)(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
                            tsr_device_range ports, tsr_device_memory *out_memory);
     void (*release)(tsr_device *device, tsr_device_memory *memory);

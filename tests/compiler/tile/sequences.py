@@ -49,10 +49,10 @@ REDUCE = {
     'apart': ((50, 2, 30, 96), [0, 2], 'sum', 'i32', False),
     'narrow': ((1500, 512), [0], 'reduce_min', 'f16', False),
     # More than 1 MiB, as some above: a CPU's are two kernels, too.
-    'long': ((5003, 190), [0], 'sum', 'f32', True),
-    'wide': ((1100, 4099), [0], 'sum', 'f32', False),
+    'long': ((2003, 190), [0], 'sum', 'f32', True),
+    'wide': ((1030, 2051), [0], 'sum', 'f32', False),
     'few': ((100003, 3), [0], 'sum', 'f32', False),
-    'places': ((3, 1400, 130), [1], 'sum', 'f64', False),
+    'places': ((2, 1100, 80), [1], 'sum', 'f64', False),
     'product': ((2048, 160), [0], 'reduce_prod', 'f32', False),
 }
 CPU_PARTS = 9  # of them: all but 'odd', which is small

@@ -21,7 +21,7 @@ void device_case_memory(const char *device) {
     REQUIRE((memory.host == memory.device) == type->shares_memory, "%s", device);
     for (int i = 0; i < 1000; i++) REQUIRE(memory.host[i] == 0, "byte %d", i);
     memset(memory.host, 7, 1000);
-    bench_must(&b, type->upload(&b.ctx, b.device, &memory, (tsr_device_range){100, 800}));
+    bench_must(&b, type->upload(&b.ctx, b.device, &memory, (tsr_device_range){100, 700}));
     if (!type->shares_memory) memset(memory.host, 1, 1000);
     bench_must(&b, type->download(&b.ctx, b.device, &memory, (tsr_device_range){0, 500}));
     for (int i = 0; i < 1000 && !type->shares_memory; i++) {
