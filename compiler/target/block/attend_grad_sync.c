@@ -530,6 +530,7 @@ static void store_sums(const grad *g, uint32_t side, double by) {
     LLVMBuilderRef b = emit->builder;
     const tsr_ring *ring = g->own[g->weight_ring ? !side : side];
     LLVMValueRef at = tsr_block_ring_address(emit, ring);
+    tsr_sync_meet(emit); /* they have been read */
     for (uint32_t m = 0; m < g->row_blocks; m++) {
         LLVMValueRef pairs[REGISTERS_MAX / 2];
         for (uint32_t i = 0; i < g->d / 4; i++) {
@@ -542,7 +543,7 @@ static void store_sums(const grad *g, uint32_t side, double by) {
         tsr_sync_put_rows(emit, ring, at, tsr_block_add(emit, g->warp_row, (int64_t)m * BLOCK_ROWS),
                           pairs, (uint32_t)g->d / 4);
     }
-    tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
+    tsr_sync_meet(emit);
     tsr_sync_store_rows(emit, g->op, GRADIENT + side, g->of_keys ? g->group : g->head, g->own[side],
                         at, g->warp_row, g->row_blocks * BLOCK_ROWS, g->row);
 }

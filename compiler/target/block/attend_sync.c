@@ -180,11 +180,12 @@ static void add_block(const attend *a, LLVMValueRef j, bool masked) {
 static void store_result(const attend *a, LLVMValueRef (*pairs)[REGISTERS_MAX / 2]) {
     tsr_emit *emit = a->of.emit;
     const tsr_ring *ring = a->of.query_ring;
+    tsr_sync_meet(emit); /* the queries have been read */
     for (uint32_t m = 0; m < a->row_blocks; m++)
         tsr_sync_put_rows(emit, ring, a->query_at,
                           tsr_block_add(emit, a->warp_row, (int64_t)m * BLOCK_ROWS), pairs[m],
                           (uint32_t)a->of.d / 4);
-    tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
+    tsr_sync_meet(emit);
     tsr_sync_store_rows(emit, a->of.op, TSR_ATTEND_RESULT, a->of.head, ring, a->query_at,
                         a->warp_row, a->row_blocks * BLOCK_ROWS, a->of.row);
 }

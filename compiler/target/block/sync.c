@@ -124,6 +124,10 @@ void tsr_sync_load(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, uint32
 
 /* A pair lies in the chunk of its 8 columns; rows put the same chunk elsewhere, so that a warp
  * meets all banks. */
+void tsr_sync_meet(tsr_emit *emit) {
+    tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
+}
+
 void tsr_sync_put_rows(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef to, LLVMValueRef row,
                        LLVMValueRef *pairs, uint32_t count) {
     LLVMBuilderRef b = emit->builder;

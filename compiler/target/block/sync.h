@@ -40,6 +40,9 @@ LLVMValueRef tsr_sync_lane(tsr_emit *emit, tsr_sync_order order, LLVMValueRef ro
 void tsr_sync_load(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, uint32_t row,
                    uint32_t column, bool transposed, LLVMValueRef out[4]);
 
+/* What the warp's lanes have read or written comes before what they read and write for each other
+ * from here on. */
+void tsr_sync_meet(tsr_emit *emit);
 /* 16 rows of a warp from `row` on to the matrix at `to`: `count` pairs, as a fragment's. */
 void tsr_sync_put_rows(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef to, LLVMValueRef row,
                        LLVMValueRef *pairs, uint32_t count);

@@ -29,6 +29,7 @@
 // The result, by the place of the queries.
 // CHECK: lg2.approx.ftz.f32
 // CHECK: st.global.f32
+// CHECK: bar.warp.sync
 // CHECK: st.shared.b32
 // CHECK: bar.warp.sync
 // CHECK: st.global.v4.b32
