@@ -2,11 +2,11 @@
  *
  * Reductions whose last dimension is kept, of many rows:
  *
- *     parts   a warp of a GPU has a partial result of up to 256 columns: of rows p, p + n, p + 2 n
- * … in this order, several of them loaded before they are added; it stores it. A program of a CPU
- * has several neighbouring ones, of as many columns as the first-level cache holds, and reads as
- * many rows of each 64 last    a program has 32 columns, and takes their partial results as a
- * single kernel would
+ *     parts   on a GPU a warp has a partial result of up to 256 columns: of rows p, p + n, …
+ *             in this order, several of them loaded before they are added; it stores it. On a
+ *             CPU a program has several neighbouring ones, all columns of each, and reads as
+ *             many rows of each 64
+ *     last    a program has 32 columns, and takes their partial results as one kernel would
  *
  * There are 64 partial results, as everywhere; on a GPU, with native numerics, as many as keep it
  * busy, number p and p + 64 … of which are then added first.
