@@ -304,14 +304,19 @@ static tsr_point *at_column(columns *c, MlirValue column) {
     return &c->point;
 }
 
+uint32_t tsr_reduction_inner(const tsr_reduction *r) {
+    uint32_t inner = 0;
+    for (uint32_t d = 0; d < r->space.rank; d++)
+        if (r->space.reduced[d]) inner = d;
+    return inner;
+}
+
 /* Rows some way ahead, so far as all reduced dimensions but the last stay the same. */
 static void prefetch_rows(columns *c) {
     enum { AHEAD = 4 };
     tsr_reduction *r = c->r;
     tsr_tile_builder *b = &r->group->b;
-    uint32_t inner = 0;
-    for (uint32_t d = 0; d < r->space.rank; d++)
-        if (r->space.reduced[d]) inner = d;
+    uint32_t inner = tsr_reduction_inner(r);
     for (uint32_t i = 0; i < r->before.node_count; i++) {
         const tsr_node *node = r->before.nodes[i];
         int64_t bytes = tsr_space_count(&r->space) * (int64_t)tsr_dtype_size(node->dtype);

@@ -43,6 +43,8 @@ typedef struct tsr_reduction {
 } tsr_reduction;
 
 TSR_RESULT tsr_reduction_init(tsr_tile_group *group, tsr_reduction *out_reduction);
+/* The last dimension that is reduced. */
+uint32_t tsr_reduction_inner(const tsr_reduction *r);
 /* x op y of partial results */
 MlirValue tsr_reduction_combine(tsr_reduction *r, MlirValue x, MlirValue y);
 MlirValue tsr_reduction_identity(tsr_reduction *r, uint32_t lanes);

@@ -14,7 +14,6 @@
 #include "compiler/tile/reduce_parts.h"
 
 #include "compiler/tile/reduce.h"
-#include "runtime/base/kernel.h"
 
 #include <string.h>
 
@@ -202,18 +201,14 @@ static void begin_partial(group_part *p, MlirValue column, MlirValue partial) {
 static void prefetch_block(group_part *p) {
     tsr_reduction *r = &p->r;
     tsr_tile_builder *b = &r->group->b;
-    uint32_t inner = 0;
-    for (uint32_t d = 0; d < r->space.rank; d++)
-        if (r->space.reduced[d]) inner = d;
+    uint32_t inner = tsr_reduction_inner(r);
     for (uint32_t i = 0; i < r->before.node_count; i++) {
         const tsr_node *node = r->before.nodes[i];
         const int64_t *strides = node->view.strides;
         if (node->kind != TSR_NODE_VIEW || !strides[r->space.rank - 1] || !strides[inner]) continue;
         MlirValue at = tsr_point_offset(b, &p->point, &node->view);
         at = tsr_tile_offset(b, at, TSR_PARTIALS * strides[inner]);
-        int64_t line = TSR_BUFFER_ALIGN_BYTES / (int64_t)tsr_dtype_size(node->dtype);
-        for (int64_t k = 0; k < p->lanes; k += line)
-            tsr_tile_prefetch_later(b, node->view.buffer, tsr_tile_offset(b, at, k));
+        tsr_tile_prefetch_vector(b, node->dtype, node->view.buffer, at, p->lanes);
     }
 }
 

@@ -14,5 +14,6 @@ def bundle(name):
     path = pathlib.Path(UNPACKED.name) / name
     with TURN:
         if not path.exists():
+            path.parent.mkdir(exist_ok=True)
             path.write_bytes(lzma.decompress((HERE / f'{name}.xz').read_bytes()))
     return path
