@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What readers compute themselves instead of reading it, once nothing more is merged: peel (what
- * products store wider than need be), remake (what can be had from other values that are there) and
- * copy (cheap map groups).
+ * Once nothing more is merged: part (reshapes that led to no reader), and what readers compute
+ * themselves instead of reading it: peel (what products store wider than need be), remake (what can
+ * be had from other values that are there) and copy (cheap map groups).
  */
 #include "compiler/schedule/planner.h"
 
@@ -18,6 +18,37 @@ static TSR_RESULT remake_set(const planner *p, const set *of, const uint32_t *no
     uint32_t *own = tsr_arena_memdup(p->arena, nodes, count * sizeof *nodes);
     if (!own) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
     *out_set = (set){.nodes = own, .count = count, .version = of->version + 1, .cost = cost};
+    return TSR_SUCCESS;
+}
+
+/* ---- part ---- */
+
+/* A reshape that was merged with a reduction for the sake of readers, none of which came, stays a
+ * view behind it. */
+tsr_result tsr_fuse_part(planner *p, uint32_t index) {
+    uint32_t nodes[TSR_FUSE_NODES_MAX], count = 0;
+    description d;
+    const set from = p->sets[index];
+    if (from.count > TSR_FUSE_NODES_MAX || p->nodes[index].no_kernel ||
+        !tsr_fuse_describe(p, from.nodes, from.count, index, index, &d) || !d.idle)
+        return TSR_SUCCESS;
+    for (uint32_t i = 0; i < from.count; i++) {
+        bool keep = p->nodes[from.nodes[i]].kind == TSR_FUSE_KEEP && from.nodes[i] != index;
+        if (keep) p->home[from.nodes[i]] = from.nodes[i];
+        if (!keep) nodes[count++] = from.nodes[i];
+    }
+    bool legal = tsr_fuse_describe(p, nodes, count, index, index, &d) && !d.rows;
+    if (legal) TRY(p->ctx, remake_set(p, &from, nodes, count, d.cost, &p->sets[index]));
+    for (uint32_t i = 0; i < from.count; i++) {
+        uint32_t node = from.nodes[i];
+        if (p->home[node] != node || node == index) continue;
+        p->home[node] = legal ? node : index;
+        if (!legal) continue;
+        const set none = {0};
+        bool described = tsr_fuse_describe(p, &node, 1, node, node, &d);
+        TSR_ASSERT(described);
+        TRY(p->ctx, remake_set(p, &none, &node, 1, d.cost, &p->sets[node]));
+    }
     return TSR_SUCCESS;
 }
 

@@ -151,7 +151,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         node.on_units = f->native && node.kind == TSR_FUSE_MATMUL &&
                         tsr_dtype_size(e->nodes[operands[0]].dtype) == 2;
         tsr_rows_note(op, &node);
-        if (!f->native) node.sum_count = 0;
+        if (!f->native) node.sums_rows = false;
     }
     e->nodes[e->node_count] = node;
     e->rows[e->node_count] = row;

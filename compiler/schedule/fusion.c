@@ -158,9 +158,8 @@ static bool find_rows(const planner *p, const uint32_t *members, uint32_t count,
                               .outputs = d->outputs,
                               .input_count = d->input_count,
                               .output_count = d->output_count};
-    d->rows = tsr_rows_fit(&all, &d->operations);
-    for (uint32_t i = count; d->rows && i-- > 0;)
-        if (p->nodes[members[i]].trailing) d->root = members[i];
+    d->rows = tsr_rows_fit(&all, &d->operations, &d->idle);
+    d->root = d->rows ? tsr_rows_root(&all) : d->root;
     return d->rows;
 }
 
@@ -308,7 +307,7 @@ bool tsr_fuse_is_map_set(const planner *p, uint32_t index) {
 static bool is_sum_set(const planner *p, uint32_t index) {
     const set *s = &p->sets[index];
     for (uint32_t i = 0; i < s->count; i++)
-        if (p->nodes[s->nodes[i]].sum_count) return true;
+        if (p->nodes[s->nodes[i]].sums_rows) return true;
     return false;
 }
 
@@ -581,6 +580,8 @@ tsr_result tsr_fuse_plan_build(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_
     tsr_fuse_plan plan = {0};
     TRY(ctx, prepare(&p));
     TRY(ctx, merge_all(&p));
+    for (uint32_t i = 0; i < node_count; i++)
+        if (p.sets[i].count) TRY(ctx, tsr_fuse_part(&p, i));
     for (uint32_t i = 0; i < node_count; i++)
         if (p.sets[i].count) TRY(ctx, tsr_fuse_peel(&p, i));
     for (uint32_t i = 0; i < node_count; i++)

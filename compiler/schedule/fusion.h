@@ -9,7 +9,7 @@
  *            it would pack an A that it reads as it lies (compiler/tile/PERFORMANCE.md);
  *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
  *            result's shape; outputs have the result's shape;
- *   rows     reductions over the same last dims with what lies around them (rows.h);
+ *   rows     reductions over the same dims with what lies around them (rows.h);
  *   alone    a single node of any other kind, with the PARTs that are its further results; where
  *            it `casts`, perhaps with a cast of its operand 0 before it, and one of its result
  *            behind it. What is no kernel at all, as a loop, is alone, too.
@@ -50,7 +50,7 @@ typedef enum tsr_fuse_kind {
     TSR_FUSE_MAP,    /* elementwise, operands broadcast to the result's shape */
     TSR_FUSE_MATMUL,
     TSR_FUSE_REDUCE, /* of operand 0 */
-    TSR_FUSE_KEEP, /* a reshape that adds or drops last dims of size 1; alone, or in a rows group */
+    TSR_FUSE_KEEP,   /* a reshape that adds or drops dims of size 1; alone, or in a rows group */
     TSR_FUSE_ALONE,
     TSR_FUSE_PART, /* a further result of an ALONE node, its only operand; they follow it at once */
 } tsr_fuse_kind;
@@ -63,11 +63,12 @@ typedef struct tsr_fuse_node {
     uint32_t operand_count;   /* 0 for SOURCE and SPLAT */
     const uint32_t *operands; /* indices of earlier nodes; borrowed */
     uint32_t weight;          /* MAP: cost units per element */
-    uint32_t trailing; /* REDUCE of just so many last dims; else 0: cannot be in a rows group */
-    /* REDUCE: a sum of f32 over so many dims from this one on, the last dim not among them; 0: none
-     * that could be taken of the rows of a rows group */
-    uint32_t sum_begin, sum_count;
-    bool kept;         /* returned, or assigned to a tensor */
+    uint32_t trailing;        /* REDUCE of just so many last dims; else 0 */
+    /* REDUCE of just so many dims from this one on, the last dim not among them; 0: others. With
+     * `trailing` 0, too, it cannot be in a rows group. */
+    uint32_t across_begin, across;
+    bool sums_rows; /* REDUCE `across`: a sum of f32, which may be taken of the rows of a group */
+    bool kept;      /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
     bool fills;        /* operand 0 is copied: a SPLAT is computed inside */

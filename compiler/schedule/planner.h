@@ -47,7 +47,7 @@ typedef struct tsr_fuse_planner {
 
 typedef struct tsr_fuse_description {
     uint32_t root;
-    bool rows;
+    bool rows, idle; /* idle: see tsr_rows_fit */
     tsr_shape shape;    /* of the outputs */
     tsr_shape prologue; /* REDUCE: of the input */
     uint32_t input_count, output_count;
@@ -64,6 +64,7 @@ bool tsr_fuse_is_map_set(const tsr_fuse_planner *p, uint32_t index);
 uint64_t tsr_fuse_add(uint64_t a, uint64_t b); /* saturating */
 
 /* copies.c: what becomes of set `index` once nothing more is merged, in this order. */
+TSR_RESULT tsr_fuse_part(tsr_fuse_planner *p, uint32_t index);
 TSR_RESULT tsr_fuse_peel(tsr_fuse_planner *p, uint32_t index);
 TSR_RESULT tsr_fuse_remake(tsr_fuse_planner *p, uint32_t index);
 TSR_RESULT tsr_fuse_copy_into_readers(tsr_fuse_planner *p, uint32_t index);

@@ -9,6 +9,9 @@ typedef struct form {
     uint32_t trailing;
     bool found;
     uint32_t sum_count; /* dims that sums over rows are taken over; 0: there are none */
+    /* Columns: so many dims are reduced from this one on, others follow. */
+    uint32_t across_begin, across;
+    tsr_shape ones; /* FULL with size 1 for these */
 } form;
 
 /* Does a reshape from one shape to the other only add or drop last dims of size 1? */
@@ -19,6 +22,18 @@ static bool keeps_rows(const tsr_shape *from, const tsr_shape *to) {
     for (uint32_t d = 0; d < longer->rank; d++)
         if (longer->dims[d] != (d < shorter->rank ? shorter->dims[d] : 1)) return false;
     return true;
+}
+
+/* Does a reshape from one shape to the other only add or drop dims of size 1? */
+static bool keeps_others(const tsr_shape *from, const tsr_shape *to) {
+    uint32_t i = 0, j = 0;
+    if (from->rank == to->rank) return false;
+    for (;;) {
+        while (i < from->rank && from->dims[i] == 1) i++;
+        while (j < to->rank && to->dims[j] == 1) j++;
+        if (i == from->rank || j == to->rank) return i == from->rank && j == to->rank;
+        if (from->dims[i++] != to->dims[j++]) return false;
+    }
 }
 
 static bool is_member(const tsr_rows_set *set, uint32_t node) {
@@ -43,7 +58,7 @@ static bool find_form(form *f) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         if (node->kind != TSR_FUSE_REDUCE) continue;
         const tsr_shape *shape = &set->nodes[node->operands[0]].shape;
-        if (!node->trailing && node->sum_count) continue;
+        if (!node->trailing && node->sums_rows) continue;
         if (!node->trailing) return false;
         if (f->found && (node->trailing != f->trailing || !tsr_shape_equal(shape, &f->full)))
             return false;
@@ -91,10 +106,10 @@ static bool is_sum_over_rows(const tsr_fuse_node *node) {
 }
 
 static bool check_sum(form *f, const tsr_fuse_node *node) {
-    if (f->sum_count && f->sum_count != node->sum_count) return false;
-    f->sum_count = node->sum_count;
+    if (f->sum_count && f->sum_count != node->across) return false;
+    f->sum_count = node->across;
     const tsr_shape *from = &f->set->nodes[node->operands[0]].shape;
-    return tsr_shape_equal(from, &f->full) && node->sum_begin + node->sum_count == f->kept.rank &&
+    return tsr_shape_equal(from, &f->full) && node->across_begin + node->across == f->kept.rank &&
            f->set->input_count <= TSR_ROWS_INPUTS_MAX &&
            f->set->output_count <= TSR_ROWS_OUTPUTS_MAX;
 }
@@ -132,31 +147,153 @@ static bool check_outputs(const form *f) {
     return true;
 }
 
-static uint64_t row_bytes(const form *f) {
+/* Of one column, all arguments together. */
+static uint64_t column_bytes(const form *f) {
     const tsr_rows_set *set = f->set;
-    uint64_t columns = 1, width = 0;
-    for (uint32_t i = 0; i < f->trailing; i++)
-        if (__builtin_mul_overflow(columns, f->full.dims[f->full.rank - 1 - i], &columns))
-            return UINT64_MAX;
+    uint64_t width = 0;
     for (uint32_t i = 0; i < set->input_count + set->output_count; i++) {
         uint32_t node = i < set->input_count ? set->inputs[i] : set->outputs[i - set->input_count];
         if (tsr_shape_equal(&set->nodes[node].shape, &f->full))
             width += tsr_dtype_size(set->nodes[node].dtype);
     }
-    return __builtin_mul_overflow(columns, width, &columns) ? UINT64_MAX : columns;
+    return width;
 }
 
-bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations) {
+static uint64_t saturating(uint64_t a, uint64_t b) {
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* Is a row short enough to stay in a cache? */
+static bool fits_cache(const form *f, uint64_t rows) {
+    uint64_t bytes = column_bytes(f);
+    for (uint32_t i = 0; i < f->trailing; i++)
+        bytes = saturating(bytes, f->full.dims[f->full.rank - 1 - i]);
+    return bytes <= (rows < TSR_ROWS_LONG_MIN ? TSR_ROWS_BYTES_MAX : TSR_ROWS_LONG_BYTES_MAX);
+}
+
+static bool check_rows(form *f) {
+    const tsr_rows_set *set = f->set;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < set->member_count; i++)
+        if (!check_member(f, &set->nodes[set->members[i]])) return false;
+    return check_outputs(f) && tsr_shape_count(&f->kept, &rows) && fits_cache(f, rows);
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+/* All reductions are of one shape over the same dims, which others follow. */
+static bool find_columns(form *f) {
+    const tsr_rows_set *set = f->set;
+    *f = (form){.set = set};
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        if (node->kind != TSR_FUSE_REDUCE) continue;
+        const tsr_shape *shape = &set->nodes[node->operands[0]].shape;
+        if (!node->across ||
+            (f->found && (node->across != f->across || node->across_begin != f->across_begin ||
+                          !tsr_shape_equal(shape, &f->full))))
+            return false;
+        f->found = true;
+        f->full = f->ones = *shape;
+        f->across = node->across;
+        f->across_begin = node->across_begin;
+        f->kept = node->shape;
+    }
+    for (uint32_t d = 0; d < f->across; d++) f->ones.dims[f->across_begin + d] = 1;
+    return f->found;
+}
+
+/* *out_reads, where it lies over FULL and reads what a reduction has left. */
+static bool check_column_map(const form *f, const tsr_fuse_node *node, bool *out_reads) {
+    bool full = is_full(f, &node->shape);
+    if (!full && node->shape.rank != f->kept.rank) return false;
+    if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->kept)) return false;
+    for (uint32_t k = 0; k < node->operand_count; k++) {
+        const tsr_fuse_node *operand = &f->set->nodes[node->operands[k]];
+        if (!full || !is_member(f->set, node->operands[k])) continue;
+        bool of_kept = !is_full(f, &operand->shape);
+        /* KEPT is read as the last dims of FULL. */
+        if (of_kept && f->across_begin > 0) return false;
+        *out_reads |= of_kept || operand->kind == TSR_FUSE_KEEP;
+    }
+    return true;
+}
+
+static bool check_column_member(const form *f, const tsr_fuse_node *node, bool *out_reads) {
+    const tsr_fuse_node *operand = node->operand_count ? &f->set->nodes[node->operands[0]] : NULL;
+    switch (node->kind) {
+    case TSR_FUSE_REDUCE:
+        return true;
+    case TSR_FUSE_KEEP:
+        return (tsr_shape_equal(&operand->shape, &f->kept) &&
+                tsr_shape_equal(&node->shape, &f->ones)) ||
+               (tsr_shape_equal(&operand->shape, &f->ones) &&
+                tsr_shape_equal(&node->shape, &f->kept));
+    case TSR_FUSE_MAP:
+        return check_column_map(f, node, out_reads);
+    default:
+        return false;
+    }
+}
+
+/* Rows at multiples of a distance share the sets of a cache: of how many bytes, for a cache of
+ * which a way holds that much? */
+static uint64_t shared_bytes(const form *f, uint64_t inner) {
+    enum { WAY_BYTES = 64 * 1024 };
+    uint64_t shared = WAY_BYTES, size = 1;
+    for (uint32_t i = 0; i < f->set->member_count; i++) {
+        const tsr_fuse_node *node = &f->set->nodes[f->set->members[i]];
+        if (node->kind == TSR_FUSE_REDUCE)
+            size = tsr_dtype_size(f->set->nodes[node->operands[0]].dtype);
+    }
+    while (inner * size % shared) shared /= 2;
+    return shared;
+}
+
+/* A program has some columns side by side, as many as fill a line of the caches: those fit a cache,
+ * there are whole lines of them, and enough for threads. */
+static bool fits_columns(const form *f) {
+    enum { SIDE_BY_SIDE = 16, SHARED_BYTES_MAX = 8 << 20 };
+    uint64_t inner = 1, rows = 1, kept = 0, width = column_bytes(f), all;
+    for (uint32_t d = f->across_begin; d < f->full.rank; d++) {
+        uint64_t *product = d < f->across_begin + f->across ? &rows : &inner;
+        *product = saturating(*product, f->full.dims[d]);
+    }
+    if (!tsr_shape_count(&f->kept, &kept)) return false;
+    all = saturating(saturating(kept, rows), width);
+    return inner >= SIDE_BY_SIDE && saturating(rows, width * SIDE_BY_SIDE) <= TSR_ROWS_BYTES_MAX &&
+           saturating(rows, shared_bytes(f, inner)) <= SHARED_BYTES_MAX &&
+           (kept / SIDE_BY_SIDE >= TSR_ROWS_LONG_MIN || all <= TSR_ROWS_BYTES_MAX);
+}
+
+/* Reductions alone, side by side, are better off by themselves; a reshape leads to a reader. */
+static bool check_columns(const form *f, bool *out_idle) {
+    const tsr_rows_set *set = f->set;
+    bool reads = false, reshapes = false;
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        if (!check_column_member(f, &set->nodes[set->members[i]], &reads)) return false;
+        reshapes |= set->nodes[set->members[i]].kind == TSR_FUSE_KEEP;
+    }
+    for (uint32_t i = 0; i < set->output_count; i++) {
+        const tsr_shape *shape = &set->nodes[set->outputs[i]].shape;
+        if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->kept) &&
+            !tsr_shape_equal(shape, &f->ones))
+            return false;
+    }
+    *out_idle = !reads;
+    return (reads || reshapes) && fits_columns(f);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations, bool *out_idle) {
     form f = {.set = set};
     uint64_t elements = 0, rows = 0, operations = 0, work;
-    if (!find_form(&f)) return false;
-    for (uint32_t i = 0; i < set->member_count; i++)
-        if (!check_member(&f, &set->nodes[set->members[i]])) return false;
-    if (!check_outputs(&f)) return false;
-    if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.kept, &rows)) return false;
-    uint64_t bytes = row_bytes(&f);
-    if (bytes > (rows < TSR_ROWS_LONG_MIN ? TSR_ROWS_BYTES_MAX : TSR_ROWS_LONG_BYTES_MAX))
+    *out_idle = false;
+    if (!(find_form(&f) && check_rows(&f)) && !(find_columns(&f) && check_columns(&f, out_idle)))
         return false;
+    if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.kept, &rows)) return false;
     for (uint32_t i = 0; i < set->member_count; i++) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         bool over_full = is_full(&f, &node->shape);
@@ -169,12 +306,23 @@ bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations) {
     return true;
 }
 
+uint32_t tsr_rows_root(const tsr_rows_set *set) {
+    uint32_t root = TSR_FUSE_NONE;
+    for (uint32_t i = set->member_count; i-- > 0;) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        if (node->kind != TSR_FUSE_REDUCE) continue;
+        if (node->trailing || root == TSR_FUSE_NONE || !set->nodes[root].trailing)
+            root = set->members[i];
+    }
+    return root;
+}
+
 void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     if (tsr_op_operand_count(op) != 1 || !tsr_value_type(tsr_op_operand(op, 0), &from)) return;
-    if (tsr_op_is(op, "tessera.reshape") && keeps_rows(&from.shape, &node->shape))
+    if (tsr_op_is(op, "tessera.reshape") && keeps_others(&from.shape, &node->shape))
         node->kind = TSR_FUSE_KEEP;
     if (node->kind != TSR_FUSE_REDUCE || tsr_op_is(op, "tessera.argmax") ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
@@ -186,9 +334,9 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     }
     if (trailing) {
         node->trailing = (uint32_t)count;
-    } else if (runs && tsr_op_is(op, "tessera.sum") && from.dtype == TSR_DTYPE_F32 &&
-               axes[0] + (int64_t)count < from.shape.rank) {
-        node->sum_begin = (uint32_t)axes[0];
-        node->sum_count = (uint32_t)count;
+    } else if (runs && axes[0] + (int64_t)count < from.shape.rank) {
+        node->across_begin = (uint32_t)axes[0];
+        node->across = (uint32_t)count;
+        node->sums_rows = tsr_op_is(op, "tessera.sum") && from.dtype == TSR_DTYPE_F32;
     }
 }

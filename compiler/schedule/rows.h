@@ -10,6 +10,10 @@
  *
  * With native numerics sums over rows are there, too, of what is as large as FULL: all over
  * the same last ones of the kept dims, or all of them. Nothing in the group reads them.
+ *
+ * Columns are the same where other dims follow those that are reduced, as a softmax over channels
+ * before places has it: of FULL [outer, reduced, inner] KEPT is [outer, inner], and elementwise
+ * nodes over FULL read what reductions leave. Some columns side by side are gone over together.
  */
 #ifndef TSR_COMPILER_SCHEDULE_ROWS_H
 #define TSR_COMPILER_SCHEDULE_ROWS_H
@@ -39,11 +43,15 @@ typedef struct tsr_rows_set {
 } tsr_rows_set;
 
 /* False if the nodes make none. *out_operations: their weighted elementwise work; the reductions
- * are not counted. */
-bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations);
+ * are not counted. *out_idle: columns that nothing goes over again; a reshape stands for a reader
+ * that may be merged later. */
+bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations, bool *out_idle);
 
-/* Sets what a rows group needs to know of the node of this op: `trailing`, `sum_begin`,
- * `sum_count`, and kind KEEP. */
+/* The first reduction of such nodes, not one over rows. */
+uint32_t tsr_rows_root(const tsr_rows_set *set);
+
+/* Sets what a rows group needs to know of the node of this op: `trailing`, `across`, `sums_rows`,
+ * and kind KEEP. */
 void tsr_rows_note(MlirOperation op, tsr_fuse_node *node);
 
 #endif

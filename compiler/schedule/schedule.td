@@ -37,7 +37,7 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
 
     kind    "map": elementwise ops over one shape, or a lone transpose or reshape; "matmul",
             "reduce": one such op, elementwise ops before (reduce) and after; the name of the op for
-            a group of one other op; "rows": reductions over the same last dims and elementwise ops
+            a group of one other op; "rows": reductions over the same dims and elementwise ops
             anywhere around them; "pack": what a tensor becomes once, not at each run.
     source  who chose: "default" (the cost model), "user" (a plan) or "autotune".
     tile    sizes for the kernel's tiles, family by family (compiler/tile/README.md); 0 or absent: chosen

@@ -313,7 +313,7 @@ static bool read_rows(const body *b, rows_reader *r) {
 static bool check_rows(const body *b) {
     rows_reader r = {0};
     uint64_t operations;
-    bool good = read_rows(b, &r);
+    bool idle, good = read_rows(b, &r);
     const tsr_rows_set set = {.nodes = r.nodes,
                               .members = r.members,
                               .member_count = r.member_count,
@@ -322,7 +322,7 @@ static bool check_rows(const body *b) {
                               .input_count =
                                   (uint32_t)mlirBlockGetNumArguments(tsr_op_body(b->func)),
                               .output_count = (uint32_t)tsr_op_operand_count(b->last)};
-    good = good && tsr_rows_fit(&set, &operations);
+    good = good && tsr_rows_fit(&set, &operations, &idle);
     tsr_arena_finish(&r.arena);
     return good || complain(b->func, TSR_DIAG_GROUP_KIND,
                             "its ops make no rows group (compiler/schedule/rows.h)");

@@ -17,6 +17,7 @@
 #include "compiler/tile/pieces/pieces.h"
 #include "compiler/tile/reduce_parts.h"
 #include "compiler/tile/region.h"
+#include "compiler/tile/rows/rows.h"
 #include "compiler/tile/tile.h"
 
 #include <mlir-c/Pass.h>
@@ -69,7 +70,9 @@ static bool is_batch(const tsr_tile_group *group) {
 tsr_carries tsr_tile_group_carries(const tsr_tile_group *group) {
     const family *found = find_family(group->root);
     if (is_batch(group) || !found) return TSR_CARRIES_NONE;
-    return is_rows(group) ? TSR_CARRIES_ROWS : found->carries;
+    if (is_rows(group))
+        return tsr_rows_are_columns(group->body) ? TSR_CARRIES_NONE : TSR_CARRIES_ROWS;
+    return found->carries;
 }
 
 tsr_tile_group tsr_tile_group_make(tsr_ctx *ctx, tsr_arena *arena, const tsr_target *target,

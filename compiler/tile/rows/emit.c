@@ -498,6 +498,7 @@ tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
     TRY(group->ctx, tsr_rows_read(&r));
     if (!r.row_count) return TSR_SUCCESS;
     r.point.space = &r.space;
+    if (r.columns_beside) return tsr_rows_emit_columns(&r);
     r.even = may_spread(&r);
     tsr_rows_sums divided;
     if (!sums && tsr_rows_divide(&r, &divided)) r.sums = &divided;

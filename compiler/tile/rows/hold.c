@@ -86,6 +86,32 @@ static void find_kept(rows *r) {
     }
 }
 
+/* A reduction reads it, or a later stage. */
+static bool is_read_again(const rows *r, const item *it) {
+    for (uint32_t u = 0; u < r->item_count; u++)
+        for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
+            if (r->items[u]->operands[k] == it &&
+                (r->items[u]->stage > it->stage || r->items[u]->kind == TSR_ROW_REDUCE))
+                return true;
+    return false;
+}
+
+void tsr_rows_keep_columns(rows *r, uint32_t lanes) {
+    enum { BYTES_MAX = 512 * 1024 };
+    tsr_tile_builder *b = &r->group->b;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
+        int64_t count = r->columns * lanes, bytes = count * (int64_t)tsr_dtype_size(dtype);
+        if (!count || it->kind != TSR_ROW_OP || it->level < 2 || !is_read_again(r, it) ||
+            work_of(it) <= CHEAP || bytes > BYTES_MAX - r->local_bytes)
+            continue;
+        r->local_bytes += bytes;
+        it->kept = true;
+        it->buffer = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), count);
+    }
+}
+
 /* What is read of 16 bits is held so, and widened in each stage anew. */
 bool tsr_row_is_packed(const item *it) {
     return it->kind == TSR_ROW_LEAF && tsr_dtype_is_narrow(it->node.dtype);

@@ -36,15 +36,22 @@ static item *find_item(const rows *r, MlirValue source, bool over_kept) {
 
 /* What a view lies over. */
 static tsr_space space_of(const rows *r, bool over_kept) {
+    if (r->columns_beside) return r->space;
     const tsr_shape *dims = over_kept ? &r->kept_shape : &r->full;
     tsr_space space = {.rank = dims->rank};
     for (uint32_t d = 0; d < space.rank; d++) space.dims[d] = (int64_t)dims->dims[d];
     return space;
 }
 
+/* Which dims of the space a view lies over; NULL: all. */
+static const bool *dims_of(const rows *r, bool over_kept) {
+    return r->columns_beside && over_kept ? r->kept : NULL;
+}
+
 /* Strides over the kept dims, then over the columns. */
 static void join_columns(const rows *r, tsr_view *view, const tsr_space *space) {
     bool moves = false;
+    if (r->columns_beside) return;
     for (uint32_t d = r->kept_shape.rank; d < space->rank; d++) {
         moves |= view->strides[d] != 0;
         view->strides[d] = 0;
@@ -67,7 +74,8 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
     if (mlirOperationIsNull(leaf->node.op)) {
         leaf->node.kind = TSR_NODE_VIEW;
         tsr_view_of_argument(&leaf->node.view, group,
-                             (uint32_t)mlirBlockArgumentGetArgNumber(source), &space, NULL);
+                             (uint32_t)mlirBlockArgumentGetArgNumber(source), &space,
+                             dims_of(r, over_kept));
     } else if (tsr_op_is(leaf->node.op, "tessera.iota")) {
         int64_t axis = 0;
         if (!tsr_op_i64(leaf->node.op, "axis", &axis))
@@ -75,7 +83,8 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
         for (uint32_t d = 0; d < type.shape.rank; d++)
             if (d != axis) type.shape.dims[d] = 1;
         leaf->node.kind = TSR_NODE_PLACE;
-        tsr_view_init(&leaf->node.view, type.dtype, tsr_tile_null, &type.shape, &space, NULL);
+        tsr_view_init(&leaf->node.view, type.dtype, tsr_tile_null, &type.shape, &space,
+                      dims_of(r, over_kept));
     } else {
         MlirAttribute value = tsr_op_attr(leaf->node.op, "value");
         if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
@@ -93,13 +102,25 @@ static bool is_leaf(MlirValue value) {
            tsr_op_is(owner, "tessera.iota");
 }
 
-bool tsr_rows_is_sum(MlirOperation op) {
+static bool is_trailing(MlirOperation reduction) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    return tsr_op_is(op, "tessera.sum") && tsr_value_type(tsr_op_operand(op, 0), &from) &&
-           tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count) && count &&
-           axes[count - 1] + 1 != from.shape.rank;
+    return tsr_value_type(tsr_op_operand(reduction, 0), &from) &&
+           tsr_op_i64s(reduction, "axes", TSR_RANK_MAX, axes, &count) && count &&
+           axes[count - 1] + 1 == from.shape.rank;
+}
+
+bool tsr_rows_are_columns(MlirBlock body) {
+    TSR_FOR_EACH_OP(op, body) {
+        if (tsr_reduction_op_of(op) && is_trailing(op)) return false;
+    }
+    return true;
+}
+
+bool tsr_rows_is_sum(MlirOperation op) {
+    return tsr_op_is(op, "tessera.sum") && !is_trailing(op) &&
+           !tsr_rows_are_columns(mlirOperationGetBlock(op));
 }
 
 static tsr_result add_op(rows *r, MlirOperation op) {
@@ -139,15 +160,32 @@ static tsr_result add_op(rows *r, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
+/* Columns lie over all dims, of which some are reduced. */
+static void read_columns(rows *r, MlirOperation reduction) {
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    tsr_op_i64s(reduction, "axes", TSR_RANK_MAX, axes, &count);
+    r->space.rank = r->full.rank;
+    for (size_t i = 0; i < count; i++) r->space.reduced[axes[i]] = true;
+    for (uint32_t d = 0; d < r->full.rank; d++) {
+        r->space.dims[d] = (int64_t)r->full.dims[d];
+        r->kept[d] = !r->space.reduced[d];
+        *(r->kept[d] ? &r->row_count : &r->columns) *= r->space.dims[d];
+    }
+}
+
 /* The shape reduced, from the first reduction. */
 static tsr_result read_shapes(rows *r) {
     tsr_tile_group *group = r->group;
+    MlirOperation reduction = {NULL};
+    r->columns_beside = tsr_rows_are_columns(group->body);
     TSR_FOR_EACH_OP(op, group->body) {
         tsr_type from, to;
         if (!tsr_reduction_op_of(op) || tsr_rows_is_sum(op)) continue;
         bool known = tsr_value_type(tsr_op_operand(op, 0), &from) &&
                      tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
+        reduction = op;
         r->full = from.shape;
         r->kept_shape = to.shape;
         r->trailing = from.shape.rank - to.shape.rank;
@@ -155,6 +193,10 @@ static tsr_result read_shapes(rows *r) {
     }
     if (!r->trailing) FAIL(group->ctx, TSR_INTERNAL, "'%s' reduces nothing", group->name);
     r->row_count = r->columns = 1;
+    if (r->columns_beside) {
+        read_columns(r, reduction);
+        return TSR_SUCCESS;
+    }
     r->space.rank = r->kept_shape.rank + 1;
     for (uint32_t d = 0; d < r->full.rank; d++) {
         int64_t size = (int64_t)r->full.dims[d];
@@ -180,7 +222,8 @@ static tsr_result read_results(rows *r) {
             continue;
         }
         tsr_space space = space_of(r, over_kept);
-        tsr_view_of_argument(&r->outputs[i], group, group->input_count + i, &space, NULL);
+        tsr_view_of_argument(&r->outputs[i], group, group->input_count + i, &space,
+                             dims_of(r, over_kept));
         join_columns(r, &r->outputs[i], &space);
         r->whole_rows[i] = !over_kept && tsr_shape_equal(&type->shape, &r->full);
     }
@@ -189,13 +232,20 @@ static tsr_result read_results(rows *r) {
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
+/* Does a leaf differ along a row, or down a column? */
+static bool moves_along(const rows *r, const item *leaf) {
+    const int64_t *strides = leaf->node.view.strides;
+    if (leaf->node.kind == TSR_NODE_SPLAT) return false;
+    if (!r->columns_beside) return strides[r->kept_shape.rank] != 0;
+    for (uint32_t d = 0; d < r->space.rank; d++)
+        if (r->space.reduced[d] && strides[d]) return true;
+    return false;
+}
+
 static void find_stages(rows *r) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        if (it->kind == TSR_ROW_LEAF) {
-            bool view = it->node.kind != TSR_NODE_SPLAT;
-            it->level = view && it->node.view.strides[r->kept_shape.rank] ? 2 : 1;
-        }
+        if (it->kind == TSR_ROW_LEAF) it->level = moves_along(r, it) ? 2 : 1;
         for (uint32_t k = 0; k < it->operand_count; k++) {
             const item *operand = it->operands[k];
             it->level = most(it->level, operand->level);

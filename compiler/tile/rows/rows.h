@@ -64,6 +64,10 @@ typedef struct tsr_rows {
     tsr_space space; /* the kept dims, then one of all columns */
     tsr_shape full, kept_shape;
     uint32_t trailing;
+    /* columns.c: other dims follow those that are reduced. A row is a column then, the space is
+     * FULL, and what is constant along a row is a vector of columns side by side. */
+    bool columns_beside;
+    bool kept[TSR_RANK_MAX]; /* the other dims of that space */
     int64_t row_count, columns;
     tsr_row_item **items; /* operands before users */
     uint32_t item_count, item_capacity;
@@ -127,6 +131,12 @@ bool tsr_row_is_own(const tsr_rows *r, const tsr_row_item *it);
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums);
 /* Of a reduction in rows: is it over rows? */
 bool tsr_rows_is_sum(MlirOperation op);
+/* Does none of the group's reductions have the last dim? */
+bool tsr_rows_are_columns(MlirBlock body);
+/* columns.c: a kernel over columns, side by side. */
+TSR_RESULT tsr_rows_emit_columns(tsr_rows *r);
+/* hold.c: local buffers that hold what is costly of `lanes` columns. */
+void tsr_rows_keep_columns(tsr_rows *r, uint32_t lanes);
 /* What is read of 16 bits is held so, and widened in each stage anew. */
 bool tsr_row_is_packed(const tsr_row_item *it);
 /* Is this output stored past the caches? */

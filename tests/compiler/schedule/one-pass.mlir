@@ -255,3 +255,71 @@ func.func @longer(%x: tensor<32x1048577xf32> {tessera.name = "x"})
   %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<32x1048577xf32>
   return %y : tensor<32x1048577xf32>
 }
+
+// -----
+
+// Along another dim than the last: columns side by side, and their gradient. A sum that keeps its dim stays a sum.
+// CHECK-LABEL: func.func @columns(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: bytes = 98304 : i64
+// CHECK-SAME: kind = "rows"
+func.func @columns(%x: tensor<2x64x96xf32> {tessera.name = "x"})
+    -> (tensor<2x64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<2x64x96xf32>
+  return %y : tensor<2x64x96xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @columns_gradient(
+// CHECK: %[[R:.*]] = tsched.call @[[ROWS:k0_[a-z_0-9]*]](
+// CHECK-NEXT: return
+// CHECK: tsched.func @[[ROWS]](
+// CHECK-SAME: bytes = 147456 : i64
+// CHECK-SAME: kind = "rows"
+func.func @columns_gradient(%y: tensor<2x64x96xf32> {tessera.name = "y"}, %g: tensor<2x64x96xf32> {tessera.name = "g"})
+    -> (tensor<2x64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %p = tessera.mul %y, %g : tensor<2x64x96xf32>, tensor<2x64x96xf32> -> tensor<2x64x96xf32>
+  %s = tessera.sum %p {axes = [1]} : tensor<2x64x96xf32> -> tensor<2x96xf32>
+  %r = tessera.reshape %s : tensor<2x96xf32> -> tensor<2x1x96xf32>
+  %d = tessera.sub %g, %r : tensor<2x64x96xf32>, tensor<2x1x96xf32> -> tensor<2x64x96xf32>
+  %z = tessera.mul %d, %y : tensor<2x64x96xf32>, tensor<2x64x96xf32> -> tensor<2x64x96xf32>
+  return %z : tensor<2x64x96xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @sum_keeps(
+// CHECK: tsched.call @k0_mul_sum(
+// CHECK-NEXT: tsched.call @k1_reshape(
+// CHECK-NOT: kind = "rows"
+func.func @sum_keeps(%x: tensor<2x64x96xf32> {tessera.name = "x"}) -> (tensor<2x1x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %q = tessera.mul %x, %x : tensor<2x64x96xf32>, tensor<2x64x96xf32> -> tensor<2x64x96xf32>
+  %s = tessera.sum %q {axes = [1]} : tensor<2x64x96xf32> -> tensor<2x96xf32>
+  %r = tessera.reshape %s : tensor<2x96xf32> -> tensor<2x1x96xf32>
+  return %r : tensor<2x1x96xf32>
+}
+
+// -----
+
+// Rows 8 KiB apart share the sets of a cache: of so many of them it has no room for one line each.
+// CHECK-LABEL: func.func @crowded(
+// CHECK-NOT: kind = "rows"
+func.func @crowded(%x: tensor<2048x2048xf32> {tessera.name = "x"})
+    -> (tensor<2048x2048xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 0 : i64} : tensor<2048x2048xf32>
+  return %y : tensor<2048x2048xf32>
+}
+
+// -----
+
+// Few columns: whole lines are not filled.
+// CHECK-LABEL: func.func @narrow(
+// CHECK-NOT: kind = "rows"
+func.func @narrow(%x: tensor<2x64x15xf32> {tessera.name = "x"})
+    -> (tensor<2x64x15xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<2x64x15xf32>
+  return %y : tensor<2x64x15xf32>
+}

@@ -13,8 +13,8 @@
 
 enum { BYTES = 1 << 19, ARGUMENTS_MAX = 6, STEPS_MAX = 16 };
 
-/* A straight-line program over %x (FULL), %g (FULL), %s (columns): one op per step. Types: F full,
- * K kept, O kept with a dim of size 1, C columns. */
+/* A straight-line program over %x (FULL), %g (FULL), %s (the dims from the first reduced one on):
+ * one op per step. Types: F full, K kept, O kept with a dim of size 1, C that of %s. */
 typedef struct step {
     const char *result, *op, *operands; /* "y", "sub", "x m" */
     char type;                          /* of the result */
@@ -60,30 +60,39 @@ static const struct named {
                 {"layernorm", layernorm},
                 {"mixed", mixed}};
 
+/* So many dims are reduced: the last ones but those behind. */
 typedef struct shapes {
     tsr_shape full;
-    uint32_t trailing;
+    uint32_t reduced, behind;
 } shapes;
+
+static uint32_t first_reduced(const shapes *s) { return s->full.rank - s->reduced - s->behind; }
+
+static bool is_reduced(const shapes *s, uint32_t dim) {
+    return dim >= first_reduced(s) && dim < s->full.rank - s->behind;
+}
+
+static tsr_shape shape_of(const shapes *s, char letter) {
+    tsr_shape shape = {0};
+    for (uint32_t d = 0; d < s->full.rank; d++) {
+        if (letter == 'K' && is_reduced(s, d)) continue;
+        if (letter == 'C' && d < first_reduced(s)) continue;
+        shape.dims[shape.rank++] = letter == 'O' && is_reduced(s, d) ? 1 : s->full.dims[d];
+    }
+    return shape;
+}
 
 static const char *type_of(const shapes *s, tsr_dtype dtype, char letter, char text[static 128]) {
     char inner[TSR_TYPE_TEXT_MAX];
-    tsr_shape shape = s->full;
-    uint32_t kept = s->full.rank - s->trailing;
-    if (letter == 'K') shape.rank = kept;
-    for (uint32_t d = kept; letter == 'O' && d < shape.rank; d++) shape.dims[d] = 1;
-    if (letter == 'C') {
-        shape.rank = s->trailing;
-        for (uint32_t d = 0; d < s->trailing; d++) shape.dims[d] = s->full.dims[kept + d];
-    }
+    const tsr_shape shape = shape_of(s, letter);
     snprintf(text, 128, "tensor<%s>", tsr_type_format(dtype, &shape, inner));
     return text;
 }
 
 static size_t size_of(const shapes *s, tsr_dtype dtype, char letter) {
-    uint64_t count = 1;
-    uint32_t kept = s->full.rank - s->trailing;
-    for (uint32_t d = 0; d < s->full.rank; d++)
-        if (letter == 'F' || (letter == 'C') == (d >= kept)) count *= s->full.dims[d];
+    const tsr_shape shape = shape_of(s, letter);
+    uint64_t count = 0;
+    cr_assert(tsr_shape_count(&shape, &count));
     return (size_t)count * tsr_dtype_size(dtype);
 }
 
@@ -113,7 +122,7 @@ static void write_step(tsr_buffer *text, const step *steps, const step *at, cons
         o += length + (o[length] == ' ');
     }
     bool reduces = strncmp(at->op, "reduce", 6) == 0 || strcmp(at->op, "sum") == 0;
-    for (uint32_t d = s->full.rank - s->trailing; reduces && d < s->full.rank; d++)
+    for (uint32_t d = first_reduced(s); reduces && is_reduced(s, d); d++)
         used += (size_t)snprintf(axes + used, sizeof axes - used, "%s%u",
                                  used ? ", " : " {axes = [", d);
     if (reduces) snprintf(axes + used, sizeof axes - used, "]}");
@@ -261,45 +270,72 @@ static void test_program(const struct named *program, const shapes *s, tsr_dtype
     fixture_close(&f);
 }
 
-Test(rows, bits_of_the_ops_alone, .timeout = 240) {
-    static const shapes cases[] = {
-        {{2, {1, 1}}, 1},    {{2, {3, 7}}, 1}, {{2, {5, 64}}, 1},    {{2, {17, 200}}, 1},
-        {{2, {2, 5000}}, 1}, {{1, {130}}, 1},  {{3, {2, 3, 50}}, 1}, {{3, {4, 5, 33}}, 2},
-        {{2, {9, 0}}, 1},    {{2, {0, 9}}, 1}, {{3, {3, 1, 9}}, 2},  {{2, {700, 3}}, 1},
-        {{2, {64, 64}}, 1},
-    };
+static void test_programs(const shapes *cases, size_t count) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_F64, TSR_DTYPE_BF16};
     for (size_t p = 0; p < sizeof programs / sizeof programs[0]; p++)
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (size_t i = 0; i < count; i++)
             test_program(&programs[p], &cases[i], dtypes[(i + p) % 3]);
 }
 
-Test(rows, softmax_is_right) {
-    enum { R = 37, C = 203 };
-    const shapes s = {{2, {R, C}}, 1};
-    static float x[R * C], y[R * C];
+Test(rows, bits_of_the_ops_alone, .timeout = 240) {
+    static const shapes cases[] = {
+        {{2, {1, 1}}, 1, 0},     {{2, {3, 7}}, 1, 0},     {{2, {5, 64}}, 1, 0},
+        {{2, {17, 200}}, 1, 0},  {{2, {2, 5000}}, 1, 0},  {{1, {130}}, 1, 0},
+        {{3, {2, 3, 50}}, 1, 0}, {{3, {4, 5, 33}}, 2, 0}, {{2, {9, 0}}, 1, 0},
+        {{2, {0, 9}}, 1, 0},     {{3, {3, 1, 9}}, 2, 0},  {{2, {700, 3}}, 1, 0},
+        {{2, {64, 64}}, 1, 0},
+    };
+    test_programs(cases, sizeof cases / sizeof cases[0]);
+}
+
+/* Up to 64 rows, and more; dims behind that are joined, and vectors that are not whole. */
+Test(rows, bits_of_columns, .timeout = 240) {
+    static const shapes cases[] = {
+        {{3, {2, 5, 16}}, 1, 1},   {{2, {70, 33}}, 1, 1},       {{4, {2, 3, 4, 20}}, 2, 1},
+        {{4, {2, 7, 5, 9}}, 1, 2}, {{3, {1, 1, 16}}, 1, 1},     {{3, {3, 130, 40}}, 1, 1},
+        {{3, {2, 0, 20}}, 1, 1},   {{3, {0, 4, 20}}, 1, 1},     {{2, {1000, 17}}, 1, 1},
+        {{3, {2, 64, 96}}, 1, 1},  {{4, {3, 2, 67, 31}}, 2, 1},
+    };
+    test_programs(cases, sizeof cases / sizeof cases[0]);
+}
+
+/* exp 1 ulp of the result, its argument's rounding up to |x - m| / 2 ulp, the sum's 64 chains of 4
+ * and a tree of 6, the quotient */
+static void check_softmax(const float *x, const float *y, size_t count, size_t stride) {
+    double highest = -INFINITY, sum = 0;
+    for (size_t k = 0; k < count; k++) highest = fmax(highest, (double)x[k * stride]);
+    for (size_t k = 0; k < count; k++) sum += exp((double)x[k * stride] - highest);
+    for (size_t k = 0; k < count; k++) {
+        double below = highest - (double)x[k * stride], want = exp(-below) / sum;
+        double bound = want * 0x1p-24 * (12 + 2 * below) + 1e-38;
+        cr_assert(fabs((double)y[k * stride] - want) <= bound, "%a, not %a", (double)y[k * stride],
+                  want);
+    }
+}
+
+static void test_softmax(const shapes *s, size_t outer, size_t count, size_t behind) {
+    enum { ELEMENTS_MAX = 8192 };
+    static float x[ELEMENTS_MAX], y[ELEMENTS_MAX];
+    size_t elements = outer * count * behind;
     fixture f = {0};
     tsr_buffer text = {0};
     random_state random = {1};
-    random_fill(&random, TSR_DTYPE_F32, x, R * C, -80, 80);
-    write_program(&text, softmax, &s, TSR_DTYPE_F32);
+    cr_assert(elements <= ELEMENTS_MAX);
+    random_fill(&random, TSR_DTYPE_F32, x, elements, -80, 80);
+    write_program(&text, softmax, s, TSR_DTYPE_F32);
     fixture_open(&f, text.bytes);
     void *outs[] = {y};
-    argument arguments[] = {{x, sizeof x}, {NULL, sizeof y}};
+    argument arguments[] = {{x, elements * sizeof *x}, {NULL, elements * sizeof *y}};
     kernel_test(&f, "whole", arguments, 2, outs, NULL, NULL);
-    for (size_t i = 0; i < R; i++) {
-        double highest = -INFINITY, sum = 0;
-        for (size_t k = 0; k < C; k++) highest = fmax(highest, (double)x[i * C + k]);
-        for (size_t k = 0; k < C; k++) sum += exp((double)x[i * C + k] - highest);
-        for (size_t k = 0; k < C; k++) {
-            double want = exp((double)x[i * C + k] - highest) / sum;
-            /* exp 1 ulp of the result, its argument's rounding up to |x - m| / 2 ulp, the sum's 64
-             * chains of 4 and a tree of 6, the quotient */
-            double bound = want * 0x1p-24 * (12 + 2 * (highest - (double)x[i * C + k])) + 1e-38;
-            cr_assert(fabs((double)y[i * C + k] - want) <= bound, "%a, not %a",
-                      (double)y[i * C + k], want);
-        }
-    }
+    for (size_t i = 0; i < outer; i++)
+        for (size_t k = 0; k < behind; k++)
+            check_softmax(x + i * count * behind + k, y + i * count * behind + k, count, behind);
     tsr_buffer_finish(&text);
     fixture_close(&f);
+}
+
+Test(rows, softmax_is_right) {
+    test_softmax(&(shapes){{2, {37, 203}}, 1, 0}, 37, 203, 1);
+    test_softmax(&(shapes){{3, {2, 203, 20}}, 1, 1}, 2, 203, 20);
+    test_softmax(&(shapes){{4, {3, 13, 7, 29}}, 1, 2}, 3, 13, 7 * 29);
 }

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Family `rows` where other dims follow those that are reduced: softmax, say, over channels before
+ * places. A program has some columns side by side, a vector of each row, and goes over them stage
+ * by stage, as emit.c goes over a row: from memory they are read once, and then from a cache. What
+ * is costly is kept in a local buffer where later stages read it, and where a reduction does.
+ *
+ * Partial results of a reduction are those of reduce.c, element i in partial result i modulo 64,
+ * and they are added in the same tree: fusing changes no bit. Each is a chain over every 64th row;
+ * the tree is emitted with its leaves, so that few values live at a time.
+ *
+ * While stages compute, the columns of the program that follow are fetched: rows are far apart, and
+ * hardware does not see the next ones come.
+ */
+#include "compiler/tile/rows/rows.h"
+
+typedef tsr_row_item item;
+typedef tsr_rows rows;
+
+enum {
+    LINE_BYTES = 64,
+    PROGRAMS = 64, /* that CPUs share; of a GPU WARPS */
+    WARPS = 4096,
+    VECTORS_MAX = 32, /* of columns that a program has */
+};
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static MlirValue leaf_value(rows *r, const item *it) {
+    tsr_tile_builder *b = &r->group->b;
+    tsr_point scalar = r->point;
+    const tsr_view *view = &it->node.view;
+    MlirValue value;
+    if (it->node.kind == TSR_NODE_SPLAT)
+        return tsr_tile_splat(b, tsr_splat_value(b, &it->node), r->point.lanes);
+    bool beside = view->strides[r->space.rank - 1] != 0;
+    if (!beside) {
+        scalar.lanes = 0;
+        scalar.mask = tsr_tile_null;
+    }
+    if (it->node.kind == TSR_NODE_PLACE)
+        value = tsr_place_value(b, &it->node, &scalar);
+    else
+        value = tsr_tile_load(b, it->node.dtype, view->buffer, tsr_point_offset(b, &scalar, view),
+                              scalar.lanes, scalar.mask);
+    return beside ? value : tsr_tile_splat(b, value, r->point.lanes);
+}
+
+/* Where the row's vector lies in a local buffer. */
+static MlirValue local_at(rows *r, MlirValue row) {
+    return tsr_tile_mul(&r->group->b, row, r->point.lanes);
+}
+
+static MlirValue value_of(rows *r, item *it, MlirValue row) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
+    if (it->level < 2) return it->scalar;
+    if (it->walk == r->walk) return it->vector;
+    it->walk = r->walk;
+    if (it->held) {
+        return it->vector = tsr_tile_load(b, tsr_tile_compute_dtype(it->node.dtype), it->buffer,
+                                          local_at(r, row), r->point.lanes, tsr_tile_null);
+    }
+    if (it->kind == TSR_ROW_LEAF) return it->vector = leaf_value(r, it);
+    for (uint32_t k = 0; k < it->operand_count; k++)
+        operands[k] = value_of(r, it->operands[k], row);
+    return it->vector =
+               it->kind == TSR_ROW_SAME ? operands[0] : tsr_element_build(b, it->node.op, operands);
+}
+
+/* The point at a row of the columns. */
+static void at_row(rows *r, MlirValue row) {
+    tsr_point_unflatten(&r->group->b, &r->point, r->space.reduced, row);
+    r->walk++;
+}
+
+static void leave_rows(rows *r) {
+    for (uint32_t d = 0; d < r->space.rank; d++)
+        if (r->space.reduced[d]) r->point.index[d] = tsr_tile_null;
+}
+
+/* What is the same in all rows. */
+static void emit_constants(rows *r, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE) continue;
+        for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
+        it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it)
+                     : it->kind == TSR_ROW_SAME ? operands[0]
+                                                : tsr_element_build(b, it->node.op, operands);
+    }
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+static void store_result(rows *r, uint32_t output, MlirValue value) {
+    tsr_tile_builder *b = &r->group->b;
+    const tsr_view *view = &r->outputs[output];
+    MlirValue at = tsr_point_offset(b, &r->point, view);
+    if (mlirValueIsNull(r->point.mask) && tsr_view_streams(view, &r->space, r->point.lanes))
+        tsr_tile_store_streamed(b, view->dtype, value, view->buffer, at);
+    else
+        tsr_tile_store(b, view->dtype, value, view->buffer, at, r->point.mask);
+}
+
+/* This row of the columns that follow. */
+static void prefetch(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t last = r->space.rank - 1;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        const item *it = r->items[i];
+        const tsr_view *view = &it->node.view;
+        if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2 ||
+            it->kept || !view->strides[last] ||
+            tsr_space_count(&r->space) * (int64_t)tsr_dtype_size(view->dtype) <
+                TSR_PREFETCH_BYTES_MIN)
+            continue;
+        MlirValue at = tsr_point_offset(b, &r->point, view);
+        tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
+                                 tsr_tile_offset(b, at, r->point.lanes), r->point.lanes);
+    }
+}
+
+static bool is_walked(const rows *r, uint32_t stage) {
+    bool walked = false;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        walked |= r->items[i]->kept && r->items[i]->stage == stage;
+    for (uint32_t i = 0; i < r->plain_count; i++)
+        walked |= r->whole_rows[i] && r->results[i]->stage == stage;
+    return walked;
+}
+
+/* Keeps and stores what the stage has of each row. */
+static void walk(rows *r, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, 0, NULL);
+    at_row(r, loop.index);
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (!it->kept || it->stage != stage) continue;
+        tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, loop.index),
+                       it->buffer, local_at(r, loop.index), tsr_tile_null);
+    }
+    for (uint32_t i = 0; i < r->plain_count; i++)
+        if (r->whole_rows[i] && r->results[i]->stage == stage)
+            store_result(r, i, value_of(r, r->results[i], loop.index));
+    if (stage == r->prefetch_stage) prefetch(r);
+    tsr_tile_loop_end(b, &loop, NULL);
+    leave_rows(r);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->kept && r->items[i]->stage == stage) r->items[i]->held = true;
+}
+
+/* Partial result k: its first row, then every 64th. */
+static MlirValue partial(rows *r, item *it, int64_t k) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue row = tsr_tile_index(b, k);
+    at_row(r, row);
+    MlirValue value =
+        tsr_reduction_combine(&it->rules, tsr_reduction_identity(&it->rules, r->point.lanes),
+                              value_of(r, it->operands[0], row));
+    if (k + TSR_PARTIALS >= r->columns) return value;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, k + TSR_PARTIALS),
+                        tsr_tile_index(b, r->columns), TSR_PARTIALS, 1, &value);
+    at_row(r, loop.index);
+    value = tsr_reduction_combine(&it->rules, loop.carried[0],
+                                  value_of(r, it->operands[0], loop.index));
+    tsr_tile_loop_end(b, &loop, &value);
+    return loop.carried[0];
+}
+
+/* Partial result k as the halving tree leaves it once those `step` and more behind it are added. */
+static MlirValue reduce(rows *r, item *it, int64_t k, int64_t step) {
+    if (step >= TSR_PARTIALS) return partial(r, it, k);
+    MlirValue low = reduce(r, it, k, 2 * step);
+    if (k + step >= r->columns) return low;
+    return tsr_reduction_combine(&it->rules, low, reduce(r, it, k + step, 2 * step));
+}
+
+static void reduce_stage(rows *r, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kind != TSR_ROW_REDUCE || it->stage != stage) continue;
+        MlirValue result =
+            r->columns ? reduce(r, it, 0, 1) : tsr_reduction_identity(&it->rules, r->point.lanes);
+        it->scalar = tsr_tile_round(b, it->node.dtype, result);
+        leave_rows(r);
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+/* Neighbouring dims that all views take as one become one. */
+static TSR_RESULT collapse(rows *r) {
+    tsr_tile_group *group = r->group;
+    tsr_region leaves = {.group = group, .nodes = TSR_NEW(group->arena, tsr_node *, r->item_count)};
+    tsr_region *regions[] = {&leaves};
+    if (!leaves.nodes) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->kind == TSR_ROW_LEAF)
+            leaves.nodes[leaves.node_count++] = &r->items[i]->node;
+    tsr_space_collapse(&r->space, regions, 1, r->outputs, r->plain_count);
+    for (uint32_t d = 0; d < r->space.rank; d++) r->kept[d] = !r->space.reduced[d];
+    return TSR_SUCCESS;
+}
+
+/* So many columns, with what the last vector has none for. */
+static int64_t padded(int64_t columns, uint32_t lanes) {
+    return (columns + lanes - 1) / lanes * lanes;
+}
+
+/* Of a CPU two registers, one line of columns at least: a line where a buffer of two would not
+ * leave room for what is read, or where the last vector would be mostly empty. */
+static uint32_t choose_lanes(const rows *r) {
+    enum { BUFFER_BYTES = 128 * 1024 };
+    const tsr_target *target = r->group->b.target;
+    int64_t beside = r->space.dims[r->space.rank - 1];
+    uint32_t width = 4, bytes = 2 * target->vector_bytes;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
+        if (tsr_dtype_size(dtype) > width) width = (uint32_t)tsr_dtype_size(dtype);
+    }
+    if (target->arch) return tsr_lanes_fit(target->warp_lanes, beside);
+    if (bytes < LINE_BYTES) bytes = LINE_BYTES;
+    uint32_t lanes = tsr_lanes_fit(bytes / width, beside);
+    while (lanes * width > LINE_BYTES &&
+           (r->columns * (int64_t)(lanes * width) > BUFFER_BYTES ||
+            8 * padded(beside, lanes / 2) < 7 * padded(beside, lanes)))
+        lanes /= 2;
+    return lanes;
+}
+
+/* The stage that computes most while the columns that follow come: the first that walks behind
+ * another one. */
+static void choose_prefetching(rows *r) {
+    r->prefetch_stage = r->stage_count;
+    for (uint32_t stage = r->stage_count; stage-- > 1;)
+        if (is_walked(r, stage)) r->prefetch_stage = stage;
+}
+
+static void emit_columns(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->held = false;
+    for (uint32_t stage = 0; stage < r->stage_count; stage++) {
+        emit_constants(r, stage);
+        if (is_walked(r, stage)) walk(r, stage);
+        reduce_stage(r, stage);
+    }
+    for (uint32_t i = 0; i < r->plain_count; i++)
+        if (!r->whole_rows[i])
+            tsr_tile_store(b, r->outputs[i].dtype, r->results[i]->scalar, r->outputs[i].buffer,
+                           tsr_point_offset(b, &r->point, &r->outputs[i]), r->point.mask);
+}
+
+tsr_result tsr_rows_emit_columns(rows *r) {
+    tsr_tile_group *group = r->group;
+    tsr_tile_builder *b = &group->b;
+    TRY(group->ctx, collapse(r));
+    uint32_t last = r->space.rank - 1, lanes = choose_lanes(r);
+    bool outer[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d < last; d++) outer[d] = r->kept[d];
+    r->point.lanes = lanes;
+    if (!b->target->arch) tsr_rows_keep_columns(r, lanes);
+    choose_prefetching(r);
+    int64_t beside = r->space.dims[last], vectors = padded(beside, lanes) / lanes;
+    int64_t count = r->row_count / beside * vectors;
+    int64_t each = count / (b->target->arch ? WARPS : PROGRAMS);
+    each = each < 1 ? 1 : each > VECTORS_MAX ? VECTORS_MAX : each;
+    group->grid = (count + each - 1) / each;
+    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
+    if (group->grid > 1) {
+        begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
+        end = tsr_tile_min(b, tsr_tile_offset(b, begin, each), end);
+    }
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
+    tsr_point_unflatten(b, &r->point, outer, tsr_tile_div(b, loop.index, vectors));
+    r->point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, loop.index, vectors), lanes);
+    if (beside % lanes)
+        r->point.mask = tsr_tile_mask(
+            b, tsr_tile_sub(b, tsr_tile_index(b, beside), r->point.index[last]), lanes);
+    emit_columns(r);
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
+}
