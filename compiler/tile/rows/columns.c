@@ -6,13 +6,15 @@
  * is costly is kept in a local buffer where later stages read it, and where a reduction does.
  *
  * Partial results of a reduction are those of reduce.c, element i in partial result i modulo 64,
- * and they are added in the same tree: fusing changes no bit. Each is a chain over every 64th row;
- * the tree is emitted with its leaves, so that few values live at a time.
+ * and they are added in the same tree: fusing changes no bit. The tree is emitted with its leaves,
+ * so that few values live at a time.
  *
  * While stages compute, the columns of the program that follow are fetched: rows are far apart, and
  * hardware does not see the next ones come.
  */
 #include "compiler/tile/rows/rows.h"
+
+#include <string.h>
 
 typedef tsr_row_item item;
 typedef tsr_rows rows;
@@ -154,31 +156,81 @@ static void walk(rows *r, uint32_t stage) {
         if (r->items[i]->kept && r->items[i]->stage == stage) r->items[i]->held = true;
 }
 
-/* Partial result k: its first row, then every 64th. */
-static MlirValue partial(rows *r, item *it, int64_t k) {
-    tsr_tile_builder *b = &r->group->b;
-    MlirValue row = tsr_tile_index(b, k);
+/* Row `row` into partial result `to`. */
+static MlirValue add_row(rows *r, item *it, MlirValue row, MlirValue to) {
     at_row(r, row);
-    MlirValue value =
-        tsr_reduction_combine(&it->rules, tsr_reduction_identity(&it->rules, r->point.lanes),
-                              value_of(r, it->operands[0], row));
-    if (k + TSR_PARTIALS >= r->columns) return value;
+    return tsr_reduction_combine(&it->rules, to, value_of(r, it->operands[0], row));
+}
+
+/* Partial result k as the halving tree leaves it once those `step` and more behind it are added:
+ * of rows that are partial results themselves, up to 64. */
+static MlirValue reduce_rows(rows *r, item *it, int64_t k, int64_t step) {
+    if (step >= TSR_PARTIALS)
+        return add_row(r, it, tsr_tile_index(&r->group->b, k),
+                       tsr_reduction_identity(&it->rules, r->point.lanes));
+    MlirValue low = reduce_rows(r, it, k, 2 * step);
+    if (k + step >= r->columns) return low;
+    return tsr_reduction_combine(&it->rules, low, reduce_rows(r, it, k + step, 2 * step));
+}
+
+/* The same where a partial result is a chain over every 64th row from row `first` on. */
+static MlirValue reduce_chains(rows *r, item *it, MlirValue first, int64_t step) {
+    tsr_tile_builder *b = &r->group->b;
+    if (step < TSR_PARTIALS) {
+        MlirValue low = reduce_chains(r, it, first, 2 * step);
+        MlirValue high = reduce_chains(r, it, tsr_tile_offset(b, first, step), 2 * step);
+        return tsr_reduction_combine(&it->rules, low, high);
+    }
+    MlirValue value = tsr_reduction_identity(&it->rules, r->point.lanes);
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, k + TSR_PARTIALS),
-                        tsr_tile_index(b, r->columns), TSR_PARTIALS, 1, &value);
-    at_row(r, loop.index);
-    value = tsr_reduction_combine(&it->rules, loop.carried[0],
-                                  value_of(r, it->operands[0], loop.index));
+    tsr_tile_loop_begin(b, &loop, first, tsr_tile_index(b, r->columns), TSR_PARTIALS, 1, &value);
+    value = add_row(r, it, loop.index, loop.carried[0]);
     tsr_tile_loop_end(b, &loop, &value);
     return loop.carried[0];
 }
 
-/* Partial result k as the halving tree leaves it once those `step` and more behind it are added. */
-static MlirValue reduce(rows *r, item *it, int64_t k, int64_t step) {
-    if (step >= TSR_PARTIALS) return partial(r, it, k);
-    MlirValue low = reduce(r, it, k, 2 * step);
-    if (k + step >= r->columns) return low;
-    return tsr_reduction_combine(&it->rules, low, reduce(r, it, k + step, 2 * step));
+/* Of more than 64 rows: a loop over subtrees, for all 64 would be much code. */
+static MlirValue reduce_long(rows *r, item *it) {
+    enum { SUBTREES = 8 };
+    tsr_tile_builder *b = &r->group->b;
+    MlirType type = tsr_tile_storage_type(b, it->rules.dtype);
+    MlirValue local = tsr_tile_local(b, type, (int64_t)SUBTREES * r->point.lanes);
+    MlirValue values[SUBTREES];
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, SUBTREES), 1, 0, NULL);
+    MlirValue value = reduce_chains(r, it, loop.index, SUBTREES);
+    tsr_tile_store(b, it->rules.dtype, value, local, local_at(r, loop.index), tsr_tile_null);
+    tsr_tile_loop_end(b, &loop, NULL);
+    for (uint32_t k = 0; k < SUBTREES; k++)
+        values[k] = tsr_tile_load(b, it->rules.dtype, local, local_at(r, tsr_tile_index(b, k)),
+                                  r->point.lanes, tsr_tile_null);
+    return tsr_reduction_halve(&it->rules, values, SUBTREES);
+}
+
+/* The same of a GPU: a warp holds all of
+ * these, and one loop goes over all rows. */
+static MlirValue reduce_held(rows *r, item *it) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue values[TSR_PARTIALS];
+    int64_t whole = r->columns - r->columns % TSR_PARTIALS;
+    for (uint32_t k = 0; k < TSR_PARTIALS; k++)
+        values[k] = tsr_reduction_identity(&it->rules, r->point.lanes);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), TSR_PARTIALS,
+                        TSR_PARTIALS, values);
+    for (uint32_t k = 0; k < TSR_PARTIALS; k++)
+        values[k] = add_row(r, it, tsr_tile_offset(b, loop.index, k), loop.carried[k]);
+    tsr_tile_loop_end(b, &loop, values);
+    memcpy(values, loop.carried, sizeof values);
+    for (int64_t row = whole; row < r->columns; row++)
+        values[row - whole] = add_row(r, it, tsr_tile_index(b, row), values[row - whole]);
+    return tsr_reduction_halve(&it->rules, values, TSR_PARTIALS);
+}
+
+static MlirValue reduce_column(rows *r, item *it) {
+    if (!r->columns) return tsr_reduction_identity(&it->rules, r->point.lanes);
+    if (r->columns <= TSR_PARTIALS) return reduce_rows(r, it, 0, 1);
+    return r->group->b.target->arch ? reduce_held(r, it) : reduce_long(r, it);
 }
 
 static void reduce_stage(rows *r, uint32_t stage) {
@@ -186,9 +238,7 @@ static void reduce_stage(rows *r, uint32_t stage) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->kind != TSR_ROW_REDUCE || it->stage != stage) continue;
-        MlirValue result =
-            r->columns ? reduce(r, it, 0, 1) : tsr_reduction_identity(&it->rules, r->point.lanes);
-        it->scalar = tsr_tile_round(b, it->node.dtype, result);
+        it->scalar = tsr_tile_round(b, it->node.dtype, reduce_column(r, it));
         leave_rows(r);
     }
 }
@@ -214,16 +264,19 @@ static int64_t padded(int64_t columns, uint32_t lanes) {
     return (columns + lanes - 1) / lanes * lanes;
 }
 
-/* Of a CPU two registers, one line of columns at least: a line where a buffer of two would not
- * leave room for what is read, or where the last vector would be mostly empty. */
+/* Of a CPU four registers, one line of columns at least, where something takes long to compute;
+ * else runs so long that memory, which then is what is waited for, is read in few. Less where a
+ * buffer of all rows would not leave room for what is read, or where the last vector would be
+ * mostly empty. */
 static uint32_t choose_lanes(const rows *r) {
-    enum { BUFFER_BYTES = 128 * 1024 };
+    enum { BUFFER_BYTES = 128 * 1024, RUN_BYTES = 512 };
     const tsr_target *target = r->group->b.target;
     int64_t beside = r->space.dims[r->space.rank - 1];
-    uint32_t width = 4, bytes = 2 * target->vector_bytes;
+    uint32_t width = 4, bytes = RUN_BYTES;
     for (uint32_t i = 0; i < r->item_count; i++) {
         tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
         if (tsr_dtype_size(dtype) > width) width = (uint32_t)tsr_dtype_size(dtype);
+        if (tsr_rows_is_kept_column(r, r->items[i])) bytes = 4 * target->vector_bytes;
     }
     if (target->arch) return tsr_lanes_fit(target->warp_lanes, beside);
     if (bytes < LINE_BYTES) bytes = LINE_BYTES;

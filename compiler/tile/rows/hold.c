@@ -86,8 +86,9 @@ static void find_kept(rows *r) {
     }
 }
 
-/* A reduction reads it, or a later stage. */
-static bool is_read_again(const rows *r, const item *it) {
+/* Is it costly, and does a reduction read it, or a later stage? */
+bool tsr_rows_is_kept_column(const rows *r, const item *it) {
+    if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
         for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
             if (r->items[u]->operands[k] == it &&
@@ -103,8 +104,7 @@ void tsr_rows_keep_columns(rows *r, uint32_t lanes) {
         item *it = r->items[i];
         tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
         int64_t count = r->columns * lanes, bytes = count * (int64_t)tsr_dtype_size(dtype);
-        if (!count || it->kind != TSR_ROW_OP || it->level < 2 || !is_read_again(r, it) ||
-            work_of(it) <= CHEAP || bytes > BYTES_MAX - r->local_bytes)
+        if (!count || !tsr_rows_is_kept_column(r, it) || bytes > BYTES_MAX - r->local_bytes)
             continue;
         r->local_bytes += bytes;
         it->kept = true;

@@ -135,7 +135,8 @@ bool tsr_rows_is_sum(MlirOperation op);
 bool tsr_rows_are_columns(MlirBlock body);
 /* columns.c: a kernel over columns, side by side. */
 TSR_RESULT tsr_rows_emit_columns(tsr_rows *r);
-/* hold.c: local buffers that hold what is costly of `lanes` columns. */
+/* hold.c: local buffers that hold what is costly of `lanes` columns; which items those are. */
+bool tsr_rows_is_kept_column(const tsr_rows *r, const tsr_row_item *it);
 void tsr_rows_keep_columns(tsr_rows *r, uint32_t lanes);
 /* What is read of 16 bits is held so, and widened in each stage anew. */
 bool tsr_row_is_packed(const tsr_row_item *it);
