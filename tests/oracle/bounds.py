@@ -164,6 +164,8 @@ class Interpreter:
             bounds = [a + b for a, b in zip(bounds, self.of_pairs(op, x, results))]
         if op.name.startswith('attention'):
             bounds = [a + np.where(b > 0, np.inf, 0) for a, b in zip(bounds, self.vanishing(op, x, results))]
+        if op.name == 'attention_grad':
+            bounds = [a + b for a, b in zip(bounds, self.of_slopes(op, x))]
         if op.name == 'reduce_prod' and x[0].dtype == np.float64:
             bounds = [np.where(self.leaves_range(op, x[0]), np.inf, bounds[0])]
         if not moved:
@@ -286,6 +288,22 @@ class Interpreter:
             unseen = np.broadcast_to(~interpret.attention_seen(op, *logits.shape[-2:]), logits.shape)
             counts = [a + b for a, b in zip(counts, self.weighed(op, x, unseen, lambda v: ~np.isfinite(v)))]
         return counts[:len(results)]
+
+    @staticmethod
+    def of_slopes(op, x):
+        """A logit's gradient is a difference of sums, of one key the difference of equal ones: each is rounded by its terms' magnitudes."""
+        mask, draws = interpret.attention_parts(op, x[6:])
+        logits = interpret.attention_logits(op, x[0], x[1], mask)
+        chances, heads = interpret.softmax(logits, -1), max(x[1].shape[1], 1)
+        kept = interpret.left(op, logits.shape, draws)
+        sizes = [np.abs(np.where(np.isfinite(v), v, 0)) for v in x[:6]]
+        q, k, v = (np.repeat(a, x[0].shape[1] // heads if i else 1, axis=1) for i, a in enumerate(sizes[:3]))
+        out, _, dout = sizes[3:]
+        slopes = interpret.dropped(dout @ np.swapaxes(v, -1, -2), kept) + (dout * out).sum(-1, keepdims=True)
+        terms = UNIT[op.types[0].dtype] * (x[3].shape[3] + 32) * abs(op.number('scale', 1 / np.sqrt(max(q.shape[3], 1))))
+        slopes = terms * slopes * np.where(np.isfinite(chances), chances, 0)
+        back = np.swapaxes(slopes, -1, -2) @ q
+        return [slopes @ k, back.reshape(back.shape[0], heads, -1, *back.shape[2:]).sum(2), np.zeros(x[2].shape)]
 
     @staticmethod
     def weighed(op, x, pairs, which):
