@@ -47,7 +47,7 @@ typedef struct tsr_fuse_planner {
 
 typedef struct tsr_fuse_description {
     uint32_t root;
-    bool rows, idle; /* idle: see tsr_rows_fit */
+    bool rows, idle;    /* idle: see tsr_rows_fit */
     tsr_shape shape;    /* of the outputs */
     tsr_shape prologue; /* REDUCE: of the input */
     uint32_t input_count, output_count;
