@@ -72,13 +72,18 @@ void tsr_epilogue_begin(tsr_epilogue *e, int64_t sums) {
     e->rows = tsr_tile_local(b, type, sums);
 }
 
+static void store_sums(const tsr_epilogue *e, const tsr_epilogue_tile *t, MlirValue to) {
+    tsr_tile_builder *b = &e->region->group->b;
+    for (int64_t i = 0; i < t->rows * t->vectors; i++)
+        tsr_tile_store(b, tsr_tile_compute_dtype(e->dtype), t->sums[i], to,
+                       tsr_tile_index(b, i * (int64_t)t->point.lanes), tsr_tile_null);
+}
+
 static void finish_rows(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
     tsr_tile_builder *b = &e->region->group->b;
     tsr_dtype dtype = tsr_tile_compute_dtype(e->dtype);
-    uint32_t rank = t->point.space->rank, lanes = t->point.lanes, wide = lanes * t->vectors;
-    for (int64_t i = 0; i < t->rows * t->vectors; i++)
-        tsr_tile_store(b, dtype, t->sums[i], e->rows, tsr_tile_index(b, i * (int64_t)lanes),
-                       tsr_tile_null);
+    uint32_t rank = t->point.space->rank, wide = t->point.lanes * t->vectors;
+    store_sums(e, t, e->rows);
     tsr_point point = t->point;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, 0, NULL);
@@ -98,6 +103,45 @@ tsr_result tsr_epilogue_finish(const tsr_epilogue *e, const tsr_epilogue_tile *t
     if (mlirValueIsNull(e->rows)) return finish_sums(e, t);
     finish_rows(e, t);
     return TSR_SUCCESS;
+}
+
+/* ---- beside the next tile -------------------------------------------------------------------- */
+
+int64_t tsr_epilogue_large_operands(const tsr_region *region, const tsr_space *space) {
+    uint32_t rank = space->rank;
+    int64_t count = 0;
+    for (uint32_t i = 0; i < region->node_count; i++) {
+        const tsr_node *node = region->nodes[i];
+        count += node->kind == TSR_NODE_VIEW && node->view.strides[rank - 1] == 1 &&
+                 node->view.strides[rank - 2];
+    }
+    return count;
+}
+
+void tsr_epilogue_begin_kept(tsr_epilogue *e, int64_t sums) {
+    tsr_tile_builder *b = &e->region->group->b;
+    e->kept = tsr_tile_local(b, tsr_tile_storage_type(b, tsr_tile_compute_dtype(e->dtype)), sums);
+}
+
+void tsr_epilogue_keep(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    store_sums(e, t, e->kept);
+}
+
+void tsr_epilogue_finish_kept(const tsr_epilogue *e, const tsr_epilogue_tile *t, MlirValue row,
+                              uint32_t vector) {
+    tsr_tile_builder *b = &e->region->group->b;
+    uint32_t rank = t->point.space->rank, lanes = t->point.lanes;
+    MlirValue at = tsr_tile_mul(b, row, lanes * t->vectors);
+    tsr_point point = t->point;
+    point.index[rank - 2] = tsr_tile_add(b, t->row, row);
+    point.index[rank - 1] = tsr_tile_offset(b, t->column, vector * lanes);
+    point.mask = t->masks[vector];
+    tsr_region_emit(e->region, 1, &point);
+    MlirValue sums = tsr_tile_load(b, tsr_tile_compute_dtype(e->dtype), e->kept,
+                                   tsr_tile_offset(b, at, vector * lanes), lanes, tsr_tile_null);
+    e->given->value = rounded(e, sums);
+    tsr_region_emit(e->region, 2, &point);
+    tsr_region_store(e->region, e->outputs, &point);
 }
 
 /* ---- ahead of it ----------------------------------------------------------------------------- */

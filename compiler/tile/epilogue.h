@@ -4,6 +4,8 @@
  * whose rows and columns are the last dimensions of a space. A tile's sums are in registers. What
  * is computed of them at length, as functions are, is computed row by row instead, from a local
  * buffer, all vectors of a row at once: so the chains of several vectors run beside one another.
+ * And what reads much beside the product may be put by until the next tile multiplies, and computed
+ * vector by vector between its multiplications.
  */
 #ifndef TSR_COMPILER_TILE_EPILOGUE_H
 #define TSR_COMPILER_TILE_EPILOGUE_H
@@ -17,6 +19,7 @@ typedef struct tsr_epilogue {
     tsr_dtype dtype; /* of the result */
     bool dots;       /* sums are those of dot.h */
     MlirValue rows;  /* the local buffer; null: from registers */
+    MlirValue kept;  /* the local buffer of sums that are put by; null: none are */
 } tsr_epilogue;
 
 typedef struct tsr_epilogue_tile {
@@ -35,6 +38,16 @@ bool tsr_epilogue_computes(const tsr_region *region);
 void tsr_epilogue_begin(tsr_epilogue *epilogue, int64_t sums);
 /* Outputs may lie over operands of the same shape. */
 TSR_RESULT tsr_epilogue_finish(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
+/* Operands that are as large as the result. After tsr_region_levels. */
+int64_t tsr_epilogue_large_operands(const tsr_region *region, const tsr_space *space);
+/* Makes the local buffer of the next two functions, for tiles of so many sums. */
+void tsr_epilogue_begin_kept(tsr_epilogue *epilogue, int64_t sums);
+/* Puts the sums of a whole tile by. */
+void tsr_epilogue_keep(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
+/* Computes and stores one vector of the row of number `row` of what was put by; each is due once.
+ */
+void tsr_epilogue_finish_kept(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile,
+                              MlirValue row, uint32_t vector);
 /* Asks for large operands, before the tile is computed. */
 void tsr_epilogue_prefetch(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
 /* Asks for one row of them, and of where results go, so that few lines are on their way at once. */

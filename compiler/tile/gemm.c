@@ -284,6 +284,11 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
     *out_vectors = vectors;
 }
 
+bool tsr_gemm_has_registers(const tsr_target *target) {
+    enum { WIDEST_BYTES = 64 };
+    return !target->warp_lanes && target->vector_bytes >= WIDEST_BYTES;
+}
+
 /* What CPUs of the level have at least, about: 256 KiB until Haswell, 512 KiB in Zen 2 and 3, 1 MiB
  * in Skylake-X and Zen 4. */
 int64_t tsr_gemm_second_level(const tsr_target *target) {

@@ -129,6 +129,9 @@ bool tsr_gemm_alias(int64_t row_bytes, int64_t rows);
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows);
 
+/* Are there vector registers for more than a tile's sums and operands? 32, as AVX-512 has: with 16
+ * an epilogue between the steps of k would move the sums to the stack and back. */
+bool tsr_gemm_has_registers(const tsr_target *target);
 int64_t tsr_gemm_second_level(const tsr_target *target); /* bytes of the cache, about */
 /* Up to so many rows of A, B is read where it lies, rows of it `row_bytes` apart, while the next
  * panel is on its way to the second level; more rows pay for packing. */

@@ -15,6 +15,9 @@
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
  *                 epilogue and store, or leave them for the next block of K
  *
+ * An epilogue that reads much beside the product is computed while the next tile multiplies, a
+ * vector after so many steps of k: multiplications hide its divisions and what memory takes.
+ *
  * Every element is one chain over ascending k, whatever the sizes; of pairs of k where dot products
  * compute it (dot.h): then k counts pairs. The plan is a model of the caches: blocks of A and of a
  * panel of B share the second level, partial sums beside them; with few rows B is streamed once,
@@ -32,146 +35,10 @@
 enum {
     ASKING_STEPS_LEAST = 8, /* of a part of the loop that asks for a row */
     PREFETCH_K_LEAST = 64,  /* a tile that takes so long hides what is on its way */
-    TURNED_MAX = 128,       /* rows of A that take the place of B's columns */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
-static uint32_t batch_rank(const tsr_matmul *mm) { return mm->space.rank - 2; }
-
-/* ---- what is to be computed ------------------------------------------------------------------ */
-
-/* Elements between neighbours along each dimension of the batch. */
-static void batch_strides(const tsr_matmul *mm, const tsr_shape *shape, int64_t *strides) {
-    uint32_t from = shape->rank - 2;
-    int64_t stride = (int64_t)(shape->dims[from] * shape->dims[from + 1]);
-    memset(strides, 0, TSR_RANK_MAX * sizeof *strides);
-    for (uint32_t d = batch_rank(mm); d-- > 0 && from > 0;) {
-        int64_t dim = (int64_t)shape->dims[--from];
-        strides[d] = dim == 1 ? 0 : stride;
-        stride *= dim;
-    }
-}
-
-static tsr_result read_space(tsr_matmul *mm) {
-    tsr_tile_group *group = mm->group;
-    tsr_type result;
-    if (!tsr_value_type(tsr_op_result(group->root, 0), &result) || result.shape.rank < 2)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
-    mm->space.rank = result.shape.rank;
-    mm->batch = 1;
-    for (uint32_t d = 0; d < result.shape.rank; d++) {
-        mm->space.dims[d] = (int64_t)result.shape.dims[d];
-        if (d < batch_rank(mm)) mm->batch *= mm->space.dims[d];
-    }
-    mm->outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
-    if (!mm->outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < group->output_count; i++)
-        tsr_view_of_argument(&mm->outputs[i], group, group->input_count + i, &mm->space, NULL);
-    TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count,
-                                    tsr_op_result(group->root, 0), &mm->space, NULL, &mm->after));
-    for (uint32_t i = 0; i < mm->after.node_count; i++)
-        if (mm->after.nodes[i]->kind == TSR_NODE_GIVEN) mm->given = mm->after.nodes[i];
-    if (!mm->given) FAIL(group->ctx, TSR_INTERNAL, "'%s': unused matmul", group->name);
-    return TSR_SUCCESS;
-}
-
-static bool rows_follow(const tsr_matmul *mm, const tsr_view *view) {
-    uint32_t d = batch_rank(mm) - 1;
-    return view->strides[d] == view->strides[d + 1] * mm->space.dims[d + 1];
-}
-
-static void drop_stride(const tsr_matmul *mm, tsr_view *view) {
-    for (uint32_t d = batch_rank(mm) - 1; d + 1 < mm->space.rank; d++)
-        view->strides[d] = view->strides[d + 1];
-    view->strides[mm->space.rank - 1] = 0;
-}
-
-static bool reads_one_b(const tsr_matmul *mm) {
-    for (uint32_t d = 0; d < batch_rank(mm); d++)
-        if (mm->b_batch[d]) return false;
-    return true;
-}
-
-/* Matrices that all read one B are rows of one product, where the epilogue allows it. */
-static void merge_batch(tsr_matmul *mm) {
-    while (batch_rank(mm) && mm->batch) {
-        uint32_t d = batch_rank(mm) - 1;
-        for (uint32_t i = 0; i < mm->after.node_count; i++)
-            if (mm->after.nodes[i]->kind == TSR_NODE_VIEW &&
-                !rows_follow(mm, &mm->after.nodes[i]->view))
-                return;
-        for (uint32_t i = 0; i < mm->group->output_count; i++)
-            if (!rows_follow(mm, &mm->outputs[i])) return;
-        if (mm->a_batch[d] != mm->m * mm->depth) return;
-        for (uint32_t i = 0; i < mm->after.node_count; i++)
-            if (mm->after.nodes[i]->kind == TSR_NODE_VIEW)
-                drop_stride(mm, &mm->after.nodes[i]->view);
-        for (uint32_t i = 0; i < mm->group->output_count; i++) drop_stride(mm, &mm->outputs[i]);
-        mm->m *= mm->space.dims[d];
-        mm->batch /= mm->space.dims[d];
-        mm->space.dims[d] = mm->m;
-        mm->space.dims[d + 1] = mm->n;
-        mm->space.rank--;
-    }
-}
-
-/* Of A and the transpose of B, which both lie along K, either can be read where it lies, and the
- * other is to be packed: better the smaller one. */
-static bool pays_to_turn(const tsr_matmul *mm) {
-    const tsr_target *target = mm->group->b.target;
-    int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);
-    return !target->warp_lanes && mm->b.dtype == mm->a.dtype && mm->dtype == mm->a.dtype &&
-           mm->m >= lanes && mm->m <= TURNED_MAX && mm->n > mm->m &&
-           !tsr_epilogue_computes(&mm->after);
-}
-
-static void turn(tsr_matmul *mm) {
-    tsr_gemm_operand a = mm->a;
-    int64_t m = mm->m, batch[TSR_RANK_MAX];
-    memcpy(batch, mm->a_batch, sizeof batch);
-    memcpy(mm->a_batch, mm->b_batch, sizeof batch);
-    memcpy(mm->b_batch, batch, sizeof batch);
-    mm->a = mm->b;
-    mm->b = a;
-    mm->m = mm->n;
-    mm->n = m;
-    mm->turned = true;
-}
-
-static tsr_result read_matmul(tsr_matmul *mm) {
-    tsr_tile_group *group = mm->group;
-    TRY(group->ctx, tsr_gemm_find_operand(group, 0, &mm->a));
-    TRY(group->ctx, tsr_gemm_find_operand(group, 1, &mm->b));
-    const tsr_shape *a = &mm->a.matrix.shape, *b = &mm->b.matrix.shape;
-    mm->dtype = mm->a.matrix.dtype;
-    mm->unit = tsr_dot_takes(group, &mm->a, &mm->b) ? TSR_DOT_PAIR : 1;
-    mm->strip = mm->b.line / mm->unit;
-    if (mm->b.pairs && mm->unit == 1)
-        FAIL(group->ctx, TSR_COMPILE, "'%s': there are no dot products for strips of pairs",
-             group->name);
-    bool at = tsr_op_flag(group->root, "transpose_a"), bt = tsr_op_flag(group->root, "transpose_b");
-    const uint64_t *a_dims = a->dims + a->rank - 2, *b_dims = b->dims + b->rank - 2;
-    if (a_dims[!at] != b_dims[bt])
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
-    mm->compute = tsr_tile_compute_dtype(mm->dtype);
-    mm->m = (int64_t)a_dims[at];
-    mm->depth = (int64_t)a_dims[!at];
-    mm->k = divide_up(mm->depth, mm->unit);
-    mm->n = (int64_t)b_dims[!bt];
-    mm->a_row = at && mm->m > 1 ? 1 : mm->depth;
-    mm->a_k = (at ? mm->m : 1) * mm->unit;
-    mm->b_transposed = bt;
-    TRY(group->ctx, read_space(mm));
-    batch_strides(mm, a, mm->a_batch);
-    batch_strides(mm, b, mm->b_batch);
-    if (reads_one_b(mm) && !at) merge_batch(mm);
-    bool inner[TSR_RANK_MAX] = {false};
-    inner[mm->space.rank - 1] = true;
-    tsr_region_levels(&mm->after, &mm->space, inner);
-    if (!at && bt && pays_to_turn(mm)) turn(mm);
-    return TSR_SUCCESS;
-}
 
 /* ---- blocks on the stack --------------------------------------------------------------------- */
 
@@ -249,6 +116,8 @@ typedef struct tile {
     int64_t rows;         /* a full tile's, or the edge's */
     MlirValue row, local; /* its first row: in the matrix, in the program's block */
     bool first;           /* of its panel, where that has more to do than the others */
+    bool keeps;           /* its sums are put by; ... */
+    bool follows;         /* ... those of the tile before are finished while it multiplies */
 } tile;
 
 static MlirValue scratch_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t vector) {
@@ -461,6 +330,41 @@ static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
         multiply_steps(mm, gemm, tsr_tile_index(b, whole), tsr_tile_index(b, 1), accumulators);
 }
 
+/* The loop over k in as many parts as a tile has vectors: behind each the epilogue of a vector of
+ * the tile before is computed. For each row, what the epilogue of this tile reads and writes is
+ * asked for, and rows of the next panel. */
+static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
+                               MlirValue *accumulators) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = t->panel->block;
+    uint32_t vectors = t->panel->vectors, count = (uint32_t)t->rows * vectors;
+    int64_t share = asks_for_share(mm, t) ? divide_up(at->k_count, mm->asking_tiles) : 0;
+    int64_t each = divide_up(share, t->rows), done = mm->between * count;
+    MlirValue next[TSR_GEMM_TILE_MAX];
+    tsr_epilogue_tile own = epilogue_tile(mm, t, NULL), before = own;
+    before.row = tsr_tile_offset(b, own.row, -mm->size.rows);
+    tsr_gemm_tile even = *gemm;
+    even.odd = false;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, count,
+                        accumulators);
+    memcpy(next, loop.carried, count * sizeof *next);
+    MlirValue asked = tsr_tile_mul(b, loop.index, each);
+    for (int64_t i = 0; i < each; i++) ask_for_b(mm, t, tsr_tile_offset(b, asked, i), share, 1);
+    tsr_epilogue_prefetch_row(&mm->epilogue, &own, tsr_tile_add(b, own.row, loop.index));
+    MlirValue step = tsr_tile_mul(b, loop.index, mm->between * vectors);
+    for (uint32_t v = 0; v < vectors; v++) {
+        tsr_epilogue_finish_kept(&mm->epilogue, &before, loop.index, v);
+        multiply_steps(mm, &even, tsr_tile_offset(b, step, v * mm->between),
+                       tsr_tile_index(b, mm->between), next);
+    }
+    tsr_tile_loop_end(b, &loop, next);
+    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
+    if (done < at->k_count)
+        multiply_steps(mm, gemm, tsr_tile_index(b, done), tsr_tile_index(b, at->k_count - done),
+                       accumulators);
+}
+
 static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
@@ -486,7 +390,9 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     if (mm->asks && t->first) gemm.ahead = find_ahead(mm, t->panel);
     tsr_gemm_narrow_last(b, &gemm, accumulators);
     MlirValue count = tsr_tile_index(b, at->k_count);
-    if (asks_for_share(mm, t) || asks_for_rows(mm, t))
+    if (t->follows)
+        multiply_finishing(mm, t, &gemm, accumulators);
+    else if (asks_for_share(mm, t) || asks_for_rows(mm, t))
         multiply_asking(mm, t, &gemm, accumulators);
     else
         multiply_steps(mm, &gemm, tsr_tile_index(b, 0), count, accumulators);
@@ -537,7 +443,25 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     }
     if (mm->turned) return finish_turned(mm, t, accumulators);
     tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
-    return tsr_epilogue_finish(&mm->epilogue, &after);
+    if (!t->keeps) return tsr_epilogue_finish(&mm->epilogue, &after);
+    tsr_epilogue_keep(&mm->epilogue, &after);
+    return TSR_SUCCESS;
+}
+
+/* What the last of the tiles that keep their sums left, if there was one. */
+static void finish_kept(tsr_matmul *mm, const panel *p, MlirValue whole) {
+    tsr_tile_builder *b = &mm->group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    tsr_tile_loop once, rows;
+    MlirValue last = tsr_tile_2(b, "arith.maxsi", tsr_tile_offset(b, whole, -mm->size.rows), zero);
+    tsr_tile_loop_begin(b, &once, last, whole, mm->size.rows, 0, NULL);
+    tile t = {.panel = p, .rows = mm->size.rows, .row = tsr_tile_add(b, p->block->row, once.index)};
+    tsr_epilogue_tile after = epilogue_tile(mm, &t, NULL);
+    tsr_tile_loop_begin(b, &rows, zero, tsr_tile_index(b, t.rows), 1, 0, NULL);
+    for (uint32_t v = 0; v < p->vectors; v++)
+        tsr_epilogue_finish_kept(&mm->epilogue, &after, rows.index, v);
+    tsr_tile_loop_end(b, &rows, NULL);
+    tsr_tile_loop_end(b, &once, NULL);
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -555,7 +479,8 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
         bool whole = !p->edge || left >= (int64_t)mm->lanes;
         p->masks[v] = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, left), mm->lanes);
     }
-    bool first_apart = mm->asks || mm->packs;
+    bool keeps = mm->defers && at->last && !p->edge;
+    bool first_apart = mm->asks || mm->packs || keeps;
     if (mm->b_packed && !mm->packs) pack_b(mm, p);
     int64_t edge = mm->m % mm->size.rows;
     MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
@@ -564,6 +489,9 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     for (int part = first_apart ? 0 : 1; part < 3; part++) {
         t.rows = part == 2 ? edge : mm->size.rows;
         t.first = part == 0;
+        t.keeps = keeps && part < 2;
+        t.follows = keeps && part == 1;
+        if (keeps && part == 2) finish_kept(mm, p, whole);
         if (!t.rows || (part == 1 && first_apart && mm->m < 2 * t.rows)) continue;
         tsr_tile_loop_begin(b, &loop, ends[part], ends[part + 1], t.rows, 0, NULL);
         t.local = loop.index;
@@ -645,11 +573,11 @@ static tsr_result emit_program(tsr_matmul *mm, block *at) {
 static void enter_batch(tsr_matmul *mm, MlirValue batch) {
     tsr_tile_builder *b = &mm->group->b;
     bool selected[TSR_RANK_MAX] = {false};
-    for (uint32_t d = 0; d < batch_rank(mm); d++) selected[d] = true;
+    for (uint32_t d = 0; d < tsr_matmul_batch_rank(mm); d++) selected[d] = true;
     mm->point = (tsr_point){.space = &mm->space};
     tsr_point_unflatten(b, &mm->point, selected, batch);
     mm->a_base = mm->b_base = tsr_tile_index(b, 0);
-    for (uint32_t d = 0; d < batch_rank(mm); d++) {
+    for (uint32_t d = 0; d < tsr_matmul_batch_rank(mm); d++) {
         MlirValue index = mm->point.index[d];
         mm->a_base = tsr_tile_add(b, mm->a_base, tsr_tile_mul(b, index, mm->a_batch[d]));
         mm->b_base = tsr_tile_add(b, mm->b_base, tsr_tile_mul(b, index, mm->b_batch[d]));
@@ -708,6 +636,7 @@ static void make_locals(tsr_matmul *mm) {
                                   .dtype = mm->dtype,
                                   .dots = mm->unit > 1};
     tsr_epilogue_begin(&mm->epilogue, s->rows * s->width);
+    if (mm->defers) tsr_epilogue_begin_kept(&mm->epilogue, s->rows * s->width);
 }
 
 static tsr_result emit(tsr_matmul *mm) {
@@ -741,7 +670,7 @@ static tsr_result emit(tsr_matmul *mm) {
 
 tsr_result tsr_tile_lower_matmul(tsr_tile_group *group) {
     tsr_matmul mm = {.group = group};
-    TRY(group->ctx, read_matmul(&mm));
+    TRY(group->ctx, tsr_matmul_read(&mm));
     if (!mm.m || !mm.n || !mm.batch) return TSR_SUCCESS;
     TRY(group->ctx, tsr_matmul_plan(&mm));
     TRY(group->ctx, emit(&mm));

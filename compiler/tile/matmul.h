@@ -48,6 +48,8 @@ typedef struct tsr_matmul {
     bool packs;      /* the first tile of each panel packs it, while it multiplies */
     /* The last so many tiles of a panel ask for the next one; 0: none do, or the first. */
     int64_t asking_tiles;
+    bool defers;     /* a tile's epilogue is computed while the next tile multiplies, ... */
+    int64_t between; /* ... so many steps of k between one vector of it and the next */
     /* emission */
     MlirValue a_local, panel, scratch; /* [k_block][block_rows], [k_block][width],
                                           [program_panels][block_rows][width] */
@@ -56,6 +58,10 @@ typedef struct tsr_matmul {
     tsr_epilogue epilogue;
 } tsr_matmul;
 
+static inline uint32_t tsr_matmul_batch_rank(const tsr_matmul *mm) { return mm->space.rank - 2; }
+
+/* What the group computes. TSR_INTERNAL where it is malformed. */
+TSR_RESULT tsr_matmul_read(tsr_matmul *mm);
 /* Tiles, blocks and programs, after what the kernel's attribute `tile` says. TSR_COMPILE where that
  * is malformed. */
 TSR_RESULT tsr_matmul_plan(tsr_matmul *mm);

@@ -28,6 +28,8 @@ enum {
     ASKING_PART = 4,            /* of a block's tiles ask for the next panel, ... */
     ASKING_TILES = 16,          /* at least so many, ... */
     ASKING_LEAST = 8,           /* if there are not too few */
+    BETWEEN_LEAST = 2,          /* steps of k between vectors of an epilogue */
+    LARGE_LEAST = 2,            /* operands of an epilogue that make it wait for memory */
 };
 static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
                   PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
@@ -216,6 +218,19 @@ static void plan_ahead(tsr_matmul *mm) {
         mm->asking_tiles = most(tiles / ASKING_PART, least(tiles, ASKING_TILES));
 }
 
+/* An epilogue that reads much beside the product waits for memory, and its chain, of divisions
+ * perhaps, for itself: multiplications of the next tile hide both, if there are enough of them, and
+ * registers. */
+static void plan_epilogue(tsr_matmul *mm) {
+    const tsr_matmul_sizes *s = &mm->size;
+    int64_t steps = (mm->depth - (mm->k_blocks - 1) * s->k_block * mm->unit) / mm->unit;
+    mm->between = steps / (s->rows * mm->vectors);
+    mm->defers = tsr_gemm_has_registers(mm->group->b.target) && !mm->turned &&
+                 s->block_rows >= 2 * s->rows && mm->between >= BETWEEN_LEAST &&
+                 tsr_epilogue_large_operands(&mm->after, &mm->space) >= LARGE_LEAST &&
+                 !tsr_epilogue_computes(&mm->after);
+}
+
 tsr_result tsr_matmul_plan(tsr_matmul *mm) {
     TRY(mm->group->ctx, read_sizes(mm));
     plan_tile(mm);
@@ -223,6 +238,7 @@ tsr_result tsr_matmul_plan(tsr_matmul *mm) {
     plan_k(mm);
     plan_blocks(mm);
     plan_ahead(mm);
+    plan_epilogue(mm);
     memcpy(mm->group->tile, &mm->size, sizeof mm->size);
     mm->group->tile_count = TSR_MATMUL_SIZES;
     return TSR_SUCCESS;

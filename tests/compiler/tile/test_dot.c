@@ -167,6 +167,7 @@ typedef struct problem {
     size_t m, n, k, batch, a_step, b_step; /* elements between a batch's matrices */
     bool ta, tb;
     const uint16_t *a, *b, *bias;
+    const uint16_t *added, *factor; /* of the result's shape: (c + added) * factor; NULL: not so */
 } problem;
 
 static float chain(const problem *p, const tsr_target *target, size_t g, size_t i, size_t j) {
@@ -199,6 +200,10 @@ static void check_product(const tsr_target *target, void *const *outs, void *use
                 if (p->bias) {
                     wanted = to_bf16(from_bf16(wanted) + from_bf16(p->bias[j]));
                     if (from_bf16(wanted) < 0) wanted = 0;
+                }
+                if (p->added) {
+                    wanted = to_bf16(from_bf16(wanted) + from_bf16(p->added[i * p->n + j]));
+                    wanted = to_bf16(from_bf16(wanted) * from_bf16(p->factor[i * p->n + j]));
                 }
                 uint16_t has = got[(g * p->m + i) * p->n + j];
                 cr_assert(wanted == has || (isnan(from_bf16(wanted)) && isnan(from_bf16(has))),
@@ -234,16 +239,27 @@ static void run_problem(problem *p, const char *text, size_t b_count, bool strip
     fixture_open_dots(&f, text);
     argument pack[] = {{b, b_count * 2}, {NULL, packed_size}};
     if (strips) kernel_test(&f, "pk", pack, 2, packed, NULL, NULL);
-    argument arguments[] = {{a, a_count * 2}, {b, b_count * 2}, {NULL, c_count * 2}, {0}};
+    argument arguments[] = {{a, a_count * 2}, {b, b_count * 2}, {NULL, c_count * 2}, {0}, {0}};
+    uint16_t *added = make(&random, c_count), *factor = make(&random, c_count);
+    bool follows = p->added != NULL;
     if (strips) arguments[1] = (argument){packed[0], packed_size};
     if (has_bias) {
         arguments[3] = arguments[2];
         arguments[2] = (argument){bias, p->n * 2};
     }
-    kernel_test(&f, "mm", arguments, has_bias ? 4 : 3, outs, check_product, p);
+    if (follows) {
+        p->added = added, p->factor = factor;
+        arguments[4] = arguments[2];
+        arguments[2] = (argument){added, c_count * 2};
+        arguments[3] = (argument){factor, c_count * 2};
+    }
+    size_t count = 3 + (size_t)has_bias + 2 * (size_t)follows;
+    kernel_test(&f, "mm", arguments, count, outs, check_product, p);
     free(a);
     free(b);
     free(bias);
+    free(added);
+    free(factor);
     free(outs[0]);
     free(packed[0]);
     fixture_close(&f);
@@ -377,4 +393,31 @@ Test(dot, batches) {
     test_batched("2x3x", "", "2x3x", (problem){.m = 9, .n = 20, .k = 8, .batch = 6, .a_step = 72});
     test_batched("4x", "", "4x", (problem){.m = 13, .n = 100, .k = 65, .batch = 4, .a_step = 845});
     test_batched("", "5x", "5x", (problem){.m = 7, .n = 40, .k = 5, .batch = 5, .b_step = 200});
+}
+
+/* An epilogue that reads as much as it writes, twice: beside the next tile, if there are steps
+ * enough. */
+static void test_following(size_t m, size_t n, size_t k, bool ta) {
+    char a[64], b[64], c[64], text[2048];
+    matrix_type(a, "", m, k, ta);
+    matrix_type(b, "", k, n, false);
+    matrix_type(c, "", m, n, false);
+    snprintf(
+        text, sizeof text,
+        "tsched.func @mm(%%a: %s, %%b: %s, %%m: %s, %%v: %s) -> %s attributes {kind = "
+        "\"matmul\"} {\n%%c = tessera.matmul %%a, %%b {transpose_a = %s} : %s, %s -> %s\n"
+        "%%d = tessera.add %%c, %%m : %s, %s -> %s\n%%e = tessera.mul %%d, %%v : %s, %s -> %s\n"
+        "tsched.return %%e : %s\n}",
+        a, b, c, c, c, ta ? "true" : "false", a, b, c, c, c, c, c, c, c, c);
+    problem p = {.m = m, .n = n, .k = k, .batch = 1, .ta = ta};
+    p.added = (const uint16_t *)""; /* there are some */
+    run_problem(&p, text, k * n, false);
+}
+
+Test(dot, epilogue_beside_tiles) {
+    test_following(96, 96, 256, true);
+    test_following(101, 100, 257, true); /* an odd last step */
+    test_following(101, 130, 353, false);
+    test_following(64, 70, 60, true); /* too few steps */
+    test_following(230, 75, 2601, true);
 }

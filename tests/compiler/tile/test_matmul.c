@@ -423,6 +423,111 @@ Test(matmul, epilogue) {
     test_epilogue(true);
 }
 
+/* ---- an epilogue beside the next tile ---------------------------------------------------------
+ */
+
+/* A step of an optimizer: w, m and v of the product's shape, `rate` of its columns. */
+typedef struct following {
+    problem p;
+    const float *w, *m, *v, *rate;
+} following;
+
+static void check_following(const tsr_target *target, void *const *outs, void *user) {
+    const following *f = user;
+    for (size_t i = 0; i < f->p.s.m; i++)
+        for (size_t j = 0; j < f->p.s.n; j++) {
+            if (!is_sampled(&f->p, i, j)) continue;
+            size_t e = i * f->p.s.n + j;
+            float g = (float)chain(&f->p, target->has_fma, i, j), change = g - f->m[e];
+            float square = g * g, m = f->m[e] + change * 0.125F, v = f->v[e] + square;
+            float ratio = m / (sqrtf(v) + 0.5F), moved = ratio * f->rate[j], w = f->w[e] - moved;
+            const float expected[] = {w, m, v};
+            for (size_t o = 0; o < 3; o++) {
+                float got = ((const float *)outs[o])[e];
+                cr_assert(memcmp(&expected[o], &got, sizeof got) == 0,
+                          "%s %zux%zux%zu ta %d [%zu,%zu] of %zu: expected %a, got %a",
+                          target->name, f->p.s.m, f->p.s.n, f->p.s.k, f->p.ta, i, j, o,
+                          (double)expected[o], (double)got);
+            }
+        }
+}
+
+static void following_text(char *text, size_t size, shape s, bool ta, const char *tile) {
+    char a[64], b[64], c[64], row[64];
+    matrix_type(a, "f32", s.m, s.k, ta);
+    matrix_type(b, "f32", s.k, s.n, false);
+    matrix_type(c, "f32", s.m, s.n, false);
+    snprintf(row, sizeof row, "tensor<%zuxf32>", s.n);
+    snprintf(text, size,
+             "tsched.func @mm(%%a: %s, %%b: %s, %%w: %s, %%m: %s, %%v: %s, %%rate: %s) -> (%s, %s, "
+             "%s) attributes {kind = \"matmul\"%s} {\n"
+             "%%eighth = tessera.constant dense<0.125> : tensor<f32>\n"
+             "%%half = tessera.constant dense<0.5> : tensor<f32>\n"
+             "%%g = tessera.matmul %%a, %%b {transpose_a = %s} : %s, %s -> %s\n"
+             "%%d = tessera.sub %%g, %%m : %s, %s -> %s\n"
+             "%%e = tessera.mul %%d, %%eighth : %s, tensor<f32> -> %s\n"
+             "%%n = tessera.add %%m, %%e : %s, %s -> %s\n"
+             "%%q = tessera.mul %%g, %%g : %s, %s -> %s\n"
+             "%%u = tessera.add %%v, %%q : %s, %s -> %s\n"
+             "%%r = tessera.sqrt %%u : %s\n"
+             "%%h = tessera.add %%r, %%half : %s, tensor<f32> -> %s\n"
+             "%%i = tessera.div %%n, %%h : %s, %s -> %s\n"
+             "%%j = tessera.mul %%i, %%rate : %s, %s -> %s\n"
+             "%%x = tessera.sub %%w, %%j : %s, %s -> %s\n"
+             "tsched.return %%x, %%n, %%u : %s, %s, %s\n}",
+             a, b, c, c, c, row, c, c, c, tile, ta ? "true" : "false", a, b, c, c, c, c, c, c, c, c,
+             c, c, c, c, c, c, c, c, c, c, c, c, c, c, row, c, c, c, c, c, c, c);
+}
+
+static void test_following(shape s, bool ta, const char *tile) {
+    char text[4096];
+    size_t count = s.m * s.n, bytes = count * sizeof(float);
+    random_state random = {s.m * 7919 + s.n * 104729 + s.k};
+    following_text(text, sizeof text, s, ta, tile);
+    void *data[] = {make(&random, false, s.m * s.k), make(&random, false, s.k * s.n),
+                    make(&random, false, count),     make(&random, false, count),
+                    make(&random, false, count),     make(&random, false, s.n)};
+    void *outs[] = {malloc(bytes), malloc(bytes), malloc(bytes)};
+    float *v = data[4];
+    for (size_t i = 0; i < count; i++) v[i] = fabsf(v[i]);
+    following f = {.p = {.s = s, .ta = ta, .a = data[0], .b = data[1]},
+                   .w = data[2],
+                   .m = data[3],
+                   .v = v,
+                   .rate = data[5]};
+    fixture x = {0};
+    fixture_open(&x, text);
+    argument arguments[] = {{data[0], s.m * s.k * 4},
+                            {data[1], s.k * s.n * 4},
+                            {data[2], bytes},
+                            {data[3], bytes},
+                            {data[4], bytes},
+                            {data[5], s.n * 4},
+                            {NULL, bytes},
+                            {NULL, bytes},
+                            {NULL, bytes}};
+    kernel_test(&x, "mm", arguments, 9, outs, check_following, &f);
+    for (size_t i = 0; i < 6; i++) free(data[i]);
+    for (size_t i = 0; i < 3; i++) free(outs[i]);
+    fixture_close(&x);
+}
+
+/* Edges of rows and of columns, one tile and no more, a last block without a whole tile, steps of k
+ * that the vectors of a tile do not divide, several blocks of K, too few steps. */
+Test(matmul, epilogue_beside_tiles) {
+    test_following((shape){96, 96, 128}, true, "");
+    test_following((shape){101, 100, 131}, true, "");
+    test_following((shape){333, 49, 260}, true, "");
+    test_following((shape){64, 64, 30}, true, "");
+    test_following((shape){64, 64, 61}, true, "");
+    test_following((shape){230, 75, 1300}, true, "");
+    test_following((shape){45, 130, 400}, false, "");
+    test_following((shape){523, 150, 300}, false, "");
+    test_following((shape){29, 301, 267}, false, ", tile = [4, 0, 16, 2, 133]");
+    test_following((shape){42, 301, 300}, true, ", tile = [6, 48, 18, 2, 0]");
+    test_following((shape){20, 48, 200}, true, ", tile = [6, 48, 18, 1, 0]");
+}
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 typedef struct batched {
