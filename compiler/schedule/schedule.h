@@ -5,7 +5,7 @@
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
  * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`,
- * `tsched-narrow`, `tsched-keep`, `tsched-batch`.
+ * `tsched-join`, `tsched-narrow`, `tsched-keep`, `tsched-batch`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -83,6 +83,9 @@ bool tsr_schedule_pack(MlirModule module, bool pairs);
 /* Pass tsched-narrow: a matmul takes a matrix of bf16 or f16 that another group widens for it as it
  * is. Before tsched-pack, for CPUs. */
 bool tsr_pass_narrow(MlirModule module);
+/* Pass tsched-join: a product and the elementwise group that alone reads its result become one
+ * group, where the product is long enough to hide it. For CPUs, before tsched-narrow. */
+bool tsr_pass_join(MlirModule module);
 /* Of a tsched.func: what it makes of its argument, a tensor, is kept from run to run. */
 #define TSR_KEPT_NAME "tsched.kept"
 /* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it
