@@ -4,15 +4,16 @@
 #include <string.h>
 
 enum {
-    CHAINS_FULL = 12,   /* hide the latency of a multiply-add at two a cycle; fewer run slower */
-    ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */
-    ALIAS_ROWS = 8,     /* ... which holds so many, in every CPU of these levels */
-    CHAINS_LARGE = 22,  /* to begin and end a tile of so many chains ... */
-    LARGE_STEPS = 3,    /* ... takes as long as so many steps of its loop; hence for a loop ... */
-    SHORT_STEPS = 128,  /* ... of so few steps smaller tiles are tried, ... */
-    CHAINS_SHORT = 18,  /* ... of at most so many chains, a little slower in the loop, ... */
-    ROWS_SHORT = 6,     /* ... and at least so many rows, but ... */
-    FEW_STEPS = 32,     /* ... for so few steps */
+    CHAINS_FULL = 12,    /* hide the latency of a multiply-add at two a cycle; fewer run slower */
+    ALIAS_BYTES = 4096,  /* rows so far apart share one set of the first-level cache ... */
+    ALIAS_ROWS = 8,      /* ... which holds so many, in every CPU of these levels */
+    CHAINS_LARGE = 22,   /* to begin and end a tile of so many chains ... */
+    LARGE_STEPS = 3,     /* ... takes as long as so many steps of its loop; hence for a loop ... */
+    SHORT_STEPS = 128,   /* ... of so few steps smaller tiles are tried, ... */
+    CHAINS_SHORT = 18,   /* ... of at most so many chains, a little slower in the loop, ... */
+    ROWS_SHORT = 6,      /* ... and at least so many rows, but ... */
+    FEW_STEPS = 32,      /* ... for so few steps */
+    FAR_RUN_BYTES = 192, /* of a row of B that is far, in a panel: of fewer, lines take long */
     LINE_BYTES = 64,
     HALVED_BYTES = 64, /* vectors that some CPUs compute in halves */
     LANES_MAX = 64,
@@ -247,13 +248,16 @@ static double weigh_columns(int64_t n, uint32_t lanes, uint32_t vectors, int64_t
 static double weigh_tile(const tsr_gemm_shape *shape, uint32_t lanes, uint32_t vectors,
                          int64_t rows) {
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
-    static const double small_cost = 1.02;
+    static const double small_cost = 1.02, far_cost = 1.1;
     double cost = weigh_columns(shape->n, lanes, vectors, rows, speed);
     if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);
     if (rows * vectors <= CHAINS_SHORT)
         cost *= small_cost;
     else if (shape->k && rows * vectors >= CHAINS_LARGE)
         cost *= 1 + LARGE_STEPS / (double)shape->k;
+    /* Rows of a narrow panel are few lines, and more of them in part another panel's. */
+    if (shape->far && (int64_t)lanes * vectors * shape->element_bytes < FAR_RUN_BYTES)
+        cost *= far_cost;
     return shape->width ? 1.0 / vectors : cost;
 }
 

@@ -121,6 +121,7 @@ typedef struct tsr_gemm_shape {
     int64_t strip;     /* B lies in strips so wide: tiles are parts or multiples; 0: it does not */
     int64_t unit;      /* a multiple of the tile's rows; 0: any */
     int64_t row_bytes; /* between rows of A as tiles read it; 0: they are near each other */
+    bool far;          /* B is read where it lies, and no second level holds it */
 } tsr_gemm_shape;
 
 /* Would so many rows, row_bytes apart, push one another out of the first-level cache? 0: no. */

@@ -66,6 +66,8 @@ static void plan_tile(tsr_matmul *mm) {
                             .k = any ? 0 : mm->k,
                             .width = mm->size.width,
                             .strip = mm->strip,
+                            .far = !mm->strip && !mm->b_transposed && mm->unit == 1 && mm->m > 1 &&
+                                   b_bytes(mm) > tsr_gemm_second_level(target),
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
     tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
