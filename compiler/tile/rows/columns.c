@@ -289,9 +289,10 @@ static uint32_t choose_lanes(const rows *r) {
 }
 
 /* The stage that computes most while the columns that follow come: the first that walks behind
- * another one. */
+ * another one. A GPU has other warps for that. */
 static void choose_prefetching(rows *r) {
     r->prefetch_stage = r->stage_count;
+    if (r->group->b.target->arch) return;
     for (uint32_t stage = r->stage_count; stage-- > 1;)
         if (is_walked(r, stage)) r->prefetch_stage = stage;
 }
