@@ -25,7 +25,6 @@ enum {
     STEPS_LEAST = 64, /* of the loop over k: see plan_epilogue of tile/matmul_plan.c */
     ROWS_LEAST = 64,  /* some tiles of each block of rows, ... */
     COLUMNS_LEAST = 64,
-    LARGE_LEAST = 2, /* operands of the product's shape: others are no traffic to hide */
     SUFFIX_BYTES = 32,
 };
 
@@ -87,10 +86,10 @@ static bool is_over(const pair *p) {
     for (size_t i = 0; i < tsr_op_operand_count(p->second); i++)
         large += i != p->index && tsr_value_type(tsr_op_operand(p->second, i), &other) &&
                  tsr_shape_equal(&made.shape, &other.shape);
-    return large >= LARGE_LEAST && tsr_op_operand_count(p->first) +
-                                           tsr_op_operand_count(p->second) - 1 +
-                                           tsr_op_result_count(p->second) <=
-                                       TSR_FUSE_ARGUMENTS_MAX;
+    return large >= TSR_JOIN_OPERANDS_LEAST && tsr_op_operand_count(p->first) +
+                                                       tsr_op_operand_count(p->second) - 1 +
+                                                       tsr_op_result_count(p->second) <=
+                                                   TSR_FUSE_ARGUMENTS_MAX;
 }
 
 /* The call `second` with the product that it reads. */

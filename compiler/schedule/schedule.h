@@ -86,6 +86,8 @@ bool tsr_pass_narrow(MlirModule module);
 /* Pass tsched-join: a product and the elementwise group that alone reads its result become one
  * group, where the product is long enough to hide it. For CPUs, before tsched-narrow. */
 bool tsr_pass_join(MlirModule module);
+/* Operands of the product's shape that make what follows it wait for memory, at least. */
+enum { TSR_JOIN_OPERANDS_LEAST = 2 };
 /* Of a tsched.func: what it makes of its argument, a tensor, is kept from run to run. */
 #define TSR_KEPT_NAME "tsched.kept"
 /* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it

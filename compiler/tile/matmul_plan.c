@@ -2,6 +2,7 @@
  *
  * How a product is divided: tiles, blocks of rows and of K, panels, programs.
  */
+#include "compiler/schedule/schedule.h"
 #include "compiler/tile/matmul.h"
 
 #include <math.h>
@@ -29,7 +30,6 @@ enum {
     ASKING_TILES = 16,          /* at least so many, ... */
     ASKING_LEAST = 8,           /* if there are not too few */
     BETWEEN_LEAST = 2,          /* steps of k between vectors of an epilogue */
-    LARGE_LEAST = 2,            /* operands of an epilogue that make it wait for memory */
 };
 static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
                   PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
@@ -229,7 +229,7 @@ static void plan_epilogue(tsr_matmul *mm) {
     mm->between = steps / (s->rows * mm->vectors);
     mm->defers = tsr_gemm_has_registers(mm->group->b.target) && !mm->turned &&
                  s->block_rows >= 2 * s->rows && mm->between >= BETWEEN_LEAST &&
-                 tsr_epilogue_large_operands(&mm->after, &mm->space) >= LARGE_LEAST &&
+                 tsr_epilogue_large_operands(&mm->after, &mm->space) >= TSR_JOIN_OPERANDS_LEAST &&
                  !tsr_epilogue_computes(&mm->after);
 }
 

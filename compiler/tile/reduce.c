@@ -139,21 +139,25 @@ void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *p
     tsr_region_store(&r->after, r->outputs, point);
 }
 
+void tsr_tile_share(tsr_tile_group *group, int64_t count, int64_t each, tsr_tile_loop *loop) {
+    tsr_tile_builder *b = &group->b;
+    group->grid = (count + each - 1) / each;
+    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
+    if (group->grid > 1) {
+        begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
+        end = tsr_tile_min(b, tsr_tile_offset(b, begin, each), end);
+    }
+    tsr_tile_loop_begin(b, loop, begin, end, 1, 0, NULL);
+}
+
 void tsr_reduction_programs(tsr_reduction *r, int64_t count, int64_t bytes_per_item,
                             tsr_tile_loop *loop) {
-    tsr_tile_builder *b = &r->group->b;
     int64_t items = bytes_per_item ? PROGRAM_BYTES / bytes_per_item : count;
     /* Warps of a GPU wait less where there are more of them. */
     if (r->group->b.target->arch && items > count / WARPS) items = count / WARPS;
     if (items < 1) items = 1;
     if (items > count) items = count;
-    r->group->grid = (count + items - 1) / items;
-    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
-    if (r->group->grid > 1) {
-        begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
-        end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), end);
-    }
-    tsr_tile_loop_begin(b, loop, begin, end, 1, 0, NULL);
+    tsr_tile_share(r->group, count, items, loop);
 }
 
 /* ---- along the last dimension ---------------------------------------------------------------- */

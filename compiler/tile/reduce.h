@@ -73,8 +73,10 @@ enum { TSR_PREFETCH_BYTES_MIN = 1 << 20 }; /* smaller buffers are in a cache as 
 /* Sets the result, computes and stores what follows it. */
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point);
 
-/* A loop over this program's share of `count` items, at least `per_program` bytes worth; sets
- * group->grid. Ends with tsr_tile_loop_end. */
+/* A loop over this program's share of `count` items, `each` of them a program; sets group->grid.
+ * Ends with tsr_tile_loop_end. */
+void tsr_tile_share(tsr_tile_group *group, int64_t count, int64_t each, tsr_tile_loop *loop);
+/* The same of as many items as are some KiB, of so many bytes each. */
 void tsr_reduction_programs(tsr_reduction *r, int64_t count, int64_t bytes_per_item,
                             tsr_tile_loop *loop);
 

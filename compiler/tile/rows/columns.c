@@ -115,7 +115,7 @@ static void prefetch(rows *r) {
         const item *it = r->items[i];
         const tsr_view *view = &it->node.view;
         if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2 ||
-            it->kept || !view->strides[last] ||
+            !view->strides[last] ||
             tsr_space_count(&r->space) * (int64_t)tsr_dtype_size(view->dtype) <
                 TSR_PREFETCH_BYTES_MIN)
             continue;
@@ -207,8 +207,7 @@ static MlirValue reduce_long(rows *r, item *it) {
     return tsr_reduction_halve(&it->rules, values, SUBTREES);
 }
 
-/* The same of a GPU: a warp holds all of
- * these, and one loop goes over all rows. */
+/* The same of a GPU: a warp holds all partial results, and one loop goes over all rows. */
 static MlirValue reduce_held(rows *r, item *it) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue values[TSR_PARTIALS];
@@ -255,7 +254,6 @@ static TSR_RESULT collapse(rows *r) {
         if (r->items[i]->kind == TSR_ROW_LEAF)
             leaves.nodes[leaves.node_count++] = &r->items[i]->node;
     tsr_space_collapse(&r->space, regions, 1, r->outputs, r->plain_count);
-    for (uint32_t d = 0; d < r->space.rank; d++) r->kept[d] = !r->space.reduced[d];
     return TSR_SUCCESS;
 }
 
@@ -317,7 +315,7 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     TRY(group->ctx, collapse(r));
     uint32_t last = r->space.rank - 1, lanes = choose_lanes(r);
     bool outer[TSR_RANK_MAX] = {false};
-    for (uint32_t d = 0; d < last; d++) outer[d] = r->kept[d];
+    for (uint32_t d = 0; d < last; d++) outer[d] = !r->space.reduced[d];
     r->point.lanes = lanes;
     if (!b->target->arch) tsr_rows_keep_columns(r, lanes);
     choose_prefetching(r);
@@ -325,14 +323,8 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     int64_t count = r->row_count / beside * vectors;
     int64_t each = count / (b->target->arch ? WARPS : PROGRAMS);
     each = each < 1 ? 1 : each > VECTORS_MAX ? VECTORS_MAX : each;
-    group->grid = (count + each - 1) / each;
-    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, count);
-    if (group->grid > 1) {
-        begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
-        end = tsr_tile_min(b, tsr_tile_offset(b, begin, each), end);
-    }
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
+    tsr_tile_share(group, count, each, &loop);
     tsr_point_unflatten(b, &r->point, outer, tsr_tile_div(b, loop.index, vectors));
     r->point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, loop.index, vectors), lanes);
     if (beside % lanes)

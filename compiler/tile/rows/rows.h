@@ -67,7 +67,7 @@ typedef struct tsr_rows {
     /* columns.c: other dims follow those that are reduced. A row is a column then, the space is
      * FULL, and what is constant along a row is a vector of columns side by side. */
     bool columns_beside;
-    bool kept[TSR_RANK_MAX]; /* the other dims of that space */
+    bool kept[TSR_RANK_MAX]; /* the other dims of FULL */
     int64_t row_count, columns;
     tsr_row_item **items; /* operands before users */
     uint32_t item_count, item_capacity;
