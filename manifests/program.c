@@ -72,7 +72,8 @@ bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
 }
 
 static bool is_placed(tsr_space space) {
-    return space == TSR_SPACE_WORKSPACE || space == TSR_SPACE_LEAF || space == TSR_SPACE_SUMS;
+    return space == TSR_SPACE_WORKSPACE || space == TSR_SPACE_HOST || space == TSR_SPACE_LEAF ||
+           space == TSR_SPACE_SUMS;
 }
 
 uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space) {
@@ -219,12 +220,12 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
            "expected less than 2^63 bytes, got %s",
            tsr_type_format(buffer->dtype, &buffer->shape, text));
     EXPECT(p,
-           (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_PREPARED) ||
+           (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_HOST) ||
                (buffer->space >= TSR_SPACE_LEAF && buffer->space <= TSR_SPACE_PART),
-           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_PREPARED, TSR_SPACE_LEAF,
+           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_HOST, TSR_SPACE_LEAF,
            TSR_SPACE_PART, (unsigned)buffer->space);
     bool part = buffer->space == TSR_SPACE_PART && p->config->virtual_ranks > 1;
-    EXPECT(p, buffer->space <= TSR_SPACE_PREPARED || has_leaves(p) || part,
+    EXPECT(p, buffer->space <= TSR_SPACE_HOST || has_leaves(p) || part,
            "space: expected one of an entry without leaves, got %u", (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
     if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
@@ -389,6 +390,7 @@ static const check_fn checks[] = {
     [TSR_OP_PREPARE] = check_prepare, [TSR_OP_ENTER] = check_ordered,
     [TSR_OP_LEAVE] = check_ordered,   [TSR_OP_EXPORT] = check_ordered,
     [TSR_OP_IMPORT] = check_ordered,  [TSR_OP_AWAIT] = check_ordered,
+    [TSR_OP_OFFLOAD] = check_copy,    [TSR_OP_PREFETCH] = check_copy,
 };
 static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check per opcode");
 

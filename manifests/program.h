@@ -34,6 +34,8 @@ typedef enum tsr_space {
     TSR_SPACE_WORKSPACE = 4, /* offset_bytes: in the entry's workspace, a multiple of 64 */
     TSR_SPACE_PREPARED = 5,  /* index: of a buffer that outlives runs and that all entries share;
                                 numbered as they first appear */
+    TSR_SPACE_HOST = 6,      /* offset_bytes: in the entry's memory of the host, which a run has
+                                beside the workspace; OFFLOAD writes it, PREFETCH reads it */
     /* Of an entry with leaves (below); offset_bytes as above, in memory of its own. */
     TSR_SPACE_LEAF = 16,        /* one copy for each leaf */
     TSR_SPACE_SUMS = 17,        /* a sum over leaves, and copies for the sums of subtrees */
@@ -45,8 +47,8 @@ typedef enum tsr_space {
 
 typedef struct tsr_program_buffer {
     tsr_space space;
-    uint32_t index;        /* see tsr_space; 0 for WORKSPACE */
-    uint64_t offset_bytes; /* WORKSPACE only; else 0 */
+    uint32_t index;        /* see tsr_space; 0 for WORKSPACE and HOST */
+    uint64_t offset_bytes; /* WORKSPACE and HOST, and of an entry with leaves; else 0 */
     tsr_dtype dtype;
     tsr_shape shape;
     const char *name; /* of the value in the source, for messages; "" if it has none */
@@ -67,7 +69,12 @@ typedef enum tsr_opcode {
     TSR_OP_EXPORT = 6,
     TSR_OP_IMPORT = 7,
     TSR_OP_AWAIT = 8,
-    TSR_OP_LAST = TSR_OP_AWAIT,
+    /* Begin to copy, when all commands before them are done, and copy beside those behind them:
+     * arguments[0] <- arguments[1], fields as those of COPY. Done when the AWAIT of command
+     * `kernel` is, of which each has one. */
+    TSR_OP_OFFLOAD = 9,   /* HOST <- WORKSPACE */
+    TSR_OP_PREFETCH = 10, /* WORKSPACE <- HOST */
+    TSR_OP_LAST = TSR_OP_PREFETCH,
     TSR_OP_EACH_LEAF = 16, /* grid: so many commands behind it run once for each leaf */
     TSR_OP_LEAF_SUM = 17, /* arguments[0] (SUMS) <- the sum over leaves of arguments[1]; kernel adds
                              two: (a, b) -> sum, which may lie over a or b */
@@ -93,6 +100,11 @@ typedef enum tsr_opcode {
 
 /* An entry with loops and branches has no leaves, regions or collectives. What stands in a loop or
  * branch writes the workspace alone; STOP, TAKE and PUT stand in a loop, in no branch of it. */
+
+/* Offloads: an entry with HOST has no leaves, loops and branches. Between an OFFLOAD or PREFETCH
+ * and its AWAIT stand launches, copies, PREPARE and others of these alone; nothing writes what is
+ * copied or touches where it goes. A PREFETCH reads a buffer of HOST as it was offloaded, once that
+ * is awaited. */
 
 /* Collectives stand outside of loops, among the V leaves: those of a rank give and take from LEAF,
  * whatever their number is. An all_gather of PART may stand in a loop, which gives what all ranks

@@ -11,6 +11,8 @@
 uint32_t tsr_program_written_end(const tsr_program_command *command) {
     switch (command->opcode) {
     case TSR_OP_COPY: /* these give to arguments[0] */
+    case TSR_OP_OFFLOAD:
+    case TSR_OP_PREFETCH:
     case TSR_OP_LEAF_SUM:
     case TSR_OP_LEAF_GATHER:
     case TSR_OP_COLLECTIVE:

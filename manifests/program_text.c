@@ -30,6 +30,9 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_WORKSPACE:
         tsr_buffer_printf(out, "workspace +%llu", (unsigned long long)buffer->offset_bytes);
         break;
+    case TSR_SPACE_HOST:
+        tsr_buffer_printf(out, "host +%llu", (unsigned long long)buffer->offset_bytes);
+        break;
     case TSR_SPACE_LEAF:
         tsr_buffer_printf(out, "leaf +%llu", (unsigned long long)buffer->offset_bytes);
         break;

@@ -75,6 +75,8 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
         return find_sum(executor, entry, buffer);
     case TSR_SPACE_LEAF_NUMBER:
         return bound->leaf_numbers + leaf * TSR_BUFFER_ALIGN_BYTES;
+    case TSR_SPACE_HOST: /* not in the device's memory */
+        break;
     }
     TSR_ASSERT(!"a decoded program has no other space");
     return NULL;

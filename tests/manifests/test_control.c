@@ -65,7 +65,7 @@ Test(control, ranges_lie_in_each_other) {
             "commands[11]: unless: expected 1 ... 0 commands, got 2");
     REFUSED(c[REPEAT].grid = 0, "commands[1]: repeat: expected 1 ... 281474976710656 times, got 0");
     REFUSED(c[REPEAT].grid = UINT64_MAX, "times, got 18446744073709551615");
-    REFUSED(c[REPEAT].opcode = (tsr_opcode)26, "opcode: expected 1 ... 8 or 16 ... 25, got 26");
+    REFUSED(c[REPEAT].opcode = (tsr_opcode)26, "opcode: expected 1 ... 10 or 16 ... 25, got 26");
 }
 
 Test(control, only_so_many_lie_in_each_other) {

@@ -383,8 +383,8 @@ Test(program, kernels_and_entries_are_checked) {
 }
 
 Test(program, buffers_are_checked) {
-    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 5 or 16 ... 19, got 0");
-    REFUSED(buffers[0].space = 6, AT_BUFFER(0) "space: expected 1 ... 5 or 16 ... 19, got 6");
+    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 6 or 16 ... 19, got 0");
+    REFUSED(buffers[0].space = 7, AT_BUFFER(0) "space: expected 1 ... 6 or 16 ... 19, got 7");
     REFUSED(buffers[0].space = 16,
             AT_BUFFER(0) "space: expected one of an entry without leaves, got 16");
     REFUSED(buffers[1].index = 2, AT_BUFFER(1) "index: expected less than 2, got 2");
@@ -416,7 +416,7 @@ Test(program, buffers_are_checked) {
 }
 
 Test(program, commands_are_checked) {
-    REFUSED(launch->opcode = 9, AT_LAUNCH "opcode: expected 1 ... 8 or 16 ... 25, got 9");
+    REFUSED(launch->opcode = 11, AT_LAUNCH "opcode: expected 1 ... 10 or 16 ... 25, got 11");
     REFUSED(launch->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
     REFUSED(launch->grid = 0, AT_LAUNCH "grid: expected 1 ... 2^63 - 1, got 0");
     REFUSED(launch->grid = UINT64_MAX,

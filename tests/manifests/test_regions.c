@@ -190,8 +190,8 @@ Test(regions, arguments_are_checked) {
             "commands[4]: arguments[0]: expected one of the two in a tensor, got spaces 3 and 4");
     REFUSED(e.buffers[2].shape.dims[0] = 3,
             "commands[0]: arguments[0]: expected 3xf32 as its place has, got 4xf32");
-    REFUSED(commands[AWAIT_IMPORT].opcode = 9,
-            "commands[6]: opcode: expected 1 ... 8 or 16 ... 25, got 9");
+    REFUSED(commands[AWAIT_IMPORT].opcode = 11,
+            "commands[6]: opcode: expected 1 ... 10 or 16 ... 25, got 11");
 }
 
 Test(regions, names_and_handlers_are_checked) {
