@@ -227,6 +227,9 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
     bool part = buffer->space == TSR_SPACE_PART && p->config->virtual_ranks > 1;
     EXPECT(p, buffer->space <= TSR_SPACE_HOST || has_leaves(p) || part,
            "space: expected one of an entry without leaves, got %u", (unsigned)buffer->space);
+    EXPECT(p, buffer->space != TSR_SPACE_HOST || !has_leaves(p),
+           "space: expected none of the host in an entry with leaves, got %u",
+           (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
     if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
         return check_bound(p, buffer);
@@ -291,21 +294,26 @@ bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *
            b->offset_bytes < a->offset_bytes + tsr_program_buffer_size(a);
 }
 
+/* Of OFFLOAD and PREFETCH the rest is in program_offloads.c. */
 static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
                              const tsr_program_command *command) {
-    EXPECT(p, command->argument_count == 2, "copy: expected 2 arguments, got %u",
+    const char *name = command->opcode == TSR_OP_COPY      ? "copy"
+                       : command->opcode == TSR_OP_OFFLOAD ? "offload"
+                                                           : "prefetch";
+    EXPECT(p, command->argument_count == 2, "%s: expected 2 arguments, got %u", name,
            command->argument_count);
     EXPECT(p, command->kernel == 0 && command->grid == 0 && command->written_from == 0,
-           "copy: expected kernel, grid and written_from 0, got %u, %llu and %u", command->kernel,
-           (unsigned long long)command->grid, command->written_from);
+           "%s: expected kernel, grid and written_from 0, got %u, %llu and %u", name,
+           command->kernel, (unsigned long long)command->grid, command->written_from);
     const tsr_program_buffer *to = &buffers[command->arguments[0]];
     const tsr_program_buffer *from = &buffers[command->arguments[1]];
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
     EXPECT(p, to->dtype == from->dtype && tsr_shape_equal(&to->shape, &from->shape),
-           "copy: expected one type, got %s and %s", tsr_type_format(to->dtype, &to->shape, wanted),
+           "%s: expected one type, got %s and %s", name,
+           tsr_type_format(to->dtype, &to->shape, wanted),
            tsr_type_format(from->dtype, &from->shape, got));
     EXPECT(p, !tsr_program_overlap(to, from),
-           "copy: expected buffers apart, got %u and %u that overlap", command->arguments[0],
+           "%s: expected buffers apart, got %u and %u that overlap", name, command->arguments[0],
            command->arguments[1]);
     TRY(p->ctx, check_read(p, from, 1));
     return check_written(p, to, 0);
@@ -628,6 +636,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
     TRY_GOTO(ctx, result, tsr_program_verify_regions(ctx, program, config, code));
     TRY_GOTO(ctx, result, tsr_program_verify_collectives(ctx, program, config, code));
     TRY_GOTO(ctx, result, tsr_program_verify_control(ctx, program, code));
+    TRY_GOTO(ctx, result, tsr_program_verify_offloads(ctx, program, code));
 done:
     free(p.prepared);
     free(p.changed);

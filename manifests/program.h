@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 8,
+    TSR_PROGRAM_VERSION = 9,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
@@ -23,6 +23,7 @@ enum {
     TSR_PROGRAM_ALIGN_BYTES = 64,     /* of offsets in the workspace, and of its size */
     TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* leaves */
     TSR_PROGRAM_DEPTH_MAX = 16,       /* loops and branches in each other */
+    TSR_PROGRAM_UNDER_WAY_MAX = 256,  /* copies to the host's memory and back, at a time */
 };
 #define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)      /* of a loop */
 #define TSR_PROGRAM_LEAF_BYTES_MAX (UINT64_C(1) << 48) /* of LEAF, and of SUMS */
@@ -235,6 +236,8 @@ const char *tsr_program_exported(const tsr_program_entry *entry);
 /* Is it one of REPEAT ... PUT; does the entry have such a command? */
 bool tsr_program_is_control(tsr_opcode opcode);
 bool tsr_program_has_control(const tsr_program_entry *entry);
+/* Does something of it lie in the host's memory meanwhile? */
+bool tsr_program_has_offloads(const tsr_program_entry *entry);
 /* Private to this folder: an error about the command that `w` is at, a pointer to what has members
  * ctx, code, entry and index. */
 #define TSR_PROGRAM_EXPECT(w, condition, ...)                                                      \
@@ -253,22 +256,26 @@ TSR_RESULT tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *progr
                                           const tsr_config *config, tsr_code code);
 /* The same of loops and branches. */
 TSR_RESULT tsr_program_verify_control(tsr_ctx *ctx, const tsr_program *program, tsr_code code);
+/* The same of offloads; those of regions hold. */
+TSR_RESULT tsr_program_verify_offloads(tsr_ctx *ctx, const tsr_program *program, tsr_code code);
 /* The same: buffers that share bytes. */
 bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b);
 /* Data inputs of this entry are given to leaves a part each. */
 bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
                         const tsr_config_port *input);
-/* What the buffers of LEAF or SUMS take together, in one copy: a multiple of 64. */
+/* What the buffers of HOST take together, or those of LEAF or SUMS in one copy: a multiple of 64.
+ */
 uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space);
 
 /* Bytes of a buffer. */
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);
-/* Bytes that a command reads and writes: each of its arguments once, whole. */
+/* Bytes of a device's memory that a command reads and writes: each of its arguments once, whole;
+ * what lies in HOST is not among them. */
 uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
                                    const tsr_program_command *command);
 /* Bytes of the workspace that are in use at each command: a value is between the first and the last
- * command that touches it, and values that follow each other in one place count once. out_bytes has
- * a place for each command; false without memory. */
+ * command that touches it, an AWAIT touching what was copied, and values that follow each other in
+ * one place count once. out_bytes has a place for each command; false without memory. */
 bool tsr_program_live(const tsr_program_entry *entry, tsr_arena *arena, uint64_t *out_bytes);
 /* PREPARED buffers of a verified program: their indices are below the count. */
 uint32_t tsr_program_prepared_count(const tsr_program *program);

@@ -97,6 +97,8 @@ static bool gathers_in_loop(const tsr_program_entry *entry) {
 /* The lowest that can say it. */
 static uint32_t version_of(const tsr_program *program) {
     for (uint32_t i = 0; i < program->entry_count; i++)
+        if (tsr_program_has_offloads(&program->entries[i])) return 9;
+    for (uint32_t i = 0; i < program->entry_count; i++)
         if (gathers_in_loop(&program->entries[i])) return 8;
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (tsr_program_has_control(&program->entries[i])) return 7;

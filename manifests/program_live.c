@@ -34,6 +34,19 @@ static void stretch(const tsr_program_entry *plan, lifetime *lives) {
     }
 }
 
+static bool is_beside(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
+}
+
+/* By its await, too, where it copies beside other commands. */
+static void touch(const tsr_program_command *command, uint32_t at, lifetime *lives) {
+    for (uint32_t k = 0; k < command->argument_count; k++) {
+        lifetime *life = &lives[command->arguments[k]];
+        if (life->first == UINT32_MAX) life->first = at;
+        life->last = at;
+    }
+}
+
 static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena) {
     lifetime *lives = TSR_NEW(arena, lifetime, plan->buffer_count + 1);
     for (uint32_t i = 0; lives && i < plan->buffer_count; i++) {
@@ -41,12 +54,13 @@ static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena)
         lives[i] = (lifetime){buffer->offset_bytes, tsr_program_buffer_size(buffer), UINT32_MAX, 0};
         if (buffer->space != TSR_SPACE_WORKSPACE) lives[i].size_bytes = 0;
     }
-    for (uint32_t c = 0; lives && c < plan->command_count; c++)
-        for (uint32_t k = 0; k < plan->commands[c].argument_count; k++) {
-            lifetime *life = &lives[plan->commands[c].arguments[k]];
-            if (life->first == UINT32_MAX) life->first = c;
-            life->last = c;
-        }
+    for (uint32_t c = 0; lives && c < plan->command_count; c++) {
+        const tsr_program_command *command = &plan->commands[c];
+        bool awaits = command->opcode == TSR_OP_AWAIT;
+        if (awaits && is_beside(&plan->commands[command->kernel]))
+            command = &plan->commands[command->kernel];
+        touch(command, c, lives);
+    }
     if (lives) stretch(plan, lives);
     return lives;
 }
@@ -84,7 +98,9 @@ uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
     uint64_t sum = 0;
     if (command->opcode == TSR_OP_LEAF_SUM) /* an addition reads two and writes one */
         return 3 * tsr_program_buffer_size(&entry->buffers[command->arguments[0]]);
-    for (uint32_t i = 0; i < command->argument_count; i++)
-        sum += tsr_program_buffer_size(&entry->buffers[command->arguments[i]]);
+    for (uint32_t i = 0; i < command->argument_count; i++) {
+        const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
+        if (buffer->space != TSR_SPACE_HOST) sum += tsr_program_buffer_size(buffer);
+    }
     return sum;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may say of regions, exports and handlers: the order that tokens had before they
- * were commands in a list.
+ * What a program may say of regions, exports, handlers and of what is awaited: the order that
+ * tokens had before they were commands in a list.
  */
 #include "manifests/program.h"
 
@@ -61,7 +61,7 @@ const char *tsr_program_exported(const tsr_program_entry *entry) {
     return "";
 }
 
-/* What has happened to a region, and to an export or import. */
+/* What has happened to a region. */
 typedef struct seen {
     bool entered, left, exported;
 } seen;
@@ -141,10 +141,16 @@ static TSR_RESULT check_transfer(walk *w, const tsr_program_command *command) {
     return check_pairs(w, command);
 }
 
+static bool begins(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT ||
+           command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
+}
+
 static TSR_RESULT check_await(walk *w, uint32_t target) {
-    if (target >= w->index || (w->entry->commands[target].opcode != TSR_OP_EXPORT &&
-                               w->entry->commands[target].opcode != TSR_OP_IMPORT))
-        REFUSE(w, "await: expected an export or import before it, got command %u", target);
+    if (target >= w->index || !begins(&w->entry->commands[target]))
+        REFUSE(w,
+               "await: expected an export, import, offload or prefetch before it, got command %u",
+               target);
     if (w->awaited[target]) REFUSE(w, "await: expected command %u once, got it again", target);
     w->awaited[target] = true;
     return TSR_SUCCESS;
@@ -190,9 +196,15 @@ static TSR_RESULT check_commands(walk *w) {
     if (w->open < entry->region_count)
         FAIL(w->ctx, w->code, "program: entry '%s': expected region '%s' to be left, got it open",
              entry->name, entry->regions[w->open].name);
-    for (w->index = 0; w->index < entry->command_count; w->index++)
-        if (entry->commands[w->index].opcode == TSR_OP_EXPORT && !w->awaited[w->index])
-            REFUSE(w, "export: expected it to be awaited, got none that does");
+    for (w->index = 0; w->index < entry->command_count; w->index++) {
+        tsr_opcode opcode = entry->commands[w->index].opcode;
+        bool must = begins(&entry->commands[w->index]) && opcode != TSR_OP_IMPORT;
+        if (must && !w->awaited[w->index])
+            REFUSE(w, "%s: expected it to be awaited, got none that does",
+                   opcode == TSR_OP_EXPORT    ? "export"
+                   : opcode == TSR_OP_OFFLOAD ? "offload"
+                                              : "prefetch");
+    }
     return TSR_SUCCESS;
 }
 

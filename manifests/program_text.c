@@ -146,9 +146,14 @@ static void format_regions(const tsr_program_entry *entry, const tsr_config *con
 
 static void format_command(const tsr_program_command *command, const tsr_program *program,
                            const tsr_program_entry *entry, tsr_buffer *out) {
+    const char *copy = command->opcode == TSR_OP_COPY       ? "copy"
+                       : command->opcode == TSR_OP_OFFLOAD  ? "offload"
+                       : command->opcode == TSR_OP_PREFETCH ? "prefetch"
+                                                            : NULL;
     if (format_ordered(command, entry, out)) {
-    } else if (command->opcode == TSR_OP_COPY) {
-        tsr_buffer_printf(out, "copy %%%u <- %%%u", command->arguments[0], command->arguments[1]);
+    } else if (copy) {
+        tsr_buffer_printf(out, "%s %%%u <- %%%u", copy, command->arguments[0],
+                          command->arguments[1]);
     } else if (!format_leaf_command(command, program, out) && !format_control(command, out)) {
         tsr_buffer_printf(out, "%s @%s grid %llu",
                           command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
@@ -171,8 +176,11 @@ void tsr_program_format(const tsr_program *program, const tsr_config *config, ts
         tsr_buffer_printf(out, "entry @%s (%s", entry->name, tsr_entry_kind_name(declared->kind));
         if (declared->batch)
             tsr_buffer_printf(out, ", batch %llu", (unsigned long long)declared->batch);
-        tsr_buffer_printf(out, "): workspace %llu bytes\n",
+        uint64_t host_bytes = tsr_program_space_bytes(entry, TSR_SPACE_HOST);
+        tsr_buffer_printf(out, "): workspace %llu bytes",
                           (unsigned long long)entry->workspace_bytes);
+        if (host_bytes) tsr_buffer_printf(out, ", host %llu bytes", (unsigned long long)host_bytes);
+        tsr_buffer_text(out, "\n");
         format_regions(entry, config, out);
         for (uint32_t j = 0; j < entry->buffer_count; j++) {
             tsr_buffer_printf(out, "  %%%u = ", j);

@@ -420,6 +420,52 @@ static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *o
     out->command_count += count;
 }
 
+/* At the end: a value goes to the host's memory and comes back to another place, with a launch
+ * beside the first copy; in entries without loops, branches and leaves. */
+static void append_offload(maker *m, uint32_t kernel_count, tsr_program_entry *out) {
+    enum { VALUE, OTHER, BACK, KEPT, COUNT };
+    uint32_t first = out->buffer_count, begin = out->command_count, rows = 1 + below(m, 9);
+    tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, first + (size_t)COUNT);
+    memcpy(buffers, out->buffers, first * sizeof *buffers);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool kept = i == KEPT;
+        buffers[first + i] =
+            (tsr_program_buffer){.space = kept ? TSR_SPACE_HOST : TSR_SPACE_WORKSPACE,
+                                 .offset_bytes = kept ? 64 * below(m, 3) : out->workspace_bytes,
+                                 .dtype = TSR_DTYPE_F32,
+                                 .shape = {2, {rows, 7}},
+                                 .name = ""};
+        if (!kept)
+            out->workspace_bytes += (tsr_program_buffer_size(&buffers[first + i]) + 63) / 64 * 64;
+    }
+    const struct {
+        tsr_opcode opcode;
+        uint32_t of, grid, count, written_from, arguments[2];
+    } steps[] = {{TSR_OP_OFFLOAD, 0, 0, 2, 0, {KEPT, VALUE}},
+                 {TSR_OP_LAUNCH, below(m, kernel_count), 3, 2, 1, {VALUE, OTHER}},
+                 {TSR_OP_AWAIT, begin, 0, 0, 0, {0}},
+                 {TSR_OP_PREFETCH, 0, 0, 2, 0, {BACK, KEPT}},
+                 {TSR_OP_AWAIT, begin + 3, 0, 0, 0, {0}}};
+    uint32_t count = sizeof steps / sizeof *steps;
+    tsr_program_command *commands = TSR_NEW(m->arena, tsr_program_command, begin + (size_t)count);
+    memcpy(commands, out->commands, begin * sizeof *commands);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
+        for (uint32_t k = 0; k < 2; k++) arguments[k] = first + steps[i].arguments[k];
+        commands[begin + i] = (tsr_program_command){.opcode = steps[i].opcode,
+                                                    .kernel = steps[i].of,
+                                                    .grid = steps[i].grid,
+                                                    .argument_count = steps[i].count,
+                                                    .written_from = steps[i].written_from,
+                                                    .arguments = arguments,
+                                                    .location = ""};
+    }
+    out->buffers = buffers;
+    out->commands = commands;
+    out->buffer_count += COUNT;
+    out->command_count += count;
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -439,6 +485,8 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
         if (seed % 4 == 1 && !program.entries[i].region_count &&
             !has_leaves(config, &config->entries[i]))
             append_control(&m, program.kernel_count, &program.entries[i]);
+        if (seed % 4 == 2 && !has_leaves(config, &config->entries[i]))
+            append_offload(&m, program.kernel_count, &program.entries[i]);
         if (!has_leaves(config, &config->entries[i]) || !below(&m, 2)) continue;
         append_loop(&m, program.kernel_count, config, &program.entries[i]);
         if (below(&m, 2)) append_collectives(&m, &program.entries[i]);

@@ -314,13 +314,13 @@ Test(program, magic_and_version) {
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
     ((char *)bytes)[8] = TSR_PROGRAM_VERSION + 1;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 8, got 9; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 9, got 10; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 8, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 9, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));

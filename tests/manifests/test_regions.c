@@ -148,7 +148,8 @@ Test(regions, a_broken_order_is_refused) {
             "commands[0]: export: expected region 'stage' to be left before it is exported, got it "
             "not begun");
     REFUSED(swap(&commands[EXPORT], &commands[AWAIT_EXPORT]),
-            "commands[4]: await: expected an export or import before it, got command 4");
+            "commands[4]: await: expected an export, import, offload or prefetch before it, got "
+            "command 4");
     REFUSED(commands[AWAIT_EXPORT] = commands[IMPORT],
             "commands[5]: import: expected it before the export of region 'stage', got it behind");
     REFUSED(commands[AWAIT_EXPORT] = commands[AWAIT_IMPORT],

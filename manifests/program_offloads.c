@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program may say of values that lie in the host's memory meanwhile: what a copy that is
+ * under way touches is left alone until it is awaited, and what comes back is what went there.
+ */
+#include "manifests/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What an offload left in the host's memory, and nothing went over since. */
+typedef struct held {
+    uint64_t begin, end; /* bytes */
+    uint32_t buffer, command;
+} held;
+
+typedef struct walk {
+    tsr_ctx *ctx;
+    tsr_code code;
+    const tsr_program_entry *entry;
+    uint32_t index;                                /* of the command */
+    uint32_t under_way[TSR_PROGRAM_UNDER_WAY_MAX]; /* commands that are not awaited yet */
+    uint32_t under_way_count;
+    held *held; /* in the order of the memory; they lie apart */
+    uint32_t held_count;
+} walk;
+
+#define EXPECT TSR_PROGRAM_EXPECT
+
+static bool is_offload(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
+}
+
+static const char *name_of(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_OFFLOAD ? "offload" : "prefetch";
+}
+
+static const tsr_program_buffer *buffer_of(const walk *w, const tsr_program_command *command,
+                                           uint32_t argument) {
+    return &w->entry->buffers[command->arguments[argument]];
+}
+
+static TSR_RESULT check_spaces(const walk *w, const tsr_program_command *command) {
+    bool offloads = command->opcode == TSR_OP_OFFLOAD;
+    for (uint32_t i = 0; i < command->argument_count && !is_offload(command); i++)
+        EXPECT(w, buffer_of(w, command, i)->space != TSR_SPACE_HOST,
+               "arguments[%u]: expected the host's memory in an offload or prefetch alone, got "
+               "opcode %u",
+               i, (unsigned)command->opcode);
+    if (!is_offload(command)) return TSR_SUCCESS;
+    tsr_space to = offloads ? TSR_SPACE_HOST : TSR_SPACE_WORKSPACE;
+    tsr_space from = offloads ? TSR_SPACE_WORKSPACE : TSR_SPACE_HOST;
+    EXPECT(w, buffer_of(w, command, 0)->space == to && buffer_of(w, command, 1)->space == from,
+           "%s: expected spaces %u and %u, got %u and %u", name_of(command), (unsigned)to,
+           (unsigned)from, (unsigned)buffer_of(w, command, 0)->space,
+           (unsigned)buffer_of(w, command, 1)->space);
+    EXPECT(w, tsr_program_buffer_size(buffer_of(w, command, 0)) > 0,
+           "%s: expected at least one byte, got none", name_of(command));
+    return TSR_SUCCESS;
+}
+
+/* A list of a device holds a copy and its await: what would end the list stands not between. */
+static TSR_RESULT check_between(const walk *w, const tsr_program_command *command) {
+    bool stays = command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_COPY ||
+                 command->opcode == TSR_OP_PREPARE || command->opcode == TSR_OP_AWAIT ||
+                 is_offload(command);
+    EXPECT(w, stays || w->under_way_count == 0,
+           "expected launches, copies and prepares until command %u is awaited, got opcode %u",
+           w->under_way[0], (unsigned)command->opcode);
+    return TSR_SUCCESS;
+}
+
+/* Argument `i` against what command `copying` reads and writes. */
+static TSR_RESULT check_apart(const walk *w, const tsr_program_command *command, uint32_t i,
+                              uint32_t copying) {
+    const tsr_program_command *copy = &w->entry->commands[copying];
+    const tsr_program_buffer *buffer = buffer_of(w, command, i);
+    bool written = i >= command->written_from && i < tsr_program_written_end(command);
+    EXPECT(w, !tsr_program_overlap(buffer, buffer_of(w, copy, 0)),
+           "arguments[%u]: expected command %u to be awaited before buffer %u, to which it copies, "
+           "is touched, got buffer %u",
+           i, copying, copy->arguments[0], command->arguments[i]);
+    EXPECT(w, !written || !tsr_program_overlap(buffer, buffer_of(w, copy, 1)),
+           "arguments[%u]: expected command %u to be awaited before buffer %u, which it copies, is "
+           "written, got buffer %u",
+           i, copying, copy->arguments[1], command->arguments[i]);
+    return TSR_SUCCESS;
+}
+
+/* The first that ends behind `begin`; held_count where there is none. */
+static uint32_t find_held(const walk *w, uint64_t begin) {
+    uint32_t low = 0, high = w->held_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (w->held[middle].end > begin)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* In place of all that it goes over. */
+static void hold(walk *w, const tsr_program_command *offload) {
+    const tsr_program_buffer *to = buffer_of(w, offload, 0);
+    const held made = {to->offset_bytes, to->offset_bytes + tsr_program_buffer_size(to),
+                       offload->arguments[0], w->index};
+    uint32_t first = find_held(w, made.begin), last = first;
+    while (last < w->held_count && w->held[last].begin < made.end) last++;
+    memmove(&w->held[first + 1], &w->held[last], (w->held_count - last) * sizeof *w->held);
+    w->held_count = w->held_count - (last - first) + 1;
+    w->held[first] = made;
+}
+
+static TSR_RESULT check_prefetch(const walk *w, const tsr_program_command *command) {
+    const tsr_program_buffer *from = buffer_of(w, command, 1);
+    char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
+    uint32_t at = find_held(w, from->offset_bytes);
+    uint64_t end = from->offset_bytes + tsr_program_buffer_size(from);
+    EXPECT(w, at < w->held_count && w->held[at].begin < end,
+           "prefetch: expected an offload before it to %s at %llu, got none",
+           tsr_type_format(from->dtype, &from->shape, wanted),
+           (unsigned long long)from->offset_bytes);
+    const tsr_program_buffer *last = &w->entry->buffers[w->held[at].buffer];
+    EXPECT(w,
+           last->offset_bytes == from->offset_bytes && last->dtype == from->dtype &&
+               tsr_shape_equal(&last->shape, &from->shape),
+           "prefetch: expected what was offloaded there last, which is %s at %llu by command %u, "
+           "got %s at %llu",
+           tsr_type_format(last->dtype, &last->shape, wanted),
+           (unsigned long long)last->offset_bytes, w->held[at].command,
+           tsr_type_format(from->dtype, &from->shape, got), (unsigned long long)from->offset_bytes);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT begin_copy(walk *w, const tsr_program_command *command) {
+    EXPECT(w, w->under_way_count < TSR_PROGRAM_UNDER_WAY_MAX,
+           "%s: expected at most %d copies that are not awaited yet, got one more",
+           name_of(command), TSR_PROGRAM_UNDER_WAY_MAX);
+    if (command->opcode == TSR_OP_PREFETCH)
+        TRY(w->ctx, check_prefetch(w, command));
+    else
+        hold(w, command);
+    w->under_way[w->under_way_count++] = w->index;
+    return TSR_SUCCESS;
+}
+
+static void end_copy(walk *w, uint32_t awaited) {
+    for (uint32_t i = 0; i < w->under_way_count; i++)
+        if (w->under_way[i] == awaited) w->under_way[i--] = w->under_way[--w->under_way_count];
+}
+
+static TSR_RESULT check_entry(walk *w) {
+    for (w->index = 0; w->index < w->entry->command_count; w->index++) {
+        const tsr_program_command *command = &w->entry->commands[w->index];
+        TRY(w->ctx, check_spaces(w, command));
+        TRY(w->ctx, check_between(w, command));
+        for (uint32_t i = 0; i < command->argument_count; i++)
+            for (uint32_t k = 0; k < w->under_way_count; k++)
+                TRY(w->ctx, check_apart(w, command, i, w->under_way[k]));
+        if (is_offload(command)) TRY(w->ctx, begin_copy(w, command));
+        if (command->opcode == TSR_OP_AWAIT) end_copy(w, command->kernel);
+    }
+    return TSR_SUCCESS;
+}
+
+bool tsr_program_has_offloads(const tsr_program_entry *entry) {
+    for (uint32_t i = 0; i < entry->buffer_count; i++)
+        if (entry->buffers[i].space == TSR_SPACE_HOST) return true;
+    for (uint32_t i = 0; i < entry->command_count; i++)
+        if (is_offload(&entry->commands[i])) return true;
+    return false;
+}
+
+tsr_result tsr_program_verify_offloads(tsr_ctx *ctx, const tsr_program *program, tsr_code code) {
+    for (uint32_t i = 0; i < program->entry_count; i++) {
+        walk w = {.ctx = ctx, .code = code, .entry = &program->entries[i]};
+        size_t offloads = 1;
+        if (!tsr_program_has_offloads(w.entry)) continue;
+        for (uint32_t k = 0; k < w.entry->command_count; k++)
+            offloads += w.entry->commands[k].opcode == TSR_OP_OFFLOAD;
+        w.held = calloc(offloads + 1, sizeof *w.held);
+        if (!w.held) FAIL(ctx, TSR_MEMORY, "no memory to verify a program");
+        tsr_result result = check_entry(&w);
+        free(w.held);
+        TRY(ctx, result);
+    }
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values that lie in the host's memory meanwhile: the bytes come back, what breaks a rule is
+ * refused by verify and by decode, and what is copied is in use until it is awaited.
+ */
+#include "tests/manifests/refused.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { K_MAKE, K_USE, KERNELS };
+enum { X, Y, A, B, BACK, KEPT, KEPT_B, BUFFERS };
+enum {
+    MAKE_A,
+    OFFLOAD, /* a goes */
+    MAKE_B,  /* beside it */
+    AWAIT,
+    MAKE_A_AGAIN, /* over a */
+    OFFLOAD_B,
+    AWAIT_B,
+    PREFETCH, /* a comes back, where b was */
+    USE_A,    /* beside it */
+    AWAIT_BACK,
+    USE,
+    COMMANDS
+};
+
+static tsr_config_port inputs[] = {{"x", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT}};
+static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT}};
+static tsr_config_entry config_entry = {.name = "f",
+                                        .kind = TSR_ENTRY_TRAIN,
+                                        .batch = 4,
+                                        .inputs = inputs,
+                                        .input_count = 1,
+                                        .outputs = outputs,
+                                        .output_count = 1};
+static const tsr_config config = {.version_major = 1,
+                                  .name = "m",
+                                  .producer = "test",
+                                  .numerics = "portable",
+                                  .virtual_ranks = 1,
+                                  .entry_count = 1,
+                                  .entries = &config_entry};
+static const char *kernel_names[] = {"make", "use"};
+
+typedef struct example {
+    tsr_program program;
+    tsr_program_entry entry;
+    tsr_program_buffer buffers[BUFFERS];
+    tsr_program_region region;
+    tsr_program_command commands[COMMANDS + 1];
+    uint32_t arguments[COMMANDS + 1][3];
+} example;
+
+static void make_example(example *e) {
+    static const tsr_program_buffer buffers[BUFFERS] = {
+        [X] = {TSR_SPACE_INPUT, 0, 0, TSR_DTYPE_F32, {1, {32}}, ""},
+        [Y] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {1, {32}}, ""},
+        [A] = {TSR_SPACE_WORKSPACE, 0, 0, TSR_DTYPE_F32, {1, {32}}, "a"},
+        [B] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {16}}, "b"},
+        [BACK] = {TSR_SPACE_WORKSPACE, 0, 128, TSR_DTYPE_F32, {1, {32}}, "a"},
+        [KEPT] = {TSR_SPACE_HOST, 0, 64, TSR_DTYPE_F32, {1, {32}}, "a"},
+        [KEPT_B] = {TSR_SPACE_HOST, 0, 0, TSR_DTYPE_F32, {1, {16}}, ""},
+    };
+    static const tsr_program_command commands[COMMANDS] = {
+        [MAKE_A] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, ""},
+        [OFFLOAD] = {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, NULL, "m.mlir:1:1"},
+        [MAKE_B] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, ""},
+        [AWAIT] = {TSR_OP_AWAIT, OFFLOAD, 0, 0, 0, 0, NULL, ""},
+        [MAKE_A_AGAIN] = {TSR_OP_LAUNCH, K_MAKE, 1, 0, 2, 1, NULL, ""},
+        [OFFLOAD_B] = {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, NULL, ""},
+        [AWAIT_B] = {TSR_OP_AWAIT, OFFLOAD_B, 0, 0, 0, 0, NULL, ""},
+        [PREFETCH] = {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, NULL, ""},
+        [USE_A] = {TSR_OP_LAUNCH, K_USE, 1, 0, 2, 1, NULL, ""},
+        [AWAIT_BACK] = {TSR_OP_AWAIT, PREFETCH, 0, 0, 0, 0, NULL, ""},
+        [USE] = {TSR_OP_LAUNCH, K_USE, 1, 0, 3, 2, NULL, ""},
+    };
+    static const uint32_t arguments[COMMANDS][3] = {
+        [MAKE_A] = {X, A},       [OFFLOAD] = {KEPT, A},     [MAKE_B] = {X, B},
+        [MAKE_A_AGAIN] = {X, A}, [OFFLOAD_B] = {KEPT_B, B}, [PREFETCH] = {BACK, KEPT},
+        [USE_A] = {A, Y},        [USE] = {A, BACK, Y},
+    };
+    *e = (example){.program = {KERNELS, 1, kernel_names, &e->entry},
+                   .entry = {.name = "f",
+                             .workspace_bytes = 256,
+                             .buffer_count = BUFFERS,
+                             .command_count = COMMANDS,
+                             .buffers = e->buffers,
+                             .commands = e->commands,
+                             .regions = &e->region},
+                   .region = {"stage", TSR_REGION_REPLAY, 0}};
+    for (int i = 0; i < BUFFERS; i++) e->buffers[i] = buffers[i];
+    for (int i = 0; i < COMMANDS; i++) {
+        e->commands[i] = commands[i];
+        e->commands[i].arguments = e->arguments[i];
+        for (int k = 0; k < 3; k++) e->arguments[i][k] = arguments[i][k];
+    }
+}
+
+Test(offloads, come_back_and_are_listed) {
+    example e;
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_program again;
+    tsr_buffer text = {0};
+    void *bytes, *bytes_again;
+    size_t size, size_again;
+    make_example(&e);
+    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
+    unsigned char *version = (unsigned char *)bytes + 8;
+    cr_assert_eq(*version, 9, "the version that has offloads");
+    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &config, &arena, &again).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_eq(tsr_program_encode(&ctx, &again, &arena, &bytes_again, &size_again).code, TSR_OK);
+    cr_assert(size == size_again && memcmp(bytes, bytes_again, size) == 0);
+    tsr_program_format(&again, &config, &text);
+    static const char want[] = "entry @f (train, batch 4): workspace 256 bytes, host 192 bytes\n"
+                               "  %0 = input x : 32xf32\n"
+                               "  %1 = output y : 32xf32\n"
+                               "  %2 = workspace +0 \"a\" : 32xf32\n"
+                               "  %3 = workspace +128 \"b\" : 16xf32\n"
+                               "  %4 = workspace +128 \"a\" : 32xf32\n"
+                               "  %5 = host +64 \"a\" : 32xf32\n"
+                               "  %6 = host +0 : 16xf32\n"
+                               "  0: launch @make grid 1 read %0 write %2\n"
+                               "  1: offload %5 <- %2    m.mlir:1:1\n"
+                               "  2: launch @make grid 1 read %0 write %3\n"
+                               "  3: await 1\n"
+                               "  4: launch @make grid 1 read %0 write %2\n"
+                               "  5: offload %6 <- %3\n"
+                               "  6: await 5\n"
+                               "  7: prefetch %4 <- %5\n"
+                               "  8: launch @use grid 1 read %2 write %1\n"
+                               "  9: await 7\n"
+                               "  10: launch @use grid 1 read %2, %4 write %1\n";
+    cr_assert(strstr(text.bytes, want), "%s", text.bytes);
+    *version = 8;
+    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &config, &arena, &again).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "expected 9 for what it holds, got 8"), "%s", ctx.error.text);
+    tsr_buffer_finish(&text);
+    tsr_arena_finish(&arena);
+}
+
+Test(offloads, without_them_the_bytes_are_those_of_before) {
+    example e;
+    tsr_arena arena = {0};
+    tsr_ctx ctx = {0};
+    void *bytes;
+    size_t size;
+    make_example(&e);
+    e.commands[OFFLOAD] = e.commands[MAKE_B];
+    e.entry.command_count = MAKE_B;
+    e.entry.buffer_count = KEPT;
+    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
+    cr_assert_eq(((unsigned char *)bytes)[8], 1);
+    e.entry.buffer_count = BUFFERS;
+    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
+    cr_assert_eq(((unsigned char *)bytes)[8], 9, "a buffer alone");
+    tsr_arena_finish(&arena);
+}
+
+#define REFUSED(change, message)                                                                   \
+    do {                                                                                           \
+        example e;                                                                                 \
+        make_example(&e);                                                                          \
+        tsr_program_command *c = e.commands;                                                       \
+        (void)c;                                                                                   \
+        change;                                                                                    \
+        check_program_refused(&e.program, &config, #change, message);                              \
+    } while (0)
+
+static void swap(tsr_program_command *a, tsr_program_command *b) {
+    tsr_program_command kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+Test(offloads, fields_are_those_of_a_copy) {
+    REFUSED(c[OFFLOAD].argument_count = 3, "commands[1]: offload: expected 2 arguments, got 3");
+    REFUSED(c[PREFETCH].argument_count = 1, "commands[7]: prefetch: expected 2 arguments, got 1");
+    REFUSED(c[OFFLOAD].written_from = 1,
+            "commands[1]: offload: expected kernel, grid and written_from 0, got 0, 0 and 1");
+    REFUSED(c[PREFETCH].kernel = 1, "prefetch: expected kernel, grid and written_from 0, got 1, 0");
+    REFUSED(c[PREFETCH].grid = 2, "prefetch: expected kernel, grid and written_from 0, got 0, 2");
+    REFUSED(e.buffers[KEPT].shape.dims[0] = 16,
+            "commands[1]: offload: expected one type, got 16xf32 and 32xf32");
+    REFUSED(e.buffers[BACK].dtype = TSR_DTYPE_I32,
+            "commands[7]: prefetch: expected one type, got 32xi32 and 32xf32");
+    REFUSED(e.buffers[A].shape.dims[0] = e.buffers[KEPT].shape.dims[0] =
+                e.buffers[BACK].shape.dims[0] = 0,
+            "commands[1]: offload: expected at least one byte, got none");
+    REFUSED(e.buffers[KEPT].index = 1, "buffers[5]: index: expected 0 in the workspace, got 1");
+    REFUSED(e.buffers[KEPT].offset_bytes = 32,
+            "buffers[5]: offset: expected a multiple of 64, got 32");
+    REFUSED(e.buffers[KEPT].offset_bytes = TSR_PROGRAM_LEAF_BYTES_MAX - 64,
+            "buffers[5]: expected 128 bytes at offset 281474976710592 inside");
+}
+
+Test(offloads, the_host_is_written_by_offloads_and_read_by_prefetches) {
+    REFUSED(e.arguments[MAKE_B][1] = KEPT_B,
+            "commands[2]: arguments[1]: expected the host's memory in an offload or prefetch "
+            "alone, got opcode 1");
+    REFUSED(e.arguments[USE][1] = KEPT,
+            "commands[10]: arguments[1]: expected the host's memory in an offload or prefetch "
+            "alone, got opcode 1");
+    REFUSED(c[PREFETCH].opcode = TSR_OP_COPY,
+            "await: expected an export, import, offload or prefetch before it, got command 7");
+    REFUSED((c[PREFETCH].opcode = TSR_OP_COPY, c[AWAIT_BACK] = c[USE_A]),
+            "commands[7]: arguments[1]: expected the host's memory in an offload or prefetch "
+            "alone, got opcode 2");
+    REFUSED(e.arguments[OFFLOAD][0] = BACK,
+            "commands[1]: offload: expected spaces 6 and 4, got 4 and 4");
+    REFUSED(e.arguments[OFFLOAD][1] = X,
+            "commands[1]: offload: expected spaces 6 and 4, got 6 and 2");
+    REFUSED(c[OFFLOAD].opcode = TSR_OP_PREFETCH,
+            "commands[1]: prefetch: expected spaces 4 and 6, got 6 and 4");
+    REFUSED(e.arguments[PREFETCH][0] = Y,
+            "commands[7]: prefetch: expected spaces 4 and 6, got 3 and 6");
+}
+
+Test(offloads, each_is_awaited_once) {
+    REFUSED(c[AWAIT] = c[MAKE_B],
+            "commands[1]: offload: expected it to be awaited, got none that does");
+    REFUSED(c[AWAIT_BACK] = c[USE_A],
+            "commands[7]: prefetch: expected it to be awaited, got none that does");
+    REFUSED(c[AWAIT_B] = c[AWAIT], "commands[6]: await: expected command 1 once, got it again");
+    REFUSED(swap(&c[OFFLOAD], &c[AWAIT]),
+            "commands[1]: await: expected an export, import, offload or prefetch before it, got "
+            "command 1");
+}
+
+Test(offloads, what_is_copied_is_left_alone_until_it_is_awaited) {
+    REFUSED(e.arguments[MAKE_B][1] = A,
+            "commands[2]: arguments[1]: expected command 1 to be awaited before buffer 2, which it "
+            "copies, is written, got buffer 2");
+    REFUSED(e.buffers[B].offset_bytes = 64,
+            "commands[2]: arguments[1]: expected command 1 to be awaited before buffer 2, which it "
+            "copies, is written, got buffer 3");
+    REFUSED(e.arguments[USE_A][0] = BACK,
+            "commands[8]: arguments[0]: expected command 7 to be awaited before buffer 4, to which "
+            "it copies, is touched, got buffer 4");
+    REFUSED(e.arguments[USE_A][1] = B,
+            "commands[8]: arguments[1]: expected command 7 to be awaited before buffer 4, to which "
+            "it copies, is touched, got buffer 3");
+    /* Another offload over the place of one that is under way. */
+    REFUSED((c[MAKE_B] = c[OFFLOAD_B], c[OFFLOAD_B] = c[AWAIT_B], c[OFFLOAD_B].kernel = MAKE_B,
+             e.buffers[KEPT_B].offset_bytes = 128, c[AWAIT_B] = c[MAKE_A_AGAIN]),
+            "commands[2]: arguments[0]: expected command 1 to be awaited before buffer 5, to which "
+            "it copies, is touched, got buffer 6");
+    /* A prefetch of what has not arrived. */
+    REFUSED((c[MAKE_B] = c[PREFETCH], c[AWAIT_BACK].kernel = MAKE_B, c[PREFETCH] = c[USE_A]),
+            "commands[2]: arguments[1]: expected command 1 to be awaited before buffer 5, to which "
+            "it copies, is touched, got buffer 5");
+    /* An offload over what is on its way back. */
+    REFUSED((swap(&c[OFFLOAD_B], &c[PREFETCH]), swap(&c[AWAIT_B], &c[USE_A]),
+             c[AWAIT_BACK].kernel = OFFLOAD_B, c[USE_A].kernel = PREFETCH,
+             e.buffers[BACK].offset_bytes = 192, e.entry.workspace_bytes = 320,
+             e.buffers[KEPT_B].offset_bytes = 128),
+            "commands[7]: arguments[0]: expected command 5 to be awaited before buffer 5, which it "
+            "copies, is written, got buffer 6");
+}
+
+Test(offloads, may_read_what_another_one_reads) {
+    example e;
+    tsr_ctx ctx = {0};
+    make_example(&e);
+    e.buffers[KEPT_B].offset_bytes = 192; /* a goes to two places at a time */
+    e.buffers[KEPT_B].shape = e.buffers[B].shape = (tsr_shape){1, {32}};
+    e.arguments[MAKE_B][0] = KEPT_B;
+    e.arguments[MAKE_B][1] = A;
+    e.commands[MAKE_B].opcode = TSR_OP_OFFLOAD;
+    e.commands[MAKE_B].kernel = e.commands[MAKE_B].written_from = 0;
+    e.commands[MAKE_B].grid = 0;
+    e.commands[OFFLOAD_B] = e.commands[AWAIT_B];
+    e.commands[OFFLOAD_B].kernel = MAKE_B;
+    e.commands[AWAIT_B] = e.commands[MAKE_A];
+    swap(&e.commands[MAKE_A_AGAIN], &e.commands[OFFLOAD_B]);
+    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+}
+
+Test(offloads, what_comes_back_is_what_went) {
+    REFUSED(e.buffers[KEPT_B].offset_bytes = 128,
+            "commands[7]: prefetch: expected what was offloaded there last, which is 16xf32 at 128 "
+            "by command 5, got 32xf32 at 64");
+    REFUSED((e.buffers[BACK].dtype = TSR_DTYPE_I32, e.buffers[KEPT_B].shape.dims[0] = 32,
+             e.buffers[B].shape.dims[0] = 32, e.buffers[KEPT_B].dtype = TSR_DTYPE_I32,
+             e.buffers[KEPT_B].offset_bytes = 64, e.arguments[OFFLOAD_B][0] = KEPT,
+             e.arguments[PREFETCH][1] = KEPT_B),
+            "commands[7]: prefetch: expected what was offloaded there last, which is 32xf32 at 64 "
+            "by command 5, got 32xi32 at 64");
+    REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
+             e.buffers[KEPT_B].offset_bytes = 128, e.arguments[OFFLOAD_B][0] = KEPT,
+             e.arguments[OFFLOAD_B][1] = A),
+            "commands[7]: prefetch: expected what was offloaded there last, which is 32xf32 at 64 "
+            "by command 5, got 16xf32 at 128");
+    REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
+             e.buffers[KEPT_B].offset_bytes = 192, e.arguments[OFFLOAD_B][0] = KEPT,
+             e.arguments[OFFLOAD_B][1] = A),
+            "commands[7]: prefetch: expected an offload before it to 16xf32 at 192, got none");
+}
+
+/* Where it overlaps nothing, what was offloaded first is still there; and again after the same
+ * place was taken anew. */
+Test(offloads, a_place_is_taken_anew) {
+    example e;
+    tsr_ctx ctx = {0};
+    make_example(&e);
+    e.arguments[OFFLOAD_B][0] = KEPT;
+    e.arguments[OFFLOAD_B][1] = A;
+    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+}
+
+/* Command `at` is in the way of the one that begins before it. */
+static void stand_between(example *e, int at, tsr_program_command command) {
+    e->commands[at] = command;
+    e->commands[at].arguments = e->arguments[at];
+    e->commands[at].location = "";
+    e->entry.region_count = 1;
+}
+
+Test(offloads, stand_in_one_list_with_their_await) {
+    REFUSED((stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_ENTER}),
+             stand_between(&e, USE, (tsr_program_command){.opcode = TSR_OP_LEAVE})),
+            "commands[2]: expected launches, copies and prepares until command 1 is awaited, got "
+            "opcode 4");
+    REFUSED((stand_between(&e, MAKE_A, (tsr_program_command){.opcode = TSR_OP_ENTER}),
+             stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_LEAVE})),
+            "commands[2]: expected launches, copies and prepares until command 1 is awaited, got "
+            "opcode 5");
+    REFUSED(stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_IMPORT}),
+            "commands[2]: expected launches, copies and prepares until command 1 is awaited, got "
+            "opcode 7");
+    /* Not in an entry with loops or branches, nor with leaves. */
+    REFUSED((stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_REPEAT}),
+             c[MAKE_B].kernel = 1, c[MAKE_B].grid = 2, e.entry.region_count = 0),
+            "commands[1]: opcode: expected a launch, copy, prepare or one of loops and branches");
+    tsr_config with_leaves = config;
+    example e;
+    make_example(&e);
+    with_leaves.virtual_ranks = 2;
+    check_program_refused(&e.program, &with_leaves, "2 virtual ranks",
+                          "buffers[5]: space: expected none of the host in an entry with leaves, "
+                          "got 6");
+}
+
+/* All begin, then all are awaited. */
+Test(offloads, only_so_many_are_under_way) {
+    enum { MOST = TSR_PROGRAM_UNDER_WAY_MAX };
+    static tsr_program_command commands[2 * (MOST + 1) + 2];
+    static tsr_program_buffer buffers[BUFFERS + MOST + 1];
+    static uint32_t arguments[MOST + 1][2];
+    for (uint32_t count = MOST; count <= MOST + 1; count++) {
+        example e;
+        tsr_ctx ctx = {0};
+        make_example(&e);
+        memcpy(buffers, e.buffers, sizeof e.buffers);
+        commands[0] = e.commands[MAKE_A];
+        for (uint32_t i = 0; i < count; i++) {
+            buffers[BUFFERS + i] = e.buffers[KEPT];
+            buffers[BUFFERS + i].offset_bytes = 128 * (count - i);
+            arguments[i][0] = BUFFERS + i;
+            arguments[i][1] = A;
+            commands[1 + i] = e.commands[OFFLOAD];
+            commands[1 + i].arguments = arguments[i];
+            commands[1 + count + i] = e.commands[AWAIT];
+            commands[1 + count + i].kernel = 1 + i;
+        }
+        commands[1 + 2 * count] = e.commands[USE_A];
+        e.entry.commands = commands;
+        e.entry.command_count = 2 + 2 * count;
+        e.entry.buffers = buffers;
+        e.entry.buffer_count = BUFFERS + count;
+        tsr_code code = tsr_program_verify(&ctx, &e.program, &config, TSR_CORRUPT).code;
+        cr_assert_eq(code, count <= MOST ? TSR_OK : TSR_CORRUPT, "%s", ctx.error.text);
+        if (code)
+            cr_assert_str_eq(ctx.error.text,
+                             "program: entry 'f': commands[257]: offload: expected at most 256 "
+                             "copies that are not awaited yet, got one more");
+    }
+}
+
+Test(offloads, what_is_copied_is_in_use_until_it_is_awaited) {
+    example e;
+    tsr_arena arena = {0};
+    uint64_t live[COMMANDS];
+    make_example(&e);
+    e.commands[MAKE_A_AGAIN] = e.commands[MAKE_B]; /* a is gone once it is away */
+    e.arguments[USE_A][0] = X;
+    e.arguments[USE][0] = X;
+    cr_assert(tsr_program_live(&e.entry, &arena, live));
+    const uint64_t want[COMMANDS] = {
+        [MAKE_A] = 128,      [OFFLOAD] = 128,    [MAKE_B] = 128 + 64, [AWAIT] = 128 + 64,
+        [MAKE_A_AGAIN] = 64, [OFFLOAD_B] = 64,   [AWAIT_B] = 64,      [PREFETCH] = 128,
+        [USE_A] = 128,       [AWAIT_BACK] = 128, [USE] = 128};
+    for (int i = 0; i < COMMANDS; i++)
+        cr_expect_eq(live[i], want[i], "command %d: %lu, expected %lu", i, live[i], want[i]);
+    cr_expect_eq(tsr_program_space_bytes(&e.entry, TSR_SPACE_HOST), 192);
+    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[OFFLOAD]), 128, "read once");
+    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[PREFETCH]), 128, "written once");
+    cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[AWAIT]), 0);
+    tsr_arena_finish(&arena);
+}
