@@ -2,14 +2,19 @@
  *
  * 1. join values into slots by take-overs;
  * 2. place the slots in each order, best fit; keep the order with the smallest peak;
- * 3. the floor is a sweep over the starts and ends of the slots.
+ * 3. the floor is a sweep over the starts and ends of the slots;
+ * 4. above it, slots at the peak are placed earlier.
  */
 #include "compiler/schedule/memory_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOT_NONE = UINT32_MAX };
+enum {
+    SLOT_NONE = UINT32_MAX,
+    SQUEEZE_ROUNDS_MAX = 400,
+    SQUEEZE_STEPS = 1 << 28, /* of comparing two slots: about a second */
+};
 
 typedef struct slot {
     uint64_t size, offset, align;
@@ -188,6 +193,28 @@ static TSR_RESULT floor_compute(tsr_ctx *ctx, const planner *p, tsr_arena *arena
     return TSR_SUCCESS;
 }
 
+/* Each slot that ends at the peak goes before those that it meets, and all are placed again, as
+ * often as there is time for, or until the floor is reached. Leaves the best places in p->slots. */
+static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint64_t *peak) {
+    uint64_t rounds = SQUEEZE_STEPS / ((uint64_t)p->slot_count * p->slot_count + 1);
+    if (rounds > SQUEEZE_ROUNDS_MAX) rounds = SQUEEZE_ROUNDS_MAX;
+    uint64_t last = *peak;
+    for (uint64_t round = 0; round<rounds && * peak> floor; round++) {
+        uint32_t top = 0, to = 0;
+        for (uint32_t i = 0; i < p->slot_count; i++)
+            if (order[i].offset + order[i].size == last) top = i;
+        while (to < top && !meets(&order[to], &order[top])) to++;
+        slot moved = order[top];
+        memmove(&order[to + 1], &order[to], (top - to) * sizeof *order);
+        order[to] = moved;
+        if (!place(order, placed, p->slot_count, &last)) return;
+        if (last >= *peak) continue;
+        *peak = last;
+        for (uint32_t i = 0; i < p->slot_count; i++)
+            p->slots[order[i].index].offset = order[i].offset;
+    }
+}
+
 tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
                                     uint32_t value_count, tsr_arena *arena,
                                     tsr_workspace_plan *out_plan) {
@@ -200,9 +227,9 @@ tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
     }
     TRY(ctx, slots_build(ctx, values, value_count, arena, &p, &plan.replaced_count));
     slot *order = TSR_NEW(arena, slot, p.slot_count);
-    slot *placed = TSR_NEW(arena, slot, p.slot_count);
+    slot *placed = TSR_NEW(arena, slot, p.slot_count), *best = TSR_NEW(arena, slot, p.slot_count);
     plan.offset_bytes = TSR_NEW(arena, uint64_t, value_count);
-    if (!order || !placed || !plan.offset_bytes)
+    if (!order || !placed || !best || !plan.offset_bytes)
         FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p.slot_count);
     plan.peak_bytes = UINT64_MAX;
     for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
@@ -213,11 +240,13 @@ tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
             FAIL(ctx, TSR_MEMORY, "the workspace of %u values exceeds 2^63 bytes", value_count);
         if (peak >= plan.peak_bytes) continue;
         plan.peak_bytes = peak;
+        memcpy(best, order, p.slot_count * sizeof *order);
         for (uint32_t i = 0; i < p.slot_count; i++)
             p.slots[order[i].index].offset = order[i].offset;
     }
-    for (uint32_t i = 0; i < value_count; i++) plan.offset_bytes[i] = p.slots[p.slot_of[i]].offset;
     TRY(ctx, floor_compute(ctx, &p, arena, &plan.floor_bytes));
+    squeeze(&p, best, placed, plan.floor_bytes, &plan.peak_bytes);
+    for (uint32_t i = 0; i < value_count; i++) plan.offset_bytes[i] = p.slots[p.slot_of[i]].offset;
     *out_plan = plan;
     return TSR_SUCCESS;
 }

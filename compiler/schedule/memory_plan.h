@@ -6,8 +6,9 @@
  *
  * Method: values joined by take-overs form slots; slots are placed one after another, each into the
  * smallest gap it fits between the slots it meets in time (best fit), in several fixed orders; the
- * smallest result wins. Greedy by size is Pisarchyk & Lee, "Efficient Memory Management for Deep
- * Neural Net Inference", 2020, section 5.2.
+ * smallest result wins. While that is above what lives at the busiest command, slots that end at
+ * the peak are placed earlier, and all again, a bounded number of times. Greedy by size is
+ * Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2.
  */
 #ifndef TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
 #define TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H

@@ -142,14 +142,14 @@ Test(memory_plan, no_take_over_of_a_value_read_later_or_of_another_size, .fini =
  * place of one that need not be aligned: that one is, too. */
 Test(memory_plan, alignment, .fini = finish) {
     static const uint32_t r1 = 1;
-    tsr_plan_value behind[] = {{.size_bytes = 320, .first = 0, .last = 1},
-                               {.size_bytes = 256, .first = 0, .last = 1, .align_bytes = 128}};
+    tsr_plan_value behind[] = {{.size_bytes = 320, .first = 0, .last = 1, .align_bytes = 128},
+                               {.size_bytes = 320, .first = 0, .last = 1, .align_bytes = 128}};
     tsr_workspace_plan plan = plan_of(behind, 2);
     check_apart(behind, 2, &plan);
-    cr_assert_eq(plan.offset_bytes[1], 384);
-    cr_assert_eq(plan.peak_bytes, 640);
+    cr_assert_eq(plan.offset_bytes[0] + plan.offset_bytes[1], 384);
+    cr_assert_eq(plan.peak_bytes, 704);
     behind[1].align_bytes = 0;
-    cr_assert_eq(plan_of(behind, 2).peak_bytes, 576);
+    cr_assert_eq(plan_of(behind, 2).peak_bytes, 640);
     tsr_plan_value gap[] = {{.size_bytes = 320, .first = 0, .last = 9},
                             {.size_bytes = 256, .first = 0, .last = 1},
                             {.size_bytes = 192, .first = 0, .last = 9},
@@ -233,4 +233,27 @@ Test(memory_plan, large_random_problems_with_take_overs, .fini = finish) {
         tsr_arena_finish(&arena);
         arena = (tsr_arena){0};
     }
+}
+
+/* Larger ones against what lives at the busiest command, in sum over these fixed problems: without
+ * placing those at the peak anew it is 3 % above. */
+Test(memory_plan, larger_problems_are_near_the_floor, .fini = finish) {
+    enum { VALUES = 60 };
+    uint64_t peaks = 0, floors = 0;
+    srand(11);
+    for (int round = 0; round < 100; round++) {
+        tsr_plan_value values[VALUES];
+        for (int i = 0; i < VALUES; i++) {
+            uint32_t first = (uint32_t)rand() % 40;
+            values[i] = (tsr_plan_value){.size_bytes = (uint64_t)(rand() % 50 + 1) * 64,
+                                         .first = first,
+                                         .last = first + (uint32_t)rand() % 12};
+        }
+        tsr_workspace_plan plan = plan_of(values, VALUES);
+        check_apart(values, VALUES, &plan);
+        peaks += plan.peak_bytes;
+        floors += plan.floor_bytes;
+    }
+    double ratio = (double)peaks / (double)floors;
+    cr_assert_lt(ratio, 1.02, "%f", ratio);
 }
