@@ -84,6 +84,39 @@ func.func @soft(%x: tensor<200x1000xbf16> {tessera.name = "sx"}) -> (tensor<200x
   %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<200x1000xbf16>
   return %y : tensor<200x1000xbf16>
 }
+func.func @columns(%x: tensor<6x120x520xbf16> {tessera.name = "Pa"}) -> (tensor<6x120x520xbf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<6x120x520xbf16>
+  return %y : tensor<6x120x520xbf16>
+}
+func.func @columns_odd(%x: tensor<3x77x131xf32> {tessera.name = "Qa"}) -> (tensor<3x77x131xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<3x77x131xf32>
+  return %y : tensor<3x77x131xf32>
+}
+func.func @columns_first(%x: tensor<700x264xf16> {tessera.name = "Ra"}) -> (tensor<700x264xf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 0 : i64} : tensor<700x264xf16>
+  return %y : tensor<700x264xf16>
+}
+func.func @columns_long(%x: tensor<2x2000x96xf32> {tessera.name = "Sa"}) -> (tensor<2x2000x96xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<2x2000x96xf32>
+  return %y : tensor<2x2000x96xf32>
+}
+func.func @columns_grad(%y: tensor<4x65x776xbf16> {tessera.name = "Ta"}, %g: tensor<4x65x776xbf16> {tessera.name = "Tb"}) -> (tensor<4x65x776xbf16> {tessera.name = "dx"})
+    attributes {tessera.entry = "infer"} {
+  %v1 = tessera.cast %y : tensor<4x65x776xbf16> to tensor<4x65x776xf32>
+  %v2 = tessera.cast %g : tensor<4x65x776xbf16> to tensor<4x65x776xf32>
+  %v3 = tessera.softmax_safe %v1 {axis = 1 : i64} : tensor<4x65x776xf32>
+  %v4 = tessera.mul %v3, %v2 : tensor<4x65x776xf32>, tensor<4x65x776xf32> -> tensor<4x65x776xf32>
+  %v5 = tessera.sum %v4 {axes = [1]} : tensor<4x65x776xf32> -> tensor<4x776xf32>
+  %v6 = tessera.reshape %v5 : tensor<4x776xf32> -> tensor<4x1x776xf32>
+  %v7 = tessera.sub %v2, %v6 : tensor<4x65x776xf32>, tensor<4x1x776xf32> -> tensor<4x65x776xf32>
+  %v8 = tessera.mul %v3, %v7 : tensor<4x65x776xf32>, tensor<4x65x776xf32> -> tensor<4x65x776xf32>
+  %v9 = tessera.cast %v8 : tensor<4x65x776xf32> to tensor<4x65x776xbf16>
+  return %v9 : tensor<4x65x776xbf16>
+}
 func.func @norm(%x: tensor<300x1544xbf16> {tessera.name = "nx"}, %s: tensor<1544xbf16> {tessera.name = "ns"},
                 %b: tensor<1544xbf16> {tessera.name = "nb"})
     -> (tensor<300x1544xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
