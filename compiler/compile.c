@@ -19,6 +19,7 @@
 #include <llvm/Config/llvm-config.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -252,7 +253,11 @@ static TSR_RESULT run_program(compilation *c) {
 /* What goes in; targets in order of their names. */
 static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
     const tsr_provenance_input source = {c->base_name, c->source_digest};
-    const tsr_provenance_pair option = {"numerics", c->config.numerics};
+    char workspace_max[32];
+    snprintf(workspace_max, sizeof workspace_max, "%llu",
+             (unsigned long long)c->options->workspace_max);
+    const tsr_provenance_pair options[] = {{"numerics", c->config.numerics},
+                                           {"workspace_max", workspace_max}};
     const tsr_provenance_pair libraries[] = {{"llvm", LLVM_VERSION_STRING},
                                              {"ptxas", c->ptxas.description}};
     const char **targets = TSR_NEW(&c->arena, const char *, c->job_count);
@@ -269,8 +274,8 @@ static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
                                        .input_count = 1,
                                        .targets = targets,
                                        .target_count = c->job_count,
-                                       .options = &option,
-                                       .option_count = 1,
+                                       .options = options,
+                                       .option_count = c->options->workspace_max ? 2 : 1,
                                        .libraries = libraries,
                                        .library_count = c->ptxas.path ? 2 : 1,
                                        .started_on = c->options->started_on};
@@ -321,6 +326,9 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     if (c->options->virtual_ranks && c->options->from == TSR_STAGE_GRAPH)
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_SR_VIRTUAL_RANKS,
                    tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
+    if (c->options->workspace_max)
+        tsr_op_set(mlirModuleGetOperation(*out_module), TSR_WORKSPACE_MAX_NAME,
+                   tsr_attr_make_i64(c->mlir, (int64_t)c->options->workspace_max));
     tsr_documents_take(*out_module, c->documents);
     if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
     if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;

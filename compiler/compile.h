@@ -8,8 +8,8 @@
  *                                    .target_count = 1};
  *     tsr_result result = tsr_compile(&ctx, &options, NULL);
  *
- * The bytes of the bundle are a function of the source text, its base name, the targets, the time
- * given and the versions of Tessera, LLVM and zstd alone.
+ * The bytes of the bundle are a function of the source text, its base name, the targets, the
+ * options, the time given and the versions of Tessera, LLVM and zstd alone.
  */
 #ifndef TSR_COMPILER_COMPILE_H
 #define TSR_COMPILER_COMPILE_H
@@ -55,6 +55,10 @@ typedef struct tsr_compile_options {
     /* "portable" (NULL): every target gives the same bits as far as its rounding of products
      * allows. "native": matrix units of GPUs may be used, whose sums are their own. */
     const char *numerics;
+    /* Bytes of an entry's workspace at most, on targets with memory of their own: where it would be
+     * more, values that wait long lie in the host's memory meanwhile. TSR_COMPILE where that is not
+     * enough. 0: as many as it takes. At most INT64_MAX. */
+    uint64_t workspace_max;
     const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
 } tsr_compile_options;
 

@@ -11,6 +11,8 @@
 
 /* Of a module: "native", or absent: portable. */
 #define TSR_NUMERICS_NAME "tessera.numerics"
+/* Of a module: bytes of an entry's workspace at most, on a device with memory of its own. */
+#define TSR_WORKSPACE_MAX_NAME "tessera.workspace_max"
 
 /* On tessera.matmul: the units of a GPU may multiply f32 as tf32, where numerics are native. */
 #define TSR_TF32_NAME "allow_tf32"

@@ -408,7 +408,8 @@ enum { SHOWN_MAX = 100 };
 
 /* By where they stand: those that a program may have, NULL, those that passes note down, NULL. */
 static const char *const of_module[] = {
-    "tessera.mesh", NULL, TSR_NUMERICS_NAME, TSR_TARGET_NAME, TSR_SR_VIRTUAL_RANKS, NULL};
+    "tessera.mesh",       NULL, TSR_NUMERICS_NAME, TSR_WORKSPACE_MAX_NAME, TSR_TARGET_NAME,
+    TSR_SR_VIRTUAL_RANKS, NULL};
 static const char *const of_func[] = {"tessera.entry", "tessera.rows_independent", NULL,
                                       TSR_BODY_NAME, NULL};
 static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, NULL};

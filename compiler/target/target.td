@@ -174,6 +174,15 @@ def Target_PreparedOp : Target_Place<"prepared"> {
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
+def Target_HostAllocOp : Target_Place<"host_alloc"> {
+  let summary = "a part of the entry's page-locked memory of the host: offset in bytes, a multiple of 64";
+  let description = [{
+    For a device with memory of its own: tessera_target.offload alone writes it, prefetch alone reads it.
+  }];
+  let arguments = (ins I64Attr:$offset);
+  let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
+}
+
 def Target_LeafAllocOp : Target_Place<"leaf_alloc"> {
   let summary = "what a leaf of the virtual ranks keeps for a later loop: a place for each of them";
   let description = [{
@@ -356,11 +365,37 @@ def Target_ImportOp : Target_Ordered<"import", [AttrSizedOperandSegments]> {
   }];
 }
 
+class Target_AwayOp<string mnemonic>
+    : Target_Ordered<mnemonic, [SameTypeOperands]> {
+  let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
+  let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
+}
+
+def Target_OffloadOp : Target_AwayOp<"offload"> {
+  let summary = "begins to copy a part of the workspace to the host's memory";
+  let description = [{
+    `%t = tessera_target.offload %h, %x : memref<64xf32>`
+
+    Begins when what stands before it is done, and goes on beside what stands behind it, until it is awaited: it
+    must be, and until then nothing writes %x.
+  }];
+}
+
+def Target_PrefetchOp : Target_AwayOp<"prefetch"> {
+  let summary = "begins to copy back what was offloaded";
+  let description = [{
+    `%t = tessera_target.prefetch %y, %h : memref<64xf32>`
+
+    As tessera_target.offload; until it is awaited nothing reads or writes %y. %y may lie elsewhere than what was
+    offloaded.
+  }];
+}
+
 def Target_AwaitOp : Target_Op<"await"> {
   let summary = "goes on when all of these are done; each is awaited once";
   let description = [{
-    `tessera_target.await %t`. Tokens of exports, imports and async copies; one that is never awaited, or
-    twice, is an error.
+    `tessera_target.await %t`. Tokens of exports, imports, offloads, prefetches and async copies; one that is never
+    awaited, or twice, is an error.
   }];
   let arguments = (ins Variadic<Target_TokenType>:$tokens);
   let assemblyFormat = "$tokens attr-dict";

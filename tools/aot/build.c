@@ -24,7 +24,7 @@ typedef struct build {
     const char *params; /* or NULL */
     const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics, *ptxas, *numerics;
     bool reference, timing, json_diagnostics, verify_rebuild;
-    uint64_t threads, virtual_ranks;
+    uint64_t threads, virtual_ranks, workspace_mib;
     tsr_arena arena;
     const char *target_names[TARGETS_MAX];
     tsr_compile_options options;
@@ -193,6 +193,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .dump_whole = b->dump_dir != NULL,
                                        .ptxas = b->ptxas,
                                        .numerics = b->numerics,
+                                       .workspace_max = b->workspace_mib << 20,
                                        .tool_path = getenv("PATH"),
                                        .toolkit_path = toolkit_path,
                                        .on_dump = on_dump,
@@ -247,6 +248,10 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
         {"--numerics", TSR_FLAG_TEXT, &b.numerics, "NAME",
          "portable (default), or native: matrix units of GPUs, whose bits are their own", 0, 0,
          false},
+        {"--workspace-max", TSR_FLAG_COUNT, &b.workspace_mib, "MIB",
+         "of a GPU's memory for what an entry computes: what waits long lies in the host's memory "
+         "meanwhile, where that is not enough",
+         1, UINT32_MAX, false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,
          "build twice, in different surroundings, and compare the bytes", 0, 0, false},
         {"--diagnostics", TSR_FLAG_TEXT, &b.diagnostics, "FORM", "text (default) or json", 0, 0,

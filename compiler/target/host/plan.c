@@ -4,6 +4,7 @@
  * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches with the marks of
  * regions between them, then copies).
  */
+#include "compiler/graph/graph.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
@@ -25,7 +26,7 @@ tsr_result tsr_planner_add_value(planner *p, MlirValue mlir, value item, uint32_
     item.buffer.shape = type.shape;
     item.buffer.name = "";
     item.location = p->at;
-    item.next_of = item.output = item.plan_index = item.view_of = NONE;
+    item.next_of = item.output = item.plan_index = item.view_of = item.later = NONE;
     p->values[p->value_count] = item;
     if (!tsr_value_map_set(&p->numbers, p->arena, mlir, p->value_count))
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
@@ -401,7 +402,8 @@ uint32_t tsr_planner_add_place(planner *p, tsr_space space, uint32_t index, cons
                                         .next_of = NONE,
                                         .output = NONE,
                                         .plan_index = NONE,
-                                        .view_of = NONE};
+                                        .view_of = NONE,
+                                        .later = NONE};
     return p->value_count++;
 }
 
@@ -485,9 +487,11 @@ static TSR_RESULT plan_copies(planner *p) {
 
 /* ---- place ---- */
 
-/* Operands of the value's launch that it may lie over, by their index in the workspace plan. */
-static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
+/* Operands of the value's launch that it may lie over, by their index in the workspace plan. What
+ * goes to the host's memory behind the launch is still needed there. */
+static TSR_RESULT find_replaceable(planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
+    bool lies_over = false;
     if (v->maker >= p->launch_count || v->imported || p->launches[v->maker].kind != KIND_LAUNCH)
         return TSR_SUCCESS;
     const launch *l = &p->launches[v->maker];
@@ -495,19 +499,21 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
     if (!indices) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        const value *other = &p->values[operand];
+        value *other = &p->values[tsr_planner_at(p, operand, v->maker)];
         if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
-            !lie_alike(other, v))
+            other->later != NONE || !lie_alike(other, v))
             continue;
-        if (tsr_planner_overwrites(p, l, v, operand)) indices[count++] = other->plan_index;
+        if (!tsr_planner_overwrites(p, l, v, operand)) continue;
+        indices[count++] = other->plan_index;
+        if (lies_over || other->written_over || other->first_end != v->maker + 1) continue;
+        lies_over = other->written_over = true;
     }
     wanted->replace = indices;
     wanted->replace_count = count;
     return TSR_SUCCESS;
 }
 
-/* Values of the space behind *bytes, which grows. */
-static TSR_RESULT place_space(planner *p, tsr_space space, bool behind, uint64_t *bytes) {
+tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes) {
     tsr_plan_value *wanted = TSR_NEW(p->arena, tsr_plan_value, (size_t)p->value_count + 1);
     tsr_workspace_plan plan;
     uint32_t count = 0;
@@ -516,6 +522,7 @@ static TSR_RESULT place_space(planner *p, tsr_space space, bool behind, uint64_t
         value *v = &p->values[i];
         if (v->buffer.space != space || v->view_of != NONE || v->behind != behind) continue;
         v->plan_index = count;
+        v->written_over = false;
         wanted[count] = (tsr_plan_value){
             .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
         if (v->pitch) wanted[count].align_bytes = TSR_PITCH_BYTES;
@@ -546,6 +553,7 @@ static const struct {
     [TSR_SPACE_INPUT] = {"tessera_target.input", "index"},
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
     [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
+    [TSR_SPACE_HOST] = {"tessera_target.host_alloc", "offset"},
     [TSR_SPACE_PREPARED] = {"tessera_target.prepared", "index"},
     [TSR_SPACE_PART] = {"tessera_target.tensor_part", "name"},
     [TSR_SPACE_LEAF] = {"tessera_target.leaf_alloc", "offset"},
@@ -555,8 +563,8 @@ static const struct {
 
 static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
     const tsr_program_buffer *buffer = &v->buffer;
-    bool placed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF ||
-                  buffer->space == TSR_SPACE_SUMS;
+    bool placed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_HOST ||
+                  buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_SUMS;
     MlirAttribute where =
         buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART
             ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
@@ -598,10 +606,12 @@ static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const
                         MlirValue *arguments) {
     size_t inputs = tsr_op_operand_count(l->call), outputs = tsr_op_result_count(l->call);
     const int32_t segments[] = {(int32_t)inputs, (int32_t)outputs};
-    for (size_t i = 0; i < inputs + outputs; i++)
-        arguments[i] = buffers[tsr_value_map_get(&p->numbers,
-                                                 i < inputs ? tsr_op_operand(l->call, i)
-                                                            : tsr_op_result(l->call, i - inputs))];
+    for (size_t i = 0; i < inputs + outputs; i++) {
+        MlirValue mlir =
+            i < inputs ? tsr_op_operand(l->call, i) : tsr_op_result(l->call, i - inputs);
+        uint32_t number = tsr_value_map_get(&p->numbers, mlir);
+        arguments[i] = buffers[tsr_planner_at(p, number, (uint32_t)(l - p->launches))];
+    }
     const tsr_attr attrs[] = {
         {"kernel", tsr_attr_make_symbol(b->context, tsr_op_symbol(l->kernel))},
         {"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 2, segments)}};
@@ -617,22 +627,25 @@ static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const
 static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffers) {
     b->location = mlirLocationUnknownGet(b->context);
     for (uint32_t i = 0; i < p->copy_count; i++) {
-        const MlirValue operands[] = {buffers[p->copies[i].to], buffers[p->copies[i].from]};
+        const MlirValue operands[] = {
+            buffers[p->copies[i].to],
+            buffers[tsr_planner_at(p, p->copies[i].from, p->launch_count)]};
         tsr_build(b, &(tsr_op_desc){
                          .name = "tessera_target.copy", .operand_count = 2, .operands = operands});
     }
 }
 
 static TSR_RESULT emit(planner *p, tsr_builder *at) {
-    uint64_t workspace_bytes = 0, leaf_bytes = 0, sum_bytes = 0;
+    uint64_t workspace_bytes = 0, host_bytes = 0, leaf_bytes = 0, sum_bytes = 0;
     MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
     MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-    TRY(p->ctx, place_space(p, TSR_SPACE_WORKSPACE, false, &workspace_bytes));
-    TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, false, &leaf_bytes));
-    TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, true, &leaf_bytes));
-    TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, false, &sum_bytes));
-    TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, true, &sum_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &workspace_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_HOST, false, &host_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_LEAF, false, &leaf_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_LEAF, true, &leaf_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_SUMS, false, &sum_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_SUMS, true, &sum_bytes));
     MlirRegion body = mlirRegionCreate();
     MlirBlock block = mlirBlockCreate(0, NULL, NULL);
     mlirRegionAppendOwnedBlock(body, block);
@@ -643,6 +656,7 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
         const launch *l = &p->launches[i];
         for (; k < p->mark_count && p->marks[k].at == i; k++)
             tsr_planner_emit_mark(p, &inside, &p->marks[k], buffers, arguments);
+        tsr_planner_emit_moves(p, &inside, i, buffers);
         if (i == p->launch_count) break;
         if (l->loop != NONE && p->loops[l->loop].begin == i) emit_loop(&inside, &p->loops[l->loop]);
         if (l->kind == KIND_CONTROL)
@@ -694,6 +708,12 @@ static TSR_RESULT planner_init(planner *p) {
     return TSR_SUCCESS;
 }
 
+static uint64_t workspace_max(MlirModule module) {
+    int64_t bytes = 0;
+    tsr_op_i64(mlirModuleGetOperation(module), TSR_WORKSPACE_MAX_NAME, &bytes);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                          const tsr_config *config, const tsr_config_entry *entry,
                          tsr_prepared_list *prepared, tsr_arena *arena) {
@@ -703,6 +723,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                  .entry = entry,
                  .module = module,
                  .prepared = prepared,
+                 .workspace_max = workspace_max(module),
                  .func = func};
     tsr_builder at = tsr_builder_before(func);
     TRY(ctx, tsr_host_order_leaves(ctx, func, arena));
@@ -716,5 +737,6 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     tsr_planner_bind_parts(&p);
     bind_values(&p);
     TRY(ctx, plan_copies(&p));
+    TRY(ctx, tsr_planner_offload(&p));
     return emit(&p, &at);
 }

@@ -82,12 +82,15 @@ static size_t marked_tokens(const planner *p, MlirOperation op, MlirValue *token
     return count;
 }
 
-/* Buffers of the op's tensors: `count` operands from `first` on, or results. */
-static size_t marked_buffers(const planner *p, MlirOperation op, bool results, size_t first,
+/* Buffers of the mark's tensors: `count` operands from `first` on, or results. */
+static size_t marked_buffers(const planner *p, const mark *m, bool results, size_t first,
                              size_t count, const MlirValue *buffers, MlirValue *out) {
     for (size_t i = 0; i < count; i++)
-        out[i] = buffers[tsr_value_map_get(&p->numbers, results ? tsr_op_result(op, first + i)
-                                                                : tsr_op_operand(op, first + i))];
+        out[i] = buffers[tsr_planner_at(
+            p,
+            tsr_value_map_get(&p->numbers, results ? tsr_op_result(m->op, first + i)
+                                                   : tsr_op_operand(m->op, first + i)),
+            m->at)];
     return count;
 }
 
@@ -99,16 +102,17 @@ static size_t tensor_operands(MlirOperation op) {
 }
 
 /* An export or an import: what is written, what is read, tokens. */
-static size_t transfer_operands(const planner *p, MlirOperation op, const MlirValue *buffers,
+static size_t transfer_operands(const planner *p, const mark *m, const MlirValue *buffers,
                                 MlirValue *arguments, int32_t segments[3]) {
+    MlirOperation op = m->op;
     bool import = tsr_op_is(op, "tessera_sr.import_begin");
     size_t tensors = tensor_operands(op), n = import ? tensors : tensors / 2, count = 0;
     if (import) {
-        count += marked_buffers(p, op, true, 0, n, buffers, arguments);
-        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
+        count += marked_buffers(p, m, true, 0, n, buffers, arguments);
+        count += marked_buffers(p, m, false, 0, n, buffers, arguments + count);
     } else {
-        count += marked_buffers(p, op, false, n, n, buffers, arguments);
-        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
+        count += marked_buffers(p, m, false, n, n, buffers, arguments);
+        count += marked_buffers(p, m, false, 0, n, buffers, arguments + count);
     }
     size_t tokens = marked_tokens(p, op, arguments + count);
     segments[0] = segments[1] = (int32_t)n;
@@ -138,14 +142,14 @@ void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const Mlir
     transfer =
         tsr_op_is(m->op, "tessera_sr.export_begin") || tsr_op_is(m->op, "tessera_sr.import_begin");
     if (transfer) {
-        count = transfer_operands(p, m->op, buffers, arguments, segments);
+        count = transfer_operands(p, m, buffers, arguments, segments);
         attrs[attr_count++] =
             (tsr_attr){"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 3, segments)};
     } else {
         count = marked_tokens(p, m->op, arguments);
         if (tsr_op_is(m->op, "tessera_sr.leave"))
-            count += marked_buffers(p, m->op, false, 0, tensor_operands(m->op), buffers,
-                                    arguments + count);
+            count +=
+                marked_buffers(p, m, false, 0, tensor_operands(m->op), buffers, arguments + count);
     }
     b->location = mlirOperationGetLocation(m->op);
     MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = mark_name(m->op),

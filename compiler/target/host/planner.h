@@ -29,7 +29,19 @@ typedef struct value {
     bool viewed;         /* there are such */
     bool unseen;         /* no command has it */
     bool behind;         /* the others: a sum that ranks need not have whole, a part of a sum */
+    bool written_over;   /* by the last launch that reads it */
+    /* It goes to the host's memory, and comes back as this value, which those from launch
+     * `later_from` on read; NONE: it stays. */
+    uint32_t later, later_from;
 } value;
+
+/* A value goes to the host's memory and comes back; launches before which that begins and is done.
+ */
+typedef struct move {
+    uint32_t from, host, to; /* values */
+    uint32_t begin_at, gone_at, return_at, back_at;
+    MlirValue token; /* of the copy begun last */
+} move;
 
 typedef enum launch_kind {
     KIND_LAUNCH,
@@ -100,7 +112,11 @@ typedef struct planner {
     bool *tensor_bound;     /* a launch writes its next value in place */
     end_copy *copies;
     uint32_t copy_count;
-    MlirLocation at; /* of the op being read */
+    uint64_t workspace_max; /* bytes; 0: as many as it takes */
+    move *moves;
+    uint32_t move_count;
+    uint32_t *move_steps, moved_steps; /* in the order of commands; of them there are already */
+    MlirLocation at;                   /* of the op being read */
 } planner;
 
 static inline bool tsr_planner_is_token(MlirValue v) {
@@ -141,6 +157,19 @@ TSR_RESULT tsr_planner_collect_control(planner *p, MlirOperation op);
 /* The same: what a loop reads from outside lives until it ends. */
 void tsr_planner_stretch_ranges(planner *p);
 void tsr_planner_emit_control(tsr_builder *b, const launch *l, const MlirValue *buffers);
+
+/* plan.c: gives values of the space places behind *bytes, which grows. */
+TSR_RESULT tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes);
+/* What the value is that launch (or mark, copy) number `at` reads: it may have been away. */
+static inline uint32_t tsr_planner_at(const planner *p, uint32_t number, uint32_t at) {
+    while (p->values[number].later != NONE && at >= p->values[number].later_from)
+        number = p->values[number].later;
+    return number;
+}
+/* offload.c: where the workspace would be too large, some values wait in the host's memory. */
+TSR_RESULT tsr_planner_offload(planner *p);
+/* The same: commands before a launch. */
+void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirValue *buffers);
 
 /* Each leaf has its rows of this input, which is split; nothing may read all of them. */
 TSR_RESULT tsr_planner_check_rows(planner *p, intptr_t index);

@@ -65,6 +65,7 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
         out->space = TSR_SPACE_LEAF_NUMBER;
     } else if (tsr_op_has(op, "offset")) {
         out->space = tsr_op_is(op, "tessera_target.alloc")        ? TSR_SPACE_WORKSPACE
+                     : tsr_op_is(op, "tessera_target.host_alloc") ? TSR_SPACE_HOST
                      : tsr_op_is(op, "tessera_target.leaf_alloc") ? TSR_SPACE_LEAF
                                                                   : TSR_SPACE_SUMS;
         tsr_op_i64(op, "offset", &number);
@@ -83,6 +84,7 @@ static bool is_place(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.tensor_part") ||
            tsr_op_is(op, "tessera_target.input") || tsr_op_is(op, "tessera_target.output") ||
            tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepared") ||
+           tsr_op_is(op, "tessera_target.host_alloc") ||
            tsr_op_is(op, "tessera_target.leaf_alloc") ||
            tsr_op_is(op, "tessera_target.sum_alloc") || tsr_op_is(op, "tessera_target.leaf_number");
 }
@@ -206,12 +208,33 @@ static TSR_RESULT read_ordered(reader *r, MlirOperation op) {
     return note_token(r, tsr_op_result(op, 0), index);
 }
 
+static bool is_away(MlirOperation op) {
+    return tsr_op_is(op, "tessera_target.offload") || tsr_op_is(op, "tessera_target.prefetch");
+}
+
+/* To the host's memory, or back. */
+static TSR_RESULT read_away(reader *r, MlirOperation op) {
+    uint32_t index = r->entry->command_count++;
+    uint32_t *arguments = TSR_NEW(r->arena, uint32_t, 2);
+    const char *location = location_text(mlirOperationGetLocation(op), r->arena);
+    if (!arguments || !location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    for (size_t i = 0; i < 2; i++)
+        arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
+    r->entry->commands[index] = (tsr_program_command){
+        .opcode = tsr_op_is(op, "tessera_target.offload") ? TSR_OP_OFFLOAD : TSR_OP_PREFETCH,
+        .argument_count = 2,
+        .arguments = arguments,
+        .location = location};
+    return note_token(r, tsr_op_result(op, 0), index);
+}
+
 /* What is done when the command before it is, needs no command: the list is in order. */
 static TSR_RESULT read_await(reader *r, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation begun = tsr_value_owner(tsr_op_operand(op, i));
         if (!tsr_op_is(begun, "tessera_target.export") &&
-            !tsr_op_is(begun, "tessera_target.import"))
+            !tsr_op_is(begun, "tessera_target.import") && !is_away(begun))
             continue;
         r->entry->commands[r->entry->command_count++] =
             (tsr_program_command){.opcode = TSR_OP_AWAIT,
@@ -321,6 +344,8 @@ static TSR_RESULT read_entry(reader *r) {
             TRY(r->ctx, read_command(r, op));
         else if (is_ordered(op))
             TRY(r->ctx, read_ordered(r, op));
+        else if (is_away(op))
+            TRY(r->ctx, read_away(r, op));
         else if (tsr_op_is(op, "tessera_target.await"))
             TRY(r->ctx, read_await(r, op));
         else

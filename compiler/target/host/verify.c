@@ -215,6 +215,22 @@ bool tsr_rule_alloc(MlirOperation op) {
                                size, offset, workspace);
 }
 
+bool tsr_rule_host_alloc(MlirOperation op) {
+    if (!check_place(op) || !check_multiple(op, "offset")) return false;
+    for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
+        MlirOperation user = mlirOpOperandGetOwner(use);
+        bool prefetch = tsr_op_is(user, "tessera_target.prefetch");
+        if ((!prefetch && !tsr_op_is(user, "tessera_target.offload")) ||
+            mlirOpOperandGetOperandNumber(use) != prefetch)
+            return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                       "%s reads or writes it; expected offloads that write it, "
+                                       "prefetches that read it",
+                                       tsr_op_name(user));
+    }
+    return true;
+}
+
 /* ---- commands ---- */
 
 /* Inputs are the caller's; the number of a leaf is the loop's. */
@@ -443,6 +459,22 @@ bool tsr_rule_transfer(MlirOperation op) {
     }
     /* What is imported may be waited for by a region, too. */
     if (!export && tsr_value_is_used(tsr_op_result(op, 0))) return true;
+    return tsr_target_check_token(op);
+}
+
+bool tsr_rule_away(MlirOperation op) {
+    bool offload = tsr_op_is(op, "tessera_target.offload");
+    MlirOperation host = tsr_value_owner(tsr_op_operand(op, !offload));
+    MlirOperation device = tsr_value_owner(tsr_op_operand(op, offload));
+    if (!tsr_op_is(host, "tessera_target.host_alloc"))
+        return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                   "%s is %s; expected a "
+                                   "tessera_target.host_alloc",
+                                   offload ? "what it writes" : "what it reads", tsr_op_name(host));
+    if (!tsr_op_is(device, "tessera_target.alloc"))
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "%s is %s; expected a tessera_target.alloc",
+                                   offload ? "what it reads" : "what it writes",
+                                   tsr_op_name(device));
     return tsr_target_check_token(op);
 }
 

@@ -310,3 +310,53 @@ tessera_target.func @f workspace 64 {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 is not what kernel @k takes
   tessera_target.launch @k() writes (%h) : () -> memref<2x4xf32>
 }
+
+// -----
+// What lies in the host's memory is copied there and back, and nothing else.
+tessera_target.func @f workspace 256 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.host_alloc: tessera_target.copy reads or writes it; expected offloads that write it, prefetches that read it
+  %h = tessera_target.host_alloc offset 0 : memref<64xf32>
+  %x = tessera_target.alloc offset 0 : memref<64xf32>
+  tessera_target.copy %x, %h : memref<64xf32>
+}
+
+// -----
+tessera_target.func @f workspace 256 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.host_alloc: tessera_target.offload reads or writes it; expected offloads
+  %h = tessera_target.host_alloc offset 0 : memref<64xf32>
+  %x = tessera_target.alloc offset 0 : memref<64xf32>
+  %t = tessera_target.offload %x, %h : memref<64xf32>
+  tessera_target.await %t
+}
+
+// -----
+tessera_target.func @f workspace 256 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.host_alloc: offset is 32; expected a multiple of 64
+  %h = tessera_target.host_alloc offset 32 : memref<64xf32>
+}
+
+// -----
+tessera_target.func @f workspace 256 {
+  %h = tessera_target.alloc offset 0 : memref<64xf32>
+  %x = tessera_target.alloc offset 0 : memref<64xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.offload: what it writes is tessera_target.alloc; expected a tessera_target.host_alloc
+  %t = tessera_target.offload %h, %x : memref<64xf32>
+  tessera_target.await %t
+}
+
+// -----
+tessera_target.func @f workspace 256 {
+  %h = tessera_target.host_alloc offset 0 : memref<64xf32>
+  %y = tessera_target.output 0 : memref<64xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.prefetch: what it writes is tessera_target.output; expected a tessera_target.alloc
+  %t = tessera_target.prefetch %y, %h : memref<64xf32>
+  tessera_target.await %t
+}
+
+// -----
+tessera_target.func @f workspace 256 {
+  %h = tessera_target.host_alloc offset 0 : memref<64xf32>
+  %x = tessera_target.alloc offset 0 : memref<64xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0506] tessera_target.offload: its token is awaited 0 times; expected once
+  %t = tessera_target.offload %h, %x : memref<64xf32>
+}

@@ -63,6 +63,23 @@ tessera_target.func @step workspace 256 attributes {on_recovery = @mend} {
   tessera_target.await %t
 }
 
+// What waits in the host's memory.
+// CHECK: tessera_target.func @away workspace 256 {
+tessera_target.func @away workspace 256 {
+  // CHECK: %[[H:.*]] = tessera_target.host_alloc offset 64 : memref<64xf32>
+  %h = tessera_target.host_alloc offset 64 : memref<64xf32>
+  // CHECK: %[[X:.*]] = tessera_target.alloc offset 0
+  %x = tessera_target.alloc offset 0 : memref<64xf32>
+  // CHECK: %[[T:.*]] = tessera_target.offload %[[H]], %[[X]] : memref<64xf32>
+  %t = tessera_target.offload %h, %x : memref<64xf32>
+  // CHECK: tessera_target.await %[[T]]
+  tessera_target.await %t
+  // CHECK: %[[U:.*]] = tessera_target.prefetch %[[X]], %[[H]] : memref<64xf32>
+  %u = tessera_target.prefetch %x, %h : memref<64xf32>
+  // CHECK: tessera_target.await %[[U]]
+  tessera_target.await %u
+}
+
 // CHECK: tessera_target.kernel @add
 tessera_target.kernel @add : (memref<64xf32>, memref<64xf32>) -> memref<64xf32> grid 1
 // CHECK: tessera_target.func @leaves workspace 512 {

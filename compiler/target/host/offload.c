@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Offload: where the workspace of an entry would be larger than it may be, values that wait long
+ * from one launch to the next lie in the host's memory meanwhile. Both copies run beside launches.
+ *
+ * Outline: find the waits, longest first · say when each copy would be done, by estimates of what
+ * launches and copies take · take as few waits as do, where no launch waits for a copy · else let
+ * launches wait for those that matter · place; aim lower as long as places leave gaps, in the end
+ * as low as can be.
+ *
+ * A value becomes two: what it is until it has gone, and what has come back, which may lie
+ * elsewhere. Nothing else of a program changes, so no bit of a result does.
+ *
+ * Waits that begin behind the forward pass and end in the backward one are what is called
+ * activation offload: Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable,
+ * Memory-Efficient Neural Network Design", 2016; here all copies are planned when the program is
+ * built, from liveness alone.
+ */
+#include "compiler/schedule/memory_plan.h"
+#include "compiler/target/host/planner.h"
+#include "compiler/target/target.h"
+#include "compiler/tile/tile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
+    ROUNDS_MAX = 8,      /* of aiming lower */
+};
+
+/* What a device does in a second, as far as is known; copies are those of a host of its time, with
+ * a card of 16 lanes. Of sm_90a measured (runtime/device/README.md), of the others as their makers
+ * say. Wrong ones make launches wait, or more values go than need to. */
+typedef struct rates {
+    uint32_t arch;
+    double flops, bytes, copied_bytes, launch_seconds;
+} rates;
+static const rates known[] = {{80, 250e12, 1.9e12, 25e9, 4e-6},
+                              {90, 700e12, 4.1e12, 53e9, 4e-6},
+                              {100, 1600e12, 7.5e12, 55e9, 4e-6}};
+
+/* A value that no launch in between `after` and `before` touches. */
+typedef struct wait {
+    uint32_t value, after, before;
+    uint32_t gone_at, begin_at; /* launches before which: its place is free; it begins to return */
+    uint64_t bytes;
+    double seconds; /* that it waits */
+    bool taken;     /* gone_at < begin_at */
+} wait;
+
+typedef struct offload {
+    planner *p;
+    const rates *rates;
+    double *begins;    /* launch -> seconds; one more, for the end */
+    uint64_t *live;    /* launch -> bytes in use without any offload; at the end, too */
+    uint64_t *left;    /* the same with what is taken */
+    wait *waits;       /* the longest first */
+    uint32_t *outward; /* waits in the order of `after` */
+    uint32_t *inward;  /* waits in the order of `before`, the last one first */
+    uint32_t count;
+} offload;
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+static uint64_t size_of(const value *v) {
+    uint64_t size = 0;
+    const tsr_shape lies = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
+    bool fits = tsr_shape_size(&lies, v->buffer.dtype, &size);
+    TSR_ASSERT(fits); /* it has been placed */
+    return (size + TSR_PLAN_ALIGN_BYTES - 1) / TSR_PLAN_ALIGN_BYTES * TSR_PLAN_ALIGN_BYTES;
+}
+
+static uint32_t last_of(const planner *p, const value *v) {
+    return v->read_at_end ? p->launch_count : v->first_end ? v->first_end - 1 : v->first;
+}
+
+static bool has_place(const value *v) {
+    return v->buffer.space == TSR_SPACE_WORKSPACE && v->view_of == NONE;
+}
+
+static double seconds_of(const offload *o, const launch *l) {
+    int64_t flops = 0, bytes = 0;
+    if (l->kind == KIND_LAUNCH) {
+        tsr_op_i64(l->kernel, "flops", &flops);
+        tsr_op_i64(l->kernel, "bytes", &bytes);
+    }
+    double computes = (double)flops / o->rates->flops, moves = (double)bytes / o->rates->bytes;
+    return o->rates->launch_seconds + (computes > moves ? computes : moves);
+}
+
+static void estimate_times(offload *o) {
+    const planner *p = o->p;
+    o->begins[0] = 0;
+    for (uint32_t i = 0; i < p->launch_count; i++)
+        o->begins[i + 1] = o->begins[i] + seconds_of(o, &p->launches[i]);
+}
+
+/* Where a launch writes over an operand, that has gone by then: the two count once. */
+static void find_live(offload *o) {
+    const planner *p = o->p;
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        const value *v = &p->values[i];
+        uint32_t last = last_of(p, v);
+        if (!has_place(v)) continue;
+        if (v->written_over && last > v->first) last--;
+        o->live[v->first] += size_of(v);
+        o->live[last + 1] -= size_of(v);
+    }
+    for (uint32_t i = 1; i <= p->launch_count; i++) o->live[i] += o->live[i - 1];
+}
+
+/* A region may run again, and then reads what it has from outside as it was. */
+static bool crosses_mark(const planner *p, const value *v, uint32_t before) {
+    for (uint32_t i = 0; i < p->mark_count; i++)
+        if (p->marks[i].at > v->maker && p->marks[i].at <= before) return true;
+    return false;
+}
+
+static void add_wait(offload *o, uint32_t number, uint32_t after, uint32_t before) {
+    const planner *p = o->p;
+    const value *v = &p->values[number];
+    if (before <= after + 1 || v->pitch || v->imported || v->maker == NONE ||
+        size_of(v) < BYTES_MIN || crosses_mark(p, v, before))
+        return;
+    o->waits[o->count++] = (wait){.value = number,
+                                  .after = after,
+                                  .before = before,
+                                  .bytes = size_of(v),
+                                  .seconds = o->begins[before] - o->begins[after + 1]};
+}
+
+static uint32_t root_of(const planner *p, MlirValue mlir) {
+    uint32_t number = tsr_value_map_get(&p->numbers, mlir);
+    return number == NONE || p->values[number].view_of == NONE ? number : p->values[number].view_of;
+}
+
+/* `touched` holds the last launch that touched each value. */
+static void touch(offload *o, uint32_t *touched, uint32_t number, uint32_t at) {
+    if (number == NONE || !has_place(&o->p->values[number])) return;
+    if (touched[number] != NONE) add_wait(o, number, touched[number], at);
+    touched[number] = at;
+}
+
+static void find_waits(offload *o, uint32_t *touched) {
+    const planner *p = o->p;
+    for (uint32_t i = 0; i < p->value_count; i++) touched[i] = NONE;
+    for (uint32_t i = 0; i < p->launch_count; i++) {
+        MlirOperation call = p->launches[i].call;
+        for (size_t k = 0; k < tsr_op_operand_count(call); k++)
+            touch(o, touched, root_of(p, tsr_op_operand(call, k)), i);
+        for (size_t k = 0; k < tsr_op_result_count(call); k++)
+            touch(o, touched, root_of(p, tsr_op_result(call, k)), i);
+    }
+    for (uint32_t i = 0; i < p->copy_count; i++) {
+        uint32_t from = p->copies[i].from, root = p->values[from].view_of;
+        touch(o, touched, root == NONE ? from : root, p->launch_count);
+    }
+}
+
+static int compare(double a, double b) { return a < b ? -1 : a > b; }
+
+static int by_length(const void *a, const void *b) {
+    const wait *x = a, *y = b;
+    int order = compare(y->seconds, x->seconds);
+    return order                         ? order
+           : compare(x->value, y->value) ? compare(x->value, y->value)
+                                         : compare(x->after, y->after);
+}
+
+static int by_after(const void *a, const void *b, void *waits) {
+    const wait *x = (wait *)waits + *(const uint32_t *)a, *y = (wait *)waits + *(const uint32_t *)b;
+    return x->after != y->after ? compare(x->after, y->after) : compare(x->value, y->value);
+}
+
+static int by_before(const void *a, const void *b, void *waits) {
+    const wait *x = (wait *)waits + *(const uint32_t *)a, *y = (wait *)waits + *(const uint32_t *)b;
+    return x->before != y->before ? compare(y->before, x->before) : compare(y->value, x->value);
+}
+
+/* ---- when copies are done -------------------------------------------------------------------- */
+
+/* The first launch that begins at `seconds` or later, of those in [from, to]; `to` else. */
+static uint32_t launch_at(const offload *o, double seconds, uint32_t from, uint32_t to) {
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        if (o->begins[middle] >= seconds)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return from;
+}
+
+/* Of the first `count` waits: outward copies follow each other, as early as can be; inward ones as
+ * late as can be. A wait that is too short for its two copies is left alone. */
+static void time_copies(offload *o, uint32_t count) {
+    double free_at = 0, needed_at = o->begins[o->p->launch_count];
+    for (uint32_t i = 0; i < o->count; i++) o->waits[i].taken = i < count;
+    for (uint32_t i = 0; i < o->count; i++) {
+        wait *w = &o->waits[o->outward[i]];
+        double takes = (double)w->bytes / o->rates->copied_bytes;
+        double begins = o->begins[w->after + 1] > free_at ? o->begins[w->after + 1] : free_at;
+        if (!w->taken) continue;
+        w->taken = begins + 2 * takes < o->begins[w->before];
+        if (!w->taken) continue;
+        free_at = begins + takes;
+        w->gone_at = launch_at(o, free_at, w->after + 1, w->before);
+    }
+    for (uint32_t i = 0; i < o->count; i++) {
+        wait *w = &o->waits[o->inward[i]];
+        double takes = (double)w->bytes / o->rates->copied_bytes;
+        double ends = o->begins[w->before] < needed_at ? o->begins[w->before] : needed_at;
+        if (!w->taken) continue;
+        /* The last launch that begins before the copy has to. */
+        w->begin_at = launch_at(o, ends - takes, w->gone_at, w->before);
+        if (w->begin_at > w->gone_at && o->begins[w->begin_at] > ends - takes) w->begin_at--;
+        w->taken = w->begin_at > w->gone_at;
+        if (w->taken) needed_at = ends - takes;
+    }
+}
+
+static uint64_t find_left(offload *o) {
+    uint64_t most = 0;
+    uint32_t count = o->p->launch_count + 1;
+    memset(o->left, 0, (count + 1) * sizeof *o->left);
+    for (uint32_t i = 0; i < o->count; i++) {
+        const wait *w = &o->waits[i];
+        if (!w->taken) continue;
+        o->left[w->gone_at] -= w->bytes;
+        o->left[w->begin_at] += w->bytes;
+    }
+    for (uint32_t i = 1; i < count; i++) o->left[i] += o->left[i - 1];
+    for (uint32_t i = 0; i < count; i++) {
+        o->left[i] += o->live[i];
+        if (o->left[i] > most) most = o->left[i];
+    }
+    return most;
+}
+
+/* ---- which go -------------------------------------------------------------------------------- */
+
+/* The wait that would free bytes at this launch at the least cost: a copy outward that is on its
+ * way, the one begun first; one inward that could begin later; one that has not been taken. */
+static wait *find_next(const offload *o, uint32_t at) {
+    wait *outward = NULL, *inward = NULL, *other = NULL;
+    for (uint32_t i = 0; i < o->count; i++) {
+        wait *w = &o->waits[i];
+        if (w->after >= at || w->before <= at) continue;
+        if (!w->taken) {
+            if (!other) other = w;
+        } else if (at < w->gone_at) {
+            if (!outward || w->after < outward->after) outward = w;
+        } else if (at >= w->begin_at) {
+            if (!inward || w->before > inward->before) inward = w;
+        }
+    }
+    return outward ? outward : inward ? inward : other;
+}
+
+static void change_left(offload *o, uint32_t begin, uint32_t end, uint64_t bytes) {
+    for (uint32_t i = begin; i < end; i++) o->left[i] -= bytes;
+}
+
+/* Frees it at this launch: others wait for its copies. */
+static void hurry(offload *o, wait *w, uint32_t at) {
+    if (!w->taken) {
+        *w = (wait){.value = w->value,
+                    .after = w->after,
+                    .before = w->before,
+                    .gone_at = at,
+                    .begin_at = at + 1,
+                    .bytes = w->bytes,
+                    .seconds = w->seconds,
+                    .taken = true};
+        change_left(o, at, at + 1, w->bytes);
+    } else if (at < w->gone_at) {
+        change_left(o, at, w->gone_at, w->bytes);
+        w->gone_at = at;
+    } else {
+        change_left(o, w->begin_at, at + 1, w->bytes);
+        w->begin_at = at + 1;
+    }
+}
+
+/* Takes waits until no launch has more than `aim` bytes; *out_most: what the busiest has. */
+static void choose(offload *o, uint64_t aim, uint64_t *out_most) {
+    uint32_t least = 0, most = o->count;
+    while (least < most) {
+        uint32_t middle = least + (most - least) / 2;
+        time_copies(o, middle);
+        if (find_left(o) <= aim)
+            most = middle;
+        else
+            least = middle + 1;
+    }
+    time_copies(o, least);
+    *out_most = find_left(o);
+    if (*out_most <= aim) return;
+    *out_most = 0;
+    for (uint32_t i = 0; i <= o->p->launch_count; i++) {
+        wait *next = NULL;
+        while (o->left[i] > aim && (next = find_next(o, i))) hurry(o, next, i);
+        if (o->left[i] > *out_most) *out_most = o->left[i];
+    }
+}
+
+/* ---- values that have come back -------------------------------------------------------------- */
+
+/* What the value, or a view of it, is from launch `from` on. */
+static uint32_t add_later(planner *p, uint32_t number, uint32_t from) {
+    uint32_t later = tsr_planner_add_place(p, TSR_SPACE_WORKSPACE, 0, &p->values[number]);
+    p->values[later].pitch = p->values[number].pitch;
+    p->values[number].later = later;
+    p->values[number].later_from = from;
+    return later;
+}
+
+static uint32_t last_part(const planner *p, uint32_t number) {
+    while (p->values[number].later != NONE) number = p->values[number].later;
+    return number;
+}
+
+static void apply(planner *p, const wait *w, uint32_t value_count) {
+    uint32_t before = last_part(p, w->value), later = add_later(p, before, w->before);
+    uint32_t host = tsr_planner_add_place(p, TSR_SPACE_HOST, 0, &p->values[before]);
+    value *old = &p->values[before], *back = &p->values[later], *away = &p->values[host];
+    back->maker = old->maker;
+    back->imported = true;
+    back->first = w->begin_at;
+    back->first_end = old->first_end;
+    back->read_at_end = old->read_at_end;
+    back->viewed = old->viewed;
+    old->first_end = w->gone_at;
+    old->read_at_end = false;
+    away->first = w->after + 1;
+    away->first_end = w->before + 1;
+    for (uint32_t i = 0; i < value_count; i++)
+        if (p->values[i].view_of == w->value)
+            p->values[add_later(p, last_part(p, i), w->before)].view_of = later;
+    p->moves[p->move_count++] = (move){.from = before,
+                                       .host = host,
+                                       .to = later,
+                                       .begin_at = w->after + 1,
+                                       .gone_at = w->gone_at,
+                                       .return_at = w->begin_at,
+                                       .back_at = w->before};
+}
+
+/* In the order of their launches, so that parts of a value follow each other. */
+static TSR_RESULT apply_all(offload *o, const value *values, uint32_t value_count) {
+    planner *p = o->p;
+    uint32_t capacity = value_count, taken = 0;
+    for (uint32_t i = 0; i < o->count; i++) taken += o->waits[i].taken;
+    for (uint32_t i = 0; i < o->count; i++) {
+        if (!o->waits[i].taken) continue;
+        capacity += 2;
+        for (uint32_t k = 0; k < value_count && values[o->waits[i].value].viewed; k++)
+            capacity += values[k].view_of == o->waits[i].value;
+    }
+    p->values = TSR_NEW(p->arena, value, (size_t)capacity + 1);
+    p->moves = TSR_NEW(p->arena, move, (size_t)taken + 1);
+    if (!p->values || !p->moves) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    memcpy(p->values, values, value_count * sizeof *values);
+    p->value_capacity = capacity;
+    p->value_count = value_count;
+    p->move_count = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        const wait *w = &o->waits[o->outward[i]];
+        if (w->taken) apply(p, w, value_count);
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- emit ------------------------------------------------------------------------------------ */
+
+/* In this order, before one launch: what goes first, so that what returns finds its place free. */
+typedef enum step { GOES, HAS_GONE, RETURNS, IS_BACK, STEPS } step;
+
+static uint32_t launch_of(const move *m, step of) {
+    const uint32_t launches[STEPS] = {m->begin_at, m->gone_at, m->return_at, m->back_at};
+    return launches[of];
+}
+
+static int by_launch(const void *a, const void *b, void *moves) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint32_t first = launch_of((move *)moves + x / STEPS, x % STEPS);
+    uint32_t second = launch_of((move *)moves + y / STEPS, y % STEPS);
+    if (first != second) return compare(first, second);
+    return x % STEPS != y % STEPS ? compare(x % STEPS, y % STEPS) : compare(x, y);
+}
+
+static TSR_RESULT order_steps(planner *p) {
+    p->move_steps = TSR_NEW(p->arena, uint32_t, (size_t)p->move_count * STEPS + 1);
+    if (!p->move_steps) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    for (uint32_t i = 0; i < p->move_count * STEPS; i++) p->move_steps[i] = i;
+    qsort_r(p->move_steps, (size_t)p->move_count * STEPS, sizeof *p->move_steps, by_launch,
+            p->moves);
+    return TSR_SUCCESS;
+}
+
+static MlirValue begin_copy(tsr_builder *b, const char *name, MlirValue to, MlirValue from) {
+    const MlirValue operands[] = {to, from};
+    MlirType token = mlirTypeParseGet(b->context, tsr_ref("!tessera_target.token"));
+    return tsr_op_result(tsr_build(b, &(tsr_op_desc){.name = name,
+                                                     .operand_count = 2,
+                                                     .operands = operands,
+                                                     .result_count = 1,
+                                                     .results = &token}),
+                         0);
+}
+
+static void emit_step(const planner *p, tsr_builder *b, move *m, step of,
+                      const MlirValue *buffers) {
+    b->location = p->values[m->from].location;
+    if (of == GOES)
+        m->token = begin_copy(b, "tessera_target.offload", buffers[m->host], buffers[m->from]);
+    else if (of == RETURNS)
+        m->token = begin_copy(b, "tessera_target.prefetch", buffers[m->to], buffers[m->host]);
+    else
+        tsr_build(b, &(tsr_op_desc){.name = "tessera_target.await",
+                                    .operand_count = 1,
+                                    .operands = &m->token});
+}
+
+void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirValue *buffers) {
+    for (; p->moved_steps < p->move_count * STEPS; p->moved_steps++) {
+        uint32_t next = p->move_steps[p->moved_steps];
+        move *m = &p->moves[next / STEPS];
+        if (launch_of(m, next % STEPS) != at) break;
+        emit_step(p, b, m, next % STEPS, buffers);
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static TSR_RESULT offload_init(offload *o) {
+    planner *p = o->p;
+    size_t touches = p->copy_count, count = (size_t)p->launch_count + 3;
+    for (uint32_t i = 0; i < p->launch_count; i++)
+        touches +=
+            tsr_op_operand_count(p->launches[i].call) + tsr_op_result_count(p->launches[i].call);
+    uint32_t *touched = TSR_NEW(p->arena, uint32_t, (size_t)p->value_count + 1);
+    o->begins = TSR_NEW(p->arena, double, count);
+    o->live = TSR_NEW(p->arena, uint64_t, count);
+    o->left = TSR_NEW(p->arena, uint64_t, count);
+    o->waits = TSR_NEW(p->arena, wait, touches + 1);
+    if (!touched || !o->begins || !o->live || !o->left || !o->waits)
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    estimate_times(o);
+    find_live(o);
+    find_waits(o, touched);
+    qsort(o->waits, o->count, sizeof *o->waits, by_length);
+    o->outward = TSR_NEW(p->arena, uint32_t, (size_t)o->count + 1);
+    o->inward = TSR_NEW(p->arena, uint32_t, (size_t)o->count + 1);
+    if (!o->outward || !o->inward)
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    for (uint32_t i = 0; i < o->count; i++) o->outward[i] = o->inward[i] = i;
+    qsort_r(o->outward, o->count, sizeof *o->outward, by_after, o->waits);
+    qsort_r(o->inward, o->count, sizeof *o->inward, by_before, o->waits);
+    return TSR_SUCCESS;
+}
+
+/* Of a GPU, that the module is for. */
+static TSR_RESULT find_rates(const planner *p, const rates **out_rates) {
+    const char *name = tsr_op_string(mlirModuleGetOperation(p->module), TSR_TARGET_NAME);
+    const tsr_target *target = NULL;
+    *out_rates = NULL;
+    TRY(p->ctx, tsr_target_find(p->ctx, name ? name : "", &target));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].arch == target->arch) *out_rates = &known[i];
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const char *why) {
+    FAIL(p->ctx, TSR_COMPILE,
+         "@%s needs %llu bytes of workspace, %llu%s; at most %llu were asked for", p->entry->name,
+         (unsigned long long)whole, (unsigned long long)least, why,
+         (unsigned long long)p->workspace_max);
+}
+
+tsr_result tsr_planner_offload(planner *p) {
+    offload o = {.p = p};
+    uint64_t whole = 0, placed, over, most = 0, least = UINT64_MAX, aim = p->workspace_max;
+    if (!p->workspace_max) return TSR_SUCCESS;
+    TRY(p->ctx, find_rates(p, &o.rates));
+    if (!o.rates) return TSR_SUCCESS;
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &whole));
+    if (whole <= p->workspace_max) return TSR_SUCCESS;
+    if (p->loop_count || p->range_count)
+        return refuse(p, whole, whole, " too where values wait, for it has loops");
+    TRY(p->ctx, offload_init(&o));
+    const value *values = p->values;
+    uint32_t value_count = p->value_count;
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        if (round + 1 == ROUNDS_MAX) aim = 0;
+        choose(&o, aim, &most);
+        TRY(p->ctx, apply_all(&o, values, value_count));
+        placed = 0;
+        TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &placed));
+        if (placed <= p->workspace_max) return order_steps(p);
+        if (placed < least) least = placed;
+        over = placed - p->workspace_max;
+        aim = most > aim || aim < over ? 0 : aim - over;
+    }
+    return refuse(p, whole, least, " with all that can wait in the host's memory");
+}
