@@ -466,7 +466,7 @@ static void pass_weights(const grad *g, LLVMValueRef number, bool take, LLVMValu
 /* Of the first half. */
 static void add_values(const grad *g, const where *w, bool masked) {
     LLVMValueRef weights[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
-    tsr_sync_wait(g->emit, g->ahead - 1);
+    tsr_sync_wait_apart(g->emit, g->ahead - 1);
     copy_step(g, tsr_block_add(g->emit, w->number, g->ahead));
     weigh_step(g, w, masked, weights, pairs);
     pass_weights(g, w->number, false, weights);
@@ -476,12 +476,12 @@ static void add_values(const grad *g, const where *w, bool masked) {
 /* Of the second half: all steps, each when the first half is at the next one. */
 static void add_keys(const grad *g) {
     LLVMValueRef weights[REGISTERS_MAX], one = integer(g, 1);
-    tsr_sync_wait(g->emit, g->ahead - 1);
+    tsr_sync_wait_apart(g->emit, g->ahead - 1);
     copy_step(g, integer(g, g->ahead));
     tsr_block_loop l =
         tsr_block_loop_begin(g->emit, one, tsr_block_add(g->emit, g->steps, 1), 1, "slopes");
     LLVMValueRef number = tsr_block_add(g->emit, l.index, -1);
-    tsr_sync_wait(g->emit, g->ahead - 1);
+    tsr_sync_wait_apart(g->emit, g->ahead - 1);
     copy_step(g, tsr_block_add(g->emit, l.index, g->ahead));
     pass_weights(g, number, true, weights);
     add_slopes(g, number, weights);
@@ -591,7 +591,7 @@ static void add_halves(grad *g, double left) {
     LLVMBuildCondBr(b, first, values, keys);
     LLVMPositionBuilderAtEnd(b, values);
     add_all_steps(g);
-    tsr_sync_wait(emit, 0);
+    tsr_sync_wait_apart(emit, 0);
     store_sums(g, 1, 1 / left);
     LLVMBuildBr(b, rest);
     LLVMPositionBuilderAtEnd(b, keys);

@@ -118,6 +118,8 @@ LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
                            const char *constraints, LLVMValueRef *args, unsigned arg_count);
 /* Waits for all computing threads (group < 0), or for those of a warp group. */
 void tsr_block_sync(tsr_emit *emit, bool of_group);
+/* All of the program's, at whatever places of the code its warps come to it. */
+void tsr_block_sync_apart(tsr_emit *emit);
 
 /* bar.sync or bar.arrive of `whose` (i32) turn it is, among so many threads. */
 void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads);

@@ -78,6 +78,14 @@ void tsr_block_sync(tsr_emit *emit, bool of_group) {
     tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
 }
 
+/* bar.sync says that all come to the same place, and compute-sanitizer takes it at its word. */
+void tsr_block_sync_apart(tsr_emit *emit) {
+    LLVMValueRef args[] = {tsr_block_int(emit, NAMED_COMPUTING),
+                           tsr_block_int(emit, (int64_t)emit->block->warps * WARP_LANES)};
+    TSR_ASSERT(emit->block->teams <= 1);
+    tsr_block_asm(emit, NULL, "barrier.sync $0, $1;", "r,r,~{memory}", args, 2);
+}
+
 void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads) {
     LLVMValueRef args[] = {tsr_block_add(emit, whose, NAMED_TURN), tsr_block_int(emit, threads)};
     tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);

@@ -83,11 +83,20 @@ void tsr_sync_commit(tsr_emit *emit) {
     tsr_block_asm(emit, NULL, "cp.async.commit_group;", "~{memory}", NULL, 0);
 }
 
-void tsr_sync_wait(tsr_emit *emit, uint32_t left) {
+static void wait_copies(tsr_emit *emit, uint32_t left) {
     char text[64];
     snprintf(text, sizeof text, "cp.async.wait_group %u;", left);
     tsr_block_asm(emit, NULL, text, "~{memory}", NULL, 0);
+}
+
+void tsr_sync_wait(tsr_emit *emit, uint32_t left) {
+    wait_copies(emit, left);
     tsr_block_sync(emit, false);
+}
+
+void tsr_sync_wait_apart(tsr_emit *emit, uint32_t left) {
+    wait_copies(emit, left);
+    tsr_block_sync_apart(emit);
 }
 
 LLVMValueRef tsr_sync_lane(tsr_emit *emit, tsr_sync_order order, LLVMValueRef row) {

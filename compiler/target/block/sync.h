@@ -28,6 +28,8 @@ void tsr_sync_commit(tsr_emit *emit);
 /* Until at most `left` groups of each thread are on their way; then all threads have come here, and
  * see what is there. */
 void tsr_sync_wait(tsr_emit *emit, uint32_t left);
+/* The same where warps come to it at different places of the code, each as often. */
+void tsr_sync_wait_apart(tsr_emit *emit, uint32_t left);
 
 /* How a lane reads a matrix by ldmatrix: four of 8 x 8, of which the second and third lie below or
  * beside the first. */
