@@ -24,6 +24,8 @@ enum {
     PROGRAMS = 64, /* that CPUs share; of a GPU WARPS */
     WARPS = 4096,
     VECTORS_MAX = 32, /* of columns that a program has */
+    WALKED_MAX = 16,  /* rows that a GPU reads together */
+    WALKED_VALUES = 2 * WALKED_MAX,
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -134,23 +136,62 @@ static bool is_walked(const rows *r, uint32_t stage) {
     return walked;
 }
 
+static void keep_row(rows *r, uint32_t stage, MlirValue row) {
+    tsr_tile_builder *b = &r->group->b;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kept && it->stage == stage)
+            tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, row),
+                           it->buffer, local_at(r, row), tsr_tile_null);
+    }
+}
+
+/* What the stage has of `count` rows from row `first` on. All is read before anything is stored, so
+ * that reads of several rows are on their way together. */
+static void walk_rows(rows *r, uint32_t stage, MlirValue first, uint32_t count) {
+    tsr_tile_builder *b = &r->group->b;
+    for (uint32_t k = 0; k < count; k++) {
+        MlirValue row = k ? tsr_tile_offset(b, first, k) : first;
+        at_row(r, row);
+        keep_row(r, stage, row);
+        for (uint32_t i = 0; i < r->plain_count; i++)
+            if (r->whole_rows[i] && r->results[i]->stage == stage)
+                r->walked[(size_t)i * count + k] = value_of(r, r->results[i], row);
+        if (stage == r->prefetch_stage) prefetch(r);
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (count > 1) at_row(r, k ? tsr_tile_offset(b, first, k) : first);
+        for (uint32_t i = 0; i < r->plain_count; i++)
+            if (r->whole_rows[i] && r->results[i]->stage == stage)
+                store_result(r, i, r->walked[(size_t)i * count + k]);
+    }
+}
+
+/* As many rows as there are registers for, of what is read and of what is stored. */
+static uint32_t count_walked(const rows *r) {
+    uint32_t values = r->plain_count;
+    if (!r->group->b.target->arch) return 1;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        values += r->items[i]->kind == TSR_ROW_LEAF && r->items[i]->level == 2;
+    return values * WALKED_MAX <= WALKED_VALUES ? WALKED_MAX
+           : values >= WALKED_VALUES            ? 1
+                                                : WALKED_VALUES / values;
+}
+
 /* Keeps and stores what the stage has of each row. */
 static void walk(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
+    int64_t count = count_walked(r);
+    int64_t whole = r->columns - r->columns % count;
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, 0, NULL);
-    at_row(r, loop.index);
-    for (uint32_t i = 0; i < r->item_count; i++) {
-        item *it = r->items[i];
-        if (!it->kept || it->stage != stage) continue;
-        tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, loop.index),
-                       it->buffer, local_at(r, loop.index), tsr_tile_null);
+    if (whole) {
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), count, 0,
+                            NULL);
+        walk_rows(r, stage, loop.index, (uint32_t)count);
+        tsr_tile_loop_end(b, &loop, NULL);
     }
-    for (uint32_t i = 0; i < r->plain_count; i++)
-        if (r->whole_rows[i] && r->results[i]->stage == stage)
-            store_result(r, i, value_of(r, r->results[i], loop.index));
-    if (stage == r->prefetch_stage) prefetch(r);
-    tsr_tile_loop_end(b, &loop, NULL);
+    if (whole < r->columns)
+        walk_rows(r, stage, tsr_tile_index(b, whole), (uint32_t)(r->columns - whole));
     leave_rows(r);
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->kept && r->items[i]->stage == stage) r->items[i]->held = true;
@@ -312,6 +353,8 @@ static void emit_columns(rows *r) {
 tsr_result tsr_rows_emit_columns(rows *r) {
     tsr_tile_group *group = r->group;
     tsr_tile_builder *b = &group->b;
+    r->walked = TSR_NEW(group->arena, MlirValue, (size_t)r->plain_count * WALKED_MAX + 1);
+    if (!r->walked) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     TRY(group->ctx, collapse(r));
     uint32_t last = r->space.rank - 1, lanes = choose_lanes(r);
     bool outer[TSR_RANK_MAX] = {false};

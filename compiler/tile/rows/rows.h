@@ -74,6 +74,7 @@ typedef struct tsr_rows {
     tsr_row_item **results; /* by output; of sums over rows their program's part */
     tsr_view *outputs;
     bool *whole_rows;          /* by output: one element per column */
+    MlirValue *walked;         /* of columns: by output, of rows that are read together */
     uint32_t plain_count;      /* outputs that are no sums over rows: the first ones */
     const tsr_rows_sums *sums; /* NULL: there are none */
     uint32_t stage_count, prefetch_stage, walk;
