@@ -3,6 +3,7 @@
  * Where the values of a model's tensors come from and go to: init rules, the bundle's weights, a
  * state directory, safetensors files.
  */
+#include "loader/external.h"
 #include "loader/model.h"
 #include "loader/weights.h"
 #include "runtime/initialize.h"
@@ -156,6 +157,22 @@ tsr_result tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
     for (size_t i = 0; i <= count; i++)
         if (!paths[i]) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
     *out_folders = (tsr_weights_folders){paths, count + 1};
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_model_find_weights(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
+                                  const char **out_path) {
+    tsr_external external = {.file = {.fd = -1}};
+    tsr_ctx opening = tsr_ctx_fork(ctx);
+    bool found = false;
+    TRY(ctx, tsr_external_read(ctx, model->bundle, model->target, arena, &found, &external));
+    if (found) {
+        tsr_result result = tsr_external_open(&opening, model->folders.paths, model->folders.count,
+                                              arena, &external);
+        if (result.code == TSR_MEMORY) return tsr_error_adopt(ctx, &opening);
+        tsr_external_close(&opening, &external);
+    }
+    *out_path = external.file.path;
     return TSR_SUCCESS;
 }
 

@@ -548,7 +548,7 @@ static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
     return TSR_SUCCESS;
 }
 
-enum { FIXED_FILES = 9, FILES_MAX = FIXED_FILES + 3 * TSR_FLAG_PAIRS_MAX + TSR_FLAG_LIST_MAX };
+enum { FIXED_FILES = 10, FILES_MAX = FIXED_FILES + 3 * TSR_FLAG_PAIRS_MAX + TSR_FLAG_LIST_MAX };
 
 /* Behind rows[count]: the files of arrays, which may be named with a member. */
 static tsr_result list_arrays(tsr_ctx *ctx, const char *flag, const tsr_flag_pairs *pairs,
@@ -562,13 +562,12 @@ static tsr_result list_arrays(tsr_ctx *ctx, const char *flag, const tsr_flag_pai
     return TSR_SUCCESS;
 }
 
-/* No two outputs are one file, nor one that is read. trace and roofline: as they are named for a
- * rank. */
-static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *trace,
-                              const char *roofline, tsr_arena *arena) {
+static tsr_result check_listed(tsr_ctx *ctx, const arguments *a, const char *weights,
+                               const char *trace, const char *roofline, tsr_arena *arena) {
     size_t count = FIXED_FILES;
     tsr_run_output rows[FILES_MAX] = {
         {"the bundle", a->bundle, true},
+        {"the bundle's weights", weights, true},
         {"--params", a->params, true},
         {"--replay", a->replay, true},
         {"--record", a->record, false},
@@ -587,17 +586,28 @@ static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *trac
     return tsr_run_check_outputs(ctx, rows, count);
 }
 
-static tsr_result check_rank_files(tsr_ctx *ctx, const arguments *a, uint32_t rank) {
+/* No two outputs are one file, nor one that is read. weights: a file that the bundle names; NULL:
+ * none, or the bundle is not opened yet. rank: NULL of a process alone. */
+static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *weights,
+                              const uint32_t *rank) {
     tsr_arena arena = {0};
-    tsr_result result = check_files(ctx, a, tsr_run_trace_path(a->trace.trace, rank, &arena),
-                                    tsr_run_trace_path(a->trace.roofline, rank, &arena), &arena);
+    const char *trace = a->trace.trace, *roofline = a->trace.roofline;
+    if (rank) {
+        trace = tsr_run_trace_path(trace, *rank, &arena);
+        roofline = tsr_run_trace_path(roofline, *rank, &arena);
+    }
+    tsr_result result = check_listed(ctx, a, weights, trace, roofline, &arena);
     tsr_arena_finish(&arena);
     return result;
 }
 
-static tsr_result check_own_files(tsr_ctx *ctx, const arguments *a) {
+/* Until here outputs have at most been opened to append to them. */
+static tsr_result check_weights(tsr_ctx *ctx, const arguments *a, const tsr_model *model) {
     tsr_arena arena = {0};
-    tsr_result result = check_files(ctx, a, a->trace.trace, a->trace.roofline, &arena);
+    const char *weights = NULL;
+    uint32_t rank = a->transport ? tsr_rank_get_number(a->transport) : 0;
+    tsr_result result = tsr_model_find_weights(ctx, model, &arena, &weights);
+    if (!result.code && weights) result = check_files(ctx, a, weights, a->transport ? &rank : NULL);
     tsr_arena_finish(&arena);
     return result;
 }
@@ -627,6 +637,8 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
         return tsr_run_check(ctx, a->bundle, &options, a->json);
     }
     TRY(ctx, tsr_model_open(ctx, a->bundle, &options, &model));
+    result = check_weights(ctx, a, model);
+    if (result.code) return tsr_model_close(ctx, model), result; /* not even a trace is written */
     if (!a->quiet)
         fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
@@ -698,9 +710,10 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
 /* Only the first rank tells of the run; the others' errors come through the transport. */
 static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
     arguments own = *(const arguments *)user;
-    if (own.mpi) TRY(ctx, check_rank_files(ctx, &own, tsr_rank_get_number(transport)));
+    uint32_t rank = tsr_rank_get_number(transport);
+    if (own.mpi) TRY(ctx, check_files(ctx, &own, NULL, &rank));
     own.transport = transport;
-    if (tsr_rank_get_number(transport) > 0) {
+    if (rank > 0) {
         own.quiet = true;
         own.metrics = own.store_log = NULL;
         ctx->log_level = TSR_LOG_ERROR;
@@ -760,9 +773,8 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
              "tells more",
              count);
     a->bundle = positional[0];
-    if (!a->mpi && !a->ranks) TRY(ctx, check_own_files(ctx, a));
-    for (uint64_t rank = 0; rank < a->ranks; rank++)
-        TRY(ctx, check_rank_files(ctx, a, (uint32_t)rank));
+    if (!a->mpi && !a->ranks) TRY(ctx, check_files(ctx, a, NULL, NULL));
+    for (uint32_t rank = 0; rank < a->ranks; rank++) TRY(ctx, check_files(ctx, a, NULL, &rank));
     if (a->ranks == 0) {
         if (a->restarts) FAIL(ctx, TSR_USAGE, "--restarts needs --ranks");
         return a->mpi ? tsr_ranks_join_job(ctx, run_rank, a) : run_reported(ctx, a);

@@ -125,6 +125,37 @@ expect "data, of a rank" 6 "--trace 't.rank1.json' and --data 't.rank1.json' are
     "$RUN" own.tsb --data images=t.rank1.json --data labels=labels.npy --steps 1 --ranks 2 --trace t.json
 check "what is read is whole" sha256sum --check --quiet sums
 expect "data of two members, another file" 0 '^state ' "$RUN" own.tsb --data images=both.npz:images --data labels=both.npz:labels --steps 1 --metrics other.jsonl
+
+# Nor the file of weights that a bundle names, which only the opened bundle tells of.
+mkdir w
+cp p.safetensors w/weights.safetensors
+"$AOT" bake own.tsb --params w/weights.safetensors --reference -o named.tsb >/dev/null || fail "a bundle that names its weights"
+ln -s ../w/weights.safetensors d/weights
+ln w/weights.safetensors second.safetensors
+sha256sum w/weights.safetensors >sums
+named=("$RUN" named.tsb --weights-dir w)
+is_one="error: the bundle's weights '(w|w2)/[a-z0-9.]+' and --[a-z-]+ '.*' are one file; expected two: what is read would be lost"
+for row in '--export-params w/weights.safetensors' '--metrics w/weights.safetensors' '--record d/weights' '--trace second.safetensors' \
+    '--roofline d/../w/weights.safetensors' "--store-log $PWD/w/./weights.safetensors --state-dir N"; do
+    read -ra flags <<<"$row"
+    expect "weights: $row" 6 "$is_one" "${named[@]}" "${DATA[@]}" --steps 1 "${flags[@]}"
+done
+expect "weights, an export alone" 6 "$is_one" "${named[@]}" --export-params second.safetensors
+expect "weights, others are read" 6 "$is_one" "${named[@]}" --params p.safetensors --export-params d/weights
+expect "weights, an output of a call" 6 "$is_one" "${named[@]}" --entry predict --input "x=$DIGITS/test-images.npy" --output y=second.safetensors
+mkdir w2
+ln -s ../second.safetensors "w2/$(cut -d ' ' -f 1 sums)"
+expect "weights, by their digest" 6 "$is_one" "$RUN" named.tsb --weights-dir w2 --export-params d/weights
+cp w/weights.safetensors t.rank1.json
+ln -sf ../t.rank1.json w2/weights.safetensors
+rm w2/"$(cut -d ' ' -f 1 sums)"
+sha256sum t.rank1.json >>sums
+"$AOT" build "$DIGITS/digits.mlir" --target cpu:x86-64-v2 --virtual-ranks 2 --params w/weights.safetensors --reference -o ranks.tsb >/dev/null || fail "a bundle for ranks"
+expect "weights, of a rank" 6 "$is_one" "$RUN" ranks.tsb --weights-dir w2 "${DATA[@]}" --steps 1 --ranks 2 --trace t.json
+check "weights are whole" sha256sum --check --quiet sums
+check "nothing was saved" test ! -e N
+expect "beside them" 0 '^state ' "${named[@]}" "${DATA[@]}" --steps 1 --export-params w/trained.safetensors --trace w/t.json
+check "both are there" test -s w/trained.safetensors -a -s w/t.json
 rm again.npy second.npy d/images.npy
 expect "what is no file" 0 '^state ' "$RUN" own.tsb "${DATA[@]}" --steps 1 --metrics /dev/null --store-log /dev/null --state-dir S --trace z --roofline d/z
 check "both are written" grep -q -e traceEvents -e kernel z d/z
