@@ -95,9 +95,10 @@ def counter(name, function, param):
   }}"""
 
 
-def in_region(model, mode, divided=False, mended=True):
+def in_region(model, mode, divided=False, mended=True, recovers=True):
     """The model's forward pass in a region that exports the loss; `divided`: by the number of failures, so that the first
-    attempt fails; `mended`: failures are counted."""
+    attempt fails; `mended`: failures are counted; `recovers`: so are runs that go on from a state, which thus have one of
+    their own."""
     text, (begin, end) = model.text, model.forward()
     body = text[begin:end].rstrip().replace("= call", "= func.call")
     result = "%loss"
@@ -107,8 +108,8 @@ def in_region(model, mode, divided=False, mended=True):
     %mended = tessera.div %loss, %failures : tensor<f32>, tensor<f32> -> tensor<f32>"""
         result = "%mended"
     events = "    tessera.resilience.on_failure(handler = @fail)\n" if mended else ""
-    region = f"""    tessera.resilience.on_recovery(handler = @back)
-    %imported, %previous = tessera.target.import "forward" : !tessera_sr.token, tensor<f32>
+    back = "    tessera.resilience.on_recovery(handler = @back)\n" if recovers else ""
+    region = f"""{back}    %imported, %previous = tessera.target.import "forward" : !tessera_sr.token, tensor<f32>
     %token, %out = tessera.resilience.region {{mode = "{mode}", name = "forward"}} {{
 {events}{body}
     tessera.yield {result} : tensor<f32>
@@ -120,7 +121,7 @@ def in_region(model, mode, divided=False, mended=True):
     text = text.replace('(tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"}',
                         '(tensor<f32> {tessera.name = "loss"}, tensor<f32> {tessera.name = "previous"}) '
                         'attributes {tessera.entry = "train"}')
-    handlers = counter("recoveries", "back", model.param)
+    handlers = counter("recoveries", "back", model.param) if recovers else ""
     handlers += counter("failures", "fail", model.param) if mended or divided else ""
     return re.sub(r"(module @\w+ (?:attributes .*)?\{)\n", lambda found: found[1] + handlers + "\n", text, count=1)
 
