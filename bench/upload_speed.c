@@ -61,7 +61,7 @@ static TSR_RESULT open_gpu(bench *b, bool takes, tsr_device **out_device) {
 
 static TSR_RESULT begin(bench *b) {
     TRY(b->ctx, open_gpu(b, false, &b->device));
-    return b->device->type->allocate(b->ctx, b->device, b->size_bytes, (tsr_device_range){0, 0},
+    return b->device->type->allocate(b->ctx, b->device, b->size_bytes, 0, (tsr_device_range){0, 0},
                                      &b->memory);
 }
 

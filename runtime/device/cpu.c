@@ -75,10 +75,8 @@ static const char *cpu_describe(const tsr_device *device) {
     return "the CPU";
 }
 
-static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                               tsr_device_range ports, tsr_device_memory *out_memory) {
-    const char *planned = ((cpu_device *)device)->planned;
-    (void)ports;
+static tsr_result map(tsr_ctx *ctx, const cpu_device *self, uint64_t size_bytes, char **out_block) {
+    const char *planned = self->planned;
     void *block =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
@@ -86,14 +84,31 @@ static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_b
              planned ? "; " : "", planned ? planned : "");
     /* Kernels walk down columns of matrices: with small pages every row is on another one. */
     if (size_bytes >= HUGE_PAGES_FROM) (void)madvise(block, (size_t)size_bytes, MADV_HUGEPAGE);
-    *out_memory = (tsr_device_memory){.host = block, .device = block, .size_bytes = size_bytes};
+    *out_block = block;
     return TSR_SUCCESS;
 }
 
 static void cpu_release(tsr_device *device, tsr_device_memory *memory) {
     (void)device;
     if (memory->host) munmap(memory->host, (size_t)memory->size_bytes);
+    if (memory->away) munmap(memory->away, (size_t)memory->away_bytes);
     *memory = (tsr_device_memory){0};
+}
+
+static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
+                               uint64_t away_bytes, tsr_device_range ports,
+                               tsr_device_memory *out_memory) {
+    const cpu_device *self = (const cpu_device *)device;
+    tsr_device_memory memory = {.size_bytes = size_bytes, .away_bytes = away_bytes};
+    (void)ports;
+    TRY(ctx, map(ctx, self, size_bytes, &memory.host));
+    memory.device = memory.host;
+    tsr_result result = away_bytes ? map(ctx, self, away_bytes, &memory.away) : TSR_SUCCESS;
+    if (result.code)
+        cpu_release(device, &memory);
+    else
+        *out_memory = memory;
+    return result;
 }
 
 static tsr_result cpu_transfer(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
@@ -115,11 +130,11 @@ static bool run_command(cpu_device *self, const tsr_device_memory *memory,
                         const tsr_device_command *command, tsr_fault *out_fault) {
     for (uint32_t k = 0; memory->guard && k < command->guarded_count; k++)
         memory->guard(memory->guard_user, command->guarded[k]);
-    if (command->is_copy)
-        memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
-    else
+    if (command->kind == TSR_DEVICE_LAUNCH)
         tsr_threads_launch(self->threads, self->kernels[command->kernel], command->buffers,
                            command->grid, command->cost, out_fault);
+    else if (command->kind != TSR_DEVICE_AWAIT)
+        memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
     return out_fault->kind == TSR_FAULT_NONE;
 }
 

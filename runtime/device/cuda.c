@@ -48,6 +48,7 @@ typedef struct prepared {
      * each command, behind the last one, at the end. */
     struct CUgraphExec_st *timed[HALVES];
     struct CUevent_st **events; /* in the arena */
+    tsr_cuda_beside beside;
 } prepared;
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -59,6 +60,7 @@ static void cuda_close(tsr_device *device) {
         cuda->context_set(self->context);
         tsr_cuda_finish_keeping(self);
         tsr_cuda_finish_readers(self);
+        tsr_cuda_close_beside(self);
         if (self->scratch) cuda->free(self->scratch, self->stream);
         if (self->module) cuda->module_unload(self->module);
         if (self->stream) cuda->stream_destroy(self->stream);
@@ -288,6 +290,7 @@ static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
     if (memory->device) self->cuda.free(tsr_cuda_address_of(memory->device), self->stream);
     if (memory->locked.size_bytes)
         self->cuda.host_unregister(memory->host + memory->locked.offset_bytes);
+    tsr_cuda_release_away(self, memory);
     if (memory->host) munmap(memory->host, (size_t)memory->size_bytes);
     if (memory->device) self->memory_used -= memory->size_bytes;
     *memory = (tsr_device_memory){0};
@@ -306,8 +309,8 @@ static tsr_result lock_pages(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_ran
     return TSR_SUCCESS;
 }
 
-static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_range ports,
-                                tsr_device_memory *memory) {
+static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t away_bytes,
+                                tsr_device_range ports, tsr_device_memory *memory) {
     uint64_t size_bytes = memory->size_bytes;
     tsr_cuda_address address = 0;
     TRY(ctx, tsr_cuda_enter(ctx, self));
@@ -320,6 +323,7 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_
     memory->host = host;
     (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);
     TRY(ctx, lock_pages(ctx, self, ports, memory));
+    TRY(ctx, tsr_cuda_allocate_away(ctx, self, away_bytes, memory));
     TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, size_bytes, &address));
     memory->device = (char *)(uintptr_t)address;
     self->memory_used += size_bytes;
@@ -329,9 +333,10 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_
 }
 
 static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                                tsr_device_range ports, tsr_device_memory *out_memory) {
+                                uint64_t away_bytes, tsr_device_range ports,
+                                tsr_device_memory *out_memory) {
     tsr_device_memory memory = {.size_bytes = size_bytes};
-    tsr_result result = allocate_both(ctx, (tsr_cuda_device *)device, ports, &memory);
+    tsr_result result = allocate_both(ctx, (tsr_cuda_device *)device, away_bytes, ports, &memory);
     if (result.code)
         cuda_release(device, &memory);
     else
@@ -483,10 +488,13 @@ static tsr_result stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_dev
                          self->stream, is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL);
 }
 
+/* Of a half that begins with command `begin`. */
 static tsr_result record_command(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
-                                 prepared *graph, uint32_t index) {
+                                 prepared *graph, uint32_t begin, uint32_t index) {
     const tsr_device_command *command = &list->commands[index];
-    if (!command->is_copy) return launch(ctx, self, graph, command, index);
+    if (command->kind == TSR_DEVICE_LAUNCH) return launch(ctx, self, graph, command, index);
+    if (command->kind != TSR_DEVICE_COPY)
+        return tsr_cuda_record_beside(ctx, self, list, &graph->beside, begin, index);
     if (!command->copy_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(
         ctx, &self->cuda, copy, list->name, tsr_cuda_address_of(command->buffers[0]),
@@ -495,11 +503,16 @@ static tsr_result record_command(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_
 
 static tsr_result wait_for_command(tsr_ctx *ctx, const tsr_cuda_device *self,
                                    const tsr_device_command *command) {
+    static const char *const names[] = {[TSR_DEVICE_COPY] = "a copy",
+                                        [TSR_DEVICE_OFFLOAD] = "an offload",
+                                        [TSR_DEVICE_PREFETCH] = "a prefetch",
+                                        [TSR_DEVICE_AWAIT] = "an await"};
     char about[TSR_ERROR_TEXT_MAX / 2];
     bool located = command->location && command->location[0];
     snprintf(about, sizeof about, "%s%s%s",
-             command->is_copy ? "a copy" : self->names[command->kernel], located ? " at " : "",
-             located ? command->location : "");
+             command->kind == TSR_DEVICE_LAUNCH ? self->names[command->kernel]
+                                                : names[command->kind],
+             located ? " at " : "", located ? command->location : "");
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, about, self->stream);
 }
 
@@ -561,9 +574,10 @@ static tsr_result record(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_m
                                    self->stream,
                                    is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL));
         TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
-        TRY(ctx, record_command(ctx, self, list, graph, i));
+        TRY(ctx, record_command(ctx, self, list, graph, begin, i));
         if (self->one_by_one) TRY(ctx, wait_for_command(ctx, self, &list->commands[i]));
     }
+    TRY(ctx, tsr_cuda_join_beside(ctx, self, list, &graph->beside, begin, end));
     return end == list->command_count ? record_end(ctx, self, memory, list, graph) : TSR_SUCCESS;
 }
 
@@ -620,6 +634,7 @@ static tsr_result prepare_timed(tsr_ctx *ctx, tsr_cuda_device *self,
             TRY(ctx,
                 TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &graph->events[i], 0));
     if (eager) return TSR_SUCCESS;
+    TRY(ctx, tsr_cuda_time_beside(ctx, self, list, &graph->arena, &graph->beside));
     return capture(ctx, self, memory, list, graph, graph->timed);
 }
 
@@ -639,6 +654,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
         TRY(ctx, tsr_cuda_reserve(ctx, self, list->name, fault_bytes, &graph->faults));
     }
     if (is_eager(self, list)) return TSR_SUCCESS;
+    TRY(ctx, tsr_cuda_ready_beside(ctx, self, list, &graph->arena, &graph->beside));
     return capture(ctx, self, memory, list, graph, graph->execs);
 }
 
@@ -652,6 +668,7 @@ static void cuda_finish(tsr_device *device, tsr_device_list *list) {
     }
     for (uint32_t i = 0; graph->events && i < list->command_count + 3; i++)
         if (graph->events[i]) self->cuda.event_destroy(graph->events[i]);
+    tsr_cuda_finish_beside(self, list, &graph->beside);
     if (graph->faults) self->cuda.free(graph->faults, self->stream);
     if (graph->host_faults) self->cuda.host_free(graph->host_faults);
     tsr_arena_finish(&graph->arena);
@@ -681,7 +698,7 @@ static tsr_result read_spans(tsr_ctx *ctx, const tsr_cuda_device *self, const ts
         if (i == last && list->outputs.size_bytes) list->spans[count + 1] = span;
         before_ns = at_ns;
     }
-    return TSR_SUCCESS;
+    return tsr_cuda_read_beside(ctx, self, list, &graph->beside, graph->events[0], began_ns);
 }
 
 static tsr_result run_half(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,

@@ -44,6 +44,18 @@ typedef struct tsr_cuda_kept {
     tsr_cuda_extent read[TSR_CUDA_EXTENTS_MAX];
 } tsr_cuda_kept;
 
+/* Copies to the host's memory and back, which run beside other commands: of a device, streams that
+ * are there from the first list on that has such; and an event for where one begins. */
+typedef struct tsr_cuda_beside_streams {
+    struct CUstream_st *offloads, *prefetches;
+    struct CUevent_st *begins;
+} tsr_cuda_beside_streams;
+/* Of a list: events by command, NULL for others than these copies; in the list's arena. */
+typedef struct tsr_cuda_beside {
+    struct CUevent_st **done;   /* behind each; NULL: the list has none, or copies in order */
+    struct CUevent_st **stamps; /* before and behind each; NULL: it is not timed */
+} tsr_cuda_beside;
+
 /* What chunks of files go through: a window of the host's memory, then a slot of the device's. */
 enum { TSR_CUDA_SLOTS = TSR_DEVICE_DEPTH + TSR_DEVICE_WINDOWS };
 typedef struct tsr_cuda_window {
@@ -85,6 +97,7 @@ typedef struct tsr_cuda_device {
     tsr_cuda_reader readers[TSR_DEVICE_READERS_MAX];
     void *rooms; /* of all of them: address space; NULL: none yet */
     tsr_cuda_kept kept;
+    tsr_cuda_beside_streams beside;
     tsr_cuda_intake intake;
     struct CUmod_st *leaves_module, *normals_module; /* of the runtime's own kernels */
     struct CUfunc_st *leaves, *normals;              /* NULL: not loaded yet */
@@ -138,6 +151,33 @@ TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_re
 void tsr_cuda_free_readers(tsr_cuda_device *self);
 /* All of it. */
 void tsr_cuda_finish_keeping(tsr_cuda_device *self);
+/* cuda_beside.c: memory of the host, page-locked, for what is away from the device; nothing where
+ * size_bytes is 0. */
+TSR_RESULT tsr_cuda_allocate_away(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_t size_bytes,
+                                  tsr_device_memory *memory);
+void tsr_cuda_release_away(const tsr_cuda_device *self, const tsr_device_memory *memory);
+/* What a list's copies beside other commands need to be captured, and to be captured with their
+ * times. Both may fail half way: finish destroys what there is. */
+TSR_RESULT tsr_cuda_ready_beside(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
+                                 tsr_arena *arena, tsr_cuda_beside *out_beside);
+TSR_RESULT tsr_cuda_time_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_device_list *list, tsr_arena *arena,
+                                tsr_cuda_beside *beside);
+void tsr_cuda_finish_beside(const tsr_cuda_device *self, const tsr_device_list *list,
+                            const tsr_cuda_beside *beside);
+void tsr_cuda_close_beside(const tsr_cuda_device *self);
+/* Command `index`, one of them or an await, in a capture that begins with command `begin`. */
+TSR_RESULT tsr_cuda_record_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                  const tsr_device_list *list, const tsr_cuda_beside *beside,
+                                  uint32_t begin, uint32_t index);
+/* Where that capture ends before command `end`: what is not awaited before is done, too. */
+TSR_RESULT tsr_cuda_join_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_device_list *list, const tsr_cuda_beside *beside,
+                                uint32_t begin, uint32_t end);
+/* Their spans, where they are timed; event `began` was at began_ns. */
+TSR_RESULT tsr_cuda_read_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_device_list *list, const tsr_cuda_beside *beside,
+                                struct CUevent_st *began, uint64_t began_ns);
 /* Readies what drawing, or taking so many bytes of files, needs, on a thread; it is done without
  * one, if need be. */
 void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, uint64_t takes_bytes);

@@ -31,6 +31,10 @@ typedef struct tsr_device_memory {
     char *host, *device;
     uint64_t size_bytes;
     tsr_device_range locked; /* of the host's pages; the device's own */
+    /* Of the host besides, for values that are away from the device meanwhile: at least what was
+     * asked for, zeroed, page-locked where the device needs that. NULL: none. */
+    char *away;
+    uint64_t away_bytes;
     /* Called before a command, with each of what that has guarded; by a device of its own memory
      * once before the first that has some, with NULL, for all. NULL: nobody else reads. Set by who
      * allocated. */
@@ -40,11 +44,22 @@ typedef struct tsr_device_memory {
 
 enum { TSR_DEVICE_READERS_MAX = 9, TSR_DEVICE_READ_BYTES_MAX = 4 << 20 };
 
+typedef enum tsr_device_command_kind {
+    TSR_DEVICE_LAUNCH,
+    TSR_DEVICE_COPY, /* of copy_bytes from buffers[1] to buffers[0] */
+    /* Copies that begin when what is before them in the list is done, and may run beside what is
+     * behind until they are awaited, which each is. */
+    TSR_DEVICE_OFFLOAD,  /* to the memory away from the device */
+    TSR_DEVICE_PREFETCH, /* from there */
+    TSR_DEVICE_AWAIT,    /* of one of these before it: command `awaited` of the list */
+} tsr_device_command_kind;
+
 typedef struct tsr_device_command {
-    bool is_copy;    /* of copy_bytes from buffers[1] to buffers[0]; else a launch */
+    tsr_device_command_kind kind;
     uint32_t kernel; /* of those the device was opened with */
+    uint32_t awaited;
     uint32_t buffer_count;
-    void *const *buffers; /* device addresses; borrowed */
+    void *const *buffers; /* device addresses, and those of memory that is away; borrowed */
     uint64_t grid;        /* programs */
     uint64_t cost;        /* see tsr_program_command */
     uint64_t copy_bytes;
@@ -67,7 +82,8 @@ typedef struct tsr_device_list {
     bool moves;                       /* buffers' addresses change between runs; copies alone */
     void *prepared;                   /* the device's own; NULL before prepare */
     /* One for each command, then those of the inputs and the outputs on their way, which a run
-     * fills (zeros where there is nothing to do); NULL: it need not. Borrowed. */
+     * fills (zeros where there is nothing to do); NULL: it need not. That of an offload or prefetch
+     * is when it copied, that of an await how long there was nothing else to do. Borrowed. */
     tsr_device_span *spans;
 } tsr_device_list;
 
@@ -135,9 +151,10 @@ typedef struct tsr_device_type {
     const char *(*describe)(const tsr_device *device); /* borrowed: "NVIDIA H200 (0)" */
     /* Zeroed. The inputs and outputs of lists will lie in `ports`; what is moved otherwise lies
      * within or outside them, not across their ends: a driver refuses to copy what is page-locked
-     * in part. */
+     * in part. `away_bytes`: of the host's memory besides; 0: none. */
     tsr_result (*allocate)(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                           tsr_device_range ports, tsr_device_memory *out_memory);
+                           uint64_t away_bytes, tsr_device_range ports,
+                           tsr_device_memory *out_memory);
     void (*release)(tsr_device *device, tsr_device_memory *memory);
     tsr_result (*upload)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          tsr_device_range range);

@@ -35,18 +35,23 @@ static void null_release(tsr_device *device, tsr_device_memory *memory) {
     (void)device;
     free(memory->host);
     free(memory->device);
+    free(memory->away);
     *memory = (tsr_device_memory){0};
 }
 
 static tsr_result null_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                                tsr_device_range ports, tsr_device_memory *out_memory) {
+                                uint64_t away_bytes, tsr_device_range ports,
+                                tsr_device_memory *out_memory) {
     (void)ports;
     tsr_device_memory memory = {.host = calloc(1, (size_t)size_bytes),
                                 .device = calloc(1, (size_t)size_bytes),
-                                .size_bytes = size_bytes};
-    if (!memory.host || !memory.device) {
+                                .size_bytes = size_bytes,
+                                .away = away_bytes ? calloc(1, (size_t)away_bytes) : NULL,
+                                .away_bytes = away_bytes};
+    if (!memory.host || !memory.device || (away_bytes && !memory.away)) {
         null_release(device, &memory);
-        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes", (unsigned long long)size_bytes);
+        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes",
+             (unsigned long long)(size_bytes + away_bytes));
     }
     *out_memory = memory;
     return TSR_SUCCESS;
@@ -97,7 +102,8 @@ static tsr_result null_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     for (uint32_t i = 0; i < list->command_count; i++) {
         const tsr_device_command *command = &list->commands[i];
         if (list->spans) list->spans[i].begin_ns = tsr_clock_ns();
-        if (command->is_copy) memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
+        bool copies = command->kind != TSR_DEVICE_LAUNCH && command->kind != TSR_DEVICE_AWAIT;
+        if (copies) memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
         if (list->spans) list->spans[i].end_ns = tsr_clock_ns();
     }
     return null_download(ctx, device, memory, list->outputs);

@@ -75,7 +75,7 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
         return find_sum(executor, entry, buffer);
     case TSR_SPACE_LEAF_NUMBER:
         return bound->leaf_numbers + leaf * TSR_BUFFER_ALIGN_BYTES;
-    case TSR_SPACE_HOST: /* not in the device's memory */
+    case TSR_SPACE_HOST: /* see address_of */
         break;
     }
     TSR_ASSERT(!"a decoded program has no other space");
@@ -94,11 +94,35 @@ static bool is_slice(const tsr_program_command *command) {
     return command->opcode == TSR_OP_TAKE || command->opcode == TSR_OP_PUT;
 }
 
+/* For the device. */
+static char *address_of(const tsr_executor *executor, size_t entry,
+                        const tsr_program_buffer *buffer) {
+    const tsr_device_memory *memory = &executor->memory;
+    if (buffer->space == TSR_SPACE_HOST)
+        return memory->away + executor->entries[entry].away_offset + buffer->offset_bytes;
+    return memory->device + ((char *)tsr_bound_find(executor, entry, 0, buffer) - memory->host);
+}
+
+static tsr_device_command_kind kind_of(const tsr_program_command *command) {
+    switch (command->opcode) {
+    case TSR_OP_COPY:
+    case TSR_OP_TAKE:
+    case TSR_OP_PUT:
+        return TSR_DEVICE_COPY;
+    case TSR_OP_OFFLOAD:
+        return TSR_DEVICE_OFFLOAD;
+    case TSR_OP_PREFETCH:
+        return TSR_DEVICE_PREFETCH;
+    default:
+        return TSR_DEVICE_LAUNCH;
+    }
+}
+
 static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
                          tsr_device_command *out_bound) {
     const tsr_program_entry *source = &executor->program->entries[entry];
-    const tsr_device_memory *memory = &executor->memory;
-    bool is_copy = command->opcode == TSR_OP_COPY || is_slice(command);
+    tsr_device_command_kind kind = kind_of(command);
+    bool is_copy = kind != TSR_DEVICE_LAUNCH;
     void **buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
     void **guarded = TSR_NEW(&executor->arena, void *, command->argument_count);
     uint32_t guarded_count = 0;
@@ -106,13 +130,12 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
         bool written = i >= command->written_from && i < tsr_program_written_end(command);
-        buffers[i] =
-            memory->device + ((char *)tsr_bound_find(executor, entry, 0, buffer) - memory->host);
+        buffers[i] = address_of(executor, entry, buffer);
         if (!written || buffer->space != TSR_SPACE_TENSOR) continue;
         if (!note_change(executor, entry, buffer)) return false;
         guarded[guarded_count++] = executor->tensors[buffer->index];
     }
-    *out_bound = (tsr_device_command){.is_copy = is_copy,
+    *out_bound = (tsr_device_command){.kind = kind,
                                       .kernel = is_copy ? 0 : command->kernel,
                                       .buffer_count = command->argument_count,
                                       .buffers = buffers,
@@ -183,14 +206,23 @@ static bool bind_transfer(tsr_executor *executor, size_t entry, const tsr_progra
     return true;
 }
 
-/* Commands of the device that the program's becomes: none for what only orders. */
-static uint32_t device_count(const tsr_program_command *command) {
+static bool is_offload(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
+}
+
+/* Commands of the device that command `index` becomes: none for what only orders. */
+static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
+    const tsr_program_command *command = &entry->commands[index];
     switch (command->opcode) {
     case TSR_OP_LAUNCH:
     case TSR_OP_COPY:
     case TSR_OP_TAKE:
     case TSR_OP_PUT:
+    case TSR_OP_OFFLOAD:
+    case TSR_OP_PREFETCH:
         return 1;
+    case TSR_OP_AWAIT: /* others are carried out where they stand */
+        return is_offload(&entry->commands[command->kernel]);
     case TSR_OP_EXPORT:
     case TSR_OP_IMPORT:
         return command->written_from;
@@ -199,18 +231,33 @@ static uint32_t device_count(const tsr_program_command *command) {
     }
 }
 
+/* What it awaits stands before it in the list. */
+static void bind_await(const bound_entry *bound, const tsr_program_command *command, const part *at,
+                       tsr_device_command *out_bound) {
+    uint32_t index = at->list.command_count;
+    while (index > 0 && bound->numbers[at->first + index - 1] != command->kernel) index--;
+    TSR_ASSERT(index > 0); /* so tsr_program_verify demands */
+    *out_bound = (tsr_device_command){
+        .kind = TSR_DEVICE_AWAIT, .awaited = index - 1, .location = command->location};
+}
+
 static bool bind_next(tsr_executor *executor, size_t entry, uint32_t index, part *at) {
     const tsr_program_command *command = &executor->program->entries[entry].commands[index];
     bound_entry *bound = &executor->entries[entry];
-    uint32_t count = device_count(command), first = at->first + at->list.command_count;
+    uint32_t count = device_count(&executor->program->entries[entry], index);
+    uint32_t first = at->first + at->list.command_count;
     if (command->opcode == TSR_OP_PREPARE) return bind_prepare(executor, entry, command);
     if (count == 0) return true;
     bool transfers = command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT;
     tsr_device_command *commands = &bound->commands[first];
     for (uint32_t i = 0; i < count; i++) bound->numbers[first + i] = index;
-    if (transfers ? !bind_transfer(executor, entry, command, commands)
-                  : !bind_command(executor, entry, command, commands))
-        return false;
+    bool done = true;
+    if (command->opcode == TSR_OP_AWAIT)
+        bind_await(bound, command, at, commands);
+    else
+        done = transfers ? bind_transfer(executor, entry, command, commands)
+                         : bind_command(executor, entry, command, commands);
+    if (!done) return false;
     at->list.command_count += count;
     if (command->cost > at->list.cost_max) at->list.cost_max = command->cost;
     return true;
@@ -396,13 +443,15 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     size_t count = 1, loops = 0;
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
-        count += device_count(command);
+        count += device_count(source, i);
         loops += command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE;
     }
     bound->exchanges = loops > 0;
     bound->has_control = tsr_program_has_control(source);
-    if (tsr_program_is_handler(executor->program, (uint32_t)entry))
+    if (tsr_program_is_handler(executor->program, (uint32_t)entry)) {
         bound->workspace_offset = executor->handler_offset;
+        bound->away_offset = executor->away_handler_offset;
+    }
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
     bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
@@ -464,6 +513,7 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     executor->tensors[config->tensor_count] = executor->workspace = at;
     at += executor->workspace_bytes = plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
+    executor->away_handler_offset = plan->away_bytes - plan->away_handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
         executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
     executor->leaf_bytes = plan->leaf_bytes;

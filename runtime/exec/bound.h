@@ -64,7 +64,7 @@ typedef struct bound_entry {
     bool exchanges; /* loops over leaves, or collectives */
     bool *deferred; /* buffers of sums that a collective takes */
     tsr_ways ways;
-    uint64_t workspace_offset;
+    uint64_t workspace_offset, away_offset;
     bool has_control; /* loops or branches: what goes to the device and back, goes with no list */
     tsr_device_range input_range, output_range;
     moving *moving; /* of all parts */
@@ -88,7 +88,8 @@ struct tsr_executor {
     uint32_t prepared_count;
     char *workspace, *of_leaves, *of_sums, *of_parts, *turn; /* the host's */
     uint64_t workspace_bytes;
-    uint64_t handler_offset; /* in it: handlers run while another entry's values live */
+    uint64_t handler_offset;      /* in it: handlers run while another entry's values live */
+    uint64_t away_handler_offset; /* the same, of what is away from the device */
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
     bool goes_along;                      /* a part of a region runs, of ranks that exchange */
@@ -101,7 +102,8 @@ struct tsr_executor {
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
-/* The host's memory of a buffer; where it differs between leaves, that of leaf `leaf` of this rank.
+/* The host's memory of a buffer that is not away (HOST); where it differs between leaves, that of
+ * leaf `leaf` of this rank.
  */
 void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
                      const tsr_program_buffer *buffer);

@@ -34,7 +34,7 @@ static void copy(copier *c, char *to, char *from, uint64_t size_bytes) {
     void **buffers = c->buffers + 2 * (size_t)c->count;
     buffers[0] = memory->device + (to - memory->host);
     buffers[1] = memory->device + (from - memory->host);
-    c->commands[c->count++] = (tsr_device_command){.is_copy = true,
+    c->commands[c->count++] = (tsr_device_command){.kind = TSR_DEVICE_COPY,
                                                    .buffer_count = 2,
                                                    .buffers = buffers,
                                                    .copy_bytes = size_bytes,

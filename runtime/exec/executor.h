@@ -2,7 +2,8 @@
  *
  * Runs entries of a host program. All memory is allocated at creation: the tensors of the config
  * (parameters, optimizer state, constants), what kernels prepare from them, one workspace as large
- * as the largest entry needs, and a buffer for every input and output. A run allocates nothing.
+ * as the largest entry needs, memory of the host for what waits there meanwhile, and a buffer for
+ * every input and output. A run allocates nothing.
  *
  * What is prepared from a tensor (weights in the order in which products read them) is made before
  * the first run that reads it, and again after the tensor has changed: after a run of an entry that
@@ -29,7 +30,7 @@ typedef struct tsr_executor tsr_executor;
 TSR_RESULT tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              const tsr_transport *transport, tsr_memory_plan *out_plan);
 /* For messages, in the arena: "'net' plans 900 bytes, of them 600 for tensors: w (400), b (200)",
- * the largest of them. NULL: no memory for it. */
+ * the largest of them; what is away from the device is told besides. NULL: no memory for it. */
 const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memory_plan *plan,
                                        tsr_arena *arena);
 

@@ -75,7 +75,7 @@ static bool add_copy(list_maker *m, void *to, const void *from, uint64_t size_by
     if (!buffers) return false;
     buffers[0] = to_device(m, to);
     buffers[1] = to_device(m, from);
-    add_command(m, (tsr_device_command){.is_copy = true,
+    add_command(m, (tsr_device_command){.kind = TSR_DEVICE_COPY,
                                         .buffer_count = 2,
                                         .buffers = buffers,
                                         .copy_bytes = size_bytes,

@@ -117,7 +117,8 @@ tsr_workspace_use tsr_memory_measure(const void *workspace, uint64_t size_bytes)
 }
 
 uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares) {
-    return device_shares ? plan->total_bytes : plan->tensor_bytes + plan->port_bytes;
+    return plan->away_bytes +
+           (device_shares ? plan->total_bytes : plan->tensor_bytes + plan->port_bytes);
 }
 
 uint64_t tsr_memory_get_available(void) {

@@ -12,14 +12,16 @@
  * part of the workspace, for entries that handle failures; leaf_bytes what one leaf of the virtual
  * ranks keeps, sum_bytes one set of sums over them, of which there are several, part_bytes the
  * rank's parts of sums that are scattered as they are made, turn_bytes what comes from other ranks
- * while they are. */
+ * while they are. Of the host, besides the total: away_bytes, of what lies there while it waits,
+ * with away_handler_bytes of those entries. */
 typedef struct tsr_memory_plan {
     uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
     uint64_t leaf_bytes, sum_bytes, part_bytes, turn_bytes;
+    uint64_t away_bytes, away_handler_bytes;
 } tsr_memory_plan;
 
-/* Of them what the host's memory holds: all where the device shares it; else tensors, inputs and
- * outputs, if it comes to that. */
+/* What the host's memory holds: all where the device shares it; else tensors, inputs and outputs,
+ * if it comes to that, and what is away. */
 uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares);
 
 /* What runs have written of a workspace, in whole lines of TSR_PROGRAM_ALIGN_BYTES, on which its

@@ -114,6 +114,16 @@ static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_pr
     return result;
 }
 
+/* Of the entry that needs most; handlers run while another entry's values are away. */
+static bool plan_away(const tsr_program *program, tsr_memory_plan *plan) {
+    for (uint32_t i = 0; i < program->entry_count; i++) {
+        uint64_t *most =
+            tsr_program_is_handler(program, i) ? &plan->away_handler_bytes : &plan->away_bytes;
+        *most = larger(*most, tsr_program_space_bytes(&program->entries[i], TSR_SPACE_HOST));
+    }
+    return !plan->away_handler_bytes || tsr_plan_add(&plan->away_bytes, plan->away_handler_bytes);
+}
+
 tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              const tsr_transport *transport, tsr_memory_plan *out_plan) {
     tsr_memory_plan plan = {0};
@@ -144,7 +154,7 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
             add_times(&plan.total_bytes, plan.sum_bytes, tsr_leaves_count_slots(&leaves))) &&
            (!plan.part_bytes || tsr_plan_add(&plan.total_bytes, plan.part_bytes)) &&
            (!plan.turn_bytes || tsr_plan_add(&plan.total_bytes, plan.turn_bytes)) &&
-           tsr_plan_add(&plan.total_bytes, plan.port_bytes);
+           tsr_plan_add(&plan.total_bytes, plan.port_bytes) && plan_away(program, &plan);
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
     *out_plan = plan;
     return TSR_SUCCESS;
@@ -169,7 +179,7 @@ static size_t next_largest(const tsr_config *config, uint64_t below, size_t afte
 
 const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memory_plan *plan,
                                        tsr_arena *arena) {
-    enum { NAMED = 3, NAME_SHOWN = 48, TEXT_MAX = 448 };
+    enum { NAMED = 3, NAME_SHOWN = 48, TEXT_MAX = 512 };
     char *text = tsr_arena_alloc(arena, TEXT_MAX, 1, 1);
     uint64_t size = UINT64_MAX;
     size_t index = 0, named = 0;
@@ -185,6 +195,10 @@ const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memor
                                NAME_SHOWN, config->tensors[index].name, (unsigned long long)size);
     }
     if (config->tensor_count > named)
-        snprintf(text + at, TEXT_MAX - at, " and %zu more", config->tensor_count - named);
+        at += (size_t)snprintf(text + at, TEXT_MAX - at, " and %zu more",
+                               config->tensor_count - named);
+    if (plan->away_bytes)
+        snprintf(text + at, TEXT_MAX - at, "; and %llu of the host's memory for values that wait",
+                 (unsigned long long)plan->away_bytes);
     return text;
 }

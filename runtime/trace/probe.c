@@ -46,9 +46,17 @@ static void note_memory(tsr_probe *probe, tsr_trace *trace, const tsr_probe_sour
 static void note(tsr_probe *probe, tsr_trace *trace, const tsr_program_entry *entry,
                  const tsr_program_command *command, const tsr_device_command *ran,
                  const tsr_device_span *span) {
+    static const struct {
+        tsr_track track;
+        const char *name;
+    } rows[] = {[TSR_DEVICE_COPY] = {TSR_TRACK_COPIES, "copy"},
+                [TSR_DEVICE_OFFLOAD] = {TSR_TRACK_OFFLOADS, "offload"},
+                [TSR_DEVICE_PREFETCH] = {TSR_TRACK_PREFETCHES, "prefetch"},
+                [TSR_DEVICE_AWAIT] = {TSR_TRACK_COPIES, "await"}};
     tsr_trace_detail detail = {.location = ran->location, .bytes = ran->copy_bytes};
-    if (ran->is_copy) {
-        tsr_trace_span(trace, TSR_TRACK_COPIES, "copy", span->begin_ns, span->end_ns, detail);
+    if (ran->kind != TSR_DEVICE_LAUNCH) {
+        tsr_trace_span(trace, rows[ran->kind].track, rows[ran->kind].name, span->begin_ns,
+                       span->end_ns, detail);
         return;
     }
     tsr_kernel_times *times = &probe->kernels[ran->kernel];
@@ -73,7 +81,10 @@ void tsr_probe_end(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *s
         if (!span->begin_ns) continue; /* one before it met a fault */
         const tsr_program_command *command =
             source->numbers ? &source->entry->commands[source->numbers[i]] : source->alone;
-        if (source->numbers) note_memory(probe, trace, source, source->numbers[i], span->begin_ns);
+        tsr_device_command_kind kind = list->commands[i].kind;
+        bool in_order = kind != TSR_DEVICE_OFFLOAD && kind != TSR_DEVICE_PREFETCH;
+        if (source->numbers && in_order)
+            note_memory(probe, trace, source, source->numbers[i], span->begin_ns);
         note(probe, trace, source->entry, command, &list->commands[i], span);
     }
     if (list->spans) {

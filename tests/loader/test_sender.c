@@ -89,7 +89,7 @@ static void begin(void) {
         size += 4 * counts[i] + 64;
     }
     config = (tsr_config){.name = "sent", .tensor_count = TENSORS, .tensors = tensors};
-    must(device->type->allocate(&ctx, device, size, (tsr_device_range){0, 0}, &memory));
+    must(device->type->allocate(&ctx, device, size, 0, (tsr_device_range){0, 0}, &memory));
     for (size_t i = 0, at = 0; i < TENSORS; at += 4 * counts[i] + 64, i++)
         data[i] = memory.host + at;
 }

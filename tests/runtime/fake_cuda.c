@@ -28,8 +28,10 @@ enum {
     INVALID_CONTEXT = 201,
     NOT_FOUND = 500,
     DEVICE_MAX = 8,
-    STEPS_MAX = 64,
-    STREAMS_MAX = 64,
+    CAPTURE_UNJOINED = 904,
+    CAPTURE_ISOLATION = 905,
+    STEPS_MAX = 128,
+    LANES_MAX = 4,
     ARGUMENTS_MAX = 8
 };
 
@@ -42,7 +44,9 @@ static const char *const kernel_names[] = {"mean", "update", "twice"};
 
 /* One captured call. */
 typedef struct step {
-    enum { LAUNCH, MOVE, FILL, STAMP } kind;
+    enum { LAUNCH, MOVE, FILL, STAMP, WAIT } kind;
+    int lane;     /* of the graph, that it is in */
+    int of, done; /* WAIT: another lane, of which so many steps are done */
     int kernel;
     void *buffers[ARGUMENTS_MAX];
     tsr_fault *fault;
@@ -57,16 +61,23 @@ struct CUevent_st {
     uint64_t time_ns;
     int launches;
     struct CUstream_st *stream; /* that it was recorded in */
+    int capture;                /* the same, of captures; 0: in none */
+    int lane, done;             /* of that, and steps of it that are before the event */
 };
+/* Lanes: the stream that is captured, and those that wait for it. */
 struct CUgraph_st {
     step steps[STEPS_MAX];
-    int count;
+    int count, lane_count;
+    struct CUstream_st *lanes[LANES_MAX];
+};
+struct CUstream_st {
+    char any;
 };
 struct CUgraphExec_st {
     struct CUgraph_st graph;
 };
 static struct CUgraph_st *captured; /* of the capture that is going on */
-static char context, streams[STREAMS_MAX], module;
+static char context, module;
 static struct CUstream_st *copying; /* with a copy that no other stream waits for; NULL: none */
 
 static unsigned fails(const char *symbol) {
@@ -88,6 +99,7 @@ __attribute__((constructor)) static void obey(void) {
             if (strcmp(key, "free") == 0) fake.free_bytes = (size_t)value;
             if (strcmp(key, "major") == 0) fake.major = (int)value;
             if (strcmp(key, "any") == 0) fake.any_kernel = value != 0;
+            if (strcmp(key, "early") == 0) fake.early = value != 0;
             if (strcmp(key, "at") == 0) fake.fail_at = (unsigned)value;
             if (strcmp(key, "code") == 0) fake.fail_code = (unsigned)value;
         } else if (sscanf(text, " fail=%63s", fail) == 1) {
@@ -118,12 +130,85 @@ static tsr_cuda_result perform(const step *s) {
     return 0;
 }
 
-static tsr_cuda_result submit(const step *s) {
-    if (!captured) return perform(s);
+/* Of the capture that is going on; -1: it is not captured. */
+static int lane_of(const struct CUstream_st *stream) {
+    for (int i = 0; captured && i < captured->lane_count; i++)
+        if (captured->lanes[i] == stream) return i;
+    return -1;
+}
+
+static tsr_cuda_result submit(const struct CUstream_st *stream, const step *s) {
+    int lane = lane_of(stream);
+    if (lane < 0) return perform(s);
     if (captured->count == STEPS_MAX) return INVALID_VALUE;
-    captured->steps[captured->count++] = *s;
+    captured->steps[captured->count] = *s;
+    captured->steps[captured->count++].lane = lane;
     return 0;
 }
+
+/* ---- graphs ---- */
+
+static int count_steps(const struct CUgraph_st *graph, int lane) {
+    int count = 0;
+    for (int i = 0; i < graph->count; i++) count += graph->steps[i].lane == lane;
+    return count;
+}
+
+/* Does the first lane wait for all that is in the others? */
+static bool is_joined(const struct CUgraph_st *graph) {
+    for (int lane = 1; lane < graph->lane_count; lane++) {
+        int joined = 0;
+        for (int i = 0; i < graph->count; i++) {
+            const step *s = &graph->steps[i];
+            if (s->kind == WAIT && s->lane == 0 && s->of == lane && s->done > joined)
+                joined = s->done;
+        }
+        if (joined < count_steps(graph, lane)) return false;
+    }
+    return true;
+}
+
+/* How far each lane is. */
+typedef struct run {
+    const struct CUgraph_st *graph;
+    int next[LANES_MAX], done[LANES_MAX]; /* a step of the graph; steps of the lane */
+} run;
+
+static bool advance(run *r, int lane, bool forces);
+
+static void run_until(run *r, int lane, int done) {
+    while (r->done[lane] < done && advance(r, lane, true)) {
+    }
+}
+
+/* One step of a lane; what it waits for is done, or made to be. */
+static bool advance(run *r, int lane, bool forces) {
+    const struct CUgraph_st *graph = r->graph;
+    int *next = &r->next[lane];
+    while (*next < graph->count && graph->steps[*next].lane != lane) ++*next;
+    if (*next == graph->count) return false;
+    const step *s = &graph->steps[*next];
+    if (s->kind == WAIT && forces) run_until(r, s->of, s->done);
+    if (s->kind == WAIT && r->done[s->of] < s->done) return false;
+    ++*next;
+    perform(s);
+    fake.moves_beside += lane > 0 && s->kind == MOVE;
+    r->done[lane]++;
+    return true;
+}
+
+/* Other lanes are as early as they can be, or as late. */
+static void run_graph(const struct CUgraph_st *graph) {
+    run r = {.graph = graph};
+    do {
+        for (int lane = 1; fake.early && lane < graph->lane_count; lane++)
+            while (advance(&r, lane, false)) {
+            }
+    } while (advance(&r, 0, true));
+    for (int lane = 1; lane < graph->lane_count; lane++) run_until(&r, lane, STEPS_MAX);
+}
+
+/* ---- the driver's functions ---- */
 
 static void *pointer(tsr_cuda_address address) { return (void *)(uintptr_t)address; }
 
@@ -350,14 +435,13 @@ tsr_cuda_result cuMemFreeHost(void *memory) {
 tsr_cuda_result cuMemcpyHtoDAsync_v2(tsr_cuda_address to, const void *from, size_t size_bytes,
                                      struct CUstream_st *s) {
     CHECK(cuMemcpyHtoDAsync_v2);
-    (void)s;
-    return submit(&(step){.kind = MOVE, .to = pointer(to), .from = from, .size_bytes = size_bytes});
+    return submit(s,
+                  &(step){.kind = MOVE, .to = pointer(to), .from = from, .size_bytes = size_bytes});
 }
 
 tsr_cuda_result cuMemcpyDtoHAsync_v2(void *to, tsr_cuda_address from, size_t size_bytes,
                                      struct CUstream_st *s) {
     CHECK(cuMemcpyDtoHAsync_v2);
-    (void)s;
     void (*call)(void) = captured ? NULL : fake.in_download;
     fake.downloads += !captured;
     if (call) {
@@ -368,7 +452,8 @@ tsr_cuda_result cuMemcpyDtoHAsync_v2(void *to, tsr_cuda_address from, size_t siz
                size_bytes - size_bytes / 2);
         return 0;
     }
-    return submit(&(step){.kind = MOVE, .to = to, .from = pointer(from), .size_bytes = size_bytes});
+    return submit(s,
+                  &(step){.kind = MOVE, .to = to, .from = pointer(from), .size_bytes = size_bytes});
 }
 
 tsr_cuda_result cuMemcpyDtoDAsync_v2(tsr_cuda_address to, tsr_cuda_address from, size_t size_bytes,
@@ -377,26 +462,28 @@ tsr_cuda_result cuMemcpyDtoDAsync_v2(tsr_cuda_address to, tsr_cuda_address from,
     fake.copies += !captured;
     if (!captured) copying = s;
     return submit(
+        s,
         &(step){.kind = MOVE, .to = pointer(to), .from = pointer(from), .size_bytes = size_bytes});
 }
 
 tsr_cuda_result cuMemsetD8Async(tsr_cuda_address to, unsigned char value, size_t size_bytes,
                                 struct CUstream_st *s) {
     CHECK(cuMemsetD8Async);
-    (void)s;
     return submit(
-        &(step){.kind = FILL, .to = pointer(to), .value = value, .size_bytes = size_bytes});
+        s, &(step){.kind = FILL, .to = pointer(to), .value = value, .size_bytes = size_bytes});
 }
 
 tsr_cuda_result cuStreamCreate(struct CUstream_st **out_stream, unsigned flags) {
     CHECK(cuStreamCreate);
     (void)flags;
-    *out_stream = (struct CUstream_st *)(void *)&streams[fake.streams++ % STREAMS_MAX];
+    *out_stream = calloc(1, sizeof **out_stream);
+    fake.streams++;
     return 0;
 }
 
 tsr_cuda_result cuStreamDestroy_v2(struct CUstream_st *s) {
     if (copying == s) copying = NULL;
+    free(s);
     fake.streams--;
     return 0;
 }
@@ -410,9 +497,21 @@ tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
     return captured ? INVALID_VALUE : 0;
 }
 
+/* A stream that waits for what is captured is captured, too. */
+static tsr_cuda_result wait_captured(struct CUstream_st *s, const struct CUevent_st *event) {
+    if (event->capture != fake.captures) return CAPTURE_ISOLATION;
+    if (lane_of(s) < 0) {
+        if (captured->lane_count == LANES_MAX) return INVALID_VALUE;
+        captured->lanes[captured->lane_count++] = s;
+    }
+    return submit(s, &(step){.kind = WAIT, .of = event->lane, .done = event->done});
+}
+
 tsr_cuda_result cuStreamWaitEvent(struct CUstream_st *s, struct CUevent_st *event, unsigned flags) {
     CHECK(cuStreamWaitEvent);
-    if (!event || flags || captured) return INVALID_VALUE;
+    if (!event || flags) return INVALID_VALUE;
+    if (captured) return wait_captured(s, event);
+    if (event->capture) return CAPTURE_ISOLATION;
     if (event->stream == copying && s != copying) copying = NULL;
     return 0;
 }
@@ -438,13 +537,19 @@ tsr_cuda_result cuEventSynchronize(struct CUevent_st *event) {
     return 0;
 }
 
-/* Within a capture, a node of the graph; that takes the flag. */
+/* Within a capture, with the flag a node of the graph, without it where the stream is now. */
 tsr_cuda_result cuEventRecordWithFlags(struct CUevent_st *event, struct CUstream_st *s,
                                        unsigned flags) {
     CHECK(cuEventRecordWithFlags);
+    int lane = lane_of(s);
     event->stream = s;
-    if (captured && flags != TSR_CUDA_EVENT_RECORD_EXTERNAL) return INVALID_VALUE;
-    return submit(&(step){.kind = STAMP, .event = event});
+    event->capture = 0;
+    if (lane < 0 || flags == TSR_CUDA_EVENT_RECORD_EXTERNAL)
+        return submit(s, &(step){.kind = STAMP, .event = event});
+    event->capture = fake.captures;
+    event->lane = lane;
+    event->done = count_steps(captured, lane);
+    return 0;
 }
 
 tsr_cuda_result cuEventElapsedTime(float *milliseconds, struct CUevent_st *begin,
@@ -457,19 +562,25 @@ tsr_cuda_result cuEventElapsedTime(float *milliseconds, struct CUevent_st *begin
 
 tsr_cuda_result cuStreamBeginCapture_v2(struct CUstream_st *s, tsr_cuda_enum mode) {
     CHECK(cuStreamBeginCapture_v2);
-    (void)s, (void)mode;
+    (void)mode;
     captured = calloc(1, sizeof *captured);
+    captured->lanes[captured->lane_count++] = s;
     fake.captures++;
     fake.graphs++;
     return 0;
 }
 
 tsr_cuda_result cuStreamEndCapture(struct CUstream_st *s, struct CUgraph_st **graph) {
-    (void)s;
-    *graph = captured;
+    bool joined = s == captured->lanes[0] && is_joined(captured);
+    *graph = joined ? captured : NULL;
+    fake.lanes = captured->lane_count;
+    if (!joined) {
+        free(captured);
+        fake.graphs--;
+    }
     captured = NULL;
     CHECK(cuStreamEndCapture);
-    return 0;
+    return joined ? 0 : CAPTURE_UNJOINED;
 }
 
 tsr_cuda_result cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
@@ -485,7 +596,7 @@ tsr_cuda_result cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct
 tsr_cuda_result cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s) {
     CHECK(cuGraphLaunch);
     if (copying && copying != s) return INVALID_VALUE; /* what is copied may be written */
-    for (int i = 0; i < exec->graph.count; i++) perform(&exec->graph.steps[i]);
+    run_graph(&exec->graph);
     return 0;
 }
 
@@ -557,7 +668,7 @@ tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
                                unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,
                                void **parameters, void **extra) {
     CHECK(cuLaunchKernel);
-    (void)s, (void)shared_bytes, (void)extra;
+    (void)shared_bytes, (void)extra;
     if (function == LEAVES) return hash_leaves(parameters, grid_x * block_x);
     if (function == RATE) return 0;
     if (function == NORMALS) return draw_normals(parameters, grid_x * block_x);
@@ -570,5 +681,5 @@ tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
     for (unsigned i = 0; i < count; i++) launch.buffers[i] = *(void **)parameters[i];
     launch.fault = *(tsr_fault **)parameters[count];
     launch.grid = *(int64_t *)parameters[count + 2];
-    return submit(&launch);
+    return submit(s, &launch);
 }

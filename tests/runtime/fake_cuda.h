@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A CUDA driver without a GPU, as a library: memory of the device is memory of the process, a
- * kernel is one of toy.c, a stream works at once and a graph is the list of what was captured. It
- * counts what is open, and fails the call it is told to: by the struct, or from outside by
- * FAKE_CUDA_TOLD="version=11080 devices=0 free=400 major=7 any=1 fail=cuGraphLaunch at=3 code=700".
+ * kernel is one of toy.c, a stream works at once and a graph is the list of what was captured, in
+ * which other streams than the first are as late as they may be, or as early. It counts what is
+ * open, and fails the call it is told to: by the struct, or from outside by
+ * FAKE_CUDA_TOLD="version=11080 devices=0 free=400 major=7 any=1 early=1 fail=cuGraphLaunch at=3
+ * code=700".
  */
 #ifndef TSR_TESTS_RUNTIME_FAKE_CUDA_H
 #define TSR_TESTS_RUNTIME_FAKE_CUDA_H
@@ -26,6 +28,9 @@ typedef struct fake_cuda {
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
     int launches;              /* so far, of kernels */
     int paired_blocks;         /* of the last launch of the kernel whose blocks run in pairs */
+    bool early;                /* other streams of a graph; else late */
+    int lanes;                 /* streams of the graph that was captured last */
+    int moves_beside;          /* copies so far, of these */
     int copies;                /* so far, within the device, that no graph makes */
     int downloads;             /* so far, that no graph makes */
     int waited_launches;       /* `launches` when the event was recorded that was waited for last */

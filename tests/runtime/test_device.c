@@ -7,12 +7,16 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
 #include "runtime/initialize.h"
+#include "tests/runtime/away_program.h"
 #include "tests/runtime/device/cases.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- every device ---------------------------------------------------------------------------- */
 
@@ -165,6 +169,89 @@ Test(device, one_by_one_names_the_command) {
     bench_expect_nothing_open("at the end");
 }
 
+Test(device, one_by_one_names_what_copies_beside) {
+    static const struct {
+        unsigned at;
+        const char *text;
+    } rows[] = {{3, "(700): an offload at away.mlir:1:1; "},
+                {6, "(700): an await at away.mlir:1:1; "},
+                {11, "(700): a prefetch at away.mlir:1:1; "}};
+    bench b = {0};
+    away_program p;
+    tsr_executor *executor = NULL;
+    bench_open_as(&b, "cuda", &(tsr_device_options){.one_by_one = true});
+    away_make(&p);
+    cr_assert_eq(tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor).code,
+                 TSR_OK, "%s", b.ctx.error.text);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fake->fail = "cuStreamSynchronize";
+        fake->fail_code = 700;
+        fake->fail_at = rows[i].at;
+        fake->calls = 0;
+        cr_assert_eq(tsr_executor_run(&b.ctx, executor, 0, 0).code, TSR_MACHINE);
+        cr_assert(strstr(b.ctx.error.text, rows[i].text), "expected '%s' in '%s'", rows[i].text,
+                  b.ctx.error.text);
+    }
+    fake->fail = NULL;
+    tsr_executor_destroy(executor);
+    bench_close(&b);
+    bench_expect_nothing_open("at the end");
+}
+
+/* Streams of their own are for lists that copy beside other commands. */
+Test(device, other_lists_have_one_stream) {
+    bench b;
+    tsr_executor *executor = NULL;
+    bench_open(&b, "cuda");
+    int streams = fake->streams;
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
+        TSR_OK);
+    cr_assert_eq(fake->streams, streams);
+    tsr_executor_destroy(executor);
+    bench_close(&b);
+}
+
+/* Copies beside kernels are shown apart from others, and what waits for them is. */
+Test(device, copies_beside_are_traced) {
+    const tsr_trace_options options = {.size_bytes = sizeof options};
+    static const char *const shown[] = {"\"copies to the host beside kernels\"",
+                                        "\"copies from the host beside kernels\"",
+                                        "\"offload\"",
+                                        "\"prefetch\"",
+                                        "\"await\"",
+                                        "\"bytes\":2048"};
+    char path[] = "/tmp/tessera-trace-XXXXXX";
+    static char text[1 << 16];
+    bench b;
+    away_program p;
+    tsr_executor *executor = NULL;
+    tsr_trace *trace = NULL;
+    bench_open(&b, "cuda");
+    away_make(&p);
+    cr_assert_eq(tsr_trace_create(&b.ctx, &options, &trace).code, TSR_OK);
+    b.ctx.trace = trace;
+    cr_assert_eq(tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor).code,
+                 TSR_OK);
+    cr_assert_eq(tsr_executor_run(&b.ctx, executor, 0, 0).code, TSR_OK, "%s", b.ctx.error.text);
+    const tsr_kernel_times *times = tsr_executor_get_times(executor);
+    for (int i = 0; i < 3; i++) cr_assert_eq(times[i].launches, 0, "a copy is no kernel");
+    b.ctx.trace = NULL;
+    int file = mkstemp(path);
+    cr_assert(file >= 0);
+    cr_assert_eq(tsr_trace_write(&b.ctx, trace, path).code, TSR_OK, "%s", b.ctx.error.text);
+    close(file);
+    FILE *written = fopen(path, "r");
+    cr_assert(written && fread(text, 1, sizeof text - 1, written) > 0);
+    fclose(written);
+    unlink(path);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        cr_assert(strstr(text, shown[i]), "no %s in %s", shown[i], text);
+    tsr_executor_destroy(executor);
+    tsr_trace_destroy(trace);
+    bench_close(&b);
+}
+
 /* ---- a driver that fails --------------------------------------------------------------------- */
 
 static tsr_result live_intake(bench *b) {
@@ -178,7 +265,7 @@ static tsr_result live_intake(bench *b) {
     if (!result.code) result = intake->digest(&b->ctx, b->device, 0, sizeof bytes, &digest);
     if (!result.code)
         result =
-            b->device->type->allocate(&b->ctx, b->device, 64, (tsr_device_range){0, 0}, &memory);
+            b->device->type->allocate(&b->ctx, b->device, 64, 0, (tsr_device_range){0, 0}, &memory);
     if (!result.code)
         result = intake->put(&b->ctx, b->device, &memory, 0, 0, (tsr_device_range){0, 64});
     if (!result.code)
@@ -187,6 +274,24 @@ static tsr_result live_intake(bench *b) {
     tsr_result ended = intake->end(result.code ? &aside : &b->ctx, b->device);
     if (memory.host) b->device->type->release(b->device, &memory);
     return result.code ? result : ended;
+}
+
+/* Once as it is, once traced. */
+static tsr_result live_away(bench *b) {
+    away_program p;
+    tsr_executor *executor = NULL;
+    tsr_trace *trace = b->ctx.trace;
+    tsr_result result = TSR_SUCCESS;
+    away_make(&p);
+    TRY_GOTO(&b->ctx, result,
+             tsr_executor_create(&b->ctx, &p.config, &p.program, b->device, NULL, &executor));
+    tsr_trace_step(trace, 1);
+    TRY_GOTO(&b->ctx, result, tsr_executor_run(&b->ctx, executor, 0, 0));
+    tsr_trace_step(trace, 2);
+    TRY_GOTO(&b->ctx, result, tsr_executor_run(&b->ctx, executor, 0, 0));
+done:
+    tsr_executor_destroy(executor);
+    return result;
 }
 
 /* The second step is traced. */
@@ -198,6 +303,7 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     const void *bytes = NULL;
     tsr_limits limits;
     TRY(&b->ctx, live_intake(b));
+    TRY(&b->ctx, live_away(b));
     TRY(&b->ctx, b->device->type->measure(&b->ctx, b->device, &limits));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
     bool keeps = false;

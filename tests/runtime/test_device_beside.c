@@ -317,10 +317,10 @@ Test(device_beside, no_room_to_keep) {
 static void take_chunks(bench *b, const char *bytes, const size_t *sizes, uint64_t count) {
     const tsr_device_type *type = b->device->type;
     tsr_device_memory memory;
-    cr_assert_eq(
-        type->allocate(&b->ctx, b->device, TSR_HASH_CHUNK_BYTES, (tsr_device_range){0, 0}, &memory)
-            .code,
-        TSR_OK);
+    cr_assert_eq(type->allocate(&b->ctx, b->device, TSR_HASH_CHUNK_BYTES, 0,
+                                (tsr_device_range){0, 0}, &memory)
+                     .code,
+                 TSR_OK);
     cr_assert_eq(type->intake->begin(&b->ctx, b->device).code, TSR_OK, "%s", b->ctx.error.text);
     for (uint64_t i = 0; i < count + TSR_DEVICE_DEPTH; i++) {
         if (i >= TSR_DEVICE_DEPTH) {

@@ -3,6 +3,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/initialize.h"
+#include "tests/runtime/away_program.h"
 #include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
 
@@ -17,7 +18,7 @@ void device_case_memory(const char *device) {
     const tsr_device_type *type = b.device->type;
     REQUIRE(strncmp(device, type->name, strlen(type->name)) == 0, "%s", type->name);
     REQUIRE(strlen(type->describe(b.device)) > 0, "%s", type->name);
-    bench_must(&b, type->allocate(&b.ctx, b.device, 1000, (tsr_device_range){0, 800}, &memory));
+    bench_must(&b, type->allocate(&b.ctx, b.device, 1000, 0, (tsr_device_range){0, 800}, &memory));
     REQUIRE((memory.host == memory.device) == type->shares_memory, "%s", device);
     for (int i = 0; i < 1000; i++) REQUIRE(memory.host[i] == 0, "byte %d", i);
     memset(memory.host, 7, 1000);
@@ -59,12 +60,12 @@ void device_case_copies(const char *device) {
     tsr_device_memory memory;
     bench_open(&b, device);
     const tsr_device_type *type = b.device->type;
-    bench_must(&b, type->allocate(&b.ctx, b.device, 256, (tsr_device_range){0, 256}, &memory));
+    bench_must(&b, type->allocate(&b.ctx, b.device, 256, 0, (tsr_device_range){0, 256}, &memory));
     void *first[] = {memory.device + 64, memory.device},
          *second[] = {memory.device + 128, memory.device + 64};
     tsr_device_command commands[] = {
-        {.is_copy = true, .buffer_count = 2, .buffers = first, .copy_bytes = 64},
-        {.is_copy = true, .buffer_count = 2, .buffers = second, .copy_bytes = 32}};
+        {.kind = TSR_DEVICE_COPY, .buffer_count = 2, .buffers = first, .copy_bytes = 64},
+        {.kind = TSR_DEVICE_COPY, .buffer_count = 2, .buffers = second, .copy_bytes = 32}};
     tsr_device_list list = {.name = "copies",
                             .commands = commands,
                             .command_count = 2,
@@ -97,6 +98,186 @@ void device_case_limits(const char *device) {
     REQUIRE((limits.bytes_per_s > 1e8) == (is_cpu || is_cuda), "%s", device);
     REQUIRE((limits.flops_per_s > 1e8) == (is_cpu || is_cuda), "%s", device);
     REQUIRE((limits.matrix_flops_per_s > 1e8) == is_cuda, "%s", device);
+    bench_close(&b);
+}
+
+/* ---- beside other commands --------------------------------------------------------------------
+ */
+
+/* Blocks: two inputs, two outputs, two values, zeros, and where the values come back. */
+enum { IN, OUT = 2, VALUE = 4, ZERO = 6, BACK = 7, BLOCKS = 9 };
+enum {
+    BLOCK_BYTES = 2 << 20,
+    MOVES = 17
+}; /* long enough that a GPU does the next command beside */
+
+typedef struct moves {
+    tsr_device_command commands[MOVES];
+    void *buffers[MOVES][2];
+    tsr_device_list list;
+} moves;
+
+static void add_move(moves *m, const tsr_device_memory *memory, tsr_device_command_kind kind,
+                     int to, int from) {
+    uint32_t at = m->list.command_count++;
+    bool offloads = kind == TSR_DEVICE_OFFLOAD, prefetches = kind == TSR_DEVICE_PREFETCH;
+    m->buffers[at][0] = (offloads ? memory->away : memory->device) + (size_t)to * BLOCK_BYTES;
+    m->buffers[at][1] = (prefetches ? memory->away : memory->device) + (size_t)from * BLOCK_BYTES;
+    m->commands[at] = (tsr_device_command){.kind = kind,
+                                           .buffer_count = 2,
+                                           .buffers = m->buffers[at],
+                                           .copy_bytes = BLOCK_BYTES,
+                                           .location = ""};
+}
+
+static void add_await(moves *m, uint32_t awaited) {
+    m->commands[m->list.command_count++] =
+        (tsr_device_command){.kind = TSR_DEVICE_AWAIT, .awaited = awaited, .location = ""};
+}
+
+/* Command `guarded`: what is behind it is launched by itself. */
+static void make_moves(moves *m, const tsr_device_memory *memory, uint32_t guarded) {
+    static void *const anything[] = {NULL};
+    *m = (moves){.list = {.name = "moves"}};
+    add_move(m, memory, TSR_DEVICE_COPY, VALUE, IN);
+    add_move(m, memory, TSR_DEVICE_COPY, VALUE + 1, IN + 1);
+    add_move(m, memory, TSR_DEVICE_OFFLOAD, 0, VALUE);
+    add_move(m, memory, TSR_DEVICE_OFFLOAD, 1, VALUE + 1);
+    add_move(m, memory, TSR_DEVICE_COPY, BACK, VALUE); /* beside both */
+    add_await(m, 2);
+    add_move(m, memory, TSR_DEVICE_COPY, VALUE, ZERO);
+    add_await(m, 3);
+    add_move(m, memory, TSR_DEVICE_COPY, VALUE + 1, ZERO);
+    add_move(m, memory, TSR_DEVICE_COPY, BACK, ZERO);
+    add_move(m, memory, TSR_DEVICE_PREFETCH, BACK, 0);
+    add_move(m, memory, TSR_DEVICE_PREFETCH, BACK + 1, 1);
+    add_move(m, memory, TSR_DEVICE_COPY, VALUE, VALUE + 1); /* beside both */
+    add_await(m, 11);
+    add_move(m, memory, TSR_DEVICE_COPY, OUT + 1, BACK + 1);
+    add_await(m, 10);
+    add_move(m, memory, TSR_DEVICE_COPY, OUT, BACK);
+    REQUIRE(m->list.command_count == MOVES, "%u commands", m->list.command_count);
+    m->list.commands = m->commands;
+    m->list.inputs = (tsr_device_range){IN * BLOCK_BYTES, 2 * BLOCK_BYTES};
+    m->list.outputs = (tsr_device_range){OUT * BLOCK_BYTES, 2 * BLOCK_BYTES};
+    if (guarded == MOVES) return;
+    m->commands[guarded].guarded = anything;
+    m->commands[guarded].guarded_count = 1;
+}
+
+static void fill_block(char *block, unsigned seed) {
+    for (size_t i = 0; i < BLOCK_BYTES; i++) block[i] = (char)(seed + i / 251 + i);
+}
+
+static void run_moves(bench *b, const tsr_device_memory *memory, moves *m, unsigned round) {
+    tsr_fault fault;
+    uint32_t command = 0;
+    for (unsigned i = 0; i < 2; i++)
+        fill_block(memory->host + (IN + i) * (size_t)BLOCK_BYTES, 7 * round + i);
+    memset(memory->host + OUT * (size_t)BLOCK_BYTES, 0, 2 * (size_t)BLOCK_BYTES);
+    memset(memory->away, 0, 2 * (size_t)BLOCK_BYTES);
+    bench_must(b, b->device->type->run(&b->ctx, b->device, memory, &m->list, &fault, &command));
+    for (size_t i = 0; i < 2; i++) {
+        const char *in = memory->host + (IN + i) * BLOCK_BYTES;
+        REQUIRE(memcmp(memory->host + (OUT + i) * BLOCK_BYTES, in, BLOCK_BYTES) == 0,
+                "%s, round %u: value %zu came back as another", b->device->type->name, round, i);
+        REQUIRE(memcmp(memory->away + i * BLOCK_BYTES, in, BLOCK_BYTES) == 0,
+                "%s, round %u: value %zu lies there as another", b->device->type->name, round, i);
+    }
+}
+
+/* Each copy is timed by itself: behind what is before it, and over when it is awaited. `late`: it
+ * does not begin before that. */
+static void require_times(bench *b, const tsr_device_memory *memory, moves *m, bool late) {
+    tsr_device_span spans[MOVES + 2] = {{0, 0}};
+    m->list.spans = spans;
+    run_moves(b, memory, m, 9);
+    m->list.spans = NULL;
+    REQUIRE(!late || spans[2].begin_ns >= spans[4].end_ns, "the first is not timed by itself");
+    for (uint32_t i = 0; i < MOVES; i++) {
+        const tsr_device_command *command = &m->commands[i];
+        REQUIRE(spans[i].begin_ns && spans[i].begin_ns <= spans[i].end_ns, "command %u", i);
+        if (command->kind == TSR_DEVICE_AWAIT)
+            REQUIRE(spans[command->awaited].end_ns <= spans[i].end_ns,
+                    "%s: command %u is awaited by %lu, but ends at %lu", b->device->type->name,
+                    command->awaited, spans[i].end_ns, spans[command->awaited].end_ns);
+        bool beside = command->kind == TSR_DEVICE_OFFLOAD || command->kind == TSR_DEVICE_PREFETCH;
+        uint32_t before = i;
+        while (before-- > 0 && m->commands[before].kind != TSR_DEVICE_COPY) continue;
+        if (beside)
+            REQUIRE(spans[i].begin_ns >= spans[before].end_ns,
+                    "%s: command %u begins at %lu, the one before it ends at %lu",
+                    b->device->type->name, i, spans[i].begin_ns, spans[before].end_ns);
+    }
+}
+
+/* `guarded`: of the list; MOVES: none. `early`: of a driver without a GPU. */
+static void move_values(const char *device, uint32_t guarded, bool one_by_one, bool early) {
+    bench b;
+    moves m;
+    tsr_device_memory memory;
+    bench_open_as(&b, device, &(tsr_device_options){.one_by_one = one_by_one});
+    const tsr_device_type *type = b.device->type;
+    bool is_cuda = strcmp(type->name, "cuda") == 0;
+    if (fake) fake->free_bytes = 1u << 30;
+    if (fake) fake->early = early;
+    int streams = fake ? fake->streams : 0, moved = fake ? fake->moves_beside : 0;
+    bench_must(&b, type->allocate(&b.ctx, b.device, BLOCKS * (uint64_t)BLOCK_BYTES,
+                                  2 * (uint64_t)BLOCK_BYTES,
+                                  (tsr_device_range){0, VALUE * (uint64_t)BLOCK_BYTES}, &memory));
+    REQUIRE(memory.away && memory.away_bytes >= 2 * BLOCK_BYTES, "%s", device);
+    for (size_t i = 0; i < 2 * BLOCK_BYTES; i++) REQUIRE(memory.away[i] == 0, "byte %zu", i);
+    make_moves(&m, &memory, guarded);
+    bench_must(&b, type->prepare(&b.ctx, b.device, &memory, &m.list));
+    for (unsigned round = 1; round < 4; round++) run_moves(&b, &memory, &m, round);
+    bool is_faked = is_cuda && fake, one_graph = !one_by_one && guarded == MOVES;
+    require_times(&b, &memory, &m, is_faked && one_graph && !early);
+    run_moves(&b, &memory, &m, 5);
+    if (is_faked && one_graph) REQUIRE(fake->lanes == 3, "%d streams in a graph", fake->lanes);
+    if (is_faked)
+        REQUIRE(fake->streams == streams + (one_by_one ? 0 : 2) &&
+                    fake->moves_beside == moved + (one_by_one ? 0 : 5 * 4),
+                "%d more streams, %d copies in them", fake->streams - streams,
+                fake->moves_beside - moved);
+    if (m.list.prepared) type->finish(b.device, &m.list);
+    type->release(b.device, &memory);
+    REQUIRE(!memory.away, "%s", device);
+    if (fake) fake->early = false;
+    bench_close(&b);
+}
+
+/* What was copied was what was there, whatever is written behind the await; alike where a graph
+ * ends before the await, and where the copies are as early, or as late, as they may be. */
+void device_case_offloads(const char *device) {
+    static const uint32_t guarded[] = {MOVES, 4, 6, 12, 14};
+    for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++)
+        for (int way = 0; way < 3; way++) move_values(device, guarded[i], way == 0, way == 1);
+}
+
+/* The same by a program. */
+void device_case_values_away(const char *device) {
+    bench b;
+    away_program p;
+    tsr_executor *executor = NULL;
+    tsr_memory_plan plan;
+    bench_open(&b, device);
+    away_make(&p);
+    bench_must(&b, tsr_program_verify(&b.ctx, &p.program, &p.config, TSR_CORRUPT));
+    bench_must(&b, tsr_executor_plan(&b.ctx, &p.config, &p.program, NULL, &plan));
+    REQUIRE(plan.away_bytes == 2 * AWAY_BYTES, "%lu", plan.away_bytes);
+    bench_must(&b, tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor));
+    for (int run = 1; run < 4; run++) {
+        for (size_t i = 0; i < 2; i++)
+            for (int k = 0; k < AWAY_COUNT; k++)
+                ((float *)tsr_executor_get_input(executor, 0, i))[k] =
+                    (float)(1000 * run + 7000 * (int)i + k) / 2;
+        bench_must(&b, tsr_executor_run(&b.ctx, executor, 0, 0));
+        for (size_t i = 0; i < 2; i++)
+            REQUIRE(memcmp(tsr_executor_get_output(executor, 0, i),
+                           tsr_executor_get_input(executor, 0, i), AWAY_BYTES) == 0,
+                    "%s, run %d: y%zu", device, run, i);
+    }
+    tsr_executor_destroy(executor);
     bench_close(&b);
 }
 
@@ -389,8 +570,8 @@ static void draw(const char *device, bool told) {
     tsr_device_memory memory;
     bench_open_as(&b, device, &(tsr_device_options){.draws = told});
     const tsr_device_type *type = b.device->type;
-    bench_must(&b,
-               type->allocate(&b.ctx, b.device, all.size_bytes, (tsr_device_range){0, 0}, &memory));
+    bench_must(
+        &b, type->allocate(&b.ctx, b.device, all.size_bytes, 0, (tsr_device_range){0, 0}, &memory));
     bench_must(&b, type->draw(&b.ctx, b.device, &memory, BEGIN, &none));
     bench_must(&b, type->draw(&b.ctx, b.device, &memory, BEGIN, &normals));
     bench_must(&b, type->download(&b.ctx, b.device, &memory, all));

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Copies to the host's memory and back that run beside the other commands of a list, each direction
+ * in a stream of its own:
+ *
+ *     the device's stream   a --+-- b -- c --+-- d
+ *     of offloads               +-- copy ----+        c is what runs until it is awaited
+ *
+ * An event leads from one stream to the other and back. In a capture that makes branches of one
+ * graph, which all have to be back before it ends. A list without a graph copies in order.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static bool copies_beside(const tsr_device_command *command) {
+    return command->kind == TSR_DEVICE_OFFLOAD || command->kind == TSR_DEVICE_PREFETCH;
+}
+
+static struct CUstream_st *stream_of(const tsr_cuda_device *self,
+                                     const tsr_device_command *command) {
+    return command->kind == TSR_DEVICE_OFFLOAD ? self->beside.offloads : self->beside.prefetches;
+}
+
+/* ---- memory ---- */
+
+tsr_result tsr_cuda_allocate_away(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_t size_bytes,
+                                  tsr_device_memory *memory) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!size_bytes) return TSR_SUCCESS;
+    size_bytes = (size_bytes + page - 1) / page * page;
+    void *away =
+        mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (away == MAP_FAILED)
+        FAIL(ctx, TSR_MEMORY, "no address space for %llu bytes", (unsigned long long)size_bytes);
+    (void)madvise(away, (size_t)size_bytes, MADV_HUGEPAGE);
+    tsr_result result = tsr_cuda_lock_part(ctx, self, away, (size_t)size_bytes);
+    if (result.code) {
+        munmap(away, (size_t)size_bytes);
+        return tsr_error_prefix(ctx, result, "%llu bytes of the host's memory are to be locked",
+                                (unsigned long long)size_bytes);
+    }
+    memory->away = away;
+    memory->away_bytes = size_bytes;
+    return TSR_SUCCESS;
+}
+
+void tsr_cuda_release_away(const tsr_cuda_device *self, const tsr_device_memory *memory) {
+    if (!memory->away) return;
+    self->cuda.host_unregister(memory->away);
+    munmap(memory->away, (size_t)memory->away_bytes);
+}
+
+/* ---- lists ---- */
+
+static tsr_result create_streams(tsr_ctx *ctx, tsr_cuda_device *self) {
+    struct CUstream_st **streams[] = {&self->beside.offloads, &self->beside.prefetches};
+    for (size_t i = 0; i < 2; i++)
+        if (!*streams[i])
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, streams[i],
+                                   TSR_CUDA_STREAM_NON_BLOCKING));
+    if (self->beside.begins) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &self->beside.begins,
+                         TSR_CUDA_EVENT_DISABLE_TIMING);
+}
+
+tsr_result tsr_cuda_ready_beside(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
+                                 tsr_arena *arena, tsr_cuda_beside *out_beside) {
+    uint32_t first = 0;
+    while (first < list->command_count && !copies_beside(&list->commands[first])) first++;
+    if (first == list->command_count) return TSR_SUCCESS;
+    TRY(ctx, create_streams(ctx, self));
+    out_beside->done = TSR_NEW(arena, struct CUevent_st *, list->command_count);
+    if (!out_beside->done) FAIL(ctx, TSR_MEMORY, "no memory to prepare '%s'", list->name);
+    for (uint32_t i = first; i < list->command_count; i++)
+        if (copies_beside(&list->commands[i]))
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &out_beside->done[i],
+                                   TSR_CUDA_EVENT_DISABLE_TIMING));
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_cuda_time_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_device_list *list, tsr_arena *arena,
+                                tsr_cuda_beside *beside) {
+    uint32_t count = list->command_count;
+    if (!beside->done) return TSR_SUCCESS;
+    if (!beside->stamps) beside->stamps = TSR_NEW(arena, struct CUevent_st *, 2 * (size_t)count);
+    if (!beside->stamps) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
+    for (size_t i = 0; i < 2 * (size_t)count; i++)
+        if (beside->done[i / 2] && !beside->stamps[i])
+            TRY(ctx,
+                TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &beside->stamps[i], 0));
+    return TSR_SUCCESS;
+}
+
+void tsr_cuda_finish_beside(const tsr_cuda_device *self, const tsr_device_list *list,
+                            const tsr_cuda_beside *beside) {
+    for (uint32_t i = 0; beside->done && i < list->command_count; i++)
+        if (beside->done[i]) self->cuda.event_destroy(beside->done[i]);
+    for (size_t i = 0; beside->stamps && i < 2 * (size_t)list->command_count; i++)
+        if (beside->stamps[i]) self->cuda.event_destroy(beside->stamps[i]);
+}
+
+void tsr_cuda_close_beside(const tsr_cuda_device *self) {
+    if (self->beside.begins) self->cuda.event_destroy(self->beside.begins);
+    if (self->beside.offloads) self->cuda.stream_destroy(self->beside.offloads);
+    if (self->beside.prefetches) self->cuda.stream_destroy(self->beside.prefetches);
+}
+
+/* ---- commands ---- */
+
+static tsr_result copy(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
+                       const tsr_device_command *command, struct CUstream_st *stream) {
+    if (command->kind == TSR_DEVICE_OFFLOAD)
+        return TSR_CUDA_CALL(ctx, &self->cuda, download, list->name, command->buffers[0],
+                             tsr_cuda_address_of(command->buffers[1]), command->copy_bytes, stream);
+    return TSR_CUDA_CALL(ctx, &self->cuda, upload, list->name,
+                         tsr_cuda_address_of(command->buffers[0]), command->buffers[1],
+                         command->copy_bytes, stream);
+}
+
+static tsr_result stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
+                        const tsr_cuda_beside *beside, size_t number, struct CUstream_st *stream) {
+    if (!beside->stamps) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, beside->stamps[number], stream,
+                         TSR_CUDA_EVENT_RECORD_EXTERNAL);
+}
+
+static tsr_result await(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
+                        const tsr_cuda_beside *beside, uint32_t awaited) {
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, list->name, self->stream,
+                         beside->done[awaited], 0);
+}
+
+tsr_result tsr_cuda_record_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                  const tsr_device_list *list, const tsr_cuda_beside *beside,
+                                  uint32_t begin, uint32_t index) {
+    const tsr_device_command *command = &list->commands[index];
+    bool awaits = command->kind == TSR_DEVICE_AWAIT;
+    struct CUstream_st *stream = stream_of(self, command);
+    if (!beside->done) return awaits ? TSR_SUCCESS : copy(ctx, self, list, command, self->stream);
+    if (awaits && command->awaited < begin) return TSR_SUCCESS; /* back when that half ended */
+    if (awaits) return await(ctx, self, list, beside, command->awaited);
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->beside.begins,
+                           self->stream, 0));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, list->name, stream,
+                           self->beside.begins, 0));
+    TRY(ctx, stamp(ctx, self, list, beside, 2 * (size_t)index, stream));
+    TRY(ctx, copy(ctx, self, list, command, stream));
+    TRY(ctx, stamp(ctx, self, list, beside, 2 * (size_t)index + 1, stream));
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, beside->done[index], stream,
+                         0);
+}
+
+static bool is_awaited(const tsr_device_list *list, uint32_t index, uint32_t end) {
+    for (uint32_t i = index + 1; i < end; i++)
+        if (list->commands[i].kind == TSR_DEVICE_AWAIT && list->commands[i].awaited == index)
+            return true;
+    return false;
+}
+
+tsr_result tsr_cuda_join_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_device_list *list, const tsr_cuda_beside *beside,
+                                uint32_t begin, uint32_t end) {
+    for (uint32_t i = begin; beside->done && i < end; i++)
+        if (beside->done[i] && !is_awaited(list, i, end))
+            TRY(ctx, await(ctx, self, list, beside, i));
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
+                             struct CUevent_st *began, struct CUevent_st *stamp,
+                             uint64_t *out_after_ns) {
+    float ms = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_elapsed, list->name, &ms, began, stamp));
+    *out_after_ns = (uint64_t)(1e6 * (double)ms);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_cuda_read_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_device_list *list, const tsr_cuda_beside *beside,
+                                struct CUevent_st *began, uint64_t began_ns) {
+    for (uint32_t i = 0; beside->stamps && i < list->command_count; i++) {
+        tsr_device_span span = {0, 0};
+        if (!beside->stamps[2 * (size_t)i]) continue;
+        TRY(ctx, read_stamp(ctx, self, list, began, beside->stamps[2 * (size_t)i], &span.begin_ns));
+        TRY(ctx,
+            read_stamp(ctx, self, list, began, beside->stamps[2 * (size_t)i + 1], &span.end_ns));
+        list->spans[i] = (tsr_device_span){began_ns + span.begin_ns, began_ns + span.end_ns};
+    }
+    return TSR_SUCCESS;
+}
