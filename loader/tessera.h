@@ -126,6 +126,7 @@ typedef struct tsr_check_memory {
     uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
     uint64_t prepared_bytes;              /* weights in the order in which kernels read them */
     uint64_t workspace_bytes, port_bytes; /* inputs and outputs */
+    uint64_t away_bytes;        /* of the host: values that wait there, not on the device */
     uint64_t code_bytes;        /* of kernels, as it is stored; on a GPU the code for it */
     uint64_t scratch_bytes;     /* that kernels share on a GPU */
     uint64_t staging_bytes;     /* taken while the bundle's weights are read */

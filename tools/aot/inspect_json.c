@@ -88,6 +88,8 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
                               plan->workspace_bytes, inspect_peak(plan, &v->arena),
                               inspect_launch_bytes(plan, v->config.virtual_ranks),
                               plan->command_count);
+        uint64_t away_bytes = plan ? tsr_program_space_bytes(plan, TSR_SPACE_HOST) : 0;
+        if (away_bytes) tsr_buffer_printf(out, ",\"awayBytes\":%" PRIu64, away_bytes);
         if (plan) json_regions(v, plan, out);
         tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
                           inspect_ports_bytes(entry->inputs, entry->input_count),

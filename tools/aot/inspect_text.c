@@ -99,6 +99,10 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
             inspect_ports_bytes(entry->inputs, entry->input_count),
             inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count,
             inspect_launch_bytes(plan, v->config.virtual_ranks));
+    uint64_t away_bytes = plan ? tsr_program_space_bytes(plan, TSR_SPACE_HOST) : 0;
+    if (away_bytes)
+        tsr_buffer_printf(out, "; %" PRIu64 " bytes of the host for values that wait there",
+                          away_bytes);
     tsr_buffer_text(out, "\n");
     text_signature(entry, out);
     if (plan) text_regions(v, plan, out);
