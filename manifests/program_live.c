@@ -47,6 +47,55 @@ static void touch(const tsr_program_command *command, uint32_t at, lifetime *liv
     }
 }
 
+static int by_offset(const void *a, const void *b) {
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* For each buffer the number of its place in the workspace; NULL without memory. */
+static uint32_t *number_places(const tsr_program_entry *plan, tsr_arena *arena) {
+    uint64_t *offsets = TSR_NEW(arena, uint64_t, plan->buffer_count + 1);
+    uint32_t *places = TSR_NEW(arena, uint32_t, plan->buffer_count + 1), count = 0;
+    if (!offsets || !places) return NULL;
+    for (uint32_t i = 0; i < plan->buffer_count; i++) offsets[i] = plan->buffers[i].offset_bytes;
+    qsort(offsets, plan->buffer_count, sizeof *offsets, by_offset);
+    for (uint32_t i = 0; i < plan->buffer_count; i++)
+        if (!i || offsets[i] != offsets[count - 1]) offsets[count++] = offsets[i];
+    for (uint32_t i = 0; i < plan->buffer_count; i++) {
+        const uint64_t *found =
+            bsearch(&plan->buffers[i].offset_bytes, offsets, count, sizeof *offsets, by_offset);
+        places[i] = (uint32_t)(found - offsets);
+    }
+    return places;
+}
+
+static void live_until(lifetime *life, uint32_t command) {
+    if (life->last < command) life->last = command;
+}
+
+/* What is read as another buffer than it was written as, in another shape, is what was written: it
+ * lives until then. */
+static bool extend_viewed(const tsr_program_entry *plan, tsr_arena *arena, lifetime *lives) {
+    uint32_t *places = number_places(plan, arena);
+    uint32_t *written = TSR_NEW(arena, uint32_t, plan->buffer_count + 1); /* by place: 1 + buffer */
+    if (!places || !written) return false;
+    for (uint32_t c = 0; c < plan->command_count; c++) {
+        const tsr_program_command *command = &plan->commands[c];
+        uint32_t end = tsr_program_written_end(command);
+        for (int pass = 0; pass < 2; pass++) /* reads, then writes */
+            for (uint32_t k = 0; k < command->argument_count; k++) {
+                uint32_t buffer = command->arguments[k];
+                bool writes = k >= command->written_from && k < end;
+                if (plan->buffers[buffer].space != TSR_SPACE_WORKSPACE || writes != pass) continue;
+                if (writes)
+                    written[places[buffer]] = buffer + 1;
+                else if (written[places[buffer]])
+                    live_until(&lives[written[places[buffer]] - 1], c);
+            }
+    }
+    return true;
+}
+
 static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena) {
     lifetime *lives = TSR_NEW(arena, lifetime, plan->buffer_count + 1);
     for (uint32_t i = 0; lives && i < plan->buffer_count; i++) {
@@ -61,6 +110,7 @@ static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena)
             command = &plan->commands[command->kernel];
         touch(command, c, lives);
     }
+    if (lives && !extend_viewed(plan, arena, lives)) return NULL;
     if (lives) stretch(plan, lives);
     return lives;
 }

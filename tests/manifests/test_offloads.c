@@ -404,3 +404,32 @@ Test(offloads, what_is_copied_is_in_use_until_it_is_awaited) {
     cr_expect_eq(tsr_program_command_bytes(&e.entry, &e.commands[AWAIT]), 0);
     tsr_arena_finish(&arena);
 }
+
+/* A view is a buffer of its own, in the place of what was written. */
+Test(offloads, what_is_read_in_another_shape_is_in_use_until_then) {
+    enum { WRITTEN, VIEW, OTHER, OVER, ALL };
+    tsr_arena arena = {0};
+    tsr_program_buffer buffers[ALL] = {
+        [WRITTEN] = {.space = TSR_SPACE_WORKSPACE, .dtype = TSR_DTYPE_F32},
+        [OTHER] = {.space = TSR_SPACE_WORKSPACE, .dtype = TSR_DTYPE_F32, .offset_bytes = 64}};
+    buffers[WRITTEN].shape = (tsr_shape){.rank = 1, .dims = {16}};
+    buffers[VIEW] = buffers[OVER] = buffers[WRITTEN];
+    buffers[VIEW].shape = (tsr_shape){.rank = 2, .dims = {4, 4}};
+    buffers[OTHER].shape = buffers[WRITTEN].shape;
+    uint32_t arguments[][2] = {{OTHER, WRITTEN}, {OTHER, OTHER}, {OTHER, OTHER},
+                               {VIEW, OTHER},    {OTHER, OTHER}, {OTHER, OVER}};
+    tsr_program_command commands[6];
+    for (int i = 0; i < 6; i++)
+        commands[i] = (tsr_program_command){.opcode = TSR_OP_LAUNCH,
+                                            .argument_count = 2,
+                                            .written_from = 1,
+                                            .arguments = arguments[i]};
+    const tsr_program_entry entry = {
+        .buffers = buffers, .buffer_count = ALL, .commands = commands, .command_count = 6};
+    uint64_t live[6];
+    cr_assert(tsr_program_live(&entry, &arena, live));
+    for (int i = 0; i < 4; i++) cr_expect_eq(live[i], 128, "command %d: %lu", i, live[i]);
+    cr_expect_eq(live[4], 64, "what is written over it later is another value");
+    cr_expect_eq(live[5], 128);
+    tsr_arena_finish(&arena);
+}
