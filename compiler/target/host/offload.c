@@ -27,6 +27,7 @@
 enum {
     BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
     ROUNDS_MAX = 8,      /* of aiming lower */
+    UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 2 - 1, /* copies in one direction */
 };
 
 /* What a device does in a second, as far as is known; copies are those of a host of its time, with
@@ -305,6 +306,28 @@ static void choose(offload *o, uint64_t aim, uint64_t *out_most) {
     }
 }
 
+/* Not more copies at a time than a program may have: outward ones are awaited earlier, inward ones
+ * begin later, which takes no more of the workspace. */
+static void limit_copies(offload *o) {
+    uint32_t recent[UNDER_WAY_MAX], count = 0;
+    for (uint32_t i = 0; i < o->count; i++) {
+        const wait *w = &o->waits[o->outward[i]];
+        if (!w->taken) continue;
+        wait *before = count < UNDER_WAY_MAX ? NULL : &o->waits[recent[count % UNDER_WAY_MAX]];
+        if (before && before->gone_at > w->after + 1) before->gone_at = w->after + 1;
+        recent[count++ % UNDER_WAY_MAX] = o->outward[i];
+    }
+    count = 0;
+    for (uint32_t i = o->count; i-- > 0;) {
+        wait *w = &o->waits[o->inward[i]];
+        if (!w->taken) continue;
+        uint32_t before =
+            count < UNDER_WAY_MAX ? 0 : o->waits[recent[count % UNDER_WAY_MAX]].before;
+        if (w->begin_at < before) w->begin_at = before;
+        recent[count++ % UNDER_WAY_MAX] = o->inward[i];
+    }
+}
+
 /* ---- values that have come back -------------------------------------------------------------- */
 
 /* What the value, or a view of it, is from launch `from` on. */
@@ -382,12 +405,20 @@ static uint32_t launch_of(const move *m, step of) {
     return launches[of];
 }
 
+/* What is awaited at once is so before the next one begins: of those there may be many. */
+static uint32_t order_of(const move *m, step of) {
+    bool at_once = of % 2 == 1 && launch_of(m, of - 1) == launch_of(m, of);
+    return at_once ? of - 1 : of;
+}
+
 static int by_launch(const void *a, const void *b, void *moves) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    uint32_t first = launch_of((move *)moves + x / STEPS, x % STEPS);
-    uint32_t second = launch_of((move *)moves + y / STEPS, y % STEPS);
-    if (first != second) return compare(first, second);
-    return x % STEPS != y % STEPS ? compare(x % STEPS, y % STEPS) : compare(x, y);
+    const move *first = (move *)moves + x / STEPS, *second = (move *)moves + y / STEPS;
+    uint32_t at = launch_of(first, x % STEPS), other = launch_of(second, y % STEPS);
+    if (at != other) return compare(at, other);
+    at = order_of(first, x % STEPS);
+    other = order_of(second, y % STEPS);
+    return at != other ? compare(at, other) : compare(x, y);
 }
 
 static TSR_RESULT order_steps(planner *p) {
@@ -495,6 +526,7 @@ tsr_result tsr_planner_offload(planner *p) {
     for (int round = 0; round < ROUNDS_MAX; round++) {
         if (round + 1 == ROUNDS_MAX) aim = 0;
         choose(&o, aim, &most);
+        limit_copies(&o);
         TRY(p->ctx, apply_all(&o, values, value_count));
         placed = 0;
         TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &placed));
