@@ -25,10 +25,11 @@ and the first step where each is beyond 0.5 %; --curve writes the losses. A seco
 must end with the same state, bit by bit. Exit code: 0 all is within its bounds, 1 something is not.
 
 With --times it measures instead, in turns with torch.compile (on a CPU: PyTorch as it is, and small sizes are wise): a training step, the first one, a
-save, the logits of a window; exit code 1 where one of them could not be. Beside the first step stands a new process that imports torch, starts CUDA and has a
+save, the logits of a window; and, of --limited bundles, steps whose activations wait in the host's memory, beside PyTorch's that do so; exit code 1 where one of them could not be. Beside the first step stands a new process that imports torch, starts CUDA and has a
 tensor there. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch, and where --device cuda finds no GPU.
 """
 import argparse
+import contextlib
 import csv
 import json
 import math
@@ -61,6 +62,7 @@ KILLS = 5
 ROUND_STEPS = 12
 KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
 CALLS, WARM_CALLS = 40, 5
+OFFLOADED_STEPS = 5
 SAVES, SAVES_MIN, APART_MIN, PILOT = 10, 3, 24, 20  # of the last two: steps
 
 
@@ -383,6 +385,43 @@ def measure_step(s, folder, weights, text):
             "compile_s": round(compiled, 1)}
 
 
+def their_offloaded_step(s, weights, text):
+    """PyTorch's step as it is, and with what backward passes need in page-locked memory of the host meanwhile: seconds, bytes of the GPU at most."""
+    found = {}
+    for name, keep in (("eager", contextlib.nullcontext), ("save_on_cpu", lambda: torch.autograd.graph.save_on_cpu(pin_memory=True))):
+        trainer, seconds = Trainer(s, weights, text), []
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(OFFLOADED_STEPS):
+            start = time.perf_counter()
+            with keep():
+                trainer.step()
+            wait(s)
+            seconds.append(time.perf_counter() - start)
+        found[f"torch_{name}"] = {"step_ms": round(1e3 * statistics.median(seconds[1:]), 2), "gpu_mb": torch.cuda.max_memory_allocated() // 10**6}
+        del trainer
+    return found
+
+
+def measure_offload(s, folder, weights, text):
+    """Bundles of the same model whose workspace may be less, in turns: a step, memory of the GPU and of the host; the same losses."""
+    bundles, seconds, losses, found = [s.bundle, *s.limited], {}, {}, {}
+    for _ in range(s.rounds):
+        for path in bundles:
+            own = argparse.Namespace(**{**vars(s), "bundle": path})
+            events = train(own, folder, ROUND_STEPS)
+            ends = [event["seconds"] for event in events["step"]]
+            seconds.setdefault(path, []).extend(after - before for before, after in zip(ends[1:], ends[2:]))
+            losses.setdefault(path, losses_of(events))
+    for path in bundles:
+        planned = json.loads(run(s, path, "--device", s.device, "--check", "--json"))["memory"]
+        found[path.stem] = {"step_ms": round(1e3 * statistics.median(seconds[path]), 2), "gpu_mb": planned["deviceBytes"] // 10**6,
+                            "host_mb": planned["awayBytes"] // 10**6}
+    if any(losses[path] != losses[s.bundle] for path in bundles):
+        raise RuntimeError(f"losses differ: {losses}")
+    return {**found, **(their_offloaded_step(s, weights, text) if s.device == "cuda" else {})}
+
+
 def until_line(command, stream, begin):
     """Seconds from the start of the process until it writes a line that begins so."""
     start, at = time.perf_counter(), None
@@ -526,8 +565,9 @@ def measure_forward(s, folder, weights, text):
 def measure(s, folder, weights, text):
     failures = 0
     print(json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name() if s.device == "cuda" else "cpu"}), flush=True)
-    for name, of in (("step", measure_step), ("first", measure_first), ("save", measure_save), ("forward", measure_forward)):
-        if s.only not in (None, name):
+    for name, of in (("step", measure_step), ("first", measure_first), ("save", measure_save), ("forward", measure_forward),
+                     ("offload", measure_offload)):
+        if s.only not in (None, name) or name == "offload" and not s.limited:
             continue
         try:
             print(json.dumps({"times": name, **of(s, folder, weights, text)}), flush=True)
@@ -549,7 +589,8 @@ def main():
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of the saves that --times measures (default 45)")
-    parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "kills", "step", "first", "save", "forward"))
+    parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "kills", "step", "first", "save", "forward", "offload"))
+    parser.add_argument("--limited", type=pathlib.Path, nargs="*", default=[], metavar="BUNDLE", help="of the same model, with less workspace")
     parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each (default: the example's bible.tokens)")
     parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
