@@ -13,7 +13,7 @@ enum { X, Y, A, B, BACK, KEPT, KEPT_B, BUFFERS };
 enum {
     MAKE_A,
     OFFLOAD, /* a goes */
-    MAKE_B,  /* beside it */
+    MAKE_B,  /* of a, beside it */
     AWAIT,
     MAKE_A_AGAIN, /* over a */
     OFFLOAD_B,
@@ -76,7 +76,7 @@ static void make_example(example *e) {
         [USE] = {TSR_OP_LAUNCH, K_USE, 1, 0, 3, 2, NULL, ""},
     };
     static const uint32_t arguments[COMMANDS][3] = {
-        [MAKE_A] = {X, A},       [OFFLOAD] = {KEPT, A},     [MAKE_B] = {X, B},
+        [MAKE_A] = {X, A},       [OFFLOAD] = {KEPT, A},     [MAKE_B] = {A, B},
         [MAKE_A_AGAIN] = {X, A}, [OFFLOAD_B] = {KEPT_B, B}, [PREFETCH] = {BACK, KEPT},
         [USE_A] = {A, Y},        [USE] = {A, BACK, Y},
     };
@@ -126,7 +126,7 @@ Test(offloads, come_back_and_are_listed) {
                                "  %6 = host +0 : 16xf32\n"
                                "  0: launch @make grid 1 read %0 write %2\n"
                                "  1: offload %5 <- %2    m.mlir:1:1\n"
-                               "  2: launch @make grid 1 read %0 write %3\n"
+                               "  2: launch @make grid 1 read %2 write %3\n"
                                "  3: await 1\n"
                                "  4: launch @make grid 1 read %0 write %2\n"
                                "  5: offload %6 <- %3\n"
@@ -282,6 +282,16 @@ Test(offloads, may_read_what_another_one_reads) {
 }
 
 Test(offloads, what_comes_back_is_what_went) {
+    REFUSED(e.buffers[KEPT_B].offset_bytes = 64,
+            "commands[7]: prefetch: expected what was offloaded there last, which is 16xf32 at 64 "
+            "by command 5, got 32xf32 at 64");
+    REFUSED((e.buffers[KEPT_B].offset_bytes = 128, e.buffers[KEPT_B].shape = e.buffers[A].shape,
+             e.arguments[OFFLOAD_B][1] = A),
+            "commands[7]: prefetch: expected what was offloaded there last, which is 32xf32 at 128 "
+            "by command 5, got 32xf32 at 64");
+    REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
+             e.arguments[OFFLOAD_B][0] = KEPT, e.arguments[OFFLOAD_B][1] = A),
+            "commands[7]: prefetch: expected an offload before it to 16xf32 at 0, got none");
     REFUSED(e.buffers[KEPT_B].offset_bytes = 128,
             "commands[7]: prefetch: expected what was offloaded there last, which is 16xf32 at 128 "
             "by command 5, got 32xf32 at 64");
@@ -388,7 +398,7 @@ Test(offloads, what_is_copied_is_in_use_until_it_is_awaited) {
     tsr_arena arena = {0};
     uint64_t live[COMMANDS];
     make_example(&e);
-    e.commands[MAKE_A_AGAIN] = e.commands[MAKE_B]; /* a is gone once it is away */
+    e.arguments[MAKE_A_AGAIN][1] = B; /* a is gone once it is away */
     e.arguments[USE_A][0] = X;
     e.arguments[USE][0] = X;
     cr_assert(tsr_program_live(&e.entry, &arena, live));
