@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the toy as a bundle for a GPU: toy_bundle FILE [NUMERICS]. Its machine code is text:
- * fake_cuda.c runs the kernels of toy.c instead. Its schedule says that one of them is a product.
+ * Writes the toy as a bundle for a GPU: toy_bundle FILE [NUMERICS [away]]. Its machine code is
+ * text: fake_cuda.c runs the kernels of toy.c instead. Its schedule says that one of them is a
+ * product. away: the mean waits in the host's memory, while something else lies in its place.
  */
 #include "bundle/bundle.h"
 #include "manifests/fatbin.h"
 #include "tests/runtime/toy.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char schedule[] =
     "{\"formatVersion\":1,\"entries\":[],\"groups\":["
@@ -16,8 +18,39 @@ static const char schedule[] =
     "{\"name\":\"update\",\"kind\":\"matmul\",\"source\":\"\",\"flops\":1000000,\"bytes\":8,"
     "\"ops\":[\"tessera.matmul\"]}]}";
 
-static tsr_result write_bundle(tsr_ctx *ctx, const char *path, const char *numerics,
+enum { W = 1, MEAN = 3, COPY = 5, KEPT, BUFFERS }; /* of the toy's training */
+
+static tsr_program make_away(void) {
+    static uint32_t keep[] = {KEPT, MEAN}, spoil[] = {MEAN, W}, bring[] = {COPY, KEPT};
+    static tsr_program_command commands[] = {{TSR_OP_LAUNCH, 0, 0, 0, 0, 0, NULL, ""},
+                                             {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, keep, "toy.mlir:4:1"},
+                                             {TSR_OP_AWAIT, 1, 0, 0, 0, 0, keep, ""},
+                                             {TSR_OP_COPY, 0, 0, 0, 2, 0, spoil, ""},
+                                             {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, bring, ""},
+                                             {TSR_OP_AWAIT, 4, 0, 0, 0, 0, keep, ""},
+                                             {TSR_OP_LAUNCH, 0, 0, 0, 0, 0, NULL, ""}};
+    static tsr_program_buffer buffers[BUFFERS];
+    static tsr_program_entry entries[2];
+    tsr_program program = toy_program;
+    memcpy(entries, toy_program.entries, sizeof entries);
+    tsr_program_entry *train = &entries[TOY_TRAIN];
+    memcpy(buffers, train->buffers, KEPT * sizeof *buffers);
+    buffers[KEPT] = buffers[MEAN];
+    buffers[KEPT].space = TSR_SPACE_HOST;
+    buffers[KEPT].offset_bytes = 0;
+    commands[0] = train->commands[0];
+    commands[6] = train->commands[2];
+    train->buffers = buffers;
+    train->buffer_count = BUFFERS;
+    train->commands = commands;
+    train->command_count = sizeof commands / sizeof *commands;
+    program.entries = entries;
+    return program;
+}
+
+static tsr_result write_bundle(tsr_ctx *ctx, const char *path, const char *numerics, bool away,
                                tsr_arena *arena) {
+    const tsr_program made = away ? make_away() : toy_program;
     static const tsr_fatbin_kernel kernels[] = {
         {.threads = 128, .programs = 4},
         {.threads = 128, .programs = 4},
@@ -30,7 +63,7 @@ static tsr_result write_bundle(tsr_ctx *ctx, const char *path, const char *numer
     tsr_config changed = toy_config;
     if (numerics) changed.numerics = numerics;
     TRY(ctx, tsr_config_encode(ctx, &changed, arena, &config, &config_size));
-    TRY(ctx, tsr_program_encode(ctx, &toy_program, arena, &program, &program_size));
+    TRY(ctx, tsr_program_encode(ctx, &made, arena, &program, &program_size));
     TRY(ctx, tsr_fatbin_encode(ctx, &fatbin, arena, &code, &code_size));
     const tsr_bundle_blob blobs[] = {{.media_type = TSR_MEDIA_PROGRAM,
                                       .title = "program.bin",
@@ -56,8 +89,8 @@ static tsr_result write_bundle(tsr_ctx *ctx, const char *path, const char *numer
 int main(int argc, char **argv) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
-    if (argc != 2 && argc != 3) return 2;
-    tsr_result result = write_bundle(&ctx, argv[1], argc == 3 ? argv[2] : NULL, &arena);
+    if (argc < 2 || argc > 4) return 2;
+    tsr_result result = write_bundle(&ctx, argv[1], argc >= 3 ? argv[2] : NULL, argc == 4, &arena);
     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
     tsr_arena_finish(&arena);
     return result.code;

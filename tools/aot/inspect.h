@@ -46,8 +46,12 @@ typedef struct inspect_view {
     tsr_holding *holdings;             /* of the tensors; NULL where no target has a program */
 } inspect_view;
 
-/* Programs of all targets have one plan; NULL where no target has a program. */
+/* That of the first target; others have the same, but see inspect_away. NULL where no target has a
+ * program. */
 const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry);
+/* The entry's program for that target, where values of it wait in the host's memory: it has a plan
+ * of its own then. Else NULL. */
+const tsr_program_entry *inspect_away(const inspect_view *view, size_t target, size_t entry);
 /* Bytes of one of the parts in which ranks hold the tensor; 0: it is whole on each. */
 uint64_t inspect_part_bytes(const inspect_view *view, const tsr_config_tensor *tensor);
 /* The most bytes of the workspace that are in use at once: between the first and the last command

@@ -69,6 +69,24 @@ static void json_regions(const inspect_view *v, const tsr_program_entry *plan, t
     json_handler(v, "onRecovery", plan->on_recovery, out);
 }
 
+/* By target, where values wait in the host's memory. */
+static void json_away(inspect_view *v, size_t entry, tsr_buffer *out) {
+    bool some = false;
+    for (size_t i = 0; i < v->target_count; i++) {
+        const tsr_program_entry *plan = inspect_away(v, i, entry);
+        if (!plan) continue;
+        tsr_buffer_text(out, some ? ",{" : ",\"away\":[{");
+        json_text(out, "target", tsr_bundle_get_target_name(v->bundle, i));
+        tsr_buffer_printf(out,
+                          ",\"workspaceBytes\":%" PRIu64 ",\"peakBytes\":%" PRIu64
+                          ",\"hostBytes\":%" PRIu64 "}",
+                          plan->workspace_bytes, inspect_peak(plan, &v->arena),
+                          tsr_program_space_bytes(plan, TSR_SPACE_HOST));
+        some = true;
+    }
+    if (some) tsr_buffer_text(out, "]");
+}
+
 static void json_entries(inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, ",\"entries\":[");
     for (size_t i = 0; i < v->config.entry_count; i++) {
@@ -88,8 +106,7 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
                               plan->workspace_bytes, inspect_peak(plan, &v->arena),
                               inspect_launch_bytes(plan, v->config.virtual_ranks),
                               plan->command_count);
-        uint64_t away_bytes = plan ? tsr_program_space_bytes(plan, TSR_SPACE_HOST) : 0;
-        if (away_bytes) tsr_buffer_printf(out, ",\"awayBytes\":%" PRIu64, away_bytes);
+        json_away(v, i, out);
         if (plan) json_regions(v, plan, out);
         tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
                           inspect_ports_bytes(entry->inputs, entry->input_count),

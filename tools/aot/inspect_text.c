@@ -83,6 +83,19 @@ static void text_regions(const inspect_view *v, const tsr_program_entry *plan, t
     tsr_buffer_text(out, "\n");
 }
 
+static void text_away(inspect_view *v, size_t entry, tsr_buffer *out) {
+    for (size_t i = 0; i < v->target_count; i++) {
+        const tsr_program_entry *plan = inspect_away(v, i, entry);
+        if (plan)
+            tsr_buffer_printf(out,
+                              "    on %s: workspace %" PRIu64 " (peak in use %" PRIu64
+                              "), and %" PRIu64 " bytes of the host for values that wait there\n",
+                              tsr_bundle_get_target_name(v->bundle, i), plan->workspace_bytes,
+                              inspect_peak(plan, &v->arena),
+                              tsr_program_space_bytes(plan, TSR_SPACE_HOST));
+    }
+}
+
 static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
     const tsr_config_entry *entry = &v->config.entries[index];
     const tsr_program_entry *plan = inspect_plan(v, index);
@@ -99,12 +112,9 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
             inspect_ports_bytes(entry->inputs, entry->input_count),
             inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count,
             inspect_launch_bytes(plan, v->config.virtual_ranks));
-    uint64_t away_bytes = plan ? tsr_program_space_bytes(plan, TSR_SPACE_HOST) : 0;
-    if (away_bytes)
-        tsr_buffer_printf(out, "; %" PRIu64 " bytes of the host for values that wait there",
-                          away_bytes);
     tsr_buffer_text(out, "\n");
     text_signature(entry, out);
+    text_away(v, index, out);
     if (plan) text_regions(v, plan, out);
     text_ports("input", entry->inputs, entry->input_count, true, out);
     text_ports("output", entry->outputs, entry->output_count, false, out);
