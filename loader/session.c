@@ -703,7 +703,7 @@ static void fill_job(session *self) {
     self->job.state = self->model->state;
     self->job.state_count = self->model->state_count;
     self->job.state_parts = self->model->state_parts;
-    self->job.planned_bytes = self->model->plan.total_bytes;
+    self->job.planned_bytes = self->model->plan.total_bytes + self->model->plan.away_bytes;
     self->job.resident_before = self->model->resident_before;
     self->job.last_step = options->steps;
     self->job.callbacks = options->callbacks;
