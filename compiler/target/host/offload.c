@@ -3,10 +3,10 @@
  * Offload: where the workspace of an entry would be larger than it may be, values that wait long
  * from one launch to the next lie in the host's memory meanwhile. Both copies run beside launches.
  *
- * Outline: find the waits, longest first · say when each copy would be done, by estimates of what
- * launches and copies take · take as few waits as do, where no launch waits for a copy · else let
- * launches wait for those that matter · place; aim lower as long as places leave gaps, in the end
- * as low as can be.
+ * Outline: find the waits, longest first · at the busiest launch choose as many as it takes, and
+ * say when each copy would be done, by estimates of what launches and copies take; again, until no
+ * launch is too busy · where that is not enough, let launches wait for copies · place; aim lower as
+ * long as places leave gaps.
  *
  * A value becomes two: what it is until it has gone, and what has come back, which may lie
  * elsewhere. Nothing else of a program changes, so no bit of a result does.
@@ -26,7 +26,8 @@
 
 enum {
     BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
-    ROUNDS_MAX = 8,      /* of aiming lower */
+    ROUNDS_MAX = 12,     /* of aiming lower */
+    STEPS_DOWN = 256,    /* by at least this part */
     UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 2 - 1, /* copies in one direction */
 };
 
@@ -47,7 +48,9 @@ typedef struct wait {
     uint32_t gone_at, begin_at; /* launches before which: its place is free; it begins to return */
     uint64_t bytes;
     double seconds; /* that it waits */
-    bool taken;     /* gone_at < begin_at */
+    bool chosen;    /* it is to go */
+    bool taken;     /* and is done in time: gone_at < begin_at */
+    bool late;      /* it would not be where it is needed */
 } wait;
 
 typedef struct offload {
@@ -193,11 +196,11 @@ static uint32_t launch_at(const offload *o, double seconds, uint32_t from, uint3
     return from;
 }
 
-/* Of the first `count` waits: outward copies follow each other, as early as can be; inward ones as
- * late as can be. A wait that is too short for its two copies is left alone. */
-static void time_copies(offload *o, uint32_t count) {
+/* Of those chosen: outward copies follow each other, as early as can be; inward ones as late as can
+ * be. A wait that is too short for its two copies is left alone. */
+static void time_copies(offload *o) {
     double free_at = 0, needed_at = o->begins[o->p->launch_count];
-    for (uint32_t i = 0; i < o->count; i++) o->waits[i].taken = i < count;
+    for (uint32_t i = 0; i < o->count; i++) o->waits[i].taken = o->waits[i].chosen;
     for (uint32_t i = 0; i < o->count; i++) {
         wait *w = &o->waits[o->outward[i]];
         double takes = (double)w->bytes / o->rates->copied_bytes;
@@ -221,7 +224,8 @@ static void time_copies(offload *o, uint32_t count) {
     }
 }
 
-static uint64_t find_left(offload *o) {
+/* What the busiest launch has. */
+static uint64_t find_left(offload *o, uint32_t *out_busiest) {
     uint64_t most = 0;
     uint32_t count = o->p->launch_count + 1;
     memset(o->left, 0, (count + 1) * sizeof *o->left);
@@ -234,12 +238,55 @@ static uint64_t find_left(offload *o) {
     for (uint32_t i = 1; i < count; i++) o->left[i] += o->left[i - 1];
     for (uint32_t i = 0; i < count; i++) {
         o->left[i] += o->live[i];
-        if (o->left[i] > most) most = o->left[i];
+        if (o->left[i] <= most) continue;
+        most = o->left[i];
+        *out_busiest = i;
     }
     return most;
 }
 
 /* ---- which go -------------------------------------------------------------------------------- */
+
+static bool crosses(const wait *w, uint32_t at) { return w->after < at && at < w->before; }
+
+/* Those that are not away at this launch are given up, for they would be late. */
+static void drop_late(offload *o, uint32_t at) {
+    for (uint32_t i = 0; i < o->count; i++) {
+        wait *w = &o->waits[i];
+        if (!w->chosen || !crosses(w, at) || (w->taken && w->gone_at <= at && at < w->begin_at))
+            continue;
+        w->chosen = false;
+        w->late = true;
+    }
+}
+
+/* Chooses some that free so many bytes at this launch, if they are in time; false: there is none.
+ */
+static bool choose_more(offload *o, uint32_t at, uint64_t bytes) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < o->count && sum < bytes; i++) {
+        wait *w = &o->waits[i];
+        if (w->chosen || w->late || !crosses(w, at)) continue;
+        w->chosen = true;
+        sum += w->bytes;
+    }
+    return sum > 0;
+}
+
+/* Such that no launch waits, as far as that is enough. */
+static void choose_in_time(offload *o, uint64_t aim) {
+    uint32_t busiest = 0;
+    for (uint32_t i = 0; i < o->count; i++) o->waits[i].chosen = o->waits[i].late = false;
+    for (;;) {
+        time_copies(o);
+        uint64_t most = find_left(o, &busiest);
+        if (most <= aim) return;
+        drop_late(o, busiest);
+        if (!choose_more(o, busiest, most - aim)) break;
+    }
+    time_copies(o);
+    find_left(o, &busiest);
+}
 
 /* The wait that would free bytes at this launch at the least cost: a copy outward that is on its
  * way, the one begun first; one inward that could begin later; one that has not been taken. */
@@ -247,7 +294,7 @@ static wait *find_next(const offload *o, uint32_t at) {
     wait *outward = NULL, *inward = NULL, *other = NULL;
     for (uint32_t i = 0; i < o->count; i++) {
         wait *w = &o->waits[i];
-        if (w->after >= at || w->before <= at) continue;
+        if (!crosses(w, at)) continue;
         if (!w->taken) {
             if (!other) other = w;
         } else if (at < w->gone_at) {
@@ -273,6 +320,7 @@ static void hurry(offload *o, wait *w, uint32_t at) {
                     .begin_at = at + 1,
                     .bytes = w->bytes,
                     .seconds = w->seconds,
+                    .chosen = true,
                     .taken = true};
         change_left(o, at, at + 1, w->bytes);
     } else if (at < w->gone_at) {
@@ -284,26 +332,16 @@ static void hurry(offload *o, wait *w, uint32_t at) {
     }
 }
 
-/* Takes waits until no launch has more than `aim` bytes; *out_most: what the busiest has. */
-static void choose(offload *o, uint64_t aim, uint64_t *out_most) {
-    uint32_t least = 0, most = o->count;
-    while (least < most) {
-        uint32_t middle = least + (most - least) / 2;
-        time_copies(o, middle);
-        if (find_left(o) <= aim)
-            most = middle;
-        else
-            least = middle + 1;
-    }
-    time_copies(o, least);
-    *out_most = find_left(o);
-    if (*out_most <= aim) return;
-    *out_most = 0;
+/* Takes waits until no launch has more than `aim` bytes; what the busiest has then. */
+static uint64_t choose(offload *o, uint64_t aim) {
+    uint64_t most = 0;
+    choose_in_time(o, aim);
     for (uint32_t i = 0; i <= o->p->launch_count; i++) {
         wait *next = NULL;
         while (o->left[i] > aim && (next = find_next(o, i))) hurry(o, next, i);
-        if (o->left[i] > *out_most) *out_most = o->left[i];
+        if (o->left[i] > most) most = o->left[i];
     }
+    return most;
 }
 
 /* Not more copies at a time than a program may have: outward ones are awaited earlier, inward ones
@@ -510,9 +548,43 @@ static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const
          (unsigned long long)p->workspace_max);
 }
 
+/* What is chosen for this aim, placed: whether it fits; *out_most: what the busiest launch has. */
+static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_t value_count,
+                          uint64_t *out_most, uint64_t *out_placed) {
+    planner *p = o->p;
+    *out_most = choose(o, aim);
+    *out_placed = 0;
+    limit_copies(o);
+    TRY(p->ctx, apply_all(o, values, value_count));
+    return tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, out_placed);
+}
+
+/* Lower and lower, in the end as low as can be. */
+static TSR_RESULT aim_lower(offload *o, uint64_t whole) {
+    planner *p = o->p;
+    const value *values = p->values;
+    uint32_t value_count = p->value_count;
+    uint64_t max = p->workspace_max, aim = max, most = 0, placed = 0, least = UINT64_MAX;
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        TRY(p->ctx, try_aim(o, aim, values, value_count, &most, &placed));
+        if (placed <= max) return order_steps(p);
+        if (placed < least) least = placed;
+        uint64_t lower = placed - max > max / STEPS_DOWN ? placed - max : max / STEPS_DOWN;
+        if (most > aim || aim <= lower) break;
+        aim -= lower;
+    }
+    const uint64_t lowest[] = {choose(o, 0), 0}; /* as few as need be; all */
+    for (size_t i = 0; i < 2; i++) {
+        TRY(p->ctx, try_aim(o, lowest[i], values, value_count, &most, &placed));
+        if (placed <= max) return order_steps(p);
+        if (placed < least) least = placed;
+    }
+    return refuse(p, whole, least, " with all that can wait in the host's memory");
+}
+
 tsr_result tsr_planner_offload(planner *p) {
     offload o = {.p = p};
-    uint64_t whole = 0, placed, over, most = 0, least = UINT64_MAX, aim = p->workspace_max;
+    uint64_t whole = 0;
     if (!p->workspace_max) return TSR_SUCCESS;
     TRY(p->ctx, find_rates(p, &o.rates));
     if (!o.rates) return TSR_SUCCESS;
@@ -521,19 +593,5 @@ tsr_result tsr_planner_offload(planner *p) {
     if (p->loop_count || p->range_count)
         return refuse(p, whole, whole, " too where values wait, for it has loops");
     TRY(p->ctx, offload_init(&o));
-    const value *values = p->values;
-    uint32_t value_count = p->value_count;
-    for (int round = 0; round < ROUNDS_MAX; round++) {
-        if (round + 1 == ROUNDS_MAX) aim = 0;
-        choose(&o, aim, &most);
-        limit_copies(&o);
-        TRY(p->ctx, apply_all(&o, values, value_count));
-        placed = 0;
-        TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &placed));
-        if (placed <= p->workspace_max) return order_steps(p);
-        if (placed < least) least = placed;
-        over = placed - p->workspace_max;
-        aim = most > aim || aim < over ? 0 : aim - over;
-    }
-    return refuse(p, whole, least, " with all that can wait in the host's memory");
+    return aim_lower(&o, whole);
 }
