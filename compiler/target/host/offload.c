@@ -168,9 +168,8 @@ static int compare(double a, double b) { return a < b ? -1 : a > b; }
 static int by_length(const void *a, const void *b) {
     const wait *x = a, *y = b;
     int order = compare(y->seconds, x->seconds);
-    return order                         ? order
-           : compare(x->value, y->value) ? compare(x->value, y->value)
-                                         : compare(x->after, y->after);
+    if (!order) order = compare(x->value, y->value);
+    return order ? order : compare(x->after, y->after);
 }
 
 static int by_after(const void *a, const void *b, void *waits) {
@@ -318,15 +317,9 @@ static void change_left(offload *o, uint32_t begin, uint32_t end, uint64_t bytes
 /* Frees it at this launch: others wait for its copies. */
 static void hurry(offload *o, wait *w, uint32_t at) {
     if (!w->taken) {
-        *w = (wait){.value = w->value,
-                    .after = w->after,
-                    .before = w->before,
-                    .gone_at = at,
-                    .begin_at = at + 1,
-                    .bytes = w->bytes,
-                    .seconds = w->seconds,
-                    .chosen = true,
-                    .taken = true};
+        w->gone_at = at;
+        w->begin_at = at + 1;
+        w->chosen = w->taken = true;
         change_left(o, at, at + 1, w->bytes);
     } else if (at < w->gone_at) {
         change_left(o, at, w->gone_at, w->bytes);
