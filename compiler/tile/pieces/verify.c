@@ -9,12 +9,13 @@
 
 enum { OWN_RESULTS = 2 }; /* before the buffers */
 
-static uint64_t count_of(MlirValue buffer) {
+/* Elements; false, with a diagnostic, where they cannot be counted. */
+static bool count_of(MlirOperation op, MlirValue buffer, uint64_t *out_count) {
     tsr_type type;
-    uint64_t count = 0;
-    bool counted = tsr_value_type(buffer, &type) && tsr_shape_count(&type.shape, &count);
-    TSR_ASSERT(counted);
-    return count;
+    if (tsr_value_type(buffer, &type) && tsr_shape_count(&type.shape, out_count)) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                               "a buffer or result is none of a tensor, or has more than 2^63 "
+                               "elements");
 }
 
 /* Buffer `part` of piece `piece`. */
@@ -46,25 +47,31 @@ bool tsr_tile_rule_piece(MlirOperation op) {
                                    "%zu pieces of %zu buffers are given %zu buffers", count, parts,
                                    buffers);
     for (size_t i = 0; i < buffers; i++) {
+        uint64_t own = 0, first = 0;
         MlirValue buffer = tsr_op_operand(op, 1 + i);
-        MlirValue first = buffer_of(op, parts, i / parts, 0);
         MlirType wanted = mlirValueGetType(tsr_op_result(op, OWN_RESULTS + i % parts));
-        if (count_of(buffer) != count_of(first))
+        if (!count_of(op, buffer, &own) ||
+            !count_of(op, buffer_of(op, parts, i / parts, 0), &first))
+            return false;
+        if (own != first)
             return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
                                        "buffer %zu has %" PRIu64
                                        " elements; its piece's first has %" PRIu64,
-                                       i, count_of(buffer), count_of(first));
+                                       i, own, first);
         if (!mlirTypeEqual(mlirShapedTypeGetElementType(mlirValueGetType(buffer)),
                            mlirShapedTypeGetElementType(wanted)))
             return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                        "buffer %zu and its result differ in their elements", i);
-        if (count_of(buffer) > largest) largest = count_of(buffer);
+        if (own > largest) largest = own;
     }
-    for (size_t i = 0; i < parts; i++)
-        if (count_of(tsr_op_result(op, OWN_RESULTS + i)) != largest)
+    for (size_t i = 0; i < parts; i++) {
+        uint64_t own = 0;
+        if (!count_of(op, tsr_op_result(op, OWN_RESULTS + i), &own)) return false;
+        if (own != largest)
             return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
                                        "result %zu has %" PRIu64
                                        " elements; the largest piece has %" PRIu64,
-                                       i, count_of(tsr_op_result(op, OWN_RESULTS + i)), largest);
+                                       i, own, largest);
+    }
     return check_first(op, count);
 }
