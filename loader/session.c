@@ -389,14 +389,14 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
 }
 
 /* Saves copy the state, of several ranks each its part; what the model planned is taken already
- * once the state holds values. */
+ * once the state holds values, what waits on the host (page-locked) since it was opened. */
 static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
-    uint64_t planned = tsr_memory_plan_host(plan, self->model->device->type->shares_memory);
-    uint64_t state_bytes = 0;
+    bool shares = self->model->device->type->shares_memory;
+    uint64_t planned = tsr_memory_plan_host(plan, shares) - (shares ? 0 : plan->away_bytes);
+    uint64_t state_bytes = 0, size = 0;
     for (size_t i = 0; i < self->model->state_count; i++) {
-        uint64_t size = 0;
         if (tsr_shape_size(&self->model->state[i].shape, self->model->state[i].dtype, &size))
             state_bytes += size; /* the whole fits */
     }

@@ -28,7 +28,8 @@ enum {
     BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
     ROUNDS_MAX = 12,     /* of aiming lower */
     STEPS_DOWN = 256,    /* by at least this part */
-    UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 2 - 1, /* copies in one direction */
+    UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 4 - 1, /* copies in one direction, but for those
+                                                        * that one launch ends and begins */
 };
 
 /* What a device does in a second, as far as is known; copies are those of a host of its time, with

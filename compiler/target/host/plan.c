@@ -505,7 +505,9 @@ static TSR_RESULT find_replaceable(planner *p, const value *v, tsr_plan_value *w
             continue;
         if (!tsr_planner_overwrites(p, l, v, operand)) continue;
         indices[count++] = other->plan_index;
-        if (lies_over || other->written_over || other->first_end != v->maker + 1) continue;
+        if (lies_over || other->written_over || other->read_at_end ||
+            other->first_end != v->maker + 1)
+            continue;
         lies_over = other->written_over = true;
     }
     wanted->replace = indices;
