@@ -236,6 +236,10 @@ const char *tsr_program_exported(const tsr_program_entry *entry);
 /* Is it one of REPEAT ... PUT; does the entry have such a command? */
 bool tsr_program_is_control(tsr_opcode opcode);
 bool tsr_program_has_control(const tsr_program_entry *entry);
+/* Is it an OFFLOAD or a PREFETCH? */
+static inline bool tsr_program_is_offload(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
+}
 /* Does something of it lie in the host's memory meanwhile? */
 bool tsr_program_has_offloads(const tsr_program_entry *entry);
 /* Private to this folder: an error about the command that `w` is at, a pointer to what has members

@@ -34,10 +34,6 @@ static void stretch(const tsr_program_entry *plan, lifetime *lives) {
     }
 }
 
-static bool is_beside(const tsr_program_command *command) {
-    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
-}
-
 /* By its await, too, where it copies beside other commands. */
 static void touch(const tsr_program_command *command, uint32_t at, lifetime *lives) {
     for (uint32_t k = 0; k < command->argument_count; k++) {
@@ -69,29 +65,36 @@ static uint32_t *number_places(const tsr_program_entry *plan, tsr_arena *arena) 
     return places;
 }
 
-static void live_until(lifetime *life, uint32_t command) {
-    if (life->last < command) life->last = command;
+/* `written`: 1 + the buffer that each place was written as last. What is read as another one, in
+ * another shape, is what was written: it lives until then. */
+static void note_reads(const tsr_program_entry *plan, uint32_t command, const uint32_t *places,
+                       const uint32_t *written, lifetime *lives) {
+    const tsr_program_command *c = &plan->commands[command];
+    uint32_t end = tsr_program_written_end(c);
+    for (uint32_t k = 0; k < c->argument_count; k++) {
+        bool writes = k >= c->written_from && k < end;
+        uint32_t buffer = c->arguments[k], last = written[places[buffer]];
+        if (writes || !last || plan->buffers[buffer].space != TSR_SPACE_WORKSPACE) continue;
+        if (lives[last - 1].last < command) lives[last - 1].last = command;
+    }
 }
 
-/* What is read as another buffer than it was written as, in another shape, is what was written: it
- * lives until then. */
+static void note_writes(const tsr_program_entry *plan, uint32_t command, const uint32_t *places,
+                        uint32_t *written) {
+    const tsr_program_command *c = &plan->commands[command];
+    uint32_t end = tsr_program_written_end(c);
+    for (uint32_t k = c->written_from; k < end; k++)
+        if (plan->buffers[c->arguments[k]].space == TSR_SPACE_WORKSPACE)
+            written[places[c->arguments[k]]] = c->arguments[k] + 1;
+}
+
 static bool extend_viewed(const tsr_program_entry *plan, tsr_arena *arena, lifetime *lives) {
     uint32_t *places = number_places(plan, arena);
-    uint32_t *written = TSR_NEW(arena, uint32_t, plan->buffer_count + 1); /* by place: 1 + buffer */
+    uint32_t *written = TSR_NEW(arena, uint32_t, plan->buffer_count + 1);
     if (!places || !written) return false;
     for (uint32_t c = 0; c < plan->command_count; c++) {
-        const tsr_program_command *command = &plan->commands[c];
-        uint32_t end = tsr_program_written_end(command);
-        for (int pass = 0; pass < 2; pass++) /* reads, then writes */
-            for (uint32_t k = 0; k < command->argument_count; k++) {
-                uint32_t buffer = command->arguments[k];
-                bool writes = k >= command->written_from && k < end;
-                if (plan->buffers[buffer].space != TSR_SPACE_WORKSPACE || writes != pass) continue;
-                if (writes)
-                    written[places[buffer]] = buffer + 1;
-                else if (written[places[buffer]])
-                    live_until(&lives[written[places[buffer]] - 1], c);
-            }
+        note_reads(plan, c, places, written, lives);
+        note_writes(plan, c, places, written);
     }
     return true;
 }
@@ -106,7 +109,7 @@ static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena)
     for (uint32_t c = 0; lives && c < plan->command_count; c++) {
         const tsr_program_command *command = &plan->commands[c];
         bool awaits = command->opcode == TSR_OP_AWAIT;
-        if (awaits && is_beside(&plan->commands[command->kernel]))
+        if (awaits && tsr_program_is_offload(&plan->commands[command->kernel]))
             command = &plan->commands[command->kernel];
         touch(command, c, lives);
     }

@@ -27,10 +27,6 @@ typedef struct walk {
 
 #define EXPECT TSR_PROGRAM_EXPECT
 
-static bool is_offload(const tsr_program_command *command) {
-    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
-}
-
 static const char *name_of(const tsr_program_command *command) {
     return command->opcode == TSR_OP_OFFLOAD ? "offload" : "prefetch";
 }
@@ -42,12 +38,12 @@ static const tsr_program_buffer *buffer_of(const walk *w, const tsr_program_comm
 
 static TSR_RESULT check_spaces(const walk *w, const tsr_program_command *command) {
     bool offloads = command->opcode == TSR_OP_OFFLOAD;
-    for (uint32_t i = 0; i < command->argument_count && !is_offload(command); i++)
+    for (uint32_t i = 0; i < command->argument_count && !tsr_program_is_offload(command); i++)
         EXPECT(w, buffer_of(w, command, i)->space != TSR_SPACE_HOST,
                "arguments[%u]: expected the host's memory in an offload or prefetch alone, got "
                "opcode %u",
                i, (unsigned)command->opcode);
-    if (!is_offload(command)) return TSR_SUCCESS;
+    if (!tsr_program_is_offload(command)) return TSR_SUCCESS;
     tsr_space to = offloads ? TSR_SPACE_HOST : TSR_SPACE_WORKSPACE;
     tsr_space from = offloads ? TSR_SPACE_WORKSPACE : TSR_SPACE_HOST;
     EXPECT(w, buffer_of(w, command, 0)->space == to && buffer_of(w, command, 1)->space == from,
@@ -63,7 +59,7 @@ static TSR_RESULT check_spaces(const walk *w, const tsr_program_command *command
 static TSR_RESULT check_between(const walk *w, const tsr_program_command *command) {
     bool stays = command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_COPY ||
                  command->opcode == TSR_OP_PREPARE || command->opcode == TSR_OP_AWAIT ||
-                 is_offload(command);
+                 tsr_program_is_offload(command);
     EXPECT(w, stays || w->under_way_count == 0,
            "expected launches, copies and prepares until command %u is awaited, got opcode %u",
            w->under_way[0], (unsigned)command->opcode);
@@ -158,9 +154,24 @@ static TSR_RESULT check_entry(walk *w) {
         for (uint32_t i = 0; i < command->argument_count; i++)
             for (uint32_t k = 0; k < w->under_way_count; k++)
                 TRY(w->ctx, check_apart(w, command, i, w->under_way[k]));
-        if (is_offload(command)) TRY(w->ctx, begin_copy(w, command));
+        if (tsr_program_is_offload(command)) TRY(w->ctx, begin_copy(w, command));
         if (command->opcode == TSR_OP_AWAIT) end_copy(w, command->kernel);
     }
+    return TSR_SUCCESS;
+}
+
+/* What a run would have memory of the host for, and what it would not know where to put. */
+static TSR_RESULT check_host(const walk *w, bool *used) {
+    const tsr_program_entry *entry = w->entry;
+    for (uint32_t i = 0; i < entry->command_count; i++)
+        if (tsr_program_is_offload(&entry->commands[i]))
+            used[entry->commands[i].arguments[entry->commands[i].opcode == TSR_OP_PREFETCH]] = true;
+    for (uint32_t i = 0; i < entry->buffer_count; i++)
+        if (entry->buffers[i].space == TSR_SPACE_HOST && !used[i])
+            FAIL(w->ctx, w->code,
+                 "program: entry '%s': buffers[%u]: expected an offload or prefetch of what lies "
+                 "in the host's memory, got none",
+                 entry->name, i);
     return TSR_SUCCESS;
 }
 
@@ -168,20 +179,26 @@ bool tsr_program_has_offloads(const tsr_program_entry *entry) {
     for (uint32_t i = 0; i < entry->buffer_count; i++)
         if (entry->buffers[i].space == TSR_SPACE_HOST) return true;
     for (uint32_t i = 0; i < entry->command_count; i++)
-        if (is_offload(&entry->commands[i])) return true;
+        if (tsr_program_is_offload(&entry->commands[i])) return true;
     return false;
 }
 
 tsr_result tsr_program_verify_offloads(tsr_ctx *ctx, const tsr_program *program, tsr_code code) {
     for (uint32_t i = 0; i < program->entry_count; i++) {
         walk w = {.ctx = ctx, .code = code, .entry = &program->entries[i]};
+        tsr_result result = TSR_SUCCESS;
         size_t offloads = 1;
         if (!tsr_program_has_offloads(w.entry)) continue;
         for (uint32_t k = 0; k < w.entry->command_count; k++)
             offloads += w.entry->commands[k].opcode == TSR_OP_OFFLOAD;
         w.held = calloc(offloads + 1, sizeof *w.held);
-        if (!w.held) FAIL(ctx, TSR_MEMORY, "no memory to verify a program");
-        tsr_result result = check_entry(&w);
+        bool *used = calloc(w.entry->buffer_count + 1, sizeof *used);
+        if (!w.held || !used)
+            result =
+                tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to verify a program");
+        if (!result.code) result = check_entry(&w);
+        if (!result.code) result = check_host(&w, used);
+        free(used);
         free(w.held);
         TRY(ctx, result);
     }

@@ -143,7 +143,7 @@ static TSR_RESULT check_transfer(walk *w, const tsr_program_command *command) {
 
 static bool begins(const tsr_program_command *command) {
     return command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT ||
-           command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
+           tsr_program_is_offload(command);
 }
 
 static TSR_RESULT check_await(walk *w, uint32_t target) {

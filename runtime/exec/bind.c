@@ -206,10 +206,6 @@ static bool bind_transfer(tsr_executor *executor, size_t entry, const tsr_progra
     return true;
 }
 
-static bool is_offload(const tsr_program_command *command) {
-    return command->opcode == TSR_OP_OFFLOAD || command->opcode == TSR_OP_PREFETCH;
-}
-
 /* Commands of the device that command `index` becomes: none for what only orders. */
 static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
     const tsr_program_command *command = &entry->commands[index];
@@ -222,7 +218,7 @@ static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
     case TSR_OP_PREFETCH:
         return 1;
     case TSR_OP_AWAIT: /* others are carried out where they stand */
-        return is_offload(&entry->commands[command->kernel]);
+        return tsr_program_is_offload(&entry->commands[command->kernel]);
     case TSR_OP_EXPORT:
     case TSR_OP_IMPORT:
         return command->written_from;

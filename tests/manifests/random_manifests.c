@@ -371,6 +371,36 @@ static void append_parts(maker *m, const tsr_config *config, tsr_program_entry *
     out->command_count += 3;
 }
 
+/* A command whose arguments are counted from the first buffer of those that are added with it. */
+typedef struct step {
+    tsr_opcode opcode;
+    uint32_t of, grid, count, written_from, arguments[2];
+} step;
+
+static void append_steps(maker *m, const step *steps, uint32_t count, tsr_program_buffer *buffers,
+                         uint32_t buffer_count, tsr_program_entry *out) {
+    tsr_program_command *commands =
+        TSR_NEW(m->arena, tsr_program_command, out->command_count + (size_t)count);
+    memcpy(commands, out->commands, out->command_count * sizeof *commands);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
+        for (uint32_t k = 0; k < steps[i].count; k++)
+            arguments[k] = out->buffer_count + steps[i].arguments[k];
+        commands[out->command_count + i] =
+            (tsr_program_command){.opcode = steps[i].opcode,
+                                  .kernel = steps[i].of,
+                                  .grid = steps[i].grid,
+                                  .argument_count = steps[i].count,
+                                  .written_from = steps[i].written_from,
+                                  .arguments = arguments,
+                                  .location = ""};
+    }
+    out->buffers = buffers;
+    out->commands = commands;
+    out->buffer_count += buffer_count;
+    out->command_count += count;
+}
+
 /* At the end: a loop that takes slices of a sequence and puts them to another, in between a branch
  * and an end; in entries without regions and leaves. */
 static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *out) {
@@ -389,35 +419,13 @@ static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *o
         if (i == SLICE) buffers[first + i].shape = (tsr_shape){.rank = 1, .dims = {3}};
         out->workspace_bytes += (tsr_program_buffer_size(&buffers[first + i]) + 63) / 64 * 64;
     }
-    const struct {
-        tsr_opcode opcode;
-        uint32_t of, grid, count, written_from, arguments[2];
-    } rows[] = {{TSR_OP_REPEAT, 5, (uint32_t)times, 0, 0, {0}},
-                {TSR_OP_TAKE, below(m, 2), 0, 2, 0, {SLICE, FROM}},
-                {below(m, 2) ? TSR_OP_WHEN : TSR_OP_UNLESS, 1, 0, 1, 1, {HOLDS}},
-                {TSR_OP_LAUNCH, kernel, 1 + below(m, 9), 2, 1, {SLICE, HOLDS}},
-                {TSR_OP_STOP, 0, 0, 1, 1, {HOLDS}},
-                {TSR_OP_PUT, below(m, 2), 0, 2, 0, {TO, SLICE}}};
-    uint32_t count = sizeof rows / sizeof *rows;
-    tsr_program_command *commands =
-        TSR_NEW(m->arena, tsr_program_command, out->command_count + (size_t)count);
-    memcpy(commands, out->commands, out->command_count * sizeof *commands);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
-        for (uint32_t k = 0; k < rows[i].count; k++) arguments[k] = first + rows[i].arguments[k];
-        commands[out->command_count + i] =
-            (tsr_program_command){.opcode = rows[i].opcode,
-                                  .kernel = rows[i].of,
-                                  .grid = rows[i].grid,
-                                  .argument_count = rows[i].count,
-                                  .written_from = rows[i].written_from,
-                                  .arguments = arguments,
-                                  .location = ""};
-    }
-    out->buffers = buffers;
-    out->commands = commands;
-    out->buffer_count += COUNT;
-    out->command_count += count;
+    const step steps[] = {{TSR_OP_REPEAT, 5, (uint32_t)times, 0, 0, {0}},
+                          {TSR_OP_TAKE, below(m, 2), 0, 2, 0, {SLICE, FROM}},
+                          {below(m, 2) ? TSR_OP_WHEN : TSR_OP_UNLESS, 1, 0, 1, 1, {HOLDS}},
+                          {TSR_OP_LAUNCH, kernel, 1 + below(m, 9), 2, 1, {SLICE, HOLDS}},
+                          {TSR_OP_STOP, 0, 0, 1, 1, {HOLDS}},
+                          {TSR_OP_PUT, below(m, 2), 0, 2, 0, {TO, SLICE}}};
+    append_steps(m, steps, sizeof steps / sizeof *steps, buffers, COUNT, out);
 }
 
 /* At the end: a value goes to the host's memory and comes back to another place, with a launch
@@ -438,32 +446,12 @@ static void append_offload(maker *m, uint32_t kernel_count, tsr_program_entry *o
         if (!kept)
             out->workspace_bytes += (tsr_program_buffer_size(&buffers[first + i]) + 63) / 64 * 64;
     }
-    const struct {
-        tsr_opcode opcode;
-        uint32_t of, grid, count, written_from, arguments[2];
-    } steps[] = {{TSR_OP_OFFLOAD, 0, 0, 2, 0, {KEPT, VALUE}},
-                 {TSR_OP_LAUNCH, below(m, kernel_count), 3, 2, 1, {VALUE, OTHER}},
-                 {TSR_OP_AWAIT, begin, 0, 0, 0, {0}},
-                 {TSR_OP_PREFETCH, 0, 0, 2, 0, {BACK, KEPT}},
-                 {TSR_OP_AWAIT, begin + 3, 0, 0, 0, {0}}};
-    uint32_t count = sizeof steps / sizeof *steps;
-    tsr_program_command *commands = TSR_NEW(m->arena, tsr_program_command, begin + (size_t)count);
-    memcpy(commands, out->commands, begin * sizeof *commands);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
-        for (uint32_t k = 0; k < 2; k++) arguments[k] = first + steps[i].arguments[k];
-        commands[begin + i] = (tsr_program_command){.opcode = steps[i].opcode,
-                                                    .kernel = steps[i].of,
-                                                    .grid = steps[i].grid,
-                                                    .argument_count = steps[i].count,
-                                                    .written_from = steps[i].written_from,
-                                                    .arguments = arguments,
-                                                    .location = ""};
-    }
-    out->buffers = buffers;
-    out->commands = commands;
-    out->buffer_count += COUNT;
-    out->command_count += count;
+    const step steps[] = {{TSR_OP_OFFLOAD, 0, 0, 2, 0, {KEPT, VALUE}},
+                          {TSR_OP_LAUNCH, below(m, kernel_count), 3, 2, 1, {VALUE, OTHER}},
+                          {TSR_OP_AWAIT, begin, 0, 0, 0, {0}},
+                          {TSR_OP_PREFETCH, 0, 0, 2, 0, {BACK, KEPT}},
+                          {TSR_OP_AWAIT, begin + 3, 0, 0, 0, {0}}};
+    append_steps(m, steps, sizeof steps / sizeof *steps, buffers, COUNT, out);
 }
 
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,

@@ -48,4 +48,15 @@ static inline void check_program_refused(const tsr_program *program, const tsr_c
     tsr_arena_finish(&arena);
 }
 
+/* Of a file with `config` and one example, whose commands are `c` in the change. */
+#define EXAMPLE_REFUSED(change, message)                                                           \
+    do {                                                                                           \
+        example e;                                                                                 \
+        make_example(&e);                                                                          \
+        tsr_program_command *c = e.commands;                                                       \
+        (void)c;                                                                                   \
+        change;                                                                                    \
+        check_program_refused(&e.program, &config, #change, message);                              \
+    } while (0)
+
 #endif

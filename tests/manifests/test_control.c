@@ -46,15 +46,7 @@ Test(control, comes_back_and_is_listed) {
     tsr_arena_finish(&arena);
 }
 
-#define REFUSED(change, message)                                                                   \
-    do {                                                                                           \
-        example e;                                                                                 \
-        make_example(&e);                                                                          \
-        tsr_program_command *c = e.commands;                                                       \
-        (void)c;                                                                                   \
-        change;                                                                                    \
-        check_program_refused(&e.program, &config, #change, message);                              \
-    } while (0)
+#define REFUSED EXAMPLE_REFUSED
 
 Test(control, ranges_lie_in_each_other) {
     REFUSED(c[REPEAT].kernel = 0, "commands[1]: repeat: expected 1 ... 13 commands, got 0");

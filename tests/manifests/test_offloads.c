@@ -161,15 +161,7 @@ Test(offloads, without_them_the_bytes_are_those_of_before) {
     tsr_arena_finish(&arena);
 }
 
-#define REFUSED(change, message)                                                                   \
-    do {                                                                                           \
-        example e;                                                                                 \
-        make_example(&e);                                                                          \
-        tsr_program_command *c = e.commands;                                                       \
-        (void)c;                                                                                   \
-        change;                                                                                    \
-        check_program_refused(&e.program, &config, #change, message);                              \
-    } while (0)
+#define REFUSED EXAMPLE_REFUSED
 
 static void swap(tsr_program_command *a, tsr_program_command *b) {
     tsr_program_command kept = *a;
@@ -205,6 +197,9 @@ Test(offloads, the_host_is_written_by_offloads_and_read_by_prefetches) {
     REFUSED(e.arguments[USE][1] = KEPT,
             "commands[10]: arguments[1]: expected the host's memory in an offload or prefetch "
             "alone, got opcode 1");
+    REFUSED(c[OFFLOAD_B] = c[AWAIT_B] = c[MAKE_B],
+            "program: entry 'f': buffers[6]: expected an offload or prefetch of what lies in the "
+            "host's memory, got none");
     REFUSED(c[PREFETCH].opcode = TSR_OP_COPY,
             "await: expected an export, import, offload or prefetch before it, got command 7");
     REFUSED((c[PREFETCH].opcode = TSR_OP_COPY, c[AWAIT_BACK] = c[USE_A]),
@@ -320,6 +315,7 @@ Test(offloads, a_place_is_taken_anew) {
     make_example(&e);
     e.arguments[OFFLOAD_B][0] = KEPT;
     e.arguments[OFFLOAD_B][1] = A;
+    e.entry.buffer_count = KEPT_B;
     cr_assert_eq(tsr_program_verify(&ctx, &e.program, &config, TSR_INTERNAL).code, TSR_OK, "%s",
                  ctx.error.text);
 }
@@ -361,18 +357,18 @@ Test(offloads, stand_in_one_list_with_their_await) {
 Test(offloads, only_so_many_are_under_way) {
     enum { MOST = TSR_PROGRAM_UNDER_WAY_MAX };
     static tsr_program_command commands[2 * (MOST + 1) + 2];
-    static tsr_program_buffer buffers[BUFFERS + MOST + 1];
+    static tsr_program_buffer buffers[KEPT + MOST + 1];
     static uint32_t arguments[MOST + 1][2];
     for (uint32_t count = MOST; count <= MOST + 1; count++) {
         example e;
         tsr_ctx ctx = {0};
         make_example(&e);
-        memcpy(buffers, e.buffers, sizeof e.buffers);
+        memcpy(buffers, e.buffers, KEPT * sizeof *buffers);
         commands[0] = e.commands[MAKE_A];
         for (uint32_t i = 0; i < count; i++) {
-            buffers[BUFFERS + i] = e.buffers[KEPT];
-            buffers[BUFFERS + i].offset_bytes = 128 * (count - i);
-            arguments[i][0] = BUFFERS + i;
+            buffers[KEPT + i] = e.buffers[KEPT];
+            buffers[KEPT + i].offset_bytes = 128 * (count - i);
+            arguments[i][0] = KEPT + i;
             arguments[i][1] = A;
             commands[1 + i] = e.commands[OFFLOAD];
             commands[1 + i].arguments = arguments[i];
@@ -383,7 +379,7 @@ Test(offloads, only_so_many_are_under_way) {
         e.entry.commands = commands;
         e.entry.command_count = 2 + 2 * count;
         e.entry.buffers = buffers;
-        e.entry.buffer_count = BUFFERS + count;
+        e.entry.buffer_count = KEPT + count;
         tsr_code code = tsr_program_verify(&ctx, &e.program, &config, TSR_CORRUPT).code;
         cr_assert_eq(code, count <= MOST ? TSR_OK : TSR_CORRUPT, "%s", ctx.error.text);
         if (code)
