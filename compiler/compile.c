@@ -326,6 +326,9 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     if (c->options->virtual_ranks && c->options->from == TSR_STAGE_GRAPH)
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_SR_VIRTUAL_RANKS,
                    tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
+    if (c->options->workspace_max > INT64_MAX)
+        FAIL(c->ctx, TSR_USAGE, "workspace_max is %llu; expected at most %lld",
+             (unsigned long long)c->options->workspace_max, (long long)INT64_MAX);
     if (c->options->workspace_max)
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_WORKSPACE_MAX_NAME,
                    tsr_attr_make_i64(c->mlir, (int64_t)c->options->workspace_max));

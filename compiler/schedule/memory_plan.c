@@ -13,7 +13,7 @@
 enum {
     SLOT_NONE = UINT32_MAX,
     SQUEEZE_ROUNDS_MAX = 400,
-    SQUEEZE_STEPS = 1 << 28, /* of comparing two slots: about a second */
+    SQUEEZE_STEPS = 1 << 28, /* of comparing two slots: 0.4 s */
 };
 
 typedef struct slot {
@@ -80,9 +80,9 @@ static int by_area(const void *a, const void *b) {
 }
 
 static TSR_RESULT slots_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32_t count,
-                              tsr_arena *arena, planner *p, uint32_t *out_replaced) {
+                              tsr_arena *arena, planner *p, tsr_workspace_plan *plan) {
     slot *order = TSR_NEW(arena, slot, count);
-    bool *taken = TSR_NEW(arena, bool, count);
+    bool *taken = plan->replaced = TSR_NEW(arena, bool, count);
     p->slots = TSR_NEW(arena, slot, count);
     p->slot_of = TSR_NEW(arena, uint32_t, count);
     if (!order || !taken || !p->slots || !p->slot_of)
@@ -102,7 +102,7 @@ static TSR_RESULT slots_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32
             slot *taken_over = &p->slots[p->slot_of[other]];
             taken_over->last = value->last;
             if (taken_over->align < align_of(value)) taken_over->align = align_of(value);
-            (*out_replaced)++;
+            plan->replaced_count++;
             continue;
         }
         slot s = {.align = align_of(value),
@@ -225,7 +225,7 @@ tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
         *out_plan = plan;
         return TSR_SUCCESS;
     }
-    TRY(ctx, slots_build(ctx, values, value_count, arena, &p, &plan.replaced_count));
+    TRY(ctx, slots_build(ctx, values, value_count, arena, &p, &plan));
     slot *order = TSR_NEW(arena, slot, p.slot_count);
     slot *placed = TSR_NEW(arena, slot, p.slot_count), *best = TSR_NEW(arena, slot, p.slot_count);
     plan.offset_bytes = TSR_NEW(arena, uint64_t, value_count);

@@ -33,6 +33,7 @@ typedef struct tsr_workspace_plan {
     uint64_t peak_bytes;    /* size of the workspace, a multiple of TSR_PLAN_ALIGN_BYTES */
     uint64_t floor_bytes;   /* what lives at the busiest command: no placement needs less */
     uint32_t replaced_count;
+    bool *replaced; /* one per value: another one took its place */
 } tsr_workspace_plan;
 
 /* Fails with TSR_MEMORY when the sizes overflow or no memory is left. */

@@ -113,6 +113,13 @@ enum {
     TSR_TARGET_STACK_MAX = 1024 * 1024,
 };
 
+/* What a device with memory of its own does in a second, for estimates. */
+typedef struct tsr_device_rates {
+    double flops, bytes;
+    double copied_bytes;   /* from the host or to it, one way */
+    double launch_seconds; /* that each launch takes besides */
+} tsr_device_rates;
+
 typedef struct tsr_target {
     const char *name;     /* "cpu:x86-64-v3", as in --target and in bundles */
     const char *triple;   /* LLVM's */
@@ -126,7 +133,8 @@ typedef struct tsr_target {
     uint32_t arch;          /* GPU: 90 is compute capability 9.0; CPU: 0 */
     bool arch_exactly;      /* its code runs on that one alone */
     uint32_t arguments_max; /* GPU: buffers of a kernel, where a batch has many */
-    uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
+    tsr_device_rates rates; /* GPU; see targets.def */
+    uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* the same */
 } tsr_target;
 
 /* Of a tsched.call: its one result lies where operand number n does, which the kernel writes a part

@@ -28,21 +28,8 @@ enum {
     BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
     ROUNDS_MAX = 12,     /* of aiming lower */
     STEPS_DOWN = 256,    /* by at least this part */
-    UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 4 - 1, /* copies in one direction, but for those
-                                                        * that one launch ends and begins */
+    UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 2 - 1, /* copies in one direction */
 };
-
-/* What a device does in a second, as far as is known; copies are those of a host of its time, with
- * a card of 16 lanes. Of sm_90a measured, also the copies (from the host 53 to 55, to it 48 GB/s),
- * of the others as their makers say. Wrong ones make launches wait, or more values go than need to.
- */
-typedef struct rates {
-    uint32_t arch;
-    double flops, bytes, copied_bytes, launch_seconds;
-} rates;
-static const rates known[] = {{80, 250e12, 1.9e12, 24e9, 4e-6},
-                              {90, 700e12, 4.1e12, 48e9, 4e-6},
-                              {100, 1600e12, 7.5e12, 50e9, 4e-6}};
 
 /* A value that no launch in between `after` and `before` touches. */
 typedef struct wait {
@@ -57,7 +44,8 @@ typedef struct wait {
 
 typedef struct offload {
     planner *p;
-    const rates *rates;
+    const tsr_device_rates *rates;
+    uint64_t *bytes;   /* value -> of its place; 0 where it has none */
     double *begins;    /* launch -> seconds; one more, for the end */
     uint64_t *live;    /* launch -> bytes in use without any offload; at the end, too */
     uint64_t *left;    /* the same with what is taken */
@@ -68,18 +56,6 @@ typedef struct offload {
 } offload;
 
 /* ---- what is there --------------------------------------------------------------------------- */
-
-static uint64_t size_of(const value *v) {
-    uint64_t size = 0;
-    const tsr_shape lies = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
-    bool fits = tsr_shape_size(&lies, v->buffer.dtype, &size);
-    TSR_ASSERT(fits); /* it has been placed */
-    return (size + TSR_PLAN_ALIGN_BYTES - 1) / TSR_PLAN_ALIGN_BYTES * TSR_PLAN_ALIGN_BYTES;
-}
-
-static uint32_t last_of(const planner *p, const value *v) {
-    return v->read_at_end ? p->launch_count : v->first_end ? v->first_end - 1 : v->first;
-}
 
 static bool has_place(const value *v) {
     return v->buffer.space == TSR_SPACE_WORKSPACE && v->view_of == NONE;
@@ -102,18 +78,26 @@ static void estimate_times(offload *o) {
         o->begins[i + 1] = o->begins[i] + seconds_of(o, &p->launches[i]);
 }
 
+static TSR_RESULT place_bytes(const planner *p, const value *v, uint64_t *out_bytes) {
+    TRY(p->ctx, tsr_planner_size(p, v, out_bytes));
+    *out_bytes += -*out_bytes % TSR_PLAN_ALIGN_BYTES;
+    return TSR_SUCCESS;
+}
+
 /* Where a launch writes over an operand, that has gone by then: the two count once. */
-static void find_live(offload *o) {
+static TSR_RESULT find_live(offload *o) {
     const planner *p = o->p;
     for (uint32_t i = 0; i < p->value_count; i++) {
         const value *v = &p->values[i];
-        uint32_t last = last_of(p, v);
+        uint32_t last = tsr_planner_last(p, v);
         if (!has_place(v)) continue;
-        if (v->written_over && last > v->first) last--;
-        o->live[v->first] += size_of(v);
-        o->live[last + 1] -= size_of(v);
+        TRY(p->ctx, place_bytes(p, v, &o->bytes[i]));
+        if (v->replaced) last--; /* it was there before that launch */
+        o->live[v->first] += o->bytes[i];
+        o->live[last + 1] -= o->bytes[i];
     }
     for (uint32_t i = 1; i <= p->launch_count; i++) o->live[i] += o->live[i - 1];
+    return TSR_SUCCESS;
 }
 
 /* A region may run again, and then reads what it has from outside as it was. */
@@ -127,12 +111,12 @@ static void add_wait(offload *o, uint32_t number, uint32_t after, uint32_t befor
     const planner *p = o->p;
     const value *v = &p->values[number];
     if (before <= after + 1 || v->pitch || v->imported || v->maker == NONE ||
-        size_of(v) < BYTES_MIN || crosses_mark(p, v, before))
+        o->bytes[number] < BYTES_MIN || crosses_mark(p, v, before))
         return;
     o->waits[o->count++] = (wait){.value = number,
                                   .after = after,
                                   .before = before,
-                                  .bytes = size_of(v),
+                                  .bytes = o->bytes[number],
                                   .seconds = o->begins[before] - o->begins[after + 1]};
 }
 
@@ -315,20 +299,20 @@ static void change_left(offload *o, uint32_t begin, uint32_t end, uint64_t bytes
     for (uint32_t i = begin; i < end; i++) o->left[i] -= bytes;
 }
 
-/* Frees it at this launch: others wait for its copies. */
-static void hurry(offload *o, wait *w, uint32_t at) {
-    if (!w->taken) {
-        w->gone_at = at;
-        w->begin_at = at + 1;
-        w->chosen = w->taken = true;
-        change_left(o, at, at + 1, w->bytes);
-    } else if (at < w->gone_at) {
+/* Frees it at this launch, and at those behind it that are too busy, too: others wait for its
+ * copies. */
+static void hurry(offload *o, wait *w, uint32_t at, uint64_t aim) {
+    if (w->taken && at < w->gone_at) {
         change_left(o, at, w->gone_at, w->bytes);
         w->gone_at = at;
-    } else {
-        change_left(o, w->begin_at, at + 1, w->bytes);
-        w->begin_at = at + 1;
+        return;
     }
+    uint32_t end = at + 1, begin = w->taken ? w->begin_at : at;
+    while (end < w->before && o->left[end] > aim) end++;
+    if (!w->taken) w->gone_at = at;
+    w->begin_at = end;
+    w->chosen = w->taken = true;
+    change_left(o, begin, end, w->bytes);
 }
 
 /* What was hurried may return later than right behind the launch that was too busy, so that those
@@ -351,31 +335,33 @@ static uint64_t choose(offload *o, uint64_t aim) {
     choose_in_time(o, aim);
     for (uint32_t i = 0; i <= o->p->launch_count; i++) {
         wait *next = NULL;
-        while (o->left[i] > aim && (next = find_next(o, i))) hurry(o, next, i);
+        while (o->left[i] > aim && (next = find_next(o, i))) hurry(o, next, i, aim);
         if (o->left[i] > most) most = o->left[i];
     }
     return_late(o);
     return most;
 }
 
-/* Not more copies at a time than a program may have: outward ones are awaited earlier, inward ones
- * begin later, which takes no more of the workspace. */
+/* Not more copies at a time than a program may have: outward ones are awaited before as many have
+ * begun, inward ones begin when as many are back; at once where that is the same launch. It takes
+ * no more of the workspace. */
 static void limit_copies(offload *o) {
     uint32_t recent[UNDER_WAY_MAX], count = 0;
     for (uint32_t i = 0; i < o->count; i++) {
         const wait *w = &o->waits[o->outward[i]];
         if (!w->taken) continue;
-        wait *before = count < UNDER_WAY_MAX ? NULL : &o->waits[recent[count % UNDER_WAY_MAX]];
-        if (before && before->gone_at > w->after + 1) before->gone_at = w->after + 1;
+        wait *old = count < UNDER_WAY_MAX ? NULL : &o->waits[recent[count % UNDER_WAY_MAX]];
+        if (old && old->gone_at > w->after)
+            old->gone_at = w->after > old->after ? w->after : old->after + 1;
         recent[count++ % UNDER_WAY_MAX] = o->outward[i];
     }
     count = 0;
     for (uint32_t i = o->count; i-- > 0;) {
         wait *w = &o->waits[o->inward[i]];
         if (!w->taken) continue;
-        uint32_t before =
-            count < UNDER_WAY_MAX ? 0 : o->waits[recent[count % UNDER_WAY_MAX]].before;
-        if (w->begin_at < before) w->begin_at = before;
+        const wait *old = count < UNDER_WAY_MAX ? NULL : &o->waits[recent[count % UNDER_WAY_MAX]];
+        if (old && w->begin_at <= old->before)
+            w->begin_at = old->before < w->before ? old->before + 1 : w->before;
         recent[count++ % UNDER_WAY_MAX] = o->inward[i];
     }
 }
@@ -410,7 +396,7 @@ static void apply(planner *p, const wait *w, uint32_t value_count) {
     old->read_at_end = false;
     away->first = w->after + 1;
     away->first_end = w->before + 1;
-    for (uint32_t i = 0; i < value_count; i++)
+    for (uint32_t i = 0; i < value_count && back->viewed; i++)
         if (p->values[i].view_of == w->value)
             p->values[add_later(p, last_part(p, i), w->before)].view_of = later;
     p->moves[p->move_count++] = (move){.from = before,
@@ -526,14 +512,15 @@ static TSR_RESULT offload_init(offload *o) {
         touches +=
             tsr_op_operand_count(p->launches[i].call) + tsr_op_result_count(p->launches[i].call);
     uint32_t *touched = TSR_NEW(p->arena, uint32_t, (size_t)p->value_count + 1);
+    o->bytes = TSR_NEW(p->arena, uint64_t, (size_t)p->value_count + 1);
     o->begins = TSR_NEW(p->arena, double, count);
     o->live = TSR_NEW(p->arena, uint64_t, count);
     o->left = TSR_NEW(p->arena, uint64_t, count);
     o->waits = TSR_NEW(p->arena, wait, touches + 1);
-    if (!touched || !o->begins || !o->live || !o->left || !o->waits)
+    if (!touched || !o->bytes || !o->begins || !o->live || !o->left || !o->waits)
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     estimate_times(o);
-    find_live(o);
+    TRY(p->ctx, find_live(o));
     find_waits(o, touched);
     qsort(o->waits, o->count, sizeof *o->waits, by_length);
     o->outward = TSR_NEW(p->arena, uint32_t, (size_t)o->count + 1);
@@ -546,14 +533,12 @@ static TSR_RESULT offload_init(offload *o) {
     return TSR_SUCCESS;
 }
 
-/* Of a GPU, that the module is for. */
-static TSR_RESULT find_rates(const planner *p, const rates **out_rates) {
+/* Of the device that the module is for; NULL where it shares memory with the host. */
+static TSR_RESULT find_rates(const planner *p, const tsr_device_rates **out_rates) {
     const char *name = tsr_op_string(mlirModuleGetOperation(p->module), TSR_TARGET_NAME);
     const tsr_target *target = NULL;
-    *out_rates = NULL;
     TRY(p->ctx, tsr_target_find(p->ctx, name ? name : "", &target));
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].arch == target->arch) *out_rates = &known[i];
+    *out_rates = target->arch ? &target->rates : NULL;
     return TSR_SUCCESS;
 }
 
@@ -564,7 +549,7 @@ static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const
          (unsigned long long)p->workspace_max);
 }
 
-/* What is chosen for this aim, placed: whether it fits; *out_most: what the busiest launch has. */
+/* What is chosen for this aim, placed; *out_most: what the busiest launch has. */
 static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_t value_count,
                           uint64_t *out_most, uint64_t *out_placed) {
     planner *p = o->p;
@@ -576,38 +561,38 @@ static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_
 }
 
 /* Lower and lower, in the end as low as can be. */
-static TSR_RESULT aim_lower(offload *o, uint64_t whole) {
+static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_placed) {
     planner *p = o->p;
     const value *values = p->values;
     uint32_t value_count = p->value_count;
-    uint64_t max = p->workspace_max, aim = max, most = 0, placed = 0, least = UINT64_MAX;
+    uint64_t max = p->workspace_max, aim = max, most = 0, least = UINT64_MAX;
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        TRY(p->ctx, try_aim(o, aim, values, value_count, &most, &placed));
-        if (placed <= max) return order_steps(p);
-        if (placed < least) least = placed;
-        uint64_t lower = placed - max > max / STEPS_DOWN ? placed - max : max / STEPS_DOWN;
+        TRY(p->ctx, try_aim(o, aim, values, value_count, &most, out_placed));
+        if (*out_placed <= max) return order_steps(p);
+        if (*out_placed < least) least = *out_placed;
+        uint64_t over = *out_placed - max;
+        uint64_t lower = over > max / STEPS_DOWN ? over : max / STEPS_DOWN;
         if (most > aim || aim <= lower) break;
         aim -= lower;
     }
     const uint64_t lowest[] = {choose(o, 0), 0}; /* as few as need be; all */
     for (size_t i = 0; i < 2; i++) {
-        TRY(p->ctx, try_aim(o, lowest[i], values, value_count, &most, &placed));
-        if (placed <= max) return order_steps(p);
-        if (placed < least) least = placed;
+        TRY(p->ctx, try_aim(o, lowest[i], values, value_count, &most, out_placed));
+        if (*out_placed <= max) return order_steps(p);
+        if (*out_placed < least) least = *out_placed;
     }
     return refuse(p, whole, least, " with all that can wait in the host's memory");
 }
 
-tsr_result tsr_planner_offload(planner *p) {
+tsr_result tsr_planner_place_workspace(planner *p, uint64_t *out_bytes) {
     offload o = {.p = p};
-    uint64_t whole = 0;
-    if (!p->workspace_max) return TSR_SUCCESS;
+    *out_bytes = 0;
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, out_bytes));
+    if (!p->workspace_max || *out_bytes <= p->workspace_max) return TSR_SUCCESS;
     TRY(p->ctx, find_rates(p, &o.rates));
     if (!o.rates) return TSR_SUCCESS;
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &whole));
-    if (whole <= p->workspace_max) return TSR_SUCCESS;
     if (p->loop_count || p->range_count)
-        return refuse(p, whole, whole, " too where values wait, for it has loops");
+        return refuse(p, *out_bytes, *out_bytes, " too where values wait, for it has loops");
     TRY(p->ctx, offload_init(&o));
-    return aim_lower(&o, whole);
+    return aim_lower(&o, *out_bytes, out_bytes);
 }

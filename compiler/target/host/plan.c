@@ -489,9 +489,8 @@ static TSR_RESULT plan_copies(planner *p) {
 
 /* Operands of the value's launch that it may lie over, by their index in the workspace plan. What
  * goes to the host's memory behind the launch is still needed there. */
-static TSR_RESULT find_replaceable(planner *p, const value *v, tsr_plan_value *wanted) {
+static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
-    bool lies_over = false;
     if (v->maker >= p->launch_count || v->imported || p->launches[v->maker].kind != KIND_LAUNCH)
         return TSR_SUCCESS;
     const launch *l = &p->launches[v->maker];
@@ -499,20 +498,19 @@ static TSR_RESULT find_replaceable(planner *p, const value *v, tsr_plan_value *w
     if (!indices) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        value *other = &p->values[tsr_planner_at(p, operand, v->maker)];
-        if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
-            other->later != NONE || !lie_alike(other, v))
-            continue;
-        if (!tsr_planner_overwrites(p, l, v, operand)) continue;
-        indices[count++] = other->plan_index;
-        if (lies_over || other->written_over || other->read_at_end ||
-            other->first_end != v->maker + 1)
-            continue;
-        lies_over = other->written_over = true;
+        const value *other = &p->values[tsr_planner_at(p, operand, v->maker)];
+        if (other->plan_index == NONE || other->later != NONE || !lie_alike(other, v)) continue;
+        if (tsr_planner_overwrites(p, l, v, operand)) indices[count++] = other->plan_index;
     }
     wanted->replace = indices;
     wanted->replace_count = count;
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_planner_size(const planner *p, const value *v, uint64_t *out_bytes) {
+    const tsr_shape lies = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
+    if (tsr_shape_size(&lies, v->buffer.dtype, out_bytes)) return TSR_SUCCESS;
+    FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);
 }
 
 tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes) {
@@ -522,17 +520,17 @@ tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t 
     if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space || v->view_of != NONE || v->behind != behind) continue;
-        v->plan_index = count;
-        v->written_over = false;
-        wanted[count] = (tsr_plan_value){
-            .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
-        if (v->pitch) wanted[count].align_bytes = TSR_PITCH_BYTES;
-        if (space == TSR_SPACE_WORKSPACE) TRY(p->ctx, find_replaceable(p, v, &wanted[count]));
-        const tsr_shape lies = tsr_shape_with_pitch(&v->buffer.shape, v->pitch);
-        if (!tsr_shape_size(&lies, v->buffer.dtype, &wanted[count].size_bytes))
-            FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);
-        count++;
+        bool wants = v->buffer.space == space && v->view_of == NONE && v->behind == behind;
+        v->plan_index = wants ? count++ : NONE;
+    }
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        const value *v = &p->values[i];
+        if (v->plan_index == NONE) continue;
+        tsr_plan_value *place = &wanted[v->plan_index];
+        *place = (tsr_plan_value){.first = v->first, .last = tsr_planner_last(p, v)};
+        if (v->pitch) place->align_bytes = TSR_PITCH_BYTES;
+        if (space == TSR_SPACE_WORKSPACE) TRY(p->ctx, find_replaceable(p, v, place));
+        TRY(p->ctx, tsr_planner_size(p, v, &place->size_bytes));
     }
     TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
     for (uint32_t i = 0; i < p->value_count; i++) {
@@ -540,6 +538,7 @@ tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t 
         if (v->buffer.space != space || v->behind != behind) continue;
         uint32_t root = v->view_of == NONE ? i : v->view_of;
         v->buffer.offset_bytes = *bytes + plan.offset_bytes[p->values[root].plan_index];
+        v->replaced = plan.replaced[p->values[root].plan_index];
     }
     *bytes += plan.peak_bytes;
     return TSR_SUCCESS;
@@ -640,9 +639,9 @@ static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffe
 static TSR_RESULT emit(planner *p, tsr_builder *at) {
     uint64_t workspace_bytes = 0, host_bytes = 0, leaf_bytes = 0, sum_bytes = 0;
     MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
+    TRY(p->ctx, tsr_planner_place_workspace(p, &workspace_bytes));
     MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, &workspace_bytes));
     TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_HOST, false, &host_bytes));
     TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_LEAF, false, &leaf_bytes));
     TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_LEAF, true, &leaf_bytes));
@@ -710,10 +709,20 @@ static TSR_RESULT planner_init(planner *p) {
     return TSR_SUCCESS;
 }
 
-static uint64_t workspace_max(MlirModule module) {
+static TSR_RESULT read_workspace_max(planner *p) {
+    MlirOperation module = mlirModuleGetOperation(p->module);
     int64_t bytes = 0;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_WORKSPACE_MAX_NAME, &bytes);
-    return bytes > 0 ? (uint64_t)bytes : 0;
+    if (!tsr_op_has(module, TSR_WORKSPACE_MAX_NAME)) return TSR_SUCCESS;
+    if (!tsr_op_i64(module, TSR_WORKSPACE_MAX_NAME, &bytes))
+        FAIL(p->ctx, TSR_COMPILE,
+             "'" TSR_WORKSPACE_MAX_NAME "' of the module is no i64; expected a number of bytes");
+    if (bytes < 1)
+        FAIL(p->ctx, TSR_COMPILE,
+             "'" TSR_WORKSPACE_MAX_NAME "' of the module is %lld; expected a number of bytes, at "
+             "least 1",
+             (long long)bytes);
+    p->workspace_max = (uint64_t)bytes;
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
@@ -725,9 +734,9 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                  .entry = entry,
                  .module = module,
                  .prepared = prepared,
-                 .workspace_max = workspace_max(module),
                  .func = func};
     tsr_builder at = tsr_builder_before(func);
+    TRY(ctx, read_workspace_max(&p));
     TRY(ctx, tsr_host_order_leaves(ctx, func, arena));
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
@@ -739,6 +748,5 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     tsr_planner_bind_parts(&p);
     bind_values(&p);
     TRY(ctx, plan_copies(&p));
-    TRY(ctx, tsr_planner_offload(&p));
     return emit(&p, &at);
 }

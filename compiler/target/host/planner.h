@@ -29,7 +29,7 @@ typedef struct value {
     bool viewed;         /* there are such */
     bool unseen;         /* no command has it */
     bool behind;         /* the others: a sum that ranks need not have whole, a part of a sum */
-    bool written_over;   /* by the last launch that reads it */
+    bool replaced;       /* the last launch that reads it wrote over it, as was planned last */
     /* It goes to the host's memory, and comes back as this value, which those from launch
      * `later_from` on read; NONE: it stays. */
     uint32_t later, later_from;
@@ -158,6 +158,12 @@ TSR_RESULT tsr_planner_collect_control(planner *p, MlirOperation op);
 void tsr_planner_stretch_ranges(planner *p);
 void tsr_planner_emit_control(tsr_builder *b, const launch *l, const MlirValue *buffers);
 
+/* The last launch that its place is taken at. */
+static inline uint32_t tsr_planner_last(const planner *p, const value *v) {
+    return v->read_at_end ? p->launch_count : v->first_end ? v->first_end - 1 : v->first;
+}
+/* plan.c: bytes of its place; TSR_MEMORY where they are too many. */
+TSR_RESULT tsr_planner_size(const planner *p, const value *v, uint64_t *out_bytes);
 /* plan.c: gives values of the space places behind *bytes, which grows. */
 TSR_RESULT tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes);
 /* What the value is that launch (or mark, copy) number `at` reads: it may have been away. */
@@ -166,8 +172,9 @@ static inline uint32_t tsr_planner_at(const planner *p, uint32_t number, uint32_
         number = p->values[number].later;
     return number;
 }
-/* offload.c: where the workspace would be too large, some values wait in the host's memory. */
-TSR_RESULT tsr_planner_offload(planner *p);
+/* offload.c: places the workspace; where it would be too large, some values wait in the host's
+ * memory. Values may be others than before. */
+TSR_RESULT tsr_planner_place_workspace(planner *p, uint64_t *out_bytes);
 /* The same: commands before a launch. */
 void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirValue *buffers);
 

@@ -5,6 +5,15 @@
 // CHECK: @sum needs [[BYTES:[0-9]+]] bytes of workspace, [[BYTES]] too where values wait, for it has loops; at most 1048576 were asked for
 // FITS: tessera_target.func @sum
 // FITS-NOT: tessera_target.offload
+
+// A limit that is none.
+// RUN: rm -rf %t.levels && tessera-aot build %s -o %t.tsb --target cuda:sm_90a --workspace-max 64 --dump tile --dump-dir %t.levels
+// RUN: sed 's/tessera.workspace_max = 67108864 : i64/tessera.workspace_max = -1 : i64/' %t.levels/tile.sm_90a.mlir > %t.less.mlir
+// RUN: sed 's/tessera.workspace_max = 67108864 : i64/tessera.workspace_max = unit/' %t.levels/tile.sm_90a.mlir > %t.text.mlir
+// RUN: not tessera-aot build %t.less.mlir --from tile -o %t.tsb 2>&1 | FileCheck %s --check-prefix=LESS
+// RUN: not tessera-aot build %t.text.mlir --from tile -o %t.tsb 2>&1 | FileCheck %s --check-prefix=TEXT
+// LESS: 'tessera.workspace_max' of the module is -1; expected a number of bytes, at least 1
+// TEXT: 'tessera.workspace_max' of the module is no i64; expected a number of bytes
 func.func @sum(%s: tensor<1024x512xf32> {tessera.name = "s"}, %x: tensor<200x1024x512xf32> {tessera.name = "x"})
     -> (tensor<1024x512xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %w = tessera.softmax_safe %s {axis = 1 : i64} : tensor<1024x512xf32>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What lies in the host's memory meanwhile comes back whole: random programs, planned with less and less workspace, are walked byte by byte as
-the worst device would run them, and each launch must read what it reads without a limit.
+the worst device would run them, and each launch must read what it reads without a limit; so must those of a region when it runs again.
 
 usage: offload.py TESSERA_AOT [--programs N] [--seed S]
 
@@ -21,7 +21,7 @@ SIZES = {'f32': 4, 'bf16': 2}
 
 def program(choose, index):
     """Matrices of 4 or 8 MiB, each made of the one before by a product, a softmax of rows, or one of rows half as long, through views; then all
-    that were made are read again, the last one first, or in any order, some of them twice."""
+    that were made are read again, the last one first, or in any order, some of them twice; of some the end is a region that may run again."""
     n, rows = 1024, choose.choice([1024, 2048])
     kind, half, weight = f'tensor<{rows}x{n}xf32>', f'tensor<{rows * 2}x{n // 2}xf32>', f'tensor<{n}x{n}xf32>'
     lines, made = [], ['%x']
@@ -49,6 +49,15 @@ def program(choose, index):
     for value in again:
         last = step(add(f'add {last}, {value} : {kind}, {kind} -> {kind}', f'%v{len(lines)}'))
     results = [last] + choose.sample(made[1:], choose.randrange(2))
+    if choose.random() < 0.4:
+        begin = choose.randrange(len(made) // 2, len(lines))
+        inside = {line.split()[0] for line in lines[begin:]}
+        given = [name for name in results if name in inside]
+        types = ', '.join([kind] * len(given))
+        region = [f'%token, {", ".join(f"%g{i}" for i in range(len(given)))} = tessera.resilience.region {{mode = "replay", name = "end"}} {{',
+                  *lines[begin:], f'tessera.yield {", ".join(given)} : {types}', f'}} : !tessera_sr.token, {types}']
+        results = [f'%g{given.index(name)}' if name in given else name for name in results]
+        lines[begin:] = region
     body = '\n'.join('  ' + line for line in lines)
     ports = ', '.join(f'{kind} {{tessera.name = "y{i}"}}' for i in range(len(results)))
     return f'''func.func @p{index}(%x: {kind} {{tessera.name = "x"}}) -> ({ports}) attributes {{tessera.entry = "infer"}} {{
@@ -109,85 +118,182 @@ def meet(a, b):
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
 
 
-def walk(text, entry):
-    """What each launch and copy reads, and how many bytes were copied away; asserts that no copy that has begun is disturbed."""
-    func = re.search(rf'tessera_target\.func @{entry} workspace (\d+).*?^  }}', text, re.M | re.S)
-    memory, places, begun, seen, away, launches = Memory(), {}, {}, [], 0, 0
+PLACE = re.compile(r'(%\w+) = tessera_target\.(alloc|host_alloc|tensor|input|output) (?:offset )?(\S+).*: memref<([\w]+)>')
+LAUNCH = re.compile(r'tessera_target\.launch @\w+\((.*?)\) writes\((.*?)\)')
+COPY = re.compile(r'tessera_target\.copy (%\w+), (%\w+)')
+BEGIN = re.compile(r'(%\w+) = tessera_target\.(offload|prefetch) (%\w+), (%\w+)')
+AWAIT = re.compile(r'tessera_target\.await (%\w+)')
 
-    def touch(place, writes, own=None):
-        for token, (to, source) in begun.items():
-            if token != own:
-                assert not meet(place, to), f'{place} is in use before a copy to {to} is awaited'
-                assert not (writes and meet(place, source)), f'{place} is written before a copy of it is awaited'
 
-    for line in func[0].splitlines():
-        line = line.strip()
-        if found := re.match(r'(%\w+) = tessera_target\.(\w+) (?:offset )?(\S+).*: memref<([\w]+)>', line):
-            if found[2] in ('alloc', 'host_alloc', 'tensor', 'input', 'output'):
-                begin = int(found[3]) if 'alloc' in found[2] else 0
-                space = found[2] if 'alloc' in found[2] else found[2] + found[3]
-                places[found[1]] = (space, begin, begin + size_of(found[4]))
-                if found[2] in ('tensor', 'input'):
-                    memory.write(places[found[1]], space)
-                if found[2] == 'alloc':
-                    assert places[found[1]][2] <= int(func[1])
-                continue
-        if found := re.match(r'tessera_target\.launch @\w+\((.*?)\) writes\((.*?)\)', line):
-            reads, writes = [[places[n] for n in part.split(', ')] for part in (found[1], found[2])]
+class Walk:
+    """What each launch and copy reads, how many bytes are copied away and how many copies are under way at most; asserts that none is disturbed."""
+
+    def __init__(self, text, entry):
+        func = re.search(rf'tessera_target\.func @{entry} workspace (\d+).*?^  }}', text, re.M | re.S)
+        self.workspace, self.memory, self.places = int(func[1]), Memory(), {}
+        self.begun, self.seen, self.away, self.most = {}, [], 0, 0
+        entered = None
+        lines = [line.strip() for line in func[0].splitlines()]
+        launched = [number for number, line in enumerate(lines) if LAUNCH.match(line)]
+        self.launches = {number: i for i, number in enumerate(launched)}
+        for number, line in enumerate(lines):
+            if found := PLACE.match(line):
+                self.place(*found.groups())
+            else:
+                self.run(number, line)
+            if 'tessera_target.enter' in line:
+                entered = number
+            if 'tessera_target.leave' in line:
+                self.again(entered, lines[entered:number])
+        assert not self.begun
+
+    def place(self, name, kind, where, memref):
+        begin, space = (int(where), kind) if 'alloc' in kind else (0, kind + where)
+        self.places[name] = (space, begin, begin + size_of(memref))
+        assert kind != 'alloc' or self.places[name][2] <= self.workspace
+        if kind in ('tensor', 'input'):
+            self.memory.write(self.places[name], space)
+
+    def again(self, first, lines):
+        """The region's commands run once more, and read what they did."""
+        assert not self.begun
+        before = len(self.seen)
+        for number, line in enumerate(lines, first):
+            self.run(number, line)
+        repeated = self.seen[before:]
+        assert repeated == self.seen[before - len(repeated):before], 'a region that runs again reads something else'
+        del self.seen[before:]
+
+    def touch(self, place, writes):
+        for to, source in self.begun.values():
+            assert not meet(place, to), f'{place} is in use before a copy to {to} is awaited'
+            assert not (writes and meet(place, source)), f'{place} is written before a copy of it is awaited'
+
+    def run(self, number, line):
+        if found := LAUNCH.match(line):
+            reads, writes = [[self.places[n] for n in part.split(', ')] for part in found.groups()]
             for place in reads:
-                touch(place, False)
-            seen.append([memory.read(place) for place in reads])
+                self.touch(place, False)
+            self.seen.append([self.memory.read(place) for place in reads])
             for i, place in enumerate(writes):
-                touch(place, True)
-                memory.write(place, (launches, i))
-            launches += 1
-        elif found := re.match(r'tessera_target\.copy (%\w+), (%\w+)', line):
-            to, source = places[found[1]], places[found[2]]
-            touch(source, False)
-            touch(to, True)
-            seen.append([memory.read(source)])
-            memory.copy(to, memory.read(source))
-        elif found := re.match(r'(%\w+) = tessera_target\.(offload|prefetch) (%\w+), (%\w+)', line):
-            to, source = places[found[3]], places[found[4]]
-            touch(source, False)
-            touch(to, True)
-            begun[found[1]] = (to, source)
-            memory.copy(to, memory.read(source))
-            away += (to[2] - to[1]) * (found[2] == 'offload')
-        elif found := re.match(r'tessera_target\.await (%\w+)', line):
-            to, source = begun.pop(found[1])
-            assert memory.read(to) == memory.read(source)
-    assert not begun
-    return seen, away, int(func[1])
+                self.touch(place, True)
+                self.memory.write(place, (self.launches[number], i))
+        elif found := COPY.match(line):
+            to, source = self.places[found[1]], self.places[found[2]]
+            self.touch(source, False)
+            self.touch(to, True)
+            self.seen.append([self.memory.read(source)])
+            self.memory.copy(to, self.memory.read(source))
+        elif found := BEGIN.match(line):
+            to, source = self.places[found[3]], self.places[found[4]]
+            self.touch(source, False)
+            self.touch(to, True)
+            self.begun[found[1]] = (to, source)
+            self.most = max(self.most, len(self.begun))
+            self.memory.copy(to, self.memory.read(source))
+            self.away += (to[2] - to[1]) * (found[2] == 'offload')
+        elif (found := AWAIT.match(line)) and found[1] in self.begun:  # else of a region
+            to, source = self.begun.pop(found[1])
+            assert self.memory.read(to) == self.memory.read(source)
 
 
 def planned(aot, source, work, entry, mib=None):
     """The walk, or None where it does not fit."""
     limit = ['--workspace-max', str(mib)] if mib else []
-    done = subprocess.run([aot, 'build', source, '-o', work / 'x.tsb', '--target', 'cuda:sm_90a', '--dump', 'target', *limit],
+    done = subprocess.run([aot, 'build', source, '-o', work / 'x.tsb', '--target', 'cuda:sm_90a', '--numerics', 'native', '--dump', 'target', *limit],
                           capture_output=True, text=True, check=False)
     if done.returncode:
         return None, done.stderr
-    return walk(done.stdout, entry), None
+    return Walk(done.stdout, entry), None
 
 
-def check(aot, source, work, entry):
+def check(aot, source, work, entry, percents=(85, 65, 45)):
     """How many plans, and how many of them copy something away."""
-    found, why = planned(aot, source, work, entry)
-    assert found, why
-    seen, _, whole = found
+    whole, why = planned(aot, source, work, entry)
+    assert whole, why
     plans = copying = 0
-    for percent in (85, 65, 45):
-        mib = whole * percent // 100 >> 20
-        found, why = planned(aot, source, work, entry, max(mib, 1))
+    for percent in percents:
+        mib = max(whole.workspace * percent // 100 >> 20, 1)
+        found, why = planned(aot, source, work, entry, mib)
         if not found:
             assert 'bytes of workspace' in why, why
             break
-        assert found[2] <= max(mib, 1) << 20, f'{found[2]} bytes of {mib} MiB'
-        assert found[0] == seen, f'{entry}: with {mib} MiB a launch reads something else'
+        assert found.workspace <= mib << 20, f'{found.workspace} bytes of {mib} MiB'
+        assert found.seen == whole.seen, f'{entry}: with {mib} MiB a launch reads something else'
         plans += 1
-        copying += found[1] > 0
+        copying += found.away > 0
     return plans, copying
+
+
+def many(count):
+    """So many values of 1 MiB, made faster than they can be copied away; then products that need the room; then all are read."""
+    kind, large = 'tensor<256x1024xf32>', 'tensor<8192x8192xbf16>'
+    lines = [f'%v{i} = tessera.softmax_safe %{"v" + str(i - 1) if i else "x"} {{axis = 1 : i64}} : {kind}' for i in range(count)]
+    last = f'%v{count - 1}'
+    lines += [f'%m = tessera.mean {last} {{axes = [0, 1]}} : {kind} -> tensor<f32>', '%n = tessera.cast %m : tensor<f32> to tensor<bf16>',
+              f'%y = tessera.add %z, %n : {large}, tensor<bf16> -> {large}']
+    for name, a, b in (('p0', 'y', 'z'), ('p1', 'p0', 'z'), ('p2', 'p1', 'p0')):
+        lines.append(f'%{name} = tessera.matmul %{a}, %{b} : {large}, {large} -> {large}')
+    lines += [f'%q = tessera.mean %p2 {{axes = [0, 1]}} : {large} -> tensor<bf16>', '%r = tessera.cast %q : tensor<bf16> to tensor<f32>',
+              f'%t = tessera.add {last}, %r : {kind}, tensor<f32> -> {kind}']
+    last = '%t'
+    for i in range(count - 1):
+        lines.append(f'%a{i} = tessera.softmax_safe {last} {{axis = 1 : i64}} : {kind}')
+        lines.append(f'%s{i} = tessera.add %a{i}, %v{i} : {kind}, {kind} -> {kind}')
+        last = f'%s{i}'
+    body = '\n'.join('  ' + line for line in lines)
+    return f'''func.func @many(%x: {kind} {{tessera.name = "x"}}, %z: {large} {{tessera.name = "z"}})
+    -> ({kind} {{tessera.name = "y"}}, {large} {{tessera.name = "p"}}) attributes {{tessera.entry = "infer"}} {{
+{body}
+  return {last}, %p2 : {kind}, {large}
+}}
+'''
+
+
+def check_many(aot, work, limit=256):
+    """As many copies in one direction are under way as a half of what a program may have, and no more."""
+    source = work / 'many.mlir'
+    source.write_text(many(limit), 'utf-8')
+    found, why = planned(aot, source, work, 'many', limit + 64)
+    assert found, why
+    assert limit // 4 < found.most <= limit // 2, f'{found.most} copies are under way; expected up to {limit // 2}'
+
+
+def region(depth):
+    """Two regions: what the first one makes the second one reads when it begins and when it ends, in between as many that it makes itself."""
+    kind = 'tensor<1024x1024xf32>'
+    types = f'{kind}, {kind} -> {kind}'
+
+    def chain(name, first, reads):
+        lines = [f'%{name}{i} = tessera.matmul %{f"{name}{i - 1}" if i else first}, %{reads[i]} : {types}' for i in range(len(reads))]
+        return lines, f'{name}{len(reads) - 1}'
+
+    def enclosed(name, lines, made, results):
+        some = ', '.join([kind] * len(made))
+        return [f'%t{name}, {", ".join(results)} = tessera.resilience.region {{mode = "replay", name = "{name}"}} {{', *lines,
+                f'tessera.yield {", ".join(made)} : {some}', f'}} : !tessera_sr.token, {some}']
+
+    first, _ = chain('i', 'x', ['x'] * depth)
+    begin, last = chain('b', 'o0', [f'o{i}' for i in range(depth)])
+    middle, last = chain('m', last, ['x'] * depth)
+    again, last = chain('a', last, [f'm{i}' for i in reversed(range(depth - 1))])
+    end, last = chain('e', last, [f'o{i}' for i in range(depth)])
+    body = '\n'.join('  ' + line for line in [
+        *enclosed('first', first, [f'%i{i}' for i in range(depth)], [f'%o{i}' for i in range(depth)]),
+        *enclosed('second', [*begin, *middle, *again, *end], [f'%{last}'], ['%r'])])
+    return f'''func.func @region(%x: {kind} {{tessera.name = "x"}}) -> ({kind} {{tessera.name = "y"}}) attributes {{tessera.entry = "infer"}} {{
+{body}
+  return %r : {kind}
+}}
+'''
+
+
+def check_region(aot, work):
+    """What is made inside goes away; what is read from outside stays as it was."""
+    source = work / 'region.mlir'
+    source.write_text(region(5), 'utf-8')
+    plans, copying = check(aot, source, work, 'region', (90, 80, 70))
+    assert copying, f'{plans} plans of a region, none of them with copies'
 
 
 def main():
@@ -208,6 +314,8 @@ def main():
                 print(f'seed {a.seed}, program {i}: {error}\n{source.read_text("utf-8")}')
                 return 1
             plans, copying = plans + own[0], copying + own[1]
+        check_many(a.aot, work)
+        check_region(a.aot, work)
     print(f'seed {a.seed}: {a.programs} programs, {plans} plans, {copying} of them with copies')
     return 0 if copying else 1
 
