@@ -25,8 +25,8 @@ and the first step where each is beyond 0.5 %; --curve writes the losses. A seco
 must end with the same state, bit by bit. Exit code: 0 all is within its bounds, 1 something is not.
 
 With --times it measures instead, in turns with torch.compile (on a CPU: PyTorch as it is, and small sizes are wise): a training step, the first one, a
-save, the logits of a window; and, of --limited bundles, steps whose activations wait in the host's memory, beside PyTorch's that do so; exit code 1 where one of them could not be. Beside the first step stands a new process that imports torch, starts CUDA and has a
-tensor there. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch, and where --device cuda finds no GPU.
+save, the logits of a window, and, of --limited bundles, steps whose activations wait in the host's memory, beside PyTorch's that do so; exit
+code 1 where one of them could not be. Beside the first step stands a new process that imports torch, starts CUDA and has a tensor there. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch, and where --device cuda finds no GPU.
 """
 import argparse
 import contextlib
@@ -412,12 +412,13 @@ def measure_offload(s, folder, weights, text):
             events = train(own, folder, ROUND_STEPS)
             ends = [event["seconds"] for event in events["step"]]
             seconds.setdefault(path, []).extend(after - before for before, after in zip(ends[1:], ends[2:]))
-            losses.setdefault(path, losses_of(events))
+            losses.setdefault(path, []).append(losses_of(events))
     for path in bundles:
         planned = json.loads(run(s, path, "--device", s.device, "--check", "--json"))["memory"]
         found[path.stem] = {"step_ms": round(1e3 * statistics.median(seconds[path]), 2), "gpu_mb": planned["deviceBytes"] // 10**6,
                             "host_mb": planned["awayBytes"] // 10**6}
-    if any(losses[path] != losses[s.bundle] for path in bundles):
+    first = losses[s.bundle][0]
+    if any(losses_of_run != first for path in bundles for losses_of_run in losses[path]):
         raise RuntimeError(f"losses differ: {losses}")
     return {**found, **(their_offloaded_step(s, weights, text) if s.device == "cuda" else {})}
 

@@ -100,7 +100,8 @@ tsr_model_get_numerics(const tsr_model *model); /* "portable+fma": equal texts, 
 TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
 TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
 /* The file of weights that the bundle names and does not hold, where it is looked for and found now
- * (none of its bytes are read); NULL where the bundle names none or no file fits. In the arena. */
+ * (none of its bytes are read); NULL where the bundle names none, or no file fits or can be opened.
+ * In the arena. */
 TSR_API TSR_RESULT tsr_model_find_weights(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
                                           const char **out_path);
 /* The measured peak of the workspace, of all entries that run after the mark. Marking writes the

@@ -638,11 +638,15 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     }
     TRY(ctx, tsr_model_open(ctx, a->bundle, &options, &model));
     result = check_weights(ctx, a, model);
-    if (result.code) return tsr_model_close(ctx, model), result; /* not even a trace is written */
+    if (result.code) { /* not even a trace is written */
+        tsr_model_close(ctx, model);
+        return result;
+    }
+    const tsr_memory_plan plan = tsr_model_get_memory_plan(model);
     if (!a->quiet)
         fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
-                (double)tsr_model_get_memory_plan(model).total_bytes / (1 << 20));
+                (double)(plan.total_bytes + plan.away_bytes) / (1 << 20));
     TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
     if (a->export_params)
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));

@@ -138,10 +138,10 @@ tsr_result tsr_cuda_record_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
                                   uint32_t begin, uint32_t index) {
     const tsr_device_command *command = &list->commands[index];
     bool awaits = command->kind == TSR_DEVICE_AWAIT;
-    struct CUstream_st *stream = stream_of(self, command);
     if (!beside->done) return awaits ? TSR_SUCCESS : copy(ctx, self, list, command, self->stream);
     if (awaits && command->awaited < begin) return TSR_SUCCESS; /* back when that half ended */
     if (awaits) return await(ctx, self, list, beside, command->awaited);
+    struct CUstream_st *stream = stream_of(self, command);
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->beside.begins,
                            self->stream, 0));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, list->name, stream,

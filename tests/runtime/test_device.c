@@ -135,12 +135,29 @@ Test(device, an_error_in_a_region_names_it) {
     }
 }
 
+/* Which wait of a run fails, and what is said of it. */
+typedef struct named {
+    unsigned at;
+    const char *text;
+} named;
+
+static void expect_named(bench *b, tsr_executor *executor, size_t entry, uint64_t step,
+                         const named *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fake->fail = "cuStreamSynchronize";
+        fake->fail_code = 700;
+        fake->fail_at = rows[i].at;
+        fake->calls = 0;
+        cr_assert_eq(tsr_executor_run(&b->ctx, executor, entry, step).code, TSR_MACHINE);
+        cr_assert(strstr(b->ctx.error.text, rows[i].text), "expected '%s' in '%s'", rows[i].text,
+                  b->ctx.error.text);
+    }
+    fake->fail = NULL;
+}
+
 /* Without a graph an error names the command. */
 Test(device, one_by_one_names_the_command) {
-    static const struct {
-        unsigned at;
-        const char *text;
-    } rows[] = {
+    static const named rows[] = {
         {1, "(700): mean at toy.mlir:3:5; "}, {2, "(700): a copy; "}, {3, "(700): update; "}};
     bench b = {0};
     tsr_executor *executor = NULL;
@@ -154,28 +171,16 @@ Test(device, one_by_one_names_the_command) {
         TSR_OK);
     cr_assert_eq(fake->captures, 0);
     train(&b, executor, 3, losses);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        fake->fail = "cuStreamSynchronize";
-        fake->fail_code = 700;
-        fake->fail_at = rows[i].at;
-        fake->calls = 0;
-        cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 4).code, TSR_MACHINE);
-        cr_assert(strstr(b.ctx.error.text, rows[i].text), "expected '%s' in '%s'", rows[i].text,
-                  b.ctx.error.text);
-    }
-    fake->fail = NULL;
+    expect_named(&b, executor, TOY_TRAIN, 4, rows, sizeof rows / sizeof *rows);
     tsr_executor_destroy(executor);
     bench_close(&b);
     bench_expect_nothing_open("at the end");
 }
 
 Test(device, one_by_one_names_what_copies_beside) {
-    static const struct {
-        unsigned at;
-        const char *text;
-    } rows[] = {{3, "(700): an offload at away.mlir:1:1; "},
-                {6, "(700): an await at away.mlir:1:1; "},
-                {11, "(700): a prefetch at away.mlir:1:1; "}};
+    static const named rows[] = {{3, "(700): an offload at away.mlir:1:1; "},
+                                 {6, "(700): an await at away.mlir:1:1; "},
+                                 {11, "(700): a prefetch at away.mlir:1:1; "}};
     bench b = {0};
     away_program p;
     tsr_executor *executor = NULL;
@@ -183,16 +188,7 @@ Test(device, one_by_one_names_what_copies_beside) {
     away_make(&p);
     cr_assert_eq(tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor).code,
                  TSR_OK, "%s", b.ctx.error.text);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        fake->fail = "cuStreamSynchronize";
-        fake->fail_code = 700;
-        fake->fail_at = rows[i].at;
-        fake->calls = 0;
-        cr_assert_eq(tsr_executor_run(&b.ctx, executor, 0, 0).code, TSR_MACHINE);
-        cr_assert(strstr(b.ctx.error.text, rows[i].text), "expected '%s' in '%s'", rows[i].text,
-                  b.ctx.error.text);
-    }
-    fake->fail = NULL;
+    expect_named(&b, executor, 0, 0, rows, sizeof rows / sizeof *rows);
     tsr_executor_destroy(executor);
     bench_close(&b);
     bench_expect_nothing_open("at the end");
