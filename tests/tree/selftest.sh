@@ -236,6 +236,24 @@ test_words() {
     bad 'path of a machine' 'path of a machine'
 }
 
+test_idioms() {
+    # A sentence of a comment without idioms, often enough for a rate to mean something.
+    plain='/* Returns the number of rows; the caller owns the array. */'
+    file a.c "$plain" "$plain" "$plain" "$plain" 'int what, lies, behind;' 'const char *url = "http://what";'
+    good 'code and strings are not counted'
+    file b.c '/* Counts what is there. */'
+    bad 'a frequent word' 'what: '
+    file b.c '// Nothing LIES there.'
+    bad 'a line comment' '(for example in b.c)'
+    file b.c '/* Of each row the first element. */'
+    bad 'an opening' 'openings: 20.00 of 100 comments'
+    file b.c '/* The rows of each element. */'
+    good 'a preposition later on'
+    mkdir -p "$folder/tree/tests/tree"
+    cp "$here/idioms.txt" "$folder/tree/tests/tree/"
+    bad 'a tree of a few words' 'expected at least 50000'
+}
+
 test_formatting() {
     cp "$here/../../.clang-format" "$folder/tree/"
     file a.c 'int f(int x) { return x; }'
@@ -350,7 +368,7 @@ test_symbols() {
 
 fresh
 case $check in
-costs | includes | json | lengths | folders | headers | licences | words | formatting | ops | packages | passes | links | scripts | shapes | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | links | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"

@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Idioms that make readers stop do not become more frequent in comments: idioms.py counts them, idioms.txt has the ceilings.
+# `idioms.sh ROOT --write` lowers the ceilings to today's rates.
+. "$(dirname "$0")/common.sh"
+
+ratchet=$here/idioms.txt
+option=${2:-}
+if [ -f tests/tree/idioms.txt ]; then ratchet=tests/tree/idioms.txt; else option=--any-size; fi
+command -v python3 >/dev/null || { echo 'python3 is absent' && exit 77; }
+tree_files | python3 "$here/idioms.py" "$ratchet" ${option:+"$option"} | report
