@@ -2,10 +2,12 @@
 #include "compiler/fixit.h"
 
 #include "compiler/shim/shim.h"
-#include "compiler/suggest.h"
+#include "runtime/base/suggest.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { WORD_MAX = 128 };
 static const char meant[] = "; did you mean '";
@@ -16,7 +18,77 @@ static bool in_word(char c) {
 
 /* ---- names that there are ---- */
 
-static void offer_op(MlirStringRef name, void *user) { tsr_suggest(user, name.data); }
+static const struct {
+    const char *begin, *fields;
+} attributes[] = {
+    {"#tessera.adamw<", "lr, beta1, beta2, eps, weight_decay"},
+    {"#tessera.sgd<", "lr, momentum, weight_decay"},
+    {"#tessera.nesterov<", "lr, momentum, weight_decay"},
+    {"#tessera.uniform<", "two numbers: low, high"},
+    {"#tessera.normal<", "two numbers: mean, deviation"},
+    {"#tessera.constant<", "one number"},
+};
+
+typedef struct alias {
+    const char *name, *right, *note;
+} alias;
+
+static const alias op_aliases[] = {
+#define X(NAME, OP, NOTE) {NAME, OP, NOTE},
+#define A(NAME, ATTRIBUTE, NOTE)
+#include "compiler/aliases.def"
+#undef X
+#undef A
+};
+
+static const alias attribute_aliases[] = {
+#define X(NAME, OP, NOTE)
+#define A(NAME, ATTRIBUTE, NOTE) {NAME, ATTRIBUTE, NOTE},
+#include "compiler/aliases.def"
+#undef X
+#undef A
+};
+
+static const char source_dialect[] = "tessera.";
+
+/* The name without "dialect."; the whole name if it has none. */
+static const char *bare_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+static const alias *find_alias(const alias *rows, size_t count, const char *wrong) {
+    const char *name = bare_name(wrong);
+    for (size_t i = 0; i < count; i++)
+        if (strcasecmp(name, rows[i].name) == 0) return &rows[i];
+    return NULL;
+}
+
+/* A source is written in the ops of `tessera`, `tessera_sr` and `func`: those of later stages are
+ * offered only to a program that uses their dialect. */
+static void offer_op(MlirStringRef name, void *user) {
+    static const char *const dialects[] = {source_dialect, "tessera_sr.", "func."};
+    tsr_suggestion *s = user;
+    const char *dot = strchr(s->wrong, '.');
+    size_t own = dot ? (size_t)(dot + 1 - s->wrong) : 0;
+    bool offered = own && strncmp(name.data, s->wrong, own) == 0;
+    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
+        offered |= strncmp(name.data, dialects[i], strlen(dialects[i])) == 0;
+    if (offered) tsr_suggest(s, name.data);
+}
+
+typedef struct exact {
+    const char *name; /* without the dialect */
+    const char *op;   /* the op of dialect `tessera` with this name; NULL if it has none */
+} exact;
+
+static void find_exact(MlirStringRef name, void *user) {
+    exact *e = user;
+    size_t length = sizeof source_dialect - 1;
+    if (strncmp(name.data, source_dialect, length) == 0 &&
+        strcasecmp(name.data + length, e->name) == 0)
+        e->op = name.data;
+}
 
 /* Every word of the sources that begins with `sigil`, but those spelled as the wrong one. */
 static void offer_names(tsr_diag_list *list, char sigil, tsr_suggestion *s) {
@@ -87,18 +159,30 @@ static const char *next_word(const char *line, const char *at, const char *word,
 static const char *find_word(const tsr_diag *diag, const char *word, char sigil) {
     const char *line = diag->source_line, *from = line, *arrow;
     if (diag->column > strlen(line)) return NULL;
-    if (diag->column) from += diag->column - 1;
+    if (diag->column && diag->number != TSR_DIAG_UNKNOWN_TYPE) from += diag->column - 1;
     bool of_result = is_of_result(diag), has_arrow = false;
     while (of_result && (arrow = strstr(from, "->")) != NULL) from = arrow + 2, has_arrow = true;
     const char *found = next_word(line, from, word, sigil), *other = found;
     while (other && (other = next_word(line, other + 1, word, sigil)) != NULL) {
-        if (has_arrow || diag->number == TSR_DIAG_TESSERA_ATTRIBUTE) return NULL;
+        if (has_arrow || diag->number == TSR_DIAG_TESSERA_ATTRIBUTE ||
+            diag->number == TSR_DIAG_UNKNOWN_TYPE)
+            return NULL;
         if (of_result) found = other;
     }
     return found;
 }
 
 /* ---- all ---- */
+
+/* The name of an attribute that dialect `tessera` does not have, with its dialect. */
+static bool attribute_of(const tsr_diag *diag, char out_word[static WORD_MAX]) {
+    static const char before[] = "unknown attribute `", after[] = "` in dialect `tessera`";
+    const char *name = strstr(diag->text, before), *end = name ? strstr(name, after) : NULL;
+    if (!end) return false;
+    name += sizeof before - 1;
+    int length = snprintf(out_word, WORD_MAX, "%s%.*s", source_dialect, (int)(end - name), name);
+    return length < WORD_MAX;
+}
 
 static bool find_wrong(const tsr_diag *diag, char out_word[static WORD_MAX], char *out_sigil) {
     switch (diag->number) {
@@ -112,40 +196,96 @@ static bool find_wrong(const tsr_diag *diag, char out_word[static WORD_MAX], cha
     case TSR_DIAG_UNKNOWN_VALUE:
         *out_sigil = '%';
         return word_at(diag, '%', out_word);
+    case TSR_DIAG_UNKNOWN_TYPE:
+        *out_sigil = '#';
+        return attribute_of(diag, out_word);
     default:
         return false;
     }
 }
 
+/* The length of the text so far, without the blanks at its end. */
+static int text_length(const tsr_diag *diag) {
+    size_t length = strlen(diag->text);
+    while (length && diag->text[length - 1] == ' ') length--;
+    return (int)length;
+}
+
+static void set_text(tsr_diag *diag, const char *text) {
+    if (text) diag->text = text;
+}
+
+/* Appends the right name, or the note alone where there is no such name. */
+static void append_alias(tsr_diag_list *list, tsr_diag *diag, const alias *a) {
+    if (!a->right[0])
+        set_text(diag, tsr_arena_printf(&list->arena, "%.*s; %s", text_length(diag), diag->text,
+                                        a->note));
+    else
+        set_text(diag, tsr_arena_printf(&list->arena, "%.*s%s%s%s'?%s%s%s", text_length(diag),
+                                        diag->text, meant, source_dialect, a->right,
+                                        a->note[0] ? " (" : "", a->note, a->note[0] ? ")" : ""));
+}
+
+static void append_name(tsr_diag_list *list, tsr_diag *diag, const char *sigil, const char *name) {
+    set_text(diag, tsr_arena_printf(&list->arena, "%.*s%s%s%s'?", text_length(diag), diag->text,
+                                    meant, sigil, name));
+}
+
+/* Prefers the op of this name in dialect `tessera`, then a known alias, then a similar name. */
+static void suggest_op(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
+    exact e = {.name = bare_name(wrong)};
+    tsr_suggestion s = {.wrong = wrong};
+    const alias *known = find_alias(op_aliases, sizeof op_aliases / sizeof op_aliases[0], wrong);
+    tsr_shim_op_names(list->context, find_exact, &e);
+    if (!e.op && known) {
+        append_alias(list, diag, known);
+        return;
+    }
+    if (!e.op) tsr_shim_op_names(list->context, offer_op, &s);
+    if (e.op || s.best) append_name(list, diag, "", e.op ? e.op : s.best);
+}
+
+/* `wrong` is the name of an optimizer or an init rule, with its dialect. */
+static void suggest_attribute(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
+    tsr_suggestion s = {.wrong = wrong};
+    const alias *known = find_alias(attribute_aliases,
+                                    sizeof attribute_aliases / sizeof attribute_aliases[0], wrong);
+    if (known) {
+        append_alias(list, diag, known);
+        return;
+    }
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++) {
+        size_t length = strcspn(attributes[i].begin + 1, "<");
+        const char *offered = tsr_arena_strndup(&list->arena, attributes[i].begin + 1, length);
+        if (offered) tsr_suggest(&s, offered);
+    }
+    if (!s.best) return;
+    append_name(list, diag, "", s.best);
+}
+
+/* MLIR's text does not say which value is undefined. */
+static void name_value(tsr_diag_list *list, tsr_diag *diag, const char *wrong) {
+    if (strcmp(diag->text, "use of undeclared SSA value name") == 0)
+        set_text(diag, tsr_arena_printf(&list->arena, "value '%%%s' is not defined", wrong));
+}
+
 static void add_suggestion(tsr_diag_list *list, tsr_diag *diag) {
     char wrong[WORD_MAX], sigil = 0;
-    tsr_buffer text = {0};
     if (!find_wrong(diag, wrong, &sigil)) return;
     tsr_suggestion s = {.wrong = wrong};
-    if (sigil)
+    if (!sigil) {
+        suggest_op(list, diag, wrong);
+    } else if (sigil == '#') {
+        suggest_attribute(list, diag, wrong);
+    } else {
+        char mark[2] = {sigil, '\0'};
         offer_names(list, sigil, &s);
-    else
-        tsr_shim_op_names(list->context, offer_op, &s);
-    if (!s.best) return;
-    char mark[2] = {sigil, '\0'};
-    tsr_buffer_printf(&text, "%s%s%s%s'?", diag->text, meant, mark, s.best);
-    const char *whole = text.failed ? NULL : tsr_arena_strdup(&list->arena, text.bytes);
-    if (whole) diag->text = whole;
-    tsr_buffer_finish(&text);
+        if (sigil == '%') name_value(list, diag, wrong);
+        if (s.best) append_name(list, diag, mark, s.best);
+    }
 }
 
 /* ---- fields of attributes ---- */
-
-static const struct {
-    const char *begin, *fields;
-} attributes[] = {
-    {"#tessera.adamw<", "lr, beta1, beta2, eps, weight_decay"},
-    {"#tessera.sgd<", "lr, momentum, weight_decay"},
-    {"#tessera.nesterov<", "lr, momentum, weight_decay"},
-    {"#tessera.uniform<", "two numbers: low, high"},
-    {"#tessera.normal<", "two numbers: mean, deviation"},
-    {"#tessera.constant<", "one number"},
-};
 
 /* What breaks off in an attribute says which fields it has. */
 static void add_fields(tsr_diag_list *list, tsr_diag *diag) {

@@ -7,7 +7,7 @@
 #include "compiler/mlir.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/shim/shim.h"
-#include "compiler/suggest.h"
+#include "runtime/base/suggest.h"
 
 #include <mlir-c/Pass.h>
 #include <mlir-c/Transforms.h>

@@ -4,7 +4,7 @@
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
-#include "compiler/suggest.h"
+#include "runtime/base/suggest.h"
 
 #include <inttypes.h>
 #include <math.h>

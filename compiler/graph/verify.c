@@ -14,8 +14,8 @@
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
-#include "compiler/suggest.h"
 #include "compiler/tile/tile.h"
+#include "runtime/base/suggest.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%left: tensor<4xf32>) {
-  // CHECK: [[@LINE+2]]:{{.*}}: error: [TSR-0010] use of undeclared SSA value name; did you mean '%left'?
+  // CHECK: [[@LINE+2]]:{{.*}}: error: [TSR-0010] value '%lfet' is not defined; did you mean '%left'?
   // JSON: "fix":{"column":22,"length":4,"text":"left"}
   %0 = tessera.exp  %lfet : tensor<4xf32>
   return
@@ -37,7 +37,7 @@ func.func @f(%a: tensor<4xf32>) {
 
 // Nothing is near.
 func.func @f(%a: tensor<4xf32>) {
-  // CHECK: [TSR-0010] use of undeclared SSA value name{{$}}
+  // CHECK: [TSR-0010] value '%completely_else' is not defined{{$}}
   // JSON-NOT: "fix"
   %0 = tessera.exp %completely_else : tensor<4xf32>
   return

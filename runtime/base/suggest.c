@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/suggest.h"
+#include "runtime/base/suggest.h"
 
 #include <string.h>
 
@@ -27,13 +27,25 @@ size_t tsr_edit_distance(const char *a, const char *b, size_t limit) {
     return least(last[m], limit);
 }
 
-/* A third of the bytes may be wrong; a name that only lacks an end, "softmax" of "softmax_safe", is
- * as near as one with a wrong byte. */
+/* The number of bytes up to the last dot that both names have in common. */
+static size_t shared_prefix(const char *a, const char *b) {
+    size_t prefix = 0;
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '.') prefix = i + 1;
+    return prefix;
+}
+
+/* A name that continues the wrong one, "softmax_safe" for "softmax", counts as one wrong letter. */
 void tsr_suggest(tsr_suggestion *s, const char *name) {
-    size_t length = strlen(s->wrong), limit = length / 3 + 1;
-    size_t distance = tsr_edit_distance(s->wrong, name, s->best ? s->distance : limit);
-    if (length >= 4 && strncmp(s->wrong, name, length) == 0) distance = least(distance, 1);
-    if (distance >= (s->best ? s->distance : limit)) return;
+    enum { DISTANCE_MAX = 3, SHORT = 4 };
+    size_t prefix = shared_prefix(s->wrong, name);
+    const char *wrong = s->wrong + prefix, *right = name + prefix;
+    size_t length = strlen(wrong), limit = least(length / 3, DISTANCE_MAX) + 1;
+    if (s->best) limit = s->distance;
+    if (length <= SHORT && wrong[0] != right[0]) return;
+    size_t distance = tsr_edit_distance(wrong, right, limit);
+    if (length >= SHORT && strncmp(wrong, right, length) == 0) distance = least(distance, 1);
+    if (distance >= limit) return;
     s->best = name;
     s->distance = distance;
 }

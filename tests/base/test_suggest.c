@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/suggest.h"
+#include "runtime/base/suggest.h"
 
 #include <criterion/criterion.h>
 

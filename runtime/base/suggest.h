@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name that was probably meant: the one with the least edit distance, if it is near enough.
+ * Finds the name that was probably meant: the one with the smallest edit distance, if it is close
+ * enough. Two names that begin with the same "dialect." are compared by the rest alone. At most a
+ * third of the letters may be wrong, and at most three; a name of up to four letters must also
+ * begin with the right one.
  */
-#ifndef TSR_COMPILER_SUGGEST_H
-#define TSR_COMPILER_SUGGEST_H
+#ifndef TSR_BASE_SUGGEST_H
+#define TSR_BASE_SUGGEST_H
 
 #include <stddef.h>
 
-/* Begin with {.wrong = "tessera.matmull"}, offer every name there is, then read `best`. */
+/* Start with {.wrong = "tessera.matmull"}, offer every name that exists, then read `best`. */
 typedef struct tsr_suggestion {
     const char *wrong;
-    const char *best; /* borrowed; NULL where no name is near */
+    const char *best; /* borrowed; NULL if no name is close enough */
     size_t distance;
 } tsr_suggestion;
 
