@@ -40,14 +40,30 @@ static void print_help(void) {
 static tsr_result check_words(tsr_ctx *ctx, const tsr_aot_command_line *line, const char **words,
                               size_t count) {
     size_t wanted = 0;
-    while (line->positional[wanted]) wanted++;
+    while (line->positional[wanted].name) wanted++;
     if (count < wanted)
         FAIL(ctx, TSR_USAGE, "%s: %s is missing; see tessera-aot %s --help", line->name,
-             line->positional[count], line->name);
+             line->positional[count].name, line->name);
     if (count > wanted)
         FAIL(ctx, TSR_USAGE, "%s: unexpected argument '%s'", line->name, words[wanted]);
     for (size_t i = 0; i < wanted; i++) line->out_words[i] = words[i];
     return TSR_SUCCESS;
+}
+
+static tsr_result check_files(tsr_ctx *ctx, const tsr_aot_command_line *line,
+                              const tsr_flag *flags) {
+    tsr_files files = {0};
+    tsr_result result = TSR_SUCCESS;
+    for (size_t i = 0; line->positional[i].name; i++)
+        TRY_GOTO(ctx, result,
+                 tsr_files_add(ctx, &files, line->positional[i].name, line->positional[i].use,
+                               line->out_words[i]));
+    TRY_GOTO(ctx, result, tsr_files_add_flags(ctx, &files, flags, line->flag_count));
+    if (line->files) TRY_GOTO(ctx, result, line->files(ctx, line->user, &files));
+    TRY_GOTO(ctx, result, tsr_files_check(ctx, &files));
+done:
+    tsr_files_finish(&files);
+    return result.code ? tsr_error_prefix(ctx, result, "%s", line->name) : result;
 }
 
 tsr_result tsr_aot_parse(tsr_ctx *ctx, int argc, char **argv, const tsr_aot_command_line *line,
@@ -60,7 +76,7 @@ tsr_result tsr_aot_parse(tsr_ctx *ctx, int argc, char **argv, const tsr_aot_comm
     TSR_ASSERT(line->flag_count + 1 <= FLAGS_MAX);
     for (size_t i = 0; i < line->flag_count; i++) flags[i] = line->flags[i];
     flags[line->flag_count] =
-        (tsr_flag){"--help", TSR_FLAG_SWITCH, &help, NULL, "this text", 0, 0, false};
+        (tsr_flag){"--help", TSR_FLAG_SWITCH, TSR_FILE_NONE, &help, NULL, "this text", 0, 0, false};
     tsr_result result =
         tsr_flags_parse(ctx, argc, argv, flags, line->flag_count + 1, words, &count);
     if (result.code) result = tsr_error_prefix(ctx, result, "%s", line->name);
@@ -72,6 +88,7 @@ tsr_result tsr_aot_parse(tsr_ctx *ctx, int argc, char **argv, const tsr_aot_comm
         if (line->notes) printf("\n%s", line->notes);
     } else if (!result.code) {
         result = check_words(ctx, line, words, count);
+        if (!result.code) result = check_files(ctx, line, flags);
     }
     free(words);
     *out_done = help;

@@ -4,11 +4,14 @@
  */
 #include "compiler/guard.h"
 #include "compiler/mlir.h"
+#include "tools/common/files.h"
 #include "tools/opt/expect.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char tool[] = "tessera-opt";
 
 typedef struct options {
     const char *path, *name; /* as given; base name */
@@ -202,26 +205,55 @@ static tsr_result run(tsr_ctx *ctx, void *user) {
     return (tsr_result){(tsr_code)code};
 }
 
-static int run_guarded(options *opts) {
-    tsr_ctx ctx = {0};
+static tsr_result run_guarded(tsr_ctx *ctx, options *opts) {
     const tsr_guard_options guard = {
         .source = opts->name, .on_diag = print_diag, .user = opts, .owns_process = true};
-    return (int)tsr_guard_run(&ctx, &guard, run, opts).code;
+    tsr_result result = tsr_guard_run(ctx, &guard, run, opts);
+    /* What failed in the program was printed; what failed in the guard has a text. */
+    if (result.code && ctx->error.text[0])
+        fprintf(stderr, "%s: error: %s\n", tool, ctx->error.text);
+    return result;
+}
+
+/* Standard output may be the file that is read. */
+static tsr_result check_files(tsr_ctx *ctx, const options *opts) {
+    tsr_files files = {0};
+    bool is_stream = !opts->path || strcmp(opts->path, "-") == 0;
+    tsr_result result =
+        tsr_files_add(ctx, &files, "FILE", TSR_FILE_READ, is_stream ? NULL : opts->path);
+    if (!result.code) result = tsr_files_check(ctx, &files);
+    tsr_files_finish(&files);
+    if (result.code) fprintf(stderr, "%s: error: %s\n", tool, ctx->error.text);
+    return result;
+}
+
+static tsr_result read_and_run(tsr_ctx *ctx, int argc, char **argv) {
+    options opts = {0};
+    tsr_result result = {(tsr_code)parse_options(argc, argv, &opts)};
+    if (!result.code) result = check_files(ctx, &opts);
+    if (!result.code) {
+        const char *slash = opts.path ? strrchr(opts.path, '/') : NULL;
+        opts.name = !opts.path ? "-" : slash ? slash + 1 : opts.path;
+        result = run_guarded(ctx, &opts);
+    }
+    tsr_buffer_finish(&opts.pipeline);
+    return result;
 }
 
 int main(int argc, char **argv) {
-    options opts = {0};
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return print_help(), 0;
-        if (!strcmp(argv[i], "--version")) return puts("tessera-opt " TSR_VERSION_TEXT), 0;
+    tsr_ctx ctx = {0};
+    bool help = false, version = false;
+    tsr_tool_begin();
+    for (int i = 1; i < argc && !help && !version; i++) {
+        help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
+        version = !strcmp(argv[i], "--version");
     }
-    int code = parse_options(argc, argv, &opts);
-    if (!code) {
-        const char *slash = opts.path ? strrchr(opts.path, '/') : NULL;
-        opts.name = !opts.path ? "-" : slash ? slash + 1 : opts.path;
-        code = run_guarded(&opts);
-    }
-    tsr_buffer_finish(&opts.pipeline);
-    if (fflush(stdout) != 0 && !code) code = TSR_IO;
-    return code;
+    tsr_result result = TSR_SUCCESS;
+    if (help)
+        print_help();
+    else if (version)
+        puts("tessera-opt " TSR_VERSION_TEXT);
+    else
+        result = read_and_run(&ctx, argc, argv);
+    return tsr_tool_end(tool, result);
 }

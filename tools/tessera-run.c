@@ -4,10 +4,8 @@
  */
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
-#include "runtime/data/array_file.h"
-#include "tools/common/options.h"
+#include "tools/common/files.h"
 #include "tools/run/check.h"
-#include "tools/run/outputs.h"
 #include "tools/run/report.h"
 #include "tools/run/state.h"
 #include "tools/run/trace.h"
@@ -38,99 +36,7 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 47, LOG_FLAG_COUNT = 9, ARGUMENTS_MAX = 1024 };
-
-static void fill_log_flags(arguments *a, tsr_flag flags[static LOG_FLAG_COUNT]) {
-    const tsr_flag rows[LOG_FLAG_COUNT] = {
-        {"--record", TSR_FLAG_TEXT, &a->record, "FILE", "write every step's digests", 0, 0, false},
-        {"--record-values", TSR_FLAG_COUNT, &a->record_values, "STEP",
-         "and the values of every tensor of this step", 0, UINT64_MAX - 1, false},
-        {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE", "run again, compare digests", 0, 0, false},
-        {"--trace", TSR_FLAG_TEXT, &a->trace.trace, "FILE",
-         "write what was done when, as JSON for trace viewers", 0, 0, false},
-        {"--trace-steps", TSR_FLAG_TEXT, &a->trace.steps, "FIRST:LAST",
-         "steps that are traced (default: the first 10 of the run)", 0, 0, false},
-        {"--one-by-one", TSR_FLAG_SWITCH, &a->one_by_one, NULL,
-         "run a GPU's kernels one at a time, so that an error names it", 0, 0, false},
-        {"--measure-memory", TSR_FLAG_SWITCH, &a->measure_memory, NULL,
-         "tell how much of the planned workspace was written", 0, 0, false},
-        {"--store-log", TSR_FLAG_TEXT, &a->store_log, "FILE",
-         "append one JSON object an event of the state directory", 0, 0, false},
-        {"--roofline", TSR_FLAG_TEXT, &a->trace.roofline, "FILE",
-         "write what each kernel took beside what the machine can, as CSV", 0, 0, false},
-    };
-    memcpy(flags, rows, sizeof rows);
-}
-
-static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
-    const tsr_flag rows[FLAG_COUNT - LOG_FLAG_COUNT] = {
-        {"--data", TSR_FLAG_PAIR, &a->data, "NAME=PATH",
-         "bind a data input: .npy, FILE.npz:MEMBER, FILE.safetensors:NAME, flat", 0, 0, false},
-        {"--steps", TSR_FLAG_COUNT, &a->steps, "N", "last step, absolute", 1, UINT64_MAX, false},
-        {"--seed", TSR_FLAG_COUNT, &a->seed, "N",
-         "of parameters and data order (default: the state's, or 0)", 0, UINT32_MAX, false},
-        {"--state-dir", TSR_FLAG_TEXT, &a->state_dir, "DIR",
-         "where generations are saved and resumed from", 0, 0, false},
-        {"--save-every", TSR_FLAG_COUNT, &a->save_every, "N",
-         "save every N steps (default: at the end)", 1, UINT64_MAX, false},
-        {"--keep", TSR_FLAG_COUNT, &a->keep, "N", "generations (default 2)", 2, UINT32_MAX, false},
-        {"--resume", TSR_FLAG_TEXT, &a->resume, "auto|never|GEN",
-         "which generation to go on from (default auto)", 0, 0, false},
-        {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
-         "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
-        {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step or call", 0, 0,
-         false},
-        {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry (default: what trains)", 0, 0, false},
-        {"--input", TSR_FLAG_PAIR, &a->inputs, "NAME=PATH", "input of a call", 0, 0, false},
-        {"--output", TSR_FLAG_PAIR, &a->outputs, "NAME=PATH",
-         "of a call: .npy; several in one .npz or .safetensors; flat .txt, .bin", 0, 0, false},
-        {"--repeat", TSR_FLAG_COUNT, &a->repeat, "N",
-         "call N times: outputs become inputs of their names", 1, UINT64_MAX, false},
-        {"--params", TSR_FLAG_TEXT, &a->params, "FILE", "parameters from safetensors", 0, 0, false},
-        {"--adopt", TSR_FLAG_TEXT, &a->adopt, "DIR", "go on from an older model", 0, 0, false},
-        {"--rename", TSR_FLAG_PAIR, &a->renames, "OLD=NEW",
-         "of --adopt: a tensor's name, or the beginning of names before a dot", 0, 0, false},
-        {"--export-params", TSR_FLAG_TEXT, &a->export_params, "FILE",
-         "write the parameters as safetensors", 0, 0, false},
-        {"--cpu", TSR_FLAG_TEXT, &a->cpu, "LEVEL",
-         "force a variant: x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-bf16", 0, 0, false},
-        {"--device", TSR_FLAG_TEXT, &a->device, "DEVICE",
-         "cpu (default), cuda, cuda:N, cuda:GPU-UUID, or auto: a GPU if there is one", 0, 0, false},
-        {"--device-memory", TSR_FLAG_COUNT, &a->device_memory, "MIB",
-         "take at most this much of a GPU's memory", 1, UINT32_MAX, false},
-        {"--threads", TSR_FLAG_COUNT, &a->threads, "N", "default: every CPU this process may use",
-         1, UINT32_MAX, false},
-        {"--ranks", TSR_FLAG_COUNT, &a->ranks, "W",
-         "processes that train together, each with a part of the batch", 1, 1024, false},
-        {"--restarts", TSR_FLAG_COUNT, &a->restarts, "N",
-         "go on from the last generation when a rank dies, N times", 0, UINT32_MAX, false},
-        {"--mpi", TSR_FLAG_SWITCH, &a->mpi, NULL, "be a rank of an MPI job", 0, 0, false},
-        {"--strict", TSR_FLAG_SWITCH, &a->strict, NULL,
-         "accept only canonical bytes, all verified first", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, &a->keys, "PUB",
-         "a public key that may have signed the bundle; more than one may be given", 0, 0, false},
-        {"--require-signature", TSR_FLAG_SWITCH, &a->require_signature, NULL,
-         "refuse a bundle that is not signed by one of the keys", 0, 0, false},
-        {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
-         "accept a state directory on a network file system", 0, 0, false},
-        {"--allow-inexact", TSR_FLAG_SWITCH, &a->allow_inexact, NULL,
-         "go on, with a warning, from a state of other numerics", 0, 0, false},
-        {"-o", TSR_FLAG_TEXT, &a->out, "FILE", "of export: the file to write", 0, 0, false},
-        {"--generation", TSR_FLAG_COUNT, &a->generation, "N",
-         "of export (default: the newest good one)", 1, UINT64_MAX, false},
-        {"--verify", TSR_FLAG_SWITCH, &a->verify, NULL, "of ls: read all data, too", 0, 0, false},
-        {"--weights-dir", TSR_FLAG_LIST, &a->weights_dirs, "DIR",
-         "where weights lie that the bundle only names; more than one may be given", 0, 0, false},
-        {"--check", TSR_FLAG_SWITCH, &a->check, NULL,
-         "run nothing: tell whether it runs here, on what, and what it needs", 0, 0, false},
-        {"--json", TSR_FLAG_SWITCH, &a->json, NULL, "of --check, ls: as JSON", 0, 0, false},
-        {"--quiet", TSR_FLAG_SWITCH, &a->quiet, NULL, "no progress, no notices", 0, 0, false},
-        {"--help", TSR_FLAG_SWITCH, &a->help, NULL, "this text", 0, 0, false},
-        {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
-    };
-    memcpy(flags, rows, sizeof rows);
-    fill_log_flags(a, flags + FLAG_COUNT - LOG_FLAG_COUNT);
-}
+enum { ARGUMENTS_MAX = 1024 };
 
 /* What is asked for, and the flags that mean something then. */
 typedef enum run_mode {
@@ -144,58 +50,44 @@ typedef enum run_mode {
     MODE_PRUNE = 128,
     MODE_CHECK = 256,
     MODE_EXPORT_STATE = 512,
-    MODES_OF_STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE | MODE_EXPORT_STATE,
 } run_mode;
 
-static unsigned modes_of(const char *flag) {
-    static const struct {
-        const char *flag;
-        unsigned modes;
-    } rows[] = {
-        {"--data", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
-        {"--steps", MODE_TRAIN | MODE_REPLAY},
-        {"--save-every", MODE_TRAIN},
-        {"--adopt", MODE_TRAIN},
-        {"--rename", MODE_TRAIN},
-        {"--keep", MODE_TRAIN | MODE_PRUNE},
-        {"--ranks", MODE_TRAIN | MODE_REPLAY},
-        {"--restarts", MODE_TRAIN},
-        {"--mpi", MODE_TRAIN | MODE_REPLAY},
-        {"--store-log", MODE_TRAIN},
-        {"-o", MODE_EXPORT_STATE},
-        {"--generation", MODE_EXPORT_STATE},
-        {"--verify", MODE_LIST},
-        {"--allow-network-fs", ~(unsigned)(MODE_FSCK | MODE_LIST | MODE_EXPORT_STATE)},
-        {"--allow-inexact", MODE_TRAIN},
-        {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
-        {"--eval-every", MODE_TRAIN},
-        {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
-        {"--measure-memory", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
-        {"--trace", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
-        {"--trace-steps", MODE_TRAIN | MODE_REPLAY},
-        {"--roofline", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
-        {"--record", MODE_TRAIN | MODE_REPLAY}, /* both is refused with a reason */
-        {"--record-values", MODE_TRAIN | MODE_REPLAY},
-        {"--replay", MODE_REPLAY},
-        {"--input", MODE_CALL},
-        {"--output", MODE_CALL},
-        {"--repeat", MODE_CALL},
-        {"--check", MODE_CHECK},
-        {"--json", MODE_CHECK | MODE_LIST},
-        {"--cpu", ~(unsigned)MODES_OF_STATES},
-        {"--device", ~(unsigned)MODES_OF_STATES},
-        {"--device-memory", ~(unsigned)MODES_OF_STATES},
-        {"--strict", ~(unsigned)MODES_OF_STATES},
-        {"--weights-dir", ~(unsigned)MODES_OF_STATES},
-        {"--key", ~(unsigned)MODES_OF_STATES},
-        {"--require-signature", ~(unsigned)MODES_OF_STATES},
-        {"--quiet", ~0u},
-        {"--help", ~0u},
-        {"--version", ~0u},
+/* Sets of modes. */
+enum {
+    STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE | MODE_EXPORT_STATE,
+    RUNS = MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE | MODE_EXPORT,
+    BUNDLES = RUNS | MODE_CHECK,
+    EVERY = BUNDLES | STATES,
+};
+
+enum {
+    FLAG_COUNT = 0
+#define X(...) +1
+#include "tools/run/flags.def"
+#undef X
+};
+
+static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
+    const tsr_flag rows[FLAG_COUNT] = {
+#define X(name, kind, use, target, value, help, min, max, modes)                                   \
+    {name, TSR_FLAG_##kind, TSR_FILE_##use, &a->target, value, help, min, max, false},
+#include "tools/run/flags.def"
+#undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strcmp(rows[i].flag, flag) == 0) return rows[i].modes;
-    return ~(unsigned)(MODES_OF_STATES | MODE_CHECK);
+    memcpy(flags, rows, sizeof rows);
+}
+
+/* By the index of the flag. */
+static const unsigned flag_modes[FLAG_COUNT] = {
+#define X(name, kind, use, target, value, help, min, max, modes) modes,
+#include "tools/run/flags.def"
+#undef X
+};
+
+static bool is_given(const arguments *a, const char *name) {
+    for (size_t i = 0; i < FLAG_COUNT; i++)
+        if (strcmp(a->flags[i].name, name) == 0) return a->flags[i].given;
+    return false;
 }
 
 static const char *describe_mode(run_mode mode) {
@@ -220,25 +112,21 @@ static const char *describe_mode(run_mode mode) {
         return "export";
     case MODE_CHECK:
         return "--check";
-    case MODES_OF_STATES:
-        break;
     }
     return "";
 }
 
 static tsr_result check_flags(tsr_ctx *ctx, const tsr_flag *flags, run_mode mode) {
     for (size_t i = 0; i < FLAG_COUNT; i++)
-        if (flags[i].given && !(modes_of(flags[i].name) & mode))
+        if (flags[i].given && !(flag_modes[i] & mode))
             FAIL(ctx, TSR_USAGE, "%s does not apply to %s", flags[i].name, describe_mode(mode));
     return TSR_SUCCESS;
 }
 
 static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
     static const char *const names[] = {"--save-every", "--keep", "--resume", "--store-log"};
-    for (size_t i = 0; i < FLAG_COUNT && !a->state_dir; i++)
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
-            if (a->flags[i].given && strcmp(a->flags[i].name, names[k]) == 0)
-                FAIL(ctx, TSR_USAGE, "%s needs --state-dir", names[k]);
+    for (size_t k = 0; k < sizeof names / sizeof names[0] && !a->state_dir; k++)
+        if (is_given(a, names[k])) FAIL(ctx, TSR_USAGE, "%s needs --state-dir", names[k]);
     return TSR_SUCCESS;
 }
 
@@ -548,56 +436,27 @@ static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
     return TSR_SUCCESS;
 }
 
-enum { FIXED_FILES = 10, FILES_MAX = FIXED_FILES + 3 * TSR_FLAG_PAIRS_MAX + TSR_FLAG_LIST_MAX };
-
-/* Behind rows[count]: the files of arrays, which may be named with a member. */
-static tsr_result list_arrays(tsr_ctx *ctx, const char *flag, const tsr_flag_pairs *pairs,
-                              tsr_arena *arena, tsr_run_output *rows, size_t *count) {
-    for (size_t i = 0; i < pairs->count; i++) {
-        const char *spec = pairs->pairs[i].value;
-        char *path = tsr_arena_strndup(arena, spec, tsr_array_path_length(spec));
-        if (!path) FAIL(ctx, TSR_MEMORY, "no memory for the path '%s'", spec);
-        rows[(*count)++] = (tsr_run_output){flag, path, true};
-    }
-    return TSR_SUCCESS;
+/* Adds what the flags do not say: the bundle, its weights, and where a rank writes its traces. */
+static tsr_result add_files(tsr_ctx *ctx, const arguments *a, const char *weights,
+                            const uint32_t *rank, tsr_files *files) {
+    TRY(ctx, tsr_files_add(ctx, files, "the bundle", TSR_FILE_BUNDLE, a->bundle));
+    TRY(ctx, tsr_files_add(ctx, files, "the bundle's weights", TSR_FILE_READ, weights));
+    TRY(ctx, tsr_files_add_flags(ctx, files, a->flags, FLAG_COUNT));
+    if (!rank) return TSR_SUCCESS;
+    TRY(ctx, tsr_files_add(ctx, files, "--trace", TSR_FILE_WRITE,
+                           tsr_run_trace_path(a->trace.trace, *rank, &files->arena)));
+    return tsr_files_add(ctx, files, "--roofline", TSR_FILE_WRITE,
+                         tsr_run_trace_path(a->trace.roofline, *rank, &files->arena));
 }
 
-static tsr_result check_listed(tsr_ctx *ctx, const arguments *a, const char *weights,
-                               const char *trace, const char *roofline, tsr_arena *arena) {
-    size_t count = FIXED_FILES;
-    tsr_run_output rows[FILES_MAX] = {
-        {"the bundle", a->bundle, true},
-        {"the bundle's weights", weights, true},
-        {"--params", a->params, true},
-        {"--replay", a->replay, true},
-        {"--record", a->record, false},
-        {"--metrics", a->metrics, false},
-        {"--store-log", a->store_log, false},
-        {"--export-params", a->export_params, false},
-        {"--trace", trace, false},
-        {"--roofline", roofline, false},
-    };
-    for (size_t i = 0; i < a->outputs.count; i++)
-        rows[count++] = (tsr_run_output){"--output", a->outputs.pairs[i].value, false};
-    for (size_t i = 0; i < a->keys.count; i++)
-        rows[count++] = (tsr_run_output){"--key", a->keys.texts[i], true};
-    TRY(ctx, list_arrays(ctx, "--data", &a->data, arena, rows, &count));
-    TRY(ctx, list_arrays(ctx, "--input", &a->inputs, arena, rows, &count));
-    return tsr_run_check_outputs(ctx, rows, count);
-}
-
-/* No two outputs are one file, nor one that is read. weights: a file that the bundle names; NULL:
- * none, or the bundle is not opened yet. rank: NULL of a process alone. */
+/* weights: a file that the bundle names; NULL: none, or the bundle is not opened yet. rank: NULL of
+ * a process alone. */
 static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *weights,
                               const uint32_t *rank) {
-    tsr_arena arena = {0};
-    const char *trace = a->trace.trace, *roofline = a->trace.roofline;
-    if (rank) {
-        trace = tsr_run_trace_path(trace, *rank, &arena);
-        roofline = tsr_run_trace_path(roofline, *rank, &arena);
-    }
-    tsr_result result = check_listed(ctx, a, weights, trace, roofline, &arena);
-    tsr_arena_finish(&arena);
+    tsr_files files = {0};
+    tsr_result result = add_files(ctx, a, weights, rank, &files);
+    if (!result.code) result = tsr_files_check(ctx, &files);
+    tsr_files_finish(&files);
     return result;
 }
 
@@ -667,28 +526,35 @@ static run_mode find_state_mode(const char *word) {
     return 0;
 }
 
+static tsr_result check_state_files(tsr_ctx *ctx, const arguments *a, const char *directory) {
+    tsr_files files = {0};
+    tsr_result result = tsr_files_add(ctx, &files, "DIR", TSR_FILE_STATE, directory);
+    if (!result.code) result = tsr_files_add_flags(ctx, &files, a->flags, FLAG_COUNT);
+    if (!result.code) result = tsr_files_check(ctx, &files);
+    tsr_files_finish(&files);
+    return result;
+}
+
 static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
                                 const char **directories, size_t count) {
-    bool has_keep = false, has_generation = false;
     if (count != 1)
         FAIL(ctx, TSR_USAGE, "%s: %zu directories are given; expected one", describe_mode(mode),
              count);
     TRY(ctx, check_flags(ctx, a->flags, mode));
+    TRY(ctx, check_state_files(ctx, a, directories[0]));
     ctx->log = tsr_tool_log;
     ctx->log_user = (void *)(uintptr_t)tool;
     if (mode == MODE_FSCK) return tsr_store_fsck(ctx, directories[0], print_line, NULL);
     if (mode == MODE_LIST)
         return (a->json ? tsr_store_list_json : tsr_store_list)(ctx, directories[0], a->verify,
                                                                 print_line, NULL);
-    for (size_t i = 0; i < FLAG_COUNT; i++) {
-        has_keep |= a->flags[i].given && strcmp(a->flags[i].name, "--keep") == 0;
-        has_generation |= a->flags[i].given && strcmp(a->flags[i].name, "--generation") == 0;
-    }
     if (mode == MODE_EXPORT_STATE) {
         if (!a->out) FAIL(ctx, TSR_USAGE, "export: -o is missing; expected the file to write");
-        return tsr_state_export(ctx, directories[0], has_generation, a->generation, a->out);
+        return tsr_state_export(ctx, directories[0], is_given(a, "--generation"), a->generation,
+                                a->out);
     }
-    if (!has_keep) FAIL(ctx, TSR_USAGE, "prune: --keep is missing; expected how many stay");
+    if (!is_given(a, "--keep"))
+        FAIL(ctx, TSR_USAGE, "prune: --keep is missing; expected how many stay");
     return tsr_store_prune(ctx, directories[0], (uint32_t)a->keep, a->allow_network_fs, print_line,
                            NULL);
 }
@@ -763,9 +629,9 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
         FAIL(ctx, TSR_USAGE, "%d arguments are given; at most %d are accepted", argc,
              ARGUMENTS_MAX);
     TRY(ctx, tsr_flags_parse(ctx, argc - 1, argv + 1, flags, FLAG_COUNT, positional, &count));
-    a->has_steps = flags[1].given;
-    a->has_seed = flags[2].given;
     a->flags = flags;
+    a->has_steps = is_given(a, "--steps");
+    a->has_seed = is_given(a, "--seed");
     if (a->version) return (void)printf("tessera-run %s\n", tsr_version()), TSR_SUCCESS;
     if (a->help) return print_help(flags), TSR_SUCCESS;
     run_mode mode = count ? find_state_mode(positional[0]) : 0;

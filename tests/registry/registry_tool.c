@@ -27,7 +27,7 @@ tsr_result tsr_aot_parse(tsr_ctx *ctx, int argc, char **argv, const tsr_aot_comm
                          bool *out_done) {
     const char *words[64];
     size_t count = 0, wanted = 0;
-    while (line->positional[wanted]) wanted++;
+    while (line->positional[wanted].name) wanted++;
     *out_done = false;
     if (argc > 64) FAIL(ctx, TSR_USAGE, "%s: at most 64 arguments", line->name);
     TRY(ctx, tsr_flags_parse(ctx, argc, argv, line->flags, line->flag_count, words, &count));

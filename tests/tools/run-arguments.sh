@@ -105,13 +105,13 @@ sha256sum images.npy labels.npy p.safetensors r.log k.pub >sums
 reads=(--data images=images.npy --data labels=labels.npy)
 for row in '--metrics images.npy' '--record d/images.npy' '--trace again.npy' '--roofline second.npy' '--export-params d/../labels.npy' "--store-log $PWD/labels.npy --state-dir S"; do
     read -ra flags <<<"$row"
-    expect "data: $row" 6 "error: --[a-z-]+ '.*' and --data '(images|labels).npy' are one file; expected two: what is read would be lost" \
+    expect "data: $row" 6 "error: --data '(images|labels).npy' and --[a-z-]+ '.*' are one file; expected two: what is read would be lost" \
         "$RUN" own.tsb "${reads[@]}" --steps 1 "${flags[@]}"
 done
 expect "parameters" 6 "--params 'p.safetensors' and --record './p.safetensors' are one file" "$RUN" own.tsb "${reads[@]}" --steps 1 --params p.safetensors --record ./p.safetensors
-expect "a log" 6 "--replay 'r.log' and --metrics 'd/../r.log' are one file" "$RUN" own.tsb "${reads[@]}" --replay r.log --metrics d/../r.log
+expect "a log" 6 "--metrics 'd/../r.log' and --replay 'r.log' are one file" "$RUN" own.tsb "${reads[@]}" --replay r.log --metrics d/../r.log
 expect "a key" 6 "--metrics 'k.pub' and --key './k.pub' are one file" "$RUN" own.tsb "${reads[@]}" --steps 1 --key ./k.pub --metrics k.pub
-expect "an input of a call" 6 "--output 'second.npy' and --input 'images.npy' are one file" "$RUN" own.tsb --entry predict --input x=images.npy --output y=second.npy
+expect "an input of a call" 6 "--input 'images.npy' and --output 'second.npy' are one file" "$RUN" own.tsb --entry predict --input x=images.npy --output y=second.npy
 python3 - <<'EOF'
 import zipfile
 with zipfile.ZipFile("both.npz", "w") as out:
@@ -119,9 +119,9 @@ with zipfile.ZipFile("both.npz", "w") as out:
         out.write(name + ".npy")
 EOF
 sha256sum both.npz >>sums
-expect "a member of a file" 6 "--metrics './both.npz' and --data 'both.npz' are one file" \
+expect "a member of a file" 6 "--data 'both.npz' and --metrics './both.npz' are one file" \
     "$RUN" own.tsb --data images=both.npz:images --data labels=both.npz:labels --steps 1 --metrics ./both.npz
-expect "data, of a rank" 6 "--trace 't.rank1.json' and --data 't.rank1.json' are one file" \
+expect "data, of a rank" 6 "--data 't.rank1.json' and --trace 't.rank1.json' are one file" \
     "$RUN" own.tsb --data images=t.rank1.json --data labels=labels.npy --steps 1 --ranks 2 --trace t.json
 check "what is read is whole" sha256sum --check --quiet sums
 expect "data of two members, another file" 0 '^state ' "$RUN" own.tsb --data images=both.npz:images --data labels=both.npz:labels --steps 1 --metrics other.jsonl

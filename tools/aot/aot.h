@@ -5,7 +5,7 @@
 #ifndef TSR_TOOLS_AOT_AOT_H
 #define TSR_TOOLS_AOT_AOT_H
 
-#include "tools/common/options.h"
+#include "tools/common/files.h"
 
 /* argv: what stands after the command's name. Results go to stdout, diagnostics of a source to
  * stderr; an error is returned. */
@@ -13,16 +13,25 @@
 #include "tools/aot/commands.def"
 #undef X
 
-/* The command line of one command. `positional` are the words without a flag that it needs:
- * "SRC", NULL. Handles --help: prints usage and flags and sets *out_done. TSR_USAGE for too few or
- * too many words. */
+/* A word without a flag, and what the command does with the file that it names. */
+typedef struct tsr_aot_word {
+    const char *name; /* "SRC" */
+    tsr_file_use use;
+} tsr_aot_word;
+
+/* The command line of one command. Handles --help: prints usage and flags and sets *out_done.
+ * TSR_USAGE for too few or too many words. The files that flags and words name are checked
+ * (tsr_files_check), and those that `files` adds: what the command writes beside them. */
 typedef struct tsr_aot_command_line {
     const char *name;  /* of the command */
     const char *notes; /* printed after the flags; or NULL */
     tsr_flag *flags;   /* the command's own; --help is added */
     size_t flag_count;
-    const char *const *positional; /* ends with NULL */
-    const char **out_words;        /* one for each */
+    const tsr_aot_word *positional; /* ends with a NULL name */
+    const char **out_words;         /* one for each */
+    /* May be NULL; called after flags and words were set. */
+    TSR_RESULT (*files)(tsr_ctx *ctx, const void *user, tsr_files *files);
+    const void *user; /* borrowed */
 } tsr_aot_command_line;
 TSR_RESULT tsr_aot_parse(tsr_ctx *ctx, int argc, char **argv, const tsr_aot_command_line *line,
                          bool *out_done);

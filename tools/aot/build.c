@@ -93,6 +93,17 @@ static tsr_result choose_dumps(tsr_ctx *ctx, build *b) {
     return TSR_SUCCESS;
 }
 
+/* Whether a list of stages names one, itself or as all. */
+static bool is_dumped(const char *list, const char *stage) {
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, ",");
+        if (length == 3 && strncmp(at, "all", length) == 0) return true;
+        if (length == strlen(stage) && strncmp(at, stage, length) == 0) return true;
+        at += length;
+        if (!*at) return false;
+    }
+}
+
 static tsr_result choose_from(tsr_ctx *ctx, build *b) {
     tsr_buffer names = {0};
     if (!b->from) return TSR_SUCCESS;
@@ -217,47 +228,60 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     return TSR_SUCCESS;
 }
 
+/* The files of stages, whatever targets come to, and what --verify-rebuild writes. */
+static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
+    const build *b = user;
+    for (int i = 0; i < TSR_STAGE_COUNT && b->dump; i++) {
+        const tsr_stage_info *stage = tsr_stage_get((tsr_stage)i);
+        if (!stage->dumps || !is_dumped(b->dump, stage->name)) continue;
+        TRY(ctx, tsr_files_add_names(ctx, files, "--dump-dir", b->dump_dir, stage->name,
+                                     stage->ending, stage->per_target));
+    }
+    if (!b->verify_rebuild) return TSR_SUCCESS;
+    return tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, b->output, ".rebuild");
+}
+
 tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     build b = {0};
     bool done = false;
     tsr_flag flags[] = {
-        {"-o", TSR_FLAG_TEXT, &b.output, "OUT", "the bundle to write, whole or not at all", 0, 0,
-         false},
-        {"--target", TSR_FLAG_TEXT, &b.targets, "LIST",
+        {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &b.output, "OUT",
+         "the bundle to write, whole or not at all", 0, 0, false},
+        {"--target", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.targets, "LIST",
          "default cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4", 0, 0, false},
-        {"--from", TSR_FLAG_TEXT, &b.from, "STAGE",
+        {"--from", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.from, "STAGE",
          "SRC is what this stage made: go on from there (default graph: a model)", 0, 0, false},
-        {"--dump", TSR_FLAG_TEXT, &b.dump, "STAGES",
+        {"--dump", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.dump, "STAGES",
          "show what stages make, or all: to stdout, or DIR", 0, 0, false},
-        {"--dump-dir", TSR_FLAG_TEXT, &b.dump_dir, "DIR",
+        {"--dump-dir", TSR_FLAG_TEXT, TSR_FILE_FOLDER, &b.dump_dir, "DIR",
          "one file for each stage and target; --from reads them", 0, 0, false},
-        {"--timing", TSR_FLAG_SWITCH, &b.timing, NULL, "how long each stage took, to stderr", 0, 0,
-         false},
-        {"--params", TSR_FLAG_TEXT, &b.params, "FILE",
+        {"--timing", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.timing, NULL,
+         "how long each stage took, to stderr", 0, 0, false},
+        {"--params", TSR_FLAG_TEXT, TSR_FILE_READ, &b.params, "FILE",
          "store these parameters (.safetensors or .npz) instead of init rules", 0, 0, false},
-        {"--reference", TSR_FLAG_SWITCH, &b.reference, NULL,
+        {"--reference", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.reference, NULL,
          "of --params: name the file by its digest, and store it not", 0, 0, false},
-        {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
-         1, THREADS_MAX, false},
-        {"--virtual-ranks", TSR_FLAG_COUNT, &b.virtual_ranks, "V",
+        {"--threads", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.threads, "N",
+         "targets compiled at once (default: CPUs)", 1, THREADS_MAX, false},
+        {"--virtual-ranks", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.virtual_ranks, "V",
          "positions a batch is spread over (default: the batch axes of the model's mesh)", 1,
          VIRTUAL_RANKS_MAX, false},
-        {"--ptxas", TSR_FLAG_TEXT, &b.ptxas, "PATH",
+        {"--ptxas", TSR_FLAG_TEXT, TSR_FILE_READ, &b.ptxas, "PATH",
          "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
          false},
-        {"--numerics", TSR_FLAG_TEXT, &b.numerics, "NAME",
+        {"--numerics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.numerics, "NAME",
          "portable (default), or native: matrix units of GPUs, whose bits are their own", 0, 0,
          false},
-        {"--workspace-max", TSR_FLAG_COUNT, &b.workspace_mib, "MIB",
+        {"--workspace-max", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.workspace_mib, "MIB",
          "of a GPU's memory for what an entry computes: what waits long lies in the host's memory "
          "meanwhile, where that is not enough",
          1, UINT32_MAX, false},
-        {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,
+        {"--verify-rebuild", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.verify_rebuild, NULL,
          "build twice, in different surroundings, and compare the bytes", 0, 0, false},
-        {"--diagnostics", TSR_FLAG_TEXT, &b.diagnostics, "FORM", "text (default) or json", 0, 0,
-         false},
+        {"--diagnostics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.diagnostics, "FORM",
+         "text (default) or json", 0, 0, false},
     };
-    const char *const positional[] = {"SRC", NULL};
+    const tsr_aot_word positional[] = {{"SRC", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     tsr_buffer notes = {0};
     tsr_buffer_text(&notes, "stages:\n");
     for (int i = 0; i < TSR_STAGE_COUNT; i++)
@@ -269,7 +293,9 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
                                        .flags = flags,
                                        .flag_count = sizeof flags / sizeof flags[0],
                                        .positional = positional,
-                                       .out_words = &b.source};
+                                       .out_words = &b.source,
+                                       .files = add_files,
+                                       .user = &b};
     tsr_result result = tsr_aot_parse(ctx, argc, argv, &line, &done);
     if (!result.code && !done) result = compile(ctx, &b);
     if (!result.code && !done && b.verify_rebuild)

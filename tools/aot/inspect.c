@@ -286,15 +286,15 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     bool done = false, json = false;
     inspect_view v = {0};
     tsr_flag_list keys = {0};
-    tsr_flag flags[] = {{"--json", TSR_FLAG_SWITCH, &json, NULL, "one JSON object", 0, 0, false},
-                        {"--tensors", TSR_FLAG_SWITCH, &v.all_tensors, NULL,
-                         "every tensor, not the largest alone", 0, 0, false},
-                        {"--kernels", TSR_FLAG_SWITCH, &v.all_kernels, NULL,
-                         "what each kernel takes of a GPU", 0, 0, false},
-                        {"--key", TSR_FLAG_LIST, &keys, "PUB",
-                         "a public key that may have signed it; more than one may be given", 0, 0,
-                         false}};
-    const char *const positional[] = {"FILE", NULL};
+    tsr_flag flags[] = {
+        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &json, NULL, "one JSON object", 0, 0, false},
+        {"--tensors", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_tensors, NULL,
+         "every tensor, not the largest alone", 0, 0, false},
+        {"--kernels", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_kernels, NULL,
+         "what each kernel takes of a GPU", 0, 0, false},
+        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
+         "a public key that may have signed it; more than one may be given", 0, 0, false}};
+    const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "inspect",
                                        .flags = flags,
                                        .flag_count = sizeof flags / sizeof flags[0],

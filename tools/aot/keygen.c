@@ -24,13 +24,19 @@ done:
     return result;
 }
 
+/* user: the path of the private key. */
+static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
+    return tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, *(const char *const *)user,
+                                ".pub");
+}
+
 tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL;
     bool done = false;
-    tsr_flag flags[] = {{"-o", TSR_FLAG_TEXT, &path, "KEY",
+    tsr_flag flags[] = {{"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &path, "KEY",
                          "the private key; the public one becomes KEY.pub; both are new files", 0,
                          0, false}};
-    const char *const positional[] = {NULL};
+    const tsr_aot_word positional[] = {{NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "keygen",
         .notes =
@@ -39,7 +45,9 @@ tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {
         .flags = flags,
         .flag_count = sizeof flags / sizeof flags[0],
         .positional = positional,
-        .out_words = NULL};
+        .out_words = NULL,
+        .files = add_files,
+        .user = &path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
     if (done) return TSR_SUCCESS;
     if (!path || !path[0]) FAIL(ctx, TSR_USAGE, "keygen: -o KEY is missing");

@@ -28,6 +28,15 @@ static tsr_result run(tsr_ctx *ctx, tsr_remote_line *remote, const char *referen
     return TSR_SUCCESS;
 }
 
+/* What stands beside OUT during a pull and after it. user: the path of OUT. */
+static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
+    static const char *const suffixes[] = {".part", ".part.sigstore.json", ".sigstore.json"};
+    const char *path = *(const char *const *)user;
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        TRY(ctx, tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, path, suffixes[i]));
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_aot_pull(tsr_ctx *ctx, int argc, char **argv) {
     enum { OWN = 6 };
     const char *reference = NULL, *path = NULL;
@@ -36,19 +45,19 @@ tsr_result tsr_aot_pull(tsr_ctx *ctx, int argc, char **argv) {
     tsr_pull_options options = {.size_bytes = sizeof options};
     tsr_remote_line remote;
     tsr_flag flags[OWN + TSR_REMOTE_FLAG_COUNT] = {
-        {"-o", TSR_FLAG_TEXT, &path, "OUT", "the bundle to write", 0, 0, false},
-        {"--target", TSR_FLAG_LIST, &targets, "NAME",
+        {"-o", TSR_FLAG_TEXT, TSR_FILE_REPLACE, &path, "OUT", "the bundle to write", 0, 0, false},
+        {"--target", TSR_FLAG_LIST, TSR_FILE_NONE, &targets, "NAME",
          "only this target; more than one may be given", 0, 0, false},
-        {"--base", TSR_FLAG_LIST, &bases, "OLD",
+        {"--base", TSR_FLAG_LIST, TSR_FILE_BASE, &bases, "OLD",
          "an older bundle to take chunks from; more than one may be given", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, &keys, "PUB",
+        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
          "a public key that may have signed it; more than one may be given", 0, 0, false},
-        {"--require-signature", TSR_FLAG_SWITCH, &options.require_signature, NULL,
+        {"--require-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.require_signature, NULL,
          "refuse a bundle that is not signed by one of the keys", 0, 0, false},
-        {"--no-signature", TSR_FLAG_SWITCH, &options.no_signature, NULL, "do not ask for one", 0, 0,
-         false},
+        {"--no-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.no_signature, NULL,
+         "do not ask for one", 0, 0, false},
     };
-    const char *const positional[] = {"REF", NULL};
+    const tsr_aot_word positional[] = {{"REF", TSR_FILE_NONE}, {NULL, TSR_FILE_NONE}};
     tsr_remote_line_init(&remote);
     memcpy(flags + OWN, remote.flags, sizeof remote.flags);
     const tsr_aot_command_line line = {.name = "pull",
@@ -56,7 +65,9 @@ tsr_result tsr_aot_pull(tsr_ctx *ctx, int argc, char **argv) {
                                        .flags = flags,
                                        .flag_count = sizeof flags / sizeof flags[0],
                                        .positional = positional,
-                                       .out_words = &reference};
+                                       .out_words = &reference,
+                                       .files = add_files,
+                                       .user = &path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
     if (done) return TSR_SUCCESS;
     options.targets = targets.texts;

@@ -31,12 +31,13 @@ tsr_result tsr_aot_push(tsr_ctx *ctx, int argc, char **argv) {
     tsr_push_options options = {.size_bytes = sizeof options};
     tsr_remote_line remote;
     tsr_flag flags[OWN + TSR_REMOTE_FLAG_COUNT] = {
-        {"--mount-from", TSR_FLAG_LIST, &mount, "NAME",
+        {"--mount-from", TSR_FLAG_LIST, TSR_FILE_NONE, &mount, "NAME",
          "a repository there that may have the blobs; more than one may be given", 0, 0, false},
-        {"--no-signature", TSR_FLAG_SWITCH, &options.no_signature, NULL,
+        {"--no-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.no_signature, NULL,
          "leave FILE.sigstore.json here", 0, 0, false},
     };
-    const char *const positional[] = {"FILE", "REF", NULL};
+    const tsr_aot_word positional[] = {
+        {"FILE", TSR_FILE_BUNDLE}, {"REF", TSR_FILE_NONE}, {NULL, TSR_FILE_NONE}};
     tsr_remote_line_init(&remote);
     memcpy(flags + OWN, remote.flags, sizeof remote.flags);
     const tsr_aot_command_line line = {.name = "push",

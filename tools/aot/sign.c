@@ -20,19 +20,27 @@ static tsr_result sign(tsr_ctx *ctx, tsr_bundle *bundle, const char *key) {
     return TSR_SUCCESS;
 }
 
+/* user: the path of the bundle. */
+static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
+    return tsr_files_add_beside(ctx, files, "the signature", TSR_FILE_WRITE,
+                                *(const char *const *)user, ".sigstore.json");
+}
+
 tsr_result tsr_aot_sign(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL, *key = NULL;
     bool done = false;
-    tsr_flag flags[] = {{"--key", TSR_FLAG_TEXT, &key, "KEY",
+    tsr_flag flags[] = {{"--key", TSR_FLAG_TEXT, TSR_FILE_READ, &key, "KEY",
                          "the private key: PEM, ECDSA on the curve P-256", 0, 0, false}};
-    const char *const positional[] = {"FILE", NULL};
+    const tsr_aot_word positional[] = {{"FILE", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "sign",
         .notes = "FILE.sigstore.json is written, whole or not at all; an older one is replaced.\n",
         .flags = flags,
         .flag_count = sizeof flags / sizeof flags[0],
         .positional = positional,
-        .out_words = &path};
+        .out_words = &path,
+        .files = add_files,
+        .user = &path};
     tsr_bundle *bundle = NULL;
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
     if (done) return TSR_SUCCESS;

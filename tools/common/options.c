@@ -92,10 +92,21 @@ static tsr_flag *find(tsr_flag *flags, size_t flag_count, const char *text, size
     return NULL;
 }
 
+/* Metavariables of values that name files. */
+static bool names_file(const tsr_flag *flag) {
+    static const char *const words[] = {"FILE", "DIR", "OUT",  "KEY",
+                                        "PUB",  "OLD", "PATH", "NAME=PATH"};
+    for (size_t i = 0; flag->value && i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(flag->value, words[i]) == 0) return true;
+    return false;
+}
+
 tsr_result tsr_flags_parse(tsr_ctx *ctx, int argc, char **argv, tsr_flag *flags, size_t flag_count,
                            const char **positional, size_t *out_positional_count) {
     size_t count = 0;
     bool only_positional = false;
+    for (size_t i = 0; i < flag_count; i++)
+        TSR_ASSERT(names_file(&flags[i]) == (flags[i].use != TSR_FILE_NONE));
     for (int i = 0; i < argc; i++) {
         const char *text = argv[i];
         if (only_positional || text[0] != '-' || text[1] == 0) {
@@ -156,6 +167,10 @@ void tsr_tool_log(void *user, tsr_log_level level, const char *text) {
 
 int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result) {
     if (result.code) fprintf(stderr, "%s: error: %s\n", tool, ctx->error.text);
+    return tsr_tool_end(tool, result);
+}
+
+int tsr_tool_end(const char *tool, tsr_result result) {
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         /* What was too long for the buffer failed earlier: one more byte tells why. */

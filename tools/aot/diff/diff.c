@@ -275,8 +275,10 @@ tsr_result tsr_aot_diff(tsr_ctx *ctx, int argc, char **argv) {
     const char *paths[2] = {NULL, NULL};
     bool done = false;
     diff d = {.ctx = ctx};
-    tsr_flag flags[] = {{"--json", TSR_FLAG_SWITCH, &d.json, NULL, "one JSON object", 0, 0, false}};
-    const char *const positional[] = {"A", "B", NULL};
+    tsr_flag flags[] = {
+        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &d.json, NULL, "one JSON object", 0, 0, false}};
+    const tsr_aot_word positional[] = {
+        {"A", TSR_FILE_BUNDLE}, {"B", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "diff",
         .notes = "Exit code 0: the same; 21: something differs. Form of the JSON: "

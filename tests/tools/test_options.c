@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tables of flags: one whose value names a file says what is done with it.
+ */
+#include "tools/common/options.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+
+static tsr_result parse(tsr_flag *flag) {
+    tsr_ctx ctx = {0};
+    const char *words[1];
+    size_t count = 0;
+    return tsr_flags_parse(&ctx, 0, NULL, flag, 1, words, &count);
+}
+
+Test(options, every_row_that_takes_a_file_says_what_for) {
+    const char *text = NULL;
+    static const char *const words[] = {"FILE", "DIR", "OUT", "KEY", "PUB", "OLD", "PATH"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        tsr_flag flag = {"--x", TSR_FLAG_TEXT, TSR_FILE_READ, &text, words[i], "", 0, 0, false};
+        cr_assert_eq(parse(&flag).code, TSR_OK, "%s", words[i]);
+    }
+}
+
+Test(options, a_file_without_a_use_is_a_programming_error, .signal = SIGABRT) {
+    const char *text = NULL;
+    tsr_flag flag = {"--x", TSR_FLAG_TEXT, TSR_FILE_NONE, &text, "FILE", "", 0, 0, false};
+    (void)parse(&flag).code;
+}
+
+Test(options, a_pair_without_a_use_is_one, .signal = SIGABRT) {
+    tsr_flag_pairs pairs = {0};
+    tsr_flag flag = {"--x", TSR_FLAG_PAIR, TSR_FILE_NONE, &pairs, "NAME=PATH", "", 0, 0, false};
+    (void)parse(&flag).code;
+}
+
+Test(options, a_use_without_a_file_is_one, .signal = SIGABRT) {
+    uint64_t count = 0;
+    tsr_flag flag = {"--x", TSR_FLAG_COUNT, TSR_FILE_WRITE, &count, "N", "", 0, 0, false};
+    (void)parse(&flag).code;
+}
