@@ -134,16 +134,17 @@ static tsr_result parse_descriptor(reader *r, const struct cJSON *object, tsr_de
     return keep(r, media_type, &out->media_type);
 }
 
-/* A descriptor of metadata: of this media type, at most 4 MiB. */
+/* A descriptor of metadata: of this media type (NULL: any), of at most so many bytes. */
 static tsr_result parse_metadata_descriptor(reader *r, const struct cJSON *object,
-                                            const char *media_type, tsr_descriptor *out) {
+                                            const char *media_type, uint64_t size_max,
+                                            tsr_descriptor *out) {
     TRY(r->ctx, parse_descriptor(r, object, out));
     if (media_type && strcmp(out->media_type, media_type) != 0)
         BAD(r, TSR_CORRUPT, "mediaType of a descriptor", "'%s', got '%s'", media_type,
             out->media_type);
-    if (out->size_bytes > TSR_BUNDLE_METADATA_BYTES_MAX)
-        BAD(r, TSR_CORRUPT, "size of a descriptor", "at most %d for '%s', got %llu",
-            TSR_BUNDLE_METADATA_BYTES_MAX, out->media_type, (tsr_ull)out->size_bytes);
+    if (out->size_bytes > size_max)
+        BAD(r, TSR_CORRUPT, "size of a descriptor", "at most %llu for '%s', got %llu",
+            (tsr_ull)size_max, out->media_type, (tsr_ull)out->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -168,7 +169,8 @@ static tsr_result parse_root(reader *r, const struct cJSON *root, tsr_descriptor
     TRY(r->ctx, check_schema(r, root, TSR_MEDIA_INDEX));
     TRY(r->ctx, tsr_json_get_array(r->ctx, root, "manifests", &r->options, &manifests, &count));
     if (count != 1) BAD(r, TSR_CORRUPT, "manifests", "one descriptor, got %zu", count);
-    TRY(r->ctx, parse_metadata_descriptor(r, manifests->child, NULL, out_index));
+    TRY(r->ctx, parse_metadata_descriptor(r, manifests->child, NULL, TSR_BUNDLE_METADATA_BYTES_MAX,
+                                          out_index));
     if (strcmp(out_index->media_type, TSR_MEDIA_MANIFEST) == 0)
         BAD(r, TSR_CORRUPT, "descriptor",
             "%s, got one image manifest: copied for one platform only (copy with --all)",
@@ -212,7 +214,8 @@ static tsr_result parse_index(reader *r, const struct cJSON *root, tsr_layout *o
     if (!out->manifests) FAIL(r->ctx, TSR_MEMORY, "no memory to read '%s'", r->source->path);
     cJSON_ArrayForEach(item, manifests) {
         tsr_manifest *manifest = &out->manifests[out->manifest_count++];
-        TRY(r->ctx, parse_metadata_descriptor(r, item, TSR_MEDIA_MANIFEST, &manifest->self));
+        TRY(r->ctx, parse_metadata_descriptor(r, item, TSR_MEDIA_MANIFEST,
+                                              TSR_BUNDLE_METADATA_BYTES_MAX, &manifest->self));
         TRY(r->ctx, parse_target(r, item, &manifest->target));
         for (size_t i = 0; manifest->target && i + 1 < out->manifest_count; i++)
             if (out->manifests[i].target && strcmp(out->manifests[i].target, manifest->target) == 0)
@@ -294,9 +297,9 @@ static tsr_result check_chunk_table(reader *r, const tsr_manifest *manifest) {
         if (!table) chunks += tsr_chunk_count(manifest->layers[i].size_bytes);
     }
     if (manifest->layers[last].size_bytes != chunks * TSR_DIGEST_BYTES ||
-        manifest->layers[last].size_bytes > TSR_BUNDLE_METADATA_BYTES_MAX)
+        manifest->layers[last].size_bytes > TSR_BUNDLE_TABLE_BYTES_MAX)
         BAD(r, TSR_CORRUPT, "size of the chunk table", "%llu, at most %d, got %llu",
-            (tsr_ull)chunks * TSR_DIGEST_BYTES, TSR_BUNDLE_METADATA_BYTES_MAX,
+            (tsr_ull)chunks * TSR_DIGEST_BYTES, TSR_BUNDLE_TABLE_BYTES_MAX,
             (tsr_ull)manifest->layers[last].size_bytes);
     return TSR_SUCCESS;
 }
@@ -330,7 +333,8 @@ static tsr_result parse_manifest(reader *r, const struct cJSON *root, tsr_manife
     if (!foreign) TRY(r->ctx, parse_target_head(r, root, manifest->target));
     TRY(r->ctx, check_schema(r, root, TSR_MEDIA_MANIFEST));
     TRY(r->ctx, tsr_json_get_object(r->ctx, root, "config", &r->options, &config));
-    TRY(r->ctx, parse_metadata_descriptor(r, config, NULL, &manifest->config));
+    TRY(r->ctx,
+        parse_metadata_descriptor(r, config, NULL, TSR_BUNDLE_CONFIG_BYTES_MAX, &manifest->config));
     if (!foreign)
         TRY(r->ctx, check_versioned_type(r, manifest->config.media_type, TSR_MEDIA_CONFIG));
     TRY(r->ctx, tsr_json_get_array(r->ctx, root, "layers", &r->options, &layers, &count));

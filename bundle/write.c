@@ -83,9 +83,9 @@ static tsr_result check_spec(builder *b) {
         FAIL(b->ctx, TSR_USAGE, TSB "expected 1 to %d targets, got %zu", b->path,
              TSR_BUNDLE_MANIFESTS_MAX, spec->target_count);
     if (!spec->config || spec->config_size_bytes < 1 ||
-        spec->config_size_bytes > TSR_BUNDLE_METADATA_BYTES_MAX)
+        spec->config_size_bytes > TSR_BUNDLE_CONFIG_BYTES_MAX)
         FAIL(b->ctx, TSR_USAGE, TSB "config: expected 1 to %d bytes, got %zu", b->path,
-             TSR_BUNDLE_METADATA_BYTES_MAX, spec->config_size_bytes);
+             TSR_BUNDLE_CONFIG_BYTES_MAX, spec->config_size_bytes);
     for (size_t i = 0; i < spec->target_count; i++) TRY(b->ctx, check_target(b, i));
     for (size_t i = 0; i < spec->blob_count; i++) TRY(b->ctx, check_blob(b, &spec->blobs[i]));
     return TSR_SUCCESS;
@@ -192,9 +192,9 @@ static tsr_result plan_chunk_table(builder *b, tsr_manifest *manifest) {
     uint64_t count = 0;
     for (size_t i = 0; i < manifest->layer_count; i++)
         count += tsr_chunk_count(manifest->layers[i].size_bytes);
-    if (count * TSR_DIGEST_BYTES > TSR_BUNDLE_METADATA_BYTES_MAX)
+    if (count * TSR_DIGEST_BYTES > TSR_BUNDLE_TABLE_BYTES_MAX)
         FAIL(b->ctx, TSR_USAGE, TSB "target '%s': expected at most %d chunks of 4 MiB, got %llu",
-             b->path, manifest->target, TSR_BUNDLE_METADATA_BYTES_MAX / TSR_DIGEST_BYTES,
+             b->path, manifest->target, TSR_BUNDLE_TABLE_BYTES_MAX / TSR_DIGEST_BYTES,
              (tsr_ull)count);
     *table = (tsr_descriptor){.media_type = TSR_MEDIA_CHUNKS};
     manifest->layer_count++;

@@ -13,8 +13,8 @@
 
 static const char digest_prefix[] = "sha256:";
 
-/* What is read back; a file of so many chunks stays below what JSON may hold. */
-enum { LAYER_BYTES_MAX = 8 << 20, CHUNKS_MAX = 99 * 1000 };
+/* What is read back; the digests of so many chunks (3.4 TiB) have 65 MB, which fits. */
+enum { LAYER_BYTES_MAX = 64 << 20, CHUNKS_MAX = 900 * 1000 };
 static const uint64_t file_bytes_max = (uint64_t)CHUNKS_MAX * TSR_HASH_CHUNK_BYTES;
 
 /* ---- the layer ---- */

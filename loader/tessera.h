@@ -187,8 +187,8 @@ typedef struct tsr_adopt_options {
  * directory. */
 TSR_API TSR_RESULT tsr_model_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_options *options,
                                    tsr_generation *out_generation);
-/* Every parameter from a safetensors file, which may hold others too; names, dtypes and shapes must
- * match (TSR_MISMATCH with both values; nothing is changed then). */
+/* Every parameter from a safetensors file, which may hold others too, of any dtype; names, dtypes
+ * and shapes must match (TSR_MISMATCH with both values; nothing is changed then). */
 TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path);
 /* Every parameter to a safetensors file, whole or not at all. Of several ranks all call it, and the
  * first one writes. */

@@ -58,8 +58,11 @@ static tsr_result read_index(tsr_ctx *ctx, tsr_weights *weights, uint64_t size_b
                  size);
         TRY(ctx, read_range(ctx, weights, 0, bytes, size));
     }
-    return tsr_safetensors_decode(ctx, bytes, size, size_bytes, weights->subject, weights->code,
-                                  arena, &weights->index);
+    TRY(ctx, tsr_safetensors_decode(ctx, bytes, size, size_bytes, weights->subject, weights->code,
+                                    arena, &weights->index));
+    /* A blob of a bundle holds what a writer of ours put there, and nothing else. */
+    if (!weights->bundle || weights->external) return TSR_SUCCESS;
+    return tsr_safetensors_check(ctx, &weights->index, weights->subject, weights->code);
 }
 
 static int by_name(const void *name, const void *entry) {
@@ -77,6 +80,7 @@ tsr_result tsr_weights_find(tsr_ctx *ctx, const tsr_weights *weights,
                             const tsr_safetensors_entry **out_entry) {
     const tsr_safetensors_entry *entry = find_entry(weights, tensor->name);
     if (!entry) FAIL(ctx, code, "%s: no tensor '%s'", weights->subject, tensor->name);
+    TRY(ctx, tsr_safetensors_check_entry(ctx, entry, weights->subject, code));
     TRY(ctx, tsr_check_type(ctx, code, weights->subject, tensor->name, entry->dtype, &entry->shape,
                             tensor->dtype, &tensor->shape));
     *out_entry = entry;

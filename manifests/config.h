@@ -13,9 +13,9 @@
 enum {
     TSR_CONFIG_VERSION_MAJOR = 1,
     TSR_CONFIG_VERSION_MINOR = 0,
-    TSR_CONFIG_BYTES_MAX = 4 * 1024 * 1024, /* of the JSON; the limits of runtime/base/json.h too */
+    TSR_CONFIG_BYTES_MAX = 64 << 20, /* of the JSON; the limits of runtime/base/json.h too */
     TSR_CONFIG_VIRTUAL_RANKS_MAX = 65536,
-    TSR_CONFIG_TENSORS_MAX = 65536,
+    TSR_CONFIG_TENSORS_MAX = 1 << 20,
     TSR_CONFIG_ENTRIES_MAX = 256,
     TSR_CONFIG_PORTS_MAX = 256, /* inputs or outputs of one entry */
 };

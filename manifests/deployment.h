@@ -14,9 +14,8 @@
 #include "manifests/config.h"
 
 enum {
-    TSR_DEPLOYMENT_VERSION_MINOR = 2, /* of 1.x */
-    TSR_DEPLOYMENT_BYTES_MAX =
-        4 * 1024 * 1024, /* of the JSON; the limits of runtime/base/json.h too */
+    TSR_DEPLOYMENT_VERSION_MINOR = 2,    /* of 1.x */
+    TSR_DEPLOYMENT_BYTES_MAX = 64 << 20, /* of the JSON; the limits of runtime/base/json.h too */
     TSR_DEPLOYMENT_AXES_MAX = 64,
     TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
     TSR_DEPLOYMENT_PIPELINE_MAX = 1 << 18, /* ranks, microbatches, chunks, stages of one */

@@ -13,7 +13,7 @@
 enum {
     TSR_FATBIN_VERSION = 4,
     TSR_FATBIN_IMAGES_MAX = 16,
-    TSR_FATBIN_KERNELS_MAX = 1 << 20,
+    TSR_FATBIN_KERNELS_MAX = 1 << 22,
     TSR_FATBIN_THREADS_MAX = 1024,        /* of a block */
     TSR_FATBIN_SHARED_MAX = 256 * 1024,   /* bytes, of a block */
     TSR_FATBIN_SCRATCH_MAX = 1024 * 1024, /* bytes, of a block */

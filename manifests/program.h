@@ -14,9 +14,9 @@
 
 enum {
     TSR_PROGRAM_VERSION = 9,
-    TSR_PROGRAM_KERNELS_MAX = 1 << 20,
-    TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
-    TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
+    TSR_PROGRAM_KERNELS_MAX = 1 << 22,
+    TSR_PROGRAM_BUFFERS_MAX = 1 << 22,
+    TSR_PROGRAM_COMMANDS_MAX = 1 << 22,
     TSR_PROGRAM_ARGUMENTS_MAX = 2048, /* of one launch */
     TSR_PROGRAM_REGIONS_MAX = 4096,   /* of one entry */
     TSR_PROGRAM_TEXT_MAX = 1024,      /* bytes of a buffer's name or a location */

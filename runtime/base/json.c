@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: one loop walks the text with an explicit stack (no recursion), checks the grammar of
- * RFC 8259 and the limits of json.h, and records every object key with the object it belongs to.
- * Sorting the keys then finds duplicates in O(n log n) of the text, whatever the keys are. Only
- * text that passed is given to cJSON, which alone accepts all that is refused here.
+ * RFC 8259 and the limits of json.h, and reports each token to the visitor. The keys of all open
+ * objects form a stack. When an object closes, its keys are the top of that stack: they are sorted
+ * to find duplicates, then dropped. So the cost is O(n log n) and only open objects take memory.
+ * tsr_json_parse gives text that passed the scan to cJSON, which on its own would also accept what
+ * the scan refuses.
  */
 #include "runtime/base/json.h"
 
@@ -20,25 +22,28 @@ enum {
 static const uint64_t integer_max = UINT64_C(1) << 53;
 
 typedef struct key_record {
-    size_t text, size; /* of the decoded key, in scan.decoded */
-    size_t offset;     /* in the text, for the message */
-    uint32_t object;
+    uint32_t text, size; /* of the decoded key, in scan.decoded */
+    uint32_t offset;     /* in the text, for the message */
 } key_record;
 
 typedef struct level {
-    uint32_t object; /* number of the object; 0 for an array */
+    bool is_object;
+    size_t key_first;     /* of its keys, in scan.keys */
+    size_t decoded_first; /* of their text, in scan.decoded */
 } level;
 
 typedef struct scan {
     tsr_ctx *ctx;
     const tsr_json_options *options;
+    tsr_json_visit *visit; /* NULL: tokens are counted instead */
+    void *user;
     const unsigned char *text;
     size_t size, at;
-    uint32_t token_count, object_count, depth;
+    uint32_t token_count, depth;
     level levels[TSR_JSON_DEPTH_MAX];
-    char *decoded; /* owned; keys without escapes, one after the other */
+    char *decoded; /* owned; the keys of open objects without escapes, one after the other */
     size_t decoded_size;
-    key_record *keys; /* owned */
+    key_record *keys; /* owned; of open objects, the innermost last */
     size_t key_count, key_capacity;
 } scan;
 
@@ -81,9 +86,15 @@ static void skip_space(scan *s) {
 }
 
 static TSR_RESULT count_token(scan *s) {
-    if (++s->token_count > TSR_JSON_TOKENS_MAX)
+    if (!s->visit && ++s->token_count > TSR_JSON_TOKENS_MAX)
         SCAN_FAIL(s, s->at, "expected at most %d tokens, got more", TSR_JSON_TOKENS_MAX);
     return TSR_SUCCESS;
+}
+
+static TSR_RESULT report(scan *s, tsr_json_kind kind, const char *text, size_t size_bytes) {
+    if (!s->visit) return TSR_SUCCESS;
+    const tsr_json_event event = {kind, s->depth, text, size_bytes};
+    return s->visit(s->ctx, s->user, &event);
 }
 
 /* Length of the well-formed UTF-8 sequence at `text` (Unicode 15, table 3-7), or 0. */
@@ -222,11 +233,11 @@ static TSR_RESULT scan_key(scan *s) {
         s->keys = keys;
         s->key_capacity = capacity;
     }
-    key_record key = {
-        .text = s->decoded_size, .offset = s->at, .object = s->levels[s->depth - 1].object};
+    key_record key = {.text = (uint32_t)s->decoded_size, .offset = (uint32_t)s->at};
     TRY(s->ctx, scan_string(s));
-    key.size = s->decoded_size - key.text;
+    key.size = (uint32_t)s->decoded_size - key.text;
     s->keys[s->key_count++] = key;
+    TRY(s->ctx, report(s, TSR_JSON_KEY, s->decoded + key.text, key.size));
     skip_space(s);
     if (s->at >= s->size || s->text[s->at] != ':') return expected(s, "':'");
     s->at++;
@@ -300,80 +311,59 @@ static bool take_word(scan *s, const char *word) {
     return true;
 }
 
+static TSR_RESULT open_container(scan *s, bool is_object) {
+    TRY(s->ctx, count_token(s));
+    if (s->depth == TSR_JSON_DEPTH_MAX)
+        SCAN_FAIL(s, s->at, "expected a depth of at most %d, got more", TSR_JSON_DEPTH_MAX);
+    TRY(s->ctx, report(s, is_object ? TSR_JSON_OBJECT : TSR_JSON_ARRAY, NULL, 0));
+    s->levels[s->depth++] = (level){is_object, s->key_count, s->decoded_size};
+    s->at++;
+    return TSR_SUCCESS;
+}
+
 /* A scalar is consumed whole; a container only opened. */
 static TSR_RESULT scan_value(scan *s, bool *out_opened) {
     skip_space(s);
     *out_opened = false;
+    size_t begin = s->at, kept = s->decoded_size;
     unsigned char c = s->at < s->size ? s->text[s->at] : 0;
+    const char *text = (const char *)s->text + begin;
     if (c == '"') {
-        size_t kept = s->decoded_size;
         TRY(s->ctx, scan_string(s));
+        TRY(s->ctx, report(s, TSR_JSON_STRING, s->decoded + kept, s->decoded_size - kept));
         s->decoded_size = kept;
         return TSR_SUCCESS;
     }
-    if (c == '-' || (c >= '0' && c <= '9')) return scan_number(s);
+    if (c == '-' || (c >= '0' && c <= '9')) {
+        TRY(s->ctx, scan_number(s));
+        return report(s, TSR_JSON_NUMBER, text, s->at - begin);
+    }
     if (c == '{' || c == '[') {
-        TRY(s->ctx, count_token(s));
-        if (s->depth == TSR_JSON_DEPTH_MAX)
-            SCAN_FAIL(s, s->at, "expected a depth of at most %d, got more", TSR_JSON_DEPTH_MAX);
-        s->levels[s->depth++] = (level){c == '{' ? ++s->object_count : 0};
-        s->at++;
         *out_opened = true;
-        return TSR_SUCCESS;
+        return open_container(s, c == '{');
     }
-    if (take_word(s, "true") || take_word(s, "false") || take_word(s, "null"))
-        return count_token(s);
+    if (take_word(s, "true") || take_word(s, "false") || take_word(s, "null")) {
+        TRY(s->ctx, count_token(s));
+        return report(s, TSR_JSON_WORD, text, s->at - begin);
+    }
     return expected(s, "a value");
-}
-
-static bool take_closer(scan *s) {
-    char closer = s->levels[s->depth - 1].object ? '}' : ']';
-    skip_space(s);
-    if (s->at >= s->size || s->text[s->at] != closer) return false;
-    s->at++;
-    s->depth--;
-    return true;
-}
-
-static TSR_RESULT scan_document(scan *s) {
-    for (;;) {
-        bool opened;
-        TRY(s->ctx, scan_value(s, &opened));
-        if (opened && !take_closer(s)) {
-            if (s->levels[s->depth - 1].object) TRY(s->ctx, scan_key(s));
-            continue;
-        }
-        while (s->depth && take_closer(s)) continue;
-        skip_space(s);
-        if (s->depth == 0) {
-            if (s->at < s->size) return expected(s, "the end");
-            return TSR_SUCCESS;
-        }
-        bool object = s->levels[s->depth - 1].object != 0;
-        if (s->at >= s->size || s->text[s->at] != ',')
-            return expected(s, object ? "',' or '}'" : "',' or ']'");
-        s->at++;
-        if (object) TRY(s->ctx, scan_key(s));
-    }
 }
 
 static int compare_keys(const void *a, const void *b, void *decoded) {
     const key_record *x = a, *y = b;
     const char *text = decoded;
-    if (x->object != y->object) return x->object < y->object ? -1 : 1;
     if (x->size != y->size) return x->size < y->size ? -1 : 1;
     int order = memcmp(text + x->text, text + y->text, x->size);
     if (order) return order;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static TSR_RESULT check_duplicates(scan *s) {
-    if (!s->key_count) return TSR_SUCCESS;
-    qsort_r(s->keys, s->key_count, sizeof *s->keys, compare_keys, s->decoded);
-    for (size_t i = 1; i < s->key_count; i++) {
-        const key_record *a = &s->keys[i - 1], *b = &s->keys[i];
-        if (a->object != b->object || a->size != b->size ||
-            memcmp(s->decoded + a->text, s->decoded + b->text, a->size) != 0)
+static TSR_RESULT check_duplicates(scan *s, key_record *keys, size_t count) {
+    if (count < 2) return TSR_SUCCESS;
+    qsort_r(keys, count, sizeof *keys, compare_keys, s->decoded);
+    for (size_t i = 1; i < count; i++) {
+        const key_record *a = &keys[i - 1], *b = &keys[i];
+        if (a->size != b->size || memcmp(s->decoded + a->text, s->decoded + b->text, a->size) != 0)
             continue;
         char shown[QUOTE_MAX + 1];
         size_t length = b->size < QUOTE_MAX ? b->size : QUOTE_MAX;
@@ -382,34 +372,77 @@ static TSR_RESULT check_duplicates(scan *s) {
             shown[j] = c >= 0x20 && c < 0x7f ? c : '?';
         }
         shown[length] = 0;
-        SCAN_FAIL(s, b->offset, "expected each key once, got '%s' again (first at offset %zu)",
+        SCAN_FAIL(s, b->offset, "expected each key once, got '%s' again (first at offset %u)",
                   shown, a->offset);
     }
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_json_parse(tsr_ctx *ctx, const char *text, size_t size_bytes,
-                          const tsr_json_options *options, struct cJSON **out_root) {
+static TSR_RESULT take_closer(scan *s, bool *out_taken) {
+    const level *top = &s->levels[s->depth - 1];
+    skip_space(s);
+    *out_taken = s->at < s->size && s->text[s->at] == (top->is_object ? '}' : ']');
+    if (!*out_taken) return TSR_SUCCESS;
+    TRY(s->ctx, check_duplicates(s, s->keys + top->key_first, s->key_count - top->key_first));
+    s->key_count = top->key_first;
+    s->decoded_size = top->decoded_first;
+    s->at++;
+    s->depth--;
+    return report(s, top->is_object ? TSR_JSON_OBJECT_END : TSR_JSON_ARRAY_END, NULL, 0);
+}
+
+static TSR_RESULT scan_document(scan *s) {
+    for (;;) {
+        bool opened, closed = true;
+        TRY(s->ctx, scan_value(s, &opened));
+        if (opened) {
+            TRY(s->ctx, take_closer(s, &closed));
+            if (!closed && s->levels[s->depth - 1].is_object) TRY(s->ctx, scan_key(s));
+            if (!closed) continue;
+        }
+        for (closed = true; closed && s->depth;) TRY(s->ctx, take_closer(s, &closed));
+        skip_space(s);
+        if (s->depth == 0) {
+            if (s->at < s->size) return expected(s, "the end");
+            return TSR_SUCCESS;
+        }
+        bool object = s->levels[s->depth - 1].is_object;
+        if (s->at >= s->size || s->text[s->at] != ',')
+            return expected(s, object ? "',' or '}'" : "',' or ']'");
+        s->at++;
+        if (object) TRY(s->ctx, scan_key(s));
+    }
+}
+
+tsr_result tsr_json_scan(tsr_ctx *ctx, const char *text, size_t size_bytes,
+                         const tsr_json_options *options, tsr_json_visit *visit, void *user) {
     tsr_result result = TSR_SUCCESS;
-    cJSON *root = NULL;
     scan s = {.ctx = ctx,
               .options = options,
+              .visit = visit,
+              .user = user,
               .text = (const unsigned char *)text,
-              .size = size_bytes,
-              .decoded = malloc(size_bytes ? size_bytes : 1)}; /* never longer than the text */
+              .size = size_bytes};
+    if (size_bytes > UINT32_MAX)
+        FAIL(ctx, options->code, "%s: expected at most %u bytes of JSON, got %zu", options->subject,
+             UINT32_MAX, size_bytes);
+    s.decoded = malloc(size_bytes ? size_bytes : 1); /* never longer than the text */
     if (!s.decoded)
-        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the %zu bytes of %s", size_bytes,
-                  options->subject);
-    TRY_GOTO(ctx, result, scan_document(&s));
-    TRY_GOTO(ctx, result, check_duplicates(&s));
-    root = cJSON_ParseWithLength(text, size_bytes);
-    /* What the scan accepts is JSON: only an allocation can have failed. */
-    if (!root) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read %s", options->subject);
-    *out_root = root;
-done:
+        FAIL(ctx, TSR_MEMORY, "no memory for the %zu bytes of %s", size_bytes, options->subject);
+    result = scan_document(&s);
     free(s.keys);
     free(s.decoded);
     return result;
+}
+
+tsr_result tsr_json_parse(tsr_ctx *ctx, const char *text, size_t size_bytes,
+                          const tsr_json_options *options, struct cJSON **out_root) {
+    TRY(ctx, tsr_json_scan(ctx, text, size_bytes, options, NULL, NULL));
+    cJSON *root = cJSON_ParseWithLength(text, size_bytes);
+    /* What the scan accepts is JSON: only an allocation can have failed. */
+    if (!root) FAIL(ctx, TSR_MEMORY, "no memory to read %s", options->subject);
+    *out_root = root;
+    return TSR_SUCCESS;
 }
 
 void tsr_json_destroy(struct cJSON *root) { cJSON_Delete(root); }

@@ -2,12 +2,13 @@
  *
  * Reading JSON that may be hostile: a scan refuses what cJSON would accept, then cJSON parses, then
  * the accessors check types. Writing is done with tsr_buffer: the bytes written are the bytes
- * stored.
+ * stored. For large documents tsr_json_scan reports one token after the other and builds no tree.
  *
  * Refused by the scan: depth > 16, duplicate keys in one object, invalid UTF-8, \u0000, numbers
- * that are not integers 0 … 2^53 (unless `allow_numbers`: then below 1e308, 60 characters), more
- * than 100,000 tokens (a key, a scalar, a container each count as one), anything after the end.
- * Messages read `SUBJECT: offset N: expected A, got B`.
+ * that are not integers 0 … 2^53 (unless `allow_numbers`: then below 1e308, 60 characters),
+ * anything after the end. A tree has at most 2^23 tokens (a key, a scalar, a container each count
+ * as one), which bounds its memory by about 800 MiB; callers bound the bytes. The time of both is
+ * O(n log n), whatever the keys are. Messages read `SUBJECT: offset N: expected A, got B`.
  */
 #ifndef TSR_BASE_JSON_H
 #define TSR_BASE_JSON_H
@@ -17,13 +18,41 @@
 
 struct cJSON;
 
-enum { TSR_JSON_DEPTH_MAX = 16, TSR_JSON_TOKENS_MAX = 100000 };
+enum { TSR_JSON_DEPTH_MAX = 16, TSR_JSON_TOKENS_MAX = 1 << 23 };
 
 typedef struct tsr_json_options {
     const char *subject; /* borrowed; begins every message, e.g. "config blob" */
     tsr_code code;       /* of every error: TSR_CORRUPT, TSR_DATA, TSR_STATE … */
     bool allow_numbers;  /* negative and fractional numbers are accepted */
 } tsr_json_options;
+
+typedef enum tsr_json_kind {
+    TSR_JSON_OBJECT,
+    TSR_JSON_OBJECT_END,
+    TSR_JSON_ARRAY,
+    TSR_JSON_ARRAY_END,
+    TSR_JSON_KEY,
+    TSR_JSON_STRING,
+    TSR_JSON_NUMBER,
+    TSR_JSON_WORD, /* true, false, null */
+} tsr_json_kind;
+
+typedef struct tsr_json_event {
+    tsr_json_kind kind;
+    uint32_t depth;    /* number of containers around it */
+    const char *text;  /* key and string: without quotes and escapes; number, word: as written; else
+                          NULL. Borrowed until the visitor returns, without a NUL at the end */
+    size_t size_bytes; /* of the text */
+} tsr_json_event;
+
+/* Ends the scan when it fails. Keys are reported before duplicates are searched for, so a visitor
+ * must accept them; the scan fails at the end of such an object. */
+typedef tsr_result tsr_json_visit(tsr_ctx *ctx, void *user, const tsr_json_event *event);
+
+/* Memory: at most 6 times the text, which has less than 4 GiB. Without a visitor (NULL) the tokens
+ * are counted instead: what such a scan accepts, tsr_json_parse reads. */
+TSR_RESULT tsr_json_scan(tsr_ctx *ctx, const char *text, size_t size_bytes,
+                         const tsr_json_options *options, tsr_json_visit *visit, void *user);
 
 TSR_RESULT tsr_json_parse(tsr_ctx *ctx, const char *text, size_t size_bytes,
                           const tsr_json_options *options,

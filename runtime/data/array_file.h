@@ -65,10 +65,15 @@ enum {
     TSR_SAFETENSORS_ALIGN_BYTES = 64,               /* of the data of a file */
 };
 
+/* Files of others hold tensors that cannot be represented here: of an unknown dtype, of more than
+ * TSR_RANK_MAX dimensions, with a longer name. They do not keep anyone from reading the rest;
+ * tsr_safetensors_check_entry refuses their use. */
 typedef struct tsr_safetensors_entry {
     const char *name;
-    tsr_dtype dtype;
-    tsr_shape shape;
+    tsr_dtype dtype;           /* TSR_DTYPE_NONE: unknown */
+    const char *unknown_dtype; /* its name in the file; NULL: known */
+    tsr_shape shape;           /* the first TSR_RANK_MAX dimensions */
+    size_t dim_count;
     uint64_t offset_bytes, size_bytes; /* from the start of the blob, header included */
 } tsr_safetensors_entry;
 typedef struct tsr_safetensors {
@@ -78,10 +83,17 @@ typedef struct tsr_safetensors {
 } tsr_safetensors;
 /* `bytes` holds at least the header (8 bytes length + JSON); blob_size_bytes is the whole blob's
  * size. Checks: header within the blob, offsets sorted, contiguous, covering, products
- * overflow-checked, dtype known, names unique. `code` is the error code (TSR_CORRUPT for a bundle's
- * blob, TSR_DATA for a user's file), `subject` begins the message. */
+ * overflow-checked, names unique; not that each tensor can be used. `code` is the error code
+ * (TSR_CORRUPT for a bundle's blob, TSR_DATA for a user's file), `subject` begins the message.
+ * Memory is at most 12 times the header. */
 TSR_RESULT tsr_safetensors_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                                   uint64_t blob_size_bytes, const char *subject, tsr_code code,
                                   tsr_arena *arena, tsr_safetensors *out_index);
+/* Fails unless the tensor's name, dtype and rank are ones that can be used here: one tensor, or
+ * all of a file (of a bundle's blob, which a writer of ours made). */
+TSR_RESULT tsr_safetensors_check_entry(tsr_ctx *ctx, const tsr_safetensors_entry *entry,
+                                       const char *subject, tsr_code code);
+TSR_RESULT tsr_safetensors_check(tsr_ctx *ctx, const tsr_safetensors *index, const char *subject,
+                                 tsr_code code);
 
 #endif

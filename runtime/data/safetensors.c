@@ -8,7 +8,7 @@
 #include "runtime/base/json.h"
 #include "runtime/data/array_source.h"
 
-#include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,64 +23,176 @@ static const char known_dtypes[] = ""
 
 /* ---- reading ---- */
 
-static tsr_result decode_shape(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
-                               tsr_safetensors_entry *out) {
-    const cJSON *dims = NULL, *dim = NULL;
-    size_t rank = 0;
-    TRY(ctx, tsr_json_get_array(ctx, item, "shape", options, &dims, &rank));
-    if (rank > TSR_RANK_MAX)
-        FAIL(ctx, options->code, "%s: 'shape' has %zu dimensions; at most %d are accepted",
-             options->subject, rank, TSR_RANK_MAX);
-    cJSON_ArrayForEach(dim, dims) {
-        if (!cJSON_IsNumber(dim))
-            FAIL(ctx, options->code, "%s: 'shape' holds something else than numbers",
-                 options->subject);
-        out->shape.dims[out->shape.rank++] = (uint64_t)dim->valuedouble;
+enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
+
+/* The header is read token by token: no tree is built, so that a header of the greatest size takes
+ * a few times its own memory. */
+typedef struct reader {
+    const char *subject;
+    tsr_code code;
+    tsr_arena *arena;
+    tsr_safetensors_entry *entries; /* owned; the last is under way while `depth` > 1 */
+    size_t entry_count, entry_capacity;
+    bool in_metadata;
+    unsigned member;         /* the one whose value comes next, 0: none of a tensor's */
+    unsigned members, extra; /* those that the tensor has had; how many others */
+    uint64_t offsets[2];
+    size_t offset_count;
+} reader;
+
+tsr_result tsr_safetensors_check_entry(tsr_ctx *ctx, const tsr_safetensors_entry *entry,
+                                       const char *subject, tsr_code code) {
+    size_t length = strlen(entry->name);
+    char name[TSR_QUOTE_MAX], dtype[TSR_QUOTE_MAX];
+    tsr_quote(entry->name, length, name);
+    if (!length || length > TSR_NAME_MAX)
+        FAIL(ctx, code, "%s: tensor name '%s' has %zu bytes; expected 1 to %d", subject, name,
+             length, TSR_NAME_MAX);
+    if (entry->unknown_dtype)
+        FAIL(ctx, code, "%s: tensor '%s' has the dtype '%s'; expected one of%s", subject, name,
+             tsr_quote(entry->unknown_dtype, strlen(entry->unknown_dtype), dtype), known_dtypes);
+    if (entry->dim_count > TSR_RANK_MAX)
+        FAIL(ctx, code, "%s: tensor '%s': 'shape' has %zu dimensions; at most %d are accepted",
+             subject, name, entry->dim_count, TSR_RANK_MAX);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_safetensors_check(tsr_ctx *ctx, const tsr_safetensors *index, const char *subject,
+                                 tsr_code code) {
+    for (size_t i = 0; i < index->entry_count; i++)
+        TRY(ctx, tsr_safetensors_check_entry(ctx, &index->entries[i], subject, code));
+    return TSR_SUCCESS;
+}
+
+#define ENTRY_FAIL(r, ...) return entry_fail(ctx, (r), __LINE__, __VA_ARGS__)
+__attribute__((format(printf, 4, 5))) static tsr_result
+entry_fail(tsr_ctx *ctx, const reader *r, int line, const char *format, ...) {
+    const char *name = r->entries[r->entry_count - 1].name;
+    char text[TSR_ERROR_TEXT_MAX / 2], shown[TSR_QUOTE_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return tsr_fail_(ctx, r->code, 0, __FILE__, line, "%s: tensor '%s'%s", r->subject,
+                     tsr_quote(name, strlen(name), shown), text);
+}
+
+static tsr_result begin_entry(tsr_ctx *ctx, reader *r, const tsr_json_event *event) {
+    if (r->entry_count == r->entry_capacity) {
+        size_t capacity = r->entry_capacity ? 2 * r->entry_capacity : 64;
+        tsr_safetensors_entry *entries = realloc(r->entries, capacity * sizeof *entries);
+        if (!entries) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", r->subject);
+        r->entries = entries;
+        r->entry_capacity = capacity;
     }
+    char *name = tsr_arena_strndup(r->arena, event->text, event->size_bytes);
+    if (!name) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", r->subject);
+    r->entries[r->entry_count++] = (tsr_safetensors_entry){.name = name};
+    r->members = r->extra = 0;
+    r->offset_count = 0;
     return TSR_SUCCESS;
 }
 
-/* The entry's offset is still relative to the data. */
-static tsr_result decode_entry(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
-                               tsr_safetensors_entry *out) {
-    const char *dtype = NULL;
-    const cJSON *offsets = NULL;
-    size_t offset_count = 0;
-    uint64_t size = 0;
-    char type[TSR_TYPE_TEXT_MAX], shown[TSR_QUOTE_MAX];
-    if (!cJSON_IsObject(item) || cJSON_GetArraySize(item) != 3)
-        FAIL(ctx, options->code, "%s: expected an object of dtype, shape, data_offsets",
-             options->subject);
-    TRY(ctx, tsr_json_get_string(ctx, item, "dtype", options, &dtype));
-    out->dtype = tsr_dtype_from_safetensors(dtype);
-    if (out->dtype == TSR_DTYPE_NONE)
-        FAIL(ctx, options->code, "%s has the dtype '%s'; expected one of%s", options->subject,
-             tsr_quote(dtype, strlen(dtype), shown), known_dtypes);
-    TRY(ctx, decode_shape(ctx, item, options, out));
-    tsr_type_format(out->dtype, &out->shape, type);
-    if (!tsr_shape_size(&out->shape, out->dtype, &size))
-        FAIL(ctx, options->code, "%s claims to be %s, which is too large", options->subject, type);
-    TRY(ctx, tsr_json_get_array(ctx, item, "data_offsets", options, &offsets, &offset_count));
-    const cJSON *begin = cJSON_GetArrayItem(offsets, 0), *end = cJSON_GetArrayItem(offsets, 1);
-    if (offset_count != 2 || !cJSON_IsNumber(begin) || !cJSON_IsNumber(end))
-        FAIL(ctx, options->code, "%s: 'data_offsets' is not a pair of numbers", options->subject);
-    out->offset_bytes = (uint64_t)begin->valuedouble;
-    out->size_bytes = (uint64_t)end->valuedouble - out->offset_bytes;
-    if (end->valuedouble < begin->valuedouble || out->size_bytes != size)
-        FAIL(ctx, options->code, "%s has the data offsets %.0f to %.0f; %s needs %llu bytes",
-             options->subject, begin->valuedouble, end->valuedouble, type,
-             (unsigned long long)size);
+static tsr_result take_dtype(tsr_ctx *ctx, reader *r, const tsr_json_event *event) {
+    tsr_safetensors_entry *entry = &r->entries[r->entry_count - 1];
+    if (event->kind != TSR_JSON_STRING) ENTRY_FAIL(r, ": 'dtype' is not a string");
+    char *text = tsr_arena_strndup(r->arena, event->text, event->size_bytes);
+    if (!text) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", r->subject);
+    entry->dtype = tsr_dtype_from_safetensors(text);
+    if (entry->dtype == TSR_DTYPE_NONE) entry->unknown_dtype = text;
     return TSR_SUCCESS;
 }
 
-static tsr_result check_metadata(tsr_ctx *ctx, const cJSON *metadata,
-                                 const tsr_json_options *options) {
-    const cJSON *value = NULL;
-    bool strings = cJSON_IsObject(metadata);
-    cJSON_ArrayForEach(value, metadata) strings = strings && cJSON_IsString(value);
-    if (strings) return TSR_SUCCESS;
-    FAIL(ctx, options->code, "%s: '%s' is not an object of strings", options->subject,
-         metadata_key);
+/* A dimension, or one of the two offsets. */
+static tsr_result take_number(tsr_ctx *ctx, reader *r, const tsr_json_event *event) {
+    tsr_safetensors_entry *entry = &r->entries[r->entry_count - 1];
+    uint64_t value = 0;
+    bool is_shape = r->member == MEMBER_SHAPE;
+    if (event->kind != TSR_JSON_NUMBER)
+        ENTRY_FAIL(r, is_shape ? ": 'shape' holds something else than numbers"
+                               : ": 'data_offsets' is not a pair of numbers");
+    for (size_t i = 0; i < event->size_bytes; i++)
+        value = value * 10 + (uint64_t)(event->text[i] - '0');
+    if (is_shape) {
+        if (entry->dim_count < TSR_RANK_MAX) entry->shape.dims[entry->shape.rank++] = value;
+        entry->dim_count++;
+        return TSR_SUCCESS;
+    }
+    if (r->offset_count == 2) ENTRY_FAIL(r, ": 'data_offsets' is not a pair of numbers");
+    r->offsets[r->offset_count++] = value;
+    return TSR_SUCCESS;
+}
+
+/* The entry's offset is still relative to the data. The size of an element of an unknown dtype is
+ * not known: only the offsets say what such a tensor takes. */
+static tsr_result end_entry(tsr_ctx *ctx, reader *r) {
+    tsr_safetensors_entry *entry = &r->entries[r->entry_count - 1];
+    char type[TSR_TYPE_TEXT_MAX];
+    uint64_t size = 0, begin = r->offsets[0], end = r->offsets[1];
+    if (r->members != MEMBERS || r->extra)
+        ENTRY_FAIL(r, ": expected an object of dtype, shape, data_offsets");
+    if (r->offset_count != 2) ENTRY_FAIL(r, ": 'data_offsets' is not a pair of numbers");
+    bool checked = !entry->unknown_dtype && entry->dim_count <= TSR_RANK_MAX;
+    if (checked && !tsr_shape_size(&entry->shape, entry->dtype, &size))
+        ENTRY_FAIL(r, " claims to be %s, which is too large",
+                   tsr_type_format(entry->dtype, &entry->shape, type));
+    if (end < begin || (checked && end - begin != size))
+        ENTRY_FAIL(r, " has the data offsets %llu to %llu; %s needs %llu bytes",
+                   (unsigned long long)begin, (unsigned long long)end,
+                   checked ? tsr_type_format(entry->dtype, &entry->shape, type) : "it",
+                   (unsigned long long)size);
+    entry->offset_bytes = begin;
+    entry->size_bytes = end - begin;
+    return TSR_SUCCESS;
+}
+
+static bool is_text(const tsr_json_event *event, const char *text) {
+    return event->size_bytes == strlen(text) && memcmp(event->text, text, event->size_bytes) == 0;
+}
+
+static tsr_result take_member(tsr_ctx *ctx, reader *r, const tsr_json_event *event) {
+    if (event->kind == TSR_JSON_KEY) {
+        r->member = is_text(event, "dtype")          ? MEMBER_DTYPE
+                    : is_text(event, "shape")        ? MEMBER_SHAPE
+                    : is_text(event, "data_offsets") ? MEMBER_OFFSETS
+                                                     : 0;
+        r->members |= r->member;
+        r->extra += !r->member;
+        return TSR_SUCCESS;
+    }
+    if (r->member == MEMBER_DTYPE) return take_dtype(ctx, r, event);
+    if (r->member && event->kind != TSR_JSON_ARRAY && event->kind != TSR_JSON_ARRAY_END)
+        ENTRY_FAIL(r, ": '%s' is not an array",
+                   r->member == MEMBER_SHAPE ? "shape" : "data_offsets");
+    return TSR_SUCCESS;
+}
+
+/* Depth 0: the header; 1: names of tensors; 2: their members; 3: dimensions and offsets. */
+static tsr_result take_token(tsr_ctx *ctx, void *user, const tsr_json_event *event) {
+    reader *r = user;
+    if (event->depth == 0) {
+        if (event->kind != TSR_JSON_OBJECT && event->kind != TSR_JSON_OBJECT_END)
+            FAIL(ctx, r->code, "%s: the header is not an object", r->subject);
+        return TSR_SUCCESS;
+    }
+    if (event->depth == 1 && event->kind == TSR_JSON_KEY) {
+        r->in_metadata = is_text(event, metadata_key);
+        return r->in_metadata ? TSR_SUCCESS : begin_entry(ctx, r, event);
+    }
+    if (r->in_metadata) {
+        bool expected = event->depth == 1
+                            ? event->kind == TSR_JSON_OBJECT || event->kind == TSR_JSON_OBJECT_END
+                            : event->kind == TSR_JSON_KEY || event->kind == TSR_JSON_STRING;
+        if (expected) return TSR_SUCCESS;
+        FAIL(ctx, r->code, "%s: '%s' is not an object of strings", r->subject, metadata_key);
+    }
+    if (event->depth == 1 && event->kind == TSR_JSON_OBJECT_END) return end_entry(ctx, r);
+    if (event->depth == 1 && event->kind != TSR_JSON_OBJECT)
+        ENTRY_FAIL(r, ": expected an object of dtype, shape, data_offsets");
+    if (event->depth == 2) return take_member(ctx, r, event);
+    if (event->depth == 3 && (r->member & (MEMBER_SHAPE | MEMBER_OFFSETS)))
+        return take_number(ctx, r, event);
+    return TSR_SUCCESS;
 }
 
 static int by_offset(const void *a, const void *b) {
@@ -116,32 +228,21 @@ static tsr_result check_cover(tsr_ctx *ctx, tsr_safetensors *index, uint64_t dat
     return TSR_SUCCESS;
 }
 
-static tsr_result decode_object(tsr_ctx *ctx, const cJSON *root, const char *subject, tsr_code code,
-                                tsr_arena *arena, tsr_safetensors *index) {
-    const cJSON *item = NULL;
-    char shown[TSR_QUOTE_MAX];
-    if (!cJSON_IsObject(root)) FAIL(ctx, code, "%s: the header is not an object", subject);
-    size_t count = (size_t)cJSON_GetArraySize(root);
-    index->entries = TSR_NEW(arena, tsr_safetensors_entry, count ? count : 1);
-    if (!index->entries) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", subject);
-    cJSON_ArrayForEach(item, root) {
-        size_t length = strlen(item->string);
-        tsr_json_options options = {.subject = subject, .code = code};
-        if (strcmp(item->string, metadata_key) == 0) {
-            TRY(ctx, check_metadata(ctx, item, &options));
-            continue;
-        }
-        tsr_quote(item->string, length, shown);
-        if (!length || length > TSR_NAME_MAX)
-            FAIL(ctx, code, "%s: tensor name '%s' has %zu bytes; expected 1 to %d", subject, shown,
-                 length, TSR_NAME_MAX);
-        tsr_safetensors_entry *entry = &index->entries[index->entry_count++];
-        entry->name = tsr_arena_strdup(arena, item->string);
-        options.subject = tsr_arena_printf(arena, "%s: tensor '%s'", subject, shown);
-        if (!entry->name || !options.subject)
-            FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", subject);
-        TRY(ctx, decode_entry(ctx, item, &options, entry));
+static tsr_result decode_header(tsr_ctx *ctx, const char *text, size_t size_bytes,
+                                const char *subject, tsr_code code, tsr_arena *arena,
+                                tsr_safetensors *index) {
+    const tsr_json_options options = {.subject = subject, .code = code};
+    reader r = {.subject = subject, .code = code, .arena = arena};
+    tsr_result result = tsr_json_scan(ctx, text, size_bytes, &options, take_token, &r);
+    if (!result.code) {
+        index->entry_count = r.entry_count;
+        index->entries = TSR_NEW(arena, tsr_safetensors_entry, r.entry_count + 1);
+        if (index->entries && r.entry_count)
+            memcpy(index->entries, r.entries, r.entry_count * sizeof *r.entries);
     }
+    free(r.entries);
+    TRY(ctx, result);
+    if (!index->entries) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", subject);
     return TSR_SUCCESS;
 }
 
@@ -167,11 +268,8 @@ static tsr_result header_length(tsr_ctx *ctx, const unsigned char *bytes, size_t
 tsr_result tsr_safetensors_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                                   uint64_t blob_size_bytes, const char *subject, tsr_code code,
                                   tsr_arena *arena, tsr_safetensors *out_index) {
-    tsr_result result = TSR_SUCCESS;
     tsr_safetensors index = {0};
-    cJSON *root = NULL;
     uint64_t length = 0;
-    const tsr_json_options options = {.subject = subject, .code = code};
     const char *text = (const char *)bytes + LENGTH_BYTES;
     TRY(ctx, header_length(ctx, bytes, size_bytes, blob_size_bytes, subject, code, &length));
     if (length > size_bytes - LENGTH_BYTES)
@@ -181,26 +279,23 @@ tsr_result tsr_safetensors_decode(tsr_ctx *ctx, const void *bytes, size_t size_b
     if (!length || text[0] != '{')
         FAIL(ctx, code, "%s: the safetensors header does not begin with '{'", subject);
     while (text[length - 1] == ' ') length--;
-    TRY_GOTO(ctx, result, tsr_json_parse(ctx, text, (size_t)length, &options, &root));
-    TRY_GOTO(ctx, result, decode_object(ctx, root, subject, code, arena, &index));
-    TRY_GOTO(ctx, result,
-             check_cover(ctx, &index, blob_size_bytes - index.data_offset_bytes, subject, code));
+    TRY(ctx, decode_header(ctx, text, (size_t)length, subject, code, arena, &index));
+    TRY(ctx, check_cover(ctx, &index, blob_size_bytes - index.data_offset_bytes, subject, code));
     if (index.entry_count) qsort(index.entries, index.entry_count, sizeof *index.entries, by_name);
     *out_index = index;
-done:
-    tsr_json_destroy(root);
-    return result;
+    return TSR_SUCCESS;
 }
 
 /* ---- a tensor of a file ---- */
 
 static tsr_result select_tensor(tsr_ctx *ctx, tsr_array *array, const tsr_safetensors *index,
-                                const char *member) {
+                                const char *subject, const char *member) {
     tsr_name_list names = {0};
     for (size_t i = 0; i < index->entry_count; i++) {
         const tsr_safetensors_entry *entry = &index->entries[i];
         tsr_name_list_add(&names, entry->name, strlen(entry->name));
         if (member ? strcmp(entry->name, member) != 0 : index->entry_count != 1) continue;
+        TRY(ctx, tsr_safetensors_check_entry(ctx, entry, subject, TSR_DATA));
         array->offset_bytes = entry->offset_bytes;
         array->size_bytes = entry->size_bytes;
         array->dtype = entry->dtype;
@@ -232,7 +327,7 @@ tsr_result tsr_safetensors_locate(tsr_ctx *ctx, tsr_array *array, const char *me
     TRY_GOTO(ctx, result,
              tsr_safetensors_decode(ctx, bytes, (size_t)length, size, subject, TSR_DATA, &scratch,
                                     &index));
-    TRY_GOTO(ctx, result, select_tensor(ctx, array, &index, member));
+    TRY_GOTO(ctx, result, select_tensor(ctx, array, &index, subject, member));
 done:
     tsr_arena_finish(&scratch);
     return result;

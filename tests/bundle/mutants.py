@@ -119,9 +119,9 @@ MUTANTS = {
         (OPEN, "if (!bundle->target_count)\n        FAIL", "if (false)\n        FAIL"),
     ],
     "metadata at most": [
-        (PARSE, "out->size_bytes > TSR_BUNDLE_METADATA_BYTES_MAX", "false"),
+        (PARSE, "out->size_bytes > size_max", "false"),
         (OPEN, "size > TSR_BUNDLE_METADATA_BYTES_MAX", "false"),
-        (PARSE, "manifest->layers[last].size_bytes > TSR_BUNDLE_METADATA_BYTES_MAX", "false"),
+        (PARSE, "manifest->layers[last].size_bytes > TSR_BUNDLE_TABLE_BYTES_MAX", "false"),
     ],
     "digests of index": [
         (READ, 'TRY(ctx, result);\n    tsr_digest got = tsr_hash(bytes, size);',
@@ -138,7 +138,7 @@ MUTANTS = {
     ],
     "JSON": [
         (JSON, "s->depth == TSR_JSON_DEPTH_MAX", "false"),
-        (JSON, "TRY_GOTO(ctx, result, check_duplicates(&s));", ""),
+        (JSON, "TRY(s->ctx, check_duplicates(s, s->keys + top->key_first, s->key_count - top->key_first));", ""),
         (JSON, 'if (!length) return expected(s, "UTF-8 in a string");', "if (!length) length = 1;"),
         (JSON, "if (lead == 0xe0) low = 0xa0;", ""),
         (JSON, "if (lead == 0xed) high = 0x9f;", ""),

@@ -7,8 +7,10 @@
 #include "tests/data/files.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static files dir;
 static tsr_arena arena;
@@ -135,16 +137,21 @@ Test(safetensors, nothing_to_write) {
     }
 }
 
-static tsr_result decode_text(tsr_ctx *ctx, const char *text, size_t data_bytes) {
+static tsr_result decode_index(tsr_ctx *ctx, const char *text, size_t data_bytes,
+                               tsr_safetensors *out_index) {
     tsr_buffer blob = {0};
-    tsr_safetensors index;
     tsr_buffer_u64(&blob, strlen(text));
     tsr_buffer_text(&blob, text);
     tsr_result result =
         tsr_safetensors_decode(ctx, blob.bytes, blob.size_bytes, blob.size_bytes + data_bytes,
-                               "blob", TSR_CORRUPT, &arena, &index);
+                               "blob", TSR_CORRUPT, &arena, out_index);
     tsr_buffer_finish(&blob);
     return result;
+}
+
+static tsr_result decode_text(tsr_ctx *ctx, const char *text, size_t data_bytes) {
+    tsr_safetensors index;
+    return decode_index(ctx, text, data_bytes, &index);
 }
 
 #define ENTRY(name, dtype, shape, begin, end)                                                      \
@@ -174,8 +181,6 @@ Test(safetensors, refused_headers) {
         {"{" ENTRY("a", "F32", "[1]", "0", "4") "," ENTRY("b", "F32", "[1]", "8", "12") "}", 12,
          "tensor 'b' begins at byte 8 of the data; expected 4"},
         {"{" ENTRY("a", "F32", "[1]", "0", "4") "," ENTRY("a", "F32", "[1]", "4", "8") "}", 8, "a"},
-        {"{" ENTRY("a", "U16", "[1]", "0", "2") "}", 2, "has the dtype 'U16'; expected one of"},
-        {"{" ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "9 dimensions"},
         {"{" ENTRY("a", "F32", "[4294967296,4294967296]", "0", "4") "}", 4, "too large"},
         {"{" ENTRY("a", "F32", "[-1]", "0", "4") "}", 4, "blob"},
         {"{" ENTRY("a", "F32", "[1.5]", "0", "4") "}", 4, "blob"},
@@ -183,15 +188,21 @@ Test(safetensors, refused_headers) {
         {"{" ENTRY("a", "F32", "1", "0", "4") "}", 4, "shape"},
         {"{" ENTRY("a", "F32", "[1]", "0", "4,4") "}", 4, "not a pair"},
         {"{" ENTRY("a", "F32", "[1]", "null", "4") "}", 4, "not a pair"},
-        {"{" ENTRY("", "F32", "[1]", "0", "4") "}", 4, "0 bytes; expected 1 to 255"},
-        {"{" ENTRY(LONG LONG LONG LONG, "F32", "[1]", "0", "4") "}", 4,
-         "256 bytes; expected 1 to 255"},
         {"{\"a\":1}", 0, "expected an object of dtype, shape, data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
          "expected an object of"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4, "data_offsets"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "not an object of strings"},
         {"{\"__metadata__\":[]}", 0, "not an object of strings"},
+        {"{\"__metadata__\":{\"a\":[]}}", 0, "not an object of strings"},
+        {"{" ENTRY("a", "F32", "[[1]]", "0", "4") "}", 4, "something else than numbers"},
+        {"{" ENTRY("a", "F32", "{}", "0", "4") "}", 4, "'shape' is not an array"},
+        {"{" ENTRY("a", "F32\",\"dtype\":\"F32", "[1]", "0", "4") "}", 4, "expected each key once"},
+        {"{\"a\":{\"dtype\":[\"F32\"],\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+         "'dtype' is not a string"},
+        {"{" ENTRY("a", "U16", "[1]", "2", "0") "}", 2, "has the data offsets 2 to 0"},
+        {"{" ENTRY("a", "U16", "[1]", "0", "2") "," ENTRY("b", "F32", "[1]", "1", "5") "}", 5,
+         "tensor 'b' begins at byte 1 of the data; expected 2"},
         {"{}x", 0, "blob"},
         {"{", 0, "blob"},
     };
@@ -203,6 +214,65 @@ Test(safetensors, refused_headers) {
     tsr_ctx ctx = {0};
     expect_success(&ctx, decode_text(&ctx, "{" ENTRY("a", "F32", "[1]", "0", "4") "}   ", 4));
     expect_success(&ctx, decode_text(&ctx, "{\"__metadata__\":{\"a\":\"b\"}}", 0));
+}
+
+/* Each stands beside a tensor that can be used. */
+Test(safetensors, unusable_tensors_refuse_their_use_alone) {
+    static const struct {
+        const char *entry, *message;
+    } rows[] = {
+        {ENTRY("a", "U16", "[2]", "0", "4"), "tensor 'a' has the dtype 'U16'; expected one of"},
+        {ENTRY("a", "C64", "[3]", "0", "4"), "tensor 'a' has the dtype 'C64'; expected one of"},
+        {ENTRY("a", "", "[]", "0", "4"), "tensor 'a' has the dtype ''; expected one of"},
+        {ENTRY("a", "F4", "[1,2,3,4,5,6,7,8,9]", "0", "4"), "tensor 'a' has the dtype 'F4'"},
+        {ENTRY("a", "F32", "[1,1,1,1,1,1,1,1,1]", "0", "4"),
+         "tensor 'a': 'shape' has 9 dimensions; at most 8"},
+        {ENTRY("", "F32", "[1]", "0", "4"), "0 bytes; expected 1 to 255"},
+        {ENTRY(LONG LONG LONG LONG, "F32", "[1]", "0", "4"), "256 bytes; expected 1 to 255"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tsr_ctx ctx = {0};
+        tsr_safetensors index;
+        char text[1024];
+        snprintf(text, sizeof text, "{%s,%s}", rows[i].entry, ENTRY("x", "F32", "[2]", "4", "12"));
+        expect_success(&ctx, decode_index(&ctx, text, 12, &index));
+        cr_assert_eq(index.entry_count, 2);
+        const tsr_safetensors_entry *used = &index.entries[1], *unusable = &index.entries[0];
+        cr_assert_str_eq(used->name, "x");
+        cr_assert_eq(used->dtype, TSR_DTYPE_F32);
+        cr_assert_eq(used->offset_bytes, index.data_offset_bytes + 4);
+        cr_assert_eq(unusable->size_bytes, 4);
+        expect_success(&ctx, tsr_safetensors_check_entry(&ctx, used, "blob", TSR_DATA));
+        expect_error(&ctx, tsr_safetensors_check_entry(&ctx, unusable, "blob", TSR_DATA), TSR_DATA,
+                     rows[i].message);
+        expect_error(&ctx, tsr_safetensors_check(&ctx, &index, "blob", TSR_CORRUPT), TSR_CORRUPT,
+                     rows[i].message);
+    }
+}
+
+/* A header of nearly 100 MB, the most that is accepted: about 1,100,000 tensors. */
+Test(safetensors, header_of_the_greatest_size) {
+    tsr_ctx ctx = {0};
+    tsr_safetensors index;
+    tsr_buffer text = {0};
+    size_t count = 0;
+    tsr_buffer_text(&text, "{");
+    for (; text.size_bytes < TSR_SAFETENSORS_HEADER_MAX - 200; count++)
+        tsr_buffer_printf(&text,
+                          "%s\"model.layers.%zu.weight\":{\"dtype\":\"F32\",\"shape\":[1],"
+                          "\"data_offsets\":[%zu,%zu]}",
+                          count ? "," : "", count, 4 * count, 4 * count + 4);
+    tsr_buffer_text(&text, "}");
+    cr_assert_gt(count, 1000000);
+    clock_t begin = clock();
+    expect_success(&ctx, decode_index(&ctx, text.bytes, 4 * count, &index));
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    cr_assert_eq(index.entry_count, count);
+    cr_assert_str_eq(index.entries[0].name, "model.layers.0.weight");
+    cr_assert_eq(index.entries[0].offset_bytes, index.data_offset_bytes);
+    /* All pairs of keys would take an hour. */
+    cr_assert_lt(seconds, 30.0, "%.1f s", seconds);
+    tsr_buffer_finish(&text);
 }
 
 Test(safetensors, lengths) {

@@ -36,8 +36,9 @@ static tsr_result open_weights(diff *d, size_t side, const tsr_bundle_layer *lay
     w->piece = tsr_arena_alloc(&d->arena, PIECE_BYTES, 1, 64);
     if (!subject || !bytes || !w->piece) FAIL(d->ctx, TSR_MEMORY, "no memory to compare tensors");
     TRY(d->ctx, tsr_bundle_read_range(d->ctx, w->bundle, layer, 0, bytes, size));
-    return tsr_safetensors_decode(d->ctx, bytes, size, layer->size_bytes, subject, TSR_CORRUPT,
-                                  &d->arena, &w->index);
+    TRY(d->ctx, tsr_safetensors_decode(d->ctx, bytes, size, layer->size_bytes, subject, TSR_CORRUPT,
+                                       &d->arena, &w->index));
+    return tsr_safetensors_check(d->ctx, &w->index, subject, TSR_CORRUPT);
 }
 
 /* Floats in their order as integers: neighbours are one apart, and -0 is 0. */
