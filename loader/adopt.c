@@ -4,6 +4,7 @@
  * why it does not.
  */
 #include "loader/model.h"
+#include "loader/use.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +151,7 @@ static tsr_result adopt(tsr_ctx *ctx, adoption *a, tsr_generation *out_generatio
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_model_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_options *options,
+tsr_result tsr_state_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_options *options,
                            tsr_generation *out_generation) {
     adoption a = {.model = model, .options = options};
     TRY(ctx, tsr_model_check_filled(ctx, model));

@@ -5,6 +5,7 @@
  * them.
  */
 #include "loader/model.h"
+#include "loader/use.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/data/array_file.h"
@@ -25,6 +26,7 @@ typedef struct wire {
 
 typedef struct call {
     tsr_model *model;
+    tsr_use use; /* under way where `model` is set */
     size_t index;
     const tsr_config_entry *entry;
     tsr_arena arena;
@@ -151,6 +153,7 @@ static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_d
 
 static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call *self) {
     TRY(ctx, tsr_model_find_entry(ctx, model, entry, TSR_ENTRY_INFER, &self->index));
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_CALL, self->index, &self->use));
     self->model = model;
     self->entry = &model->config.entries[self->index];
     self->rows = UINT64_MAX;
@@ -224,6 +227,7 @@ static tsr_result run_rows(tsr_ctx *ctx, call *self) {
 }
 
 static void finish(tsr_ctx *ctx, call *self) {
+    if (self->model) tsr_use_end(self->model, &self->use);
     for (size_t i = 0; i < TSR_CONFIG_PORTS_MAX; i++) tsr_array_close(ctx, self->inputs[i].array);
     for (size_t i = 0; i < self->writer_count; i++) tsr_array_writer_destroy(ctx, self->writers[i]);
     tsr_arena_finish(&self->arena);

@@ -186,6 +186,12 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
 
 void tsr_model_close(tsr_ctx *ctx, tsr_model *model) {
     if (!model) return;
+    if (model->use) {
+        tsr_log(ctx, TSR_LOG_ERROR,
+                "the model '%s' is in use: it cannot be closed from one of its callbacks",
+                model->config.name);
+        return;
+    }
     tsr_executor_destroy(model->executor);
     tsr_device_close(model->device);
     tsr_bundle_close(ctx, model->bundle);
@@ -209,7 +215,7 @@ unsigned tsr_model_get_thread_count(const tsr_model *model) {
 tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model) { return model->plan; }
 
 bool tsr_model_mark_workspace(tsr_model *model) {
-    return tsr_executor_mark_workspace(model->executor);
+    return !model->use && tsr_executor_mark_workspace(model->executor);
 }
 
 tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model) {

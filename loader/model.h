@@ -30,6 +30,7 @@ struct tsr_model {
     uint32_t *state_parts;       /* of each, see tsr_spread; in the arena */
     uint64_t resident_before;    /* memory in use before the plan's was allocated */
     bool filled;                 /* the state holds values */
+    const struct tsr_use *use;   /* the current use (use.h), or NULL */
     bool ignore_memory_plan;     /* as opened */
     bool draws_there;            /* random values of what is being filled, where the device can */
     tsr_weights_folders folders; /* as opened, and the bundle's own; in the arena */

@@ -5,6 +5,7 @@
  */
 #include "loader/external.h"
 #include "loader/model.h"
+#include "loader/use.h"
 #include "loader/weights.h"
 #include "runtime/initialize.h"
 
@@ -180,7 +181,7 @@ tsr_result tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model) {
     return fill(ctx, model, 1u << TSR_ROLE_CONSTANT, 0);
 }
 
-tsr_result tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
+tsr_result tsr_state_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
     model->filled = false;
     TRY(ctx, fill(ctx, model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE, seed));
     tsr_executor_set_seed(model->executor, seed);
@@ -218,9 +219,9 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
-                                tsr_resume_mode mode, uint64_t generation,
-                                tsr_generation *out_generation) {
+tsr_result tsr_state_load(tsr_ctx *ctx, tsr_model *model, const char *directory,
+                          tsr_resume_mode mode, uint64_t generation,
+                          tsr_generation *out_generation) {
     tsr_digest digest = tsr_model_get_digest(model);
     tsr_arena arena = {0};
     tsr_recovery recovery = {0};
@@ -255,7 +256,7 @@ static tsr_result visit_params(tsr_ctx *ctx, tsr_model *model, const tsr_weights
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path) {
+tsr_result tsr_state_load_params(tsr_ctx *ctx, tsr_model *model, const char *path) {
     tsr_arena arena = {0};
     tsr_weights weights = {.fd = -1};
     tsr_result result = TSR_SUCCESS;
@@ -295,6 +296,7 @@ static tsr_result collect_params(tsr_ctx *ctx, const tsr_model *model, tsr_arena
 tsr_result tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path) {
     tsr_arena arena = {0};
     size_t count = 0;
+    TRY(ctx, tsr_use_check_readable(ctx, model));
     TRY(ctx, tsr_model_check_filled(ctx, model));
     TRY(ctx, tsr_executor_fetch(ctx, model->executor));
     tsr_tensor *params = TSR_NEW(&arena, tsr_tensor, model->state_count + 1);

@@ -9,7 +9,7 @@
  */
 #include "loader/model.h"
 #include "loader/position.h"
-#include "runtime/base/options.h"
+#include "loader/use.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/exec/look.h"
@@ -281,8 +281,8 @@ static tsr_result adopt(tsr_ctx *ctx, session *self) {
     if (options->params || options->replay)
         FAIL(ctx, TSR_USAGE, "a state is adopted instead of %s; give one",
              options->params ? "parameters of a file" : "what a log began with");
-    TRY(ctx, tsr_model_initialize(ctx, self->model, options->has_seed ? options->seed : 0));
-    TRY(ctx, tsr_model_adopt(ctx, self->model, &options->adopt, &from));
+    TRY(ctx, tsr_state_initialize(ctx, self->model, options->has_seed ? options->seed : 0));
+    TRY(ctx, tsr_state_adopt(ctx, self->model, &options->adopt, &from));
     self->job.position =
         (tsr_position){.seed = options->has_seed ? options->seed : from.position.seed,
                        .step = from.position.step,
@@ -304,9 +304,9 @@ static tsr_result initialize(tsr_ctx *ctx, session *self) {
                                         .shuffle_version = TSR_SHUFFLE_VERSION};
     TRY(ctx, tsr_position_read(ctx, self->model->bundle, self->model->target, &found, &stored));
     if (found && !self->options.params) TRY(ctx, check_position(ctx, self, &stored));
-    TRY(ctx, tsr_model_initialize(ctx, self->model, (uint32_t)self->job.position.seed));
+    TRY(ctx, tsr_state_initialize(ctx, self->model, (uint32_t)self->job.position.seed));
     if (self->options.params)
-        TRY(ctx, tsr_model_load_params(ctx, self->model, self->options.params));
+        TRY(ctx, tsr_state_load_params(ctx, self->model, self->options.params));
     return TSR_SUCCESS;
 }
 
@@ -327,8 +327,8 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
              "the log begins at step %llu: its replay needs the state directory with generation "
              "%llu",
              (unsigned long long)header->step, (unsigned long long)header->generation);
-    TRY(ctx, tsr_model_load_state(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
-                                  header->generation, &generation));
+    TRY(ctx, tsr_state_load(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
+                            header->generation, &generation));
     if (generation.position.step != header->step)
         FAIL(ctx, TSR_MISMATCH, "generation %llu is at step %llu; the log begins at step %llu",
              (unsigned long long)generation.number, (unsigned long long)generation.position.step,
@@ -514,8 +514,8 @@ static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) 
         spread = spread || self->model->state_parts[i];
     if (!spread) return TSR_SUCCESS;
     if (generation)
-        return tsr_model_load_state(ctx, self->model, self->options.state_directory,
-                                    TSR_RESUME_EXACT, generation, &read);
+        return tsr_state_load(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
+                              generation, &read);
     tsr_position position = self->job.position;
     self->options.has_seed = true;
     self->options.seed = (uint32_t)position.seed;
@@ -659,10 +659,8 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
 
 /* ---- evaluation alone ---- */
 
-static tsr_result run_evaluation(tsr_ctx *ctx, session *self, const char *name, tsr_arena *arena,
+static tsr_result run_evaluation(tsr_ctx *ctx, session *self, size_t index, tsr_arena *arena,
                                  tsr_eval_report *out_report) {
-    size_t index = 0;
-    TRY(ctx, tsr_model_find_entry(ctx, self->model, name, TSR_ENTRY_EVAL, &index));
     const tsr_config_entry *entry = &self->model->config.entries[index];
     TRY(ctx, check_eval(ctx, entry));
     TRY(ctx, tsr_model_check_filled(ctx, self->model));
@@ -685,13 +683,16 @@ tsr_result tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char *entry,
                               const tsr_binding *data, size_t data_count, tsr_arena *arena,
                               tsr_eval_report *out_report) {
     session self = {.model = model, .options = {.data = data, .data_count = data_count}};
-    tsr_result result = run_evaluation(ctx, &self, entry, arena, out_report);
+    size_t index = 0;
+    tsr_use use;
+    TRY(ctx, tsr_model_find_entry(ctx, model, entry, TSR_ENTRY_EVAL, &index));
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_CALL, index, &use));
+    tsr_result result = run_evaluation(ctx, &self, index, arena, out_report);
+    tsr_use_end(model, &use);
     tsr_dataset_close(ctx, self.eval_data);
     tsr_arena_finish(&self.arena);
     return result;
 }
-
-/* ---- the whole ---- */
 
 static void fill_job(session *self) {
     const tsr_train_options *options = &self->options;
@@ -776,11 +777,9 @@ static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool resta
     return all;
 }
 
-tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
-                     tsr_train_summary *out_summary) {
-    tsr_train_options copied;
+tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options copied,
+                           tsr_train_summary *out_summary) {
     uint32_t on_failure = 0, restarts = 0; /* without a save between them */
-    TRY(ctx, tsr_options_copy(ctx, "tsr_train_options", options, &copied, sizeof copied));
     for (;;) {
         session self = {.model = model, .options = copied, .on_failure = on_failure};
         *out_summary = (tsr_train_summary){0};

@@ -11,9 +11,15 @@
  *     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
  *     tsr_model_close(&ctx, model);
  *
- * A model belongs to one thread at a time; a process may have any number of them. Options structs
- * begin with their size, so that they can grow: a smaller one is filled up with defaults, a larger
- * one is TSR_USAGE; NULL means the defaults. Result codes are those of runtime/base/codes.def.
+ * A model belongs to one thread at a time; a process may have any number of them. A callback of a
+ * function that uses a model (of a step, a save, a call, the log) may read that model, and may call
+ * its entries except for the one that is being called; this changes no bit of the run. Functions
+ * that would change the model fail with TSR_USAGE there: those that train it or set its state.
+ * Marking its workspace returns false, and closing it only logs an error.
+ *
+ * Options structs begin with their size, so that they can grow: a smaller one is filled up with
+ * defaults, a larger one is TSR_USAGE; NULL means the defaults. Result codes are those of
+ * runtime/base/codes.def.
  */
 #ifndef TSR_LOADER_TESSERA_H
 #define TSR_LOADER_TESSERA_H
@@ -87,7 +93,8 @@ typedef struct tsr_model_options {
  * TSR_MACHINE for a CPU below v2; TSR_MEMORY with planned and available bytes. */
 TSR_API TSR_RESULT tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                                   tsr_model **out_model);
-TSR_API void tsr_model_close(tsr_ctx *ctx, tsr_model *model); /* accepts NULL */
+/* Accepts NULL. A model in use is not closed. */
+TSR_API void tsr_model_close(tsr_ctx *ctx, tsr_model *model);
 
 /* Borrowed from the model. */
 TSR_API const tsr_config *tsr_model_get_config(const tsr_model *model);
@@ -105,7 +112,8 @@ TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
 TSR_API TSR_RESULT tsr_model_find_weights(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
                                           const char **out_path);
 /* The measured peak of the workspace, of all entries that run after the mark. Marking writes the
- * whole workspace once; false, and nothing to measure, on a device with memory of its own. */
+ * whole workspace once; false, and nothing to measure, on a device with memory of its own and while
+ * the model is in use. */
 TSR_API bool tsr_model_mark_workspace(tsr_model *model);
 TSR_API tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model);
 /* The state (parameters and optimizer state) in memory, sorted by name. Whoever writes to it asks

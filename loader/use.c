@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Uses of a model, and the public functions that train it or set its state.
+ */
+#include "loader/use.h"
+
+#include "loader/model.h"
+#include "runtime/base/options.h"
+
+static const char *describe(const tsr_use *use) {
+    static const char *const texts[] = {[TSR_USE_FILL] = "its state is being set",
+                                        [TSR_USE_TRAIN] = "it is being trained",
+                                        [TSR_USE_CALL] = "the same entry is being called"};
+    return texts[use->kind];
+}
+
+/* Entries have inputs and outputs of their own, so two of them can be under way at once. */
+static bool allows(const tsr_use *use, tsr_use_kind kind, size_t entry) {
+    if (use->kind == TSR_USE_FILL || kind != TSR_USE_CALL) return false;
+    return use->kind == TSR_USE_TRAIN || use->entry != entry;
+}
+
+tsr_result tsr_use_begin(tsr_ctx *ctx, tsr_model *model, tsr_use_kind kind, size_t entry,
+                         tsr_use *out_use) {
+    static const char *const wishes[] = {[TSR_USE_FILL] = "its state cannot be set",
+                                         [TSR_USE_TRAIN] = "it cannot be trained",
+                                         [TSR_USE_CALL] = "the entry cannot be called"};
+    for (const tsr_use *use = model->use; use; use = use->outer)
+        if (!allows(use, kind, entry))
+            FAIL(ctx, TSR_USAGE, "the model '%s' is in use: %s, so %s from a callback",
+                 model->config.name,
+                 use->kind == TSR_USE_CALL && kind != TSR_USE_CALL ? "an entry is being called"
+                                                                   : describe(use),
+                 wishes[kind]);
+    *out_use = (tsr_use){kind, entry, model->use};
+    model->use = out_use;
+    return TSR_SUCCESS;
+}
+
+void tsr_use_end(tsr_model *model, const tsr_use *use) {
+    TSR_ASSERT(model->use == use);
+    model->use = use->outer;
+}
+
+tsr_result tsr_use_check_readable(tsr_ctx *ctx, const tsr_model *model) {
+    for (const tsr_use *use = model->use; use; use = use->outer)
+        if (use->kind == TSR_USE_FILL)
+            FAIL(ctx, TSR_USAGE, "the model '%s' is in use: its state is being set",
+                 model->config.name);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
+    tsr_use use;
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_FILL, 0, &use));
+    tsr_result result = tsr_state_initialize(ctx, model, seed);
+    tsr_use_end(model, &use);
+    return result;
+}
+
+tsr_result tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
+                                tsr_resume_mode mode, uint64_t generation,
+                                tsr_generation *out_generation) {
+    tsr_use use;
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_FILL, 0, &use));
+    tsr_result result = tsr_state_load(ctx, model, directory, mode, generation, out_generation);
+    tsr_use_end(model, &use);
+    return result;
+}
+
+tsr_result tsr_model_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_options *options,
+                           tsr_generation *out_generation) {
+    tsr_use use;
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_FILL, 0, &use));
+    tsr_result result = tsr_state_adopt(ctx, model, options, out_generation);
+    tsr_use_end(model, &use);
+    return result;
+}
+
+tsr_result tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path) {
+    tsr_use use;
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_FILL, 0, &use));
+    tsr_result result = tsr_state_load_params(ctx, model, path);
+    tsr_use_end(model, &use);
+    return result;
+}
+
+tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
+                     tsr_train_summary *out_summary) {
+    tsr_train_options copied;
+    tsr_use use;
+    TRY(ctx, tsr_options_copy(ctx, "tsr_train_options", options, &copied, sizeof copied));
+    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_TRAIN, 0, &use));
+    tsr_result result = tsr_session_run(ctx, model, copied, out_summary);
+    tsr_use_end(model, &use);
+    return result;
+}
