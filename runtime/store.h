@@ -85,7 +85,8 @@ typedef struct tsr_store_options {
 typedef enum tsr_resume_mode {
     TSR_RESUME_AUTO,  /* highest generation that verifies; nothing there: start fresh */
     TSR_RESUME_NEVER, /* start fresh; a non-empty store is TSR_STATE */
-    TSR_RESUME_EXACT, /* this generation or TSR_STATE, listing those there are */
+    TSR_RESUME_EXACT, /* this generation, even if the newest records do not lead to it, when it
+                         verifies; or TSR_STATE, listing those there are */
 } tsr_resume_mode;
 
 typedef struct tsr_recovery {
@@ -161,7 +162,8 @@ typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
 TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                                   void *user);
 /* A line for each generation that can be resumed, newest first: "generation N epoch N step N seed N
- * bytes N state HEX good", or "generation N epoch N damaged: …"; then one with the counts. Reads
+ * bytes N state HEX good", or "generation N epoch N damaged: …"; then those that are good but not
+ * reached from the newest records ("…, ignored unless …"); then one with the counts. Reads
  * manifests and the sizes of segments, with `verify` all data. Changes nothing. TSR_STATE if
  * something committed is damaged. */
 TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,

@@ -187,8 +187,8 @@ static tsr_result report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, 
     return TSR_SUCCESS;
 }
 
-static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
-    uint64_t bound = UINT64_MAX, epoch = epoch_below(survey, UINT64_MAX);
+/* From the generations up to `bound` of `epoch` downwards. */
+static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t bound) {
     while (epoch) {
         tsr_link base;
         size_t first = survey->candidate_count;
@@ -271,29 +271,40 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     survey->unfinished.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);
     if (!survey->candidates || !survey->bases || !survey->lost.names || !survey->unfinished.names)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu names", names->count + generations->count);
-    for (size_t i = 0; i < survey->names.count; i++) {
-        const tsr_name *name = &survey->names.names[i];
-        if (name->kind == TSR_NAME_MANIFEST && name->generation > survey->highest_generation)
-            survey->highest_generation = name->generation;
-    }
+    survey->highest_generation = tsr_listing_highest(names, TSR_NAME_MANIFEST);
     for (size_t i = 0; i < survey->generations.count; i++) {
         const tsr_name *name = &survey->generations.names[i];
         if (!tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, name->epoch, name->generation))
             add_unnamed(ctx, survey, name);
     }
-    TRY(ctx, reach(ctx, survey));
+    TRY(ctx, reach(ctx, survey, epoch_below(survey, UINT64_MAX), UINT64_MAX));
     survey->committed |= survey->candidate_count > 0;
     return TSR_SUCCESS;
 }
 
 /* ---- choice ---- */
 
+/* A generation that was asked for by its number becomes the first candidate although the newest
+ * records do not lead to it: they may be damaged, or belong to a later run that replaced it. */
+static tsr_result seek(tsr_ctx *ctx, tsr_survey *survey, uint64_t generation, bool *out_found) {
+    static const char text[] = "generation %" PRIu64 " of epoch %" PRIu64 " is tried because it "
+                               "was asked for by its number: the newest records do not lead to it";
+    const tsr_name *name = tsr_listing_find_other(&survey->names, generation, survey->candidates,
+                                                  survey->candidate_count);
+    if (!(*out_found = name)) return TSR_SUCCESS;
+    tsr_log(ctx, TSR_LOG_WARNING, text, name->generation, name->epoch);
+    survey->candidate_count = survey->base_count = 0;
+    survey->removed_epoch = 0;
+    return reach(ctx, survey, name->epoch, generation);
+}
+
 static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_choice *choice) {
     char list[TSR_NAMES_TEXT_MAX];
     if (choice->mode != TSR_RESUME_EXACT)
         FAIL(ctx, TSR_STATE,
              "nothing good is left: %u committed records are damaged; nothing was "
-             "changed, and no run starts again at step 0 by itself",
+             "changed, and no run starts again at step 0 by itself; "
+             "fsck tells what is left",
              survey->damaged_count);
     tsr_names_list(survey->candidates, survey->candidate_count, list);
     FAIL(ctx, TSR_STATE,
@@ -316,7 +327,15 @@ tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *c
              "a fresh start was asked for, and generations were committed here: no manifest is "
              "left, %u committed records are damaged or missing",
              survey->damaged_count);
-    for (; *index < survey->candidate_count; ++*index) {
+    /* Only before any was proposed: ranks take no second one of the same number. */
+    bool seeks = choice->mode == TSR_RESUME_EXACT && *index == 0;
+    for (;; ++*index) {
+        if (*index == survey->candidate_count) {
+            if (seeks) TRY(ctx, seek(ctx, survey, choice->generation, &seeks));
+            if (!seeks) break;
+            seeks = false;
+            *index = 0;
+        }
         const tsr_name *name = &survey->candidates[*index];
         if (choice->mode == TSR_RESUME_EXACT && name->generation != choice->generation) continue;
         tsr_result result = tsr_survey_read_candidate(ctx, survey, name, out_manifest);

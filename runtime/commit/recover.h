@@ -56,7 +56,9 @@ typedef struct tsr_choice {
 
 /* The first candidate from *index on that can be decoded and belongs; the caller then verifies its
  * data, and asks again from the next index on when it is damaged. candidate_count: nothing there,
- * start fresh. TSR_STATE: something was there, and nothing is left. */
+ * start fresh. TSR_STATE: something was there, and nothing is left. If the newest run does
+ * not reach the generation that was asked for by its number, the candidates become this generation
+ * and those that it reaches, with a warning. */
 TSR_RESULT tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
                            size_t *index, tsr_manifest *out_manifest);
 

@@ -104,6 +104,31 @@ bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t ep
     return at < listing->count && compare_names(&listing->names[at], &name) == 0;
 }
 
+uint64_t tsr_listing_highest(const tsr_listing *listing, tsr_name_kind kind) {
+    uint64_t highest = 0;
+    for (size_t i = 0; i < listing->count; i++)
+        if (listing->names[i].kind == kind && listing->names[i].generation > highest)
+            highest = listing->names[i].generation;
+    return highest;
+}
+
+bool tsr_names_have(const tsr_name *names, size_t count, const tsr_name *name) {
+    for (size_t i = 0; i < count; i++)
+        if (compare_names(&names[i], name) == 0) return true;
+    return false;
+}
+
+const tsr_name *tsr_listing_find_other(const tsr_listing *listing, uint64_t generation,
+                                       const tsr_name *except, size_t except_count) {
+    for (size_t i = listing->count; i-- > 0;) {
+        const tsr_name *name = &listing->names[i];
+        if (name->kind == TSR_NAME_MANIFEST && name->generation == generation &&
+            !tsr_names_have(except, except_count, name))
+            return name;
+    }
+    return NULL;
+}
+
 /* ---- reading ---- */
 
 static bool is_damage(int err) {

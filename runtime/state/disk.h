@@ -29,6 +29,12 @@ size_t tsr_listing_find(const tsr_listing *listing, tsr_name_kind kind, uint64_t
                         uint64_t generation);
 /* The highest epoch below `limit` among the names of a kind; 0: none. */
 uint64_t tsr_listing_epoch_below(const tsr_listing *listing, tsr_name_kind kind, uint64_t limit);
+/* The highest generation of the names of this kind, or 0. */
+uint64_t tsr_listing_highest(const tsr_listing *listing, tsr_name_kind kind);
+bool tsr_names_have(const tsr_name *names, size_t count, const tsr_name *name);
+/* The manifest of this generation, of the highest epoch, that is not one of `except`; or NULL. */
+const tsr_name *tsr_listing_find_other(const tsr_listing *listing, uint64_t generation,
+                                       const tsr_name *except, size_t except_count);
 bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
                      uint64_t generation);
 

@@ -29,23 +29,7 @@ static void forward(void *user, tsr_log_level level, const char *text) {
     to->report(to->user, text);
 }
 
-static bool is_candidate(const tsr_survey *survey, const tsr_name *name) {
-    for (size_t i = 0; i < survey->candidate_count; i++)
-        if (survey->candidates[i].epoch == name->epoch &&
-            survey->candidates[i].generation == name->generation)
-            return true;
-    return false;
-}
-
 static void report_uncommitted(const tsr_ctx *ctx, const tsr_survey *survey) {
-    for (size_t i = 0; i < survey->names.count; i++) {
-        const tsr_name *name = &survey->names.names[i];
-        if (name->kind == TSR_NAME_MANIFEST && !is_candidate(survey, name))
-            tsr_log(ctx, TSR_LOG_NOTICE,
-                    "generation %" PRIu64 " of epoch %" PRIu64
-                    ": ignored, a later run went on from an earlier one",
-                    name->generation, name->epoch);
-    }
     for (size_t i = 0; i < survey->unfinished.count; i++) {
         const tsr_name *name = &survey->unfinished.names[i];
         tsr_log(ctx, TSR_LOG_NOTICE,
@@ -70,6 +54,51 @@ static tsr_result read_generation(tsr_ctx *ctx, const examination *e, const tsr_
     return tsr_read_part(ctx, e->reader, survey->gens, out_manifest, all, NULL, false);
 }
 
+/* The next manifest below *at that the newest run does not reach; false if there are no more. */
+static bool next_unreached(const tsr_survey *survey, size_t *at, const tsr_name **out_name) {
+    while (*at > 0) {
+        *out_name = &survey->names.names[--*at];
+        if ((*out_name)->kind == TSR_NAME_MANIFEST &&
+            !tsr_names_have(survey->candidates, survey->candidate_count, *out_name))
+            return true;
+    }
+    return false;
+}
+
+/* No run leaves a manifest without a BASE and data of its epoch. */
+static void report_strays(const tsr_ctx *ctx, const tsr_survey *survey) {
+    for (size_t i = 0; i < survey->candidate_count; i++) {
+        const tsr_name *name = &survey->candidates[i];
+        char text[TSR_NAME_TEXT_MAX];
+        uint64_t limit = name->epoch + 1;
+        if (!tsr_listing_has(&survey->names, TSR_NAME_BASE, name->epoch, 0) &&
+            tsr_listing_epoch_below(&survey->generations, TSR_NAME_GENERATION, limit) !=
+                name->epoch)
+            tsr_log(ctx, TSR_LOG_NOTICE,
+                    "'%s' may be a stray file: epoch %" PRIu64 " has left no BASE.%" PRIu64
+                    " and no data in gen/",
+                    tsr_name_format(name, text), name->epoch, name->epoch);
+    }
+}
+
+/* Nothing needs these, so an error in one of them does not count as damage. */
+static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
+    const tsr_name *name;
+    for (size_t at = e->survey.names.count; next_unreached(&e->survey, &at, &name);) {
+        tsr_manifest manifest;
+        tsr_ctx aside = tsr_ctx_fork(ctx);
+        tsr_result result = read_generation(&aside, e, name, &manifest);
+        if (result.code && result.code != TSR_STATE) return tsr_error_adopt(ctx, &aside);
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " of epoch %" PRIu64
+                ": ignored, a later run went on from an earlier one; it is %s%s",
+                name->generation, name->epoch,
+                result.code ? "damaged: " : "good, and used when it is asked for by its number",
+                result.code ? aside.error.text : "");
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result check(tsr_ctx *ctx, examination *e) {
     tsr_survey *survey = &e->survey;
     uint32_t good_count = 0;
@@ -92,6 +121,8 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
                 manifest.token.generation, manifest.token.epoch, manifest.token.position.step,
                 manifest.tensor_count, manifest.chunk_count, hash);
     }
+    report_strays(ctx, survey);
+    TRY(ctx, report_unreached(ctx, e));
     report_uncommitted(ctx, survey);
     tsr_log(ctx, TSR_LOG_NOTICE, "%u good, %u damaged, %zu uncommitted%s", good_count,
             survey->damaged_count, survey->unfinished.count,
@@ -125,7 +156,8 @@ static tsr_result list_damaged(tsr_ctx *ctx, const examination *e, const tsr_nam
     return report_json(ctx, e, &line);
 }
 
-static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manifest *manifest) {
+static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manifest *manifest,
+                            bool reached) {
     const tsr_token *token = &manifest->token;
     char hash[TSR_DIGEST_HEX + 1];
     tsr_buffer line = {0};
@@ -133,16 +165,17 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
         tsr_digest_format(&token->state_hash, hash);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
-                " bytes %" PRIu64 " state %s good",
+                " bytes %" PRIu64 " state %s good%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
-                tsr_manifest_data_bytes(manifest), hash);
+                tsr_manifest_data_bytes(manifest), hash,
+                reached ? "" : ", ignored unless it is asked for by its number");
         return TSR_SUCCESS;
     }
     tsr_digest_format(&manifest->hash, hash);
     tsr_buffer_text(&line, "{\"token\":");
     tsr_token_json(&line, manifest);
-    tsr_buffer_printf(&line, ",\"bytes\":%" PRIu64 ",\"manifest\":\"%s\"}",
-                      tsr_manifest_data_bytes(manifest), hash);
+    tsr_buffer_printf(&line, ",\"bytes\":%" PRIu64 ",\"manifest\":\"%s\"%s}",
+                      tsr_manifest_data_bytes(manifest), hash, reached ? "" : ",\"reached\":false");
     return report_json(ctx, e, &line);
 }
 
@@ -174,7 +207,21 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
         return list_damaged(ctx, e, name);
     }
     TRY(ctx, result);
-    return list_good(ctx, e, &manifest);
+    return list_good(ctx, e, &manifest, true);
+}
+
+/* Those of them that are good. */
+static tsr_result list_unreached(tsr_ctx *ctx, const examination *e) {
+    const tsr_name *name;
+    for (size_t at = e->survey.names.count; next_unreached(&e->survey, &at, &name);) {
+        tsr_manifest manifest;
+        tsr_ctx aside = tsr_ctx_fork(ctx);
+        tsr_result result = read_generation(&aside, e, name, &manifest);
+        if (result.code == TSR_STATE) continue;
+        if (result.code) return tsr_error_adopt(ctx, &aside);
+        TRY(ctx, list_good(ctx, e, &manifest, false));
+    }
+    return TSR_SUCCESS;
 }
 
 static tsr_result list(tsr_ctx *ctx, examination *e) {
@@ -183,6 +230,8 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
     TRY(ctx, check_is_store(ctx, survey));
     for (size_t i = 0; i < survey->candidate_count; i++)
         TRY(ctx, list_one(ctx, e, &survey->candidates[i]));
+    report_strays(ctx, survey);
+    TRY(ctx, list_unreached(ctx, e));
     TRY(ctx, list_counts(ctx, e));
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed records are damaged", survey->damaged_count);

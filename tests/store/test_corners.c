@@ -114,6 +114,63 @@ static bench *begin_many(void) {
     return b;
 }
 
+/* A manifest that no run wrote, of an epoch above all others. The generations below it may have
+ * been replaced, so none is resumed by default; one that is asked for by its number and verifies
+ * is. */
+Test(corners, a_stray_manifest_hides_nothing_that_is_asked_for) {
+    static const char *const strays[] = {"/s/MANIFEST.1.3", "/s/MANIFEST.3.9"};
+    for (size_t i = 0; i < 2; i++) {
+        bench *b = begin_many();
+        put_file(b, strays[i], i ? "garbage" : "");
+        if (i == 0) {
+            must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "fsck tells what is left");
+            must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
+        }
+        must_fail(b, reopen(b, TSR_RESUME_EXACT, 8), TSR_STATE, "generation 8 cannot be resumed");
+        cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 3).code, TSR_OK, "%s", b->ctx.error.text);
+        cr_assert_gt(b->log.warnings, 0, "it is told");
+        must_load(b, 3);
+        must_open(b);
+        must_load(b, 3); /* the newest run went on from it */
+        must_save(b, 4, 5);
+        must_open(b);
+        must_load(b, 5);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        end(b);
+    }
+}
+
+/* Nothing is damaged: a later run went on from an older generation. */
+Test(corners, what_was_replaced_is_used_when_asked_for) {
+    bench *b = begin_many();
+    cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 2).code, TSR_OK, "%s", b->ctx.error.text);
+    must_open(b);
+    must_load(b, 2);
+    cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 4).code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert_gt(b->log.warnings, 0, "it is told");
+    must_load(b, 4);
+    end(b);
+}
+
+/* Its data is verified like any other, and a newer format is not damage. */
+Test(corners, what_is_asked_for_must_verify) {
+    bench *b = begin_many();
+    size_t size = 0;
+    put_file(b, "/s/MANIFEST.1.3", "");
+    flip(b, "/s/gen/1-3/segment.0", 9);
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 3), TSR_STATE, "cannot be resumed");
+    cr_assert(strstr(b->log.last_error, "generation 3 of epoch 1 is damaged"), "%s",
+              b->log.last_error);
+    flip(b, "/s/MANIFEST.2.1", 100);
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 2), TSR_STATE, "cannot be resumed");
+    uint8_t *bytes = fault_io_bytes(b->disk, "/s/MANIFEST.4.1", &size);
+    bytes[8] = 99;
+    tsr_digest hash = tsr_hash(bytes, size - TSR_DIGEST_BYTES);
+    memcpy(bytes + size - TSR_DIGEST_BYTES, hash.bytes, TSR_DIGEST_BYTES);
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 4), TSR_VERSION, "version 99");
+    end(b);
+}
+
 /* A run between that saved nothing leaves a BASE without a manifest, above all manifests. */
 Test(corners, base_above_all_manifests) {
     for (int stray = 0; stray <= 1; stray++) {

@@ -4,6 +4,7 @@
  */
 #include "tests/store/fixture.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 typedef struct lines {
@@ -14,6 +15,16 @@ typedef struct lines {
 static void add_to(void *user, const char *line) {
     lines *l = user;
     snprintf(l->count++ ? l->last : l->first, sizeof l->first, "%s", line);
+}
+
+typedef struct text_of {
+    char text[4096];
+} text_of;
+
+static void append_to(void *user, const char *line) {
+    text_of *all = user;
+    size_t used = strlen(all->text);
+    snprintf(all->text + used, sizeof all->text - used, "%s\n", line);
 }
 
 Test(store, list_tells_damage_by_size_and_by_reading) {
@@ -37,6 +48,44 @@ Test(store, list_tells_damage_by_size_and_by_reading) {
     cr_assert(fault_io_remove(b->disk, "/s/gen/1-1/segment.0"));
     must_fail(b, tsr_store_list(&b->ctx, "/s", false, add_to, &l), TSR_STATE, "1 committed");
     must_fail(b, tsr_store_list(&b->ctx, "/none", false, add_to, &l), TSR_IO, "cannot open it");
+    end(b);
+}
+
+/* Generations that a stray manifest hides are listed, and the stray manifest is named. */
+Test(store, list_and_fsck_tell_what_a_stray_manifest_hides) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    const tsr_io *io = b->ctx.io;
+    io->close(io->self,
+              io->open(io->self, TSR_IO_CWD, "/s/MANIFEST.1.3", O_WRONLY | O_CREAT, 0644));
+    text_of all = {0};
+    must_fail(b, tsr_store_list(&b->ctx, "/s", true, append_to, &all), TSR_STATE, "2 committed");
+    cr_assert(strstr(all.text, "the base of epoch 3 is lost: "), "%s", all.text);
+    cr_assert(strstr(all.text, "'MANIFEST.1.3' may be a stray file: epoch 3 has left no BASE.3"),
+              "%s", all.text);
+    cr_assert(strstr(all.text, "generation 1 epoch 3 damaged: MANIFEST.1.3"), "%s", all.text);
+    cr_assert(strstr(all.text, "generation 2 epoch 1 step 2 "), "%s", all.text);
+    cr_assert(strstr(all.text, " good, ignored unless it is asked for by its number\n"), "%s",
+              all.text);
+    all = (text_of){0};
+    must_fail(b, tsr_store_list_json(&b->ctx, "/s", true, append_to, &all), TSR_STATE, "2 commit");
+    cr_assert(strstr(all.text, "{\"token\":{\"generation\":1,"), "%s", all.text);
+    cr_assert(strstr(all.text, ",\"reached\":false}\n"), "%s", all.text);
+    flip(b, "/s/gen/1-1/segment.0", 9);
+    all = (text_of){0};
+    must_fail(b, tsr_store_fsck(&b->ctx, "/s", append_to, &all), TSR_STATE,
+              "0 generations are good");
+    cr_assert(strstr(all.text,
+                     "generation 2 of epoch 1: ignored, a later run went on from an earlier "
+                     "one; it is good, and used when it is asked for by its number\n"),
+              "%s", all.text);
+    cr_assert(strstr(all.text,
+                     "generation 1 of epoch 1: ignored, a later run went on from an earlier "
+                     "one; it is damaged: "),
+              "%s", all.text);
     end(b);
 }
 

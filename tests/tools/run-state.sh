@@ -52,6 +52,21 @@ rm -rf D && cp -a S D
 rm "$(newest D)"
 expect "the newest deleted: one back, loudly" 0 'error: generation 4 of epoch 1 was committed' train --steps 300 --state-dir D
 
+# A manifest that no run wrote hides the generations below it by default, but not from a user who names one.
+rm -rf D && cp -a S D
+: >D/MANIFEST.1.9
+expect "a stray manifest: refused by default" 10 'fsck tells what is left' train --steps 500 --state-dir D
+expect "fsck tells of the stray" 10 "'MANIFEST.1.9' may be a stray file: epoch 9 has left no BASE.9 and no data in gen/" "$RUN" fsck D
+expect "and the generations that it hides" 10 '^generation 3 of epoch 1: .* it is good, and used when it is asked for' "$RUN" fsck D
+expect "ls, too" 10 '^generation 4 epoch 1 step 400 .* good, ignored unless it is asked for' "$RUN" ls D
+expect "a hidden generation is exported" 0 'generation 3' "$RUN" export D -o hidden.safetensors --generation 3
+expect "read" 0 'generation 2, step 200' "$RUN" "$BUNDLE" --entry predict --state-dir D --resume 2 --input "x=$DIGITS/test-images.npy" --output y=y.npy
+expect "baked" 0 '^generation 1, step 100' "$AOT" bake "$BUNDLE" --state-dir D --generation 1 -o hidden.tsb
+expect "and gone on from" 0 'resumed generation 3 at step 300' train --steps 400 --state-dir D --resume 3
+[ "$(state_of .out)" = "$("$RUN" ls S --json | sed -n 's/.*"generation":4,.*"state":"\([0-9a-f]*\)".*/\1/p')" ] ||
+    fail "the run from a hidden generation has other bits"
+expect "then it is the newest that counts" 0 'at step 400' train --steps 400 --state-dir D
+
 expect "ls" 0 '^generation [0-9]+ epoch 1 step 400 seed 0 bytes [0-9]+ state [0-9a-f]{64} good$' "$RUN" ls S
 check "a line for each, and the counts" test "$(wc -l <.out)" -eq 5
 expect "ls reads no data" 0 'the data was not read' "$RUN" ls S
