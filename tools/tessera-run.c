@@ -7,17 +7,16 @@
 #include "tools/common/files.h"
 #include "tools/run/check.h"
 #include "tools/run/report.h"
+#include "tools/run/signals.h"
 #include "tools/run/state.h"
 #include "tools/run/trace.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char tool[] = "tessera-run";
-static volatile sig_atomic_t stop_requested;
 
 typedef struct arguments {
     const char *bundle;
@@ -140,23 +139,8 @@ static void print_help(const tsr_flag *flags) {
         "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
         "       tessera-run export DIR -o FILE      write a generation as safetensors\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
-    printf("\nExit codes: docs/exit-codes.md. SIGTERM or SIGINT: finish the step, save, exit 0; "
-           "again: at once.\n");
-}
-
-static void on_signal(int number) {
-    if (stop_requested) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    stop_requested = 1;
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_NODEFER};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
+    printf("\nExit codes: docs/exit-codes.md. SIGTERM, SIGINT, SIGHUP or SIGUSR1: finish the step, "
+           "save, exit 0; a second SIGTERM or SIGINT: at once.\n");
 }
 
 static tsr_result parse_resume(tsr_ctx *ctx, const char *text, tsr_train_options *options) {
@@ -240,7 +224,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .adopt = {a->adopt, renames, a->renames.count},
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved, tsr_report_ranks},
         .begun = is_first(a) ? tsr_report_begun : NULL,
-        .stop = &stop_requested,
+        .stop = tsr_run_get_stop(),
         .records_values = a->record_values != UINT64_MAX,
         .values_of = a->record_values};
     tsr_state_log log = {.fd = -1};
@@ -256,7 +240,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         options.store_event = tsr_state_log_line;
         options.store_event_user = &log;
     }
-    catch_signals();
+    tsr_run_catch_signals();
     tsr_result result = tsr_train(ctx, model, &options, &summary);
     if (!result.code) tsr_report_workspace(report);
     tsr_ctx closing = tsr_ctx_fork(ctx);
@@ -605,7 +589,7 @@ static tsr_result run_ranks(tsr_ctx *ctx, arguments *a) {
     const tsr_ranks_options options = {.size_bytes = sizeof options,
                                        .rank_count = (uint32_t)a->ranks,
                                        .restarts = (uint32_t)a->restarts,
-                                       .stop = &stop_requested,
+                                       .stop = tsr_run_get_stop(),
                                        .restarting = resume_newest};
     if (a->restarts && !a->state_dir)
         FAIL(ctx, TSR_USAGE, "--restarts needs --state-dir, where the last generation is");
@@ -613,7 +597,7 @@ static tsr_result run_ranks(tsr_ctx *ctx, arguments *a) {
         FAIL(ctx, TSR_USAGE, "--restarts and --record exclude each other: a log has one beginning");
     ctx->log = tsr_tool_log;
     ctx->log_user = (void *)(uintptr_t)tool;
-    catch_signals();
+    tsr_run_catch_signals();
     tsr_result result = tsr_ranks_run(ctx, &options, run_rank, a);
     ctx->log = NULL;
     return result;

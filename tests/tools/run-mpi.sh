@@ -55,4 +55,22 @@ wait $launcher && fail "a job ended well though a rank was killed"
 expect "what was committed is whole" 0 '' "$RUN" fsck K
 step=$("$RUN" ls K | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
 expect "and is resumed" 0 "step $((step + 7))" job 3 --steps $((step + 7)) --state-dir K
+
+# A signal to any rank stops all of them at one step, which is saved.
+for signal in TERM INT HUP USR1; do
+    for rank in 1 2; do
+        rm -rf G m.jsonl
+        launch --steps 1000000 --state-dir G --metrics m.jsonl >g.out 2>g.err </dev/null &
+        launcher=$!
+        tries=0
+        until grep -q '"step":20,' m.jsonl 2>/dev/null || [ $((tries += 1)) -gt 1000 ] || ! kill -0 $launcher 2>/dev/null; do sleep 0.02; done
+        kill -$signal "$(pgrep -P $launcher | sed -n ${rank}p)"
+        code=0
+        wait $launcher || code=$?
+        checks=$((checks + 1))
+        [ $code -eq 0 ] || fail "SIG$signal to rank $((rank - 1)): exit code $code: $(tail -n 3 g.err)"
+        step=$(sed -n 's/^state [0-9a-f]* step \([0-9]*\) .*/\1/p' g.out)
+        expect "SIG$signal to rank $((rank - 1)): saved" 0 "^state $(state_of g.out) step $step" "${TRAIN[@]}" --steps 1 --state-dir G
+    done
+done
 finish
