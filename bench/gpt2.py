@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """examples/gpt2 beside the same model in PyTorch: logits, every parameter's gradient, steps from our states, the loss of every step; what a step takes.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """examples/gpt-char beside the same model in PyTorch, on CPU: the loss of every step, and what a step takes.
 

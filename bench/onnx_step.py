@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A training step of the block of transformer.py in ONNX Runtime, for its option --onnx-training.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: rank_restart.py TESSERA_RUN TESSERA_AOT [--mib N] [--ranks W] [--kills K] [--folder DIR]
 

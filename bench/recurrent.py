@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Training steps through a scan, beside PyTorch on CPU: a recurrent net, and one that attends to a memory at each place.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Time of one training step of examples/digits/digits.mlir written in PyTorch, on CPU.
 

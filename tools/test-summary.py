@@ -1,19 +1,22 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Sums up the tests of one or more build folders, shows what failed, says why something was skipped.
 
-usage: test-summary.py [--lost N] BUILD_DIR...
+usage: test-summary.py [--lost N] [--skips FILE] BUILD_DIR...
 
 Reads meson-logs/testlog.json of each folder. A Criterion program counts by its test cases (its
 report in BUILD_DIR/criterion), lit by its tests, anything else as one. --lost N adds N failures:
-builds or runs that left no log. The last line is `N passed, N failed, N skipped`; the exit status
+builds or runs that left no log. With --skips, a test that was skipped is a failure unless FILE
+allows it (tests/skips.txt says how). The last line is `N passed, N failed, N skipped`; the exit status
 is 0 only when something passed and nothing failed.
 """
 import argparse
 import collections
+import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import sys
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
@@ -64,6 +67,50 @@ def exit_counts(result):
     return Counts(0, 0, 1) if result == "SKIP" else Counts(0, 1, 0)
 
 
+def has_level(level):
+    """Whether the CPU has the instructions."""
+    words = {"x86-64-v3": "avx2", "x86-64-v4": "avx512f", "sha": "sha_ni", "bf16": "avx512_bf16"}
+    flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
+    return flags is not None and words[level] in flags[1].split()
+
+
+# Whether this machine has what a test needs. What nothing here can tell is never met.
+NEEDS = {
+    "python": lambda name: importlib.util.find_spec(name) is not None,
+    "program": lambda name: shutil.which(name) is not None,
+    "gpu": lambda _: any(pathlib.Path("/dev").glob("nvidia[0-9]*")),
+    "cpu": has_level,
+    "machine": lambda _: False,
+}
+
+
+def read_skips(path):
+    """The needs of each test that may be skipped, by name: lists of (kind, argument)."""
+    allowed = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        needs = [tuple((need + ":").split(":")[:2]) for need in words[1:]]
+        unknown = [kind for kind, _ in needs if kind not in NEEDS]
+        if not needs or unknown or words[0] in allowed:
+            sys.exit(f"{path}:{number}: expected a name that is listed once and its needs, each of "
+                     f"{', '.join(NEEDS)}; found '{line}'")
+        allowed[words[0]] = needs
+    return allowed
+
+
+def wrong_skip(name, allowed):
+    """Why the test must not be skipped here, or None. A name of meson is `project:suite / test`."""
+    test = name.rsplit(" / ", 1)[-1]
+    needs = allowed.get(test)
+    if needs is None:
+        return "it is not in the list of tests that may be skipped"
+    if all(NEEDS[kind](argument) for kind, argument in needs):
+        return "this machine has what it needs: " + ", ".join(":".join(need).rstrip(":") for need in needs)
+    return None
+
+
 def read_log(build):
     log = build / "meson-logs" / "testlog.json"
     return [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
@@ -74,8 +121,8 @@ def last_line(text):
     return lines[-1] if lines else "no reason given"
 
 
-def summarize(build):
-    """Counts of one build folder; prints its failures and skips."""
+def summarize(build, allowed):
+    """Counts of one build folder; prints its failures and skips. `allowed` is None or of read_skips."""
     entries = read_log(build)
     # Criterion names a report after its program: two of one name cannot be told apart.
     programs = collections.Counter(pathlib.Path(entry["command"][0]).name for entry in entries)
@@ -100,8 +147,13 @@ def summarize(build):
             print(f"\nFAILED {entry['name']} ({entry['result']}, exit code {entry['returncode']}, "
                   f"{build.name})")
             print("\n".join(messages + output.splitlines()[-OUTPUT_LINES:]))
-        elif entry["result"] == "SKIP":
-            print(f"skipped {entry['name']}: {last_line(output)}")
+        elif counts.skipped:
+            why = wrong_skip(entry["name"], allowed) if allowed is not None else None
+            print(f"skipped {entry['name']}: {last_line(output)}" if entry["result"] == "SKIP"
+                  else f"skipped {entry['name']}: {counts.skipped} of its cases")
+            if why:
+                print(f"FAILED {entry['name']}: it was skipped, and {why}")
+                counts = counts._replace(failed=counts.skipped, skipped=0)
         total = Counts(*(a + b for a, b in zip(total, counts)))
     return total
 
@@ -109,11 +161,13 @@ def summarize(build):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lost", type=int, default=0, metavar="N")
+    parser.add_argument("--skips", type=pathlib.Path, metavar="FILE")
     parser.add_argument("builds", nargs="*", type=pathlib.Path, metavar="BUILD_DIR")
     options = parser.parse_args()
     total = Counts(0, options.lost, 0)
+    allowed = read_skips(options.skips) if options.skips else None
     for build in options.builds:
-        total = Counts(*(a + b for a, b in zip(total, summarize(build))))
+        total = Counts(*(a + b for a, b in zip(total, summarize(build, allowed))))
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     return 0 if total.passed and not total.failed else 1
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes train.txt and test.txt of this folder from plrabn12.txt of the Canterbury corpus.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """gpt2.mlir of other sizes, on standard output: its lines of types are written anew, the program stays.
 

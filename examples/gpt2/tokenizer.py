@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The tokenizer `milton-1024`: byte pairs (Sennrich, Haddow and Birch 2016), learned on Books I to XI of *Paradise Lost*.
 

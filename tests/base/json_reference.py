@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares what runtime/base/json.c accepts with Python's json module, on random mutations.
 

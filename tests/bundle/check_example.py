@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The worked example of FORMAT.md, byte for byte: check_example.py FORMAT.md BUNDLE."""
 import hashlib

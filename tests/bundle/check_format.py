@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A second reader of FORMAT.md, sharing nothing with the C code: python's tarfile, json, hashlib.
 

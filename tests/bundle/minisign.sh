@@ -3,7 +3,7 @@
 # What the program minisign signs is accepted; skipped without it.
 # usage: minisign.sh SAMPLE_TOOL
 set -eu
-tool=$(realpath "$1")
+tool=$(realpath "$1") PYTHON=$(realpath "$(dirname "$0")/../python")
 command -v minisign >/dev/null || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -20,7 +20,7 @@ for size in tiny write; do
     [ $code = 4 ] && grep -q 'expected one of the 1 given' err
     [ "$("$tool" check $size.tsb other.pub key.pub)" = good ]
     # The same number, another key: who made it is told apart.
-    python3 - key.pub other.pub >forged.pub <<'END'
+    "$PYTHON" - key.pub other.pub >forged.pub <<'END'
 import base64, sys
 ours, theirs = (base64.b64decode(open(p).read().splitlines()[1]) for p in sys.argv[1:])
 print("untrusted comment: forged\n" + base64.b64encode(ours[:10] + theirs[10:]).decode())

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Takes each check of checks.md out of the reader, one at a time, and expects that a test of its row
 fails. Longer than a test may take: some ten minutes, so it has its own command.

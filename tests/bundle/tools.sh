@@ -4,6 +4,7 @@
 # same bytes. usage: tools.sh SAMPLE_TOOL CHECK_FORMAT_PY
 set -eu
 tool=$1 check=$2
+PYTHON=$(dirname "$0")/../python
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$tool" write "$work/a.tsb"
@@ -40,25 +41,23 @@ if command -v busybox >/dev/null; then
     busybox tar cf "$work/box.tar" -C "$work/dir" .
     same_after_repack busybox "$work/box.tar"
 fi
-if python3 -c '' 2>/dev/null; then
-    python3 "$check" "$work/a.tsb"
-    python3 -c 'import sys, tarfile; t = tarfile.open(sys.argv[2], "w"); t.add(sys.argv[1], "."); t.close()' \
-        "$work/dir" "$work/python.tar"
-    same_after_repack 'python tarfile' "$work/python.tar"
-    cp -r "$work/dir" "$work/slice"
-    python3 -c 'import json, pathlib, sys
+"$PYTHON" "$check" "$work/a.tsb"
+"$PYTHON" -c 'import sys, tarfile; t = tarfile.open(sys.argv[2], "w"); t.add(sys.argv[1], "."); t.close()' \
+    "$work/dir" "$work/python.tar"
+same_after_repack 'python tarfile' "$work/python.tar"
+cp -r "$work/dir" "$work/slice"
+"$PYTHON" -c 'import json, pathlib, sys
 blobs = pathlib.Path(sys.argv[1]) / "blobs/sha256"
 read = lambda d: json.loads((blobs / d["digest"][7:]).read_text())
 (top,) = json.loads((blobs / "../../index.json").read_text())["manifests"]
 for m in read(top)["manifests"]:
     if m["annotations"]["dev.tessera.target"] != "cpu:x86-64-v4":
         (blobs / m["digest"][7:]).unlink()' "$work/slice"
-    "$tool" repack "$work/slice" "$work/slice.tsb"
-    [ "$("$tool" strict "$work/slice.tsb")" = "$("$tool" open "$work/a.tsb")" ] || { echo 'another digest' >&2; exit 1; }
-    python3 "$check" "$work/slice.tsb" cpu:x86-64-v4
-    for wrong in '' 'cpu:x86-64-v4 cpu:x86-64-v2' cpu:x86-64-v2; do
-        # shellcheck disable=SC2086 # several words
-        if python3 "$check" "$work/slice.tsb" $wrong 2>/dev/null; then echo "accepted as '$wrong'" >&2; exit 1; fi
-    done
-fi
+"$tool" repack "$work/slice" "$work/slice.tsb"
+[ "$("$tool" strict "$work/slice.tsb")" = "$("$tool" open "$work/a.tsb")" ] || { echo 'another digest' >&2; exit 1; }
+"$PYTHON" "$check" "$work/slice.tsb" cpu:x86-64-v4
+for wrong in '' 'cpu:x86-64-v4 cpu:x86-64-v2' cpu:x86-64-v2; do
+    # shellcheck disable=SC2086 # several words
+    if "$PYTHON" "$check" "$work/slice.tsb" $wrong 2>/dev/null; then echo "accepted as '$wrong'" >&2; exit 1; fi
+done
 [ $did -gt 0 ] || exit 77

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every op, attribute and type of the generated pages has a summary, and every op a description. Arguments: the pages."""
 import pathlib

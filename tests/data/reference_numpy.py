@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Arrays written by NumPy are read as they are, or refused; arrays we write are read by NumPy.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Line coverage of the readers by the corpora, each input also run with every failing read and
 allocation. Expects 95 % for each target.

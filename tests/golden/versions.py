@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What later versions of the format may write: the frozen bundle, edited, with all digests put right.
 

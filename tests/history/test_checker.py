@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The checker accepts good histories, and refuses each hand-made violation with its invariant's name.
 

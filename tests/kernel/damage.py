@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every byte of a state directory changed, one after another: `tessera-run fsck` and an independent reader
 of the format must both see it.

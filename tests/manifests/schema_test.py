@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Validates real configs and deployment manifests against schemas/, with the jsonschema package.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What happens at the edges: bad indices and labels end a call with an error that names them; division and functions outside their
 domain give what IEEE 754 says; a branch not taken cannot fault; constants may be infinite or NaN, where that means something;

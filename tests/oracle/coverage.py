@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Do random graphs hold every op, of every type that it takes? A test, and the table that `run --coverage` prints.
 

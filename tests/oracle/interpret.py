@@ -50,7 +50,7 @@ def rounded(x, dtype, once=False):
             return single.astype(np.float16).astype(np.float64)
     if dtype == 'bf16':
         bits = single.view(np.uint32).astype(np.uint64)
-        kept = ((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000).astype(np.uint32)
+        kept = ((bits + np.uint64(0x7fff) + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xffff0000)).astype(np.uint32)
         return np.where(np.isnan(single), single, kept.view(np.float32)).astype(np.float64)
     return single.astype(np.float64)
 

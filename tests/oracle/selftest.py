@@ -38,7 +38,7 @@ PASSED = '''#!/bin/sh
 sed 's/"tessera\\.{op}"/"tessera.{other}"/' "{out}"
 '''
 # The lowest bit of the first byte of what a run writes.
-BIT = '''#!/usr/bin/env python3
+BIT = f'#!{sys.executable}' + '''
 import pathlib, subprocess, sys
 code = subprocess.run(['{tool}', *sys.argv[1:]]).returncode
 for name in [a[3:] for a in sys.argv if a.startswith('r0=')] if code == 0 else []:

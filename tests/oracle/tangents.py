@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """jvp and vjp of single ops and of random graphs: tangents against central differences and PyTorch, against gradients, and second
 derivatives by each order of the modes.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every op that has a gradient, by itself: its gradient rule against central differences and against PyTorch's autograd. An op of
 ops.def with a gradient that no graph holds is an error, and so is one without, for which NO_GRADIENT gives no reason.

@@ -6,6 +6,8 @@ set -u
 AOT=$(realpath "$1") MAKE=$(realpath "$2") SAMPLE=$(realpath "$3")
 # shellcheck disable=SC2034 # used by the scripts
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck disable=SC2034 # used by the scripts
+PYTHON=$("$HERE/../python" -c 'import sys; print(sys.executable)')
 WORK=$(mktemp -d)
 STARTED=()
 failures=0
@@ -34,7 +36,6 @@ need() {
         }
     done
 }
-need python3
 
 fail() {
     failures=$((failures + 1))
@@ -86,7 +87,7 @@ equal() {
     [ "$2" = "$3" ] || fail "$1: '$2'; expected '$3'"
 }
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 # await PORT: something listens there.
 await() {
@@ -120,12 +121,12 @@ serve() {
     await "$PORT"
 }
 
-# python NAME SCRIPT ARGUMENTS…: a server of this folder; it gets a free port first; sets PORT.
-python() {
+# serve NAME SCRIPT ARGUMENTS…: a server of this folder; it gets a free port first; sets PORT.
+serve() {
     local name=$1 script=$2
     shift 2
     PORT=$(free_port)
-    start "$name" python3 "$HERE/$script" "$PORT" "$@"
+    start "$name" "$PYTHON" "$HERE/$script" "$PORT" "$@"
     await "$PORT"
 }
 
@@ -141,7 +142,7 @@ authority() {
 # what it was asked for is in net/log.
 behind() {
     mkdir -p net
-    python "$1" proxy.py "$2" "$WORK/net"
+    serve "$1" proxy.py "$2" "$WORK/net"
 }
 rules() {
     : >net/log

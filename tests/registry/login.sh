@@ -12,7 +12,7 @@ FAST=(--retry-delay 10)
 authority
 
 # ---- passwords (bcrypt, by the C library) ----
-python3 -W ignore -c 'import crypt; print("user:" + crypt.crypt("päss:word", crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)))' >htpasswd
+"$PYTHON" -W ignore -c 'import crypt; print("user:" + crypt.crypt("päss:word", crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)))' >htpasswd
 serve basic "  tls: {certificate: $WORK/tls.pem, key: $WORK/tls.key}
 auth:
   htpasswd: {realm: basic, path: $WORK/htpasswd}"
@@ -75,7 +75,7 @@ pull "a token with a line break" 6 'has a line break' REGISTRY_AUTH_FILE=auth.js
 # ---- tokens ----
 openssl req -x509 -newkey rsa:2048 -nodes -keyout token.key -out token.pem -days 2 -subj /CN=issuer 2>.err
 openssl x509 -in token.pem -outform DER -out token.der
-python tokens issuer.py token.key token.der tokens.log
+serve tokens issuer.py token.key token.der tokens.log
 realm=http://127.0.0.1:$PORT/token
 serve bearer "auth:
   token: {realm: '$realm', service: the service, issuer: issuer, rootcertbundle: $WORK/token.pem}"
@@ -96,7 +96,7 @@ expect "an identity token" 0 '^pulled' "$AOT" pull "$T/a" -o out.tsb --authfile 
 check "by POST" grep -q "POST True" tokens.log
 
 # Tokens that end while blobs move: renewed. (The registry allows a minute more.)
-python short issuer.py token.key token.der short.log -58
+serve short issuer.py token.key token.der short.log -58
 realm=http://127.0.0.1:$PORT/token
 serve ending "auth:
   token: {realm: '$realm', service: s, issuer: issuer, rootcertbundle: $WORK/token.pem}"
@@ -109,7 +109,7 @@ below "it was renewed" 1 "$(wc -l <short.log)"
 
 # ---- the login stays where it belongs ----
 login "$E" 'user:päss:word'
-python elsewhere registry.py
+serve elsewhere registry.py
 behind elsewhere "$PORT"
 mkdir -p net
 rules "GET ^/v2/a/blobs/ 99 redirect http://127.0.0.1:$PORT/elsewhere{path}"

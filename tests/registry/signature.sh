@@ -12,9 +12,9 @@ index=$("$SAMPLE" open a.tsb)
 
 serve docker
 DOCKER=127.0.0.1:$PORT
-python api registry.py
+serve api registry.py
 API=127.0.0.1:$PORT
-python tags registry.py no-referrers
+serve tags registry.py no-referrers
 for registry in "$DOCKER" "$API" "127.0.0.1:$PORT"; do
     R=$registry/models/a
     rm -f ./*.tsb.sigstore.json
@@ -65,12 +65,12 @@ done
 
 # What other tools see of it.
 check "the tag of the signatures" skopeo inspect --tls-verify=false --raw "docker://$DOCKER/models/a:sha256-$index"
-check "is an index of two" test "$(python3 -c 'import json, sys; m = json.load(open(".out"))["manifests"]; print(len(m), {one["artifactType"] for one in m})')" = \
+check "is an index of two" test "$("$PYTHON" -c 'import json, sys; m = json.load(open(".out"))["manifests"]; print(len(m), {one["artifactType"] for one in m})')" = \
     "2 {'application/vnd.dev.sigstore.bundle.v0.3+json'}"
 raw() { skopeo inspect --tls-verify=false --raw "docker://$DOCKER/models/a$1"; }
 raw ":sha256-$index" >list.json
 raw "@$(sed 's/.*"digest":"\([^"]*\)".*/\1/' list.json)" >manifest.json
-python3 "$HERE/summary.py" "$HERE/../../schemas/oci-referrers.schema.json" list.json manifest.json
+"$PYTHON" "$HERE/summary.py" "$HERE/../../schemas/oci-referrers.schema.json" list.json manifest.json
 case $? in
 0) checks=$((checks + 1)) ;;
 77) ;;

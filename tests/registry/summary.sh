@@ -30,7 +30,7 @@ says nothing unchanged true
 expect "pull of a slice" 0 '' "$AOT" pull "$P/a" -o slice.tsb --target cpu:x86-64-v3 --json
 says slice bundleBytes "$(stat -c %s slice.tsb)" unchanged false
 
-python3 "$HERE/summary.py" "$HERE/../../schemas/transfer.schema.json" ./*.json
+"$PYTHON" "$HERE/summary.py" "$HERE/../../schemas/transfer.schema.json" ./*.json
 case $? in
 0) checks=$((checks + 1)) ;;
 77) [ "$failures" -ne 0 ] || exit 77 ;;

@@ -13,7 +13,7 @@ export TERM=xterm
 
 on_terminal() { # COLUMNS CODE WHAT ARGUMENTS…
     rm -f out.tsb out.tsb.part
-    check "$*" python3 "$HERE/terminal.py" "$1" "$2" "$3" "$AOT" "${@:4}"
+    check "$*" "$PYTHON" "$HERE/terminal.py" "$1" "$2" "$3" "$AOT" "${@:4}"
     states=$(sed -n 's/^states \([0-9]*\) .*/\1/p' .out)
     bars=$(sed -n 's/.* bars \([0-9]*\) .*/\1/p' .out)
     rate=$(sed -n 's/.* rate \([0-9]*\)$/\1/p' .out)
@@ -44,7 +44,7 @@ only 'pulled 127' '  sent'
 on_terminal 80 0 receive pull "$P/a" -o out.tsb --json
 below "a shorter bar in 80 columns" 12 "$bars"
 equal "the summary alone is on the screen" \
-    "$(grep '^|' .out | cut -c2- | tr -d '\n' | python3 -c 'import json, sys; print(json.load(sys.stdin)["unchanged"])')" False
+    "$(grep '^|' .out | cut -c2- | tr -d '\n' | "$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["unchanged"])')" False
 on_terminal 60 0 receive pull "$P/a" -o out.tsb --quiet
 equal "no bar where it is not wanted" "$states" 0
 only

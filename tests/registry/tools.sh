@@ -37,7 +37,7 @@ wanted=$(tar tf a.tsb | sort | sha256sum)
 equal "members that tar lists" "$(tar tf b.tsb | wc -l)" "$(tar tf a.tsb | wc -l)"
 equal "bsdtar lists the same" "$(bsdtar tf b.tsb | sort | sha256sum)" "$wanted"
 equal "busybox lists the same" "$(busybox tar tf b.tsb | sort | sha256sum)" "$wanted"
-equal "python lists the same" "$(python3 -c 'import tarfile; print("\n".join(tarfile.open("b.tsb").getnames()))' | sort | sha256sum)" "$wanted"
+equal "python lists the same" "$("$PYTHON" -c 'import tarfile; print("\n".join(tarfile.open("b.tsb").getnames()))' | sort | sha256sum)" "$wanted"
 for tool in tar bsdtar 'busybox tar'; do
     rm -rf out && mkdir out
     # shellcheck disable=SC2086 # a program and its word

@@ -70,8 +70,7 @@ has out 'param +layer1.weight +64x128xf32 +uniform \[-0.2165, 0.2165\)'
 has out 'state +layer3.bias.adam_v +10xf32 +all 0'
 for level in v2 v3 v4; do has out "^target cpu:x86-64-$level  "; done
 run 0 "$aot" inspect --json a.tsb
-if command -v python3 >/dev/null; then
-    python3 - out <<'CHECK' || fail 'the JSON of inspect is not what it should be'
+"$PYTHON" - out <<'CHECK' || fail 'the JSON of inspect is not what it should be'
 import json, sys
 view = json.load(open(sys.argv[1]))
 assert view["name"] == "digits" and view["virtualRanks"] == 1
@@ -92,7 +91,6 @@ for target in view["targets"]:
     assert all(layer["digest"].startswith("sha256:") for layer in target["layers"])
     assert target["launches"] == []
 CHECK
-fi
 
 run 0 "$aot" repack a.tsb -o b.tsb
 same b.tsb repack

@@ -31,7 +31,7 @@ run 0 "$aot" diff a.tsb unpacked
 run 0 "$aot" diff --json a.tsb same.tsb
 has out '"identical":true,"differences":\[\]'
 # A slice has the digest of the whole.
-python3 - unpacked <<'SLICE'
+"$PYTHON" - unpacked <<'SLICE'
 import json, pathlib, sys
 blobs = pathlib.Path(sys.argv[1], "blobs/sha256")
 read = lambda digest: json.loads((blobs / digest.removeprefix("sha256:")).read_text())
@@ -78,8 +78,8 @@ run 2 "$aot" diff a.tsb damaged.tsb
 has err 'damaged.tsb: digest of'
 
 for other in weights kernel fewer same; do "$aot" diff --json a.tsb $other.tsb >$other.json 2>err || true; done
-if python3 -c 'import jsonschema' 2>/dev/null; then
-    python3 - "$schema" ./*.json <<'CHECK' || fail 'the JSON of diff does not fit its schema'
+if "$PYTHON" -c 'import jsonschema' 2>/dev/null; then
+    "$PYTHON" - "$schema" ./*.json <<'CHECK' || fail 'the JSON of diff does not fit its schema'
 import json, sys, jsonschema
 schema = json.load(open(sys.argv[1]))
 jsonschema.Draft202012Validator.check_schema(schema)

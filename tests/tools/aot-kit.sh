@@ -3,6 +3,8 @@
 # one that fails ends the test and shows what the program said.
 set -euo pipefail
 aot=$(realpath "$1") examples=$(realpath "$2")
+# shellcheck disable=SC2034 # used by the tests
+PYTHON=$(realpath "$(dirname "${BASH_SOURCE[0]}")")/../python
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

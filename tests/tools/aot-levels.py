@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A bundle built from what any stage wrote is the bundle built from the source, but for provenance: of every example, and of a
 step that asks for shards, recomputation and a region. What is wrong there is told with its place in the source.

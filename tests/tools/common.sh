@@ -3,6 +3,8 @@
 set -u
 RUN=$(realpath "$1") AOT=$(realpath "$2") BUNDLE=$(realpath "$3") ROOT=$(realpath "$4")
 DIGITS=$ROOT/examples/digits
+# shellcheck disable=SC2034 # used by the scripts
+PYTHON=$ROOT/tests/python
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT
 cd "$WORK" || exit 99

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The JSON that bundles hold and that is written beside them, against schemas/: every blob of several bundles by its media type,
 statements and signatures, logs of --record, headers of exported parameters. A blob of JSON whose type has no schema is an error.

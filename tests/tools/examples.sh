@@ -23,7 +23,7 @@ example() {
         case $? in
         0)
             run=$((run + 1))
-            expect "$name on $target" 0 '^near: ' "$ROOT/tests/tools/near.py" y.npy "$folder/expected.npy" "$tolerance"
+            expect "$name on $target" 0 '^near: ' "$PYTHON" "$ROOT/tests/tools/near.py" y.npy "$folder/expected.npy" "$tolerance"
             ;;
         5) absent=$((absent + 1)) ;; # not this machine's
         *) fail "$name on $target" ;;
@@ -62,13 +62,13 @@ as_written() {
     expect "$1 as written" 0 "^$ends" env -C "$1" bash -e commands
     cp .err said
     check "$1 tells of parameters where it has some" sh -c "! grep -q 'own parameters' said"
-    [ -n "$ends" ] || check "$1 as written gives what is expected" "$ROOT/tests/tools/near.py" "$1/y.npy" \
+    [ -n "$ends" ] || check "$1 as written gives what is expected" "$PYTHON" "$ROOT/tests/tools/near.py" "$1/y.npy" \
         "$ROOT/examples/$1/expected.npy" "${2:-4e-6}"
 }
 for name in matmul softmax flash-attn convnet digits; do as_written "$name"; done
 as_written flash-attn-bf16 2e-2
 
-"$ROOT/tests/tools/near.py" "$ROOT/examples/softmax/x.npy" "$ROOT/examples/softmax/expected.npy" 1e-3 >.out &&
+"$PYTHON" "$ROOT/tests/tools/near.py" "$ROOT/examples/softmax/x.npy" "$ROOT/examples/softmax/expected.npy" 1e-3 >.out &&
     fail 'another array is near'
 
 check 'convnet is built' "$AOT" build "$ROOT/examples/convnet/convnet.mlir" -o convnet.tsb

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What `expected.npy` of the examples must be: by NumPy in float64 from the inputs beside it, rounded to float32 once.
 

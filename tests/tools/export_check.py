@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Reads an exported state with the safetensors package and computes its state hash anew, as
 docs/state-store.md fixes it; validates an event log. Arguments: the file, the log, the schema, the

@@ -9,7 +9,7 @@ WRITE=(--entry write --input "text=$E/prompt.txt")
 
 # small_pages COMMAND...: without huge pages (prctl 41), of which one more is used or less as memory happens to begin.
 small_pages() {
-    python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])' "$@"
+    "$PYTHON" -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])' "$@"
 }
 
 check 'it is built' "$AOT" build "$E/gpt-char.mlir" -o gpt.tsb --target=cpu:x86-64-v3

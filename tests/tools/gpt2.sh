@@ -7,29 +7,29 @@ SIZES=(--batch 4 --places 32 --width 64 --heads 4 --vocabulary 1024 --window "$W
 TRAIN=(--data "text=$E/train.tokens")
 
 for name in train test; do
-    check "$name.txt is encoded" "$E/tokenizer.py" encode "$ROOT/examples/gpt-char/$name.txt" "$name.tokens"
+    check "$name.txt is encoded" "$PYTHON" "$E/tokenizer.py" encode "$ROOT/examples/gpt-char/$name.txt" "$name.tokens"
     check "$name.tokens is what is shipped" cmp "$name.tokens" "$E/$name.tokens"
 done
-check 'merges are learned' "$E/tokenizer.py" learn --merges 3 --folder .
+check 'merges are learned' "$PYTHON" "$E/tokenizer.py" learn --merges 3 --folder .
 check 'they are the first of those shipped' cmp merges.txt <(head -n 3 "$E/merges.txt")
 checks=$((checks + 1))
-"$E/tokenizer.py" decode "$E/test.tokens" | cmp -s - "$ROOT/examples/gpt-char/test.txt" || fail 'decoded, it is the text'
+"$PYTHON" "$E/tokenizer.py" decode "$E/test.tokens" | cmp -s - "$ROOT/examples/gpt-char/test.txt" || fail 'decoded, it is the text'
 # Its source is not here: decoded and encoded again it is the same, and a line is a verse.
-check 'the Bible is decoded' "$E/tokenizer.py" decode "$E/bible.tokens"
+check 'the Bible is decoded' "$PYTHON" "$E/tokenizer.py" decode "$E/bible.tokens"
 mv .out bible.txt
-check 'and encoded' "$E/tokenizer.py" encode bible.txt bible.tokens
+check 'and encoded' "$PYTHON" "$E/tokenizer.py" encode bible.txt bible.tokens
 check 'bible.tokens is what is shipped' cmp bible.tokens "$E/bible.tokens"
 checks=$((checks + 1))
 [ "$(wc -l <bible.txt) $(head -n 1 bible.txt)" = '31102 In the beginning God created the heaven and the earth.' ] || fail 'a line is a verse'
 checks=$((checks + 1))
 printf 'A\0\377\377' >unknown.tokens
-[ "$("$E/tokenizer.py" decode unknown.tokens)" = 'A<65535>' ] || fail 'a token that the tokenizer has not is a number'
+[ "$("$PYTHON" "$E/tokenizer.py" decode unknown.tokens)" = 'A<65535>' ] || fail 'a token that the tokenizer has not is a number'
 
-"$E/sizes.py" >whole.mlir
+"$PYTHON" "$E/sizes.py" >whole.mlir
 check 'the sizes of gpt2.mlir' cmp whole.mlir "$E/gpt2.mlir"
 checks=$((checks + 1))
-"$E/sizes.py" --width 64 --heads 5 >.out 2>.err && fail 'heads that do not divide the width are accepted'
-"$E/sizes.py" "${SIZES[@]}" >gpt2.mlir
+"$PYTHON" "$E/sizes.py" --width 64 --heads 5 >.out 2>.err && fail 'heads that do not divide the width are accepted'
+"$PYTHON" "$E/sizes.py" "${SIZES[@]}" >gpt2.mlir
 check 'it is built' "$AOT" build gpt2.mlir -o gpt2.tsb --target=cpu:x86-64-v3
 if ! "$RUN" gpt2.tsb --check >.out 2>.err; then
     echo 'skipped: this machine is no x86-64-v3'
@@ -48,11 +48,11 @@ expect 'it goes on' 0 '' "$RUN" gpt2.tsb "${TRAIN[@]}" --steps $STEPS --state-di
 checks=$((checks + 1))
 [ "$(state_of .out)" = "${state:-none}" ] || fail "killed and resumed: not the state $state"
 
-check 'a prompt' "$E/tokenizer.py" prompt "$ROOT/examples/gpt-char/prompt.txt" . $WINDOW
+check 'a prompt' "$PYTHON" "$E/tokenizer.py" prompt "$ROOT/examples/gpt-char/prompt.txt" . $WINDOW
 WRITE=(--entry write --state-dir G --input text=text.bin)
 check 'it writes' "$RUN" gpt2.tsb "${WRITE[@]}" --input place=place.bin --repeat 5 --output token=token.bin --output text=longer.bin
 checks=$((checks + 1))
-"$E/tokenizer.py" decode longer.bin | head -c 64 | cmp -s - "$ROOT/examples/gpt-char/prompt.txt" || fail 'the text begins with the prompt'
+"$PYTHON" "$E/tokenizer.py" decode longer.bin | head -c 64 | cmp -s - "$ROOT/examples/gpt-char/prompt.txt" || fail 'the text begins with the prompt'
 checks=$((checks + 1))
 [ "$(od -An -td8 -j160 -N40 -v longer.bin)" = "$(od -An -td8 -v token.bin)" ] || fail 'the tokens stand behind the prompt'
 # The same input each time, and so the same logits; what each call took.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """examples/gpt2, small, on a CPU, against PyTorch: bench/gpt2.py says how. Its losses are kept, and it can measure; it tells a loss that is too far.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Parameters into a bundle and out of it, bit by bit, beside NumPy and the safetensors package.
 

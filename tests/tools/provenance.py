@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The provenance of a bundle, checked with Python's `cryptography` and against what SLSA v1 asks for.
 

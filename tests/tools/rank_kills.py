@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: rank_kills.py TESSERA_RUN TESSERA_AOT EXAMPLE_FOLDER [--kills N] [--ranks W] [--seed S] [--stages] [--busy]
 

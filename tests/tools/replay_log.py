@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Another run's log: one value changed, and every chain made anew, as runtime/record/record.h describes it.
 

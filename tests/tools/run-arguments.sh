@@ -112,7 +112,7 @@ expect "parameters" 6 "--params 'p.safetensors' and --record './p.safetensors' a
 expect "a log" 6 "--metrics 'd/../r.log' and --replay 'r.log' are one file" "$RUN" own.tsb "${reads[@]}" --replay r.log --metrics d/../r.log
 expect "a key" 6 "--metrics 'k.pub' and --key './k.pub' are one file" "$RUN" own.tsb "${reads[@]}" --steps 1 --key ./k.pub --metrics k.pub
 expect "an input of a call" 6 "--input 'images.npy' and --output 'second.npy' are one file" "$RUN" own.tsb --entry predict --input x=images.npy --output y=second.npy
-python3 - <<'EOF'
+"$PYTHON" - <<'EOF'
 import zipfile
 with zipfile.ZipFile("both.npz", "w") as out:
     for name in ("images", "labels"):

@@ -37,7 +37,7 @@ flip "$(find D/gen -name 'segment.*' | sort -V | tail -n 1)" 20000
 expect "a damaged one is told, and one back is exported" 0 'error: generation [0-9]+ of epoch [0-9]+ is damaged' "$RUN" export D -o back.safetensors
 check "which is another state" bash -c '! cmp -s back.safetensors newest.safetensors'
 
-python3 "$ROOT/tests/tools/export_check.py" chosen.safetensors log.jsonl "$ROOT/schemas/store-event.schema.json" \
+"$PYTHON" "$ROOT/tests/tools/export_check.py" chosen.safetensors log.jsonl "$ROOT/schemas/store-event.schema.json" \
     "$("$RUN" ls S | sed -n 's/^generation 5 .* state \([0-9a-f]*\) .*/\1/p')" >.out 2>.err
 case $? in
 0) checks=$((checks + 1)) ;;

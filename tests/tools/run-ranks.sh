@@ -32,7 +32,7 @@ expect "resumed by one: as if undisturbed" 0 "^state $expected step 40 generatio
 expect "recorded by two" 0 'step 12' train --steps 12 --ranks 2 --record log
 expect "replayed by four" 0 'replay matches' train --replay log --ranks 4
 expect "replayed by one" 0 'replay matches' train --replay log
-"$ROOT/tests/tools/replay_log.py" log bent 7 'sum 1' 1 0 alone >.out
+"$PYTHON" "$ROOT/tests/tools/replay_log.py" log bent 7 'sum 1' 1 0 alone >.out
 for w in 1 3 8; do
     expect "$w ranks name what differs" 13 "step 7, tensor 'sum 1 at digits.mlir:[0-9:]+', element 0: recorded" train --replay bent --ranks $w
 done

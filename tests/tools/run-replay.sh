@@ -25,12 +25,12 @@ expect "tampered log of version 1" 13 "step 17, tensor '$name': recorded" train 
 sed '1s/record.v2/record.v1/; 1s/"batch images","batch labels",//; s/"digests":\["[0-9a-f]*","[0-9a-f]*",/"digests":[/; s/,"sums".*/}/' \
     run.log >first.log
 expect "a log of version 1" 0 'replay matches: 60 steps' train --replay first.log
-"$LOG" run.log foreign.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
+"$PYTHON" "$LOG" run.log foreign.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
 expect "another bundle's log" 12 'this bundle has hash [0-9a-f]+; the log was recorded with 00' train --replay foreign.log
 head -c -1 "$DIGITS/train-labels.npy" >changed.npy && printf "\001" >>changed.npy
 expect "other data" 12 'data labels has hash' "$RUN" "$BUNDLE" --quiet --data "images=$DIGITS/train-images.npy" \
     --data labels=changed.npy --replay run.log
-"$LOG" run.log fewer.log --header "$(grep -o ',"labels":"[0-9a-f]*"' run.log)" ''
+"$PYTHON" "$LOG" run.log fewer.log --header "$(grep -o ',"labels":"[0-9a-f]*"' run.log)" ''
 expect "a log without one of the data sets" 12 "recorded without data 'labels'" train --replay fewer.log
 sed '1s/"seed":3/"seed":4294967299/' run.log >seed.log
 expect "a seed of 33 bits" 8 'line 1: seed is 4294967299; expected at most 4294967295' train --replay seed.log
@@ -52,15 +52,15 @@ for ranks in 2 3 8; do expect "replay with $ranks ranks" 0 'matches: 12' several
 # planted WHAT STEP TENSOR COUNT ELEMENT WAS REGEX, by one rank and by two.
 planted() {
     local name
-    name=$("$LOG" one.log planted.log "$2" "$3" "$4" "$5" "$6")
+    name=$("$PYTHON" "$LOG" one.log planted.log "$2" "$3" "$4" "$5" "$6")
     expect "$1, one rank" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log
     expect "$1, two ranks" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log --ranks 2
 }
 planted 'a pixel, of a corner that is empty' 7 'batch images' 4096 4032 0 'recorded 1, replayed 0$'
 planted 'a sum over the leaves' 5 'sum 1' 1 0 alone 'recorded [0-9.]+, replayed [0-9.]+$'
 planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 'recorded 1.40129846e-45, replayed 0$'
-"$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
-"$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out
+"$PYTHON" "$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
+"$PYTHON" "$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out
 expect "two of a tensor" 13 "step 0, tensor 'layer2.weight.adam_v', several of elements 4096 to 5119: recorded" several --replay planted2.log
 # What was recorded again with the values of that step names the first of them; here the first of all, of another seed.
 expect "recorded with values" 0 'step 60' train --steps 60 --seed 3 --record values.log --record-values 0
@@ -68,7 +68,7 @@ expect "replayed with values" 0 'matches: 60 steps' train --replay values.log --
 check "but for them it is the same log" cmp <(sed '1s/.*//; s/,"values":\[[^]]*\]//; s/,"chain":"[0-9a-f]*"//' values.log) \
     <(sed '1s/.*//; s/,"chain":"[0-9a-f]*"//' run.log)
 checks=$((checks + 1))
-first=$(python3 - values.log <<'END'
+first=$("$PYTHON" - values.log <<'END'
 import json, struct, sys
 header, line = [json.loads(text) for text in open(sys.argv[1]).read().splitlines()[:2]]
 print(f'{struct.unpack("<f", bytes.fromhex(line["values"][header["tensors"].index("layer1.weight")])[:4])[0]:.9g}')
@@ -97,7 +97,7 @@ digest() { "$RUN" ranks.tsb --data "images=$1" --data "labels=$DIGITS/train-labe
 digest "$DIGITS/train-images.npy" d1.log >.out
 digest pixel.npy d2.log >.out
 expect "an epoch and more" 0 'step 30' several --steps 30 --record long.log
-"$LOG" long.log other.log --header "$(grep -o '"images":"[0-9a-f]*"' d1.log)" "$(grep -o '"images":"[0-9a-f]*"' d2.log)"
+"$PYTHON" "$LOG" long.log other.log --header "$(grep -o '"images":"[0-9a-f]*"' d1.log)" "$(grep -o '"images":"[0-9a-f]*"' d2.log)"
 expect "a pixel of the data" 13 "step [0-9]+, tensor 'batch images', element [0-9]+: recorded 0, replayed 16$" "$RUN" ranks.tsb --quiet \
     --data images=pixel.npy --data "labels=$DIGITS/train-labels.npy" --replay other.log --ranks 2
 
@@ -112,7 +112,7 @@ check "equal logs of parts" cmp parts.log three.log
 expect "parts, replayed by four" 0 'matches: 6' several --replay parts.log --ranks 4
 # Sums of which each rank has a part are those that all ranks have where nothing is in parts, in one order or another.
 digests_of() { # LOG NAME: of the tensors whose names begin so, in step 3
-    python3 -c 'import json, sys
+    "$PYTHON" -c 'import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 print("\n".join(sorted(d for n, d in zip(lines[0]["tensors"], lines[4]["digests"]) if n.startswith(sys.argv[2]))))' "$1" "$2"
 }
@@ -121,13 +121,13 @@ checks=$((checks + 1))
 [ "$(sort -u parts.sums | wc -l)" -eq 6 ] || fail "six parameters have six sums: $(cat parts.sums)"
 checks=$((checks + 1))
 digests_of one.log 'sum ' | comm -13 - parts.sums | grep -q . && fail "sums in parts that are none of those that are whole"
-name=$("$LOG" parts.log planted.log 4 'reduce_scatter 6' 8192 4100 0)
+name=$("$PYTHON" "$LOG" parts.log planted.log 4 'reduce_scatter 6' 8192 4100 0)
 for ranks in 1 3; do expect "a sum in parts differs" 13 "step 4, tensor '$name', element 4100: recorded 1.40129846e-45, replayed 0$" several --replay planted.log --ranks $ranks; done
-"$LOG" parts.log older.log --without 'reduce_scatter ' >.out
+"$PYTHON" "$LOG" parts.log older.log --without 'reduce_scatter ' >.out
 expect "a log from before such sums were tracked" 0 'matches: 6' several --replay older.log --ranks 2
-"$LOG" parts.log fewer.log --without 'layer1.bias' >.out
+"$PYTHON" "$LOG" parts.log fewer.log --without 'layer1.bias' >.out
 expect "a log without a tensor of the state" 12 "tracks tensor 'layer1.weight'; this program has 'layer1.bias'" several --replay fewer.log
-"$LOG" parts.log fewer.log --without 'output loss' >.out
+"$PYTHON" "$LOG" parts.log fewer.log --without 'output loss' >.out
 expect "a log without an output" 12 "tracks tensor ''; this program has 'output loss'" several --replay fewer.log
 
 # A record that begins at a resumed generation.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The peak that `tessera-aot inspect` plans against the one that `tessera-run --measure-memory` measures.
 

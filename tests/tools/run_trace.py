@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """`tessera-run --trace` and `--roofline`: the files against schemas/, against what a trace must be, against the plan.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What `tessera-run --check --json`, `--metrics`, `ls --json` and `tessera-aot inspect --json` print, against schemas/.
 

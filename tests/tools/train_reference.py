@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The digits training, written a second time in NumPy float64: same data order, same initial values, AdamW as Loshchilov
 and Hutter (and torch.optim.AdamW) have it. Compares parameters after some steps, the loss on the way, and predictions.

@@ -9,6 +9,8 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck disable=SC2034 # used by the checks
 readonly here
+# shellcheck disable=SC2034 # used by the checks
+readonly PYTHON="$(dirname "$here")/python"
 
 if [ $# -lt 1 ] || [ ! -d "$1" ]; then
     echo "usage: $0 ROOT" >&2

@@ -366,9 +366,36 @@ test_symbols() {
     bad 'in one library' 'data: defined by one.a[a.c.o] and one.a[b.c.o]'
 }
 
+test_python() {
+    file tests/python '#!/bin/sh' 'exec /usr/bin/python3 "$@"'
+    file tests/a/a.sh '"$PYTHON" a.py' 'echo python3-numpy is not installed'
+    file tests/a/a.py '#!/usr/bin/python3' 'import sys'
+    file tests/gpu/run '#!/usr/bin/env python3' 'import sys'
+    file tests/a/README.md 'python3 a.py'
+    file tools/b 'python3 a.py'
+    good 'the interpreter of tests/python, and what is no test'
+    file tests/a/a.py '#!/usr/bin/env python3' 'import sys'
+    bad 'a script that takes the first one' 'tests/a/a.py:1:#!/usr/bin/env python3: '
+    file tests/a/a.py '#!/usr/bin/python3' 'BIT = """#!/usr/bin/python3' '"""'
+    bad 'one that is written by a test' 'tests/a/a.py:2:'
+    file tests/a/a.py ''
+    file tests/a/a.sh 'python3 a.py'
+    bad 'a command' 'tests/a/a.sh:1:python3 a.py: '
+    file tests/a/a.sh 'python3'
+    bad 'a command alone' 'tests/a/a.sh:1:python3: '
+    file tests/a/a.sh ''
+    file tests/a/a.mlir '// RUN: python3 %s'
+    bad 'a test of lit' 'tests/a/a.mlir:1:'
+    file tests/a/a.mlir ''
+    file tests/a/meson.build "test('a', find_program('python3'))"
+    bad 'meson' 'tests/a/meson.build:1:'
+    file tests/a/meson.build "test('a', import('python').find_installation())"
+    bad "meson's own" 'tests/a/meson.build:1:'
+}
+
 fresh
 case $check in
-costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | links | scripts | shapes | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | links | python | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"

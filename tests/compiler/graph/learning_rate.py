@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """lr_schedule against its formula: a parameter whose gradient is always 1 shows the rate of each step.
 

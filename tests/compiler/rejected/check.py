@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Modules that must be refused, each by the diagnostic its file name begins with and in the words of the .txt beside it.
 

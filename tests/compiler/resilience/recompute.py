@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """usage: recompute.py TESSERA_AOT TESSERA_RUN TRANSFORMER_PY DIGITS_FOLDER
 

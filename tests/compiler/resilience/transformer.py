@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Prints a transformer's training step: layers of attention and a perceptron, each in a checkpoint.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What lies in the host's memory meanwhile comes back whole: random programs, planned with less and less workspace, are walked byte by byte as
 the worst device would run them, and each launch must read what it reads without a limit; so must those of a region when it runs again.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The products of tests/gpu, and gradients of attention (attend-grad.mlir), through LLVM and ptxas: every one is taken, and spills nothing.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Attention of bf16 and its gradients by dot products, built and run by the tools, beside NumPy in float64.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Groups that are several kernels on a GPU or a CPU: the Tile IR of the GPU, compiled for a CPU, has the bits of the CPU's own kernels, and those of
 NumPy, of reductions in 64 partial results.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Batched products, convolutions, attention and gradients of norms, built and run by the tools, beside PyTorch in float64.
 

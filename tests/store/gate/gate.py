@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The mutation gate: each planted bug of runtime/commit/mutants.def must be found by a test.
 
