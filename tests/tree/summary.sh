@@ -25,6 +25,7 @@ cases() {
 
 # expect WHAT STATUS LAST_LINE TEXT: TEXT stands somewhere in the output.
 expect() {
+    # shellcheck disable=SC2086 # an option and its value, or nothing
     "$PYTHON" tools/test-summary.py --lost "$lost" $skips "$folder/b" >"$folder/output" 2>&1
     status=$?
     if [ "$status" != "$2" ] || [ "$(tail -n 1 "$folder/output")" != "$3" ] ||
