@@ -7,8 +7,10 @@
 #include "compiler/diag.h"
 
 #include "compiler/fixit.h"
+#include "compiler/mlir.h"
 #include "compiler/shim/shim.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +80,35 @@ static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
     diag->line = (uint32_t)mlirLocationFileLineColRangeGetStartLine(location);
     diag->column = (uint32_t)mlirLocationFileLineColRangeGetStartColumn(location);
     diag->source_line = find_line(list, name, diag->line);
+}
+
+/* MLIR's advice is for tools that let unknown dialects pass; ours say what there is. Needs the
+ * diagnostic's place. */
+static void reword(tsr_diag_list *list, tsr_diag *diag) {
+    static const char what[] = " created with unregistered dialect";
+    tsr_buffer text = {0};
+    const char *end = strstr(diag->text, what), *word = NULL;
+    size_t letters = 0;
+    if (diag->source_line && diag->column && strlen(diag->source_line) >= diag->column) {
+        word = diag->source_line + diag->column - 1;
+        while (isalnum((unsigned char)word[letters]) || word[letters] == '_') letters++;
+    }
+    if (end && end - diag->text > 5 && strncmp(end - 5, " type", 5) == 0)
+        tsr_buffer_printf(&text,
+                          "%.*s is a type of no known dialect; the elements of a tensor are %s",
+                          (int)(end - 5 - diag->text), diag->text, tsr_element_types());
+    else if (end)
+        tsr_buffer_printf(&text, "%.*s is of no known dialect", (int)(end - diag->text),
+                          diag->text);
+    else if (strstr(diag->text, "operation being parsed with an unregistered dialect"))
+        tsr_buffer_printf(&text, "this operation is of no known dialect");
+    else if (strcmp(diag->text, "expected non-function type") == 0 && letters)
+        tsr_buffer_printf(&text, "'%.*s' is not a type; the elements of a tensor are %s",
+                          (int)letters, word, tsr_element_types());
+    const char *own =
+        text.bytes && !text.failed ? tsr_arena_strdup(&list->arena, text.bytes) : NULL;
+    if (own) diag->text = own;
+    tsr_buffer_finish(&text);
 }
 
 static void append(MlirStringRef text, void *user) {
@@ -161,8 +192,9 @@ static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     size_t call_count = 0;
     diag->severity = severity_of(source);
     read_text(list, diag, source);
-    if (!diag->number) diag->number = number_of(list, diag->text);
     place(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
+    if (!diag->number) reword(list, diag);
+    if (!diag->number) diag->number = number_of(list, diag->text);
     read_notes(list, diag, source, calls, call_count);
     tsr_diag_add_fix(list, diag);
     if (list->last)

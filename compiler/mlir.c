@@ -275,6 +275,15 @@ bool tsr_type_read(MlirType type, tsr_type *out_type) {
     return true;
 }
 
+const char *tsr_element_types(void) {
+#define X(name, wire, size, text, safetensors, numpy) ", " text
+    static const char all[] =
+#include "runtime/base/dtype.def"
+        ;
+#undef X
+    return all + 2;
+}
+
 bool tsr_value_type(MlirValue value, tsr_type *out_type) {
     return tsr_type_read(mlirValueGetType(value), out_type);
 }

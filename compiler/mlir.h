@@ -63,6 +63,7 @@ typedef struct tsr_type {
 
 /* False if the type is unranked, not shaped, of another element type, or of rank > TSR_RANK_MAX. */
 bool tsr_type_read(MlirType type, tsr_type *out_type);
+const char *tsr_element_types(void); /* "f64, f32, ...": for messages */
 bool tsr_value_type(MlirValue value, tsr_type *out_type);
 bool tsr_type_is_static(const tsr_type *type);
 /* Equal, or one of them dynamic. */

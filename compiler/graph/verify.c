@@ -118,9 +118,8 @@ static bool check_declaration(MlirOperation op) {
     }
     if (!tsr_value_type(tsr_op_result(op, 0), &type)) {
         tsr_diag_error(where(op), TSR_DIAG_TENSOR_TYPE,
-                       "%s: '%s' needs a ranked tensor of a known element type with at most "
-                       "%d dims",
-                       kind, name, TSR_RANK_MAX);
+                       "%s: '%s' needs a ranked tensor of at most %d dims, whose elements are %s",
+                       kind, name, TSR_RANK_MAX, tsr_element_types());
         return false;
     }
     if (!tsr_type_is_static(&type)) {
@@ -299,6 +298,24 @@ static bool port_error(MlirOperation func, tsr_diag_number number, const char *w
     return false;
 }
 
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+static bool port_type_error(MlirOperation func, const char *what, size_t index, MlirType type) {
+    tsr_buffer text = {0};
+    tsr_buffer_text(&text, "has the type ");
+    mlirTypePrint(type, append, &text);
+    tsr_buffer_printf(&text,
+                      "; expected a ranked tensor without an encoding, of at most %d dims, whose "
+                      "elements are %s",
+                      TSR_RANK_MAX, tsr_element_types());
+    port_error(func, TSR_DIAG_TENSOR_TYPE, what, index,
+               text.bytes && !text.failed ? text.bytes : "has no type of a tensor");
+    tsr_buffer_finish(&text);
+    return false;
+}
+
 static bool check_ports(MlirOperation func, const char *what, const tsr_graph_port *ports,
                         size_t count) {
     char text[64];
@@ -343,8 +360,10 @@ static bool check_rows(const tsr_graph_entry *entry) {
 
 /* No memref or vector, and no encoding, which says that elements lie otherwise. */
 static bool is_plain_tensor(MlirType type) {
+    tsr_type ignored;
     return mlirTypeIsARankedTensor(type) &&
-           mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type));
+           mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type)) &&
+           tsr_type_read(type, &ignored);
 }
 
 static bool check_port_attrs(MlirOperation func) {
@@ -358,17 +377,19 @@ static bool check_port_attrs(MlirOperation func) {
                        tsr_op_symbol(func), inputs, outputs, TSR_CONFIG_PORTS_MAX);
         return false;
     }
-    for (size_t i = 0; i < inputs; i++)
-        if (!tsr_graph_input_read(func, i, &port) ||
-            !is_plain_tensor(mlirFunctionTypeGetInput(type, (intptr_t)i)))
+    for (size_t i = 0; i < inputs; i++) {
+        MlirType input = mlirFunctionTypeGetInput(type, (intptr_t)i);
+        if (!is_plain_tensor(input)) return port_type_error(func, "argument", i, input);
+        if (!tsr_graph_input_read(func, i, &port))
             return port_error(func, TSR_DIAG_PORT, "argument", i,
-                              "needs one of tessera.data and tessera.name, and a tensor type of "
-                              "a known element type");
-    for (size_t i = 0; i < outputs; i++)
-        if (!tsr_graph_output_read(func, i, &port) ||
-            !is_plain_tensor(mlirFunctionTypeGetResult(type, (intptr_t)i)))
-            return port_error(func, TSR_DIAG_PORT, "result", i,
-                              "needs tessera.name, and a tensor type of a known element type");
+                              "needs one of the attributes tessera.data and tessera.name");
+    }
+    for (size_t i = 0; i < outputs; i++) {
+        MlirType output = mlirFunctionTypeGetResult(type, (intptr_t)i);
+        if (!is_plain_tensor(output)) return port_type_error(func, "result", i, output);
+        if (!tsr_graph_output_read(func, i, &port))
+            return port_error(func, TSR_DIAG_PORT, "result", i, "needs the attribute tessera.name");
+    }
     return true;
 }
 

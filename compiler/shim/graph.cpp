@@ -38,10 +38,12 @@ mlir::ParseResult parseRule(mlir::OpAsmParser &parser, mlir::Attribute &init, ml
 }
 void printRule(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Attribute init,
                mlir::Type type) {
-    if (init)
-        printer << "init = " << init;
-    else
-        printer << ": " << type;
+    if (init) { // the rule may lack the type: `{init = #tessera.constant<0.0>} : tensor<4xf32>`
+        printer << "init = ";
+        printer.printAttributeWithoutType(init);
+        printer << ' ';
+    }
+    printer << ": " << type;
 }
 
 mlir::ParseResult parseInitial(mlir::OpAsmParser &parser, mlir::Attribute &init,

@@ -524,7 +524,7 @@ def Tile_MapOp : Tile_Op<"map", [AllTypesMatch<["value", "result"]>, RecursiveMe
 
     The body is run for the elements, 64 at a time, in no order; which 64, is unknown. `i` and `j` are
     their row and column, counted from what stands behind `at`. The body stores nothing. `with %r`: the
-    body has a fourth argument, of elements of a tile.load_fragment. `transposed`: the fragment's
+    body has a fourth argument, of elements of a tile.load_fragment or of another computed fragment. `transposed`: the fragment's
     columns are counted by `i`, its rows by `j`.
   }];
   let arguments = (ins Tile_FragmentType:$value, Index:$row, Index:$column, Optional<Tile_FragmentType>:$other,

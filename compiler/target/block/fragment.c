@@ -117,7 +117,7 @@ typedef struct mapping {
     MlirOperation op; /* tile.map; null: none */
     tsr_layout layout;
     LLVMValueRef *values;
-    LLVMValueRef *other; /* of the fragment that it is read with; NULL: there is none */
+    LLVMValueRef *other; /* of the fragment that it is read with; NULL: none, or it is fetched */
 } mapping;
 
 static LLVMValueRef load_pair(tsr_emit *emit, MlirOperation op) {
@@ -219,12 +219,28 @@ static bool is_only_stored(MlirOperation map) {
            mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(map));
 }
 
+/* The second fragment of a tile.map comes by a ring (tile.load_fragment), or was computed. */
+static bool is_fetched(MlirOperation map) {
+    if (mlirOperationIsNull(map) || tsr_op_operand_count(map) <= 3) return false;
+    MlirOperation owner = tsr_value_owner(tsr_op_operand(map, 3));
+    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.load_fragment");
+}
+
+/* The registers of a second fragment that was computed; NULL where there is none. */
+static LLVMValueRef *other_registers(tsr_emit *emit, MlirOperation map, LLVMValueRef *registers) {
+    unsigned count = 0;
+    if (mlirOperationIsNull(map) || tsr_op_operand_count(map) <= 3 || is_fetched(map)) return NULL;
+    tsr_block_registers(emit, tsr_op_operand(map, 3), registers, &count);
+    return registers;
+}
+
 tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
-    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], other[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
     mapping m = {op, layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     if (is_only_stored(op)) return TSR_SUCCESS;
     tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    m.other = other_registers(emit, op, other);
     TRY(emit->ctx, map_registers(emit, &m, 0, count));
     tsr_emit_set(emit, op,
                  tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), values, count));
@@ -577,7 +593,7 @@ static tsr_result map_some(tsr_emit *emit, const through *store, const box_part 
     unsigned first = part->first + from;
     memcpy(values + first, of.values + first, count * sizeof *values);
     of.values = values;
-    of.other = other;
+    if (other) of.other = other;
     TRY(emit->ctx, map_registers(emit, &of, first, count));
     memcpy(out_values + from, values + first, count * sizeof *values);
     return TSR_SUCCESS;
@@ -731,6 +747,7 @@ static uint32_t find_stores(tsr_emit *emit, MlirOperation store, MlirOperation *
 /* With the last of the stores all of them. */
 static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    LLVMValueRef others[STORES_MAX][TSR_BLOCK_REGISTERS_MAX];
     MlirOperation ops[STORES_MAX];
     through stores[STORES_MAX];
     unsigned values_count = 0;
@@ -738,10 +755,10 @@ static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
     if (!mlirOperationEqual(ops[count - 1], op)) return TSR_SUCCESS;
     for (uint32_t i = 0; i < count; i++) {
         MlirOperation map = map_of(ops[i]);
-        bool fetches = !mlirOperationIsNull(map) && tsr_op_operand_count(map) > 3;
         stores[i] = (through){read_target(emit, ops[i]),
-                              {map, layout_of(emit, tsr_op_operand(ops[i], 0)), values, NULL},
-                              fetches};
+                              {map, layout_of(emit, tsr_op_operand(ops[i], 0)), values,
+                               other_registers(emit, map, others[i])},
+                              is_fetched(map)};
     }
     emit->block->ahead_count = emit->block->ahead_taken = 0;
     if (count == 1) TRY(emit->ctx, fetch_first(emit, &stores->of));
@@ -750,7 +767,7 @@ static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
 }
 
 tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
-    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], other[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
     if (!mlirValueIsNull(ring_of(emit, op))) return emit_through(emit, op);
     if (tsr_op_flag(op, "transposed"))
@@ -762,6 +779,7 @@ tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
     mapping m = {map_of(op), layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     TRY(emit->ctx, fetch_first(emit, &m));
     tsr_block_registers(emit, source_of(op), values, &count);
+    m.other = other_registers(emit, m.op, other);
     TRY(emit->ctx, map_registers(emit, &m, 0, count));
     store_directly(emit, &t, &m.layout, values, count);
     return TSR_SUCCESS;

@@ -36,7 +36,7 @@ module {
 func.func @f() {
   // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.param: needs a name of 1 to 255 bytes
   %0 = "tessera.param"() : () -> tensor<2xf32>
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'odd' needs a ranked tensor of a known element type
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'odd' needs a ranked tensor of at most 8 dims, whose elements are f64,
   %1 = tessera.param "odd" : tensor<2xi16>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'unranked' needs a ranked tensor
   %2 = tessera.param "unranked" : tensor<*xf32>
@@ -135,14 +135,14 @@ func.func @"a\00b"() attributes {tessera.entry = "infer"} {
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type
+// CHECK: [[@LINE+1]]:1: error: [TSR-0223] entry '@f': argument 0 has the type memref<2xf32>; expected a ranked tensor without an encoding
 func.func @f(%x: memref<2xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type
+// CHECK: [[@LINE+1]]:1: error: [TSR-0223] entry '@f': argument 0 has the type vector<2xf32>; expected a ranked tensor without an encoding
 func.func @f(%x: vector<2xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
   return
 }
@@ -150,21 +150,21 @@ func.func @f(%x: vector<2xf32> {tessera.name = "x"}) attributes {tessera.entry =
 // -----
 
 // An encoding would say that elements lie otherwise.
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type
+// CHECK: [[@LINE+1]]:1: error: [TSR-0223] entry '@f': argument 0 has the type tensor<2xf32, "sparse">; expected a ranked tensor without an encoding
 func.func @f(%x: tensor<2xf32, "sparse"> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of the attributes tessera.data and tessera.name
 func.func @f(%x: tensor<2xf32>) attributes {tessera.entry = "infer"} {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of the attributes tessera.data and tessera.name
 func.func @f(%x: tensor<2xf32> {tessera.name = "x", tessera.data = "x"}) attributes {tessera.entry = "infer"} {
   return
 }
