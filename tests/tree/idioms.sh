@@ -8,5 +8,4 @@
 ratchet=$here/idioms.txt
 option=${2:-}
 if [ -f tests/tree/idioms.txt ]; then ratchet=tests/tree/idioms.txt; else option=--any-size; fi
-command -v python3 >/dev/null || { echo 'python3 is absent' && exit 77; }
-tree_files | python3 "$here/idioms.py" "$ratchet" ${option:+"$option"} | report
+tree_files | "$PYTHON" "$here/idioms.py" "$ratchet" ${option:+"$option"} | report

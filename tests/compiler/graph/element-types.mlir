@@ -10,14 +10,6 @@ func.func @argument(%x: tensor<4xf32> {tessera.name = "x"}, %y: tensor<4xi16> {t
 
 // -----
 
-// expected-error@+1 {{[TSR-0223] entry '@result': result 0 has the type tensor<4xui32>; expected}}
-func.func @result(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xui32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
-  %y = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tensor<4xui32>
-  return %y : tensor<4xui32>
-}
-
-// -----
-
 // expected-error@+1 {{[TSR-0223] entry '@encoding': argument 0 has the type tensor<4xf32, 1 : i64>; expected a ranked tensor without an encoding}}
 func.func @encoding(%x: tensor<4xf32, 1 : i64> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
   return
