@@ -2,9 +2,9 @@
 #include "runtime/initialize.h"
 
 #include "runtime/base/philox.h"
+#include "runtime/base/uniform.h"
 
 #include <math.h>
-#include <string.h>
 
 enum {
     PIECE = 1 << 16, /* elements that one thread fills at a time */
@@ -12,43 +12,27 @@ enum {
     COST = 1000,     /* of one; see tsr_threads_launch */
 };
 
+/* Numbers of [0, 1) for a uniform rule; the values themselves, which are finite, for a normal one.
+ */
 static void draw(const tsr_config_tensor *tensor, uint32_t seed, uint64_t first, uint64_t count,
                  double out[static DRAWN]) {
     const uint32_t key[2] = {seed, tensor->init_stream};
-    double a = tensor->init_a, b = tensor->init_b;
     if (tensor->init == TSR_INIT_NORMAL) {
+        double a = tensor->init_a, b = tensor->init_b;
+        double most = tsr_dtype_below(tensor->dtype, (double)INFINITY);
         tsr_philox_normals(key, first, count, out);
-        for (uint64_t i = 0; i < count; i++) out[i] = a + b * out[i];
+        for (uint64_t i = 0; i < count; i++) {
+            double value = a + b * out[i];
+            value = value < most ? value : most;
+            out[i] = value > -most ? value : -most;
+        }
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t counter[4] = {0, (uint32_t)(first + i), (uint32_t)((first + i) >> 32), 0};
         tsr_philox_words bits = tsr_philox(key, counter);
-        out[i] = a + (b - a) * tsr_philox_uniform_f64(bits.words[0], bits.words[1]);
+        out[i] = tsr_philox_uniform_f64(bits.words[0], bits.words[1]);
     }
-}
-
-/* The next lower number of the dtype. */
-static void step_down(tsr_dtype dtype, void *data, uint64_t index) {
-    if (dtype == TSR_DTYPE_F64) {
-        double *x = (double *)data + index;
-        *x = nextafter(*x, -INFINITY);
-    } else if (dtype == TSR_DTYPE_F32) {
-        float *x = (float *)data + index;
-        *x = nextafterf(*x, -INFINITY);
-    } else {
-        uint16_t *x = (uint16_t *)data + index;
-        bool zero = (*x & 0x7fff) == 0;
-        *x = zero ? 0x8001 : (uint16_t)(*x >> 15 ? *x + 1 : *x - 1);
-    }
-}
-
-/* Rounding may reach the bound, in f32 and already in f64. */
-static void write(tsr_dtype dtype, double value, double bound, void *data, uint64_t index) {
-    tsr_dtype_write(dtype, value, data, index);
-    if (tsr_dtype_read(dtype, data, index) < bound) return;
-    tsr_dtype_write(dtype, bound, data, index);
-    if (tsr_dtype_read(dtype, data, index) >= bound) step_down(dtype, data, index);
 }
 
 typedef struct filling {
@@ -58,18 +42,27 @@ typedef struct filling {
     void *data;
 } filling;
 
-static void fill_random(const filling *f, uint64_t begin, uint64_t end) {
+static void write(const filling *f, const double *drawn, uint64_t first, uint64_t count) {
     const tsr_config_tensor *tensor = f->tensor;
+    if (tensor->init == TSR_INIT_UNIFORM) {
+        tsr_uniform uniform =
+            tsr_uniform_make(TSR_DTYPE_F64, tensor->dtype, tensor->init_a, tensor->init_b);
+        for (uint64_t i = 0; i < count; i++)
+            tsr_uniform_write(&uniform, tensor->dtype, drawn[i], f->data, first + i);
+    } else if (tensor->dtype == TSR_DTYPE_F32) {
+        for (uint64_t i = 0; i < count; i++) ((float *)f->data)[first + i] = (float)drawn[i];
+    } else {
+        for (uint64_t i = 0; i < count; i++)
+            tsr_dtype_write(tensor->dtype, drawn[i], f->data, first + i);
+    }
+}
+
+static void fill_random(const filling *f, uint64_t begin, uint64_t end) {
     double drawn[DRAWN];
     for (uint64_t at = begin; at < end; at += DRAWN) {
         uint64_t count = end - at < DRAWN ? end - at : DRAWN;
-        draw(tensor, f->seed, f->first + at, count, drawn);
-        if (tensor->init == TSR_INIT_NORMAL && tensor->dtype == TSR_DTYPE_F32) {
-            for (uint64_t i = 0; i < count; i++) ((float *)f->data)[at + i] = (float)drawn[i];
-            continue;
-        }
-        double bound = tensor->init == TSR_INIT_UNIFORM ? tensor->init_b : INFINITY;
-        for (uint64_t i = 0; i < count; i++) write(tensor->dtype, drawn[i], bound, f->data, at + i);
+        draw(f->tensor, f->seed, f->first + at, count, drawn);
+        write(f, drawn, at, count);
     }
 }
 

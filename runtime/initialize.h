@@ -10,9 +10,9 @@
 
 /* Fills `data` (tensor's shape and dtype) by its rule: a constant, or Philox with key {seed,
  * init_stream} and counter {0, element low, element high, 0}, so that an element's value depends on
- * nothing but seed, name and logical index. Uniform: a + (b - a) * u in f64, rounded once, kept
- * below b. Normal: a + b * quantile(u). Not for TSR_INIT_DATA. Random rules need a float
- * dtype (TSR_CORRUPT otherwise). By the threads (borrowed); NULL: by the caller alone. */
+ * nothing but seed, name and logical index. Uniform: [a, b), by base/uniform.h in f64. Normal: a +
+ * b * quantile(u), at most the largest finite number. Not for TSR_INIT_DATA. Random rules need a
+ * float dtype (TSR_CORRUPT otherwise). By the threads (borrowed); NULL: by the caller alone. */
 TSR_RESULT tsr_initialize_tensor(tsr_ctx *ctx, const tsr_config_tensor *tensor, uint32_t seed,
                                  tsr_threads *threads, void *data);
 /* The same of `count` elements from `first` on, which are all that `data` has. */

@@ -84,6 +84,9 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
                    int64_t otherwise, int64_t *out_values);
 /* Reads a finite number; `otherwise` if absent. */
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value);
+/* The bounds of a uniform distribution in this dtype; `what` precedes the message. */
+bool tsr_rule_uniform(const tsr_rule *rule, const char *what, tsr_dtype dtype, double low,
+                      double high);
 /* Fails unless the operand has this shape, as far as dims are known. */
 bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, const tsr_shape *must);
 /* `shape` without the ascending axes. */

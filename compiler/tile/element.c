@@ -385,11 +385,29 @@ static MlirValue to_odd_f32(const element *e, MlirValue x) {
     return tsr_tile_to(b, "arith.bitcast", bits, mlirValueGetType(near));
 }
 
-/* To bf16 or f16. Integers of 32 and 64 bits go through f64. */
+/* An i64 of which f64 has all bits: rounded to odd at 2^10 where its size is 2^53 or more, so that
+ * rounding the result to fewer bits is as rounding x itself. */
+static MlirValue to_odd_53_bits(const element *e, MlirValue x) {
+    tsr_tile_builder *b = e->b;
+    MlirType type = mlirValueGetType(x);
+    MlirValue low = tsr_tile_2(b, "arith.andi", x, tsr_tile_int(b, type, 0x3ff));
+    MlirValue inexact = tsr_tile_icompare(b, TSR_ICMP_NE, low, tsr_tile_int(b, type, 0));
+    MlirValue odd =
+        tsr_tile_select(b, inexact, tsr_tile_int(b, type, 0x400), tsr_tile_int(b, type, 0));
+    MlirValue high = tsr_tile_2(b, "arith.andi", x, tsr_tile_int(b, type, ~INT64_C(0x3ff)));
+    MlirValue size = tsr_tile_2(b, "arith.addi", x, tsr_tile_int(b, type, INT64_C(1) << 53));
+    MlirValue large =
+        tsr_tile_icompare(b, TSR_ICMP_UGT, size, tsr_tile_int(b, type, INT64_C(1) << 54));
+    return tsr_tile_select(b, large, tsr_tile_2(b, "arith.ori", high, odd), x);
+}
+
+/* To bf16 or f16, rounded once. Integers of 32 and 64 bits go through f64, which has all bits of
+ * what is converted. */
 static MlirValue cast_narrow(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirValue x = e->x[0];
     bool wide = !tsr_dtype_is_float(e->from) && tsr_dtype_size(e->from) > 1;
+    if (e->from == TSR_DTYPE_I64) x = to_odd_53_bits(e, x);
     if (!tsr_dtype_is_float(e->from))
         x = tsr_tile_to(b, is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", x,
                         type_of(e, wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32));

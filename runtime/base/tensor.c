@@ -151,6 +151,29 @@ bool tsr_dtype_is_float(tsr_dtype dtype) {
            dtype == TSR_DTYPE_F16;
 }
 
+double tsr_dtype_below(tsr_dtype dtype, double bound) {
+    TSR_ASSERT(tsr_dtype_is_float(dtype));
+    if (dtype == TSR_DTYPE_F64) return nextafter(bound, -INFINITY);
+    if (dtype == TSR_DTYPE_F32) {
+        float rounded = (float)bound;
+        return (double)((double)rounded < bound ? rounded : nextafterf(rounded, -INFINITY));
+    }
+    uint16_t bits;
+    tsr_dtype_write(dtype, bound, &bits, 0);
+    if (tsr_dtype_read(dtype, &bits, 0) >= bound) {
+        bool is_zero = (bits & 0x7fff) == 0, is_negative = bits >> 15;
+        bits = is_zero ? 0x8001 : (uint16_t)(is_negative ? bits + 1 : bits - 1);
+    }
+    return tsr_dtype_read(dtype, &bits, 0);
+}
+
+bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value) {
+    double rounded = 0;
+    TSR_ASSERT(tsr_dtype_is_float(dtype));
+    tsr_dtype_write(dtype, value, &rounded, 0);
+    return isfinite(tsr_dtype_read(dtype, &rounded, 0));
+}
+
 bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count) {
     uint64_t count = 1;
     if (shape->rank > TSR_RANK_MAX) return false;

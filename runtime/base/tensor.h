@@ -46,6 +46,10 @@ TSR_API double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index)
  * be able to hold the value. */
 TSR_API void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t index);
 TSR_API bool tsr_dtype_is_float(tsr_dtype dtype); /* f64, f32, bf16 or f16 */
+/* The largest number of the dtype, a float, that is below `bound`; -inf where there is none. */
+double tsr_dtype_below(tsr_dtype dtype, double bound);
+/* Is `value`, rounded to the dtype, a float, a finite number? */
+bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value);
 
 /* The first of `count` elements that is NaN or infinite, and its value (of NaN without sign);
  * UINT64_MAX if none is. They need not be aligned. */

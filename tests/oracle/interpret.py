@@ -15,7 +15,7 @@ import warnings
 
 import numpy as np
 
-from graph import FLOATS, NUMPY, Op, Type, elements
+from graph import FLOATS, NUMPY, Op, Type, elements, pack, unpack
 
 UNIT = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-24, 'f16': 2.0**-24}  # of what the op is computed in
 HALF = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-8, 'f16': 2.0**-11}  # of what its result is rounded to
@@ -521,6 +521,17 @@ def philox(op, element, step, seed):
     return (words[0] >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
+def largest_below(bound, dtype):
+    """The largest number of the type, a float, that is below the bound."""
+    x = pack(rounded([bound], dtype), dtype)
+    if float(unpack(x, dtype)[0]) < bound:
+        return float(unpack(x, dtype)[0])
+    bits = x.view(f'<i{x.itemsize}')
+    sign = np.iinfo(bits.dtype).min
+    bits = np.where(bits & ~sign == 0, sign | 1, np.where(bits < 0, bits + 1, bits - 1)).astype(bits.dtype)
+    return float(unpack(bits.view(x.dtype), dtype)[0])
+
+
 def drawn(op, step, seed, iteration=0):
     """The elements of a random op, in the order of their places; behind those of the iterations before."""
     kind = op.types[0]
@@ -530,13 +541,15 @@ def drawn(op, step, seed, iteration=0):
     u = rounded(philox(wide, np.arange(kind.size) + iteration * kind.size, step, seed), wide.types[0].dtype).reshape(kind.shape)
     if op.name == 'random_normal':
         return op.number('mean', 0.0) + op.number('deviation', 1.0) * u
-    return op.number('low', 0.0) + (op.number('high', 1.0) - op.number('low', 0.0)) * u
+    low, high = op.number('low', 0.0), op.number('high', 1.0)
+    return np.minimum(low + (high - low) * u, largest_below(high, kind.dtype))
 
 
 def dropout(op, x, step, seed, iteration=0):
     """In training: what is kept grows, so that the mean stays."""
-    wide = Op('random_uniform', [], [], [op.types[0]], {'stream': op.attrs['stream']})
-    rate = float(rounded(op.number('rate'), 'f64' if op.types[0].dtype == 'f64' else 'f32'))
+    computed = 'f64' if op.types[0].dtype == 'f64' else 'f32'
+    wide = Op('random_uniform', [], [], [Type(op.types[0].shape, computed)], {'stream': op.attrs['stream']})
+    rate = float(rounded(op.number('rate'), computed))
     return np.where(drawn(wide, step, seed, iteration) >= rate, x / (1 - op.number('rate')), 0.0)
 
 

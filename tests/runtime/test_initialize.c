@@ -146,6 +146,24 @@ Test(initialize, sixteen_bits_stay_below_the_bound) {
     }
 }
 
+/* Bounds of which the difference overflows, and normal values beyond the largest number. */
+Test(initialize, values_are_finite) {
+    static double wide[COUNT];
+    tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, -1.7e308, 1.7e308, COUNT);
+    tensor.dtype = TSR_DTYPE_F64;
+    fill(&tensor, 1, wide);
+    for (int i = 0; i < COUNT; i++) cr_assert(fabs(wide[i]) < 1.7e308, "%g", wide[i]);
+    for (tsr_dtype dtype = TSR_DTYPE_F64; dtype <= TSR_DTYPE_F16; dtype++) {
+        if (!tsr_dtype_is_float(dtype)) continue;
+        double most = tsr_dtype_below(dtype, (double)INFINITY), value;
+        tensor = make(TSR_INIT_NORMAL, 0, most / 2, COUNT);
+        tensor.dtype = dtype;
+        fill(&tensor, 1, wide);
+        cr_assert_eq(tsr_dtype_find_nonfinite(dtype, wide, COUNT, &value), UINT64_MAX, "%s",
+                     tsr_dtype_name(dtype));
+    }
+}
+
 Test(initialize, random_integers_are_refused) {
     tsr_ctx ctx = {0};
     tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, 0, 1, 3);

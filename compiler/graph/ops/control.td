@@ -23,7 +23,8 @@ def Tessera_DropoutOp : Tessera_RandomOp<"dropout",
 def Tessera_RandomUniformOp : Tessera_RandomOp<"random_uniform", "drawn uniformly from [low, high)",
     (ins DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high)> {
   let description = [{
-    Floats of a static type, as declared; both bounds finite, low below high. Draws from a stream of its
+    Floats of a static type, as declared; both bounds finite in it, low below high. No result is `high`: one
+    that rounding would bring there is the largest number of the type below it. Draws from a stream of its
     own, named by its call path.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";

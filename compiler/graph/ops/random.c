@@ -5,8 +5,10 @@
  */
 #include "compiler/draws.h"
 #include "compiler/graph/rules.h"
+#include "runtime/base/uniform.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 bool tsr_check_dropout(tsr_rule *rule) {
@@ -26,13 +28,25 @@ static bool check_drawn(const tsr_rule *rule) {
                          tsr_dtype_name(rule->declared[0].dtype));
 }
 
+bool tsr_rule_uniform(const tsr_rule *rule, const char *what, tsr_dtype dtype, double low,
+                      double high) {
+    if (!(low < high))
+        return tsr_rule_fail(rule, TSR_DIAG_RANGE, "%sneeds low < high, has %g and %g", what, low,
+                             high);
+    if (!tsr_dtype_is_float(dtype) ||
+        (tsr_dtype_rounds_finite(dtype, low) && tsr_dtype_rounds_finite(dtype, high)))
+        return true;
+    double most = tsr_dtype_below(dtype, (double)INFINITY);
+    return tsr_rule_fail(rule, TSR_DIAG_HOLDS, "%sgoes from %g to %g; %s holds %g to %g", what, low,
+                         high, tsr_dtype_name(dtype), -most, most);
+}
+
 bool tsr_check_random_uniform(tsr_rule *rule) {
     double low, high;
     if (!check_drawn(rule) || !tsr_rule_f64(rule, "low", 0.0, &low) ||
         !tsr_rule_f64(rule, "high", 1.0, &high))
         return false;
-    if (low < high) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_RANGE, "needs low < high, has %g and %g", low, high);
+    return tsr_rule_uniform(rule, "", rule->declared[0].dtype, low, high);
 }
 
 bool tsr_check_random_normal(tsr_rule *rule) {
@@ -163,28 +177,50 @@ static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
     return true;
 }
 
-static bool lower_drawn(MlirOperation op, const tsr_draws *draws, bool normal, double low,
-                        double factor) {
-    tsr_builder b = tsr_builder_before(op);
-    MlirValue drawn;
-    if (!draw(&b, op, draws, normal, &drawn)) return false;
-    if (factor != 1.0) drawn = tsr_emit_mul(&b, drawn, tsr_emit_number(&b, drawn, factor));
-    if (low != 0.0) drawn = tsr_emit_add(&b, drawn, tsr_emit_number(&b, drawn, low));
-    return finish(op, &b, drawn);
+static MlirValue scale(tsr_builder *b, MlirValue x, double factor) {
+    return factor == 1.0 ? x : tsr_emit_mul(b, x, tsr_emit_number(b, x, factor));
 }
 
+static MlirValue shift(tsr_builder *b, MlirValue x, double by) {
+    return by == 0.0 ? x : tsr_emit_add(b, x, tsr_emit_number(b, x, by));
+}
+
+/* Can no result exceed the last number, whether or not a target fuses product and sum? */
+static bool stays_below(const tsr_uniform *u, tsr_dtype computed) {
+    if (u->factor != 1.0) return false;
+    if (computed == TSR_DTYPE_F64) {
+        double most = 1 - 0x1p-53, product = most * u->span;
+        return product + u->low <= u->last && fma(most, u->span, u->low) <= u->last;
+    }
+    float most = 1 - 0x1p-24f, span = (float)u->span, low = (float)u->low, product = most * span;
+    float sum = product + low, fused = fmaf(most, span, low);
+    return (double)sum <= u->last && (double)fused <= u->last;
+}
+
+/* By the rule of base/uniform.h, as the runtime's initial values are. */
 static bool lower_uniform(MlirOperation op, const tsr_draws *draws) {
+    tsr_builder b = tsr_builder_before(op);
     double low = 0.0, high = 1.0;
+    MlirValue x;
     tsr_op_f64(op, "low", &low);
     tsr_op_f64(op, "high", &high);
-    return lower_drawn(op, draws, false, low, high - low);
+    if (!draw(&b, op, draws, false, &x)) return false;
+    tsr_dtype computed = tsr_type_of(x).dtype;
+    tsr_uniform u = tsr_uniform_make(computed, tsr_type_of(tsr_op_result(op, 0)).dtype, low, high);
+    x = scale(&b, shift(&b, scale(&b, x, u.span), u.low), u.factor);
+    if (!stays_below(&u, computed))
+        x = tsr_emit_binary(&b, TSR_GRAPH_NAME("min"), x, tsr_emit_number(&b, x, u.last));
+    return finish(op, &b, x);
 }
 
 static bool lower_normal(MlirOperation op, const tsr_draws *draws) {
+    tsr_builder b = tsr_builder_before(op);
     double mean = 0.0, deviation = 1.0;
+    MlirValue x;
     tsr_op_f64(op, "mean", &mean);
     tsr_op_f64(op, "deviation", &deviation);
-    return lower_drawn(op, draws, true, mean, deviation);
+    if (!draw(&b, op, draws, true, &x)) return false;
+    return finish(op, &b, shift(&b, scale(&b, x, deviation), mean));
 }
 
 /* x, or nothing: by numbers of [0, 1). */

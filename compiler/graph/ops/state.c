@@ -45,9 +45,12 @@ static bool check_init(const tsr_rule *rule) {
         return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE, "the type of init is not the result's");
     if (!isfinite(init.a) || !isfinite(init.b))
         return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "init has a number that is not finite");
-    if (init.kind == TSR_INIT_UNIFORM && !(init.a < init.b))
-        return tsr_rule_fail(rule, TSR_DIAG_RANGE, "uniform needs low < high, has %g and %g",
-                             init.a, init.b);
+    if (init.kind == TSR_INIT_UNIFORM) {
+        tsr_type type;
+        bool known = tsr_value_type(tsr_op_result(rule->op, 0), &type);
+        TSR_ASSERT(known);
+        if (!tsr_rule_uniform(rule, "uniform ", type.dtype, init.a, init.b)) return false;
+    }
     if (init.kind == TSR_INIT_NORMAL && !(init.b > 0))
         return tsr_rule_fail(rule, TSR_DIAG_DEVIATION, "normal needs a deviation > 0, has %g",
                              init.b);

@@ -163,6 +163,14 @@ func.func @f() {
 // -----
 
 func.func @f() {
+  // CHECK: [TSR-0128] tessera.random_uniform: goes from 0 to 100000; f16 holds -65504 to 65504
+  %0 = tessera.random_uniform {low = 0.0, high = 1.0e5} : tensor<4xf16>
+  return
+}
+
+// -----
+
+func.func @f() {
   // CHECK: [TSR-0112] tessera.random_normal: element type of the result is i32, must be a float
   %0 = tessera.random_normal : tensor<4xi32>
   return

@@ -293,6 +293,14 @@ func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xi64>, %d: tensor<4xf32>) {
 // -----
 
 func.func @f() {
+  // CHECK: [TSR-0128] tessera.param: uniform goes from -1e+39 to 1; f32 holds -3.40282e+38 to 3.40282e+38
+  %0 = tessera.param "w" init = #tessera.uniform<-1.0e39, 1.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
   // CHECK: [TSR-0130] tessera.param: uniform needs low < high, has 1 and -1
   %0 = tessera.param "w" init = #tessera.uniform<1.0, -1.0> : tensor<2xf32>
   return
