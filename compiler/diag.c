@@ -146,6 +146,9 @@ static tsr_diag_number number_of(const tsr_diag_list *list, const char *text) {
     return text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;
 }
 
+/* Our numbers are of errors, but for these; MLIR's C API emits nothing but errors. */
+static bool is_remark(tsr_diag_number number) { return number == TSR_DIAG_ROWS_INDEPENDENT; }
+
 static tsr_severity severity_of(MlirDiagnostic source) {
     switch (mlirDiagnosticGetSeverity(source)) {
     case MlirDiagnosticWarning:
@@ -192,6 +195,7 @@ static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     size_t call_count = 0;
     diag->severity = severity_of(source);
     read_text(list, diag, source);
+    if (is_remark(diag->number)) diag->severity = TSR_SEVERITY_REMARK;
     place(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
     if (!diag->number) reword(list, diag);
     if (!diag->number) diag->number = number_of(list, diag->text);

@@ -85,12 +85,13 @@ typedef struct tsr_diag_note {
     const char *text;
 } tsr_diag_note;
 
-/* Emits an error: "[TSR-0102] " and the text, at `location`, with notes (TSR_DIAG_NOTES_MAX). */
+/* Emits an error: "[TSR-0102] " and the text, at `location`, with notes (TSR_DIAG_NOTES_MAX). A few
+ * numbers are of remarks, which are no errors: they arrive in the list with that severity. */
 void tsr_diag_error(MlirLocation location, tsr_diag_number number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
                          MlirLocation note_location, const char *note);
-enum { TSR_DIAG_NOTES_MAX = 4 };
+enum { TSR_DIAG_NOTES_MAX = 10 };
 void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const char *text,
                           size_t note_count, const tsr_diag_note *notes);
 

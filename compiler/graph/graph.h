@@ -35,7 +35,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,"                                                        \
-    "tessera-open-regions,tessera-infer-shapes,tessera-count-draws,tessera-"                       \
+    "tessera-open-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-draws,tessera-"    \
     "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
@@ -53,7 +53,7 @@ TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
 
 typedef enum tsr_graph_op {
     TSR_GRAPH_NONE, /* not an op of dialect tessera */
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering) TSR_GRAPH_##ID,
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows) TSR_GRAPH_##ID,
 #include "compiler/graph/ops.def"
 #undef X
     TSR_GRAPH_OP_COUNT

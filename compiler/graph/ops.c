@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const tsr_op_rules table[TSR_GRAPH_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering)                           \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
     [TSR_GRAPH_##ID] = {TSR_GRAPH_NAME(mnemonic), tsr_check_##check, tsr_gradient_##gradient,      \
                         tsr_forward_##forward, tsr_lower_##lowering},
 #include "compiler/graph/ops.def"

@@ -7,7 +7,7 @@
 
 #include "compiler/graph/rule.h"
 
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering)                           \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
     bool tsr_check_##check(tsr_rule *rule);                                                        \
     bool tsr_gradient_##gradient(tsr_gradient *of);                                                \
     bool tsr_forward_##forward(tsr_tangent *of);                                                   \
