@@ -311,8 +311,10 @@ static TSR_RESULT encode_deployment(tsr_ctx *ctx, const char *path, const tsr_pa
     char *json = NULL;
     size_t size_bytes = 0;
     if (text) TRY(ctx, tsr_deployment_read(ctx, text, strlen(text), arena, &deployment));
-    TRY(ctx, tsr_deployment_encode(ctx, package->config, text ? &deployment : NULL, TSR_PART_ALL,
-                                   arena, out_json, out_size_bytes));
+    TRY(ctx, tsr_deployment_find_collectives(ctx, package->config, package->targets[0].program,
+                                             arena, &deployment));
+    TRY(ctx, tsr_deployment_encode(ctx, package->config, &deployment, TSR_PART_ALL, arena, out_json,
+                                   out_size_bytes));
     if (!deployment.path) return TSR_SUCCESS;
     if (strchr(deployment.path, '/') || deployment.path[0] == '.')
         FAIL(ctx, TSR_COMPILE,

@@ -12,7 +12,12 @@ typedef struct writer {
     const tsr_config *config;
     const tsr_deployment *deployment;
     unsigned parts;
+    unsigned minor; /* the version */
 } writer;
+
+/* From here on a mesh of several virtual ranks says which of its axes divide the batch, its shards
+ * and collectives are those of the virtual ranks. */
+enum { BY_VIRTUAL_RANK = 3 };
 
 static bool has(const writer *w, unsigned part) { return w->parts & part; }
 
@@ -27,7 +32,8 @@ static void write_mesh(writer *w) {
     for (size_t i = 0; i < d->axis_count; i++) {
         tsr_buffer_text(&w->out, i ? ",{\"name\":" : "{\"name\":");
         tsr_buffer_json_string(&w->out, d->axes[i].name);
-        bool batch = ranks > 1 && d->axes[i].size == ranks;
+        bool batch = ranks > 1 &&
+                     (w->minor >= BY_VIRTUAL_RANK ? d->axes[i].batch : d->axes[i].size == ranks);
         tsr_buffer_printf(&w->out, ",\"size\":%llu,\"batch\":%s}",
                           (unsigned long long)d->axes[i].size, batch ? "true" : "false");
     }
@@ -40,8 +46,8 @@ static const tsr_deployment_shard *find_shard(const tsr_deployment *d, const cha
     return NULL;
 }
 
-/* Shards are ranges of elements of the unpadded row-major tensor, as in the state store. One rank
- * holds all positions. */
+/* Shards are ranges of elements of the unpadded row-major tensor, as in the state store. What is
+ * not spread is whole on every rank. */
 static void write_shards(writer *w, const tsr_config_tensor *tensor) {
     const tsr_deployment_shard *shard = find_shard(w->deployment, tensor->name);
     uint64_t count = 0;
@@ -56,9 +62,9 @@ static void write_shards(writer *w, const tsr_config_tensor *tensor) {
     tsr_buffer_json_string(&w->out, shard->axis);
     tsr_buffer_text(&w->out, ",\"shards\":[");
     for (size_t i = 0; i < shard->position_count; i++)
-        tsr_buffer_printf(&w->out, "%s{\"rank\":0,\"position\":%zu,\"begin\":%llu,\"end\":%llu}",
-                          i ? "," : "", i, (unsigned long long)shard->begin[i],
-                          (unsigned long long)shard->end[i]);
+        tsr_buffer_printf(&w->out, "%s{\"rank\":%zu,\"position\":%zu,\"begin\":%llu,\"end\":%llu}",
+                          i ? "," : "", w->minor >= BY_VIRTUAL_RANK ? i : 0, i,
+                          (unsigned long long)shard->begin[i], (unsigned long long)shard->end[i]);
     tsr_buffer_text(&w->out, "]}");
 }
 
@@ -99,7 +105,7 @@ static void write_collectives(writer *w) {
         write_member(w, "entry", collective->entry);
         write_member(w, "kind", collective->kind);
         write_member(w, "axis", collective->axis);
-        write_member(w, "tensor", collective->tensor);
+        if (collective->tensor) write_member(w, "tensor", collective->tensor);
         tsr_buffer_printf(&w->out, "\"positions\":%llu,\"bytes\":%llu}",
                           (unsigned long long)collective->positions,
                           (unsigned long long)collective->bytes);
@@ -145,13 +151,19 @@ static void write_pipeline(writer *w) {
     tsr_buffer_text(&w->out, "}");
 }
 
-/* Version 1.0 has nothing that is spread or computed again, and every part; 1.1 no pipelines. */
-static void write_manifest(writer *w) {
+/* Version 1.0 has nothing that is spread or computed again, and every part; 1.1 no pipelines; 1.2
+ * one virtual rank. */
+static unsigned find_minor(const writer *w, bool by_virtual_rank) {
     const tsr_deployment *d = w->deployment;
     bool plain =
         w->parts == TSR_PART_ALL && !d->shard_count && !d->recompute_count && !d->axis_count;
     bool pipelines = d->pipeline_count && w->parts & (TSR_PART_PIPELINE | TSR_PART_STAGES);
-    tsr_buffer_printf(&w->out, "{\"formatVersion\":\"1.%d\",\"name\":", pipelines ? 2 : !plain);
+    if (by_virtual_rank) return BY_VIRTUAL_RANK;
+    return pipelines ? 2 : !plain;
+}
+
+static void write_manifest(writer *w) {
+    tsr_buffer_printf(&w->out, "{\"formatVersion\":\"1.%u\",\"name\":", w->minor);
     tsr_buffer_json_string(&w->out, w->config->name);
     tsr_buffer_text(&w->out, ",\"producer\":");
     tsr_buffer_json_string(&w->out, w->config->producer);
@@ -166,9 +178,10 @@ static void write_manifest(writer *w) {
 }
 
 static TSR_RESULT encode(tsr_ctx *ctx, const tsr_config *config, const tsr_deployment *deployment,
-                         unsigned parts, tsr_arena *arena, char **out_json,
+                         unsigned parts, bool by_virtual_rank, tsr_arena *arena, char **out_json,
                          size_t *out_size_bytes) {
     writer w = {.config = config, .deployment = deployment, .parts = parts};
+    w.minor = find_minor(&w, by_virtual_rank);
     write_manifest(&w);
     tsr_result result =
         tsr_json_take(ctx, &w.out, "deployment manifest", arena, out_json, out_size_bytes);
@@ -196,10 +209,12 @@ tsr_result tsr_deployment_check_names(tsr_ctx *ctx, const tsr_config *config,
     bool tensors = parts & TSR_PART_OPTIMIZER, entries = parts & TSR_PART_PIPELINE;
     for (size_t i = 0; i < d->collective_count; i++)
         if ((entries && !tsr_config_find_entry(config, d->collectives[i].entry)) ||
-            (tensors && !tsr_config_find_tensor(config, d->collectives[i].tensor)))
+            (tensors && d->collectives[i].tensor &&
+             !tsr_config_find_tensor(config, d->collectives[i].tensor)))
             return tsr_fail_(ctx, code, 0, __FILE__, __LINE__,
                              "deployment: a collective of '%s' in '%s': no such tensor or entry",
-                             d->collectives[i].tensor, d->collectives[i].entry);
+                             d->collectives[i].tensor ? d->collectives[i].tensor : "",
+                             d->collectives[i].entry);
     for (size_t i = 0; i < d->recompute_count; i++)
         if (entries && !tsr_config_find_entry(config, d->recomputes[i].entry))
             return tsr_fail_(ctx, code, 0, __FILE__, __LINE__,
@@ -216,11 +231,12 @@ tsr_result tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config,
     TRY(ctx, tsr_config_verify(ctx, config, TSR_COMPILE));
     TRY(ctx, check_shards(ctx, config, d));
     TRY(ctx, tsr_deployment_check_names(ctx, config, d, TSR_PART_ALL, TSR_COMPILE));
-    return encode(ctx, config, d, parts, arena, out_json, out_size_bytes);
+    return encode(ctx, config, d, parts, config->virtual_ranks > 1, arena, out_json,
+                  out_size_bytes);
 }
 
 tsr_result tsr_deployment_encode_again(tsr_ctx *ctx, const tsr_deployment_manifest *manifest,
                                        tsr_arena *arena, char **out_json, size_t *out_size_bytes) {
-    return encode(ctx, &manifest->config, &manifest->deployment, manifest->parts, arena, out_json,
-                  out_size_bytes);
+    return encode(ctx, &manifest->config, &manifest->deployment, manifest->parts,
+                  manifest->version_minor >= BY_VIRTUAL_RANK, arena, out_json, out_size_bytes);
 }

@@ -12,9 +12,10 @@
 #define TSR_MANIFESTS_DEPLOYMENT_H
 
 #include "manifests/config.h"
+#include "manifests/program.h"
 
 enum {
-    TSR_DEPLOYMENT_VERSION_MINOR = 2,    /* of 1.x */
+    TSR_DEPLOYMENT_VERSION_MINOR = 3,    /* of 1.x */
     TSR_DEPLOYMENT_BYTES_MAX = 64 << 20, /* of the JSON; the limits of runtime/base/json.h too */
     TSR_DEPLOYMENT_AXES_MAX = 64,
     TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
@@ -24,10 +25,11 @@ enum {
 typedef struct tsr_deployment_axis {
     const char *name;
     uint64_t size; /* positions, 1 … TSR_CONFIG_VIRTUAL_RANKS_MAX */
+    bool batch;    /* the virtual ranks divide the batch along it */
 } tsr_deployment_axis;
 
 /* A parameter or state that is spread over an axis: position i holds elements [begin[i], end[i]) of
- * the unpadded row-major tensor. */
+ * the unpadded row-major tensor. Position i is virtual rank i. */
 typedef struct tsr_deployment_shard {
     const char *tensor, *axis;
     size_t position_count; /* 1 … TSR_DEPLOYMENT_POSITIONS_MAX */
@@ -35,10 +37,15 @@ typedef struct tsr_deployment_shard {
 } tsr_deployment_shard;
 
 typedef struct tsr_deployment_collective {
-    const char *entry, *kind, *axis; /* kind: "all_reduce", "reduce_scatter", "all_gather" */
-    const char *tensor;              /* the parameter, or the one whose gradient it is */
-    uint64_t positions, bytes;       /* bytes that all positions together send */
+    const char *entry, *kind, *axis; /* kind: a row of collectives.def, but slice */
+    const char *tensor;        /* the parameter, or the one whose gradient it is; NULL: none */
+    uint64_t positions, bytes; /* bytes that all positions together send */
 } tsr_deployment_collective;
+
+/* An optimizer step: the gradient of this parameter is summed over the virtual ranks. */
+typedef struct tsr_deployment_step {
+    const char *entry, *tensor;
+} tsr_deployment_step;
 
 /* What recomputation made of an entry, in bytes of forward values that the backward pass keeps. */
 typedef struct tsr_deployment_recompute {
@@ -68,14 +75,15 @@ typedef enum tsr_deployment_part {
 } tsr_deployment_part;
 
 typedef struct tsr_deployment {
-    size_t axis_count, shard_count, collective_count, recompute_count, pipeline_count;
+    size_t axis_count, shard_count, collective_count, recompute_count, pipeline_count, step_count;
     tsr_deployment_axis *axes;
     tsr_deployment_shard *shards;
     tsr_deployment_collective *collectives;
     tsr_deployment_recompute *recomputes;
     tsr_deployment_pipeline *pipelines;
-    const char *path; /* where a tool writes the manifest, too; NULL: nowhere */
-    unsigned include; /* the tsr_deployment_parts of that file */
+    tsr_deployment_step *steps; /* not part of the manifest */
+    const char *path;           /* where a tool writes the manifest, too; NULL: nowhere */
+    unsigned include;           /* the tsr_deployment_parts of that file */
 } tsr_deployment;
 
 /* 0 where there is no part of that name. */
@@ -86,6 +94,12 @@ TSR_RESULT tsr_deployment_write(tsr_ctx *ctx, const tsr_deployment *deployment, 
                                 char **out_json, size_t *out_size_bytes);
 TSR_RESULT tsr_deployment_read(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
                                tsr_deployment *out_deployment);
+
+/* Sets the collectives to those that the host program runs, with a rank for each virtual rank. A
+ * sum of gradients has the name of a parameter of its size that the entry takes a step of. */
+TSR_RESULT tsr_deployment_find_collectives(tsr_ctx *ctx, const tsr_config *config,
+                                           const tsr_program *program, tsr_arena *arena,
+                                           tsr_deployment *io_deployment);
 
 /* The manifest, with the parts that are asked for: TSR_PART_ALL in a bundle. For one physical rank,
  * which holds every virtual rank and every position. `config` is verified first, and that it has

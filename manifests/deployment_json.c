@@ -51,8 +51,10 @@ static void write_collective(tsr_buffer *out, const tsr_deployment_collective *c
     write_text(out, "kind", collective->kind);
     tsr_buffer_text(out, ",");
     write_text(out, "axis", collective->axis);
-    tsr_buffer_text(out, ",");
-    write_text(out, "tensor", collective->tensor);
+    if (collective->tensor) {
+        tsr_buffer_text(out, ",");
+        write_text(out, "tensor", collective->tensor);
+    }
     write_number(out, "positions", collective->positions);
     write_number(out, "bytes", collective->bytes);
 }
@@ -87,10 +89,16 @@ tsr_result tsr_deployment_write(tsr_ctx *ctx, const tsr_deployment *d, tsr_arena
     LIST(&out, "axes", d->axis_count, {
         write_text(&out, "name", d->axes[i].name);
         write_number(&out, "size", d->axes[i].size);
+        tsr_buffer_printf(&out, ",\"batch\":%s", d->axes[i].batch ? "true" : "false");
     });
     LIST(&out, "shards", d->shard_count, write_shard(&out, &d->shards[i]));
     LIST(&out, "collectives", d->collective_count, write_collective(&out, &d->collectives[i]));
     LIST(&out, "recomputes", d->recompute_count, write_recompute(&out, &d->recomputes[i]));
+    LIST(&out, "steps", d->step_count, {
+        write_text(&out, "entry", d->steps[i].entry);
+        tsr_buffer_text(&out, ",");
+        write_text(&out, "tensor", d->steps[i].tensor);
+    });
     tsr_deployment_write_pipelines(d, "pipelines", &out);
     tsr_buffer_text(&out, "}");
     tsr_result result = tsr_json_take(ctx, &out, "deployment", arena, out_json, out_size_bytes);
@@ -112,6 +120,7 @@ tsr_result tsr_deployment_read_axis(tsr_json_reader *r, const cJSON *object,
     if (axis->size < 1 || axis->size > TSR_CONFIG_VIRTUAL_RANKS_MAX)
         FAIL(r->ctx, TSR_CORRUPT, "deployment: axis '%s': expected a size of 1 ... %d, got %llu",
              axis->name, TSR_CONFIG_VIRTUAL_RANKS_MAX, (unsigned long long)axis->size);
+    axis->batch = cJSON_IsTrue(tsr_json_find(object, "batch"));
     return TSR_SUCCESS;
 }
 
@@ -139,11 +148,10 @@ static TSR_RESULT read_shard(tsr_json_reader *r, const cJSON *object, tsr_deploy
     return TSR_SUCCESS;
 }
 
+/* slice sends nothing. */
 static bool is_collective(const char *kind) {
-    static const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather"};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i], kind) == 0) return true;
-    return false;
+    const tsr_collective_row *row = tsr_collective_find(kind);
+    return row && row->kind != TSR_COLLECTIVE_SLICE;
 }
 
 tsr_result tsr_deployment_read_collective(tsr_json_reader *r, const cJSON *object,
@@ -151,9 +159,10 @@ tsr_result tsr_deployment_read_collective(tsr_json_reader *r, const cJSON *objec
     TRY(r->ctx, tsr_json_read_name(r, object, "entry", &collective->entry));
     TRY(r->ctx, tsr_json_read_name(r, object, "kind", &collective->kind));
     if (!is_collective(collective->kind))
-        TSR_JSON_READ_FAIL(r, "kind", "all_reduce, reduce_scatter or all_gather", collective->kind);
+        TSR_JSON_READ_FAIL(r, "kind", "a collective that sends", collective->kind);
     TRY(r->ctx, tsr_json_read_name(r, object, "axis", &collective->axis));
-    TRY(r->ctx, tsr_json_read_name(r, object, "tensor", &collective->tensor));
+    if (tsr_json_find(object, "tensor"))
+        TRY(r->ctx, tsr_json_read_name(r, object, "tensor", &collective->tensor));
     TRY(r->ctx, read_u64(r, object, "positions", &collective->positions));
     return read_u64(r, object, "bytes", &collective->bytes);
 }
@@ -165,6 +174,11 @@ tsr_result tsr_deployment_read_recompute(tsr_json_reader *r, const cJSON *object
     TRY(r->ctx, read_u64(r, object, "bytesSaved", &recompute->bytes_saved));
     TRY(r->ctx, read_u64(r, object, "ops", &recompute->ops));
     return read_u64(r, object, "operations", &recompute->operations);
+}
+
+static TSR_RESULT read_step(tsr_json_reader *r, const cJSON *object, tsr_deployment_step *step) {
+    TRY(r->ctx, tsr_json_read_name(r, object, "entry", &step->entry));
+    return tsr_json_read_name(r, object, "tensor", &step->tensor);
 }
 
 #define READ_LIST(key, items, item_count, read)                                                    \
@@ -188,6 +202,7 @@ static TSR_RESULT read_all(tsr_json_reader *r, const cJSON *root, tsr_deployment
     READ_LIST("shards", shards, shard_count, read_shard);
     READ_LIST("collectives", collectives, collective_count, tsr_deployment_read_collective);
     READ_LIST("recomputes", recomputes, recompute_count, tsr_deployment_read_recompute);
+    READ_LIST("steps", steps, step_count, read_step);
     return tsr_deployment_read_pipelines(r, root, "pipelines", d);
 }
 

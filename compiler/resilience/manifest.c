@@ -6,10 +6,11 @@
  * asks for:
  *
  *   mesh         the module's tessera.mesh
- *   shards       of each optimizer step on slices: the ranges that shard_slice ops cut of the
- *                parameter (zero3) and of its states
- *   collectives  each all_reduce, reduce_scatter and all_gather, with the bytes that all positions
- *                send by ring algorithms
+ *   shards       of each optimizer step on slices along the axis of the virtual ranks: the ranges
+ *                that shard_slice ops cut of the parameter (zero3) and of its states. The positions
+ *                of another axis are all on every rank, which has the tensor whole
+ *   steps        the parameters that have one: names for the collectives, which are read off the
+ *                host program when the bundle is written (manifests/deployment_program.c)
  *   recomputes   what tessera-insert-recompute planned for an entry
  *   pipelines    what plans say of them, which may have been removed since (tsched-apply)
  */
@@ -27,7 +28,8 @@ typedef struct exporter {
     tsr_ctx ctx;
     tsr_arena arena;
     tsr_deployment found;
-    size_t shard_room, collective_room;
+    size_t shard_room, step_room;
+    uint64_t virtual_ranks;
 } exporter;
 
 static bool no_memory(const exporter *e) {
@@ -69,6 +71,7 @@ static bool read_mesh(exporter *e) {
     MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(e->module), "tessera.mesh");
     if (mlirAttributeIsNull(mesh) || !mlirAttributeIsADictionary(mesh)) return true;
     intptr_t count = mlirDictionaryAttrGetNumElements(mesh);
+    uint64_t product = 1; /* of the axes that divide the batch */
     e->found.axes = TSR_NEW(&e->arena, tsr_deployment_axis, (size_t)count + 1);
     if (!e->found.axes) return no_memory(e);
     for (intptr_t i = 0; i < count && i < TSR_DEPLOYMENT_AXES_MAX; i++) {
@@ -80,8 +83,14 @@ static bool read_mesh(exporter *e) {
         tsr_deployment_axis *to = &e->found.axes[e->found.axis_count++];
         to->name = tsr_arena_printf(&e->arena, "%.*s", (int)name.length, name.data);
         to->size = (uint64_t)size;
+        to->batch = tsr_sr_is_batch_axis(name);
+        if (to->batch) product *= to->size;
         if (!to->name) return no_memory(e);
     }
+    /* A build may be told another number of virtual ranks, which are positions of no axis. */
+    bool fits = e->virtual_ranks > 1 && product == e->virtual_ranks;
+    for (size_t i = 0; i < e->found.axis_count; i++)
+        e->found.axes[i].batch = e->found.axes[i].batch && fits;
     return true;
 }
 
@@ -91,11 +100,13 @@ static bool is_step(MlirOperation op) {
     return tsr_op_is(op, "tessera.adamw") || tsr_op_is(op, "tessera.sgd");
 }
 
-static uint64_t bytes_of(MlirValue value) {
-    tsr_type type;
-    uint64_t size = 0;
-    bool known = tsr_value_type(value, &type) && tsr_shape_size(&type.shape, type.dtype, &size);
-    return known ? size : 0;
+/* Do the virtual ranks have the positions of the axis? Those of another one are all on every rank.
+ */
+static bool is_over_ranks(const exporter *e, const char *axis) {
+    for (size_t i = 0; axis && i < e->found.axis_count; i++)
+        if (strcmp(e->found.axes[i].name, axis) == 0)
+            return e->found.axes[i].size == e->virtual_ranks && tsr_sr_is_batch_axis(tsr_ref(axis));
+    return false;
 }
 
 /* The tensor whose slice a value is: of shard_slice, perhaps behind a gather. NULL: none. */
@@ -138,7 +149,7 @@ static tsr_deployment_shard *shard_of(exporter *e, const char *tensor, const cha
 static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
     int64_t position = 0, end = 0;
     if (!tsr_op_i64(slice, "position", &position) || !tsr_op_i64(slice, "end", &end) ||
-        position >= TSR_DEPLOYMENT_POSITIONS_MAX)
+        position >= TSR_DEPLOYMENT_POSITIONS_MAX || !is_over_ranks(e, tsr_op_string(slice, "axis")))
         return true;
     tsr_deployment_shard *shard = shard_of(e, tensor, tsr_op_string(slice, "axis"));
     if (!shard) return no_memory(e);
@@ -172,80 +183,39 @@ static bool note_step(exporter *e, MlirOperation step) {
     return true;
 }
 
-/* The parameter of a collective: of its operands, or of the step that takes its result. */
-static const char *collective_name(MlirOperation op) {
-    const char *name = sliced_name(tsr_op_operand(op, 0));
-    if (name) return name;
-    MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
-    if (is_step(owner)) return sliced_name(tsr_op_operand(owner, 0));
-    MlirValue value = tsr_op_result(op, 0);
-    for (int depth = 0; depth < 2; depth++) {
-        MlirOpOperand use = mlirValueGetFirstUse(value);
-        if (mlirOpOperandIsNull(use)) return NULL;
-        MlirOperation user = mlirOpOperandGetOwner(use);
-        if (is_step(user)) return sliced_name(tsr_op_operand(user, 0));
-        if (tsr_op_result_count(user) != 1) return NULL;
-        value = tsr_op_result(user, 0);
-    }
-    return NULL;
-}
-
 static uint64_t positions_of(const exporter *e, const char *axis) {
     for (size_t i = 0; i < e->found.axis_count; i++)
         if (strcmp(e->found.axes[i].name, axis) == 0) return e->found.axes[i].size;
     return 1;
 }
 
-static bool note_collective(exporter *e, MlirOperation op, const char *kind) {
-    const char *entry = tsr_op_symbol(e->func), *tensor = collective_name(op);
-    const char *axis = tsr_op_string(op, "axis");
-    if (!tensor || !axis) return true;
-    for (size_t i = 0; i < e->found.collective_count; i++) {
-        const tsr_deployment_collective *known = &e->found.collectives[i];
-        /* reduce_scatter stands once for each position. */
-        if (strcmp(kind, "reduce_scatter") == 0 && strcmp(known->kind, kind) == 0 &&
-            strcmp(known->tensor, tensor) == 0 && strcmp(known->entry, entry) == 0)
-            return true;
-    }
-    if (e->found.collective_count == e->collective_room) {
-        size_t room = 2 * e->collective_room + 16;
-        tsr_deployment_collective *larger = TSR_NEW(&e->arena, tsr_deployment_collective, room);
+/* The parameter that a step is of, whole or a slice of it. */
+static bool note_name(exporter *e, MlirOperation step) {
+    MlirValue param = tsr_op_operand(step, 0);
+    MlirOperation owner = tsr_value_owner(param);
+    const char *entry = tsr_op_symbol(e->func), *tensor = sliced_name(param);
+    if (!tensor && tsr_op_is(owner, "tessera_sr.all_gather"))
+        tensor = sliced_name(tsr_op_operand(owner, 0));
+    if (!tensor || e->virtual_ranks == 1) return true;
+    const tsr_deployment_step *last =
+        e->found.step_count ? &e->found.steps[e->found.step_count - 1] : NULL;
+    if (last && strcmp(last->tensor, tensor) == 0 && strcmp(last->entry, entry) == 0)
+        return true; /* at another position */
+    if (e->found.step_count == e->step_room) {
+        size_t room = 2 * e->step_room + 16;
+        tsr_deployment_step *larger = TSR_NEW(&e->arena, tsr_deployment_step, room);
         if (!larger) return no_memory(e);
-        if (e->collective_room)
-            memcpy(larger, e->found.collectives, e->collective_room * sizeof *larger);
-        e->found.collectives = larger;
-        e->collective_room = room;
+        if (e->step_room) memcpy(larger, e->found.steps, e->step_room * sizeof *larger);
+        e->found.steps = larger;
+        e->step_room = room;
     }
-    uint64_t positions = positions_of(e, axis);
-    bool scatter = strcmp(kind, "reduce_scatter") == 0;
-    uint64_t whole = bytes_of(scatter ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
-    e->found.collectives[e->found.collective_count++] = (tsr_deployment_collective){
-        .entry = entry,
-        .kind = kind,
-        .axis = axis,
-        .tensor = tensor,
-        .positions = positions,
-        .bytes = (positions - 1) * whole * (strcmp(kind, "all_reduce") == 0 ? 2 : 1)};
+    e->found.steps[e->found.step_count++] = (tsr_deployment_step){entry, tensor};
     return true;
 }
 
 static bool read_ops(exporter *e) {
     TSR_FOR_EACH_OP(op, tsr_op_body(e->func)) {
-        bool done = true;
-        switch (tsr_sr_op_of(op)) {
-        case TSR_SR_ALL_REDUCE:
-            done = note_collective(e, op, "all_reduce");
-            break;
-        case TSR_SR_REDUCE_SCATTER:
-            done = note_collective(e, op, "reduce_scatter");
-            break;
-        case TSR_SR_ALL_GATHER:
-            done = note_collective(e, op, "all_gather");
-            break;
-        default:
-            if (is_step(op)) done = note_step(e, op);
-        }
-        if (!done) return false;
+        if (is_step(op) && !(note_step(e, op) && note_name(e, op))) return false;
     }
     return true;
 }
@@ -365,14 +335,14 @@ static bool keep_request(exporter *e) {
 
 static bool is_worth(const tsr_deployment *found) {
     return found->include || found->axis_count || found->shard_count || found->recompute_count ||
-           found->pipeline_count;
+           found->pipeline_count || found->step_count;
 }
 
 static bool export_manifest(exporter *e) {
     char *json = NULL;
     size_t size_bytes = 0;
-    if (!take_requests(e) || !keep_request(e) || !read_mesh(e) || !read_funcs(e) ||
-        !read_pipelines(e))
+    if (!tsr_sr_find_virtual_ranks(e->module, &e->virtual_ranks) || !take_requests(e) ||
+        !keep_request(e) || !read_mesh(e) || !read_funcs(e) || !read_pipelines(e))
         return false;
     if (!is_worth(&e->found)) return true;
     if (tsr_deployment_write(&e->ctx, &e->found, &e->arena, &json, &size_bytes).code)

@@ -90,7 +90,7 @@ mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> ope
     mlir::OpFoldResult Class::fold(FoldAdaptor adaptor) {                                          \
         return ::tessera::graph::fold(getOperation(), adaptor.getOperands());                      \
     }
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                           \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
     TSR_VERIFY(Class, tsr_graph_verify_op)                                                         \
     TSR_FOLD_##KIND(Class)
 #include "compiler/graph/ops.def"

@@ -521,7 +521,7 @@ static tsr_deployment_pipeline make_pipeline(maker *m) {
 }
 
 tsr_deployment random_deployment(uint64_t seed, const tsr_config *config, tsr_arena *arena) {
-    static const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather"};
+    static const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast"};
     maker m = {.state = seed, .arena = arena};
     tsr_deployment d = {.axis_count = 1 + below(&m, 3)};
     d.axes = TSR_NEW(arena, tsr_deployment_axis, d.axis_count);
@@ -529,16 +529,17 @@ tsr_deployment random_deployment(uint64_t seed, const tsr_config *config, tsr_ar
     d.collectives = TSR_NEW(arena, tsr_deployment_collective, config->tensor_count + 1);
     d.recomputes = TSR_NEW(arena, tsr_deployment_recompute, config->entry_count + 1);
     for (uint32_t i = 0; i < d.axis_count; i++)
-        d.axes[i] = (tsr_deployment_axis){make_name(&m, i), 1 + below(&m, 5)};
+        d.axes[i] = (tsr_deployment_axis){make_name(&m, i), 1 + below(&m, 5),
+                                          config->virtual_ranks > 1 && below(&m, 2)};
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_deployment_axis *axis = &d.axes[below(&m, (uint32_t)d.axis_count)];
         if (below(&m, 2)) d.shards[d.shard_count++] = make_shard(&m, &config->tensors[i], axis);
         if (below(&m, 2) || !config->entry_count) continue;
         d.collectives[d.collective_count++] = (tsr_deployment_collective){
             config->entries[below(&m, (uint32_t)config->entry_count)].name,
-            kinds[below(&m, 3)],
+            kinds[below(&m, 4)],
             axis->name,
-            config->tensors[i].name,
+            below(&m, 4) ? config->tensors[i].name : NULL,
             axis->size,
             random_u64(&m.state) >> 12};
     }

@@ -43,7 +43,7 @@ Test(deployment, one_rank_holds_everything) {
                          .tensors = tensors,
                          .entries = &entry};
     static const char want[] =
-        "{\"formatVersion\":\"1.0\",\"name\":\"digits\",\"producer\":\"tessera 0.1.0\","
+        "{\"formatVersion\":\"1.3\",\"name\":\"digits\",\"producer\":\"tessera 0.1.0\","
         "\"mesh\":{\"axes\":[{\"name\":\"data\",\"size\":8,\"batch\":true}],\"virtualRanks\":8,"
         "\"ranks\":1},"
         "\"parameters\":[{\"name\":\"w\",\"dtype\":\"f32\",\"shape\":[64,10],"
@@ -104,9 +104,10 @@ Test(deployment, random_configs) {
 /* ---- what passes did ---- */
 
 static uint64_t begins[] = {0, 2, 3}, ends[] = {2, 3, 3};
-static tsr_deployment_axis axes[] = {{"data", 3}, {"model", 1}};
+static tsr_deployment_axis axes[] = {{"data", 3, false}, {"model", 1, false}};
 static tsr_deployment_shard shards[] = {{"w", "data", 3, begins, ends}};
 static tsr_deployment_collective collectives[] = {{"train", "all_gather", "data", "w", 3, 24}};
+static tsr_deployment_step steps[] = {{"train", "w"}};
 static tsr_deployment_recompute recomputes[] = {{"train", 1000, 400, 7, 12345}};
 static const tsr_deployment example = {.axis_count = 2,
                                        .shard_count = 1,
@@ -116,16 +117,19 @@ static const tsr_deployment example = {.axis_count = 2,
                                        .shards = shards,
                                        .collectives = collectives,
                                        .recomputes = recomputes,
+                                       .step_count = 1,
+                                       .steps = steps,
                                        .path = "m.json",
                                        .include = TSR_PART_MESH | TSR_PART_COLLECTIVES};
 static const char example_json[] =
-    "{\"include\":17,\"path\":\"m.json\",\"axes\":[{\"name\":\"data\",\"size\":3},{\"name\":"
-    "\"model\","
-    "\"size\":1}],\"shards\":[{\"tensor\":\"w\",\"axis\":\"data\",\"ends\":[2,3,3]}],"
+    "{\"include\":17,\"path\":\"m.json\",\"axes\":[{\"name\":\"data\",\"size\":3,"
+    "\"batch\":false},{\"name\":\"model\",\"size\":1,\"batch\":false}],\"shards\":[{\"tensor\":"
+    "\"w\",\"axis\":\"data\",\"ends\":[2,3,3]}],"
     "\"collectives\":[{\"entry\":\"train\",\"kind\":\"all_gather\",\"axis\":\"data\",\"tensor\":"
     "\"w\","
     "\"positions\":3,\"bytes\":24}],\"recomputes\":[{\"entry\":\"train\",\"bytesBefore\":1000,"
-    "\"bytesSaved\":400,\"ops\":7,\"operations\":12345}]}";
+    "\"bytesSaved\":400,\"ops\":7,\"operations\":12345}],"
+    "\"steps\":[{\"entry\":\"train\",\"tensor\":\"w\"}]}";
 
 static tsr_config small_config(void) {
     static tsr_config_tensor tensors[] = {
@@ -339,7 +343,7 @@ static const struct {
      "\"shape\":[],\"shards\":[{\"rank\":0,\"begin\":0,\"end\":1}]}]",
      "deployment: tensor 'w' is there twice", TSR_CORRUPT},
     {"all_gather", "all_scatter",
-     "deployment: collectives[0]: kind: expected all_reduce, reduce_scatter or all_gather",
+     "deployment: collectives[0]: kind: expected a collective that sends, got 'all_scatter'",
      TSR_CORRUPT},
     {"\"entry\":\"train\",\"kind\"", "\"entry\":\"no\",\"kind\"",
      "deployment: a collective of 'w' in 'no': no such tensor or entry", TSR_CORRUPT},
@@ -355,6 +359,68 @@ static const struct {
     {"\"producer\"", "\"news\":1,\"producer\"", "deployment: offset", TSR_CORRUPT},
     {"{", " {", "deployment: offset 0 of", TSR_CORRUPT},
 };
+
+/* ---- several virtual ranks ---- */
+
+/* A batch axis of three virtual ranks, and another of as many positions; a sum without a name. */
+static char *encode_ranks(tsr_arena *arena, tsr_config *out_config, size_t *out_size) {
+    static tsr_deployment_axis two[] = {{"model", 3, false}, {"data", 3, true}};
+    static tsr_deployment_collective sums[] = {{"train", "all_reduce", "data", NULL, 3, 16},
+                                               {"train", "reduce_scatter", "data", "w", 3, 24}};
+    static tsr_config_tensor tensors[] = {
+        {.name = "w", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = {1, {3}}}};
+    tsr_ctx ctx = {0};
+    tsr_deployment d = {.axis_count = 2,
+                        .axes = two,
+                        .shard_count = 1,
+                        .shards = shards,
+                        .collective_count = 2,
+                        .collectives = sums};
+    char *json = NULL;
+    *out_config = small_config();
+    out_config->tensors = tensors;
+    out_config->virtual_ranks = 3;
+    cr_assert_eq(
+        tsr_deployment_encode(&ctx, out_config, &d, TSR_PART_ALL, arena, &json, out_size).code,
+        TSR_OK, "%s", ctx.error.text);
+    return json;
+}
+
+Test(deployment, virtual_ranks_have_the_shards) {
+    tsr_arena arena = {0};
+    tsr_config config;
+    tsr_deployment_manifest read;
+    size_t size;
+    char *json = encode_ranks(&arena, &config, &size);
+    cr_assert(strstr(json, "{\"formatVersion\":\"1.3\""));
+    cr_assert(strstr(json, "{\"name\":\"model\",\"size\":3,\"batch\":false},"
+                           "{\"name\":\"data\",\"size\":3,\"batch\":true}"),
+              "%s", json);
+    cr_assert(strstr(json, "{\"rank\":1,\"position\":1,\"begin\":2,\"end\":3}"), "%s", json);
+    cr_assert(strstr(json, "\"axis\":\"data\",\"positions\":3,\"bytes\":16}"), "%s", json);
+    check_again(json, size, &read, &arena);
+    cr_assert_eq(read.version_minor, 3);
+    cr_assert(!read.deployment.axes[0].batch && read.deployment.axes[1].batch);
+    cr_assert_null(read.deployment.collectives[0].tensor);
+    tsr_arena_finish(&arena);
+}
+
+/* A manifest of version 1.1, as it was written: it took each axis of V positions for one of the
+ * batch, and all shards were on rank 0. */
+Test(deployment, older_manifests_are_read) {
+    tsr_arena arena = {0};
+    tsr_config config;
+    tsr_deployment_manifest read;
+    size_t size;
+    char *json = encode_ranks(&arena, &config, &size);
+    json = changed(json, "\"1.3\"", "\"1.1\"", &arena);
+    json = changed(json, "\"batch\":false", "\"batch\":true", &arena);
+    json = changed(json, "\"rank\":1,\"position\"", "\"rank\":0,\"position\"", &arena);
+    json = changed(json, "\"rank\":2,\"position\"", "\"rank\":0,\"position\"", &arena);
+    check_again(json, strlen(json), &read, &arena);
+    cr_assert_eq(read.version_minor, 1);
+    tsr_arena_finish(&arena);
+}
 
 /* ---- pipelines ---- */
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: manifest.py TESSERA_AOT TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER SCHEMA
 
-Deployment manifests of the digits and of a transformer, sharded and with recomputation: what they say is what the passes planned, what the
-IR holds, and what the compiled program runs on.
+Deployment manifests of the digits and of a transformer, sharded over each axis and with recomputation: what they say is what the passes
+planned, and what the host program exchanges. That its bytes are sent is rank_memory.py's to test.
 """
 import json
 import os
@@ -70,32 +70,71 @@ def plan_of(path):
     return models.read_plan(text, "tessera_sr.sharded")
 
 
-def sharded(folder, stage, positions):
-    name = f"{stage}-{positions}"
-    done = build(folder, name, source(stage, positions))
-    check(f"{name}: builds", done.returncode == 0, done.stderr)
-    manifest, plan = stored(f"{folder}/{name}.tsb"), plan_of(f"{folder}/{name}.mlir")
-    valid(name, manifest)
-    check(f"{name}: the mesh", manifest["mesh"]["axes"] == [{"name": "data", "size": positions, "batch": False}], manifest["mesh"])
+BYTES = {"f32": 4, "bf16": 2, "i64": 8, "f64": 8, "f16": 2}
+SUM = re.compile(r"^ +\d+: (sum|gather|\w+) (?:over|from|among) leaves(?: by \S+ grid \d+)?: %(\d+) <- %(\d+)", re.M)
+
+
+def planned(program, entry, positions):
+    """(kind, bytes that all positions send) of each exchange of the entry's host program, from its listing; sorted."""
+    text = program[program.index(f"entry @{entry} "):]
+    text = text[:text.find("\nentry @", 1)] if "\nentry @" in text[1:] else text
+    sizes = {}
+    for number, shape, dtype in re.findall(r"%(\d+) = [^\n:]*: ((?:\d+x)*)(\w+)", text):
+        count = 1
+        for dim in shape.split("x")[:-1]:
+            count *= int(dim)
+        sizes[number] = count * BYTES.get(dtype, 1)
+    found = [({"sum": "all_reduce", "gather": "all_gather"}.get(kind, kind), to, of) for kind, to, of in SUM.findall(text)]
+    taken = {of for kind, _, of in found if kind not in ("all_reduce", "slice")}
+    rows = []
+    for kind, to, of in found:
+        if kind == "slice" or (kind == "all_reduce" and to in taken):
+            continue
+        rows.append((kind, (positions - 1) * sizes[of if kind == "reduce_scatter" else to] * (2 if kind == "all_reduce" else 1)))
+    return sorted(rows)
+
+
+def read_program(folder, name):
     with open(next(f"{folder}/{name}.d/{file}" for file in os.listdir(f"{folder}/{name}.d") if "program" in file)) as file:
-        program = file.read()
-    held = [0] * positions
-    for tensor in manifest["optimizer"] + (manifest["parameters"] if stage == "zero3" else []):
+        return file.read()
+
+
+def sharded(folder, stage, axis, mesh):
+    """Over the axis of the virtual ranks, or another one, whose positions are all on every rank."""
+    name = f"{stage}-{axis}-" + "-".join(f"{key}{size}" for key, size in mesh.items())
+    ranks = mesh.get("data", 1)
+    text = models.sharded(model.text, stage, mesh[axis], axis, mesh)
+    done = models.build(aot, folder, name, text, "--dump=program", f"--dump-dir={folder}/{name}.d")
+    check(f"{name}: builds", done.returncode == 0, done.stderr)
+    manifest, plan, program = stored(f"{folder}/{name}.tsb"), plan_of(f"{folder}/{name}.mlir"), read_program(folder, name)
+    valid(name, manifest)
+    axes = [{"name": key, "size": size, "batch": key == "data" and ranks > 1} for key, size in sorted(mesh.items())]
+    check(f"{name}: the mesh", manifest["mesh"]["axes"] == axes and manifest["mesh"]["virtualRanks"] == ranks, manifest["mesh"])
+    spread = manifest["optimizer"] + (manifest["parameters"] if stage == "zero3" else []) if axis == "data" else []
+    held = [0] * ranks
+    for tensor in manifest["optimizer"] + manifest["parameters"]:
         found = [(shard["begin"], shard["end"]) for shard in tensor["shards"]]
-        check(f"{name}: {tensor['name']} is spread", found == ranges(elements(tensor), positions) and
-              [shard["position"] for shard in tensor["shards"]] == list(range(positions)), found)
+        if tensor not in spread:
+            check(f"{name}: {tensor['name']} is whole", found == [(0, elements(tensor))] and "axis" not in tensor, tensor)
+            continue
+        check(f"{name}: {tensor['name']} is spread", tensor["axis"] == axis and found == ranges(elements(tensor), ranks) and
+              [(shard["position"], shard["rank"]) for shard in tensor["shards"]] == [(i, i) for i in range(ranks)], tensor)
         for i, (begin, end) in enumerate(found):
             held[i] += 4 * (end - begin)
-            # The program runs on a buffer of just so many elements.
-            check(f"{name}: {tensor['name']} at {i} in the program", begin == end or f" : {end - begin}xf32" in program)
-    check(f"{name}: bytes of the fullest position", max(held) == plan[3] + (plan[1] if stage == "zero3" else 0), (held, plan))
-    check(f"{name}: other parameters are whole", stage == "zero3" or all("axis" not in t for t in manifest["parameters"]))
-    sent = sum(row["bytes"] for row in manifest["collectives"])
-    check(f"{name}: bytes sent", sent == plan[4], (sent, plan))
-    kinds = {row["kind"] for row in manifest["collectives"]}
-    check(f"{name}: collectives", kinds == ({"all_reduce", "all_gather"} if stage == "zero1" else
-                                            {"reduce_scatter", "all_gather"}), kinds)
-    print(f"{name}: {max(held)} bytes at the fullest position, {sent} bytes sent by {len(manifest['collectives'])} collectives")
+    check(f"{name}: bytes of the fullest position", max(held) == (plan[3] + (plan[1] if stage == "zero3" else 0) if spread else 0), (held, plan))
+    rows = manifest["collectives"]
+    for entry in {row["entry"] for row in rows} | {"train"}:
+        said = sorted((row["kind"], row["bytes"]) for row in rows if row["entry"] == entry)
+        runs = planned(program, entry, ranks)
+        check(f"{name}: collectives of @{entry}", said == (runs if ranks > 1 else []), (said, runs))
+    check(f"{name}: between virtual ranks", all(row["axis"] == "data" and row["positions"] == ranks for row in rows), rows)
+    kinds = {row["kind"] for row in rows}
+    wanted = {"all_reduce"} if axis != "data" or stage == "zero1" else {"all_reduce", "reduce_scatter"}  # the loss is summed whole
+    check(f"{name}: kinds", kinds == (wanted | ({"all_gather"} if axis == "data" else set()) if ranks > 1 else set()), kinds)
+    # The gradient of each parameter, by its name; what zero3 gathers forward and backward stands there as often.
+    summed = sorted(row.get("tensor", "") for row in rows if row["kind"] != "all_gather" and "tensor" in row)
+    check(f"{name}: gradients", summed == (sorted(t["name"] for t in manifest["parameters"]) if ranks > 1 else []), summed)
+    print(f"{name}: {max(held)} bytes at the fullest position, {sum(row['bytes'] for row in rows)} bytes sent by {len(rows)} collectives")
 
 
 def asked(folder):
@@ -167,8 +206,11 @@ with tempfile.TemporaryDirectory() as temporary:
         os.mkdir(home)
         print(f"{model.name}:")
         plain(home)
-        for stage, positions in (("zero1", 4), ("zero2", 3), ("zero3", 7)):
-            sharded(home, stage, positions)
+        for stage in ("zero1", "zero2", "zero3"):
+            sharded(home, stage, "data", {"data": 4})
+            sharded(home, stage, "data", {"data": 2, "model": 2})
+            sharded(home, stage, "model", {"data": 2, "model": 3})
+            sharded(home, stage, "model", {"model": 7})
         asked(home)
         pipelined(home)
 print(check)

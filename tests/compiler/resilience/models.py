@@ -60,10 +60,12 @@ def small_transformer(script, folder, *options):
     return transformer(script, folder, *words, *options, rows=64, places=sizes["places"], width=sizes["width"])
 
 
-def sharded(text, stage, positions):
-    """Every parameter's optimizer state is spread over `positions`."""
-    text = re.sub(r"module @(\w+) \{", rf"module @\1 attributes {{tessera.mesh = {{data = {positions}}}}} {{", text, count=1)
-    return re.sub(r"(weight_decay = [0-9.e+-]+>)\}", r'\1, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+def sharded(text, stage, positions, axis="data", mesh=None):
+    """Every parameter's optimizer state is spread over `positions` of an axis."""
+    mesh = mesh or {axis: positions}
+    sizes = ", ".join(f"{name} = {size}" for name, size in mesh.items())
+    text = re.sub(r"module @(\w+) \{", rf"module @\1 attributes {{tessera.mesh = {{{sizes}}}}} {{", text, count=1)
+    return re.sub(r"(weight_decay = [0-9.e+-]+>)\}", rf'\1, tessera.opt.shard = #tessera.opt.shard<axis = "{axis}">, '
                   rf'tessera.opt.partition = #tessera.opt.partition<"{stage}">}}', text)
 
 

@@ -31,8 +31,8 @@ module attributes {tessera_sr.deployment = "{"} {
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0606] axis 'data', along which 'w' lies in shards, has 65536 positions; at most 1024
-module attributes {tessera.mesh = {data = 65536}} {
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0606] axis 'data', along which 'w' lies in shards, has 2048 positions; at most 1024
+module attributes {tessera.mesh = {data = 2048}} {
   func.func @f() attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
     %0 = tessera_sr.shard_slice %w {axis = "data", begin = 0 : i64, end = 4 : i64, position = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
