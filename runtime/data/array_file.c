@@ -103,6 +103,7 @@ void tsr_array_close(tsr_ctx *ctx, tsr_array *array) {
 
 tsr_dtype tsr_array_get_dtype(const tsr_array *array) { return array->dtype; }
 const tsr_shape *tsr_array_get_shape(const tsr_array *array) { return &array->shape; }
+int tsr_array_get_fd(const tsr_array *array) { return array->fd; }
 bool tsr_array_is_flat(const tsr_array *array) { return array->is_flat; }
 
 tsr_result tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, uint64_t count,

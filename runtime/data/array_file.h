@@ -28,6 +28,8 @@ void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
 size_t tsr_array_path_length(const char *spec);
 tsr_dtype tsr_array_get_dtype(const tsr_array *array);
 const tsr_shape *tsr_array_get_shape(const tsr_array *array);
+/* Of the file that it lies in. */
+int tsr_array_get_fd(const tsr_array *array);
 /* It is a flat file, whose one dimension says nothing of the array that it holds. */
 bool tsr_array_is_flat(const tsr_array *array);
 /* `count` elements from flat index `first`, which lie inside; no allocation. TSR_IO, or TSR_DATA

@@ -21,6 +21,7 @@ struct tsr_dataset {
     size_t column_count;
     dataset_column *columns; /* owned */
     uint64_t row_count, memory_bytes;
+    uint64_t stream_offset; /* from a sample to its place in the shuffler's stream, modulo 2^64 */
     tsr_shuffler shuffler;
     uint32_t *shuffle_table; /* owned */
 };
@@ -191,6 +192,15 @@ void tsr_dataset_close(tsr_ctx *ctx, tsr_dataset *dataset) {
 uint64_t tsr_dataset_get_row_count(const tsr_dataset *dataset) { return dataset->row_count; }
 uint64_t tsr_dataset_get_memory_bytes(const tsr_dataset *dataset) { return dataset->memory_bytes; }
 
+void tsr_dataset_set_epoch_base(tsr_dataset *dataset, uint64_t epoch, uint64_t sample) {
+    TSR_ASSERT(epoch <= INT64_MAX / dataset->row_count);
+    dataset->stream_offset = epoch * dataset->row_count - sample;
+}
+
+uint64_t tsr_dataset_get_row(const tsr_dataset *dataset, uint32_t seed, uint64_t sample) {
+    return tsr_shuffle_index(seed, dataset->row_count, sample + dataset->stream_offset);
+}
+
 static tsr_result copy_rows(tsr_ctx *ctx, const dataset_column *column, uint64_t first,
                             uint64_t count, void *out_rows) {
     if (column->rows) {
@@ -205,7 +215,8 @@ static tsr_result copy_rows(tsr_ctx *ctx, const dataset_column *column, uint64_t
 tsr_result tsr_dataset_batch(tsr_ctx *ctx, tsr_dataset *dataset, uint32_t seed,
                              uint64_t first_sample, uint64_t batch, void *const *outs) {
     for (uint64_t i = 0; i < batch; i++) {
-        uint64_t row = tsr_shuffler_index(&dataset->shuffler, seed, first_sample + i);
+        uint64_t row =
+            tsr_shuffler_index(&dataset->shuffler, seed, first_sample + i + dataset->stream_offset);
         for (size_t c = 0; c < dataset->column_count; c++) {
             const dataset_column *column = &dataset->columns[c];
             TRY(ctx,

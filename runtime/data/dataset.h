@@ -51,6 +51,12 @@ uint64_t tsr_dataset_get_row_count(const tsr_dataset *dataset);
 /* Bytes held in memory for rows. */
 uint64_t tsr_dataset_get_memory_bytes(const tsr_dataset *dataset);
 
+/* Sample `sample` of the stream begins epoch `epoch`; both are 0 after opening. Products of epochs
+ * and rows stay below 2^63. */
+void tsr_dataset_set_epoch_base(tsr_dataset *dataset, uint64_t epoch, uint64_t sample);
+/* The row that is sample `sample` of the stream of `seed`. */
+uint64_t tsr_dataset_get_row(const tsr_dataset *dataset, uint32_t seed, uint64_t sample);
+
 /* The samples first_sample … first_sample+batch-1 of the stream of `seed` into outs[port] (batch
  * rows each, in the order of the ports given to open). Any batch. One thread at a time per data
  * set. */
