@@ -12,14 +12,17 @@ typedef struct member {
     const char *key;
     uint64_t *value;
 } member;
-enum { MEMBERS = 5 };
+enum { MEMBERS = 8, REQUIRED = 5 }; /* the others are left out where nothing is known of the data */
 
 static void list_members(tsr_position *position, member members[static MEMBERS]) {
     const member all[MEMBERS] = {{"seed", &position->seed},
                                  {"step", &position->step},
                                  {"sample", &position->sample},
                                  {"virtualRanks", &position->virtual_ranks},
-                                 {"shuffleVersion", &position->shuffle_version}};
+                                 {"shuffleVersion", &position->shuffle_version},
+                                 {"epochBase", &position->epoch_base},
+                                 {"epochBaseSample", &position->epoch_base_sample},
+                                 {"rows", &position->rows}};
     memcpy(members, all, sizeof all);
 }
 
@@ -28,10 +31,14 @@ tsr_result tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_a
     tsr_position copy = *position;
     member members[MEMBERS];
     const char *json = "";
+    size_t count = position->rows ? MEMBERS : REQUIRED;
+    char hex[TSR_DIGEST_HEX + 1];
     list_members(&copy, members);
-    for (size_t i = 0; i < MEMBERS && json; i++)
+    for (size_t i = 0; i < count && json; i++)
         json = tsr_arena_printf(arena, "%s%c\"%s\":%llu", json, i ? ',' : '{', members[i].key,
                                 (unsigned long long)*members[i].value);
+    tsr_digest_format(&position->data, hex);
+    if (json && position->rows) json = tsr_arena_printf(arena, "%s,\"data\":\"%s\"", json, hex);
     *out_json = json ? tsr_arena_printf(arena, "%s}", json) : NULL;
     if (!*out_json) FAIL(ctx, TSR_MEMORY, "no memory for a position");
     *out_size_bytes = strlen(*out_json);
@@ -45,9 +52,22 @@ static tsr_result decode(tsr_ctx *ctx, const char *json, size_t size, tsr_positi
     tsr_result result = TSR_SUCCESS;
     list_members(out, members);
     TRY(ctx, tsr_json_parse(ctx, json, size, &options, &root));
-    for (size_t i = 0; i < MEMBERS; i++)
+    size_t count = tsr_json_find(root, "rows") ? MEMBERS : REQUIRED;
+    for (size_t i = 0; i < count; i++)
         TRY_GOTO(ctx, result,
                  tsr_json_get_u64(ctx, root, members[i].key, &options, members[i].value));
+    if (count == MEMBERS) {
+        const char *hex = NULL;
+        TRY_GOTO(ctx, result, tsr_json_get_string(ctx, root, "data", &options, &hex));
+        if (!tsr_digest_parse(hex, strlen(hex), &out->data) || !out->rows ||
+            out->epoch_base_sample > out->sample)
+            FAIL_GOTO(
+                ctx, result, TSR_CORRUPT,
+                "position of the bundle: data '%s' of %llu rows, whose epoch begins at sample "
+                "%llu, does not belong to sample %llu",
+                hex, (unsigned long long)out->rows, (unsigned long long)out->epoch_base_sample,
+                (unsigned long long)out->sample);
+    }
     if (out->seed > UINT32_MAX)
         FAIL_GOTO(ctx, result, TSR_CORRUPT,
                   "position of the bundle: the seed is %llu; expected at "

@@ -9,8 +9,8 @@
  */
 #include "loader/model.h"
 #include "loader/position.h"
+#include "loader/training_data.h"
 #include "loader/use.h"
-#include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/exec/look.h"
 #include "runtime/train.h"
@@ -34,6 +34,7 @@ typedef struct session {
     tsr_recovery recovery;
     tsr_record_data digests[TSR_CONFIG_PORTS_MAX];
     size_t digest_count;
+    tsr_training_data trained_on;
     tsr_tensor *tracked;    /* in the arena, as these */
     uint32_t *parts;        /* of the state's tensors, in the order the store is given them */
     tsr_evidence *evidence; /* in the arena */
@@ -42,6 +43,10 @@ typedef struct session {
     bool resumed;           /* goes on from a committed state */
     uint32_t on_failure;    /* handler of the region that this run begins again for; 0: none */
 } session;
+
+static bool is_first(const session *self) {
+    return !self->model->transport || self->model->transport->rank == 0;
+}
 
 static bool several_ranks(const session *self) {
     return self->model->transport && self->model->transport->rank_count > 1;
@@ -165,42 +170,14 @@ static tsr_result bind_data(tsr_ctx *ctx, session *self) {
     TRY(ctx, bind_eval(ctx, self));
     self->job.data = self->data;
     self->job.eval_data = self->eval_data;
-    return TSR_SUCCESS;
-}
-
-static tsr_result digest_array(tsr_ctx *ctx, const tsr_array *array, tsr_digest *out_digest) {
-    static const uint64_t elements = 8192;
-    char bytes[8192 * 8];
-    tsr_tree_hasher hasher;
-    uint64_t count = 0;
-    bool fits = tsr_shape_count(tsr_array_get_shape(array), &count);
-    TSR_ASSERT(fits);
-    tsr_tree_hasher_init(&hasher);
-    for (uint64_t first = 0; first < count; first += elements) {
-        uint64_t part = count - first < elements ? count - first : elements;
-        TRY(ctx, tsr_array_read(ctx, array, first, part, bytes));
-        tsr_tree_hasher_update(&hasher, bytes,
-                               (size_t)part * tsr_dtype_size(tsr_array_get_dtype(array)));
-    }
-    *out_digest = tsr_tree_hasher_finish(&hasher);
-    return TSR_SUCCESS;
+    const tsr_training_data_options options = {.train = &self->options,
+                                               .rows = tsr_dataset_get_row_count(self->data),
+                                               .is_first = is_first(self)};
+    return tsr_training_data_describe(ctx, entry, &options, &self->arena, &self->trained_on);
 }
 
 static tsr_result digest_data(tsr_ctx *ctx, session *self) {
-    const tsr_config_entry *entry = &self->model->config.entries[self->job.entry];
-    for (size_t i = 0; i < entry->input_count; i++) {
-        const tsr_config_port *port = &entry->inputs[i];
-        const tsr_binding *binding = find_binding(self, port->name);
-        tsr_array *array = NULL;
-        if (port->source != TSR_PORT_DATA || !binding) continue;
-        TRY(ctx, tsr_array_open(ctx, binding->path, port->dtype, &array));
-        tsr_record_data *data = &self->digests[self->digest_count++];
-        data->name = port->name;
-        tsr_result result = digest_array(ctx, array, &data->digest);
-        tsr_array_close(ctx, array);
-        TRY(ctx, result);
-    }
-    return TSR_SUCCESS;
+    return tsr_training_data_digest(ctx, &self->trained_on, self->digests, &self->digest_count);
 }
 
 /* ---- replay ---- */
@@ -225,6 +202,9 @@ static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_hea
     if (strcmp(header->entry, entry) != 0)
         FAIL(ctx, TSR_MISMATCH, "this run has entry '%s'; the log was recorded with '%s'", entry,
              header->entry);
+    if (header->rows && header->rows != self->trained_on.rows)
+        FAIL(ctx, TSR_MISMATCH, "the data has %llu rows; the log was recorded with %llu",
+             (unsigned long long)self->trained_on.rows, (unsigned long long)header->rows);
     for (size_t i = 0; i < self->digest_count; i++) {
         const tsr_record_data *mine = &self->digests[i], *logged = NULL;
         for (size_t j = 0; j < header->data_count && !logged; j++)
@@ -270,7 +250,8 @@ static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_position
     uint64_t batch = self->model->config.entries[self->job.entry].batch;
     TRY(ctx, check_number(ctx, "global sample index", position->sample, position->step * batch));
     self->job.position = *position;
-    return TSR_SUCCESS;
+    if (self->replay) return TSR_SUCCESS; /* the log names the data */
+    return tsr_training_data_check(ctx, &self->trained_on, &self->job.position);
 }
 
 /* The step counts on, so that what depends on it does; the data goes on where that step begins. */
@@ -335,7 +316,12 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
              (unsigned long long)header->step);
     self->resumed = true;
     self->replayed_from = header->generation;
-    return check_position(ctx, self, &generation.position);
+    TRY(ctx, check_position(ctx, self, &generation.position));
+    if (header->rows) {
+        self->job.position.epoch_base = header->epoch_base;
+        self->job.position.epoch_base_sample = header->epoch_base_sample;
+    }
+    return TSR_SUCCESS;
 }
 
 static_assert((int)TSR_STORE_READERS_MAX <= (int)TSR_DEVICE_READERS_MAX &&
@@ -474,10 +460,6 @@ static tsr_result begin_first(tsr_ctx *ctx, session *self) {
 
 /* ---- ranks ---- */
 
-static bool is_first(const session *self) {
-    return !self->model->transport || self->model->transport->rank == 0;
-}
-
 /* What all ranks have to be told alike, as one hash. */
 static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
@@ -485,10 +467,12 @@ static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     tsr_hasher hasher;
     if (!t) return TSR_SUCCESS;
     tsr_digest numerics = tsr_hash(self->model->numerics, strlen(self->model->numerics));
-    const uint64_t numbers[] = {self->options.steps,      self->options.save_every,
-                                self->options.eval_every, self->options.has_seed,
-                                self->options.seed,       self->job.entry,
-                                self->job.replays,        self->options.state_directory != NULL};
+    const tsr_train_options *options = &self->options;
+    const uint64_t flags = (uint64_t)options->has_seed | (uint64_t)options->new_data << 1 |
+                           (uint64_t)options->verify_data << 2;
+    const uint64_t numbers[] = {
+        options->steps, options->save_every, options->eval_every, flags,
+        options->seed,  self->job.entry,     self->job.replays,   options->state_directory != NULL};
     TRY(ctx, tsr_agree(ctx, t, "bundles", &bundle, sizeof bundle));
     TRY(ctx, tsr_agree(ctx, t, "numerics", &numerics, sizeof numerics));
     TRY(ctx, tsr_agree(ctx, t, "steps, intervals, seeds, entries and kinds of runs", numbers,
@@ -644,6 +628,9 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
                                 .entry = self->model->config.entries[self->job.entry].name,
                                 .seed = self->job.position.seed,
                                 .step = self->job.position.step,
+                                .rows = self->job.position.rows,
+                                .epoch_base = self->job.position.epoch_base,
+                                .epoch_base_sample = self->job.position.epoch_base_sample,
                                 .generation =
                                     self->recovery.found ? self->recovery.generation.number : 0,
                                 .epoch = self->recovery.found ? self->recovery.generation.epoch : 0,
@@ -712,6 +699,15 @@ static void fill_job(session *self) {
     self->job.stop = options->stop;
 }
 
+/* After the position is known. */
+static tsr_result begin_data(tsr_ctx *ctx, session *self) {
+    if (self->options.verify_data) TRY(ctx, digest_data(ctx, self));
+    self->job.identify = tsr_training_data_identify;
+    self->job.identify_user = &self->trained_on;
+    return tsr_training_data_begin(ctx, &self->trained_on, self->store != NULL,
+                                   &self->job.position);
+}
+
 static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out_summary) {
     fill_job(self);
     if (self->options.steps == 0 && !self->options.replay)
@@ -726,6 +722,7 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     TRY(ctx, agree_on_run(ctx, self));
     TRY(ctx, open_log(ctx, self));
     TRY(ctx, begin_state(ctx, self));
+    TRY(ctx, begin_data(ctx, self));
     TRY(ctx, begin_log(ctx, self));
     if (self->options.begun)
         self->options.begun(self->options.callbacks.user, &self->recovery, &self->job.position);
@@ -740,6 +737,7 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
     tsr_replay_close(self->replay);
     tsr_evidence_end(self->evidence);
     tsr_store_close(&closing, self->store);
+    tsr_training_data_close(&closing, &self->trained_on);
     tsr_dataset_close(&closing, self->data);
     tsr_dataset_close(&closing, self->eval_data);
     tsr_arena_finish(&self->arena);

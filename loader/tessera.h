@@ -282,9 +282,13 @@ typedef struct tsr_train_options {
     bool records_values;    /* of step `values_of`, in the log that is written */
     uint64_t values_of;
     bool allow_inexact; /* go on, with a warning, from a state of other numerics */
+    bool new_data;      /* go on with other data than the state was trained with, from its next
+                           epoch on */
+    bool verify_data;   /* hash the data even if its files did not change since the last time */
 } tsr_train_options;
 
-/* Recovers or initialises, trains, saves. Without the data it needs: TSR_USAGE listing names,
+/* Recovers or initialises, trains, saves. A state that was trained with other data, by rows or
+ * digest, is TSR_MISMATCH without `new_data`. Without the data it needs: TSR_USAGE listing names,
  * dtypes and shapes. A state at or past `steps` is no error: nothing is run. A state of another
  * bundle, seed or numerics is TSR_MISMATCH. The trained tensors stay in the model; without a state
  * directory each call begins anew. Errors of the run: see tsr_train_run (runtime/train.h). A replay

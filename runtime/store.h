@@ -17,13 +17,18 @@
 
 typedef struct tsr_transport tsr_transport;
 
-/* The five integers that resume a run. */
+/* The seven integers that resume a run, and the data that it is trained with. */
 typedef struct tsr_position {
     uint64_t seed;   /* 32 bit used */
     uint64_t step;   /* steps done */
     uint64_t sample; /* global index of the next sample */
     uint64_t virtual_ranks;
     uint64_t shuffle_version;
+    /* Epoch `epoch_base` of the data begins at the global index `epoch_base_sample`: both are 0
+     * until a run goes on with other data. */
+    uint64_t epoch_base, epoch_base_sample;
+    uint64_t rows;   /* of the data; 0: not known */
+    tsr_digest data; /* of the data's bytes (docs/state-store.md); zero: not known */
 } tsr_position;
 
 typedef struct tsr_generation {
@@ -174,7 +179,7 @@ TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool veri
 TSR_API TSR_RESULT tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
                                        tsr_fsck_report_fn report, void *user);
 /* The tensors of a generation (mode and number as in tsr_store_open, without TSR_RESUME_NEVER) to a
- * safetensors file, whole or not at all; metadata: generation, epoch, the five integers, bundle,
+ * safetensors file, whole or not at all; metadata: generation, epoch, the seven integers, bundle,
  * state and manifest hash. Read as tsr_store_read does, of whatever bundle; TSR_STATE if nothing
  * was committed yet. */
 TSR_API TSR_RESULT tsr_store_export(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,

@@ -3,7 +3,6 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
-#include "runtime/data/shuffle.h"
 #include "runtime/exec/look.h"
 #include "runtime/transport/collective.h"
 
@@ -187,6 +186,7 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     self->waited = tsr_clock_seconds() - start;
     /* The next step reads the state while it is copied, see finish_copy; or what is copied is kept.
      */
+    if (job->identify) job->identify(ctx, job->identify_user, &self->summary->position);
     TRY(ctx, tsr_executor_keep(ctx, job->executor));
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "save", began_ns);
@@ -296,8 +296,7 @@ static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
     uint64_t row =
         result.code == TSR_DATA ? tsr_executor_get_fault_row(self->job->executor) : UINT64_MAX;
     if (row == UINT64_MAX) return tsr_error_prefix(ctx, result, "step %llu", step);
-    row = tsr_shuffle_index((uint32_t)position->seed, tsr_dataset_get_row_count(self->job->data),
-                            position->sample + row);
+    row = tsr_dataset_get_row(self->job->data, (uint32_t)position->seed, position->sample + row);
     return tsr_error_prefix(ctx, result, "step %llu, row %llu of the data", step,
                             (unsigned long long)row);
 }
@@ -449,6 +448,8 @@ static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
 static void begin(run *self) {
     const tsr_train_job *job = self->job;
     self->entry = &job->config->entries[job->entry];
+    tsr_dataset_set_epoch_base(job->data, job->position.epoch_base,
+                               job->position.epoch_base_sample);
     for (size_t i = 0; i < self->entry->output_count; i++) {
         const tsr_config_port *port = &self->entry->outputs[i];
         self->outputs[i] =

@@ -44,6 +44,9 @@ typedef struct tsr_train_job {
     uint64_t planned_bytes, resident_before; /* see tsr_rank_use; before the plan was kept to */
     tsr_position position;                   /* where to go on */
     uint64_t last_step;                      /* absolute */
+    /* Sets the digest of the data in a position that is about to be saved without; or NULL. */
+    void (*identify)(tsr_ctx *ctx, void *user, tsr_position *position);
+    void *identify_user; /* borrowed */
     tsr_train_callbacks callbacks;
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;

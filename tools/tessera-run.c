@@ -26,7 +26,8 @@ typedef struct arguments {
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values;
     tsr_transport *transport; /* of a rank; NULL: one process alone */
-    bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, help, version;
+    bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, new_data,
+        verify_data, help, version;
     bool require_signature, check, json, mpi, one_by_one, measure_memory;
     tsr_flag_list keys, weights_dirs;
     const char *adopt;
@@ -217,6 +218,8 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .keep = (uint32_t)a->keep,
         .allow_network_fs = a->allow_network_fs,
         .allow_inexact = a->allow_inexact,
+        .new_data = a->new_data,
+        .verify_data = a->verify_data,
         .eval_every = a->eval_every,
         .record = a->record,
         .replay = a->replay,

@@ -48,7 +48,7 @@ void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c) {
 
 tsr_result tsr_coordinator_plan(tsr_ctx *ctx, tsr_coordinator *c, tsr_manifest *plan) {
     TSR_ASSERT(c->phase == TSR_PHASE_IDLE && !c->plan);
-    size_t size = tsr_manifest_size(plan);
+    size_t size = tsr_manifest_size(plan) + TSR_TOKEN_DATA_BYTES; /* of the largest token */
     c->encoded = malloc(size);
     if (!c->encoded) FAIL(ctx, TSR_MEMORY, "no memory for a manifest of %zu bytes", size);
     c->layout = tsr_manifest_layout(plan, c->encoded);

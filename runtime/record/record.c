@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECORD_FORMAT "tessera.record.v2"
+#define RECORD_FORMAT "tessera.record.v4"
 #define RECORD_FORMAT_1 "tessera.record.v1"
+#define RECORD_FORMAT_2 "tessera.record.v2"
 #define RECORD_FORMAT_3 "tessera.record.v3"
 static const size_t log_bytes_max = (size_t)1 << 32;
 
@@ -68,7 +69,9 @@ static tsr_hasher chain_begin(const tsr_digest *chain, uint64_t step) {
 static void append_header(tsr_buffer *line, const tsr_record_header *header,
                           const tsr_tensor *tensors, size_t tensor_count) {
     tsr_buffer_printf(line, "{\"format\":\"%s\",\"bundle\":",
-                      header->has_values ? RECORD_FORMAT_3 : RECORD_FORMAT);
+                      header->rows         ? RECORD_FORMAT
+                      : header->has_values ? RECORD_FORMAT_3
+                                           : RECORD_FORMAT_2);
     append_hex(line, &header->bundle_hash);
     tsr_buffer_text(line, ",\"numerics\":");
     tsr_buffer_json_string(line, header->numerics);
@@ -77,6 +80,10 @@ static void append_header(tsr_buffer *line, const tsr_record_header *header,
     tsr_buffer_printf(line, ",\"seed\":%llu,\"step\":%llu,\"generation\":%llu,\"epoch\":%llu",
                       (unsigned long long)header->seed, (unsigned long long)header->step,
                       (unsigned long long)header->generation, (unsigned long long)header->epoch);
+    if (header->rows)
+        tsr_buffer_printf(line, ",\"rows\":%llu,\"epoch_base\":%llu,\"epoch_base_sample\":%llu",
+                          (unsigned long long)header->rows, (unsigned long long)header->epoch_base,
+                          (unsigned long long)header->epoch_base_sample);
     if (header->has_values)
         tsr_buffer_printf(line, ",\"values_of\":%llu", (unsigned long long)header->values_of);
     tsr_buffer_text(line, ",\"data\":{");
@@ -292,18 +299,32 @@ static tsr_result read_tensors(tsr_ctx *ctx, tsr_replay *replay, const cJSON *ro
     return TSR_SUCCESS;
 }
 
+static tsr_result read_rows(tsr_ctx *ctx, tsr_record_header *header, const cJSON *root,
+                            const tsr_json_options *options) {
+    TRY(ctx, tsr_json_get_u64(ctx, root, "rows", options, &header->rows));
+    TRY(ctx, tsr_json_get_u64(ctx, root, "epoch_base", options, &header->epoch_base));
+    TRY(ctx, tsr_json_get_u64(ctx, root, "epoch_base_sample", options, &header->epoch_base_sample));
+    if (!header->rows || header->epoch_base > INT64_MAX / header->rows)
+        FAIL(ctx, options->code, "%s: epoch %llu of %llu rows is out of range", options->subject,
+             (unsigned long long)header->epoch_base, (unsigned long long)header->rows);
+    return TSR_SUCCESS;
+}
+
 static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
                                      const tsr_json_options *options) {
     const char *format = NULL, *text = NULL;
     tsr_record_header *header = &replay->header;
     TRY(ctx, tsr_json_get_string(ctx, root, "format", options, &format));
     replay->is_first_version = strcmp(format, RECORD_FORMAT_1) == 0;
-    replay->has_values = strcmp(format, RECORD_FORMAT_3) == 0;
-    if (!replay->is_first_version && !replay->has_values && strcmp(format, RECORD_FORMAT) != 0)
+    bool is_newest = strcmp(format, RECORD_FORMAT) == 0;
+    replay->has_values =
+        is_newest ? tsr_json_find(root, "values_of") != NULL : strcmp(format, RECORD_FORMAT_3) == 0;
+    if (!replay->is_first_version && !replay->has_values && !is_newest &&
+        strcmp(format, RECORD_FORMAT_2) != 0)
         FAIL(ctx, TSR_VERSION,
-             "%s: format is '%s'; this version reads '" RECORD_FORMAT_1 "', '" RECORD_FORMAT
-             "' and '" RECORD_FORMAT_3 "'",
+             "%s: format is '%s'; this version reads '" RECORD_FORMAT_1 "' to '" RECORD_FORMAT "'",
              options->subject, format);
+    if (is_newest) TRY(ctx, read_rows(ctx, header, root, options));
     if (replay->has_values)
         TRY(ctx, tsr_json_get_u64(ctx, root, "values_of", options, &replay->values_of));
     TRY(ctx, read_digest(ctx, tsr_json_find(root, "bundle"), options, &header->bundle_hash));

@@ -8,16 +8,18 @@
  * (of line 1: the SHA-256 of its text), the step (64 bits, little-endian) and the digests: equal
  * last chains are equal runs.
  *
- *     {"format":"tessera.record.v2","bundle":"<hex>","numerics":"portable+fma","entry":"train",
- *      "seed":0,"step":0,"generation":0,"epoch":0,"data":{"images":"<hex>",…},
+ *     {"format":"tessera.record.v4","bundle":"<hex>","numerics":"portable+fma","entry":"train",
+ *      "seed":0,"step":0,"generation":0,"epoch":0,"rows":1438,"epoch_base":0,"epoch_base_sample":0,
+ *      "data":{"images":"<hex>",…},
  *      "tensors":["layer1.bias",…,"output loss"]}            (one line)
  *     {"step":1,"digests":["<hex>",…],"sums":["<hex>",…],"chain":"<hex>"}
  *
- * Version 3 is of logs that hold the values of one step, whose number is `values_of` in the first
- * line: that step's line has besides `"values":["<hex>",…]`, the bytes of every tensor. They name
- * the first element that differs there where sums, of which there are few, cannot.
+ * A log may hold the values of one step, whose number is `values_of` in the first line: the line of
+ * that step then has `"values":["<hex>",…]` too, the bytes of every tensor. They name the first
+ * element that differs there where the few sums cannot.
  *
- * Version 1, which is read, has neither sums nor chain and tracks state and outputs alone.
+ * Older versions are read. Versions 2 and 3 (with values) have no `rows` and epoch; version 1 has
+ * neither sums nor chain, and tracks state and outputs alone.
  *
  * A last line without its newline is an unfinished write (the run was killed) and is ignored, with
  * a warning.
@@ -41,6 +43,9 @@ typedef struct tsr_record_header {
     uint64_t step;       /* steps done before the first recorded one */
     uint64_t generation; /* the generation begun from; 0 with step 0: fresh */
     uint64_t epoch;
+    /* Rows of the data, and the epoch of it that begins at a sample (tsr_position); rows 0: of a
+     * log before version 4, which does not say. */
+    uint64_t rows, epoch_base, epoch_base_sample;
     bool has_values; /* of step `values_of`, which is none before `step` */
     uint64_t values_of;
     size_t data_count;

@@ -294,8 +294,17 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
 
 /* ---- encoding ---- */
 
+/* Version 1 is written where nothing is known of the data, so that each token has one form. */
+static unsigned token_version(const tsr_position *position) {
+    static const tsr_digest unknown;
+    bool has_data = position->epoch_base || position->epoch_base_sample || position->rows ||
+                    !tsr_digest_equal(&position->data, &unknown);
+    return has_data ? 2 : 1;
+}
+
 static size_t token_size(const tsr_token *token) {
-    return TOKEN_FIXED_BYTES + strlen(token->region) + strlen(token->numerics) +
+    size_t data_bytes = token_version(&token->position) > 1 ? TSR_TOKEN_DATA_BYTES : 0;
+    return TOKEN_FIXED_BYTES + data_bytes + strlen(token->region) + strlen(token->numerics) +
            strlen(token->topology) + TSR_DIGEST_BYTES;
 }
 
@@ -325,12 +334,18 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     uint8_t *begin = at;
     const tsr_position *position = &token->position;
     at = put_bytes(at, token_magic, sizeof token_magic);
-    at = put(at, TSR_MANIFEST_VERSION, 4);
+    at = put(at, token_version(position), 4);
     at = put(at, token_size(token), 4);
     const uint64_t numbers[] = {token->generation,        token->epoch,     position->seed,
                                 position->step,           position->sample, position->virtual_ranks,
                                 position->shuffle_version};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) at = put(at, numbers[i], 8);
+    if (token_version(position) > 1) {
+        at = put(at, position->epoch_base, 8);
+        at = put(at, position->epoch_base_sample, 8);
+        at = put(at, position->rows, 8);
+        at = put_digest(at, &position->data);
+    }
     at = put_digest(at, &token->bundle_hash);
     at = put_digest(at, &token->state_hash);
     at = put_digest(at, &token->previous);
@@ -431,7 +446,8 @@ tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
 static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_arena *arena,
                              tsr_token *token) {
     const uint8_t *begin = in->at;
-    take_bytes(in, sizeof token_magic + 4); /* checked by the caller */
+    take_bytes(in, sizeof token_magic); /* checked by the caller, as is the version */
+    uint64_t version = take(in, 4);
     uint64_t size = take(in, 4);
     tsr_position *position = &token->position;
     uint64_t *const numbers[] = {&token->generation,        &token->epoch,
@@ -439,6 +455,12 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
                                  &position->sample,         &position->virtual_ranks,
                                  &position->shuffle_version};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) *numbers[i] = take(in, 8);
+    if (version > 1) {
+        position->epoch_base = take(in, 8);
+        position->epoch_base_sample = take(in, 8);
+        position->rows = take(in, 8);
+        position->data = take_digest(in);
+    }
     token->bundle_hash = take_digest(in);
     token->state_hash = take_digest(in);
     token->previous = take_digest(in);
@@ -451,12 +473,13 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
         DAMAGED(ctx, subject, "its token has not the %llu bytes it states",
                 (unsigned long long)size);
-    if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which version 1 is not");
+    if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which versions 1 and 2 are not");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
     if (!token->generation || !token->epoch || !position->virtual_ranks ||
-        position->seed > UINT32_MAX)
+        position->seed > UINT32_MAX || position->epoch_base_sample > position->sample ||
+        version != token_version(position))
         DAMAGED(ctx, subject, "a number of its token is out of range");
     return TSR_SUCCESS;
 }
@@ -592,9 +615,9 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
     }
     cursor version = {begin + sizeof token_magic, in.end, false, false};
     uint64_t number = take(&version, 4);
-    if (number != TSR_MANIFEST_VERSION)
-        FAIL(ctx, TSR_VERSION, "%s has format version %llu; this Tessera reads version %d", subject,
-             (unsigned long long)number, TSR_MANIFEST_VERSION);
+    if (number < 1 || number > TSR_MANIFEST_VERSION)
+        FAIL(ctx, TSR_VERSION, "%s has format version %llu; this Tessera reads versions 1 to %d",
+             subject, (unsigned long long)number, TSR_MANIFEST_VERSION);
     TRY(ctx, take_token(ctx, subject, &in, arena, &manifest.token));
     TRY(ctx, take_map(ctx, subject, &in, arena, &manifest));
     if (in.at != in.end)

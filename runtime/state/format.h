@@ -10,7 +10,8 @@
 #include "runtime/store.h"
 
 enum {
-    TSR_MANIFEST_VERSION = 1,
+    TSR_MANIFEST_VERSION = 2, /* the newest; version 1 says nothing of the data */
+    TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES, /* that version 2 adds */
     TSR_TOKEN_BYTES_MAX = 4096,
     TSR_TOKEN_TEXT_MAX = 255, /* of region, numerics, topology */
     TSR_MANIFEST_TENSORS_MAX = 1 << 20,

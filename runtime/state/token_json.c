@@ -19,6 +19,16 @@ static void put_hash(tsr_buffer *buffer, const char *key, const tsr_digest *dige
     tsr_buffer_printf(buffer, "\"%s\":\"%s\"", key, hex);
 }
 
+/* Left out where nothing is known of the data. */
+static void put_data(tsr_buffer *buffer, const tsr_position *position) {
+    if (!position->rows) return;
+    put_count(buffer, "epochBase", position->epoch_base);
+    put_count(buffer, "epochBaseSample", position->epoch_base_sample);
+    put_count(buffer, "rows", position->rows);
+    put_hash(buffer, "data", &position->data);
+    tsr_buffer_text(buffer, ",");
+}
+
 void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
     const tsr_token *token = &manifest->token;
     const tsr_position *position = &token->position;
@@ -30,6 +40,7 @@ void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
     put_count(buffer, "sample", position->sample);
     put_count(buffer, "virtualRanks", position->virtual_ranks);
     put_count(buffer, "shuffleVersion", position->shuffle_version);
+    put_data(buffer, position);
     put_text(buffer, "region", token->region);
     put_text(buffer, "numerics", token->numerics);
     put_text(buffer, "topology", token->topology);

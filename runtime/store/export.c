@@ -24,12 +24,16 @@ static tsr_result write_tensors(tsr_ctx *ctx, const char *path, const tsr_genera
         {"sample", position->sample},
         {"virtual_ranks", position->virtual_ranks},
         {"shuffle_version", position->shuffle_version},
+        {"epoch_base", position->epoch_base},
+        {"epoch_base_sample", position->epoch_base_sample},
+        {"rows", position->rows},
     };
     const struct {
         const char *key;
         const tsr_digest *value;
     } hashes[] = {
         {"bundle_hash", &generation->bundle_hash},
+        {"data_digest", &position->data},
         {"state_hash", &generation->state_hash},
         {"manifest_hash", &generation->manifest_hash},
     };

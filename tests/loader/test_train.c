@@ -221,13 +221,25 @@ Test(train, a_state_of_another_v) {
         const char *text;
     } rows[] = {
         {"v",
-         {1, 3, 3 * DIGITS_BATCH, 2, TSR_SHUFFLE_VERSION},
+         {.seed = 1,
+          .step = 3,
+          .sample = 3 * DIGITS_BATCH,
+          .virtual_ranks = 2,
+          .shuffle_version = TSR_SHUFFLE_VERSION},
          "the state has virtual ranks 2; this run has 1"},
         {"shuffle",
-         {1, 3, 3 * DIGITS_BATCH, 1, TSR_SHUFFLE_VERSION + 1},
+         {.seed = 1,
+          .step = 3,
+          .sample = 3 * DIGITS_BATCH,
+          .virtual_ranks = 1,
+          .shuffle_version = TSR_SHUFFLE_VERSION + 1},
          "the state has shuffle version"},
         {"sample",
-         {1, 3, 3 * DIGITS_BATCH + 1, 1, TSR_SHUFFLE_VERSION},
+         {.seed = 1,
+          .step = 3,
+          .sample = 3 * DIGITS_BATCH + 1,
+          .virtual_ranks = 1,
+          .shuffle_version = TSR_SHUFFLE_VERSION},
          "the state has global sample index"},
     };
     tsr_train_options options = digits_training(&d, 5);

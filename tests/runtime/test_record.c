@@ -155,9 +155,9 @@ Test(record, tampered_logs_are_found) {
     cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_DATA);
     cr_assert(strstr(ctx.error.text, "line 4"), "%s", ctx.error.text);
     replace("\"step\":6", "\"step\":5");
-    replace("record.v2", "record.v4");
+    replace("record.v2", "record.v9");
     cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_VERSION);
-    replace("record.v4", "record.v2");
+    replace("record.v9", "record.v2");
     replace("\"epoch\":1", "\"epoch\":2");
     cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_DATA);
     cr_assert(strstr(ctx.error.text, "line 2: the chain is"), "%s", ctx.error.text);

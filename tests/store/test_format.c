@@ -20,7 +20,7 @@ typedef struct sample {
     size_t size;
 } sample;
 
-static sample make(void) {
+static sample make_at(tsr_position position) {
     sample s = {.size = 0};
     model m;
     const tsr_tensor *sorted[MODEL_TENSORS];
@@ -33,7 +33,7 @@ static sample make(void) {
     tsr_token *token = &s.manifest.token;
     token->generation = 7;
     token->epoch = 2;
-    token->position = model_position(5);
+    token->position = position;
     token->bundle_hash = model_bundle();
     token->region = "train";
     token->numerics = "portable-fma";
@@ -52,6 +52,16 @@ static sample make(void) {
     tsr_manifest_encode(&s.manifest, s.bytes);
     cr_assert(tsr_digest_equal(&hash, &token->state_hash));
     return s;
+}
+static sample make(void) { return make_at(model_position(5)); }
+/* Version 2. */
+static sample make_with_data(void) {
+    tsr_position position = model_position(5);
+    position.epoch_base = 3;
+    position.epoch_base_sample = 300;
+    position.rows = 77;
+    position.data = tsr_hash("data", 4);
+    return make_at(position);
 }
 static void finish(sample *s) {
     tsr_arena_finish(&s->arena);
@@ -93,6 +103,43 @@ Test(store_format, round_trip) {
     cr_assert_str_eq(back.tensors[3].name, "w.moment");
     cr_assert(tsr_digest_equal(&back.hash, &s.manifest.hash));
     cr_assert(tsr_digest_equal(&back.token_hash, &s.manifest.token_hash));
+    finish(&s);
+}
+
+/* What version 2 adds lies between the numbers and the hashes of version 1. */
+Test(store_format, version_2_names_the_data) {
+    sample one = make(), two = make_with_data();
+    tsr_manifest back;
+    tsr_digest data = tsr_hash("data", 4);
+    cr_assert_eq(two.size, one.size + 56);
+    cr_assert_eq(number(two.bytes + 8, 4), 2);
+    cr_assert_eq(memcmp(one.bytes + 16, two.bytes + 16, 56), 0);
+    cr_assert_eq(number(two.bytes + 72, 8), 3);
+    cr_assert_eq(number(two.bytes + 80, 8), 300);
+    cr_assert_eq(number(two.bytes + 88, 8), 77);
+    cr_assert_eq(memcmp(two.bytes + 96, data.bytes, 32), 0);
+    cr_assert_eq(memcmp(one.bytes + 72, two.bytes + 128, 128), 0, "as in version 1 from here on");
+    cr_assert_eq(decode(&two, two.bytes, two.size, &back), TSR_OK, "%s", two.ctx.error.text);
+    cr_assert_eq(back.token.position.epoch_base, 3);
+    cr_assert_eq(back.token.position.epoch_base_sample, 300);
+    cr_assert_eq(back.token.position.rows, 77);
+    cr_assert(tsr_digest_equal(&back.token.position.data, &data));
+    finish(&one);
+    finish(&two);
+}
+
+/* Each token has one form: version 2 must say something of the data, and its epoch must not
+ * begin after its sample. */
+Test(store_format, version_2_says_something_that_can_be) {
+    sample s = make_with_data();
+    const size_t token_size = 176 + 56 + 5 + 12 + 7 + 32;
+    s.bytes[81] = 2; /* 300 becomes 556; the sample is 320 */
+    reseal(s.bytes, s.size, token_size);
+    cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE);
+    memset(s.bytes + 72, 0, 56);
+    reseal(s.bytes, s.size, token_size);
+    cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE);
+    cr_assert(strstr(s.ctx.error.text, "out of range"), "%s", s.ctx.error.text);
     finish(&s);
 }
 
@@ -182,8 +229,7 @@ Test(store_format, state_hash_does_not_depend_on_order) {
     cr_assert(!tsr_digest_equal(&a, &b));
 }
 
-Test(store_format, every_bit_and_every_length) {
-    sample s = make();
+static void try_every_bit_and_length(sample s) {
     for (size_t i = 0; i < 8 * s.size; i++) {
         s.bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
         cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE, "bit %zu", i);
@@ -197,11 +243,14 @@ Test(store_format, every_bit_and_every_length) {
     }
     finish(&s);
 }
+Test(store_format, every_bit_and_every_length) {
+    try_every_bit_and_length(make());
+    try_every_bit_and_length(make_with_data());
+}
 
 /* With hashes made right again, only what is a free choice of the writer may still be accepted. */
-Test(store_format, every_bit_with_right_hashes) {
-    sample s = make();
-    const size_t token_size = (size_t)number(s.bytes + 12, 4), fixed_end = 176;
+static void try_every_bit_with_right_hashes(sample s, size_t data_bytes) {
+    const size_t token_size = (size_t)number(s.bytes + 12, 4), fixed_end = 176 + data_bytes;
     unsigned accepted = 0;
     for (size_t i = 0; i < 8 * s.size; i++) {
         size_t byte = i / 8;
@@ -210,10 +259,10 @@ Test(store_format, every_bit_with_right_hashes) {
         copy[byte] ^= (uint8_t)(1u << (i % 8));
         reseal(copy, s.size, token_size);
         bool changed = memcmp(copy, s.bytes, s.size) != 0;
-        bool is_choice = (byte >= 16 && byte < 104) ||                       /* numbers, bundle */
-                         (byte >= 136 && byte < 168) ||                      /* previous token */
-                         (byte >= fixed_end && byte < token_size - 32) ||    /* texts */
-                         (byte >= token_size + 8 && byte < token_size + 56); /* previous */
+        bool is_choice = (byte >= 16 && byte < data_bytes + 104) || /* numbers, data, bundle */
+                         (byte >= data_bytes + 136 && byte < data_bytes + 168) || /* previous */
+                         (byte >= fixed_end && byte < token_size - 32) ||         /* texts */
+                         (byte >= token_size + 8 && byte < token_size + 56);      /* previous */
         tsr_code code = decode(&s, copy, s.size, NULL);
         if (changed && byte >= 8 && byte < 12)
             cr_assert_eq(code, TSR_VERSION, "bit %zu", i);
@@ -226,6 +275,10 @@ Test(store_format, every_bit_with_right_hashes) {
     }
     cr_assert_gt(accepted, 500);
     finish(&s);
+}
+Test(store_format, every_bit_with_right_hashes) {
+    try_every_bit_with_right_hashes(make(), 0);
+    try_every_bit_with_right_hashes(make_with_data(), 56);
 }
 
 Test(store_format, hostile_counts) {
@@ -244,10 +297,10 @@ Test(store_format, hostile_counts) {
 
 Test(store_format, newer_version_is_told) {
     sample s = make();
-    s.bytes[8] = 2;
+    s.bytes[8] = 3;
     reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
     cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_VERSION);
-    cr_assert(strstr(s.ctx.error.text, "has format version 2; this Tessera reads version 1"));
+    cr_assert(strstr(s.ctx.error.text, "has format version 3; this Tessera reads versions 1 to 2"));
     finish(&s);
 }
 

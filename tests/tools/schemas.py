@@ -64,10 +64,13 @@ def list_states(folder):
         size = struct.unpack_from("<I", data, 12)[0]
         assert struct.unpack_from("<7Q", data, 16) == tuple(token[key] for key in (
             "generation", "epoch", "seed", "step", "sample", "virtualRanks", "shuffleVersion"))
-        assert data[72:168].hex() == token["bundle"] + token["state"] + token["previous"]
-        lengths = struct.unpack_from("<3H", data, 168)
+        version, = struct.unpack_from("<I", data, 8)
+        assert version == 2, "a run knows its data"
+        assert struct.unpack_from("<3Q", data, 72) == (token["epochBase"], token["epochBaseSample"], token["rows"])
+        assert data[96:224].hex() == token["data"] + token["bundle"] + token["state"] + token["previous"]
+        lengths = struct.unpack_from("<3H", data, 224)
         texts = "".join(token[key] for key in ("region", "numerics", "topology")).encode()
-        assert sum(lengths) == len(texts) and data[176:176 + len(texts)] == texts
+        assert sum(lengths) == len(texts) and data[232:232 + len(texts)] == texts
         assert hashlib.sha256(data[:size - 32]).digest() == data[size - 32:size] == bytes.fromhex(token["hash"])
         assert hashlib.sha256(data[:-32]).digest() == data[-32:] == bytes.fromhex(line["manifest"])
     newest = good[0]["token"]

@@ -110,7 +110,7 @@ static size_t manifest_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) 
     size_t token = token_size(bytes, size_bytes);
     if (size_bytes < 12 + DIGEST) return size_bytes;
     memcpy(bytes, "TSRTOKEN", 8);
-    if (bytes[8] % 64) fuzz_give(bytes + 8, TSR_MANIFEST_VERSION, 4);
+    if (bytes[8] % 64) fuzz_give(bytes + 8, 1, 4);
     if (token) {
         fuzz_give(bytes + AT_TOKEN_SIZE, token, 4);
         if (size_bytes - token >= 8 + DIGEST) memcpy(bytes + token, "TSRSTATE", 8);
@@ -366,7 +366,7 @@ static size_t token_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) {
     }
     fuzz_give(bytes + 174, fuzz_take(bytes + 174, 2) + room, 2);
     memcpy(bytes, "TSRTOKEN", 8);
-    fuzz_give(bytes + 8, TSR_MANIFEST_VERSION, 4);
+    fuzz_give(bytes + 8, 1, 4);
     fuzz_give(bytes + AT_TOKEN_SIZE, size_bytes, 4);
     tsr_arena arena = {0};
     size_t sample_size;
