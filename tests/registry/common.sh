@@ -121,8 +121,8 @@ serve() {
     await "$PORT"
 }
 
-# serve NAME SCRIPT ARGUMENTS…: a server of this folder; it gets a free port first; sets PORT.
-serve() {
+# python_server NAME SCRIPT ARGUMENTS…: a server of this folder; it gets a free port first; sets PORT.
+python_server() {
     local name=$1 script=$2
     shift 2
     PORT=$(free_port)
@@ -142,7 +142,7 @@ authority() {
 # what it was asked for is in net/log.
 behind() {
     mkdir -p net
-    serve "$1" proxy.py "$2" "$WORK/net"
+    python_server "$1" proxy.py "$2" "$WORK/net"
 }
 rules() {
     : >net/log

@@ -6,7 +6,7 @@
 check "make" "$MAKE" make a.tsb 1 1 0 1
 check "sign" "$SAMPLE" keygen key.pem key.pub
 check "sign" "$SAMPLE" sign a.tsb key.pem
-serve registry registry.py
+python_server registry registry.py
 R=127.0.0.1:$PORT/a
 check "push" "$AOT" push a.tsb "$R"
 expect "every file operation" 0 '^[1-9][0-9]+ operations failed' "$MAKE" faults "$R" out.tsb

@@ -4,7 +4,7 @@
 # memory and time, and leaves no file under the name.
 . "$(dirname "$0")/common.sh"
 
-serve hostile hostile.py
+python_server hostile hostile.py
 H=127.0.0.1:$PORT
 case_() { # NAME CODE REGEX
     expect "$1" "$2" "$3" "$AOT" pull "$H/$1" -o out.tsb --retries 2 --retry-delay 1 --timeout 10

@@ -75,7 +75,7 @@ pull "a token with a line break" 6 'has a line break' REGISTRY_AUTH_FILE=auth.js
 # ---- tokens ----
 openssl req -x509 -newkey rsa:2048 -nodes -keyout token.key -out token.pem -days 2 -subj /CN=issuer 2>.err
 openssl x509 -in token.pem -outform DER -out token.der
-serve tokens issuer.py token.key token.der tokens.log
+python_server tokens issuer.py token.key token.der tokens.log
 realm=http://127.0.0.1:$PORT/token
 serve bearer "auth:
   token: {realm: '$realm', service: the service, issuer: issuer, rootcertbundle: $WORK/token.pem}"
@@ -96,7 +96,7 @@ expect "an identity token" 0 '^pulled' "$AOT" pull "$T/a" -o out.tsb --authfile 
 check "by POST" grep -q "POST True" tokens.log
 
 # Tokens that end while blobs move: renewed. (The registry allows a minute more.)
-serve short issuer.py token.key token.der short.log -58
+python_server short issuer.py token.key token.der short.log -58
 realm=http://127.0.0.1:$PORT/token
 serve ending "auth:
   token: {realm: '$realm', service: s, issuer: issuer, rootcertbundle: $WORK/token.pem}"
@@ -109,7 +109,7 @@ below "it was renewed" 1 "$(wc -l <short.log)"
 
 # ---- the login stays where it belongs ----
 login "$E" 'user:päss:word'
-serve elsewhere registry.py
+python_server elsewhere registry.py
 behind elsewhere "$PORT"
 mkdir -p net
 rules "GET ^/v2/a/blobs/ 99 redirect http://127.0.0.1:$PORT/elsewhere{path}"

@@ -11,7 +11,7 @@ size=$(stat -c %s a.tsb)
 serve registry
 behind docker "$PORT"
 P=127.0.0.1:$PORT
-serve upstream registry.py
+python_server upstream registry.py
 behind small "$PORT"
 Q=127.0.0.1:$PORT
 FAST=(--retry-delay 10 --json)
@@ -57,6 +57,6 @@ equal "it tried once" "$(wc -l <net/log)" 1
 rules
 
 rules
-serve picky registry.py chunk-min=20000000
+python_server picky registry.py chunk-min=20000000
 expect "a registry that wants long requests" 0 '' push "127.0.0.1:$PORT/picky"
 finish

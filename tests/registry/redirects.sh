@@ -22,7 +22,7 @@ pull() { # WHAT CODE REGEX REF FLAGS…: and the bytes are right
     checks=$((checks + 1))
 }
 
-serve upstream registry.py
+python_server upstream registry.py
 rules "GET $BLOB 999 redirect http://127.0.0.1:$PORT{path}"
 expect "blobs that are elsewhere, and missing" 20 'status 404' "$AOT" pull "$P/a" -o no.tsb "${FAST[@]}"
 rules "GET $BLOB 999 redirect http://127.0.0.1:$DOCKER{path}"
@@ -36,7 +36,7 @@ pull "a user" 18 'expected http: or https:' "$P/a"
 
 # ---- proxies ----
 rules
-serve proxy connect.py
+python_server proxy connect.py
 expect "through a proxy" 0 '' "$AOT" pull "$P/a" -o proxied.tsb --proxy "http://127.0.0.1:$PORT" "${FAST[@]}"
 check "which saw it" grep -q "GET http://$P/v2/a/manifests/latest" "$WORK/proxy.log"
 check "the same bytes" cmp a.tsb proxied.tsb

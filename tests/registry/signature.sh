@@ -12,9 +12,9 @@ index=$("$SAMPLE" open a.tsb)
 
 serve docker
 DOCKER=127.0.0.1:$PORT
-serve api registry.py
+python_server api registry.py
 API=127.0.0.1:$PORT
-serve tags registry.py no-referrers
+python_server tags registry.py no-referrers
 for registry in "$DOCKER" "$API" "127.0.0.1:$PORT"; do
     R=$registry/models/a
     rm -f ./*.tsb.sigstore.json
