@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libtessera: open a bundle, train it, call it. Everything tessera-run does goes through this
- * header.
+ * libtessera: open a bundle, train it, call it. tessera-run trains, evaluates, calls and replays
+ * through this header; for its commands on state directories it also uses runtime/store.h.
  *
  *     tsr_ctx ctx = {0};
  *     tsr_model *model = NULL;
