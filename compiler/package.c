@@ -153,7 +153,8 @@ static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, bo
         copies[i] = (tsr_config_port){.name = ports[i].name,
                                       .dtype = ports[i].type.dtype,
                                       .shape = ports[i].type.shape,
-                                      .source = inputs ? ports[i].source : TSR_PORT_ARGUMENT};
+                                      .source = inputs ? ports[i].source : TSR_PORT_ARGUMENT,
+                                      .watched = ports[i].watched};
     return copies;
 }
 

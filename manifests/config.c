@@ -257,6 +257,9 @@ static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool
     tsr_port_source last = input ? TSR_PORT_SEED : TSR_PORT_ARGUMENT;
     EXPECT(&here, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
            "source: expected 1 ... %u, got %u", (unsigned)last, (unsigned)port->source);
+    EXPECT(&here, !port->watched || (!input && entry->kind == TSR_ENTRY_TRAIN),
+           "watched: expected an output of training, got one of %s",
+           input ? "the inputs" : "another entry");
     if (tsr_port_is_filled(port->source)) {
         EXPECT(&here, port->dtype == TSR_DTYPE_I64 && port->shape.rank == 0,
                "expected i64 for the %s, got %s", tsr_port_source_name(port->source),

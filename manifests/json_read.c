@@ -57,7 +57,14 @@ static TSR_RESULT read_port(tsr_json_reader *r, const cJSON *object, bool input,
     TRY(r->ctx, tsr_json_read_name(r, object, "name", &port->name));
     TRY(r->ctx, tsr_json_read_type(r, object, &port->dtype, &port->shape));
     port->source = TSR_PORT_ARGUMENT;
-    if (!input) return TSR_SUCCESS;
+    if (!input) {
+        const cJSON *watched = tsr_json_find(object, "watched");
+        if (watched && !cJSON_IsBool(watched))
+            FAIL(r->ctx, TSR_CORRUPT, "%s: member 'watched': expected a boolean, got another type",
+                 r->subject);
+        port->watched = watched && cJSON_IsTrue(watched);
+        return TSR_SUCCESS;
+    }
     TRY(r->ctx, tsr_json_get_string(r->ctx, object, "source", &r->options, &source));
     if (!tsr_port_source_parse(source, &port->source))
         TSR_JSON_READ_FAIL(r, "source", "argument, data, step or seed", source);

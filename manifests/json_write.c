@@ -24,6 +24,7 @@ void tsr_json_write_ports(tsr_buffer *out, const char *key, const tsr_config_por
         tsr_json_write_type(out, ports[i].dtype, &ports[i].shape);
         if (input)
             tsr_buffer_printf(out, ",\"source\":\"%s\"", tsr_port_source_name(ports[i].source));
+        if (ports[i].watched) tsr_buffer_text(out, ",\"watched\":true");
         tsr_buffer_text(out, "}");
     }
     tsr_buffer_text(out, "]");

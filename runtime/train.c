@@ -14,7 +14,8 @@ typedef struct run {
     const tsr_train_job *job;
     const tsr_config_entry *entry;
     tsr_train_summary *summary;
-    tsr_tensor outputs[TSR_CONFIG_PORTS_MAX];
+    tsr_tensor outputs[TSR_CONFIG_PORTS_MAX], reported[TSR_CONFIG_PORTS_MAX];
+    size_t reported_count; /* outputs that are not merely watched */
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* by ranks */
     uint64_t saves_reported;
@@ -283,8 +284,8 @@ static void report_step(run *self) {
                               .first_step = job->position.step,
                               .samples = self->entry->batch,
                               .samples_name = name_samples(self->entry),
-                              .outputs = self->outputs,
-                              .output_count = self->entry->output_count,
+                              .outputs = self->reported,
+                              .output_count = self->reported_count,
                               .seconds = tsr_clock_seconds() - self->began};
     job->callbacks.step(job->callbacks.user, &report);
 }
@@ -457,6 +458,7 @@ static void begin(run *self) {
                          .dtype = port->dtype,
                          .shape = port->shape,
                          .data = tsr_executor_get_output(job->executor, job->entry, i)};
+        if (!port->watched) self->reported[self->reported_count++] = self->outputs[i];
     }
     const tsr_config_entry *eval = job->eval_data ? &job->config->entries[job->eval_entry] : NULL;
     for (size_t i = 0; eval && i < eval->output_count; i++)

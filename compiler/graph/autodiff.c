@@ -354,6 +354,11 @@ static bool clip(autodiff *ad, tsr_builder *builder) {
                                           tsr_type_of(tsr_op_operand(op, 0)).dtype);
     if (reports) mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 0), norm);
     if (clips) ad->scale = tsr_clip_emit(builder, op, norm);
+    MlirOperation func = mlirBlockGetParentOperation(ad->block);
+    tsr_entry_kind kind;
+    if (tsr_op_is(func, "func.func") && tsr_graph_entry_kind(func, &kind) &&
+        kind == TSR_ENTRY_TRAIN)
+        tsr_graph_watch(func, norm, "gradient norm");
     return true;
 }
 

@@ -114,7 +114,15 @@ typedef struct tsr_graph_port {
     const char *name;
     tsr_port_source source; /* DATA or ARGUMENT */
     tsr_type type;
+    bool watched; /* a result: see TSR_WATCHED_NAME */
 } tsr_graph_port;
+
+/* A unit attribute of a result of a training entry: it must be finite, as all of them, but is not
+ * reported. */
+#define TSR_WATCHED_NAME "tessera.watched"
+/* The function, which trains, has `value` as a watched result of this name, or one like it. Does
+ * nothing where the value is a result already, or there can be no more of them. */
+void tsr_graph_watch(MlirOperation func, MlirValue value, const char *name);
 
 typedef struct tsr_graph_entry {
     const char *name;

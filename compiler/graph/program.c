@@ -4,6 +4,7 @@
  */
 #include "compiler/graph/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,13 +89,63 @@ bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_
 
 bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
-    tsr_graph_port port = {.name =
-                               tsr_attr_string(port_attr(func, "res_attrs", index, "tessera.name")),
-                           .source = TSR_PORT_ARGUMENT};
+    tsr_graph_port port = {
+        .name = tsr_attr_string(port_attr(func, "res_attrs", index, "tessera.name")),
+        .source = TSR_PORT_ARGUMENT,
+        .watched = !mlirAttributeIsNull(port_attr(func, "res_attrs", index, TSR_WATCHED_NAME))};
     if (!port.name) return false;
     if (!tsr_type_read(mlirFunctionTypeGetResult(type, (intptr_t)index), &port.type)) return false;
     *out_port = port;
     return true;
+}
+
+static bool has_result(MlirOperation func, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++) {
+        tsr_graph_port port;
+        if (tsr_graph_output_read(func, i, &port) && strcmp(port.name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* The attributes of the results and of one more, which is watched. */
+static MlirAttribute with_watched(MlirOperation func, size_t count, const char *name) {
+    MlirContext context = mlirOperationGetContext(func);
+    MlirAttribute all = tsr_op_attr(func, "res_attrs"), list[TSR_CONFIG_PORTS_MAX];
+    MlirNamedAttribute named[] = {
+        {mlirIdentifierGet(context, tsr_ref("tessera.name")), tsr_attr_make_string(context, name)},
+        {mlirIdentifierGet(context, tsr_ref(TSR_WATCHED_NAME)), tsr_attr_make_unit(context)}};
+    for (size_t i = 0; i < count; i++)
+        list[i] = mlirAttributeIsNull(all) ? mlirDictionaryAttrGet(context, 0, NULL)
+                                           : mlirArrayAttrGetElement(all, (intptr_t)i);
+    list[count] = mlirDictionaryAttrGet(context, 2, named);
+    return mlirArrayAttrGet(context, (intptr_t)count + 1, list);
+}
+
+void tsr_graph_watch(MlirOperation func, MlirValue value, const char *name) {
+    MlirOperation end = mlirBlockGetTerminator(tsr_op_body(func));
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
+    MlirType inputs[TSR_CONFIG_PORTS_MAX], results[TSR_CONFIG_PORTS_MAX];
+    MlirValue returned[TSR_CONFIG_PORTS_MAX];
+    size_t count = tsr_op_operand_count(end);
+    intptr_t input_count = mlirFunctionTypeGetNumInputs(type);
+    char unique[TSR_NAME_MAX + 1];
+    if (count >= TSR_CONFIG_PORTS_MAX || input_count > TSR_CONFIG_PORTS_MAX) return;
+    for (size_t i = 0; i < count; i++) {
+        returned[i] = tsr_op_operand(end, i);
+        results[i] = mlirValueGetType(returned[i]);
+        if (mlirValueEqual(returned[i], value)) return;
+    }
+    snprintf(unique, sizeof unique, "%s", name);
+    for (unsigned n = 2; has_result(func, count, unique); n++)
+        snprintf(unique, sizeof unique, "%s %u", name, n);
+    for (intptr_t i = 0; i < input_count; i++) inputs[i] = mlirFunctionTypeGetInput(type, i);
+    returned[count] = value;
+    results[count] = mlirValueGetType(value);
+    tsr_op_set(func, "res_attrs", with_watched(func, count, unique));
+    tsr_op_set(func, "function_type",
+               tsr_attr_make_type(mlirFunctionTypeGet(mlirOperationGetContext(func), input_count,
+                                                      inputs, (intptr_t)count + 1, results)));
+    mlirOperationSetOperands(end, (intptr_t)count + 1, returned);
 }
 
 bool tsr_graph_is_lowered_func(MlirOperation op) {

@@ -49,6 +49,13 @@ static MlirValue joined(tsr_builder *b, MlirOperation op, tsr_arena *arena) {
     return type.shape.rank == 1 ? line : tsr_emit_reshape(b, line, &type.shape);
 }
 
+MlirValue tsr_sr_square(tsr_builder *b, MlirOperation op, MlirValue x) {
+    double scale = 1;
+    x = tsr_emit_cast(b, x, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    if (tsr_op_f64(op, "scale", &scale)) x = tsr_emit_mul(b, x, tsr_emit_number(b, x, scale));
+    return tsr_emit_mul(b, x, x);
+}
+
 /* Of a whole value: behind its end there are zeros. It is squared first: moving a summand of each
  * leaf would be summed apart from the gradient. */
 static MlirValue squares(tsr_builder *b, MlirOperation op) {
@@ -60,7 +67,7 @@ static MlirValue squares(tsr_builder *b, MlirOperation op) {
     TSR_ASSERT(fits);
     rows.dims[1] = (count + parts - 1) / parts;
     int64_t more = (int64_t)(parts * rows.dims[1] - count);
-    x = tsr_emit_mul(b, x, x);
+    x = tsr_sr_square(b, op, x);
     if (more) x = tsr_emit_pad(b, flat(b, x), &(int64_t){0}, &more, NULL, 0.0);
     x = tsr_emit_reshape(b, x, &rows);
     return tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), x, 1, &(int64_t){1});

@@ -189,7 +189,7 @@ static void fold_squares(MlirOperation squares) {
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation part = mlirOpOperandGetOwner(use);
         if (!tsr_op_is(part, "tessera_sr.leaf_part")) continue;
-        mlirOperationMoveBefore(part, squares);
+        if (!mlirOperationIsBeforeInBlock(part, squares)) mlirOperationMoveBefore(part, squares);
         mlirOperationSetOperand(squares, 0, tsr_op_result(part, 0));
         return;
     }

@@ -26,6 +26,8 @@ bool tsr_sr_is_region(MlirOperation op);
 bool tsr_sr_is_leaf(MlirOperation op);
 /* One that tessera-leaf-shards makes: leaf_part, leaf_all_gather, leaf_assemble. */
 bool tsr_sr_is_leaf_part(MlirOperation op);
+/* The squares of a value that the operand of this `squares` op has, in the type of its result. */
+MlirValue tsr_sr_square(tsr_builder *builder, MlirOperation op, MlirValue x);
 /* The block of a region op; null where the region is empty. */
 MlirBlock tsr_sr_body(MlirOperation op);
 

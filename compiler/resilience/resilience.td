@@ -238,9 +238,10 @@ def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
   let summary = "sums of squares of V parts of a gradient";
   let description = [{
     `[...] -> [V]`: element i is that of elements [i c, (i + 1) c) of the row-major operand, c = ceil(n / V),
-    in the operand's type, f32 or f64. Of a leaf_part it is that of each leaf's part.
+    in f64 or in the operand's type, f32 or f64. Elements are multiplied by `scale`, a power of two, first.
+    Of a leaf_part it is that of each leaf's part.
   }];
-  let arguments = (ins AnyRankedTensor:$input);
+  let arguments = (ins AnyRankedTensor:$input, OptionalAttr<F64Attr>:$scale);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }

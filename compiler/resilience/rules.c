@@ -433,7 +433,8 @@ static bool check_squares(MlirOperation op) {
     tsr_type of, result;
     bool fits = tsr_value_type(tsr_op_operand(op, 0), &of) &&
                 tsr_value_type(tsr_op_result(op, 0), &result) && tsr_type_is_static(&of) &&
-                tsr_type_is_static(&result) && result.dtype == of.dtype &&
+                tsr_type_is_static(&result) &&
+                (result.dtype == of.dtype || result.dtype == TSR_DTYPE_F64) &&
                 (of.dtype == TSR_DTYPE_F32 || of.dtype == TSR_DTYPE_F64) &&
                 result.shape.rank == 1 && result.shape.dims[0] > 0;
     return fits || fail_collective(op, "the result is not one sum of squares for each part");

@@ -349,7 +349,7 @@ static bool split_squares(splitter *s, MlirOperation op) {
                               tsr_emit_number(&b, part, 0.0));
     }
     MlirValue sum =
-        tsr_emit_reduce(&b, TSR_GRAPH_NAME("sum"), tsr_emit_mul(&b, part, part), 1, &(int64_t){0});
+        tsr_emit_reduce(&b, TSR_GRAPH_NAME("sum"), tsr_sr_square(&b, op, part), 1, &(int64_t){0});
     sum = tsr_emit_broadcast(&b, sum, &(tsr_shape){.rank = 1, .dims = {1}});
     spread_add(s, tsr_op_result(op, 0), 0, sum);
     s->replaced[s->replaced_count++] = op;

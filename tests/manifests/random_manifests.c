@@ -89,6 +89,7 @@ static tsr_config_port *make_ports(maker *m, uint32_t count, const tsr_config_en
             ports[i].dtype = TSR_DTYPE_I64;
         else
             ports[i].shape = make_shape(m, rows ? entry->batch : 0);
+        ports[i].watched = !input && entry->kind == TSR_ENTRY_TRAIN && i % 3 == 2;
     }
     return ports;
 }

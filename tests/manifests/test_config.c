@@ -104,6 +104,7 @@ static void expect_equal_ports(const tsr_config_port *a, const tsr_config_port *
     for (size_t i = 0; i < count; i++) {
         cr_assert_str_eq(a[i].name, b[i].name);
         cr_assert(a[i].dtype == b[i].dtype && a[i].source == b[i].source);
+        cr_assert_eq(a[i].watched, b[i].watched);
         cr_assert(tsr_shape_equal(&a[i].shape, &b[i].shape));
     }
 }
@@ -463,6 +464,10 @@ Test(config, the_encoder_refuses_what_the_decoder_would) {
     REFUSED(c.entries[0].inputs[0].shape.dims[1] = UINT64_MAX,
             "config: entry 'predict': inputs 'x': shape: expected dims[1] in 0 ... 2^53");
     REFUSED(c.entries[0].inputs[0].name = "", "inputs[0]: expected a name");
+    REFUSED(c.entries[0].outputs[0].watched = true,
+            "watched: expected an output of training, got one of another entry");
+    REFUSED(c.entries[1].inputs[0].watched = true,
+            "watched: expected an output of training, got one of the inputs");
     REFUSED((c.entries[1].rows_independent = true), "outputs 'loss': expected a first dimension");
 }
 

@@ -217,9 +217,9 @@ func.func @f(%x: tensor<8x4xf32>) {
 
 // -----
 
-func.func @f(%x: tensor<8x4xf32>) {
+func.func @f(%x: tensor<8x4xf64>) {
   // CHECK: [TSR-0609] tessera_sr.squares: the result is not one sum of squares for each part
-  %0 = tessera_sr.squares %x : tensor<8x4xf32> -> tensor<4xf64>
+  %0 = tessera_sr.squares %x : tensor<8x4xf64> -> tensor<4xf32>
   return
 }
 

@@ -105,5 +105,7 @@ func.func @shards(%p: tensor<4xf32>, %m: !tessera.opt.state) {
 func.func @squares(%g: tensor<3x5xf64>) -> tensor<4xf64> {
   // CHECK: tessera_sr.squares %{{.*}} : tensor<3x5xf64> -> tensor<4xf64>
   %0 = tessera_sr.squares %g : tensor<3x5xf64> -> tensor<4xf64>
+  // CHECK: tessera_sr.squares %{{.*}} {scale = 1.250000e-01 : f64} : tensor<3x5xf64> -> tensor<4xf64>
+  %1 = tessera_sr.squares %g {scale = 0.125} : tensor<3x5xf64> -> tensor<4xf64>
   return %0 : tensor<4xf64>
 }
