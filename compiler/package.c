@@ -154,6 +154,7 @@ static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, bo
                                       .dtype = ports[i].type.dtype,
                                       .shape = ports[i].type.shape,
                                       .source = inputs ? ports[i].source : TSR_PORT_ARGUMENT,
+                                      .may_be_infinite = ports[i].may_be_infinite,
                                       .watched = ports[i].watched};
     return copies;
 }

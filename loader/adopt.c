@@ -157,5 +157,6 @@ tsr_result tsr_state_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_optio
     TRY(ctx, tsr_model_check_filled(ctx, model));
     tsr_result result = adopt(ctx, &a, out_generation);
     tsr_arena_finish(&a.arena);
+    if (!result.code) model->untrained = false;
     return result;
 }

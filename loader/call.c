@@ -4,6 +4,7 @@
  * Inputs come from memory or array files, outputs go to memory or array files; a wire is one of
  * them.
  */
+#include "loader/finite.h"
 #include "loader/model.h"
 #include "loader/use.h"
 #include "runtime/base/clock.h"
@@ -36,6 +37,8 @@ typedef struct call {
     uint64_t rows;            /* of all inputs; 1 where the entry has no rows */
     tsr_call_options options; /* all zero: one call, and nobody is told */
     uint64_t called_count;
+    bool is_given_infinite; /* repeated calls: an input of the first one holds an infinity */
+    bool told[TSR_CONFIG_PORTS_MAX];    /* outputs that a warning was logged about */
     wire carried[TSR_CONFIG_PORTS_MAX]; /* of each output: the input of its name, if it repeats */
 } call;
 
@@ -161,7 +164,8 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
         FAIL(ctx, TSR_USAGE,
              "entry '%s' trains: it is run over data with a number of steps, not called",
              self->entry->name);
-    return tsr_model_check_filled(ctx, model);
+    TRY(ctx, tsr_model_check_filled(ctx, model));
+    return tsr_model_warn_untrained(ctx, model, self->index);
 }
 
 static tsr_result check_complete(tsr_ctx *ctx, call *self) {
@@ -175,16 +179,83 @@ static tsr_result check_complete(tsr_ctx *ctx, call *self) {
     return TSR_SUCCESS;
 }
 
+/* ---- outputs that are not finite ---- */
+
+static tsr_finite_port view(const call *self, const wire *of, uint64_t row, uint64_t count) {
+    bool has_rows = self->entry->rows_independent;
+    return (tsr_finite_port){.port = of->port,
+                             .data = of->memory,
+                             .row_count = has_rows ? count : 1,
+                             .row_elements = of->row_bytes / tsr_dtype_size(of->port->dtype),
+                             .first_row = has_rows ? row : 0};
+}
+
+/* Those that the caller passes. */
+static size_t view_inputs(const call *self, uint64_t row, uint64_t count,
+                          tsr_finite_port *out_views) {
+    size_t view_count = 0;
+    for (size_t i = 0; i < self->entry->input_count; i++)
+        if (self->inputs[i].port)
+            out_views[view_count++] = view(self, &self->inputs[i], row, count);
+    return view_count;
+}
+
+static bool has_infinite_input(const call *self) {
+    tsr_finite_port inputs[TSR_CONFIG_PORTS_MAX];
+    double value;
+    size_t count = view_inputs(self, 0, 1, inputs);
+    for (size_t i = 0; i < count; i++)
+        if (tsr_dtype_find_nonfinite(inputs[i].port->dtype, inputs[i].data, inputs[i].row_elements,
+                                     &value) != UINT64_MAX)
+            return true;
+    return false;
+}
+
+static tsr_result check_output(tsr_ctx *ctx, call *self, size_t index, uint64_t row,
+                               uint64_t count) {
+    tsr_finite_port inputs[TSR_CONFIG_PORTS_MAX];
+    tsr_finite_port output = view(self, &self->outputs[index], row, count);
+    tsr_config_port port = *output.port;
+    size_t input_count = self->options.repeat ? 0 : view_inputs(self, row, count, inputs);
+    uint64_t element = 0;
+    double value = 0;
+    port.may_be_infinite = port.may_be_infinite || self->is_given_infinite;
+    output.port = &port;
+    if (!tsr_finite_find(&output, inputs, input_count, &element, &value)) return TSR_SUCCESS;
+    if (self->model->finite == TSR_FINITE_ERROR)
+        return tsr_finite_refuse(ctx, &output, element, value);
+    tsr_ctx apart = tsr_ctx_fork(ctx);
+    tsr_result found = tsr_finite_refuse(&apart, &output, element, value);
+    if (self->options.repeat)
+        found =
+            tsr_error_prefix(&apart, found, "call %llu", (unsigned long long)self->called_count);
+    self->told[index] = found.code != 0;
+    tsr_log(ctx, TSR_LOG_WARNING, "%s; others of '%s' are not reported", apart.error.text,
+            port.name);
+    return TSR_SUCCESS;
+}
+
+/* Of the outputs that were asked for, `count` rows from `row` on. */
+static tsr_result check_outputs(tsr_ctx *ctx, call *self, uint64_t row, uint64_t count) {
+    bool warns = self->model->finite != TSR_FINITE_ERROR;
+    if (self->model->finite == TSR_FINITE_OFF || (warns && !ctx->log)) return TSR_SUCCESS;
+    for (size_t i = 0; i < self->entry->output_count; i++)
+        if (self->outputs[i].port && !self->told[i])
+            TRY(ctx, check_output(ctx, self, i, row, count));
+    return TSR_SUCCESS;
+}
+
 /* ---- running ---- */
 
-static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step) {
+/* `count` rows from `row` on. */
+static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step, uint64_t row, uint64_t count) {
     double start = tsr_clock_seconds();
     TRY(ctx, tsr_executor_run(ctx, self->model->executor, self->index, step));
     double seconds = tsr_clock_seconds() - start;
     self->called_count++;
     if (self->options.called)
         self->options.called(self->options.called_user, self->called_count, seconds);
-    return TSR_SUCCESS;
+    return check_outputs(ctx, self, row, count);
 }
 
 static tsr_result read_rows(tsr_ctx *ctx, const wire *input, uint64_t row, uint64_t count,
@@ -215,7 +286,7 @@ static tsr_result run_rows(tsr_ctx *ctx, call *self) {
         uint64_t count = self->rows - row < batch ? self->rows - row : batch;
         for (size_t i = 0; i < entry->input_count; i++)
             if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], row, count, batch));
-        tsr_result result = run_once(ctx, self, 0);
+        tsr_result result = run_once(ctx, self, 0, row, count);
         if (result.code && entry->rows_independent)
             return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
                                     (unsigned long long)(row + count - 1));
@@ -269,8 +340,9 @@ static tsr_result run_repeated(tsr_ctx *ctx, call *self) {
     const tsr_config_entry *entry = self->entry;
     for (size_t i = 0; i < entry->input_count; i++)
         if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], 0, 1, 1));
+    self->is_given_infinite = has_infinite_input(self);
     for (uint64_t number = 1; number <= self->options.repeat; number++) {
-        tsr_result result = run_once(ctx, self, number);
+        tsr_result result = run_once(ctx, self, number, 0, 1);
         if (result.code)
             return tsr_error_prefix(ctx, result, "call %llu", (unsigned long long)number);
         for (size_t i = 0; i < entry->output_count; i++) {

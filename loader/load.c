@@ -175,6 +175,7 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
     tsr_model *model = calloc(1, sizeof *model);
     if (!model) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
     model->ignore_memory_plan = given.ignore_memory_plan;
+    model->finite = given.check_finite;
     model->transport = given.transport;
     tsr_result result = open_stages(ctx, path, &given, model);
     if (result.code)

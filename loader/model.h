@@ -30,6 +30,9 @@ struct tsr_model {
     uint32_t *state_parts;       /* of each, see tsr_spread; in the arena */
     uint64_t resident_before;    /* memory in use before the plan's was allocated */
     bool filled;                 /* the state holds values */
+    bool untrained;              /* these are the initial ones, and nobody was told yet */
+    uint32_t initial_seed;       /* that they were drawn with */
+    tsr_finite_mode finite;      /* as opened */
     const struct tsr_use *use;   /* the current use (use.h), or NULL */
     bool ignore_memory_plan;     /* as opened */
     bool draws_there;            /* random values of what is being filled, where the device can */
@@ -52,6 +55,10 @@ tsr_held tsr_model_get_held(const tsr_model *model);
 
 /* TSR_USAGE when the state holds no values yet, or a load of them failed half-way. */
 TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);
+
+/* Logs a warning, once after each initialization, if `entry` reads parameters that hold their
+ * initial values. */
+TSR_RESULT tsr_model_warn_untrained(tsr_ctx *ctx, tsr_model *model, size_t entry);
 
 /* Fills the tensors of role CONSTANT. They are no part of a state, so that neither a state nor a
  * parameter file brings them. */

@@ -185,7 +185,8 @@ tsr_result tsr_state_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
     model->filled = false;
     TRY(ctx, fill(ctx, model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE, seed));
     tsr_executor_set_seed(model->executor, seed);
-    model->filled = true;
+    model->filled = model->untrained = true;
+    model->initial_seed = seed;
     return TSR_SUCCESS;
 }
 
@@ -216,6 +217,7 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
     for (size_t i = 0; i < model->state_count; i++)
         tsr_held_take(&held, i, tsr_tensor_find(stored, stored_count, model->state[i].name)->data);
     model->filled = true;
+    model->untrained = false;
     return TSR_SUCCESS;
 }
 
@@ -266,6 +268,7 @@ tsr_result tsr_state_load_params(tsr_ctx *ctx, tsr_model *model, const char *pat
     model->filled = false;
     TRY_GOTO(ctx, result, visit_params(ctx, model, &weights, true));
     model->filled = true;
+    model->untrained = false;
 done:
     tsr_weights_close(ctx, &weights);
     tsr_arena_finish(&arena);

@@ -651,6 +651,7 @@ static tsr_result run_evaluation(tsr_ctx *ctx, session *self, size_t index, tsr_
     const tsr_config_entry *entry = &self->model->config.entries[index];
     TRY(ctx, check_eval(ctx, entry));
     TRY(ctx, tsr_model_check_filled(ctx, self->model));
+    TRY(ctx, tsr_model_warn_untrained(ctx, self->model, index));
     TRY(ctx, check_names(ctx, self));
     TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
     double *means = TSR_NEW(arena, double, entry->output_count + 1);
@@ -658,7 +659,7 @@ static tsr_result run_evaluation(tsr_ctx *ctx, session *self, size_t index, tsr_
     if (!means || !names) FAIL(ctx, TSR_MEMORY, "no memory for %zu results", entry->output_count);
     for (size_t i = 0; i < entry->output_count; i++) names[i] = entry->outputs[i].name;
     TRY(ctx, tsr_evaluate(ctx, &self->model->config, self->model->executor, index, self->eval_data,
-                          means));
+                          self->model->finite, means));
     *out_report = (tsr_eval_report){.rows = tsr_dataset_get_row_count(self->eval_data),
                                     .names = names,
                                     .means = means,
@@ -697,6 +698,7 @@ static void fill_job(session *self) {
     self->job.callbacks = options->callbacks;
     if (!is_first(self)) self->job.callbacks.ranks = NULL;
     self->job.stop = options->stop;
+    self->job.finite = self->model->finite;
 }
 
 /* After the position is known. */
@@ -726,6 +728,7 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     TRY(ctx, begin_log(ctx, self));
     if (self->options.begun)
         self->options.begun(self->options.callbacks.user, &self->recovery, &self->job.position);
+    self->model->untrained = false;
     return tsr_train_run(ctx, &self->job, out_summary);
 }
 

@@ -85,6 +85,7 @@ typedef struct tsr_model_options {
     uint64_t device_memory_max; /* bytes to take of a GPU's memory at most; 0: what is free */
     tsr_transport *transport;   /* of a rank, borrowed; NULL: one process alone */
     bool one_by_one; /* a GPU runs one kernel at a time, so that an error names it: much slower */
+    tsr_finite_mode check_finite; /* what runs do about outputs that are not finite */
 } tsr_model_options;
 
 /* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call
@@ -203,6 +204,15 @@ TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const c
 TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path);
 
 /* ---- calls ---- */
+
+/* A call or evaluation logs a warning (TSR_LOG_WARNING, once after each tsr_model_initialize) when
+ * its entry reads parameters that hold their initial values: no state, file or training has set
+ * them, and the bundle stores no values of them.
+ *
+ * Outputs that were asked for are checked as the model's options say; the message names the output
+ * and the first element. NaN is always reported. An infinity is not reported where the config says
+ * that the output may be infinite (see tsr_config_port), nor where an input of the call holds one;
+ * with independent rows, where that row of an input does. */
 
 /* One call with tensors found by name; all inputs of source ARGUMENT or DATA must be there
  * (TSR_USAGE lists them), dtypes and shapes equal (TSR_DATA). Outputs are optional. Where rows are

@@ -57,6 +57,7 @@ typedef struct tsr_config_port {
     tsr_dtype dtype;
     tsr_shape shape;
     tsr_port_source source; /* inputs only; outputs: TSR_PORT_ARGUMENT */
+    bool may_be_infinite;   /* outputs only: an infinity is an intended value of it */
     bool watched;           /* outputs of training: must be finite, is not reported */
 } tsr_config_port;
 

@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Optional feature: entries name the outputs that may be infinite. */
+#define FEATURE_INFINITE "infinite-outputs"
+
 /* ---- writing ---- */
 
 static void write_init(tsr_buffer *out, const tsr_config_tensor *tensor) {
@@ -42,18 +45,40 @@ static void write_tensor(tsr_buffer *out, const tsr_config_tensor *tensor) {
     tsr_buffer_text(out, "}");
 }
 
+/* Names of outputs; the member is written where there are some. */
+static void write_infinite(tsr_buffer *out, const tsr_config_entry *entry) {
+    bool first = true;
+    for (size_t i = 0; i < entry->output_count; i++) {
+        if (!entry->outputs[i].may_be_infinite) continue;
+        tsr_buffer_text(out, first ? ",\"infinite\":[" : ",");
+        tsr_buffer_json_string(out, entry->outputs[i].name);
+        first = false;
+    }
+    if (!first) tsr_buffer_text(out, "]");
+}
+
+static bool has_infinite(const tsr_config *config) {
+    for (size_t i = 0; i < config->entry_count; i++)
+        for (size_t k = 0; k < config->entries[i].output_count; k++)
+            if (config->entries[i].outputs[k].may_be_infinite) return true;
+    return false;
+}
+
 static void write_entry(tsr_buffer *out, const tsr_config_entry *entry) {
     tsr_buffer_text(out, "{");
     tsr_json_write_entry_head(out, entry);
     tsr_buffer_printf(out, ",\"rowsIndependent\":%s", entry->rows_independent ? "true" : "false");
     tsr_json_write_ports(out, "inputs", entry->inputs, entry->input_count, true);
     tsr_json_write_ports(out, "outputs", entry->outputs, entry->output_count, false);
+    write_infinite(out, entry);
     tsr_buffer_text(out, "}");
 }
 
 static void write_config(tsr_buffer *out, const tsr_config *config) {
-    tsr_buffer_printf(out, "{\"formatVersion\":\"%u.%u\",\"required\":[],\"optional\":[],\"name\":",
-                      config->version_major, config->version_minor);
+    tsr_buffer_printf(out,
+                      "{\"formatVersion\":\"%u.%u\",\"required\":[],\"optional\":[%s],\"name\":",
+                      config->version_major, config->version_minor,
+                      has_infinite(config) ? "\"" FEATURE_INFINITE "\"" : "");
     tsr_buffer_json_string(out, config->name);
     tsr_buffer_text(out, ",\"producer\":");
     tsr_buffer_json_string(out, config->producer);
@@ -144,6 +169,25 @@ static TSR_RESULT read_tensor(tsr_json_reader *r, const cJSON *object, tsr_confi
     return read_init(r, object, tensor);
 }
 
+/* The member means something where the feature is listed; the comparison with the canonical bytes
+ * refuses it elsewhere. */
+static TSR_RESULT read_infinite(tsr_json_reader *r, const cJSON *object, tsr_config_entry *entry) {
+    const cJSON *array, *item;
+    size_t count;
+    if (!r->has_infinite || !tsr_json_find(object, "infinite")) return TSR_SUCCESS;
+    TRY(r->ctx, tsr_json_get_array(r->ctx, object, "infinite", &r->options, &array, &count));
+    cJSON_ArrayForEach(item, array) {
+        const char *name = cJSON_IsString(item) ? item->valuestring : "";
+        size_t k = 0;
+        while (k < entry->output_count && strcmp(entry->outputs[k].name, name) != 0) k++;
+        if (k == entry->output_count)
+            FAIL(r->ctx, TSR_CORRUPT, "%s: infinite: expected names of outputs, got '%s'",
+                 r->subject, name);
+        entry->outputs[k].may_be_infinite = true;
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_entry(tsr_json_reader *r, const cJSON *object, size_t index,
                              tsr_config_entry *entry) {
     char subject[64];
@@ -155,15 +199,15 @@ static TSR_RESULT read_entry(tsr_json_reader *r, const cJSON *object, size_t ind
         FAIL(r->ctx, TSR_CORRUPT, "%s: member 'rowsIndependent': expected a boolean, got %s",
              r->subject, rows ? "another type" : "nothing");
     entry->rows_independent = cJSON_IsTrue(rows);
-    return TSR_SUCCESS;
+    return read_infinite(r, object, entry);
 }
 
-/* Names in byte order. No name is known to version 1.0: a required one is a newer Tessera's. */
+/* Names in byte order. No required name is known: it is of a newer Tessera. */
 static TSR_RESULT read_features(tsr_json_reader *r, const cJSON *root, const char *key,
-                                bool required, size_t *out_count) {
+                                bool required, size_t *out_unknown_count) {
     const cJSON *array, *item;
     const char *previous = NULL;
-    TRY(r->ctx, tsr_json_get_array(r->ctx, root, key, &r->options, &array, out_count));
+    TRY(r->ctx, tsr_json_get_array(r->ctx, root, key, &r->options, &array, out_unknown_count));
     cJSON_ArrayForEach(item, array) {
         if (!cJSON_IsString(item) || !tsr_name_valid(item->valuestring))
             FAIL(r->ctx, TSR_CORRUPT, "config: %s: expected names, got another value", key);
@@ -176,6 +220,10 @@ static TSR_RESULT read_features(tsr_json_reader *r, const cJSON *root, const cha
             FAIL(r->ctx, TSR_VERSION,
                  "config: required: '%s' needs a newer Tessera; this is " TSR_VERSION_TEXT,
                  previous);
+        if (strcmp(previous, FEATURE_INFINITE) == 0) {
+            r->has_infinite = true;
+            --*out_unknown_count;
+        }
     }
     return TSR_SUCCESS;
 }

@@ -18,6 +18,7 @@ typedef struct tsr_json_reader {
     tsr_arena *arena;         /* holds what is read */
     tsr_json_options options; /* subject: the place being read */
     char subject[96];
+    bool has_infinite; /* of the config: its optional feature of that name */
 } tsr_json_reader;
 
 /* From here on errors begin so: "config: entries[3]". */

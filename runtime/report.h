@@ -25,6 +25,15 @@ typedef struct tsr_eval_report {
     size_t count;
 } tsr_eval_report;
 
+/* What a run does about an output that is not finite. Parameters and optimizer state are always
+ * checked when they are saved. */
+typedef enum tsr_finite_mode {
+    TSR_FINITE_DEFAULT = 0, /* training and evaluation: ERROR; calls: WARN */
+    TSR_FINITE_ERROR = 1,   /* TSR_NONFINITE */
+    TSR_FINITE_WARN = 2,    /* a warning in the log, once for each output */
+    TSR_FINITE_OFF = 3,     /* nothing: outputs are not looked at */
+} tsr_finite_mode;
+
 /* Of one rank of several, when the last step is done. */
 typedef struct tsr_rank_use {
     /* Memory: of the plan, that saves keep, too; taken since before the plan's was. */

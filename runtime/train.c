@@ -19,9 +19,10 @@ typedef struct run {
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* by ranks */
     uint64_t saves_reported;
-    bool whole;              /* the state is that of summary->position */
-    bool together;           /* all ranks end here, with whole states of the same step */
-    uint64_t sent_bytes;     /* by the last step */
+    bool whole;                      /* the state is that of summary->position */
+    bool together;                   /* all ranks end here, with whole states of the same step */
+    bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first value that is not finite was logged */
+    uint64_t sent_bytes;             /* by the last step */
     tsr_digest *digests;     /* owned; of the last state's tensors; NULL: not looked at yet */
     tsr_nonfinite nonfinite; /* of it */
     double began;
@@ -51,13 +52,23 @@ static tsr_result refuse_nonfinite(tsr_ctx *ctx, const char *what, bool is_scala
          what, found->tensor, found->value, element, step);
 }
 
-static tsr_result check_finite(tsr_ctx *ctx, const tsr_tensor *tensors, size_t count,
-                               const char *what, uint64_t step) {
-    for (size_t i = 0; i < count; i++) {
-        tsr_nonfinite found = {.tensor = tensors[i].name, .step = step};
-        found.element = tsr_tensor_find_nonfinite(&tensors[i], &found.value);
-        if (found.element != UINT64_MAX)
-            return refuse_nonfinite(ctx, what, tensors[i].shape.rank == 0, &found);
+static bool is_scalar(const tsr_tensor *tensor) { return tensor->shape.rank == 0; }
+
+static tsr_result check_outputs(tsr_ctx *ctx, run *self, uint64_t step) {
+    tsr_finite_mode mode = self->job->finite;
+    for (size_t i = 0; i < self->entry->output_count && mode != TSR_FINITE_OFF; i++) {
+        const tsr_tensor *output = &self->outputs[i];
+        tsr_nonfinite found = {.tensor = output->name, .step = step};
+        if (self->told[i]) continue;
+        found.element = tsr_tensor_find_nonfinite(output, &found.value);
+        if (found.element == UINT64_MAX) continue;
+        if (mode != TSR_FINITE_WARN)
+            return refuse_nonfinite(ctx, "output", is_scalar(output), &found);
+        tsr_ctx apart = tsr_ctx_fork(ctx);
+        if (refuse_nonfinite(&apart, "output", is_scalar(output), &found).code)
+            tsr_log(ctx, TSR_LOG_WARNING, "%s; later values of '%s' are not reported",
+                    apart.error.text, output->name);
+        self->told[i] = true;
     }
     return TSR_SUCCESS;
 }
@@ -223,8 +234,8 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
         job->transport->deadline_ns = 0;
     }
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
-    tsr_result result =
-        tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means);
+    tsr_result result = tsr_evaluate(ctx, job->config, job->executor, job->eval_entry,
+                                     job->eval_data, job->finite, means);
     if (together) job->transport->deadline_ns = deadline_ns;
     if (result.code)
         result = tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
@@ -333,7 +344,7 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     /* All ranks know of a region's failure, and that it is over. */
     if (result.code) self->together = tsr_executor_get_failed_region(job->executor) != NULL;
     if (result.code) return explain(ctx, self, result);
-    result = check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
+    result = check_outputs(ctx, self, step);
     if (result.code) self->together = true; /* all ranks have the same outputs */
     return result;
 }
@@ -527,7 +538,7 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
 /* Adds the first `rows` rows of each output, in order. */
 static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
                            const tsr_executor *executor, size_t index, uint64_t rows,
-                           double *sums) {
+                           bool needs_finite, double *sums) {
     for (size_t i = 0; i < entry->output_count; i++) {
         const tsr_config_port *port = &entry->outputs[i];
         const void *data = tsr_executor_get_output(executor, index, i);
@@ -537,7 +548,7 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
         per_row = count / entry->batch;
         for (uint64_t j = 0; j < rows * per_row; j++) {
             double value = tsr_dtype_read(port->dtype, data, j);
-            if (!isfinite(value))
+            if (needs_finite && !isfinite(value))
                 FAIL(ctx, TSR_NONFINITE,
                      "output '%s' is %g in row %llu of them; expected finite numbers", port->name,
                      without_sign_of_nan(value), (unsigned long long)(j / per_row));
@@ -548,7 +559,9 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
 }
 
 tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
-                        size_t entry, tsr_dataset *data, double *out_means) {
+                        size_t entry, tsr_dataset *data, tsr_finite_mode finite,
+                        double *out_means) {
+    bool needs_finite = finite == TSR_FINITE_DEFAULT || finite == TSR_FINITE_ERROR;
     const tsr_config_entry *ports = &config->entries[entry];
     void *inputs[TSR_CONFIG_PORTS_MAX];
     uint64_t total = tsr_dataset_get_row_count(data);
@@ -559,11 +572,17 @@ tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *ex
         uint64_t count = total - row < ports->batch ? total - row : ports->batch;
         TRY(ctx, tsr_dataset_rows(ctx, data, row, ports->batch, inputs));
         tsr_result result = tsr_executor_run(ctx, executor, entry, 0);
-        if (!result.code) result = add_rows(ctx, ports, executor, entry, count, out_means);
+        if (!result.code)
+            result = add_rows(ctx, ports, executor, entry, count, needs_finite, out_means);
         if (result.code)
             return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
                                     (unsigned long long)(row + count - 1));
     }
-    for (size_t i = 0; i < ports->output_count; i++) out_means[i] /= (double)total;
+    for (size_t i = 0; i < ports->output_count; i++) {
+        out_means[i] /= (double)total;
+        if (finite == TSR_FINITE_WARN && !isfinite(out_means[i]))
+            tsr_log(ctx, TSR_LOG_WARNING, "the mean of output '%s' is %g; expected a finite number",
+                    ports->outputs[i].name, without_sign_of_nan(out_means[i]));
+    }
     return TSR_SUCCESS;
 }

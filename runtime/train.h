@@ -48,6 +48,7 @@ typedef struct tsr_train_job {
     void (*identify)(tsr_ctx *ctx, void *user, tsr_position *position);
     void *identify_user; /* borrowed */
     tsr_train_callbacks callbacks;
+    tsr_finite_mode finite;            /* of outputs and evaluations */
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;
 
@@ -59,8 +60,9 @@ typedef struct tsr_train_job {
 TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary);
 
 /* Means of the outputs of an entry with independent rows over all rows of `data`; out_means has one
- * place an output. TSR_NONFINITE names the output and the row. */
+ * place an output. TSR_NONFINITE names the output and the row; with another `finite` such a mean is
+ * not finite, either. */
 TSR_RESULT tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
-                        size_t entry, tsr_dataset *data, double *out_means);
+                        size_t entry, tsr_dataset *data, tsr_finite_mode finite, double *out_means);
 
 #endif

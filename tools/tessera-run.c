@@ -21,7 +21,7 @@ static const char tool[] = "tessera-run";
 typedef struct arguments {
     const char *bundle;
     const char *entry, *state_dir, *resume, *cpu, *device, *params, *export_params, *record,
-        *replay, *metrics, *store_log, *out;
+        *replay, *metrics, *store_log, *out, *check_finite;
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values;
@@ -162,6 +162,15 @@ static tsr_result parse_resume(tsr_ctx *ctx, const char *text, tsr_train_options
     options->resume = TSR_RESUME_EXACT;
     options->resume_generation = value;
     return TSR_SUCCESS;
+}
+
+static tsr_result parse_check_finite(tsr_ctx *ctx, const char *text, tsr_finite_mode *out_mode) {
+    static const char *const names[] = {
+        [TSR_FINITE_ERROR] = "error", [TSR_FINITE_WARN] = "warn", [TSR_FINITE_OFF] = "off"};
+    if (!text) return TSR_SUCCESS;
+    for (size_t i = TSR_FINITE_ERROR; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0) return *out_mode = (tsr_finite_mode)i, TSR_SUCCESS;
+    FAIL(ctx, TSR_USAGE, "--check-finite is '%s'; expected error, warn or off", text);
 }
 
 static void print_state(const tsr_train_summary *summary, bool has_store) {
@@ -474,6 +483,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                                  .weights_folders = a->weights_dirs.texts,
                                  .weights_folder_count = a->weights_dirs.count};
     tsr_result result = TSR_SUCCESS;
+    TRY(ctx, parse_check_finite(ctx, a->check_finite, &options.check_finite));
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
     TRY(ctx, check_device_flags(ctx, a));

@@ -21,6 +21,9 @@
  * compiler/target/target.h for it; it is on the op, so that no bit depends on what is fused. */
 #define TSR_EXP_SHIFTED "tessera.shifted"
 
+/* On a result of an entry: an infinity is an intended value of it. */
+#define TSR_INFINITE_NAME "tessera.may_be_infinite"
+
 /* On functions that are bodies of tessera.loop: the symbol of the entry that they run in. */
 #define TSR_BODY_NAME "tessera.body"
 /* Is it an entry, or such a body: what is lowered and scheduled? */
@@ -34,7 +37,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 #define TSR_GRAPH_PIPELINE                                                                         \
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \
-    "tessera-streams,tessera-keep-entries,"                                                        \
+    "tessera-streams,tessera-keep-entries,tessera-mark-infinite,"                                  \
     "tessera-open-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-draws,tessera-"    \
     "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
@@ -114,7 +117,8 @@ typedef struct tsr_graph_port {
     const char *name;
     tsr_port_source source; /* DATA or ARGUMENT */
     tsr_type type;
-    bool watched; /* a result: see TSR_WATCHED_NAME */
+    bool may_be_infinite; /* outputs only: see TSR_INFINITE_NAME */
+    bool watched;         /* a result: see TSR_WATCHED_NAME */
 } tsr_graph_port;
 
 /* A unit attribute of a result of a training entry: it must be finite, as all of them, but is not

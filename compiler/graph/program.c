@@ -94,6 +94,8 @@ bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out
         .source = TSR_PORT_ARGUMENT,
         .watched = !mlirAttributeIsNull(port_attr(func, "res_attrs", index, TSR_WATCHED_NAME))};
     if (!port.name) return false;
+    port.may_be_infinite =
+        !mlirAttributeIsNull(port_attr(func, "res_attrs", index, TSR_INFINITE_NAME));
     if (!tsr_type_read(mlirFunctionTypeGetResult(type, (intptr_t)index), &port.type)) return false;
     *out_port = port;
     return true;

@@ -434,7 +434,8 @@ static const char *const of_module[] = {
 static const char *const of_func[] = {"tessera.entry", "tessera.rows_independent", NULL,
                                       TSR_BODY_NAME, NULL};
 static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, NULL};
-static const char *const of_result[] = {"tessera.name", NULL, TSR_WATCHED_NAME, NULL};
+static const char *const of_result[] = {"tessera.name", TSR_INFINITE_NAME, NULL, TSR_WATCHED_NAME,
+                                        NULL};
 static const char *const of_call[] = {"tessera.prefix", NULL, NULL};
 static const char *const of_op[] = {"tessera.opt.shard", "tessera.opt.partition", NULL,
                                     TSR_EXP_SHIFTED,     TSR_CONSTANT_NAME,       NULL};

@@ -245,25 +245,38 @@ static bool (*find_block_check(tsr_dtype dtype))(const char *) {
     }
 }
 
-uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
-                                  double *out_value) {
+/* Skips blocks of finite elements. */
+static uint64_t find_element(tsr_dtype dtype, const void *data, uint64_t count, bool nan_only,
+                             double *out_value) {
     bool (*const has_nonfinite)(const char *) = find_block_check(dtype);
-    const size_t width = tsr_dtype_size(dtype), block_bytes = FINITE_BLOCK * width;
-    uint64_t at = 0;
+    const size_t width = tsr_dtype_size(dtype);
     if (!has_nonfinite) return UINT64_MAX;
-    while (count - at >= FINITE_BLOCK &&
-           !has_nonfinite((const char *)data + at / FINITE_BLOCK * block_bytes))
-        at += FINITE_BLOCK;
-    for (; at < count; at++) {
-        uint64_t element = 0; /* aligned */
-        memcpy(&element, (const char *)data + at * width, width);
-        double value = tsr_dtype_read(dtype, &element, 0);
-        if (isfinite(value)) continue;
-        /* The sign of a NaN means nothing to who reads it. */
-        *out_value = isnan(value) ? (double)NAN : value;
-        return at;
+    for (uint64_t at = 0; at < count;) {
+        const char *block = (const char *)data + at * width;
+        uint64_t end = count - at < FINITE_BLOCK ? count : at + FINITE_BLOCK;
+        bool is_finite = end - at == FINITE_BLOCK && !has_nonfinite(block);
+        if (is_finite) at = end;
+        for (; at < end; at++) {
+            uint64_t element = 0; /* aligned */
+            memcpy(&element, (const char *)data + at * width, width);
+            double value = tsr_dtype_read(dtype, &element, 0);
+            if (nan_only ? !isnan(value) : isfinite(value)) continue;
+            /* The sign of a NaN means nothing to who reads it. */
+            *out_value = isnan(value) ? (double)NAN : value;
+            return at;
+        }
     }
     return UINT64_MAX;
+}
+
+uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
+                                  double *out_value) {
+    return find_element(dtype, data, count, false, out_value);
+}
+
+uint64_t tsr_dtype_find_nan(tsr_dtype dtype, const void *data, uint64_t count) {
+    double value;
+    return find_element(dtype, data, count, true, &value);
 }
 
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value) {

@@ -55,6 +55,8 @@ bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value);
  * UINT64_MAX if none is. They need not be aligned. */
 uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
                                   double *out_value);
+/* The same of NaN alone. */
+uint64_t tsr_dtype_find_nan(tsr_dtype dtype, const void *data, uint64_t count);
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value);
 
 /* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >

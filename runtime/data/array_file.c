@@ -119,6 +119,20 @@ tsr_result tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, 
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_array_digest(tsr_ctx *ctx, const tsr_array *array, tsr_digest *out_digest) {
+    static const uint64_t elements = 8192;
+    char bytes[8192 * 8];
+    tsr_tree_hasher hasher;
+    tsr_tree_hasher_init(&hasher);
+    for (uint64_t first = 0; first < array->count; first += elements) {
+        uint64_t part = array->count - first < elements ? array->count - first : elements;
+        TRY(ctx, tsr_array_read(ctx, array, first, part, bytes));
+        tsr_tree_hasher_update(&hasher, bytes, (size_t)part * tsr_dtype_size(array->dtype));
+    }
+    *out_digest = tsr_tree_hasher_finish(&hasher);
+    return TSR_SUCCESS;
+}
+
 const char *tsr_quote(const char *text, size_t length, char out_text[static TSR_QUOTE_MAX]) {
     size_t kept = length < TSR_QUOTE_MAX ? length : TSR_QUOTE_MAX - 4;
     while (kept < length && kept && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;

@@ -7,6 +7,7 @@
 #define TSR_RUNTIME_DATA_ARRAY_FILE_H
 
 #include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
 
 /* One array, opened but not necessarily in memory: rows (slices of dimension 0) are read at need.
@@ -38,6 +39,9 @@ bool tsr_array_is_flat(const tsr_array *array);
  */
 TSR_RESULT tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, uint64_t count,
                           void *out_elements);
+
+/* Of all its elements, as tsr_hash_tree of their bytes. */
+TSR_RESULT tsr_array_digest(tsr_ctx *ctx, const tsr_array *array, tsr_digest *out_digest);
 
 /* Whole or not at all (written under a temporary name, renamed). */
 TSR_RESULT tsr_npy_write(tsr_ctx *ctx, const char *path, const tsr_tensor *tensor);

@@ -3,7 +3,6 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <string.h>
 
 Test(tensor, names_both_ways) {
     static const struct {
@@ -128,6 +127,25 @@ static void check_narrow(tsr_dtype dtype, unsigned infinity) {
     cr_assert(isnan(narrow(dtype, narrowed(dtype, (double)NAN))));
     cr_assert_eq(narrowed(dtype, 1e300), infinity);
     cr_assert_eq(narrowed(dtype, -INFINITY), infinity | 0x8000);
+}
+
+Test(tensor, nan_is_found_among_infinities) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_F16};
+    enum { COUNT = 3 * 512 + 7 };
+    static char data[COUNT * 8];
+    double value = 0;
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = 0; k < COUNT; k++)
+            tsr_dtype_write(dtypes[i], k % 3 ? (double)-INFINITY : 1.0, data, k);
+        cr_assert_eq(tsr_dtype_find_nan(dtypes[i], data, COUNT), UINT64_MAX);
+        cr_assert_eq(tsr_dtype_find_nonfinite(dtypes[i], data, COUNT, &value), 1);
+        for (size_t at = COUNT; at-- > 0;) {
+            if (at % 97 && at + 9 < COUNT) continue;
+            tsr_dtype_write(dtypes[i], (double)NAN, data, at);
+            cr_assert_eq(tsr_dtype_find_nan(dtypes[i], data, COUNT), at);
+        }
+    }
+    cr_assert_eq(tsr_dtype_find_nan(TSR_DTYPE_I32, data, 9), UINT64_MAX);
 }
 
 Test(tensor, sixteen_bit_floats_round_to_nearest_even) {

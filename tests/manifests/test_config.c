@@ -161,6 +161,25 @@ Test(config, unused_fields_are_not_written) {
 
 /* ---- bytes that must be refused ---- */
 
+Test(config, infinite_outputs_are_an_optional_feature) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    char *json = NULL;
+    size_t size = 0;
+    tsr_config config = decode_example(&arena), again;
+    config.entries[0].outputs[0].may_be_infinite = true;
+    cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &json, &size).code, TSR_OK);
+    cr_assert_not_null(strstr(json, "\"optional\":[\"infinite-outputs\"]"));
+    cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_OK, "%s", ctx.error.text);
+    cr_assert(again.entries[0].outputs[0].may_be_infinite);
+    cr_assert_not(again.entries[1].outputs[0].may_be_infinite);
+    char *name = strstr(strstr(json, "\"infinite\":[\""), "[\"") + 2;
+    *name ^= 1;
+    cr_assert_eq(decode(&ctx, json, size, &arena, &again).code, TSR_CORRUPT);
+    cr_assert_not_null(strstr(ctx.error.text, "infinite: expected names of outputs"));
+    tsr_arena_finish(&arena);
+}
+
 Test(config, every_truncation_is_refused) {
     tsr_arena arena = {0};
     tsr_config config;
@@ -273,6 +292,8 @@ Test(config, versions_and_features) {
         {"\"optional\":[]", "\"optional\":[\"b\",\"a\"]", TSR_CORRUPT,
          "optional: expected a name after 'b' in byte order, got 'a'"},
         {"\"optional\":[]", "\"optional\":[\"a\",\"a\"]", TSR_CORRUPT, "after 'a'"},
+        {"\"optional\":[]", "\"optional\":[\"infinite-outputs\"]", TSR_CORRUPT,
+         "expected the canonical byte"},
         {"\"portable\"", "\"fast\"", TSR_VERSION,
          "config: numerics: expected 'portable' or 'native', got 'fast'"},
     };
