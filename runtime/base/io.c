@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -94,6 +95,13 @@ static int sys_drop_cache(void *self, int fd) {
     (void)self;
     return -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
+static int sys_free_bytes(void *self, int fd, uint64_t *out_bytes) {
+    (void)self;
+    struct statvfs info;
+    if (fstatvfs(fd, &info) < 0) return -errno;
+    *out_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    return 0;
+}
 static int sys_fs_type(void *self, int fd, uint64_t *out_magic) {
     (void)self;
     struct statfs info;
@@ -119,6 +127,7 @@ static const tsr_io system_io = {
     .lock = sys_lock,
     .drop_cache = sys_drop_cache,
     .fs_type = sys_fs_type,
+    .free_bytes = sys_free_bytes,
 };
 
 const tsr_io *tsr_io_system(void) { return &system_io; }
@@ -202,88 +211,17 @@ done:
     return result;
 }
 
-/* TSR_IO when `path` exists and is no regular file; O_PATH reads nothing, and opens no device. */
-static TSR_RESULT check_replaceable(tsr_ctx *ctx, const char *path) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    struct stat info;
-    int fd = io->open(io->self, TSR_IO_CWD, path, O_PATH, 0);
-    if (fd < 0) return TSR_SUCCESS; /* absent; anything else shows when it is written */
-    int code = io->fstat(io->self, fd, &info);
-    io->close(io->self, fd);
-    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot stat '%s'", path);
-    if (!S_ISREG(info.st_mode))
-        FAIL(ctx, TSR_IO, "cannot write '%s': it is %s; expected a file", path,
-             S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
-    return TSR_SUCCESS;
-}
-
-tsr_result tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
-                              tsr_io_atomic *out_file) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    if (!path[0]) FAIL(ctx, TSR_USAGE, "output path is empty");
-    if (strcmp(path, "-") == 0)
-        FAIL(ctx, TSR_USAGE, "output path is '-'; expected a file, standard output cannot be one");
-    TRY(ctx, check_replaceable(ctx, path));
-    tsr_io_atomic file = {.fd = -1, .path = tsr_arena_strdup(arena, path)};
-    file.temp = tsr_arena_printf(arena, "%s.tmp.%ld", path, (long)getpid());
-    if (!file.path || !file.temp) FAIL(ctx, TSR_MEMORY, "no memory for the path '%s'", path);
-    file.fd =
-        io->open(io->self, TSR_IO_CWD, file.temp, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0666);
-    if (file.fd < 0) FAIL_ERRNO(ctx, TSR_IO, -file.fd, "cannot write '%s'", path);
-    *out_file = file;
-    return TSR_SUCCESS;
-}
-
-static int sync_parent(const tsr_io *io, const char *path) {
-    char parent[4096];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof parent) return -ENAMETOOLONG;
-    memcpy(parent, path, length);
-    parent[length] = 0;
-    int fd = io->open(io->self, TSR_IO_CWD,
-                      !slash   ? "."
-                      : length ? parent
-                               : "/",
-                      O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) return fd;
-    int code = io->fsync(io->self, fd);
-    io->close(io->self, fd);
-    return code == -EINVAL ? 0 : code; /* some file systems cannot sync a directory */
-}
-
-tsr_result tsr_io_atomic_commit(tsr_ctx *ctx, tsr_io_atomic *file) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    int code = io->fsync(io->self, file->fd);
-    int closed = io->close(io->self, file->fd);
-    file->fd = -1;
-    if (code >= 0) code = closed;
-    if (code >= 0) code = io->rename(io->self, TSR_IO_CWD, file->temp, file->path);
-    if (code < 0) {
-        io->unlink(io->self, TSR_IO_CWD, file->temp, 0);
-        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot write '%s'", file->path);
-    }
-    code = sync_parent(io, file->path);
-    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot sync the directory of '%s'", file->path);
-    return TSR_SUCCESS;
-}
-
-void tsr_io_atomic_abandon(tsr_ctx *ctx, tsr_io_atomic *file) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    if (!file->temp || file->fd < 0) return;
-    io->close(io->self, file->fd);
-    file->fd = -1;
-    io->unlink(io->self, TSR_IO_CWD, file->temp, 0);
-}
-
-tsr_result tsr_io_atomic_write(tsr_ctx *ctx, const char *path, const void *bytes,
-                               size_t size_bytes) {
-    tsr_arena arena = {0};
-    tsr_io_atomic file = {.fd = -1};
-    tsr_result result = tsr_io_atomic_open(ctx, path, &arena, &file);
-    if (!result.code) result = tsr_io_write_all(ctx, file.fd, path, bytes, size_bytes, 0);
-    if (!result.code) result = tsr_io_atomic_commit(ctx, &file);
-    tsr_io_atomic_abandon(ctx, &file);
-    tsr_arena_finish(&arena);
-    return result;
+const char *tsr_io_network_name(uint64_t magic) {
+    static const struct {
+        uint64_t magic;
+        const char *name;
+    } rows[] = {
+        {0x6969, "NFS"},        {0x517B, "SMB"},      {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"},
+        {0x65735546, "FUSE"},   {0x01021997, "9P"},   {0x00C36400, "Ceph"}, {0x5346414F, "AFS"},
+        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0x564C, "NCP"},
+        {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].magic == magic) return rows[i].name;
+    return NULL;
 }

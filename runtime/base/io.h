@@ -41,12 +41,16 @@ typedef struct tsr_io {
     int (*drop_cache)(void *self, int fd); /* posix_fadvise(DONTNEED) */
     /* f_type of statfs(2): tells network file systems apart */
     int (*fs_type)(void *self, int fd, uint64_t *out_magic);
+    int (*free_bytes)(void *self, int fd, uint64_t *out_bytes); /* that this user may write */
 } tsr_io;
 
 /* The operating system. Restarts on EINTR. */
 const tsr_io *tsr_io_system(void);
 /* The table of a context: its own, or the system's. */
 const tsr_io *tsr_ctx_io(const tsr_ctx *ctx);
+
+/* "NFS" of the f_type of a network file system; NULL of others. */
+const char *tsr_io_network_name(uint64_t magic);
 
 /* Helpers over the context's table. Errors are TSR_IO and name `path`. */
 TSR_RESULT tsr_io_open(tsr_ctx *ctx, const char *path, int flags, mode_t mode, int *out_fd);
@@ -63,16 +67,24 @@ TSR_RESULT tsr_io_read_file(tsr_ctx *ctx, const char *path, size_t size_max, tsr
 TSR_RESULT tsr_io_file_size(tsr_ctx *ctx, int fd, const char *path, uint64_t *out_size_bytes);
 
 /* A file that appears whole or not at all: written under a temporary name in the same directory,
- * synced, renamed to `path`, directory synced. `-` or a non-regular existing path is refused. */
+ * synced, renamed to `path`, directory synced. `-` or a non-regular existing path is refused.
+ * Opening it also removes temporaries of `path` whose writers are dead: those that nobody holds a
+ * lock on. */
 typedef struct tsr_io_atomic {
     int fd;            /* write here with tsr_io_write_all */
     char *path, *temp; /* in the arena */
 } tsr_io_atomic;
 TSR_RESULT tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
                               tsr_io_atomic *out_file);
+/* Reserves space for so many bytes, where the file system can; elsewhere compares them with what is
+ * free. TSR_IO with both numbers. */
+TSR_RESULT tsr_io_atomic_reserve(tsr_ctx *ctx, const tsr_io_atomic *file, uint64_t size_bytes);
 TSR_RESULT tsr_io_atomic_commit(tsr_ctx *ctx, tsr_io_atomic *file);
 /* Removes the temporary file; after commit, or on a zeroed struct, does nothing. */
 void tsr_io_atomic_abandon(tsr_ctx *ctx, tsr_io_atomic *file);
+/* Removes the temporaries of all such files that this process is writing. For signal handlers that
+ * end the process: async-signal-safe. */
+void tsr_io_remove_temporaries(void);
 /* All of it at once. */
 TSR_RESULT tsr_io_atomic_write(tsr_ctx *ctx, const char *path, const void *bytes,
                                size_t size_bytes);

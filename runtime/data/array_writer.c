@@ -123,6 +123,14 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+/* All that is written but the directory of a zip. */
+static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
+    uint64_t end = 0;
+    for (size_t i = 0; i < self->count; i++)
+        if (self->streams[i].end > end) end = self->streams[i].end;
+    return tsr_io_atomic_reserve(ctx, &self->file, end);
+}
+
 static tsr_result begin(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
     self->is_zip = ends_with(self->path, ".npz");
     bool is_safetensors = ends_with(self->path, ".safetensors");
@@ -154,6 +162,7 @@ tsr_result tsr_array_writer_create(tsr_ctx *ctx, const char *path, const tsr_ten
     if (!self->path || !self->streams)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to write '%s'", path);
     TRY_GOTO(ctx, result, begin(ctx, self, arrays));
+    TRY_GOTO(ctx, result, reserve(ctx, self));
     *out_writer = self;
     self = NULL;
 done:

@@ -21,7 +21,8 @@ typedef struct tsr_array_writer tsr_array_writer;
  * `.safetensors`, `.txt` and `.bin` (one array, its elements alone), and for every other path
  * `.npy`, which holds one array. Equal arrays make equal bytes. The data of `arrays` is not looked
  * at, names are copied. TSR_USAGE: more than one array for a file of one, a name that the format
- * cannot hold, more than 2^63 bytes; TSR_IO. */
+ * cannot hold, more than 2^63 bytes; TSR_IO. Space for the whole file is reserved: TSR_IO where
+ * there is too little. */
 TSR_RESULT tsr_array_writer_create(tsr_ctx *ctx, const char *path, const tsr_tensor *arrays,
                                    size_t array_count, tsr_array_writer **out_writer);
 /* The next elements of arrays[array], little-endian, row-major; asserts that they are not too many.

@@ -348,21 +348,10 @@ tsr_result tsr_disk_sync_path(tsr_ctx *ctx, const char *path) {
 }
 
 tsr_result tsr_disk_network_fs(tsr_ctx *ctx, int fd, const char **out_name) {
-    static const struct {
-        uint64_t magic;
-        const char *name;
-    } rows[] = {
-        {0x6969, "NFS"},        {0x517B, "SMB"},      {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"},
-        {0x65735546, "FUSE"},   {0x01021997, "9P"},   {0x00C36400, "Ceph"}, {0x5346414F, "AFS"},
-        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0x564C, "NCP"},
-        {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
-    };
     const tsr_io *io = tsr_ctx_io(ctx);
     uint64_t magic = 0;
     int code = io->fs_type(io->self, fd, &magic);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot tell the file system");
-    *out_name = NULL;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].magic == magic) *out_name = rows[i].name;
+    *out_name = tsr_io_network_name(magic);
     return TSR_SUCCESS;
 }

@@ -334,8 +334,9 @@ Test(io, atomic_file_syncs_before_and_after_the_rename) {
     tsr_ctx ctx = {.io = &io};
     tsr_arena arena = {0};
     cr_assert_eq(save(&ctx, &arena, "out", "text").code, TSR_OK);
-    /* look (absent) | open, write, fsync, close the temporary | rename | sync the directory */
-    cr_assert_str_eq(f.log, "oowfcmofc");
+    /* look (absent) | look for leftovers | open, look, write, fsync the temporary | rename | close
+     * | sync the directory */
+    cr_assert_str_eq(f.log, "oocoswfmcofc");
     tsr_arena_finish(&arena);
 }
 
@@ -352,8 +353,76 @@ Test(io, atomic_file_reports_write_sync_close_and_rename_errors) {
         past = f.count <= n;
         tsr_arena_finish(&arena);
     }
-    /* Harmless: looking at the old file (open, close), closing the directory, past the end. */
-    cr_assert_geq(failures, total - 4, "%u of %u", failures, total);
+    /* Harmless: looking at the old file (open, close), for leftovers (open, close) and at the
+     * temporary, closing the directory, past the end. */
+    cr_assert_geq(failures, total - 7, "%u of %u", failures, total);
+}
+
+Test(io, atomic_file_removes_what_dead_writers_left) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    put("out.tmp-7", "of a dead writer");
+    put("out.tmp-7-2", "of another");
+    put("out.tmp-8", "of a living one");
+    put("out.tmp-x", "of somebody else");
+    put("out2.tmp-7", "of another file");
+    cr_assert_eq(symlink("out2.tmp-7", "out.tmp-9"), 0);
+    int held = open("out.tmp-8", O_RDWR);
+    cr_assert_eq(tsr_io_system()->lock(NULL, held), 0);
+    cr_assert_eq(save(&ctx, &arena, "out", "text").code, TSR_OK);
+    cr_assert_null(got("out.tmp-7"));
+    cr_assert_null(got("out.tmp-7-2"));
+    cr_assert_not_null(got("out.tmp-8"));
+    cr_assert_not_null(got("out.tmp-x"));
+    cr_assert_not_null(got("out2.tmp-7"));
+    cr_assert_eq(entry_count(), 5);
+    close(held);
+    tsr_arena_finish(&arena);
+}
+
+Test(io, atomic_files_of_one_path_do_not_meet) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    char name[64];
+    snprintf(name, sizeof name, "out.tmp-%ld", (long)getpid());
+    put(name, "of a process that has our number elsewhere");
+    int held = open(name, O_RDWR);
+    cr_assert_eq(tsr_io_system()->lock(NULL, held), 0);
+    cr_assert_eq(save(&ctx, &arena, "out", "text").code, TSR_OK);
+    cr_assert_str_eq(got("out"), "text");
+    cr_assert_str_eq(got(name), "of a process that has our number elsewhere");
+    close(held);
+    tsr_arena_finish(&arena);
+}
+
+Test(io, temporaries_of_this_process_are_removed_at_once) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_io_atomic a = {0}, b = {0};
+    cr_assert_eq(tsr_io_atomic_open(&ctx, "a", &arena, &a).code, TSR_OK);
+    cr_assert_eq(tsr_io_atomic_open(&ctx, "b", &arena, &b).code, TSR_OK);
+    cr_assert_eq(tsr_io_atomic_commit(&ctx, &a).code, TSR_OK);
+    cr_assert_eq(entry_count(), 2);
+    tsr_io_remove_temporaries();
+    cr_assert_eq(entry_count(), 1, "what is committed stays");
+    tsr_io_atomic_abandon(&ctx, &b);
+    tsr_arena_finish(&arena);
+}
+
+Test(io, space_is_reserved_or_refused_with_both_numbers) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_io_atomic file = {0};
+    struct stat info;
+    cr_assert_eq(tsr_io_atomic_open(&ctx, "a", &arena, &file).code, TSR_OK);
+    cr_assert_eq(tsr_io_atomic_reserve(&ctx, &file, UINT64_C(1) << 60).code, TSR_IO);
+    cr_assert_not_null(
+        strstr(ctx.error.text, "cannot reserve 1152921504606846976 bytes for 'a'; "));
+    cr_assert_eq(tsr_io_atomic_reserve(&ctx, &file, 1 << 20).code, TSR_OK);
+    cr_assert_eq(fstat(file.fd, &info), 0);
+    cr_assert_eq(info.st_size, 1 << 20);
+    tsr_io_atomic_abandon(&ctx, &file);
+    tsr_arena_finish(&arena);
 }
 
 Test(io, writes_survive_short_and_interrupted_calls) {

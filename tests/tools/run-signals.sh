@@ -88,4 +88,72 @@ for signal in TERM INT HUP USR1; do
         saved "SIG$signal to $who"
     done
 done
+
+# ---- calls: nothing is left, and the process ends by the signal ----
+
+cat >call.mlir <<'END'
+func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "x"}, tensor<1000xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %h = tessera.constant dense<0.5> : tensor<f32>
+  %y = tessera.mul %x, %h : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  %z = tessera.random_normal : tensor<1000xf32>
+  return %y, %z : tensor<4xf32>, tensor<1000xf32>
+}
+END
+check "an entry to call" "$AOT" build call.mlir -o call.tsb --target cpu:x86-64-v2
+head -c 16 /dev/zero >x.bin
+mkdir out
+outputs=(--output x=out/x.npy --output z=out/z.npy)
+call=("$RUN" call.tsb --entry f --quiet --input x=x.bin "${outputs[@]}")
+(ulimit -f 4000000 && exec "${call[@]}" --repeat 2) >.out 2>.err || fail "a short call: exit code $?"
+cp out/z.npy short.npy
+# begin_call: many calls, in the background as tessera-run itself; returns when its temporaries are there.
+begin_call() {
+    local tries=0
+    env --default-signal=HUP,INT,TERM,USR1 "${call[@]}" --repeat 200000 >.out 2>.err </dev/null &
+    pid=$!
+    until ls out/z.npy.tmp-* >/dev/null 2>&1 || [ $((tries += 1)) -gt 1000 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+}
+for signal in TERM:143 INT:130 HUP:129 USR1:138; do
+    begin_call
+    check "a temporary while it runs" test -n "$(find out -name 'z.npy.tmp-*')"
+    kill -"${signal%:*}" $pid
+    ended "a call, SIG${signal%:*}" "${signal#*:}"
+    check "a call, SIG${signal%:*}: only what was there before" test "$(ls out | tr '\n' ' ')" = 'x.npy z.npy '
+    check "which is as it was" cmp out/z.npy short.npy
+done
+begin_call
+kill -KILL $pid
+ended "a call, SIGKILL" 137
+check "SIGKILL leaves temporaries" test "$(find out -name '*.tmp-*' | wc -l)" -eq 2
+begin_call
+other=$pid
+check "the next call removes them" test "$(find out -name '*.tmp-*' | wc -l)" -eq 2
+"${call[@]}" --repeat 2 >.out 2>.err || fail "a call beside another"
+check "but not those of a process that lives" test "$(find out -name "*.tmp-$other" | wc -l)" -eq 2
+kill -TERM "$other"
+wait "$other"
+check "which removes its own" test "$(ls out | tr '\n' ' ')" = 'x.npy z.npy '
+
+# As under nohup.
+env --ignore-signal=HUP "${call[@]}" --repeat 20000 >.out 2>.err </dev/null &
+pid=$!
+sleep 0.1
+kill -HUP $pid
+ended "a call that ignores SIGHUP" 0
+
+# ---- space is reserved before the first call ----
+
+rm -f out/*
+small() { (ulimit -f 100 && exec "${call[@]}" "$@"); }
+expect "a file that may not be so large" 7 "cannot reserve 400000128 bytes for 'out/z.npy': File too large" small --repeat 100000 --metrics m2.jsonl
+check "nothing was called" test ! -s m2.jsonl
+expect "more than is free" 7 "cannot reserve 4000000000000128 bytes for 'out/z.npy'; [0-9]+ are free: No space left" "${call[@]}" --repeat 1000000000000
+check "no file of either" test -z "$(ls out)"
+if strace -o /dev/null true 2>/dev/null; then
+    injected() { strace -f -o trace -e trace=fallocate -e "inject=fallocate:error=$1" "${call[@]}" --repeat 3; }
+    expect "a disk that fills up meanwhile" 7 "cannot reserve [0-9]+ bytes for 'out/x.npy': No space left" injected ENOSPC
+    check "no file stays" test -z "$(ls out)"
+    check "a file system that cannot reserve" injected EOPNOTSUPP
+    check "is written to" test "$(ls out | tr '\n' ' ')" = 'x.npy z.npy '
+fi
 finish

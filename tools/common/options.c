@@ -2,6 +2,7 @@
 #include "tools/common/options.h"
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -148,6 +149,21 @@ void tsr_flag_pairs_finish(tsr_flag_pairs *pairs) {
     pairs->count = 0;
 }
 
+static void end_clean(int number) {
+    tsr_io_remove_temporaries();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void remove_temporaries_at_end(void) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    struct sigaction before, action = {.sa_handler = end_clean};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+}
+
 void tsr_tool_begin(void) {
     /* A file opened under the number of a closed standard stream would get what is printed. Reading
      * alone is allowed: who writes to the stream still learns that it is closed. */
@@ -155,6 +171,7 @@ void tsr_tool_begin(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) break;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    remove_temporaries_at_end();
 }
 
 void tsr_tool_log(void *user, tsr_log_level level, const char *text) {

@@ -73,7 +73,9 @@ int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result);
 /* The same where an error has been printed already. */
 int tsr_tool_end(const char *tool, tsr_result result);
 /* Prepares a tool: a closed stdout or a file that may not grow is an error of its writer, and not
- * a death by SIGPIPE or SIGXFSZ, nor text in a file that the tool opens. Called first. */
+ * a death by SIGPIPE or SIGXFSZ, nor text in a file that the tool opens. SIGTERM, SIGINT, SIGHUP
+ * and SIGUSR1, unless ignored, remove the temporaries of files being written before they end the
+ * tool. Called first. */
 void tsr_tool_begin(void);
 /* A tsr_log_fn: `TOOL: warning: …` to stderr; user is the tool's name. */
 void tsr_tool_log(void *user, tsr_log_level level, const char *text);

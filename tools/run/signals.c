@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/signals.h"
 
+#include "runtime/base/io.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,6 +12,7 @@ static volatile sig_atomic_t insisted; /* a SIGTERM or SIGINT has come */
 static void on_signal(int number) {
     if (number == SIGTERM || number == SIGINT) {
         if (insisted) {
+            tsr_io_remove_temporaries();
             signal(number, SIG_DFL);
             raise(number);
         }
