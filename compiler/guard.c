@@ -124,9 +124,10 @@ static _Noreturn void run_child(tsr_ctx *ctx, guarded *g,
     widen_pages();
     tsr_shim_on_no_memory(tsr_guard_end_memory);
     tsr_result result = work(ctx, user);
-    if (g->options->owns_process && fflush(stdout) != 0 && !result.code)
-        result = tsr_fail_(ctx, TSR_IO, errno, __FILE__, __LINE__,
-                           "cannot write to standard output: %s", strerror(errno));
+    errno = 0;
+    if (g->options->owns_process && (fflush(stdout) != 0 || ferror(stdout)) && !result.code)
+        result = tsr_fail_(ctx, TSR_IO, errno ? errno : EIO, __FILE__, __LINE__,
+                           "cannot write to standard output");
     own->failed = result.code != TSR_OK;
     own->error = ctx->error;
     own->error.code = result.code;

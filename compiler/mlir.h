@@ -216,7 +216,8 @@ typedef struct tsr_pipeline {
 } tsr_pipeline;
 extern const tsr_pipeline tsr_pipelines[]; /* from pipelines.def */
 extern const size_t tsr_pipeline_count;
-/* Lists MLIR's general passes on standard output; before any are run. */
-void tsr_passes_print_general(void);
+/* Lists MLIR's general passes on standard output; before any are run. Returns 0, or the errno of
+ * standard output. */
+int tsr_passes_print_general(void);
 
 #endif

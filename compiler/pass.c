@@ -43,9 +43,9 @@ static void register_all(void) {
                                    tsr_ref(tsr_pipelines[i].passes));
 }
 
-void tsr_passes_print_general(void) {
+int tsr_passes_print_general(void) {
     mlirRegisterTransformsPasses();
-    tsr_shim_print_passes();
+    return tsr_shim_print_passes();
 }
 
 /* Puts all of ours and MLIR's general ones into MLIR's registry; harmless when repeated. */

@@ -22,7 +22,7 @@ typedef struct options {
     tsr_expectations expectations; /* of the part that is run */
 } options;
 
-static void print_help(void) {
+static tsr_result print_help(tsr_ctx *ctx) {
     puts("usage: tessera-opt [options] [-PASS ...] [FILE]\n"
          "Reads MLIR, text or bytecode, from FILE (standard input if it is absent or '-'), runs "
          "the\n"
@@ -49,8 +49,10 @@ static void print_help(void) {
         printf("  -%-24s %s\n", tsr_pipelines[i].name, tsr_pipelines[i].summary);
     puts("\nA name may be a textual pipeline: '-cse,func.func(canonicalize{max-iterations=2})'.\n"
          "\npasses of MLIR, with their options:");
-    fflush(stdout);
-    tsr_passes_print_general();
+    if (fflush(stdout) != 0) return TSR_SUCCESS; /* tsr_tool_finish says why */
+    int error = tsr_passes_print_general();
+    if (error) FAIL_ERRNO(ctx, TSR_IO, error, "cannot write to standard output");
+    return TSR_SUCCESS;
 }
 
 static bool parse_flag(options *out, const char *name) {
@@ -248,10 +250,9 @@ int main(int argc, char **argv) {
         help = !strcmp(argv[i], "--help") || !strcmp(argv[i], "-h");
         version = !strcmp(argv[i], "--version");
     }
+    if (help) return tsr_tool_finish(&ctx, tool, print_help(&ctx));
     tsr_result result = TSR_SUCCESS;
-    if (help)
-        print_help();
-    else if (version)
+    if (version)
         puts("tessera-opt " TSR_VERSION_TEXT);
     else
         result = read_and_run(&ctx, argc, argv);

@@ -190,11 +190,14 @@ static void print_outcome(const arguments *a, const tsr_train_summary *summary,
         printf("replay matches%s: %llu steps, every digest equal\n",
                summary->stopped ? " so far" : "",
                (unsigned long long)(summary->position.step - first_step));
-    if (summary->stopped && a->has_steps)
-        printf("stopped by a signal at step %llu of %llu\n",
-               (unsigned long long)summary->position.step, (unsigned long long)a->steps);
-    else if (summary->stopped)
-        printf("stopped by a signal at step %llu\n", (unsigned long long)summary->position.step);
+    if (summary->stopped) {
+        bool failed = *tsr_run_get_stop() == TSR_LINES_STOP;
+        printf("stopped %s at step %llu",
+               failed ? "because a log could not be written" : "by a signal",
+               (unsigned long long)summary->position.step);
+        if (a->has_steps) printf(" of %llu", (unsigned long long)a->steps);
+        printf("\n");
+    }
     if (!a->replay && !summary->stopped && first_step >= a->steps)
         printf("the state is at step %llu, at or past --steps %llu: nothing to do\n",
                (unsigned long long)first_step, (unsigned long long)a->steps);
@@ -239,7 +242,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .stop = tsr_run_get_stop(),
         .records_values = a->record_values != UINT64_MAX,
         .values_of = a->record_values};
-    tsr_state_log log = {.fd = -1};
+    tsr_lines log = {.fd = -1};
     if (!a->has_steps && !a->replay)
         FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
     if (a->renames.count && !a->adopt) FAIL(ctx, TSR_USAGE, "--rename needs --adopt");
@@ -248,7 +251,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         renames[i] = (tsr_rename){a->renames.pairs[i].name, a->renames.pairs[i].value};
     TRY(ctx, parse_resume(ctx, a->resume, &options));
     if (a->store_log) {
-        TRY(ctx, tsr_state_log_open(ctx, a->store_log, &log));
+        TRY(ctx, tsr_lines_open(ctx, "events", a->store_log, tsr_run_get_stop(), &log));
         options.store_event = tsr_state_log_line;
         options.store_event_user = &log;
     }
@@ -257,7 +260,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     if (!result.code) tsr_report_workspace(report);
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result metrics = tsr_report_finish(&closing, report);
-    tsr_result logged = tsr_state_log_close(metrics.code ? &(tsr_ctx){0} : &closing, &log);
+    tsr_result logged = tsr_lines_close(metrics.code ? &(tsr_ctx){0} : &closing, &log);
     if (!metrics.code) metrics = logged;
     TRY(ctx, result);
     if (is_first(a)) print_outcome(a, &summary, report->first_step);
@@ -558,7 +561,9 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
 
 static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     tsr_report report = {0};
-    TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics));
+    ctx->log = tsr_tool_log;
+    ctx->log_user = (void *)(uintptr_t)tool;
+    TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics, tsr_run_get_stop()));
     ctx->log = tsr_report_log;
     ctx->log_user = &report;
     uint32_t rank = a->transport ? tsr_rank_get_number(a->transport) : 0;

@@ -7,6 +7,7 @@
 // this manager or before it ran (tsr_diag_list.verified).
 #include "compiler/shim/shim.h"
 
+#include <llvm/Support/raw_ostream.h>
 #include <mlir/CAPI/IR.h>
 #include <mlir/CAPI/Pass.h>
 #include <mlir/CAPI/Support.h>
@@ -126,7 +127,13 @@ void tsr_shim_watch_passes(MlirPassManager manager, uint64_t *verified,
     unwrap(manager)->addInstrumentation(std::make_unique<Watcher>(verified, before, after, user));
 }
 
-void tsr_shim_print_passes(void) { mlir::printRegisteredPasses(); }
+int tsr_shim_print_passes(void) {
+    mlir::printRegisteredPasses();
+    llvm::outs().flush();
+    int error = llvm::outs().error().value();
+    llvm::outs().clear_error(); // or LLVM ends the process with a crash report
+    return error;
+}
 
 void tsr_shim_register_pass(MlirStringRef name, MlirStringRef summary,
                             bool (*run)(MlirModule module)) {

@@ -53,8 +53,8 @@ void tsr_shim_register_pass(MlirStringRef name, MlirStringRef summary,
                             bool (*run)(MlirModule module));
 /* A name for a comma-separated list of registered passes. The strings are borrowed for ever. */
 void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes);
-/* Lists the registered passes on standard output. */
-void tsr_shim_print_passes(void);
+/* Lists the registered passes on standard output. Returns 0, or its errno. */
+int tsr_shim_print_passes(void);
 /* Once a manager, before passes are added. The module is not verified again after a pass of
  * tsr_shim_register_pass that left it as it was verified last: `*verified` is its fingerprint then,
  * or 0, and is kept up to date while all goes well. Calls `before` with the name of every pass that

@@ -16,8 +16,8 @@ for event in open epoch recover base prepare segment prepared publish ack verifi
     check "the log has '$event'" grep -q "\"event\":\"$event\"" log.jsonl
 done
 check "six were acknowledged" test "$(grep -c '"event":"ack"' log.jsonl)" -eq 6
-expect "a log that cannot be opened" 7 "cannot append to 'none/log'" train --steps 61 --keep 3 --state-dir S --store-log none/log
-expect "a log that cannot be written" 7 "cannot write '/dev/full'" train --steps 61 --keep 3 --state-dir S --store-log /dev/full
+expect "a log that cannot be opened" 7 "cannot write 'none/log'" train --steps 61 --keep 3 --state-dir S --store-log none/log
+expect "a log that cannot be written" 7 "cannot write events to '/dev/full'" train --steps 61 --keep 3 --state-dir S --store-log /dev/full
 expect "--store-log needs a state" 6 '--store-log needs --state-dir' train --steps 5 --store-log log.jsonl
 
 expect "export" 0 '^exported generation [0-9]+ step 61 state [0-9a-f]{64}$' "$RUN" export S -o newest.safetensors

@@ -187,6 +187,14 @@ int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result) {
     return tsr_tool_end(tool, result);
 }
 
+/* Whether text for standard error was lost. One that was closed on purpose loses nothing, and a
+ * terminal, or what does not block, may be slow for a moment. */
+static bool has_lost_messages(void) {
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    if (!ferror(stderr) || flags < 0 || (flags & O_ACCMODE) == O_RDONLY) return false;
+    return !(flags & O_NONBLOCK) && !isatty(STDERR_FILENO);
+}
+
 int tsr_tool_end(const char *tool, tsr_result result) {
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
@@ -196,5 +204,6 @@ int tsr_tool_end(const char *tool, tsr_result result) {
                 strerror(errno ? errno : EIO));
         if (!result.code) result.code = TSR_IO;
     }
+    if (!result.code && has_lost_messages()) result.code = TSR_IO;
     return (int)result.code;
 }

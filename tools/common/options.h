@@ -68,7 +68,8 @@ void tsr_flags_print(const tsr_flag *flags, size_t flag_count); /* to stdout, on
 void tsr_flag_pairs_finish(tsr_flag_pairs *pairs);
 
 /* Ends a tool: prints the error as one line `TOOL: error: …` to stderr, flushes stdout (a closed or
- * full one is an error of its own), returns the exit code. */
+ * full one is an error of its own), returns the exit code. Where standard error itself could not be
+ * written, only the code tells: TSR_IO after success. */
 int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result);
 /* The same where an error has been printed already. */
 int tsr_tool_end(const char *tool, tsr_result result);

@@ -5,24 +5,21 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const double terminal_interval = 0.1,
                     plain_interval = 2.0; /* seconds between progress lines */
 
-tsr_result tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path) {
+tsr_result tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path,
+                           volatile sig_atomic_t *stop) {
     *report = (tsr_report){.quiet = quiet,
                            .terminal = isatty(STDERR_FILENO) == 1,
                            .lock = PTHREAD_MUTEX_INITIALIZER,
-                           .metrics_path = metrics_path};
+                           .metrics = {.fd = -1}};
     if (!metrics_path) return TSR_SUCCESS;
-    report->metrics = fopen(metrics_path, "ae");
-    if (!report->metrics)
-        FAIL_ERRNO(ctx, TSR_IO, errno, "cannot write metrics to '%s'", metrics_path);
-    setvbuf(report->metrics, NULL, _IOLBF,
-            1 << 16); /* whole lines: a killed run leaves whole records */
-    return TSR_SUCCESS;
+    return tsr_lines_open(ctx, "metrics", metrics_path, stop, &report->metrics);
 }
 
 static void end_line(tsr_report *report) {
@@ -35,13 +32,7 @@ static void end_line(tsr_report *report) {
 tsr_result tsr_report_finish(tsr_ctx *ctx, tsr_report *report) {
     end_line(report);
     tsr_buffer_finish(&report->line);
-    if (!report->metrics) return TSR_SUCCESS;
-    if (fclose(report->metrics) != 0 && !report->metrics_error) report->metrics_error = errno;
-    report->metrics = NULL;
-    if (report->metrics_error)
-        FAIL_ERRNO(ctx, TSR_IO, report->metrics_error, "cannot write metrics to '%s'",
-                   report->metrics_path);
-    return TSR_SUCCESS;
+    return tsr_lines_close(ctx, &report->metrics);
 }
 
 /* ---- metrics: one JSON object a line, written at once ---- */
@@ -70,12 +61,8 @@ static void append_output(tsr_report *report, const char *name, double value) {
 
 static void end_record(tsr_report *report) {
     tsr_buffer_text(&report->line, "}\n");
-    if (report->metrics_error) return;
-    if (report->line.failed)
-        report->metrics_error = ENOMEM;
-    else if (fwrite(report->line.bytes, 1, report->line.size_bytes, report->metrics) !=
-             report->line.size_bytes)
-        report->metrics_error = errno;
+    if (report->line.failed) tsr_lines_fail(&report->metrics, ENOMEM);
+    tsr_lines_append(&report->metrics, report->line.bytes, report->line.size_bytes);
 }
 
 /* ---- steps ---- */
@@ -138,7 +125,7 @@ void tsr_report_step(void *user, const tsr_step_report *step) {
     tsr_report *report = user;
     bool last = step->step == step->last_step;
     tell_untraced(report, step);
-    if (report->metrics) write_step(report, step);
+    if (tsr_lines_is_open(&report->metrics)) write_step(report, step);
     if (report->quiet || (step->seconds < report->next_update && !last)) return;
     report->next_update = step->seconds + (report->terminal ? terminal_interval : plain_interval);
     print_progress(report, step);
@@ -150,7 +137,8 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     printf("eval step %llu", (unsigned long long)eval->step);
     for (size_t i = 0; i < eval->count; i++) printf(" %s %.6f", eval->names[i], eval->means[i]);
     printf(" (%llu rows)\n", (unsigned long long)eval->rows);
-    if (!report->metrics) return;
+    fflush(stdout); /* a killed run leaves it whole; tsr_tool_finish tells an error */
+    if (!tsr_lines_is_open(&report->metrics)) return;
     begin_record(report, "eval", eval->step);
     tsr_buffer_printf(&report->line, ",\"rows\":%llu,\"outputs\":{",
                       (unsigned long long)eval->rows);
@@ -171,7 +159,7 @@ static void begin_generation(tsr_report *report, const char *event,
 
 void tsr_report_saved(void *user, const tsr_save_status *saves) {
     tsr_report *report = user;
-    if (!report->metrics) return;
+    if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "save", &saves->last_committed);
     tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f",
                       saves->stall_seconds, saves->persist_seconds);
@@ -180,7 +168,7 @@ void tsr_report_saved(void *user, const tsr_save_status *saves) {
 
 void tsr_report_called(void *user, uint64_t number, double seconds) {
     tsr_report *report = user;
-    if (!report->metrics) return;
+    if (!tsr_lines_is_open(&report->metrics)) return;
     begin_counted(report, "call", "call", number);
     tsr_buffer_printf(&report->line, ",\"seconds\":%.9f", seconds);
     end_record(report);
@@ -200,7 +188,7 @@ void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint3
                 r, (double)use->planned_bytes / mib, (double)use->saver_bytes / mib,
                 (double)use->resident_bytes / mib, (double)use->sent_bytes / mib,
                 (double)use->planned_sent_bytes / mib);
-        if (!report->metrics) continue;
+        if (!tsr_lines_is_open(&report->metrics)) continue;
         begin_record(report, "rank", step);
         tsr_buffer_printf(
             &report->line,
@@ -222,7 +210,7 @@ void tsr_report_workspace(tsr_report *report) {
         fprintf(stderr, "workspace: %llu bytes planned, %llu reached, %llu written\n",
                 (unsigned long long)use.planned_bytes, (unsigned long long)use.reached_bytes,
                 (unsigned long long)use.written_bytes);
-    if (!report->metrics) return;
+    if (!tsr_lines_is_open(&report->metrics)) return;
     begin_counted(report, "workspace", "planned_bytes", use.planned_bytes);
     tsr_buffer_printf(&report->line, ",\"reached_bytes\":%llu,\"written_bytes\":%llu",
                       (unsigned long long)use.reached_bytes, (unsigned long long)use.written_bytes);
@@ -238,7 +226,7 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
            (unsigned long long)recovery->generation.number, (unsigned long long)position->step,
            (unsigned long long)recovery->generation.epoch, (unsigned long long)position->seed);
     fflush(stdout);
-    if (!report->metrics) return;
+    if (!tsr_lines_is_open(&report->metrics)) return;
     begin_generation(report, "resume", &recovery->generation);
     tsr_buffer_printf(&report->line, ",\"damaged\":%u", recovery->damaged_count);
     end_record(report);

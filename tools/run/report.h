@@ -8,29 +8,28 @@
 
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
+#include "tools/common/lines.h"
 
 #include <pthread.h>
-#include <stdio.h>
 
 typedef struct tsr_report {
     bool quiet;
-    bool terminal;        /* stderr is one: the progress line is rewritten in place */
-    pthread_mutex_t lock; /* of line_open: saves log from a thread of their own */
-    bool line_open;       /* a progress line without its newline is on the terminal */
-    double next_update;   /* seconds of the run */
-    FILE *metrics;        /* or NULL; owned */
-    tsr_buffer line;      /* of the metrics; owned, reused */
-    const char *metrics_path;
+    bool terminal;             /* stderr is one: the progress line is rewritten in place */
+    pthread_mutex_t lock;      /* of line_open: saves log from a thread of their own */
+    bool line_open;            /* a progress line without its newline is on the terminal */
+    double next_update;        /* seconds of the run */
+    tsr_lines metrics;         /* owned; may be closed */
+    tsr_buffer line;           /* of the metrics; owned, reused */
     const tsr_model *measured; /* its workspace is marked, and not told of yet; or NULL */
-    int metrics_error;         /* errno of the first failed write */
     uint64_t first_step;       /* where the run began */
     uint64_t trace_first,
         trace_last; /* steps that are to be traced, until they are told of; or 0 */
 } tsr_report;
 
-/* Opens the metrics file for appending, if a path is given. */
-TSR_RESULT tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path);
-/* Ends the progress line; TSR_IO if metrics could not be written. */
+/* Opens the metrics file for appending, if a path is given; stop: see tsr_lines. */
+TSR_RESULT tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path,
+                           volatile sig_atomic_t *stop);
+/* Ends the progress line; TSR_IO if metrics could not be written. May be called twice. */
 TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
 
 /* Callbacks; user is a tsr_report. */

@@ -33,4 +33,4 @@ void tsr_run_catch_signals(void) {
     }
 }
 
-const volatile sig_atomic_t *tsr_run_get_stop(void) { return &stop_requested; }
+volatile sig_atomic_t *tsr_run_get_stop(void) { return &stop_requested; }

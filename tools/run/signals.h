@@ -14,7 +14,7 @@
  */
 void tsr_run_catch_signals(void);
 
-/* Non-zero once a stop was requested. */
-const volatile sig_atomic_t *tsr_run_get_stop(void);
+/* Non-zero once a stop was requested: 1 by a signal; others may set another value (tsr_lines). */
+volatile sig_atomic_t *tsr_run_get_stop(void);
 
 #endif

@@ -10,17 +10,8 @@
 
 #include <stdint.h>
 
-/* The event log of a store, appended line by line, so that a killed run leaves whole lines. */
-typedef struct tsr_state_log {
-    int fd; /* owned; -1: none */
-    const char *path;
-    int error; /* errno of the first failed write */
-} tsr_state_log;
-
-TSR_RESULT tsr_state_log_open(tsr_ctx *ctx, const char *path, tsr_state_log *out_log);
-void tsr_state_log_line(void *log, const char *line);
-/* TSR_IO if a line could not be written. */
-TSR_RESULT tsr_state_log_close(tsr_ctx *ctx, tsr_state_log *log);
+/* A line of the event log of a store, without its end; user is a tsr_lines. */
+void tsr_state_log_line(void *user, const char *line);
 
 /* `export DIR -o FILE`: prints which generation was written. has_generation: that one, else the
  * newest good one. */
