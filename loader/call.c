@@ -437,6 +437,7 @@ static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *in
         TRY(ctx, tsr_array_open(ctx, inputs[i].path, target->port->dtype, &target->array));
         const tsr_shape shape = shape_file(self, target);
         TRY(ctx, check_input(ctx, self, target, tsr_array_get_dtype(target->array), &shape));
+        tsr_array_tell_flat(ctx, target->array, "input", target->port->name, &shape);
     }
     return check_complete(ctx, self);
 }

@@ -227,8 +227,8 @@ typedef struct tsr_binding {
     const char *name, *path; /* borrowed */
 } tsr_binding;
 /* The same from array files (.npy, FILE.npz:MEMBER, FILE.safetensors:NAME, or flat, little-endian)
- * to array files (.npz or .safetensors, where several outputs may go; .txt or .bin, elements alone;
- * any other path is a .npy), each whole or not at all; at least one output is asked for. */
+ * to array files (.npy; .npz or .safetensors, where several outputs may go; .bin, elements alone;
+ * .txt, the same of bytes), each whole or not at all; at least one output is asked for. */
 TSR_API TSR_RESULT tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                         const tsr_binding *inputs, size_t input_count,
                                         const tsr_binding *outputs, size_t output_count);

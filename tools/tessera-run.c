@@ -563,6 +563,7 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     tsr_report report = {0};
     ctx->log = tsr_tool_log;
     ctx->log_user = (void *)(uintptr_t)tool;
+    if (!a->quiet) ctx->log_level = TSR_LOG_NOTICE; /* other ranks than the first are quiet */
     TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics, tsr_run_get_stop()));
     ctx->log = tsr_report_log;
     ctx->log_user = &report;

@@ -15,9 +15,10 @@
 typedef struct tsr_array tsr_array;
 
 /* `spec` is a path; "file.npz:member" for a member of an npz (with or without its ".npy");
- * "file.safetensors:name" for a tensor; without a member, the only one there is. Any other
+ * "file.safetensors:name" for a tensor; without a member, the only one there is. A file of another
  * extension than .npy/.npz/.safetensors is a flat file of `flat_dtype` elements, little-endian, one
- * dimension (TSR_DTYPE_NONE: refused). The file stays open until close; a deflated member is
+ * dimension (TSR_DTYPE_NONE: refused), unless its name or content is that of another program's
+ * format (foreign.def). The file stays open until close; a deflated member is
  * inflated into memory at once. Fails with TSR_IO (missing, unreadable, directory), TSR_DATA
  * (empty, truncated, trailing bytes, Fortran order, big-endian, object, unknown dtype, wrong
  * checksum; the message has both values; a missing member lists those there are) or TSR_USAGE
@@ -27,12 +28,19 @@ TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
 void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
 /* How many bytes of a spec are its path. */
 size_t tsr_array_path_length(const char *spec);
+/* Whether a path ends in the extension of a format that is known, ours or another program's, and
+ * that is not `extension`. */
+bool tsr_array_says_other(const char *path, const char *extension);
 tsr_dtype tsr_array_get_dtype(const tsr_array *array);
 const tsr_shape *tsr_array_get_shape(const tsr_array *array);
 /* Of the file that it lies in. */
 int tsr_array_get_fd(const tsr_array *array);
 /* It is a flat file, whose one dimension says nothing of the array that it holds. */
 bool tsr_array_is_flat(const tsr_array *array);
+/* Of a flat file, a notice of how it is read, since nothing in it says so: "data 'x': 'x.bin' is a
+ * flat file of ui8, 1438 rows of 64". `what` is "data", `shape` that of its rows in the program. */
+void tsr_array_tell_flat(tsr_ctx *ctx, const tsr_array *array, const char *what, const char *name,
+                         const tsr_shape *shape);
 /* `count` elements from flat index `first`, which lie inside; no allocation. TSR_IO, or TSR_DATA
  * for an i1 element that is neither 0 nor 1. Several threads may read one array, each with its
  * context.

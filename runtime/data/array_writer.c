@@ -36,13 +36,25 @@ typedef struct stream {
     uint32_t crc;          /* of its bytes so far */
 } stream;
 
+typedef struct array_format {
+    const char *suffix;
+    enum { FORMAT_NPY, FORMAT_NPZ, FORMAT_SAFETENSORS, FORMAT_FLAT, FORMAT_TEXT } kind;
+    bool holds_several;
+} array_format;
+
+static const array_format formats[] = {{".npy", FORMAT_NPY, false},
+                                       {".npz", FORMAT_NPZ, true},
+                                       {".safetensors", FORMAT_SAFETENSORS, true},
+                                       {".bin", FORMAT_FLAT, false},
+                                       {".txt", FORMAT_TEXT, false}};
+
 struct tsr_array_writer {
     tsr_arena arena;
     tsr_io_atomic file;
     const char *path; /* in the arena */
     stream *streams;  /* in the arena */
     size_t count;
-    bool is_zip;
+    const array_format *format;
     uint64_t size_bytes; /* what is placed so far; then where the directory of a zip begins */
 };
 
@@ -118,11 +130,6 @@ static void begin_flat(tsr_array_writer *self, const tsr_tensor *array, stream *
     to->end = self->size_bytes = array_size(array);
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 /* All that is written but the directory of a zip. */
 static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
     uint64_t end = 0;
@@ -131,22 +138,51 @@ static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
     return tsr_io_atomic_reserve(ctx, &self->file, end);
 }
 
-static tsr_result begin(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
-    self->is_zip = ends_with(self->path, ".npz");
-    bool is_safetensors = ends_with(self->path, ".safetensors");
-    if (self->count != 1 && !self->is_zip && !is_safetensors)
+static tsr_result choose_format(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
+    const char *slash = strrchr(self->path, '/'), *name = slash ? slash + 1 : self->path;
+    const char *dot = strrchr(name, '.');
+    self->format = formats; /* of a name that says none */
+    for (size_t i = 0; dot && dot != name && i < sizeof formats / sizeof formats[0]; i++) {
+        if (strcmp(dot, formats[i].suffix) != 0) continue;
+        self->format = &formats[i];
+        dot = NULL;
+    }
+    if (dot && dot != name)
+        FAIL(ctx, TSR_USAGE,
+             "'%s' says the format '%s', which is not written; expected .npy, .npz, .safetensors, "
+             ".bin (elements alone) or .txt (text)",
+             self->path, dot);
+    if (self->count != 1 && !self->format->holds_several)
         FAIL(ctx, TSR_USAGE,
              "'%s' and '%s' both go to '%s'; expected one array, or a file that ends in .npz or "
              ".safetensors",
              arrays[0].name, arrays[1].name, self->path);
+    if (self->format->kind == FORMAT_TEXT && tsr_dtype_size(arrays[0].dtype) != 1)
+        FAIL(ctx, TSR_USAGE,
+             "'%s' is %s, and '%s' would hold text, whose elements are bytes; expected .bin for "
+             "its elements alone, .npy, .npz or .safetensors",
+             arrays[0].name, tsr_dtype_name(arrays[0].dtype), self->path);
+    return TSR_SUCCESS;
+}
+
+static tsr_result begin(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
+    TRY(ctx, choose_format(ctx, self, arrays));
     TRY(ctx, check_size(ctx, self, arrays));
     TRY(ctx, tsr_io_atomic_open(ctx, self->path, &self->arena, &self->file));
-    if (is_safetensors) return begin_safetensors(ctx, self, arrays);
-    if (ends_with(self->path, ".txt") || ends_with(self->path, ".bin"))
-        return begin_flat(self, &arrays[0], &self->streams[0]), TSR_SUCCESS;
-    for (size_t i = 0; i < self->count; i++)
-        TRY(ctx, self->is_zip ? begin_member(ctx, self, &arrays[i], &self->streams[i])
-                              : begin_npy(ctx, self, &arrays[i], &self->streams[i]));
+    switch (self->format->kind) {
+    case FORMAT_NPY:
+        return begin_npy(ctx, self, &arrays[0], &self->streams[0]);
+    case FORMAT_NPZ:
+        for (size_t i = 0; i < self->count; i++)
+            TRY(ctx, begin_member(ctx, self, &arrays[i], &self->streams[i]));
+        return TSR_SUCCESS;
+    case FORMAT_SAFETENSORS:
+        return begin_safetensors(ctx, self, arrays);
+    case FORMAT_FLAT:
+    case FORMAT_TEXT:
+        begin_flat(self, &arrays[0], &self->streams[0]);
+        return TSR_SUCCESS;
+    }
     return TSR_SUCCESS;
 }
 
@@ -177,7 +213,8 @@ tsr_result tsr_array_writer_append(tsr_ctx *ctx, tsr_array_writer *writer, size_
     TSR_ASSERT(size_bytes <= to->end - to->next);
     if (!size_bytes) return TSR_SUCCESS;
     TRY(ctx, tsr_io_write_all(ctx, writer->file.fd, writer->path, elements, size_bytes, to->next));
-    if (writer->is_zip) to->crc = (uint32_t)crc32_z(to->crc, elements, size_bytes);
+    if (writer->format->kind == FORMAT_NPZ)
+        to->crc = (uint32_t)crc32_z(to->crc, elements, size_bytes);
     to->next += size_bytes;
     return TSR_SUCCESS;
 }
@@ -280,7 +317,7 @@ done:
 tsr_result tsr_array_writer_commit(tsr_ctx *ctx, tsr_array_writer *writer) {
     for (size_t i = 0; i < writer->count; i++)
         TSR_ASSERT(writer->streams[i].next == writer->streams[i].end);
-    if (writer->is_zip) TRY(ctx, finish_zip(ctx, writer));
+    if (writer->format->kind == FORMAT_NPZ) TRY(ctx, finish_zip(ctx, writer));
     return tsr_io_atomic_commit(ctx, &writer->file);
 }
 

@@ -17,12 +17,12 @@
 
 typedef struct tsr_array_writer tsr_array_writer;
 
-/* The extension is the format: `.npz` (a stored, zip64 member NAME.npy each, without a date),
- * `.safetensors`, `.txt` and `.bin` (one array, its elements alone), and for every other path
- * `.npy`, which holds one array. Equal arrays make equal bytes. The data of `arrays` is not looked
- * at, names are copied. TSR_USAGE: more than one array for a file of one, a name that the format
- * cannot hold, more than 2^63 bytes; TSR_IO. Space for the whole file is reserved: TSR_IO where
- * there is too little. */
+/* The extension is the format: `.npy` (one array), `.npz` (a stored, zip64 member NAME.npy each,
+ * without a date), `.safetensors`, `.bin` (one array, its elements alone), `.txt` (the same, of
+ * elements of one byte); a name without an extension is a `.npy`. Equal arrays make equal bytes.
+ * The data of `arrays` is not looked at, names are copied. TSR_USAGE: another extension, more than
+ * one array for a file of one, a name that the format cannot hold, more than 2^63 bytes; TSR_IO.
+ * Space for the whole file is reserved: TSR_IO where there is too little. */
 TSR_RESULT tsr_array_writer_create(tsr_ctx *ctx, const char *path, const tsr_tensor *arrays,
                                    size_t array_count, tsr_array_writer **out_writer);
 /* The next elements of arrays[array], little-endian, row-major; asserts that they are not too many.

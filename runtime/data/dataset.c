@@ -95,12 +95,15 @@ static tsr_result fit(tsr_ctx *ctx, const tsr_dataset_port *port, const char *sp
              tsr_type_format(tsr_array_get_dtype(array), have, have_text),
              tsr_type_format(port->dtype, &row, want_text));
     out_column->row_bytes = (size_t)bytes;
-    if (!same && have->dims[0] % out_column->row_elements)
+    if (!same && !tsr_array_is_flat(array) && have->dims[0] % out_column->row_elements)
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "data '%s': the last %llu elements of '%s' fill no row of %llu", port->name,
                 (unsigned long long)(have->dims[0] % out_column->row_elements), spec,
                 (unsigned long long)out_column->row_elements);
     *out_rows = same ? have->dims[0] : have->dims[0] / out_column->row_elements;
+    tsr_shape read = port->shape;
+    read.dims[0] = *out_rows;
+    tsr_array_tell_flat(ctx, array, "data", port->name, &read);
     return TSR_SUCCESS;
 }
 

@@ -2,25 +2,18 @@
  *
  * A flat file: elements and nothing else, little-endian, one dimension.
  */
-#include "runtime/data/array_source.h"
+#include "runtime/data/foreign.h"
 
+#include <stdio.h>
 #include <string.h>
 
 tsr_result tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat) {
-    static const struct {
-        const char *magic, *name, *extension;
-    } known[] = {{"\x93NUMPY", "a NumPy array", ".npy"}, {"PK\3\4", "a zip archive", ".npz"}};
     const unsigned long long size = array->size_bytes, element = tsr_dtype_size(flat);
-    char head[8] = {0};
     TSR_ASSERT(!member);
     if (!element)
         FAIL(ctx, TSR_DATA, "'%s' has none of the extensions .npy, .npz, .safetensors",
              array->spec);
-    TRY(ctx, tsr_array_fetch(ctx, array, 0, head, size < sizeof head ? (size_t)size : sizeof head));
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (memcmp(head, known[i].magic, strlen(known[i].magic)) == 0)
-            FAIL(ctx, TSR_DATA, "'%s' is %s; give it the extension %s", array->spec, known[i].name,
-                 known[i].extension);
+    TRY(ctx, tsr_foreign_check(ctx, array, flat));
     if (size % element)
         FAIL(ctx, TSR_DATA, "'%s' has %llu bytes; expected a multiple of %llu (flat file of %s)",
              array->spec, size, element, tsr_dtype_name(flat));
@@ -28,4 +21,22 @@ tsr_result tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, t
     array->dtype = flat;
     array->shape = (tsr_shape){.rank = 1, .dims = {size / element}};
     return TSR_SUCCESS;
+}
+
+void tsr_array_tell_flat(tsr_ctx *ctx, const tsr_array *array, const char *what, const char *name,
+                         const tsr_shape *shape) {
+    char row_text[TSR_TYPE_TEXT_MAX], rest_text[64] = "";
+    const char *dtype = tsr_dtype_name(array->dtype);
+    tsr_shape row = {.rank = shape->rank ? shape->rank - 1 : 0};
+    uint64_t elements = 0;
+    if (!array->is_flat || !shape->rank) return;
+    memcpy(row.dims, shape->dims + 1, row.rank * sizeof row.dims[0]);
+    tsr_type_format(array->dtype, &row, row_text);
+    row_text[row.rank ? strlen(row_text) - strlen(dtype) - 1 : 0] = 0; /* "28x28xui8" */
+    if (tsr_shape_count(shape, &elements) && elements < array->count)
+        snprintf(rest_text, sizeof rest_text, "; its last %llu elements fill no row",
+                 (unsigned long long)(array->count - elements));
+    tsr_log(ctx, TSR_LOG_NOTICE, "%s '%s': '%s' is a flat file of %s, %llu rows%s%s%s", what, name,
+            array->spec, dtype, (unsigned long long)shape->dims[0], row.rank ? " of " : "",
+            row_text, rest_text);
 }

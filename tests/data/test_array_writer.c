@@ -105,6 +105,11 @@ Test(array_writer, elements_alone) {
         unsigned char *bytes = NULL;
         size_t size = 0;
         uint64_t expected = 0;
+        if (i % 2 == 0 && tsr_dtype_size(array->dtype) > 1) {
+            tsr_result result = write_parts(&ctx, files_path(&dir, name), array, 1);
+            expect_error(&ctx, result, TSR_USAGE, "would hold text, whose elements are bytes");
+            continue;
+        }
         expect_success(&ctx, write_parts(&ctx, files_path(&dir, name), array, 1));
         files_read(&dir, name, &bytes, &size);
         cr_assert(tsr_shape_size(&array->shape, array->dtype, &expected));
@@ -114,6 +119,19 @@ Test(array_writer, elements_alone) {
     }
     tsr_result result = write_parts(&ctx, files_path(&dir, "a.bin"), arrays, 2);
     cr_assert_eq(result.code, TSR_USAGE);
+}
+
+Test(array_writer, other_formats_are_refused) {
+    static const char *const names[] = {"q.csv", "q.pt", "q.json", "q.npy.gz",
+                                        "q.NPY", "q.h5", "q.tmp",  "a.bin.d"};
+    tsr_ctx ctx = {0};
+    fill();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        tsr_result result = write_parts(&ctx, files_path(&dir, names[i]), arrays, 1);
+        expect_error(&ctx, result, TSR_USAGE, "which is not written; expected .npy, .npz");
+        cr_assert(strstr(ctx.error.text, strrchr(names[i], '.')), "%s", ctx.error.text);
+        cr_assert_eq(files_count(&dir), 0, "%s", names[i]);
+    }
 }
 
 /* libarchive checks sizes and checksums of local headers; the members are .npy files. */

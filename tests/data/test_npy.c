@@ -256,9 +256,11 @@ Test(flat, refused) {
     expect_refused("t.bin", TSR_DTYPE_I32, TSR_DATA, "has 6 bytes; expected a multiple of 4");
     expect_refused("t.bin", TSR_DTYPE_NONE, TSR_DATA, "none of the extensions");
     files_write(&dir, "t.bin", "\x93NUMPY\1\0", 8);
-    expect_refused("t.bin", TSR_DTYPE_UI8, TSR_DATA, "NumPy array; give it the extension .npy");
+    expect_refused("t.bin", TSR_DTYPE_UI8, TSR_DATA,
+                   "flat file of elements: give it the extension .npy");
     files_write(&dir, "t.bin", "PK\3\4", 4);
-    expect_refused("t.bin", TSR_DTYPE_UI8, TSR_DATA, "zip archive; give it the extension .npz");
+    expect_refused("t.bin", TSR_DTYPE_UI8, TSR_DATA,
+                   "flat file of elements: give it the extension .npz");
     files_write(&dir, "t.bin", "", 0);
     expect_refused("t.bin", TSR_DTYPE_UI8, TSR_DATA, "is empty");
 }

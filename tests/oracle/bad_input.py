@@ -309,7 +309,7 @@ def check_large(product, folder):
     built = product.call('tessera-aot', 'build', path, '-o', path.with_suffix('.tsb'), '--target', 'cpu:x86-64-v2')
     np.save(path.with_suffix('.npy'), np.zeros(10**6, np.float32))
     done = product.call('tessera-run', path.with_suffix('.tsb'), '--quiet', '--entry', 'f', '--input', f'x={path.with_suffix(".npy")}',
-                        '--output', f'y={path.with_suffix(".out")}')
+                        '--output', f'y={path.with_suffix(".y.npy")}')
     if built.returncode == 0 and done.returncode == MEMORY and re.search(r'plans \d{17} bytes of memory; \d+ are available', done.stderr):
         return 0
     print(f'exit codes {built.returncode}, {done.returncode}, {built.stderr!r}, {done.stderr!r}; expected 0, {MEMORY}, the plan')

@@ -124,4 +124,77 @@ rows=$(wc -c <a.bin)
 head -c $((rows - 4)) a.bin >less.bin
 expect "an element less" 8 "input 'a' is $((rows / 4 - 1))xf32; expected [0-9]+x[0-9]+xf32" product --input a=less.bin --input b=b.bin --input c=c.bin --output y=y.npy
 
+# A flat file says nothing of itself: how it is read is told, once. --quiet leaves it out.
+flat=(--data images=pixels --data labels=numbers)
+expect "flat files" 0 '^state ' "$RUN" "$BUNDLE" --steps 2 "${flat[@]}" --state-dir Flat
+cp .err told
+check "both are told" sh -c "grep -qx \"tessera-run: notice: data 'images': 'pixels' is a flat file of ui8, 1438 rows of 64\" told &&
+    grep -qx \"tessera-run: notice: data 'labels': 'numbers' is a flat file of i64, 1438 rows\" told"
+check "once" test "$(grep -c 'flat file' told)" -eq 2
+check "a bundle for ranks" "$AOT" build "$DIGITS/digits.mlir" --target cpu:x86-64-v2 --virtual-ranks 2 -o ranks.tsb
+expect "of several ranks, too" 0 '^state ' "$RUN" ranks.tsb --steps 2 "${flat[@]}" --ranks 2
+cp .err told
+check "once" test "$(grep -c 'flat file' told)" -eq 2
+check "quietly" train "${flat[@]}"
+check "nothing is told" test ! -s .err
+expect "an input of a call" 0 "notice: input 'x': 'flat' is a flat file of ui8, $(($(wc -c <flat) / 64)) rows of 64" "$RUN" "$BUNDLE" --entry predict --input x=flat --output y=told.npy
+check "arrays that say what they are" "$RUN" "$BUNDLE" --steps 2 "${images[@]}" "${labels[@]}"
+check "are not told of" sh -c '! grep -q flat .err'
+
+# Files of other programs are no data, whatever their size: by name and by content, for data and inputs.
+for suffix in csv CSV gz pt pth parquet pkl json zip h5 png onnx; do
+    cp pixels "p.$suffix"
+    expect ".$suffix" 8 "'p.$suffix' is .*; expected .npy, .npz, .safetensors, or a flat file of elements: " train --data "images=p.$suffix" "${labels[@]}"
+    expect "input .$suffix" 8 "'p.$suffix' is .*; expected .npy" predict --input "x=p.$suffix" --output y=y.npy
+done
+foreign() { # NAME WHAT: of 1438 rows of 64 bytes
+    truncate -s $((1438 * 64)) "$1"
+    expect "$2" 8 "'$1' is $2; expected .npy, .npz, .safetensors, or a flat file of elements: " train --data "images=$1" "${labels[@]}"
+}
+gzip -c pixels >zipped && foreign zipped "a compressed file"
+printf 'PAR1' >columns.dat && foreign columns.dat "a Parquet file"
+cp "$DIGITS/train-images.npy" array.raw && foreign array.raw "a NumPy array"
+tar -cf tape pixels && foreign tape "an archive"
+for protocol in 2 3 4 5; do # of a size that would fit
+    "$PYTHON" - $protocol <<'PYTHON'
+import pickle, sys
+protocol, wanted = int(sys.argv[1]), 1438 * 64
+text = "a" if protocol == 2 else b"\0"
+size = wanted
+while len(pickle.dumps([0.5, text * size], protocol)) > wanted:
+    size -= 1
+with open("pickled", "wb") as file:
+    file.write(pickle.dumps([0.5, text * size], protocol))
+PYTHON
+    expect "a pickle, protocol $protocol" 8 "'pickled' is a pickle" train --data images=pickled "${labels[@]}"
+done
+printf '%0.s0.25,' $(seq 2301) | head -c $((1438 * 8)) >text.bin
+expect "text where numbers are expected" 8 "'text.bin' is text; expected" train "${images[@]}" --data labels=text.bin
+ln -s "$DIGITS/train-images.npy" link.bin
+expect "a link whose name says something else" 8 "'link.bin' is a NumPy array" train --data images=link.bin "${labels[@]}"
+mkfifo fifo.bin
+expect "a pipe" 7 "'fifo.bin' is not a regular file" train --data images=fifo.bin "${labels[@]}"
+expect "a device" 7 "'/dev/full' is not a regular file" train --data images=/dev/full "${labels[@]}"
+cp pixels denied.bin && chmod 0 denied.bin
+if [[ $can_deny == true ]]; then
+    expect "unreadable" 7 "cannot open 'denied.bin': Permission denied" unprivileged "$RUN" "$BUNDLE" --steps 5 --quiet --data images=denied.bin "${labels[@]}"
+else
+    skip "permissions do not hold here"
+fi
+
+# An output has the format that its name says, or is refused before anything is computed.
+for suffix in csv pt json h5 parquet npy.gz tmp; do
+    expect "output .$suffix" 6 "'q.$suffix' says the format '.*', which is not written; expected .npy, .npz, .safetensors, .bin" \
+        predict --input "x=$DIGITS/test-images.npy" --output "y=q.$suffix"
+    check "nothing is there" test ! -e "q.$suffix"
+done
+expect "numbers as text" 6 "'y' is .*, and 'q.txt' would hold text, whose elements are bytes" predict --input "x=$DIGITS/test-images.npy" --output y=q.txt
+for name in q.csv q.npz q.npy q.pt; do
+    expect "export to $name" 6 "'$name' says the format '.*', which is not written; expected .safetensors" "$RUN" "$BUNDLE" --export-params "$name"
+    expect "state to $name" 6 "'$name' says the format" "$RUN" export Flat -o "$name"
+    expect "bake to $name" 6 "'$name' says the format" "$AOT" bake "$BUNDLE" --state-dir Flat --export-params "$name"
+    check "nothing is there" test ! -e "$name"
+done
+check "a name that says none" "$RUN" "$BUNDLE" --export-params parameters
+
 finish

@@ -31,7 +31,7 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
                          "DIR", "the state of a run of this bundle", 0, 0, false},
                         {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &options.out_path, "OUT",
                          "the trained bundle", 0, 0, false},
-                        {"--export-params", TSR_FLAG_TEXT, TSR_FILE_WRITE, &options.export_params,
+                        {"--export-params", TSR_FLAG_TEXT, TSR_FILE_WEIGHTS, &options.export_params,
                          "FILE", "the parameters as safetensors", 0, 0, false},
                         {"--params", TSR_FLAG_TEXT, TSR_FILE_READ, &options.params, "FILE",
                          "instead of a state: parameters, .safetensors or .npz", 0, 0, false},

@@ -147,7 +147,8 @@ static void locate(const char *path, place *out_place) {
 /* ---- rules ---- */
 
 static bool is_written(tsr_file_use use) {
-    return use == TSR_FILE_WRITE || use == TSR_FILE_APPEND || use == TSR_FILE_REPLACE;
+    return use == TSR_FILE_WRITE || use == TSR_FILE_WEIGHTS || use == TSR_FILE_APPEND ||
+           use == TSR_FILE_REPLACE;
 }
 
 static bool is_one_file(const place *a, const place *b) {
@@ -230,6 +231,11 @@ static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const place *
 /* What can be known before the work begins; the texts are those of who writes the file. */
 static tsr_result check_place(tsr_ctx *ctx, const tsr_file *row, const place *at) {
     if (!is_written(row->use)) return TSR_SUCCESS;
+    if (row->use == TSR_FILE_WEIGHTS && tsr_array_says_other(row->path, ".safetensors"))
+        FAIL(ctx, TSR_USAGE,
+             "%s '%s' says the format '%s', which is not written; expected "
+             ".safetensors",
+             row->flag, row->path, strrchr(row->path, '.'));
     if (at->exists && S_ISDIR(at->about.st_mode))
         FAIL(ctx, TSR_IO, "cannot write '%s': it is a directory; expected a file", row->path);
     if (at->exists && !S_ISREG(at->about.st_mode) && row->use != TSR_FILE_APPEND)

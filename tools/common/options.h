@@ -27,6 +27,7 @@ typedef enum tsr_file_use {
     TSR_FILE_SEARCH,  /* a directory where files are looked for; the tool adds what it finds */
     TSR_FILE_STATE,   /* a state directory, which is read and written */
     TSR_FILE_WRITE,   /* a file that is written, whole or not at all */
+    TSR_FILE_WEIGHTS, /* WRITE, as safetensors: its name must not say another format */
     TSR_FILE_APPEND,  /* a file that lines are appended to; may be a pipe or a device */
     TSR_FILE_FOLDER,  /* a directory in which files are written; the tool adds their names */
     TSR_FILE_REPLACE, /* WRITE; may be a file of use BASE */
