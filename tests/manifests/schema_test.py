@@ -23,6 +23,12 @@ def places(value, path=()):
         yield from places(item, path + (key,))
 
 
+def may_lack(document, path):
+    """Is it a part of a deployment manifest beyond version 1.0? A file that a program asks for has only some of them."""
+    parts = ("mesh", "parameters", "optimizer", "constants", "collectives", "checkpoint", "pipeline")
+    return len(path) == 1 and path[0] in parts and document["formatVersion"] != "1.0"
+
+
 def main():
     names = ["config", "deployment"]
     checkers = [validator(ROOT, name) for name in names]
@@ -41,7 +47,7 @@ def main():
                 continue
             # Every member is needed and none may be added; every value has its type.
             wrong = [changed(document, path, lambda at, key: at.__setitem__(key, 1.5))]
-            if isinstance(path[-1], str):
+            if isinstance(path[-1], str) and not may_lack(document, path):
                 wrong.append(changed(document, path, lambda at, key: at.__delitem__(key)))
             if isinstance(value, dict):
                 wrong.append(changed(document, path + ("news",),
