@@ -79,6 +79,11 @@ static void put_descriptor(tsr_buffer *out, const char *media_type, const tsr_de
     tsr_buffer_printf(out, ",\"size\":%llu", (tsr_ull)d->size_bytes);
 }
 
+int tsr_compression_level(uint64_t plain_size_bytes) {
+    enum { SMALL_BYTES = 64 << 10, SMALL_LEVEL = 19, LARGE_LEVEL = 6 };
+    return plain_size_bytes <= SMALL_BYTES ? SMALL_LEVEL : LARGE_LEVEL;
+}
+
 /* Key order: bytes. */
 static void put_layer_annotations(tsr_buffer *out, const tsr_descriptor *layer) {
     bool file = layer->title && (strcmp(layer->media_type, TSR_MEDIA_WEIGHTS) == 0 ||
@@ -87,7 +92,7 @@ static void put_layer_annotations(tsr_buffer *out, const tsr_descriptor *layer) 
     tsr_buffer_text(out, ",\"annotations\":{");
     if (layer->compressed) {
         tsr_buffer_printf(out, "\"" TSR_KEY_COMPRESSION "\":\"zstd %s level %d\",",
-                          ZSTD_versionString(), TSR_COMPRESSION_LEVEL);
+                          ZSTD_versionString(), tsr_compression_level(layer->plain_size_bytes));
         put_digest(out, TSR_KEY_PLAIN_DIGEST, &layer->plain_digest);
         tsr_buffer_printf(out, ",\"" TSR_KEY_PLAIN_SIZE "\":\"%llu\"%s",
                           (tsr_ull)layer->plain_size_bytes, layer->title ? "," : "");

@@ -33,7 +33,11 @@
 /* Of FORMAT.md; the lowest tessera-run that reads what this library writes. */
 #define TSR_FORMAT_TEXT "1.0"
 #define TSR_FORMAT_NEEDS "0.1.0"
-enum { TSR_FORMAT_MAJOR = 1, TSR_COMPRESSION_LEVEL = 19 };
+enum { TSR_FORMAT_MAJOR = 1 };
+
+/* Of zstd, for a blob of so many plain bytes: the best for what is small; a fast one for what is
+ * large, which level 19 would take seconds for each MiB of. */
+int tsr_compression_level(uint64_t plain_size_bytes);
 
 typedef struct tsr_descriptor {
     const char *media_type; /* borrowed */

@@ -118,6 +118,30 @@ static void add_blob(builder *b, const void *bytes, const tsr_bundle_source *sou
     out->blob = (uint32_t)index;
 }
 
+/* One frame of small blocks: each takes at least 4 bytes, so that no text becomes smaller than a
+ * reader accepts. */
+static size_t compress_in_blocks(ZSTD_CCtx *zstd, void *out, size_t out_size, const char *bytes,
+                                 size_t size_bytes) {
+    enum { BLOCK_BYTES = 2048 };
+    static_assert(BLOCK_BYTES / 4 < TSR_BUNDLE_RATIO_MAX, "accepted by readers");
+    ZSTD_outBuffer to = {out, out_size, 0};
+    ZSTD_CCtx_reset(zstd, ZSTD_reset_session_only);
+    size_t left = ZSTD_CCtx_setPledgedSrcSize(zstd, size_bytes);
+    for (size_t at = 0; at < size_bytes && !ZSTD_isError(left); at += BLOCK_BYTES) {
+        size_t size = size_bytes - at < BLOCK_BYTES ? size_bytes - at : BLOCK_BYTES;
+        ZSTD_inBuffer from = {bytes + at, size, 0};
+        bool last = at + size == size_bytes;
+        do left = ZSTD_compressStream2(zstd, &to, &from, last ? ZSTD_e_end : ZSTD_e_flush);
+        while (left && !ZSTD_isError(left));
+    }
+    return ZSTD_isError(left) ? left : to.pos;
+}
+
+static bool is_too_small(const tsr_bundle_blob *blob, size_t stored_bytes) {
+    return blob->size_bytes > TSR_BUNDLE_RATIO_FREE_BYTES &&
+           blob->size_bytes / TSR_BUNDLE_RATIO_MAX > stored_bytes;
+}
+
 static tsr_result compress(builder *b, const tsr_bundle_blob *blob, void **out_bytes,
                            size_t *out_size) {
     size_t bound = ZSTD_compressBound((size_t)blob->size_bytes), size = 0;
@@ -125,19 +149,16 @@ static tsr_result compress(builder *b, const tsr_bundle_blob *blob, void **out_b
     ZSTD_CCtx *zstd = ZSTD_createCCtx();
     tsr_result result = TSR_SUCCESS;
     if (!bytes || !zstd) TRY_GOTO(b->ctx, result, out_of_memory(b));
-    ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, TSR_COMPRESSION_LEVEL);
+    ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, tsr_compression_level(blob->size_bytes));
     ZSTD_CCtx_setParameter(zstd, ZSTD_c_contentSizeFlag, 1);
     ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 1);
     size = ZSTD_compress2(zstd, bytes, bound, blob->bytes, (size_t)blob->size_bytes);
+    if (!ZSTD_isError(size) && is_too_small(blob, size))
+        size = compress_in_blocks(zstd, bytes, bound, blob->bytes, (size_t)blob->size_bytes);
     if (ZSTD_isError(size))
         FAIL_GOTO(b->ctx, result, TSR_INTERNAL, TSB "cannot compress '%s': %s", b->path,
                   blob->media_type, ZSTD_getErrorName(size));
-    if (blob->size_bytes > TSR_BUNDLE_RATIO_FREE_BYTES &&
-        blob->size_bytes / TSR_BUNDLE_RATIO_MAX > size)
-        FAIL_GOTO(b->ctx, result, TSR_USAGE,
-                  TSB
-                  "blob of type %s: %llu bytes compress to %zu; a reader accepts at most %d : 1",
-                  b->path, blob->media_type, (tsr_ull)blob->size_bytes, size, TSR_BUNDLE_RATIO_MAX);
+    TSR_ASSERT(!is_too_small(blob, size));
     *out_bytes = tsr_arena_memdup(&b->arena, bytes, size);
     *out_size = size;
     if (!*out_bytes) TRY_GOTO(b->ctx, result, out_of_memory(b));

@@ -6,6 +6,7 @@
 
 #include "bundle/provenance.h"
 #include "compiler/choose.h"
+#include "compiler/elide.h"
 #include "compiler/graph/graph.h"
 #include "compiler/mlir.h"
 #include "compiler/package.h"
@@ -66,19 +67,6 @@ static TSR_RESULT run_nothing(compilation *c) {
 
 /* ---- the stages ---- */
 
-static void append(MlirStringRef text, void *user) {
-    tsr_buffer_append(user, text.data, text.length);
-}
-
-/* Text, with the place of every op. */
-static void print_whole(MlirModule module, tsr_buffer *out) {
-    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
-    mlirOpPrintingFlagsEnableDebugInfo(flags, true, false);
-    mlirOperationPrintWithFlags(mlirModuleGetOperation(module), flags, append, out);
-    mlirOpPrintingFlagsDestroy(flags);
-    tsr_buffer_text(out, "\n");
-}
-
 static TSR_RESULT keep_document(compilation *c, tsr_document document, const tsr_buffer *text) {
     if (text->failed || !text->bytes)
         FAIL(c->ctx, TSR_MEMORY, "no memory to keep the %s", tsr_document_name(document));
@@ -100,6 +88,8 @@ static TSR_RESULT keep_deployment(compilation *c, MlirModule module) {
 
 static TSR_RESULT run_autodiff(compilation *c) {
     TRY(c->ctx, tsr_graph_lower(c->ctx, c->module, &c->diags, NULL));
+    /* Before the stages that take long: a program with too many tensors. */
+    TRY(c->ctx, tsr_package_check_tensors(c->ctx, c->module));
     return keep_deployment(c, c->module);
 }
 
@@ -335,7 +325,7 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     tsr_documents_take(*out_module, c->documents);
     if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
     if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;
-    print_whole(*out_module, &c->graph);
+    tsr_print_referring(*out_module, &c->graph);
     return keep_document(c, TSR_DOCUMENT_GRAPH, &c->graph);
 }
 
@@ -432,7 +422,7 @@ static void show_level(compilation *c, MlirModule module, bool is_source, tsr_bu
     memcpy(documents, c->documents, sizeof documents);
     if (is_source) documents[TSR_DOCUMENT_GRAPH] = NULL; /* is this very module */
     tsr_documents_add(module, documents);
-    print_whole(module, out);
+    tsr_print_whole(module, out);
     tsr_documents_take(module, unused);
 }
 

@@ -3,6 +3,7 @@
 
 #include "bundle/provenance.h"
 #include "compiler/graph/graph.h"
+#include "compiler/names.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WEIGHTS_ALIGN_BYTES = 64 * 1024 };
+/* No limit is below what so many tensors take. */
+enum { WEIGHTS_ALIGN_BYTES = 64 * 1024, CHECKED_TENSORS_MIN = 10000 };
 
 /* ---- tensors ---- */
 
@@ -49,22 +51,25 @@ static bool is_entry(MlirOperation op) { return tsr_graph_is_lowered_func(op); }
 /* The constants that entries pass to kernels; equal names are equal constants. */
 static TSR_RESULT add_constants(tsr_ctx *ctx, MlirModule module, tsr_config_tensor *tensors,
                                 size_t *count, size_t capacity) {
+    tsr_names known = {0};
+    tsr_result result = TSR_SUCCESS;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!is_entry(func)) continue;
         for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
              !mlirOperationIsNull(op); op = tsr_op_next_(op)) {
             const char *name = tsr_op_string(op, TSR_CONSTANT_NAME);
-            size_t i = 0;
             if (!tsr_op_is(op, "tessera.constant")) continue;
             if (!name)
-                FAIL(ctx, TSR_INTERNAL, "@%s holds a constant without a name", tsr_op_symbol(func));
-            while (i < *count && strcmp(tensors[i].name, name) != 0) i++;
-            if (i < *count) continue;
+                FAIL_GOTO(ctx, result, TSR_INTERNAL, "@%s holds a constant without a name",
+                          tsr_op_symbol(func));
+            if (tsr_names_add(&known, name, (uint32_t)*count) != *count) continue;
             TSR_ASSERT(*count < capacity);
             tensors[(*count)++] = constant_tensor(op, name);
         }
     }
-    return TSR_SUCCESS;
+done:
+    tsr_names_finish(&known);
+    return result;
 }
 
 static size_t count_constants(MlirModule module) {
@@ -78,8 +83,9 @@ static size_t count_constants(MlirModule module) {
     return count;
 }
 
-static TSR_RESULT collect_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
-                                  tsr_config *config) {
+/* Parameters and state; with room for the constants. */
+static TSR_RESULT collect_declared(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                                   tsr_config *config, size_t *out_capacity) {
     tsr_graph_tensor *declared = NULL;
     size_t count = 0;
     TRY(ctx, tsr_graph_tensors(ctx, module, arena, &declared, &count));
@@ -101,6 +107,14 @@ static TSR_RESULT collect_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *ar
                                 .init_b = from->init_b,
                                 .init_stream = drawn ? tsr_name_stream(from->name) : 0};
     }
+    *out_capacity = capacity;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT collect_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                                  tsr_config *config) {
+    size_t capacity = 0;
+    TRY(ctx, collect_declared(ctx, module, arena, config, &capacity));
     TRY(ctx, add_constants(ctx, module, config->tensors, &config->tensor_count, capacity));
     qsort(config->tensors, config->tensor_count, sizeof *config->tensors, by_tensor_name);
     return TSR_SUCCESS;
@@ -178,6 +192,25 @@ static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_a
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_package_check_tensors(tsr_ctx *ctx, MlirModule module) {
+    tsr_config config = {.version_major = TSR_CONFIG_VERSION_MAJOR,
+                         .version_minor = TSR_CONFIG_VERSION_MINOR,
+                         .name = "program",
+                         .producer = "tessera",
+                         .numerics = "portable",
+                         .virtual_ranks = 1};
+    tsr_arena arena = {0};
+    tsr_result result = TSR_SUCCESS;
+    size_t capacity = 0, size = 0;
+    char *json = NULL;
+    TRY_GOTO(ctx, result, collect_declared(ctx, module, &arena, &config, &capacity));
+    if (config.tensor_count >= CHECKED_TENSORS_MIN)
+        TRY_GOTO(ctx, result, tsr_config_encode(ctx, &config, &arena, &json, &size));
+done:
+    tsr_arena_finish(&arena);
+    return result;
+}
+
 tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name, tsr_arena *arena,
                               tsr_config *out_config) {
     const char *symbol = tsr_op_symbol(mlirModuleGetOperation(module));
@@ -203,40 +236,83 @@ tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name,
 
 /* ---- weights ---- */
 
-static TSR_RESULT find_data(tsr_ctx *ctx, MlirModule module, const tsr_graph_tensor *declared,
-                            size_t declared_count, const char *name, MlirAttribute *out_data) {
-    for (size_t i = 0; i < declared_count; i++) {
-        if (strcmp(declared[i].name, name) != 0) continue;
-        *out_data = declared[i].data;
-        return TSR_SUCCESS;
-    }
+/* Where the data of each tensor stands: declared tensors first, then constants. */
+static void number_data(MlirModule module, const tsr_graph_tensor *declared, size_t declared_count,
+                        MlirAttribute *data, tsr_names *out_names) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < declared_count; i++)
+        if (tsr_names_add(out_names, declared[i].name, count) == count)
+            data[count++] = declared[i].data;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!is_entry(func)) continue;
-        for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
-             !mlirOperationIsNull(op); op = tsr_op_next_(op)) {
-            const char *other = tsr_op_string(op, TSR_CONSTANT_NAME);
-            if (!other || strcmp(other, name) != 0) continue;
-            *out_data = tsr_op_attr(op, "value");
-            return TSR_SUCCESS;
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+            const char *name = tsr_op_string(op, TSR_CONSTANT_NAME);
+            if (name && tsr_names_add(out_names, name, count) == count)
+                data[count++] = tsr_op_attr(op, "value");
         }
     }
-    FAIL(ctx, TSR_INTERNAL, "the data of tensor '%s' is not in the module", name);
 }
 
 tsr_result tsr_package_data(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                             tsr_arena *arena, MlirAttribute **out_data) {
     tsr_graph_tensor *declared = NULL;
     size_t declared_count = 0;
-    MlirAttribute *data = TSR_NEW(arena, MlirAttribute, config->tensor_count + 1);
+    tsr_names names = {0};
+    tsr_result result = TSR_SUCCESS;
+    MlirAttribute *data = TSR_NEW(arena, MlirAttribute, config->tensor_count + 1), *all = NULL;
     if (!data) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
     TRY(ctx, tsr_graph_tensors(ctx, module, arena, &declared, &declared_count));
+    all = TSR_NEW(arena, MlirAttribute, declared_count + count_constants(module) + 1);
+    if (!all) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", declared_count);
+    number_data(module, declared, declared_count, all, &names);
     for (size_t i = 0; i < config->tensor_count; i++) {
         data[i] = mlirAttributeGetNull();
-        if (config->tensors[i].init == TSR_INIT_DATA)
-            TRY(ctx, find_data(ctx, module, declared, declared_count, config->tensors[i].name,
-                               &data[i]));
+        if (config->tensors[i].init != TSR_INIT_DATA) continue;
+        uint32_t number = tsr_names_find(&names, config->tensors[i].name);
+        if (number == TSR_NAME_ABSENT)
+            FAIL_GOTO(ctx, result, TSR_INTERNAL, "the data of tensor '%s' is not in the module",
+                      config->tensors[i].name);
+        data[i] = all[number];
     }
     *out_data = data;
+done:
+    tsr_names_finish(&names);
+    return result;
+}
+
+/* The data that the Target IR holds. */
+static TSR_RESULT number_stored(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                                tsr_names *out_names, MlirAttribute **out_data) {
+    uint32_t count = 0;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tessera_target.data");
+    MlirAttribute *data = TSR_NEW(arena, MlirAttribute, (size_t)count + 1);
+    if (!data) FAIL(ctx, TSR_MEMORY, "no memory for %u tensors", count);
+    count = 0;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        const char *name = tsr_op_is(op, "tessera_target.data") ? tsr_op_string(op, "name") : NULL;
+        if (name && tsr_names_add(out_names, name, count) == count)
+            data[count++] = tsr_op_attr(op, "value");
+    }
+    *out_data = data;
+    return TSR_SUCCESS;
+}
+
+/* The elements of one tensor, as the config describes it. */
+static TSR_RESULT read_stored(tsr_ctx *ctx, const tsr_config_tensor *tensor, MlirAttribute data,
+                              tsr_arena *arena, tsr_tensor *out_tensor) {
+    tsr_type type;
+    void *bytes = NULL;
+    if (!tsr_attr_elements(data, arena, &type, &bytes))
+        FAIL(ctx, TSR_COMPILE,
+             "the data of tensor '%s' is missing, cannot be read, or is more than memory holds",
+             tensor->name);
+    if (type.dtype != tensor->dtype || !tsr_shape_equal(&type.shape, &tensor->shape)) {
+        char has[TSR_TYPE_TEXT_MAX], wants[TSR_TYPE_TEXT_MAX];
+        FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' is %s; the config says %s", tensor->name,
+             tsr_type_text(&type, has), tsr_type_format(tensor->dtype, &tensor->shape, wants));
+    }
+    *out_tensor = (tsr_tensor){
+        .name = tensor->name, .dtype = tensor->dtype, .shape = tensor->shape, .data = bytes};
     return TSR_SUCCESS;
 }
 
@@ -245,31 +321,27 @@ tsr_result tsr_package_weights_encode(tsr_ctx *ctx, MlirModule target_module,
                                       tsr_package_weights *out_weights) {
     tsr_package_weights weights = {0};
     size_t count = 0;
+    tsr_names names = {0};
+    MlirAttribute *data = NULL;
+    tsr_result result = TSR_SUCCESS;
     tsr_tensor *tensors = TSR_NEW(arena, tsr_tensor, config->tensor_count + 1);
     if (!tensors) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    TRY_GOTO(ctx, result, number_stored(ctx, target_module, arena, &names, &data));
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
-        tsr_type type;
-        void *bytes = NULL;
         if (tensor->init != TSR_INIT_DATA) continue;
-        if (!tsr_attr_elements(tsr_host_data(target_module, tensor->name), arena, &type, &bytes))
-            FAIL(ctx, TSR_COMPILE,
-                 "the data of tensor '%s' is missing, cannot be read, or is more than memory holds",
-                 tensor->name);
-        if (type.dtype != tensor->dtype || !tsr_shape_equal(&type.shape, &tensor->shape)) {
-            char has[TSR_TYPE_TEXT_MAX], wants[TSR_TYPE_TEXT_MAX];
-            FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' is %s; the config says %s",
-                 tensor->name, tsr_type_text(&type, has),
-                 tsr_type_format(tensor->dtype, &tensor->shape, wants));
-        }
-        tensors[count++] = (tsr_tensor){
-            .name = tensor->name, .dtype = tensor->dtype, .shape = tensor->shape, .data = bytes};
+        uint32_t number = tsr_names_find(&names, tensor->name);
+        MlirAttribute value = number == TSR_NAME_ABSENT ? mlirAttributeGetNull() : data[number];
+        TRY_GOTO(ctx, result, read_stored(ctx, tensor, value, arena, &tensors[count++]));
     }
     if (count > 0)
-        TRY(ctx, tsr_safetensors_encode(ctx, tensors, count, WEIGHTS_ALIGN_BYTES, NULL, arena,
+        TRY_GOTO(ctx, result,
+                 tsr_safetensors_encode(ctx, tensors, count, WEIGHTS_ALIGN_BYTES, NULL, arena,
                                         &weights.bytes, &weights.size_bytes));
     *out_weights = weights;
-    return TSR_SUCCESS;
+done:
+    tsr_names_finish(&names);
+    return result;
 }
 
 /* ---- bundle ---- */

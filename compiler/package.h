@@ -11,6 +11,10 @@
 #include "manifests/config.h"
 #include "manifests/program.h"
 
+/* Whether a config can hold the parameters and the optimizer state of a lowered program:
+ * TSR_COMPILE with how many there are and what can be done when it cannot. */
+TSR_RESULT tsr_package_check_tensors(tsr_ctx *ctx, MlirModule module);
+
 /* The config of a module of Schedule IR or Tile IR: tensors are its parameters,
  * optimizer state and constants; entries its functions; an entry that reads the step has an input
  * for it, the last one. `name` is used where the module has none. Everything is in the arena.

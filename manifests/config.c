@@ -321,8 +321,9 @@ static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code co
         FAIL(ctx, code, "config: virtualRanks: expected 1 ... %d, got %llu",
              TSR_CONFIG_VIRTUAL_RANKS_MAX, (unsigned long long)config->virtual_ranks);
     if (config->tensor_count > TSR_CONFIG_TENSORS_MAX)
-        FAIL(ctx, code, "config: tensors: expected at most %d, got %zu", TSR_CONFIG_TENSORS_MAX,
-             config->tensor_count);
+        FAIL(ctx, code,
+             "config: tensors: expected at most %d, got %zu; stack tensors of one shape into one",
+             TSR_CONFIG_TENSORS_MAX, config->tensor_count);
     if (config->entry_count > TSR_CONFIG_ENTRIES_MAX)
         FAIL(ctx, code, "config: entries: expected at most %d, got %zu", TSR_CONFIG_ENTRIES_MAX,
              config->entry_count);

@@ -98,6 +98,8 @@ static void write_config(tsr_buffer *out, const tsr_config *config) {
     tsr_buffer_text(out, "]}");
 }
 
+#define ADVICE "; give them shorter names, or stack tensors of one shape into one"
+
 static const tsr_json_options encode_options = {.subject = "config", .code = TSR_COMPILE};
 
 tsr_result tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
@@ -112,12 +114,17 @@ tsr_result tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *
     TRY(ctx, tsr_config_verify(ctx, config, TSR_COMPILE));
     write_config(&buffer, config);
     if (!buffer.failed && buffer.size_bytes > TSR_CONFIG_BYTES_MAX)
-        FAIL_GOTO(ctx, result, TSR_COMPILE, "config: expected at most %d bytes, got %zu",
-                  TSR_CONFIG_BYTES_MAX, buffer.size_bytes);
+        FAIL_GOTO(ctx, result, TSR_COMPILE,
+                  "config: expected at most %d bytes, got %zu for %zu tensors" ADVICE,
+                  TSR_CONFIG_BYTES_MAX, buffer.size_bytes, config->tensor_count);
     /* What is written can be read: the limits of JSON hold too. */
-    if (!buffer.failed)
-        TRY_GOTO(ctx, result,
-                 tsr_json_scan(ctx, buffer.bytes, buffer.size_bytes, &encode_options, NULL, NULL));
+    if (!buffer.failed) {
+        result = tsr_json_scan(ctx, buffer.bytes, buffer.size_bytes, &encode_options, NULL, NULL);
+        if (result.code) {
+            result = tsr_error_prefix(ctx, result, "%zu tensors" ADVICE, config->tensor_count);
+            goto done;
+        }
+    }
     TRY_GOTO(ctx, result, tsr_json_take(ctx, &buffer, "config", arena, out_json, out_size_bytes));
 done:
     tsr_buffer_finish(&buffer);

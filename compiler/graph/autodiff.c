@@ -14,6 +14,7 @@
 
 #include "compiler/graph/rules.h"
 #include "compiler/guard.h"
+#include "compiler/names.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
@@ -240,16 +241,14 @@ bool tsr_gradient_lowered(tsr_gradient *of) {
 
 /* ---- the optimizer step ---------------------------------------------------------------------- */
 
-static bool is_assigned(autodiff *ad, const char *name, MlirLocation *out_where) {
+/* Where the parameter is assigned before the step, for the error. */
+static MlirLocation find_assign(const autodiff *ad, const char *name) {
     TSR_FOR_EACH_OP(op, ad->block) {
-        const char *target;
-        if (tsr_graph_op_of(op) != TSR_GRAPH_ASSIGN) continue;
-        target = tsr_op_string(op, "target");
-        if (!target || strcmp(target, name) != 0) continue;
-        *out_where = mlirOperationGetLocation(op);
-        return true;
+        const char *target =
+            tsr_graph_op_of(op) == TSR_GRAPH_ASSIGN ? tsr_op_string(op, "target") : NULL;
+        if (target && strcmp(target, name) == 0) return mlirOperationGetLocation(op);
     }
-    return false;
+    return mlirOperationGetLocation(ad->minimize);
 }
 
 static MlirValue read_state(tsr_builder *builder, const trained *param, const char *name,
@@ -321,14 +320,14 @@ static void step_sgd(autodiff *ad, tsr_builder *builder, const trained *param) {
     assign(builder, tsr_op_result(sgd, 1), name);
 }
 
-static bool update(autodiff *ad, tsr_builder *builder, const trained *param, MlirValue step) {
-    MlirLocation before;
-    if (is_assigned(ad, param->name, &before)) {
+static bool update(autodiff *ad, tsr_builder *builder, const trained *param, tsr_assigned *before,
+                   MlirValue step) {
+    if (tsr_assigned_has(before, mlirBlockGetParentOperation(ad->block), param->name)) {
         char text[512];
         snprintf(text, sizeof text, "tessera.minimize: parameter '%.300s' already has a next value",
                  param->name);
         tsr_diag_error_note(mlirOperationGetLocation(ad->minimize), TSR_DIAG_ASSIGN_TWICE, text,
-                            before, "assigned here");
+                            find_assign(ad, param->name), "assigned here");
         return false;
     }
     tsr_adamw adamw;
@@ -336,6 +335,7 @@ static bool update(autodiff *ad, tsr_builder *builder, const trained *param, Mli
         step_adamw(ad, builder, param, step);
     else
         step_sgd(ad, builder, param);
+    tsr_names_add(&before->names, param->name, 0);
     return true;
 }
 
@@ -381,9 +381,12 @@ static bool differentiate(autodiff *ad) {
     MlirValue step = tsr_build_value(&builder, TSR_GRAPH_NAME("step"), NULL, 0,
                                      tsr_type_make(builder.context, &step_type), NULL);
     if (!clip(ad, &builder)) return false;
-    for (size_t i = ad->param_count; i-- > 0;)
-        if (!update(ad, &builder, &ad->params[i], step)) return false;
-    return true;
+    tsr_assigned before = {0};
+    bool done = true;
+    for (size_t i = ad->param_count; done && i-- > 0;)
+        done = update(ad, &builder, &ad->params[i], &before, step);
+    tsr_assigned_finish(&before);
+    return done;
 }
 
 static bool run_on_block(MlirModule module, MlirBlock block) {

@@ -217,8 +217,25 @@ static bool refuse_unknown(MlirOperation op, const char *target, const tsr_graph
     return false;
 }
 
+/* Assigns of one tensor, the latest first. */
+typedef struct assigns {
+    MlirOperation op;
+    struct assigns *before;
+} assigns;
+
+typedef struct program {
+    const tsr_graph_tensor *tensors;
+    size_t count;
+    assigns **assigned; /* of each tensor */
+    tsr_arena *arena;
+    MlirOperation func; /* that is looked at */
+    bool done;
+} program;
+
 /* Whether a region assigns what stands around it, too, is seen when regions are open. */
-static bool check_assign(MlirOperation op, const tsr_graph_tensor *tensors, size_t count) {
+static bool check_assign(program *p, MlirOperation op) {
+    const tsr_graph_tensor *tensors = p->tensors;
+    size_t count = p->count;
     const char *target = tsr_op_string(op, "target");
     const tsr_graph_tensor *tensor = find(tensors, count, target);
     tsr_type type;
@@ -231,16 +248,18 @@ static bool check_assign(MlirOperation op, const tsr_graph_tensor *tensors, size
         tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN, text, where(tensor->op), "declared here");
         return false;
     }
-    TSR_FOR_EACH_OP(other, mlirOperationGetBlock(op)) {
-        if (mlirOperationEqual(other, op)) break;
-        if (tsr_graph_op_of(other) != TSR_GRAPH_ASSIGN ||
-            strcmp(tsr_op_string(other, "target"), target) != 0)
-            continue;
-        snprintf(text, sizeof text, "tessera.assign: '%.300s' already has a next value", target);
-        tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN_TWICE, text, where(other), "assigned here");
-        return false;
-    }
-    return true;
+    assigns **head = &p->assigned[tensor - tensors], *added = TSR_NEW(p->arena, assigns, 1);
+    MlirOperation first = {NULL};
+    TSR_NEED(added);
+    for (const assigns *other = *head; other; other = other->before)
+        if (mlirBlockEqual(mlirOperationGetBlock(other->op), mlirOperationGetBlock(op)))
+            first = other->op;
+    *added = (assigns){op, *head};
+    *head = added;
+    if (mlirOperationIsNull(first)) return true;
+    snprintf(text, sizeof text, "tessera.assign: '%.300s' already has a next value", target);
+    tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN_TWICE, text, where(first), "assigned here");
+    return false;
 }
 
 static bool check_training(MlirOperation op, MlirOperation func) {
@@ -252,13 +271,6 @@ static bool check_training(MlirOperation op, MlirOperation func) {
                    tsr_op_symbol(func), tsr_op_string(func, "tessera.entry"));
     return false;
 }
-
-typedef struct program {
-    const tsr_graph_tensor *tensors;
-    size_t count;
-    MlirOperation func; /* that is looked at */
-    bool done;
-} program;
 
 static MlirWalkResult check_use(MlirOperation op, void *user) {
     program *p = user;
@@ -272,7 +284,7 @@ static MlirWalkResult check_use(MlirOperation op, void *user) {
         break;
     case TSR_GRAPH_ASSIGN:
         p->done = check_training(op, p->func) && p->done;
-        p->done = check_assign(op, p->tensors, p->count) && p->done;
+        p->done = check_assign(p, op) && p->done;
         break;
     default:
         break;
@@ -280,8 +292,11 @@ static MlirWalkResult check_use(MlirOperation op, void *user) {
     return MlirWalkResultAdvance;
 }
 
-static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, size_t count) {
-    program p = {.tensors = tensors, .count = count, .done = true};
+static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, size_t count,
+                          tsr_arena *arena) {
+    program p = {.tensors = tensors, .count = count, .arena = arena, .done = true};
+    p.assigned = TSR_NEW(arena, assigns *, count + 1);
+    TSR_NEED(p.assigned);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         p.func = func;
         if (tsr_op_has_body(func)) mlirOperationWalk(func, check_use, &p, MlirWalkPreOrder);
@@ -545,7 +560,7 @@ static bool verify(MlirModule module, bool scheduled) {
     done = done && check_attributes(module, scheduled);
     done = done && check_declarations(module);
     done = done && tsr_graph_tensors(&ctx, module, &arena, &tensors, &count).code == TSR_OK &&
-           check_program(module, tensors, count);
+           check_program(module, tensors, count, &arena);
     if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
             if (!is_beside(func, scheduled)) done = check_entry(func, &arena) && done;
         }

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUP_NAME_OPS = 4, ENTRY_OPS_MAX = 1 << 20 };
+enum { GROUP_NAME_OPS = 4, ENTRY_OPS_MAX = 1 << 22 };
 
 typedef struct group_text {
     const char *text; /* of the function without a name */
@@ -210,17 +210,18 @@ static TSR_RESULT entry_alloc(fuser *f, entry *e) {
     return TSR_SUCCESS;
 }
 
-/* The node that reads the tensor `name`. */
-static uint32_t find_read(const entry *e, const char *name) {
+/* The first node that reads each tensor. */
+static void number_reads(const entry *e, tsr_names *out_reads) {
     for (uint32_t i = 0; i < e->node_count; i++) {
         if (!e->rows[i] || e->rows[i]->op_class != TSR_CLASS_SOURCE) continue;
-        const char *other = tsr_op_string(e->ops[i], "name");
-        if (other && name && strcmp(other, name) == 0) return i;
+        const char *name = tsr_op_string(e->ops[i], "name");
+        if (name) tsr_names_add(out_reads, name, i);
     }
-    return TSR_FUSE_NONE;
 }
 
 static void mark_kept(entry *e, bool native) {
+    tsr_names reads = {0};
+    number_reads(e, &reads);
     for (uint32_t s = 0; s < e->sink_count; s++) {
         MlirOperation sink = e->sinks[s];
         for (size_t k = 0; k < tsr_op_operand_count(sink); k++) {
@@ -228,12 +229,13 @@ static void mark_kept(entry *e, bool native) {
             TSR_ASSERT(node < e->node_count);
             e->nodes[node].kept = true;
             if (tsr_op_is(sink, "tessera.assign"))
-                e->nodes[node].replaces = find_read(e, tsr_op_string(sink, "target"));
+                e->nodes[node].replaces = tsr_names_find(&reads, tsr_op_string(sink, "target"));
             /* batch.c puts such steps into one kernel. */
             e->nodes[node].apart = native && e->nodes[node].kind == TSR_FUSE_MAP &&
                                    e->nodes[node].replaces != TSR_FUSE_NONE;
         }
     }
+    tsr_names_finish(&reads);
     for (uint32_t i = 0; i < e->node_count; i++) {
         const tsr_fuse_node *node = &e->nodes[i];
         e->held[i] = e->held[i] || node->kept;

@@ -12,20 +12,12 @@
 
 #include <string.h>
 
-static bool is_assigned(MlirOperation entry, const char *name) {
-    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-        const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
-        if (target && strcmp(target, name) == 0) return true;
-    }
-    return false;
-}
-
-bool tsr_is_still(MlirOperation entry, MlirValue value) {
+bool tsr_is_still(tsr_assigned *assigned, MlirOperation entry, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner)) return false;
     if (tsr_op_is(owner, "tessera.constant")) return true;
     const char *name = tsr_op_string(owner, "name");
-    return tsr_op_is(owner, "tessera.param") && name && !is_assigned(entry, name);
+    return tsr_op_is(owner, "tessera.param") && name && !tsr_assigned_has(assigned, entry, name);
 }
 
 MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
@@ -66,12 +58,13 @@ static MlirOperation keep_group(MlirModule module, MlirOperation group) {
     return kept;
 }
 
-static void keep_in(MlirModule module, MlirOperation func) {
+static void keep_in(MlirModule module, MlirOperation func, tsr_assigned *assigned) {
     MlirOperation entry = tsr_entry_of(module, func);
     if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
     TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
         if (!tsr_op_is(call, "tsched.call") || tsr_op_operand_count(call) != 1 ||
-            tsr_op_result_count(call) != 1 || !tsr_is_still(entry, tsr_op_operand(call, 0)) ||
+            tsr_op_result_count(call) != 1 ||
+            !tsr_is_still(assigned, entry, tsr_op_operand(call, 0)) ||
             !is_for_kernels(tsr_op_result(call, 0)))
             continue;
         MlirOperation group = tsr_module_find(module, tsr_op_string(call, "callee"));
@@ -83,10 +76,12 @@ static void keep_in(MlirModule module, MlirOperation func) {
 }
 
 bool tsr_pass_keep(MlirModule module) {
+    tsr_assigned assigned = {0};
     tsr_twins_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_graph_is_lowered_func(func)) keep_in(module, func);
+        if (tsr_graph_is_lowered_func(func)) keep_in(module, func, &assigned);
     }
+    tsr_assigned_finish(&assigned);
     tsr_twins_end(module);
     return true;
 }

@@ -2,7 +2,8 @@
  *
  * The order in which the groups of an entry run. Edges: operands; readers of a tensor's old value
  * before the group that overwrites it; groups that can fault before those that overwrite. Edges of
- * the last two sorts are wishes: one that would close a circle is left out. Then a list scheduler.
+ * the last two sorts are wishes: one that would close a circle is left out. Then a list scheduler,
+ * whose groups that can run wait in a heap.
  */
 #include "compiler/schedule/fusion.h"
 
@@ -11,6 +12,12 @@
 typedef struct arrow {
     uint32_t to, next; /* next: of the same origin; TSR_FUSE_NONE at the end */
 } arrow;
+
+/* A group that can run, with what it is chosen by: less is better. */
+typedef struct ready {
+    int64_t growth;
+    uint32_t place, group;
+} ready;
 
 typedef struct orderer {
     tsr_ctx *ctx;
@@ -25,6 +32,10 @@ typedef struct orderer {
     uint32_t *first;   /* group -> its first arrow */
     uint32_t *waiting; /* group -> groups before it that have not run */
     uint32_t *seen, stamp, *stack;
+    uint32_t *reader_start; /* node -> its groups in reader_groups, up to those of the next node */
+    uint32_t *reader_groups;
+    ready *heap;
+    size_t heap_count;
 } orderer;
 
 static TSR_RESULT arrow_add(orderer *o, uint32_t from, uint32_t to) {
@@ -73,19 +84,47 @@ static bool can_fault(const orderer *o, uint32_t group) {
 }
 
 static TSR_RESULT wishes(orderer *o) {
+    uint32_t *faults = TSR_NEW(o->arena, uint32_t, (size_t)o->group_count + 1), fault_count = 0;
+    if (!faults) FAIL(o->ctx, TSR_MEMORY, "no memory to order %u groups", o->group_count);
+    for (uint32_t g = 0; g < o->group_count; g++)
+        if (can_fault(o, g)) faults[fault_count++] = g;
     for (uint32_t g = 0; g < o->group_count; g++) {
         const tsr_fuse_group *group = &o->groups[g];
         for (uint32_t k = 0; k < group->output_count; k++) {
             uint32_t old = o->nodes[group->outputs[k]].replaces;
             if (old == TSR_FUSE_NONE) continue;
-            for (uint32_t other = 0; other < o->group_count; other++) {
-                bool reads = false;
-                for (uint32_t i = 0; i < o->groups[other].input_count; i++)
-                    reads |= o->groups[other].inputs[i] == old;
-                if (other != g && (reads || can_fault(o, other))) TRY(o->ctx, wish(o, other, g));
+            /* Readers and groups that can fault, merged in their order. */
+            uint32_t reader = o->reader_start[old], end = o->reader_start[old + 1], f = 0;
+            while (reader < end || f < fault_count) {
+                uint32_t a = reader < end ? o->reader_groups[reader] : TSR_FUSE_NONE;
+                uint32_t b = f < fault_count ? faults[f] : TSR_FUSE_NONE;
+                uint32_t other = a < b ? a : b;
+                reader += other == a;
+                f += other == b;
+                if (other != g) TRY(o->ctx, wish(o, other, g));
             }
         }
     }
+    return TSR_SUCCESS;
+}
+
+/* The groups that read each node, in ascending order. */
+static TSR_RESULT list_readers(orderer *o, uint32_t node_count) {
+    size_t total = 0;
+    for (uint32_t n = 0; n < node_count; n++) total += o->readers[n];
+    o->reader_start = TSR_NEW(o->arena, uint32_t, (size_t)node_count + 2);
+    o->reader_groups = TSR_NEW(o->arena, uint32_t, total + 1);
+    o->heap = TSR_NEW(o->arena, ready, (size_t)o->group_count + node_count + 1);
+    if (!o->reader_start || !o->reader_groups || !o->heap)
+        FAIL(o->ctx, TSR_MEMORY, "no memory to order %u groups", o->group_count);
+    for (uint32_t n = 0; n < node_count; n++)
+        o->reader_start[n + 1] = o->reader_start[n] + o->readers[n];
+    /* Filled from the starts; then each start stands where the next one stood. */
+    for (uint32_t g = 0; g < o->group_count; g++)
+        for (uint32_t k = 0; k < o->groups[g].input_count; k++)
+            o->reader_groups[o->reader_start[o->groups[g].inputs[k]]++] = g;
+    for (uint32_t n = node_count; n > 0; n--) o->reader_start[n] = o->reader_start[n - 1];
+    o->reader_start[0] = 0;
     return TSR_SUCCESS;
 }
 
@@ -110,7 +149,7 @@ static TSR_RESULT orderer_prepare(orderer *o, uint32_t node_count) {
             o->readers[input]++;
             if (o->made_by[input] != TSR_FUSE_NONE) TRY(o->ctx, arrow_add(o, o->made_by[input], g));
         }
-    return TSR_SUCCESS;
+    return list_readers(o, node_count);
 }
 
 static int64_t node_bytes(const orderer *o, uint32_t node) {
@@ -136,26 +175,64 @@ static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
 /* Less than this is as good as nothing: scalars that others wait for come early. */
 enum { NEGLIGIBLE_BYTES = 256 };
 
+static bool is_better(const ready *a, const ready *b) {
+    if (a->growth != b->growth) return a->growth < b->growth;
+    if (a->place != b->place) return a->place < b->place;
+    return a->group < b->group;
+}
+
+/* A group that waits for nothing: once it can run, and again when its growth has become less. */
+static void push(orderer *o, uint32_t g) {
+    const tsr_fuse_group *group = &o->groups[g];
+    int64_t grows = growth(o, group);
+    if (grows > 0) grows = grows > NEGLIGIBLE_BYTES;
+    ready item = {grows, group->nodes[group->node_count - 1], g};
+    size_t at = o->heap_count++;
+    for (; at > 0 && is_better(&item, &o->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        o->heap[at] = o->heap[(at - 1) / 2];
+    o->heap[at] = item;
+}
+
+static uint32_t pop(orderer *o) {
+    TSR_ASSERT(o->heap_count);
+    uint32_t best = o->heap[0].group;
+    ready item = o->heap[--o->heap_count];
+    size_t at = 0;
+    for (size_t child = 1; child < o->heap_count; child = 2 * at + 1) {
+        if (child + 1 < o->heap_count && is_better(&o->heap[child + 1], &o->heap[child])) child++;
+        if (!is_better(&o->heap[child], &item)) break;
+        o->heap[at] = o->heap[child];
+        at = child;
+    }
+    o->heap[at] = item;
+    return best;
+}
+
 /* Of the groups that can run: the one that frees most, else the first in source order (a group
  * stands where its last node stands). */
-static uint32_t pick(const orderer *o, const bool *done) {
-    uint32_t best = TSR_FUSE_NONE, best_place = 0;
-    int64_t best_growth = 0;
-    for (uint32_t g = 0; g < o->group_count; g++) {
-        if (done[g] || o->waiting[g]) continue;
-        const tsr_fuse_group *group = &o->groups[g];
-        uint32_t place = group->nodes[group->node_count - 1];
-        int64_t grows = growth(o, group);
-        if (grows > 0) grows = grows > NEGLIGIBLE_BYTES;
-        if (best == TSR_FUSE_NONE || grows < best_growth ||
-            (grows == best_growth && place < best_place)) {
-            best = g;
-            best_place = place;
-            best_growth = grows;
-        }
-    }
-    TSR_ASSERT(best != TSR_FUSE_NONE);
+static uint32_t pick(orderer *o, const bool *done) {
+    uint32_t best = pop(o);
+    while (done[best]) best = pop(o);
     return best;
+}
+
+/* The last group that has yet to read a node frees it now: it may come earlier. */
+static void update_last_reader(orderer *o, const bool *done, uint32_t node) {
+    for (uint32_t i = o->reader_start[node]; i < o->reader_start[node + 1]; i++) {
+        uint32_t g = o->reader_groups[i];
+        if (done[g]) continue;
+        if (!o->waiting[g]) push(o, g);
+        return;
+    }
+}
+
+/* What is different when the group has run. */
+static void leave(orderer *o, const bool *done, uint32_t g) {
+    const tsr_fuse_group *group = &o->groups[g];
+    for (uint32_t k = 0; k < group->input_count; k++)
+        if (--o->readers[group->inputs[k]] == 1) update_last_reader(o, done, group->inputs[k]);
+    for (uint32_t a = o->first[g]; a != TSR_FUSE_NONE; a = o->arrows[a].next)
+        if (--o->waiting[o->arrows[a].to] == 0) push(o, o->arrows[a].to);
 }
 
 tsr_result tsr_fuse_plan_order(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_t node_count,
@@ -170,13 +247,13 @@ tsr_result tsr_fuse_plan_order(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_
     tsr_fuse_group *ordered = TSR_NEW(arena, tsr_fuse_group, (size_t)plan->group_count + 1);
     bool *done = TSR_NEW(arena, bool, (size_t)plan->group_count + 1);
     if (!ordered || !done) FAIL(ctx, TSR_MEMORY, "no memory to order %u groups", o.group_count);
+    for (uint32_t g = 0; g < plan->group_count; g++)
+        if (!o.waiting[g]) push(&o, g);
     for (uint32_t i = 0; i < plan->group_count; i++) {
         uint32_t g = pick(&o, done);
         done[g] = true;
         ordered[i] = o.groups[g];
-        for (uint32_t k = 0; k < o.groups[g].input_count; k++) o.readers[o.groups[g].inputs[k]]--;
-        for (uint32_t a = o.first[g]; a != TSR_FUSE_NONE; a = o.arrows[a].next)
-            o.waiting[o.arrows[a].to]--;
+        leave(&o, done, g);
     }
     plan->groups = ordered;
     return TSR_SUCCESS;

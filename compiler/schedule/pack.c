@@ -30,6 +30,7 @@ typedef struct packer {
     MlirContext mlir;
     uint32_t pack_count;
     bool pairs; /* of bf16 */
+    tsr_assigned assigned;
 } packer;
 
 /* What is to be packed for one call. */
@@ -126,11 +127,11 @@ static MlirValue find_argument(MlirOperation product) {
     return widened ? tsr_op_operand(owner, 0) : value;
 }
 
-static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, job *j) {
+static bool find_job(packer *p, MlirOperation entry, MlirOperation call, job *j) {
     const char *callee = tsr_op_string(call, "callee");
     bool some = false;
     for (size_t i = 0; i < tsr_op_operand_count(call) && !some; i++)
-        some = tsr_is_still(entry, tsr_op_operand(call, i));
+        some = tsr_is_still(&p->assigned, entry, tsr_op_operand(call, i));
     if (!some) return false;
     *j = (job){.call = call, .group = tsr_module_find(p->module, callee ? callee : "")};
     if (mlirOperationIsNull(j->group)) return false;
@@ -146,7 +147,7 @@ static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, j
     j->transposed = tsr_op_flag(j->product, "transpose_b");
     if (!tsr_value_type(argument, &j->matrix) ||
         !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)) ||
-        !tsr_is_still(entry, tsr_op_operand(call, j->operand)))
+        !tsr_is_still(&p->assigned, entry, tsr_op_operand(call, j->operand)))
         return false;
     j->dtype = read.dtype;
     choose_strips(p, j);
@@ -256,10 +257,13 @@ static MlirOperation find_product_group(packer *p, const job *j) {
 static MlirValue find_strips(packer *p, MlirOperation entry, const job *j) {
     MlirValue matrix = tsr_op_operand(j->call, j->operand);
     const char *symbol = tsr_op_symbol(find_pack_group(p, j));
-    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-        if (mlirOperationEqual(op, j->call)) break;
+    for (MlirOpOperand use = mlirValueGetFirstUse(matrix); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
+        MlirOperation op = mlirOpOperandGetOwner(use);
         const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
-        if (callee && strcmp(callee, symbol) == 0 && mlirValueEqual(tsr_op_operand(op, 0), matrix))
+        if (callee && strcmp(callee, symbol) == 0 &&
+            mlirBlockEqual(mlirOperationGetBlock(op), tsr_op_body(entry)) &&
+            mlirOperationIsBeforeInBlock(op, j->call))
             return tsr_op_result(op, 0);
     }
     const tsr_attr attrs[] = {{"callee", tsr_attr_make_symbol(p->mlir, symbol)}, {0}};
@@ -286,6 +290,7 @@ bool tsr_schedule_pack(MlirModule module, bool pairs) {
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (tsr_graph_is_lowered_func(op)) pack_entry(&p, op);
     }
+    tsr_assigned_finish(&p.assigned);
     tsr_twins_end(module);
     return true;
 }

@@ -11,6 +11,7 @@
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
 
 #include "compiler/mlir.h"
+#include "compiler/names.h"
 
 typedef enum tsr_op_class {
     TSR_CLASS_OTHER, /* not in ops.def */
@@ -102,8 +103,9 @@ void tsr_twins_begin(MlirModule module);
 MlirOperation tsr_twin_find(MlirModule module, MlirOperation group, const char *suffix);
 void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, const char *suffix);
 void tsr_twins_end(MlirModule module);
-/* A tensor of the program that stays as it is while the entry runs. */
-bool tsr_is_still(MlirOperation entry, MlirValue value);
+/* A tensor of the program that stays as it is while the entry runs. `assigned` remembers what the
+ * entry assigns, for the next question. */
+bool tsr_is_still(tsr_assigned *assigned, MlirOperation entry, MlirValue value);
 /* The function itself, or the entry that the body of a loop runs in. */
 MlirOperation tsr_entry_of(MlirModule module, MlirOperation func);
 /* Calls of one elementwise expression on buffers of their own become one call of a group of kind

@@ -44,7 +44,4 @@ void tsr_documents_add(MlirModule module, const char *const texts[static TSR_DOC
 /* Takes them out of the module again; the texts live as long as the context, NULL where absent. */
 void tsr_documents_take(MlirModule module, const char *out_texts[static TSR_DOCUMENT_COUNT]);
 
-/* The elements of a tensor without init rule; null if the module has none of that name. */
-MlirAttribute tsr_host_data(MlirModule module, const char *name);
-
 #endif

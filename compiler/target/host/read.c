@@ -400,11 +400,3 @@ tsr_result tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_devi
     *out_device = mlirModuleFromOperation(device);
     return TSR_SUCCESS;
 }
-
-MlirAttribute tsr_host_data(MlirModule module, const char *name) {
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        const char *other = tsr_op_is(op, "tessera_target.data") ? tsr_op_string(op, "name") : NULL;
-        if (other && strcmp(other, name) == 0) return tsr_op_attr(op, "value");
-    }
-    return mlirAttributeGetNull();
-}

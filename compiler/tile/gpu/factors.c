@@ -28,6 +28,7 @@ typedef struct turner {
     tsr_arena *arena;
     MlirModule module;
     MlirOperation func, root; /* the group, its product */
+    tsr_assigned *assigned;
 } turner;
 
 typedef bool (*visit)(const turner *t, MlirOperation entry, MlirOperation call, void *context);
@@ -71,7 +72,7 @@ static bool lies_across(const turner *t, size_t index) {
 static bool is_still(const turner *t, MlirOperation entry, MlirOperation call, void *context) {
     MlirOperation of = tsr_entry_of(t->module, entry);
     return !mlirOperationIsNull(of) &&
-           tsr_is_still(of, tsr_op_operand(call, *(const size_t *)context));
+           tsr_is_still(t->assigned, of, tsr_op_operand(call, *(const size_t *)context));
 }
 
 /* How often the product uses an element of the factor. */
@@ -165,7 +166,9 @@ static tsr_result turn_factor(turner *t, size_t index) {
 
 tsr_result tsr_gpu_turn_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                 tsr_arena *arena) {
-    turner t = {.ctx = ctx, .arena = arena, .module = module};
+    tsr_assigned assigned = {0};
+    tsr_result result = TSR_SUCCESS;
+    turner t = {.ctx = ctx, .arena = arena, .module = module, .assigned = &assigned};
     if (target->arch != 90) return TSR_SUCCESS; /* mma.sync reads in any order */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "tsched.func")) continue;
@@ -178,7 +181,9 @@ tsr_result tsr_gpu_turn_factors(tsr_ctx *ctx, const tsr_target *target, MlirModu
         bool across[] = {lies_across(&t, 0), lies_across(&t, 1)};
         if ((across[0] && !is_worth_it(&t, 0)) || (across[1] && !is_worth_it(&t, 1))) continue;
         for (size_t i = 0; i < 2; i++)
-            if (across[i]) TRY(ctx, turn_factor(&t, i));
+            if (across[i]) TRY_GOTO(ctx, result, turn_factor(&t, i));
     }
-    return TSR_SUCCESS;
+done:
+    tsr_assigned_finish(&assigned);
+    return result;
 }

@@ -28,6 +28,7 @@ typedef struct layer {
     size_t numbers[FACTORS]; /* arguments of the group that its factors are */
     bool refused[FACTORS];   /* by the copy engine */
     double cycles;           /* that the group takes as it is */
+    tsr_assigned *assigned;
 } layer;
 
 /* The factor's argument; is it one whose rows begin where the copy engine cannot? */
@@ -68,7 +69,7 @@ static bool is_owned(MlirValue value) {
 static double copy_time(const layer *l, MlirOperation entry, MlirValue value, size_t index) {
     const tsr_type *type = &l->group.types[l->numbers[index]];
     uint64_t size = 0;
-    if (!mlirOperationIsNull(entry) && tsr_is_still(entry, value)) return 0;
+    if (!mlirOperationIsNull(entry) && tsr_is_still(l->assigned, entry, value)) return 0;
     tsr_shape_size(&type->shape, type->dtype, &size);
     return tsr_product_copy_time(l->target, (double)size);
 }
@@ -123,15 +124,20 @@ static TSR_RESULT lay_calls(layer *l) {
 
 tsr_result tsr_gpu_lay_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                tsr_arena *arena) {
-    layer l = {.ctx = ctx, .arena = arena, .target = target, .module = module};
+    tsr_assigned assigned = {0};
+    tsr_result result = TSR_SUCCESS;
+    layer l = {
+        .ctx = ctx, .arena = arena, .target = target, .module = module, .assigned = &assigned};
     int64_t leaves = 1;
     tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &leaves);
     if (leaves > 1) return TSR_SUCCESS; /* nothing has a pitch there */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool fits = false;
         if (!tsr_op_is(func, "tsched.func")) continue;
-        TRY(ctx, read_group(&l, func, &fits));
-        if (fits) TRY(ctx, lay_calls(&l));
+        TRY_GOTO(ctx, result, read_group(&l, func, &fits));
+        if (fits) TRY_GOTO(ctx, result, lay_calls(&l));
     }
-    return TSR_SUCCESS;
+done:
+    tsr_assigned_finish(&assigned);
+    return result;
 }

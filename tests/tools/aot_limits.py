@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are large but honest: thousands of parameters, constants of megabytes, hundreds of
+layers. They build, run, take their data once, and cost time in proportion to their size.
+Usage: aot_limits.py TESSERA_AOT TESSERA_RUN"""
+import array
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+
+AOT, RUN = map(os.path.abspath, sys.argv[1:3])
+TARGET = "--target=cpu:x86-64-v2"
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == code, f"exit code {done.returncode}, expected {code}: {command}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def npy(path, values, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}".replace(",)", ",)")
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+        array.array("f", values).tofile(file)
+
+
+def layers(count, kind):
+    """A chain of `count` layers, each with a parameter of its own."""
+    t, w = "tensor<4x16xf32>", "tensor<16x16xf32>"
+    head = ('func.func @train(%x: ' + t + ' {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {'
+            if kind == "train" else
+            'func.func @f(%x: ' + t + ' {tessera.name = "x"}) -> (' + t + ' {tessera.name = "y"}) attributes {tessera.entry = "infer"} {')
+    lines, h = [head], "%x"
+    for i in range(count):
+        lines += [f'%w{i} = tessera.param "layer{i}.w" init = #tessera.normal<0.0, 0.25> : {w}',
+                  f'%m{i} = tessera.matmul {h}, %w{i} : {t}, {w} -> {t}',
+                  f'%t{i} = tessera.tanh %m{i} : {t}']
+        h = f"%t{i}"
+    if kind == "train":
+        lines += [f'%l = tessera.mean {h} {{axes = [0, 1]}} : {t} -> tensor<f32>',
+                  'tessera.minimize %l {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>',
+                  'return %l : tensor<f32>']
+    else:
+        lines += [f'return {h} : {t}']
+    return "\n".join(lines) + "\n}\n"
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def many_tensors():
+    """1,700 parameters with AdamW are 5,100 tensors: built, trained, saved, resumed."""
+    write("many.mlir", layers(1700, "train"))
+    run(AOT, "build", "many.mlir", "-o", "many.tsb", TARGET)
+    npy("x.npy", [i / 64 for i in range(64)], (4, 16))
+    run(RUN, "many.tsb", "--data", "x=x.npy", "--steps", "1", "--state-dir", "S", "--quiet")
+    run(RUN, "many.tsb", "--data", "x=x.npy", "--steps", "2", "--state-dir", "S", "--quiet")
+    run(RUN, "fsck", "S")
+    write("many.mlir", layers(7000, "infer"))
+    run(AOT, "build", "many.mlir", "-o", "many.tsb", TARGET)
+    run(AOT, "verify", "--strict", "many.tsb")
+
+
+def constant_program(rows, columns, element, data):
+    """y = constant + x, or where the constant is a mask, x where it is true and 0 elsewhere."""
+    t, c = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}x{columns}x{element}>"
+    use = (f"%y = tessera.add %c, %x : {c}, tensor<{columns}xf32> -> {t}" if element == "f32" else
+           f"%m = tessera.cast %c : {c} to {t}\n%y = tessera.mul %m, %x : {t}, tensor<{columns}xf32> -> {t}")
+    return (f'func.func @f(%x: tensor<{columns}xf32> {{tessera.name = "x"}}) -> ({t} {{tessera.name = "y"}}) attributes {{tessera.entry = "infer"}} {{\n'
+            f'%c = tessera.constant dense<{data}> : {c}\n{use}\nreturn %y : {t}\n}}\n')
+
+
+def hex_of(values):
+    return '"0x' + array.array("f", values).tobytes().hex().upper() + '"'
+
+
+def large_constants():
+    random.seed(7)
+    noise = [random.random() for _ in range(1024 * 512)]
+    mask = [1.0] + [0.0] * (2048 * 2048 - 1)
+    bits = [random.random() < 0.5 for _ in range(256 * 256)]
+    truth = "[" + ", ".join("[" + ", ".join("true" if b else "false" for b in bits[r * 256:(r + 1) * 256]) + "]" for r in range(256)) + "]"
+    for name, rows, columns, element, data, values in [
+            ("noise", 1024, 512, "f32", hex_of(noise), noise),
+            ("mask", 2048, 2048, "f32", hex_of(mask), mask),  # compresses better than a reader accepts
+            ("bits", 256, 256, "i1", truth, [float(b) for b in bits])]:
+        write(f"{name}.mlir", constant_program(rows, columns, element, data))
+        run(AOT, "build", f"{name}.mlir", "-o", f"{name}.tsb", TARGET)
+        run(AOT, "verify", "--strict", f"{name}.tsb")
+        stored = rows * columns * (4 if element == "f32" else 1)
+        size = os.path.getsize(f"{name}.tsb")
+        assert stored < size < stored + 200000, f"{name}: {size} bytes for a constant of {stored}"
+        is_sum = element == "f32"
+        npy("x.npy", [0.0 if is_sum else 1.0] * columns, (columns,))
+        run(RUN, f"{name}.tsb", "--entry", "f", "--input", "x=x.npy", "--output", "y=y.npy")
+        with open("y.npy", "rb") as file:
+            got = array.array("f", file.read()[-4 * rows * columns:])
+        assert got == array.array("f", values), f"{name}: other values than the constant's"
+        run(AOT, "build", f"{name}.mlir", "-o", "again.tsb", TARGET, "--dump=all", "--dump-dir", f"{name}.levels")
+        assert open(f"{name}.tsb", "rb").read() == open("again.tsb", "rb").read(), f"{name}: other bytes when built again"
+    # One element more is another text and another digest in it.
+    noise[77] += 1
+    write("noise.mlir", constant_program(1024, 512, "f32", hex_of(noise)))
+    run(AOT, "build", "noise.mlir", "-o", "other.tsb", TARGET)
+    said = run(AOT, "diff", "noise.tsb", "other.tsb", code=21)
+    assert "dense_resource<sha256_" in said, said
+
+
+def splats_stay():
+    write("splat.mlir", constant_program(4096, 4096, "f32", "0.0"))
+    run(AOT, "build", "splat.mlir", "-o", "splat.tsb", TARGET)
+    assert os.path.getsize("splat.tsb") < 100000, "a splat takes room"
+
+
+def mark_in_the_program():
+    """A name that looks like MLIR's mark for elided elements does not confuse the references."""
+    text = constant_program(128, 64, "f32", hex_of([float(i) for i in range(128 * 64)]))
+    text = text.replace('tessera.name = "y"', 'tessera.name = "dense_resource<__elided__>"')
+    write("mark.mlir", text)
+    run(AOT, "build", "mark.mlir", "-o", "mark.tsb", TARGET)
+    run(AOT, "verify", "--strict", "mark.tsb")
+
+
+def user_seconds(source):
+    """The least of three, of the compiler and its children."""
+    best = 1e9
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        run(AOT, "build", source, "-o", "time.tsb", TARGET)
+        best = min(best, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+    return best
+
+
+def linear_time():
+    """Twice the layers take about twice the time: 4 times would be quadratic."""
+    for count in (1000, 2000):
+        write(f"time{count}.mlir", layers(count, "train"))
+    small, large = user_seconds("time1000.mlir"), user_seconds("time2000.mlir")
+    print(f"1,000 layers: {small:.2f} s, 2,000 layers: {large:.2f} s, ratio {large / small:.2f}")
+    assert large / small < 2.6, f"2,000 layers take {large / small:.2f} times as long as 1,000"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for check in (large_constants, splats_stay, mark_in_the_program, many_tensors, linear_time):
+            check()
+            print(f"{check.__name__}: good")
+
+
+main()
