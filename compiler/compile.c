@@ -242,11 +242,12 @@ static TSR_RESULT run_program(compilation *c) {
 
 /* What goes in; targets in order of their names. */
 static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
+    bool native = tsr_config_numerics_native(c->config.numerics);
     const tsr_provenance_input source = {c->base_name, c->source_digest};
     char workspace_max[32];
     snprintf(workspace_max, sizeof workspace_max, "%llu",
              (unsigned long long)c->options->workspace_max);
-    const tsr_provenance_pair options[] = {{"numerics", c->config.numerics},
+    const tsr_provenance_pair options[] = {{"numerics", native ? "native" : "portable"},
                                            {"workspace_max", workspace_max}};
     const tsr_provenance_pair libraries[] = {{"llvm", LLVM_VERSION_STRING},
                                              {"ptxas", c->ptxas.description}};

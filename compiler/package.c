@@ -219,7 +219,8 @@ tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name,
                          .version_minor = TSR_CONFIG_VERSION_MINOR,
                          .name = symbol[0] ? symbol : name,
                          .producer = "tessera " TSR_VERSION_TEXT,
-                         .numerics = numerics ? numerics : "portable",
+                         .numerics = numerics ? "native" TSR_NUMERICS_VERSION
+                                              : "portable" TSR_NUMERICS_VERSION,
                          .virtual_ranks = tsr_sr_virtual_ranks(module)};
     tsr_graph_entry *entries = NULL;
     TRY(ctx, tsr_graph_entries(ctx, module, arena, &entries, &config.entry_count));

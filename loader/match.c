@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/match.h"
-
+#include "manifests/config.h"
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"
 
@@ -163,9 +163,11 @@ const char *tsr_match_numerics(const char *target, const char *numerics, tsr_are
     bool is_gpu = strncmp(target, "cuda:", 5) == 0;
     unsigned level = tsr_cpu_parse_level(target);
     bool has_fma = is_gpu || level >= 3, has_own = is_gpu || level == TSR_CPU_LEVEL_V4_BF16;
-    if (has_own && strcmp(numerics, "portable") != 0)
-        return tsr_arena_printf(arena, "%s+%s", numerics, target);
-    return tsr_arena_printf(arena, "portable%s", has_fma ? "+fma" : "");
+    const char *version = strchr(numerics, '.');
+    if (!version) version = "";
+    if (has_own && tsr_config_numerics_native(numerics))
+        return tsr_arena_printf(arena, "native+%s%s", target, version);
+    return tsr_arena_printf(arena, "portable%s%s", has_fma ? "+fma" : "", version);
 }
 
 tsr_result tsr_match_cuda(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t capability,

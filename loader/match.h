@@ -51,8 +51,9 @@ TSR_RESULT tsr_match_leave(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_mod
 tsr_result tsr_match_add_reason(tsr_ctx *ctx, tsr_result result, const char *about,
                                 const char *reason);
 
-/* Equal texts, equal bits. `numerics` is the bundle's. "portable+fma": products and sums are
- * rounded once; "native+cuda:sm_90a": those of this target's matrix units, or of its dot products.
+/* Equal texts, equal bits. `numerics` is the bundle's. "portable+fma.2": multiply-adds are rounded
+ * once; "native+cuda:sm_90a.2": those of this target's matrix units, or of its dot products. The
+ * version at the end is the bundle's: without one, sums and products have the order of version 1.
  * In the arena; NULL for want of memory. */
 const char *tsr_match_numerics(const char *target, const char *numerics, tsr_arena *arena);
 

@@ -54,7 +54,7 @@ static bool takes_matrix_units(const tsr_model *model, const struct cJSON *kind)
     bool found = false;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && cJSON_IsString(kind); i++)
         found = found || strcmp(kind->valuestring, kinds[i]) == 0;
-    return found && strcmp(model->config.numerics, "native") == 0;
+    return found && tsr_config_numerics_native(model->config.numerics);
 }
 
 static void note_group(table *t, const tsr_model *model, const struct cJSON *group) {

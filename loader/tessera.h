@@ -104,7 +104,7 @@ TSR_API const char *tsr_model_get_target(const tsr_model *model); /* "cpu:x86-64
 TSR_API const char *
 tsr_model_get_choice(const tsr_model *model); /* why this one, why not the others */
 TSR_API const char *
-tsr_model_get_numerics(const tsr_model *model); /* "portable+fma": equal texts, equal bits */
+tsr_model_get_numerics(const tsr_model *model); /* "portable+fma.2": equal texts, equal bits */
 TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
 TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
 /* The file of weights that the bundle names and does not hold, where it is looked for and found now

@@ -306,6 +306,18 @@ static TSR_RESULT check_order(tsr_ctx *ctx, tsr_code code, const char *table, si
     return TSR_SUCCESS;
 }
 
+bool tsr_config_numerics_valid(const char *numerics) {
+    static const char *const names[] = {"portable", "native", "portable" TSR_NUMERICS_VERSION,
+                                        "native" TSR_NUMERICS_VERSION};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(numerics, names[i]) == 0) return true;
+    return false;
+}
+
+bool tsr_config_numerics_native(const char *numerics) {
+    return strncmp(numerics, "native", strlen("native")) == 0;
+}
+
 static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
     if (!tsr_name_valid(config->name))
         FAIL(ctx, code, "config: name: expected 1 ... %d bytes of printable UTF-8, got another",
@@ -313,9 +325,10 @@ static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code co
     if (!tsr_name_valid(config->producer))
         FAIL(ctx, code, "config: producer: expected 1 ... %d bytes of printable UTF-8, got another",
              TSR_NAME_MAX);
-    if (!tsr_name_valid(config->numerics) ||
-        (strcmp(config->numerics, "portable") != 0 && strcmp(config->numerics, "native") != 0))
-        FAIL(ctx, TSR_VERSION, "config: numerics: expected 'portable' or 'native', got '%s'",
+    if (!tsr_name_valid(config->numerics) || !tsr_config_numerics_valid(config->numerics))
+        FAIL(ctx, TSR_VERSION,
+             "config: numerics: expected 'portable' or 'native', with '" TSR_NUMERICS_VERSION
+             "' or without, got '%s'",
              tsr_name_valid(config->numerics) ? config->numerics : "?");
     if (config->virtual_ranks < 1 || config->virtual_ranks > TSR_CONFIG_VIRTUAL_RANKS_MAX)
         FAIL(ctx, code, "config: virtualRanks: expected 1 ... %d, got %llu",

@@ -77,11 +77,18 @@ typedef struct tsr_config_entry {
     tsr_config_port *inputs, *outputs;
 } tsr_config_entry;
 
+/* What a bundle may say of its numerics. The suffix is the version of the order in which sums and
+ * products are computed (compiler/tile/tile.h); those of version 1 have none. */
+#define TSR_NUMERICS_VERSION ".2"
+bool tsr_config_numerics_valid(const char *numerics);
+/* May matrix units and dot products be used? */
+bool tsr_config_numerics_native(const char *numerics);
+
 typedef struct tsr_config {
     uint32_t version_major, version_minor;
     const char *name;     /* of the module */
     const char *producer; /* "tessera 0.1.0" */
-    const char *numerics; /* "portable" or "native" */
+    const char *numerics; /* "portable.2", say; see above */
     uint64_t virtual_ranks;
     size_t tensor_count, entry_count;
     tsr_config_tensor *tensors; /* sorted by name (bytes) */

@@ -65,7 +65,7 @@ typedef struct tsr_store_options {
     bool allow_network_fs;
     bool allow_inexact;   /* a state of other numerics goes on, with a warning */
     const char *region;   /* stored in tokens: at most 255 bytes; NULL: "" */
-    const char *numerics; /* what decides the bits ("portable-fma"), stored in tokens; a state of
+    const char *numerics; /* what decides the bits ("portable+fma.2"), stored in tokens; a state of
                              another is TSR_MISMATCH. At most 255 bytes; NULL: not checked, "" */
     /* What will be loaded, so that it is read once; NULL: room for a state is taken instead. Their
      * data holds no state after an opening that fails, or that finds none. Used while opening. */

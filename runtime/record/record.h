@@ -8,7 +8,7 @@
  * (of line 1: the SHA-256 of its text), the step (64 bits, little-endian) and the digests: equal
  * last chains are equal runs.
  *
- *     {"format":"tessera.record.v4","bundle":"<hex>","numerics":"portable+fma","entry":"train",
+ *     {"format":"tessera.record.v4","bundle":"<hex>","numerics":"portable+fma.2","entry":"train",
  *      "seed":0,"step":0,"generation":0,"epoch":0,"rows":1438,"epoch_base":0,"epoch_base_sample":0,
  *      "data":{"images":"<hex>",…},
  *      "tensors":["layer1.bias",…,"output loss"]}            (one line)

@@ -174,7 +174,13 @@ Test(match, numerics) {
         {"cpu:x86-64-v3", "native", "portable+fma"},
         {"cpu:x86-64-v4-bf16", "portable", "portable+fma"},
         {"cpu:x86-64-v4-bf16", "native", "native+cpu:x86-64-v4-bf16"},
-        {"cuda:sm_80", "native", "native+cuda:sm_80"}};
+        {"cuda:sm_80", "native", "native+cuda:sm_80"},
+        {"cuda:sm_80", "portable.2", "portable+fma.2"},
+        {"cpu:x86-64-v3", "portable.2", "portable+fma.2"},
+        {"cpu:x86-64-v2", "portable.2", "portable.2"},
+        {"cpu:x86-64-v4", "native.2", "portable+fma.2"},
+        {"cpu:x86-64-v4-bf16", "native.2", "native+cpu:x86-64-v4-bf16.2"},
+        {"cuda:sm_90a", "native.2", "native+cuda:sm_90a.2"}};
     tsr_arena names = {0};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_assert_str_eq(tsr_match_numerics(rows[i][0], rows[i][1], &names), rows[i][2]);

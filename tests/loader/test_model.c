@@ -90,7 +90,7 @@ Test(model, tells_what_it_is) {
     cr_assert_str_eq(tsr_model_get_config(d.model)->name, "digits");
     cr_assert(strstr(tsr_model_get_choice(d.model), tsr_model_get_target(d.model)));
     bool fma = strcmp(tsr_model_get_target(d.model), "cpu:x86-64-v2") != 0;
-    cr_assert_str_eq(tsr_model_get_numerics(d.model), fma ? "portable+fma" : "portable");
+    cr_assert_str_eq(tsr_model_get_numerics(d.model), fma ? "portable+fma.2" : "portable.2");
 }
 
 Test(model, options_of_older_and_newer_programs) {

@@ -304,13 +304,13 @@ Test(train, numerics_are_never_mixed) {
     run(v3, &options);
     options = digits_training(&d, 20);
     options.state_directory = digits_path(&d, "state");
-    REFUSED(&d, tsr_train(&d.ctx, v2, &options, &summary), TSR_MISMATCH, "portable+fma",
-            "'portable'");
+    REFUSED(&d, tsr_train(&d.ctx, v2, &options, &summary), TSR_MISMATCH, "'portable+fma.2'",
+            "'portable.2'");
     run(d.model, &options);
     options = digits_training(&d, 0);
     options.replay = digits_path(&d, "run.log");
-    REFUSED(&d, tsr_train(&d.ctx, v2, &options, &summary), TSR_MISMATCH, "numerics 'portable'",
-            "'portable+fma'");
+    REFUSED(&d, tsr_train(&d.ctx, v2, &options, &summary), TSR_MISMATCH, "numerics 'portable.2'",
+            "'portable+fma.2'");
     run(d.model, &options);
     tsr_model_close(&d.ctx, v2);
     tsr_model_close(&d.ctx, v3);
