@@ -110,7 +110,7 @@ enum { TSR_TOGETHER_MAX = 8 };
 
 enum {
     TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
-    TSR_TARGET_STACK_MAX = 1024 * 1024,
+    TSR_TARGET_STACK_MAX = 1536 * 1024,
 };
 
 /* What a device with memory of its own does in a second, for estimates. */

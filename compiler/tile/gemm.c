@@ -66,10 +66,11 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
             b, t->b_dtype, t->b,
             tsr_tile_offset(b, b_at, t->b_vectors ? t->b_vectors[v] : v * (int64_t)t->lanes),
             tsr_gemm_lanes(t, v), tsr_gemm_mask(b, t, v));
-        if (!mlirValueIsNull(t->copy))
-            tsr_tile_store(b, tsr_tile_compute_dtype(t->b_dtype), row[v], t->copy,
-                           tsr_tile_offset(b, tsr_tile_mul(b, k, t->copy_step), v * t->lanes),
-                           tsr_tile_null);
+        if (mlirValueIsNull(t->copy)) continue;
+        MlirValue to = tsr_tile_mul(b, k, t->copy_step);
+        if (!mlirValueIsNull(t->copy_at)) to = tsr_tile_add(b, t->copy_at, to);
+        tsr_tile_store(b, tsr_tile_compute_dtype(t->b_dtype), row[v], t->copy,
+                       tsr_tile_offset(b, to, v * t->lanes), tsr_tile_null);
     }
     if (!mlirValueIsNull(t->ahead))
         tsr_tile_prefetch_vector(b, t->b_dtype, t->b, tsr_tile_add(b, t->ahead, step),

@@ -38,6 +38,7 @@ typedef struct tsr_gemm_tile {
     MlirValue ahead;        /* offset of B that is asked for, as from b_at; null: nothing is */
     MlirValue copy;         /* the rows of B, or their pairs, go there as they are read; or null */
     int64_t copy_step;      /* from one to the next */
+    MlirValue copy_at;      /* the first; null: 0 */
     bool unrolled;          /* `count` is known and small: no loop */
     /* Of tsr_dot_multiply alone: */
     bool odd;      /* the last step has one element of K ... */

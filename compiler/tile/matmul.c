@@ -18,7 +18,8 @@
  * An epilogue that reads much beside the product is computed while the next tile multiplies, a
  * vector after so many steps of k: multiplications hide its divisions and what memory takes.
  *
- * Every element is one chain over ascending k, whatever the sizes; of pairs of k where dot products
+ * Every element is one chain over ascending k, whatever the sizes; a long K is cut into chunks, a
+ * chain each, whose sums are added on the stack (tree.h); of pairs of k where dot products
  * compute it (dot.h): then k counts pairs. The plan is a model of the caches: blocks of A and of a
  * panel of B share the second level, partial sums beside them; with few rows B is streamed once,
  * some rows at a time, for reading it takes all the time. It stands in the kernel's attribute
@@ -120,19 +121,27 @@ typedef struct tile {
     bool follows;         /* ... those of the tile before are finished while it multiplies */
 } tile;
 
+/* Of a product that is one block of K, only a tile's sums lie there. */
 static MlirValue scratch_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t vector) {
     tsr_tile_builder *b = &mm->group->b;
+    if (mm->k_blocks == 1) return tsr_tile_index(b, row * mm->size.width + vector * mm->lanes);
     MlirValue first =
         tsr_tile_add(b, tsr_tile_mul(b, t->panel->local, mm->size.block_rows), t->local);
     return tsr_tile_offset(b, tsr_tile_mul(b, tsr_tile_offset(b, first, row), mm->size.width),
                            vector * mm->lanes);
 }
 
+/* Where chains go on that a block of K leaves: behind the sums of chunks, if there are any. */
+static MlirValue chain_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t vector) {
+    int64_t sums = mm->chunks ? tsr_product_slots(mm->chunks) : 0;
+    return tsr_tile_offset(&mm->group->b, scratch_at(mm, t, row, vector), sums * mm->slot);
+}
+
 static void load_scratch(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < t->panel->vectors; v++)
-            *accumulators++ = tsr_tile_load(b, mm->compute, mm->scratch, scratch_at(mm, t, i, v),
+            *accumulators++ = tsr_tile_load(b, mm->compute, mm->scratch, chain_at(mm, t, i, v),
                                             mm->lanes, tsr_tile_null);
 }
 
@@ -140,7 +149,25 @@ static void store_scratch(tsr_matmul *mm, const tile *t, const MlirValue *accumu
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < t->panel->vectors; v++)
             tsr_tile_store(&mm->group->b, mm->compute, *accumulators++, mm->scratch,
-                           scratch_at(mm, t, i, v), tsr_tile_null);
+                           chain_at(mm, t, i, v), tsr_tile_null);
+}
+
+static tsr_product_sums chunk_sums(const tsr_matmul *mm) {
+    return (tsr_product_sums){.dtype = mm->compute,
+                              .buffer = mm->scratch,
+                              .slot = mm->slot,
+                              .slots = tsr_product_slots(mm->chunks)};
+}
+
+/* Of the tile's vectors. */
+static tsr_product_place chunk_place(tsr_matmul *mm, const tile *t,
+                                     int64_t offsets[TSR_GEMM_TILE_MAX]) {
+    uint32_t count = 0;
+    for (int64_t i = 0; i < t->rows; i++)
+        for (uint32_t v = 0; v < t->panel->vectors; v++)
+            offsets[count++] = i * mm->size.width + v * (int64_t)mm->lanes;
+    return (tsr_product_place){
+        .at = scratch_at(mm, t, 0, 0), .offsets = offsets, .count = count, .lanes = mm->lanes};
 }
 
 /* B as the tile reads it: from the packed panel, from strips, or where it lies. */
@@ -213,6 +240,9 @@ static void multiply_steps(const tsr_matmul *mm, const tsr_gemm_tile *gemm, Mlir
     tsr_gemm_tile part = *gemm;
     part.a_at = tsr_tile_add(b, gemm->a_at, tsr_tile_mul(b, first, gemm->a_step));
     part.b_at = tsr_tile_add(b, gemm->b_at, tsr_tile_mul(b, first, gemm->b_step));
+    part.copy_at = tsr_tile_mul(b, first, gemm->copy_step);
+    if (!mlirValueIsNull(gemm->ahead))
+        part.ahead = tsr_tile_add(b, gemm->ahead, tsr_tile_mul(b, first, gemm->b_step));
     if (mm->unit > 1)
         tsr_dot_multiply(b, &part, count, accumulators);
     else
@@ -299,11 +329,11 @@ static void ask_for_b(const tsr_matmul *mm, const tile *t, MlirValue k, int64_t 
                                  (uint32_t)mm->size.width);
 }
 
-/* The loop over k, in parts: each asks for a step's rows of the next panel, or for a row of the
- * epilogue's operands and results, so that few are on their way at once. Tiles that are not among
- * the last ask for the first row of the panel again, which is there. */
-static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
-                            MlirValue *accumulators) {
+/* The loop over k from `low` to below `high`, in parts: each asks for a step's rows of the next
+ * panel, or for a row of the epilogue's operands and results, so that few are on their way at once.
+ * Tiles that are not among the last ask for the first row of the panel again, which is there. */
+static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm, MlirValue low,
+                            MlirValue high, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     bool b_ahead = asks_for_share(mm, t), rows = asks_for_rows(mm, t);
@@ -312,17 +342,17 @@ static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     if (rows) part = least(part, steps_per_row(mm, t));
     int64_t whole = at->k_count - gemm->odd;
     uint32_t count = (uint32_t)t->rows * t->panel->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
+    MlirValue next[TSR_GEMM_TILE_MAX];
     tsr_gemm_tile even = *gemm;
     even.odd = false;
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, whole), part, count, accumulators);
+    tsr_tile_loop_begin(b, &loop, low, high, part, count, accumulators);
     memcpy(next, loop.carried, count * sizeof *next);
     if (b_ahead) ask_for_b(mm, t, loop.index, share, each);
     if (rows) ask_for_row(mm, t, loop.index);
     MlirValue steps = tsr_tile_index(b, part);
-    if (whole % part)
-        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, tsr_tile_index(b, whole), loop.index));
+    if (whole % part || mm->chunks)
+        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, high, loop.index));
     multiply_steps(mm, &even, loop.index, steps, next);
     tsr_tile_loop_end(b, &loop, next);
     memcpy(accumulators, loop.carried, count * sizeof *accumulators);
@@ -365,6 +395,46 @@ static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_til
                        accumulators);
 }
 
+/* Steps `first` ... first + count - 1, or fewer at the block's end. */
+static void multiply_range(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
+                           MlirValue first, int64_t count, MlirValue *accumulators) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = t->panel->block;
+    MlirValue steps = tsr_tile_index(b, count);
+    if (count && at->k_count % count)
+        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, tsr_tile_index(b, at->k_count), first));
+    MlirValue end = tsr_tile_offset(b, tsr_tile_add(b, first, steps), -(int64_t)gemm->odd);
+    tsr_gemm_narrow_last(b, gemm, accumulators);
+    if (t->follows)
+        multiply_finishing(mm, t, gemm, accumulators);
+    else if (asks_for_share(mm, t) || asks_for_rows(mm, t))
+        multiply_asking(mm, t, gemm, first, end, accumulators);
+    else
+        multiply_steps(mm, gemm, first, steps, accumulators);
+    tsr_gemm_widen_last(b, gemm, accumulators);
+}
+
+/* The block's chunks, one after the other: the sums of each are added to those on the stack. In the
+ * last block the accumulators are the sum of all. */
+static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
+                            MlirValue *accumulators) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = t->panel->block;
+    tsr_product_sums sums = chunk_sums(mm);
+    int64_t offsets[TSR_GEMM_TILE_MAX];
+    tsr_product_place place = chunk_place(mm, t, offsets);
+    MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
+    tsr_tile_loop loop;
+    if (mm->k_blocks == 1) tsr_product_clear(b, &sums, &place);
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, at->k_count), TSR_PRODUCT_CHUNK, 0, NULL);
+    memcpy(next, accumulators, place.count * sizeof *next);
+    multiply_range(mm, t, gemm, loop.index, TSR_PRODUCT_CHUNK, next);
+    MlirValue chunk = tsr_tile_div(b, tsr_tile_add(b, at->k0, loop.index), TSR_PRODUCT_CHUNK);
+    tsr_product_push(b, &sums, &place, tsr_product_carries(b, chunk, mm->chunks), next);
+    tsr_tile_loop_end(b, &loop, NULL);
+    if (at->last) tsr_product_finish(b, &sums, &place, accumulators);
+}
+
 static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
@@ -382,21 +452,16 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
                           .a_step = mm->a_packed ? mm->size.rows * mm->unit : mm->a_k,
                           .odd = is_odd(mm, at),
                           .a_padded = mm->a_packed,
-                          .unrolled = mm->b_streamed && mm->m == 1};
+                          .unrolled = mm->b_streamed && mm->m == 1 && !mm->chunks_by_tiles};
     if (mm->a_packed)
         gemm.a_at =
             tsr_tile_mul(b, t->local, tsr_matmul_packed_tile(mm) / mm->size.rows * mm->unit);
     find_b(mm, t, vectors, &gemm);
     if (mm->asks && t->first) gemm.ahead = find_ahead(mm, t->panel);
-    tsr_gemm_narrow_last(b, &gemm, accumulators);
-    MlirValue count = tsr_tile_index(b, at->k_count);
-    if (t->follows)
-        multiply_finishing(mm, t, &gemm, accumulators);
-    else if (asks_for_share(mm, t) || asks_for_rows(mm, t))
-        multiply_asking(mm, t, &gemm, accumulators);
+    if (mm->chunks_by_tiles)
+        multiply_chunks(mm, t, &gemm, accumulators);
     else
-        multiply_steps(mm, &gemm, tsr_tile_index(b, 0), count, accumulators);
-    tsr_gemm_widen_last(b, &gemm, accumulators);
+        multiply_range(mm, t, &gemm, tsr_tile_index(b, 0), at->k_count, accumulators);
 }
 
 /* The columns of a tile of C transposed. */
@@ -435,11 +500,17 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
     for (int64_t i = 0; i < t->rows * t->panel->vectors; i++) accumulators[i] = zero;
     prefetch(mm, t);
-    if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
+    if (mm->k_blocks > 1 && !mm->chunks_by_tiles) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
     if (!t->panel->block->last) {
-        store_scratch(mm, t, accumulators);
+        if (!mm->chunks_by_tiles) store_scratch(mm, t, accumulators);
         return TSR_SUCCESS;
+    }
+    if (mm->chunks && !mm->chunks_by_tiles) {
+        int64_t offsets[TSR_GEMM_TILE_MAX];
+        tsr_product_sums sums = chunk_sums(mm);
+        tsr_product_place place = chunk_place(mm, t, offsets);
+        tsr_product_finish(b, &sums, &place, accumulators);
     }
     if (mm->turned) return finish_turned(mm, t, accumulators);
     tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
@@ -539,16 +610,49 @@ static tsr_result emit_k_block(tsr_matmul *mm, const block *at) {
     return emit_panels(mm, at, whole_end, tsr_tile_select(b, has_some, edge_end, whole_end), edge);
 }
 
+/* Of partial sums, of a slot. */
+static MlirValue scratch_count(tsr_matmul *mm, const block *at) {
+    tsr_tile_builder *b = &mm->group->b;
+    int64_t each = mm->size.block_rows * mm->size.width;
+    if (mm->at_once) return tsr_tile_mul(b, tsr_tile_sub(b, at->panel_end, at->first_panel), each);
+    return tsr_tile_index(b, mm->panels_at_once * each);
+}
+
 static void clear_scratch(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
-    int64_t each = mm->size.block_rows * mm->size.width;
-    MlirValue count = tsr_tile_index(b, mm->panels_at_once * each);
-    if (mm->at_once) count = tsr_tile_mul(b, tsr_tile_sub(b, at->panel_end, at->first_panel), each);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, mm->lanes, 0, NULL);
-    tsr_tile_store(b, mm->compute, zero, mm->scratch, loop.index, tsr_tile_null);
+    MlirValue count = scratch_count(mm, at);
+    for (int64_t slot = 0; slot < tsr_matmul_slots(mm); slot++) {
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, mm->lanes, 0, NULL);
+        tsr_tile_store(b, mm->compute, zero, mm->scratch,
+                       tsr_tile_offset(b, loop.index, slot * mm->slot), tsr_tile_null);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+}
+
+/* Behind the last block of a chunk: its sums are added to those of the chunks before, and chains
+ * begin again. */
+static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
+    tsr_tile_builder *b = &mm->group->b;
+    tsr_tile_loop once, loop;
+    tsr_product_sums sums = chunk_sums(mm);
+    int64_t blocks = TSR_PRODUCT_CHUNK / mm->size.k_block, chains = sums.slots * mm->slot;
+    static const int64_t here[] = {0};
+    MlirValue zero = tsr_tile_index(b, 0), none = tsr_element_zero(b, mm->compute, mm->lanes);
+    MlirValue behind = tsr_tile_rem(b, tsr_tile_offset(b, k_block, 1), blocks);
+    MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, behind, zero);
+    MlirValue times = tsr_tile_select(b, ends, tsr_tile_index(b, 1), zero);
+    tsr_tile_loop_begin(b, &once, zero, times, 1, 0, NULL);
+    MlirValue carries = tsr_product_carries(b, tsr_tile_div(b, k_block, blocks), mm->chunks);
+    tsr_tile_loop_begin(b, &loop, zero, scratch_count(mm, at), mm->lanes, 0, NULL);
+    MlirValue chain = tsr_tile_offset(b, loop.index, chains);
+    MlirValue sum = tsr_tile_load(b, mm->compute, mm->scratch, chain, mm->lanes, tsr_tile_null);
+    tsr_product_place place = {.at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
+    tsr_product_push(b, &sums, &place, carries, &sum);
+    tsr_tile_store(b, mm->compute, none, mm->scratch, chain, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_end(b, &once, NULL);
 }
 
 static tsr_result emit_program(tsr_matmul *mm, block *at) {
@@ -561,6 +665,7 @@ static tsr_result emit_program(tsr_matmul *mm, block *at) {
         at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
         at->k_count = mm->size.k_block;
         TRY(mm->group->ctx, emit_k_block(mm, at));
+        if (mm->chunks && !mm->chunks_by_tiles) end_chunk(mm, at, loop.index);
         tsr_tile_loop_end(b, &loop, NULL);
     }
     at->k0 = tsr_tile_index(b, (mm->k_blocks - 1) * mm->size.k_block);
@@ -627,9 +732,10 @@ static void make_locals(tsr_matmul *mm) {
     int64_t tiles = divide_up(s->block_rows, s->rows) * mm->unit;
     if (mm->b_packed) mm->panel = tsr_tile_local(b, type, steps * s->width);
     if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, tsr_matmul_packed_tile(mm) * tiles);
-    if (mm->k_blocks > 1)
+    mm->slot = (mm->k_blocks > 1 ? mm->panels_at_once * s->block_rows : s->rows) * s->width;
+    if (mm->k_blocks > 1 || mm->chunks)
         mm->scratch = tsr_tile_local(b, tsr_tile_storage_type(b, mm->compute),
-                                     mm->panels_at_once * s->block_rows * s->width);
+                                     mm->slot * tsr_matmul_slots(mm));
     mm->epilogue = (tsr_epilogue){.region = &mm->after,
                                   .given = mm->given,
                                   .outputs = mm->outputs,

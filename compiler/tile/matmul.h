@@ -7,6 +7,7 @@
 
 #include "compiler/tile/dot.h"
 #include "compiler/tile/epilogue.h"
+#include "compiler/tile/tree.h"
 
 /* Sizes of the plan, as they stand in `tile`; 0: not chosen. */
 typedef struct tsr_matmul_sizes {
@@ -39,6 +40,9 @@ typedef struct tsr_matmul {
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
     int64_t panels;          /* of the matrix */
     int64_t k_blocks;
+    int64_t chunks;       /* of K, whose sums are added (tree.h); 0: every element is one chain */
+    bool chunks_by_tiles; /* blocks of K are whole chunks: each tile adds its own; else a chunk is
+                             several blocks, and all tiles' are added behind the last of them */
     bool at_once; /* a thread's programs are computed as one, so that it reads B's rows ... */
     int64_t panels_at_once; /* ... in long runs: panels that there is room for; else a program's */
     int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next */
@@ -52,7 +56,8 @@ typedef struct tsr_matmul {
     int64_t between; /* ... so many steps of k between one vector of it and the next */
     /* emission */
     MlirValue a_local, panel, scratch; /* [k_block][block_rows], [k_block][width],
-                                          [program_panels][block_rows][width] */
+                                          [slots][program_panels][block_rows][width] */
+    int64_t slot;                      /* elements of such a slot */
     MlirValue a_base, b_base;          /* offsets of the batch's matrices */
     tsr_point point;                   /* of the batch */
     tsr_epilogue epilogue;
@@ -65,6 +70,8 @@ TSR_RESULT tsr_matmul_read(tsr_matmul *mm);
 /* Tiles, blocks and programs, after what the kernel's attribute `tile` says. TSR_COMPILE where that
  * is malformed. */
 TSR_RESULT tsr_matmul_plan(tsr_matmul *mm);
+/* Of `scratch`: 1, or those that sums of chunks take. */
+int64_t tsr_matmul_slots(const tsr_matmul *mm);
 /* Elements of a tile of A on the stack. */
 int64_t tsr_matmul_packed_tile(const tsr_matmul *mm);
 

@@ -9,13 +9,14 @@
 #include <string.h>
 
 enum {
-    BLOCK_ROWS_MAX = 256,                       /* of a program */
-    PACKED_ROWS_MAX = 512,                      /* of a program that packs B, ... */
-    PACKED_FLOPS = 4 * 1000 * 1000,             /* ... half of them if it still does so much */
-    PANEL_BYTES = 192 * 1024,                   /* of a block of B on the stack */
-    SCRATCH_BYTES = 96 * 1024,                  /* of partial sums */
-    LOCAL_BYTES = TSR_TARGET_STACK_MAX - 65536, /* of all on the stack */
-    A_ROW_BYTES = 4096, /* of a row of A on the stack, if it is whole; else: */
+    BLOCK_ROWS_MAX = 256,              /* of a program */
+    PACKED_ROWS_MAX = 512,             /* of a program that packs B, ... */
+    PACKED_FLOPS = 4 * 1000 * 1000,    /* ... half of them if it still does so much */
+    PANEL_BYTES = 192 * 1024,          /* of a block of B on the stack */
+    SCRATCH_BYTES = 96 * 1024,         /* of partial sums */
+    LOCAL_BYTES = 1024 * 1024 - 65536, /* of all on the stack, but for ... */
+    SLOTS_BYTES = 512 * 1024,          /* ... further slots of partial sums, which use the rest */
+    A_ROW_BYTES = 4096,                /* of a row of A on the stack, if it is whole; else: */
     A_PART_BYTES = 2048,
     DIRECT_BYTES = 32 * 1024,     /* B up to this size lies well in the first-level cache */
     STREAM_BYTES = 256 * 1024,    /* B from this size on is streamed where rows are few */
@@ -31,6 +32,8 @@ enum {
     ASKING_LEAST = 8,           /* if there are not too few */
     BETWEEN_LEAST = 2,          /* steps of k between vectors of an epilogue */
 };
+static_assert(LOCAL_BYTES + SLOTS_BYTES + 65536 <= TSR_TARGET_STACK_MAX,
+              "all that lies on the stack fits it");
 static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
                   PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
               "the local buffers fit the stack, and leave room for A");
@@ -92,6 +95,28 @@ static void plan_packing(tsr_matmul *mm) {
                    ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
 }
 
+int64_t tsr_matmul_slots(const tsr_matmul *mm) {
+    return mm->chunks ? tsr_product_slots(mm->chunks) + !mm->chunks_by_tiles : 1;
+}
+
+/* Bytes of a slot of partial sums. */
+static int64_t scratch_bytes(const tsr_matmul *mm) {
+    int64_t bytes = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES, slots = tsr_matmul_slots(mm);
+    int64_t all = (mm->a_packed ? A_SCRATCH_BYTES : LOCAL_BYTES - PANEL_BYTES) + SLOTS_BYTES;
+    return slots > 1 ? least(bytes, all / slots) : bytes;
+}
+
+/* Blocks of a long K: whole chunks, or parts of one, as many as a power of two; a program whose
+ * blocks are all of K goes over its chunks tile by tile. */
+static void plan_chunks(tsr_matmul *mm, int64_t limit) {
+    int64_t block = TSR_PRODUCT_CHUNK;
+    mm->chunks = tsr_product_chunks(mm->k);
+    while (block > limit && block > 1) block /= 2;
+    while (2 * block <= limit && block >= TSR_PRODUCT_CHUNK) block *= 2;
+    mm->size.k_block = limit >= mm->k ? mm->k : block;
+    mm->chunks_by_tiles = mm->size.k_block >= TSR_PRODUCT_CHUNK;
+}
+
 static void plan_k(tsr_matmul *mm) {
     int64_t size = tsr_matmul_element_size(mm), limit = mm->k;
     if (mm->b_packed || mm->strip) limit = PANEL_BYTES / (mm->size.width * size);
@@ -102,7 +127,10 @@ static void plan_k(tsr_matmul *mm) {
                                        mm->size.width * size, mm->asks);
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
     /* Packing a transpose takes whole squares. */
-    mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
+    if (mm->unit == 1 && tsr_product_is_long(mm->k))
+        plan_chunks(mm, limit);
+    else
+        mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
     mm->k_blocks = most(divide_up(mm->k, most(mm->size.k_block, 1)), 1);
 }
 
@@ -114,7 +142,7 @@ int64_t tsr_matmul_packed_tile(const tsr_matmul *mm) {
 static int64_t packed_rows(const tsr_matmul *mm) {
     int64_t panel = mm->b_packed ? (mm->size.k_block + mm->lanes) * mm->size.width : 0;
     int64_t bytes = LOCAL_BYTES - panel * tsr_matmul_element_size(mm);
-    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES;
+    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES; /* further slots lie behind LOCAL_BYTES */
     return bytes / (tsr_matmul_packed_tile(mm) * tsr_matmul_element_size(mm)) * mm->size.rows;
 }
 
@@ -131,7 +159,7 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
         int64_t panels = divide_up(mm->panels, parts), columns = panels * s->width;
         int64_t rows = least(packed_rows(mm), divide_up(mm->m, divide_up(wanted, parts)));
         if (mm->k_blocks > 1)
-            rows = least(rows, A_SCRATCH_BYTES / (columns * tsr_matmul_element_size(mm)));
+            rows = least(rows, scratch_bytes(mm) / (columns * tsr_matmul_element_size(mm)));
         double cost = A_COST / (double)columns;
         if (cost >= best) break;
         if (mm->b_packed) cost += B_COST / (double)most(rows, 1);
@@ -168,7 +196,7 @@ static void plan_blocks(tsr_matmul *mm) {
     tsr_matmul_sizes *s = &mm->size;
     int64_t size = tsr_matmul_element_size(mm), k = most(s->k_block, 1), unit = s->rows;
     int64_t cache = tsr_gemm_second_level(mm->group->b.target) * 4 / 5;
-    int64_t scratch = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES;
+    int64_t scratch = scratch_bytes(mm);
     /* Packing B for many rows is worth more than keeping their A near. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
     if (mm->b_packed) limit = packed_b_rows(mm);
@@ -227,7 +255,7 @@ static void plan_epilogue(tsr_matmul *mm) {
     const tsr_matmul_sizes *s = &mm->size;
     int64_t steps = (mm->depth - (mm->k_blocks - 1) * s->k_block * mm->unit) / mm->unit;
     mm->between = steps / (s->rows * mm->vectors);
-    mm->defers = tsr_gemm_has_registers(mm->group->b.target) && !mm->turned &&
+    mm->defers = tsr_gemm_has_registers(mm->group->b.target) && !mm->turned && !mm->chunks &&
                  s->block_rows >= 2 * s->rows && mm->between >= BETWEEN_LEAST &&
                  tsr_epilogue_large_operands(&mm->after, &mm->space) >= TSR_JOIN_OPERANDS_LEAST &&
                  !tsr_epilogue_computes(&mm->after);

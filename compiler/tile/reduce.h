@@ -7,11 +7,13 @@
 #define TSR_COMPILER_TILE_REDUCE_H
 
 #include "compiler/tile/region.h"
+#include "compiler/tile/tree.h"
 
 enum {
     TSR_PARTIALS = 64,
     TSR_NATIVE_LANES = 1024, /* partial results of a row, where numerics are native */
     TSR_PARTIAL_VECTORS_MAX = 32,
+    TSR_REDUCTIONS_MAX = 32,       /* of the same elements, in one walk */
     TSR_GPU_MULTIPROCESSORS = 132, /* that programs of several rows are made for */
 };
 
@@ -65,10 +67,40 @@ void tsr_partials_init(tsr_reduction *r, uint32_t all, uint32_t lanes, tsr_parti
 MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials);
 /* The run of the last dimension at a point, of as many elements as it has, into the partials. */
 void tsr_partials_add_run(tsr_reduction *r, const tsr_point *at, tsr_partials *partials);
+/* Elements first ... first + count - 1 of that run. */
+void tsr_partials_add_range(tsr_reduction *r, const tsr_point *at, MlirValue first, int64_t count,
+                            tsr_partials *partials);
+
+/* Reductions of the same elements in chunks, if they are many (tree.h). */
+typedef struct tsr_reduction_chunks {
+    tsr_reduction *const *rules;
+    uint32_t count; /* of them; 0: nothing is done */
+    uint32_t lanes; /* of a result; 0: a scalar */
+    int64_t elements;
+    /* Reduces `elements` elements from element `first` on. Called for the last chunk, if that is
+     * shorter, before it is called for the others. */
+    void (*reduce)(void *user, MlirValue first, int64_t elements, MlirValue *out_results);
+    void *user;
+} tsr_reduction_chunks;
+void tsr_reduction_in_chunks(const tsr_reduction_chunks *chunks, MlirValue *out_results);
+
+/* The same of one reduction. */
+typedef struct tsr_reduction_range {
+    MlirValue (*reduce)(void *user, MlirValue first, int64_t elements);
+    void *user;
+} tsr_reduction_range;
+MlirValue tsr_reduction_one_in_chunks(tsr_reduction *r, uint32_t lanes, int64_t elements,
+                                      const tsr_reduction_range *range);
+
 /* The lanes of a vector that is computed at once, of elements of so many bytes: enough registers to
  * hide the latency of a function's chain, though it then spills some. */
 uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes);
 enum { TSR_PREFETCH_BYTES_MIN = 1 << 20 }; /* smaller buffers are in a cache as it is */
+
+/* reduce_across.c: a kernel that keeps the last dimension. `to`: results of chunks are stored
+ * there, [place of the outer dimensions][chunk][column], and nothing else; null: the group's
+ * results. */
+void tsr_reduction_emit_across(tsr_reduction *r, MlirValue to);
 
 /* Sets the result, computes and stores what follows it. */
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point);

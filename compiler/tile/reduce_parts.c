@@ -10,6 +10,9 @@
  *
  * There are 64 partial results, as everywhere; on a GPU, with native numerics, as many as keep it
  * busy, number p and p + 64 … of which are then added first.
+ *
+ * Of a long axis (tree.h) the first kernel makes the results of chunks instead, one program each
+ * (reduce_across.c), and the second one combines them in the tree.
  */
 #include "compiler/tile/reduce_parts.h"
 
@@ -25,8 +28,9 @@ enum {
         128, /* of a lane: without a limit the assembler aims at 32, and waits for each load */
     IN_FLIGHT = 96, /* of those, for rows */
     ROWS_AT_ONCE_MAX = 16,
-    PROGRAMS_MIN = 700, /* which keep a GPU busy */
-    CHAIN_MIN = 32,     /* rows of a partial result, at least */
+    PROGRAMS_MIN = 700,  /* which keep a GPU busy */
+    CHAIN_MIN = 32,      /* rows of a partial result, at least */
+    CHUNKS_AT_ONCE = 16, /* a power of two */
     /* Of a CPU. */
     GROUP_MAX = 16,           /* partial results of a program */
     GROUP_BYTES = 128 * 1024, /* of them: an eighth of a second-level cache */
@@ -35,7 +39,8 @@ enum {
 
 typedef struct plan {
     const tsr_tile_group *group;
-    int64_t partials;
+    int64_t partials; /* or chunks */
+    bool is_long;
     int64_t count;                                  /* of them, of a program of a CPU */
     uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* of the group, that each step reads */
     uint32_t input_counts[2];
@@ -289,6 +294,17 @@ static tsr_result lower_group(tsr_tile_group *step, const void *user) {
     return TSR_SUCCESS;
 }
 
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+static tsr_result lower_chunks(tsr_tile_group *step, const void *user) {
+    tsr_tile_group g;
+    tsr_reduction r;
+    TRY(step->ctx, open_step(step, user, false, &g, &r));
+    tsr_reduction_emit_across(&r, step->buffers[step->input_count]);
+    step->grid = g.grid;
+    return TSR_SUCCESS;
+}
+
 /* ---- last ------------------------------------------------------------------------------------ */
 
 /* A place's partial results of 32 columns. */
@@ -323,6 +339,49 @@ static MlirValue add_in_depth(last_place *l, int64_t k, int64_t step) {
     return tsr_reduction_combine(&l->r, low, add_in_depth(l, k + step, 2 * step));
 }
 
+/* The tree over `count` neighbouring chunks, which are read together. */
+static MlirValue add_chunks(last_place *l, MlirValue first, int64_t count) {
+    tsr_tile_builder *b = &l->r.group->b;
+    if (count == 1) {
+        MlirValue at = partial_offset(&l->r, l->plan, &l->point, l->outer, first);
+        return tsr_tile_load(b, l->r.dtype, l->from, at, LANES, l->point.mask);
+    }
+    int64_t half = 1;
+    while (2 * half < count) half *= 2;
+    MlirValue low = add_chunks(l, first, half);
+    MlirValue high = add_chunks(l, tsr_tile_offset(b, first, half), count - half);
+    return tsr_reduction_combine(&l->r, low, high);
+}
+
+static void add_chunk_group(void *user, MlirValue index, MlirValue *out_values) {
+    last_place *l = user;
+    MlirValue first = tsr_tile_mul(&l->r.group->b, index, CHUNKS_AT_ONCE);
+    out_values[0] = add_chunks(l, first, CHUNKS_AT_ONCE);
+}
+
+static MlirValue combine_groups(void *user, uint32_t which, MlirValue x, MlirValue y) {
+    last_place *l = user;
+    (void)which;
+    return tsr_reduction_combine(&l->r, x, y);
+}
+
+static MlirValue add_all_chunks(last_place *l) {
+    tsr_tile_builder *b = &l->r.group->b;
+    int64_t all = l->plan->partials, rest = all % CHUNKS_AT_ONCE;
+    MlirValue empty = tsr_reduction_identity(&l->r, LANES), last = empty, result;
+    if (rest) last = add_chunks(l, tsr_tile_index(b, all - rest), rest);
+    tsr_tree tree = {.b = b,
+                     .leaves = all / CHUNKS_AT_ONCE + (rest != 0),
+                     .count = 1,
+                     .empty = &empty,
+                     .last = rest ? &last : NULL,
+                     .leaf = add_chunk_group,
+                     .combine = combine_groups,
+                     .user = l};
+    tsr_tree_emit(&tree, &result);
+    return result;
+}
+
 static tsr_result lower_last(tsr_tile_group *step, const void *user) {
     last_place l = {.plan = user, .from = step->buffers[step->input_count - 1]};
     tsr_tile_group g;
@@ -332,7 +391,9 @@ static tsr_result lower_last(tsr_tile_group *step, const void *user) {
     tsr_region_levels(&l.r.after, &l.r.space, column);
     find_place(&l.r, step, 1, LANES, &l.point, &l.outer);
     tsr_region_emit(&l.r.after, 0, &l.point);
-    MlirValue sum = g.b.target->arch ? add_at_once(&l) : add_in_depth(&l, 0, 1);
+    MlirValue sum = l.plan->is_long    ? add_all_chunks(&l)
+                    : g.b.target->arch ? add_at_once(&l)
+                                       : add_in_depth(&l, 0, 1);
     tsr_reduction_finish(&l.r, sum, &l.point);
     return TSR_SUCCESS;
 }
@@ -386,7 +447,9 @@ static void make_steps(const tsr_tile_group *group, const tsr_reduction *r, plan
                              .outputs = {partials},
                              .output_count = 1,
                              .is_main = true,
-                             .lower = group->b.target->arch ? lower_parts : lower_group};
+                             .lower = p->is_long              ? lower_chunks
+                                      : group->b.target->arch ? lower_parts
+                                                              : lower_group};
     memcpy(parts->inputs, p->inputs[0], sizeof parts->inputs);
     *last = (tsr_tile_step){.suffix = "",
                             .input_count = p->input_counts[1] + 1,
@@ -426,7 +489,10 @@ tsr_result tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_se
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     *p = (plan){.group = group, .partials = arch ? count_partials(group, &r) : TSR_PARTIALS};
-    if ((!arch && !find_group(&r, p)) ||
+    /* With native numerics a GPU's sums have an order of their own. */
+    p->is_long = tsr_sum_is_long(r.reduced_count) && !(arch && group->is_native);
+    if (p->is_long) p->partials = (r.reduced_count - 1) / TSR_SUM_CHUNK + 1;
+    if ((!arch && !p->is_long && !find_group(&r, p)) ||
         !find_inputs(&r.before, p->inputs[0], &p->input_counts[0]) ||
         !find_inputs(&r.after, p->inputs[1], &p->input_counts[1]))
         return TSR_SUCCESS;

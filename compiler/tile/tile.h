@@ -11,7 +11,12 @@
  * TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
- * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
+ * - matmul: chain(first, last) is acc = fma(a[k], b[k], acc) for k = first ... last - 1, from
+ *   acc = 0. An element of up to 2,048 steps is chain(0, K). A longer one is cut into chunks of 256
+ *   steps, p[c] = chain(256 c, min(256 c + 256, K)). Their sums are added in groups of 32:
+ *       g[i] = ((0 + p[32 i]) + p[32 i + 1]) + ... + p[32 i + 31]
+ *   and so are the sums of groups, and those of groups of groups, until there is one. Error grows
+ *   with 256 + 32 log32(K / 256), not with K.
  * - conv2d and its gradients: one such chain per element, in the order that conv/product.c and
  * conv/filter.c state; taps outside of the image add nothing, but in conv2d and its image's
  * gradient along W zero times a weight where a tap has 2 to 15 terms.
@@ -20,11 +25,20 @@
  * `causal` chains are of what a query sees alone: what it does not adds nothing, be it an infinity
  * or a NaN; but on a GPU it is multiplied by 0 up to the end of a block. So is what a mask forbids
  * or dropout drops.
- * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64
- *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
+ * - sum of R elements, numbered row-major over the reduced dimensions. sums(first, last) has 64
+ *   partial sums, which begin at 0: element first + r goes to partial r % 64 in ascending order, then
+ *   partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1; partial[0] is the result. Up to
+ *   R = 16,384, which is 256 elements of each partial sum, the sum is sums(0, R). A longer axis is
+ *   cut into n = ceil(R / 2048) chunks, s[c] = sums(2048 c, min(2048 c + 2048, R)), 32 elements of
+ *   each partial sum, and their sums are added in a binary tree:
+ *       tree(i, n) = n == 1 ? s[i] : tree(i, m) + tree(i + m, n - m),
+ *       m: the largest power of two below n
+ *   Error grows with log2(R). All kernels that reduce have this order: over the last dimension or
+ *   others, fused or not, one program, warp or thread or many of them.
  *   reduce_max, reduce_min, reduce_prod: the same with max, min, times. argmax: the first largest;
  * a NaN is larger than anything.
  * - bf16 and f16 are computed with in f32 and rounded once per op, reductions once at the end.
+ *   This is version 2 of the order: TSR_NUMERICS_VERSION of manifests/config.h.
  * - cumsum: one chain per line; scatter_add: updates in ascending order of their place.
  * - functions: compiler/target/llvm_math.c.
  * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer

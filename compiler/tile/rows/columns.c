@@ -6,8 +6,8 @@
  * is costly is kept in a local buffer where later stages read it, and where a reduction does.
  *
  * Partial results of a reduction are those of reduce.c, element i in partial result i modulo 64,
- * and they are added in the same tree: fusing changes no bit. The tree is emitted with its leaves,
- * so that few values live at a time.
+ * and they are added in the same tree, chunk by chunk where the axis is long: fusing changes no
+ * bit. The tree is emitted with its leaves, so that few values live at a time.
  *
  * While stages compute, the columns of the program that follow are fetched: rows are far apart, and
  * hardware does not see the next ones come.
@@ -203,74 +203,98 @@ static MlirValue add_row(rows *r, item *it, MlirValue row, MlirValue to) {
     return tsr_reduction_combine(&it->rules, to, value_of(r, it->operands[0], row));
 }
 
+/* Rows first ... first + count - 1, all or those of a chunk. */
+typedef struct row_range {
+    rows *r;
+    item *it;
+    MlirValue first;
+    int64_t count;
+} row_range;
+
 /* Partial result k as the halving tree leaves it once those `step` and more behind it are added:
  * of rows that are partial results themselves, up to 64. */
-static MlirValue reduce_rows(rows *r, item *it, int64_t k, int64_t step) {
+static MlirValue reduce_rows(const row_range *p, int64_t k, int64_t step) {
+    tsr_reduction *rules = &p->it->rules;
+    tsr_tile_builder *b = &p->r->group->b;
     if (step >= TSR_PARTIALS)
-        return add_row(r, it, tsr_tile_index(&r->group->b, k),
-                       tsr_reduction_identity(&it->rules, r->point.lanes));
-    MlirValue low = reduce_rows(r, it, k, 2 * step);
-    if (k + step >= r->columns) return low;
-    return tsr_reduction_combine(&it->rules, low, reduce_rows(r, it, k + step, 2 * step));
+        return add_row(p->r, p->it, tsr_tile_offset(b, p->first, k),
+                       tsr_reduction_identity(rules, p->r->point.lanes));
+    MlirValue low = reduce_rows(p, k, 2 * step);
+    if (k + step >= p->count) return low;
+    return tsr_reduction_combine(rules, low, reduce_rows(p, k + step, 2 * step));
 }
 
 /* The same where a partial result is a chain over every 64th row from row `first` on. */
-static MlirValue reduce_chains(rows *r, item *it, MlirValue first, int64_t step) {
-    tsr_tile_builder *b = &r->group->b;
+static MlirValue reduce_chains(const row_range *p, MlirValue first, int64_t step) {
+    tsr_tile_builder *b = &p->r->group->b;
     if (step < TSR_PARTIALS) {
-        MlirValue low = reduce_chains(r, it, first, 2 * step);
-        MlirValue high = reduce_chains(r, it, tsr_tile_offset(b, first, step), 2 * step);
-        return tsr_reduction_combine(&it->rules, low, high);
+        MlirValue low = reduce_chains(p, first, 2 * step);
+        MlirValue high = reduce_chains(p, tsr_tile_offset(b, first, step), 2 * step);
+        return tsr_reduction_combine(&p->it->rules, low, high);
     }
-    MlirValue value = tsr_reduction_identity(&it->rules, r->point.lanes);
+    MlirValue value = tsr_reduction_identity(&p->it->rules, p->r->point.lanes);
+    MlirValue end = tsr_tile_offset(b, p->first, p->count);
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, first, tsr_tile_index(b, r->columns), TSR_PARTIALS, 1, &value);
-    value = add_row(r, it, loop.index, loop.carried[0]);
+    tsr_tile_loop_begin(b, &loop, first, end, TSR_PARTIALS, 1, &value);
+    value = add_row(p->r, p->it, loop.index, loop.carried[0]);
     tsr_tile_loop_end(b, &loop, &value);
     return loop.carried[0];
 }
 
 /* Of more than 64 rows: a loop over subtrees, for all 64 would be much code. */
-static MlirValue reduce_long(rows *r, item *it) {
+static MlirValue reduce_many(const row_range *p) {
     enum { SUBTREES = 8 };
+    rows *r = p->r;
+    tsr_reduction *rules = &p->it->rules;
     tsr_tile_builder *b = &r->group->b;
-    MlirType type = tsr_tile_storage_type(b, it->rules.dtype);
+    MlirType type = tsr_tile_storage_type(b, rules->dtype);
     MlirValue local = tsr_tile_local(b, type, (int64_t)SUBTREES * r->point.lanes);
     MlirValue values[SUBTREES];
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, SUBTREES), 1, 0, NULL);
-    MlirValue value = reduce_chains(r, it, loop.index, SUBTREES);
-    tsr_tile_store(b, it->rules.dtype, value, local, local_at(r, loop.index), tsr_tile_null);
+    MlirValue value = reduce_chains(p, tsr_tile_add(b, p->first, loop.index), SUBTREES);
+    tsr_tile_store(b, rules->dtype, value, local, local_at(r, loop.index), tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
     for (uint32_t k = 0; k < SUBTREES; k++)
-        values[k] = tsr_tile_load(b, it->rules.dtype, local, local_at(r, tsr_tile_index(b, k)),
+        values[k] = tsr_tile_load(b, rules->dtype, local, local_at(r, tsr_tile_index(b, k)),
                                   r->point.lanes, tsr_tile_null);
-    return tsr_reduction_halve(&it->rules, values, SUBTREES);
+    return tsr_reduction_halve(rules, values, SUBTREES);
 }
 
 /* The same of a GPU: a warp holds all partial results, and one loop goes over all rows. */
-static MlirValue reduce_held(rows *r, item *it) {
+static MlirValue reduce_held(const row_range *p) {
+    rows *r = p->r;
     tsr_tile_builder *b = &r->group->b;
     MlirValue values[TSR_PARTIALS];
-    int64_t whole = r->columns - r->columns % TSR_PARTIALS;
+    int64_t whole = p->count - p->count % TSR_PARTIALS;
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
-        values[k] = tsr_reduction_identity(&it->rules, r->point.lanes);
+        values[k] = tsr_reduction_identity(&p->it->rules, r->point.lanes);
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), TSR_PARTIALS,
+    tsr_tile_loop_begin(b, &loop, p->first, tsr_tile_offset(b, p->first, whole), TSR_PARTIALS,
                         TSR_PARTIALS, values);
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
-        values[k] = add_row(r, it, tsr_tile_offset(b, loop.index, k), loop.carried[k]);
+        values[k] = add_row(r, p->it, tsr_tile_offset(b, loop.index, k), loop.carried[k]);
     tsr_tile_loop_end(b, &loop, values);
     memcpy(values, loop.carried, sizeof values);
-    for (int64_t row = whole; row < r->columns; row++)
-        values[row - whole] = add_row(r, it, tsr_tile_index(b, row), values[row - whole]);
-    return tsr_reduction_halve(&it->rules, values, TSR_PARTIALS);
+    for (int64_t row = whole; row < p->count; row++)
+        values[row - whole] =
+            add_row(r, p->it, tsr_tile_offset(b, p->first, row), values[row - whole]);
+    return tsr_reduction_halve(&p->it->rules, values, TSR_PARTIALS);
+}
+
+static MlirValue reduce_range(void *user, MlirValue first, int64_t count) {
+    row_range *p = user;
+    p->first = first;
+    p->count = count;
+    if (count <= TSR_PARTIALS) return reduce_rows(p, 0, 1);
+    return p->r->group->b.target->arch ? reduce_held(p) : reduce_many(p);
 }
 
 static MlirValue reduce_column(rows *r, item *it) {
+    row_range p = {.r = r, .it = it};
+    tsr_reduction_range range = {.reduce = reduce_range, .user = &p};
     if (!r->columns) return tsr_reduction_identity(&it->rules, r->point.lanes);
-    if (r->columns <= TSR_PARTIALS) return reduce_rows(r, it, 0, 1);
-    return r->group->b.target->arch ? reduce_held(r, it) : reduce_long(r, it);
+    return tsr_reduction_one_in_chunks(&it->rules, r->point.lanes, r->columns, &range);
 }
 
 static void reduce_stage(rows *r, uint32_t stage) {

@@ -2,7 +2,7 @@
  *
  * Kernel families `cross_entropy` and `cross_entropy_grad`, row by row of logits [R, C]:
  *
- *     m = max x, s = sum exp(x - m)          64 partial results each
+ *     m = max x, s = sum exp(x - m)          in the order of reductions: tile.h
  *     loss = log s - (x[label] - m)
  *     gradient = (exp(x - m) (1 / s) - [i == label]) * dloss
  *
@@ -104,10 +104,10 @@ static uint32_t exchange(pass *passes, uint32_t count, MlirValue *values, bool b
     return done;
 }
 
-/* Visits the vectors of a row in order, all passes at each. */
-static void walk(rows *r, pass *passes, uint32_t count) {
+/* Visits the vectors of `elements` columns in order, all passes at each. */
+static void walk_range(rows *r, pass *passes, uint32_t count, MlirValue first, int64_t elements) {
     tsr_tile_builder *b = &r->group->b;
-    int64_t whole = r->classes - r->classes % r->all;
+    int64_t whole = elements - elements % r->all;
     uint32_t parts = r->all / r->lanes;
     MlirValue values[PASSES_MAX * TSR_PARTIAL_VECTORS_MAX];
     for (uint32_t i = 0; i < count; i++)
@@ -115,8 +115,8 @@ static void walk(rows *r, pass *passes, uint32_t count) {
     if (whole) {
         tsr_tile_loop loop;
         uint32_t carried = exchange(passes, count, values, false);
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), r->all,
-                            carried, values);
+        tsr_tile_loop_begin(b, &loop, first, tsr_tile_offset(b, first, whole), r->all, carried,
+                            values);
         exchange(passes, count, loop.carried, true);
         for (uint32_t k = 0; k < parts; k++)
             for (uint32_t i = 0; i < count; i++)
@@ -126,16 +126,45 @@ static void walk(rows *r, pass *passes, uint32_t count) {
         tsr_tile_loop_end(b, &loop, values);
         exchange(passes, count, loop.carried, true);
     }
-    for (uint32_t k = 0; whole + (int64_t)(k * r->lanes) < r->classes; k++) {
-        int64_t begin = whole + (int64_t)(k * r->lanes), left = r->classes - begin;
+    for (uint32_t k = 0; whole + (int64_t)(k * r->lanes) < elements; k++) {
+        int64_t begin = whole + (int64_t)(k * r->lanes), left = elements - begin;
         MlirValue mask = left < (int64_t)r->lanes
                              ? tsr_tile_mask(b, tsr_tile_index(b, left), r->lanes)
                              : tsr_tile_null;
         for (uint32_t i = 0; i < count; i++)
-            visit_part(r, &passes[i], k, tsr_tile_index(b, begin), mask);
+            visit_part(r, &passes[i], k, tsr_tile_offset(b, first, begin), mask);
     }
+}
+
+typedef struct row_chunk {
+    rows *r;
+    pass *passes;
+    uint32_t count;
+} row_chunk;
+
+static void reduce_range(void *user, MlirValue first, int64_t elements, MlirValue *out_results) {
+    const row_chunk *c = user;
+    walk_range(c->r, c->passes, c->count, first, elements);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->passes[i].how)
+            *out_results++ = tsr_partials_tree(c->passes[i].how, &c->passes[i].partials);
+}
+
+/* All of a row, in chunks where it is long and something is reduced. */
+static void walk(rows *r, pass *passes, uint32_t count) {
+    tsr_reduction *rules[PASSES_MAX];
+    MlirValue results[PASSES_MAX];
+    row_chunk chunk = {.r = r, .passes = passes, .count = count};
+    tsr_reduction_chunks chunks = {
+        .rules = rules, .elements = r->classes, .reduce = reduce_range, .user = &chunk};
     for (uint32_t i = 0; i < count; i++)
-        if (passes[i].how) passes[i].result = tsr_partials_tree(passes[i].how, &passes[i].partials);
+        if (passes[i].how) rules[chunks.count++] = passes[i].how;
+    if (chunks.count)
+        tsr_reduction_in_chunks(&chunks, results);
+    else
+        walk_range(r, passes, count, tsr_tile_index(&r->group->b, 0), r->classes);
+    for (uint32_t i = 0, done = 0; i < count; i++)
+        if (passes[i].how) passes[i].result = results[done++];
 }
 
 /* What `value` is a cast of, or itself. */

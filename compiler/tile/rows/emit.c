@@ -10,9 +10,10 @@
  * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
  * long as a row, or read back from the result that it is.
  *
- * Reductions have 64 partial results, as in reduce.c: fusing changes no bit. With native numerics
- * they have as many as a vector has elements; where a row is a few vectors, the lanes of a GPU hold
- * it; and where all results have 16 bits, exponentials are the unit's approximations.
+ * Reductions have the order of reduce.c, a long row in chunks too: fusing changes no bit. With
+ * native numerics they have as many as a vector has elements; where a row is a few vectors, the
+ * lanes of a GPU hold it; and where all results have 16 bits, exponentials are the unit's
+ * approximations.
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -271,29 +272,29 @@ static void walk_shifted(rows *r, uint32_t stage, uint32_t output) {
     r->shifted = 0;
 }
 
-static void walk(rows *r, uint32_t stage) {
+static bool reduces(const item *it, uint32_t stage) {
+    return it->kind == TSR_ROW_REDUCE && it->stage == stage;
+}
+
+/* Elements first ... first + count - 1 of the row, into partial results. */
+static void walk_range(rows *r, uint32_t stage, MlirValue first, int64_t count) {
     tsr_tile_builder *b = &r->group->b;
-    uint32_t shifted = find_shifted(r, stage);
-    if (shifted) {
-        walk_shifted(r, stage, shifted - 1);
-        return;
-    }
     uint32_t lanes, all = lanes_of(r, stage, &lanes), last = r->space.rank - 1;
-    int64_t whole = r->columns - r->columns % all;
+    int64_t whole = count - count % all;
     MlirValue carried[TSR_TILE_CARRIED_MAX];
     for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->kind == TSR_ROW_REDUCE && r->items[i]->stage == stage)
+        if (reduces(r->items[i], stage))
             tsr_partials_init(&r->items[i]->rules, all, lanes, &r->items[i]->partials);
     r->point.lanes = lanes;
     r->point.mask = tsr_tile_null;
     for (r->chunk = 0; r->holds && r->chunk < whole / lanes; r->chunk++) {
-        r->point.index[last] = tsr_tile_index(b, (int64_t)r->chunk * lanes);
+        r->point.index[last] = tsr_tile_offset(b, first, (int64_t)r->chunk * lanes);
         visit(r, stage, r->chunk % (all / lanes));
     }
     if (whole && !r->holds) {
         tsr_tile_loop loop;
-        uint32_t count = carry(r, stage, carried, false);
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), all, count,
+        uint32_t values = carry(r, stage, carried, false);
+        tsr_tile_loop_begin(b, &loop, first, tsr_tile_offset(b, first, whole), all, values,
                             carried);
         carry(r, stage, loop.carried, true);
         for (uint32_t part = 0; part < all / lanes; part++) {
@@ -304,22 +305,63 @@ static void walk(rows *r, uint32_t stage) {
         tsr_tile_loop_end(b, &loop, carried);
         carry(r, stage, loop.carried, true);
     }
-    for (uint32_t part = 0; whole + (int64_t)(part * lanes) < r->columns; part++, r->chunk++) {
-        int64_t begin = whole + (int64_t)(part * lanes), left = r->columns - begin;
-        r->point.index[last] = tsr_tile_index(b, begin);
+    for (uint32_t part = 0; whole + (int64_t)(part * lanes) < count; part++, r->chunk++) {
+        int64_t begin = whole + (int64_t)(part * lanes), left = count - begin;
+        r->point.index[last] = tsr_tile_offset(b, first, begin);
         r->point.mask = left < (int64_t)lanes ? tsr_tile_mask(b, tsr_tile_index(b, left), lanes)
                                               : tsr_tile_null;
         visit(r, stage, part);
     }
+}
+
+/* A chunk of the row, and what its reductions give. */
+typedef struct row_chunk {
+    rows *r;
+    uint32_t stage;
+} row_chunk;
+
+static void reduce_range(void *user, MlirValue first, int64_t count, MlirValue *out_results) {
+    const row_chunk *c = user;
+    rows *r = c->r;
+    walk_range(r, c->stage, first, count);
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        if (it->kind != TSR_ROW_REDUCE || it->stage != stage) continue;
-        it->scalar = r->holds ? tsr_tile_reduction(b, it->rules.op->kind, it->partials.values[0])
-                              : tsr_partials_tree(&it->rules, &it->partials);
+        if (!reduces(it, c->stage)) continue;
+        *out_results++ =
+            r->holds ? tsr_tile_reduction(&r->group->b, it->rules.op->kind, it->partials.values[0])
+                     : tsr_partials_tree(&it->rules, &it->partials);
     }
+}
+
+static void walk(rows *r, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t shifted = find_shifted(r, stage), count = 0;
+    tsr_reduction *rules[TSR_REDUCTIONS_MAX];
+    MlirValue results[TSR_REDUCTIONS_MAX];
+    row_chunk chunk = {.r = r, .stage = stage};
+    if (shifted) {
+        walk_shifted(r, stage, shifted - 1);
+        return;
+    }
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        if (!reduces(r->items[i], stage)) continue;
+        TSR_ASSERT(count < TSR_REDUCTIONS_MAX);
+        rules[count++] = &r->items[i]->rules;
+    }
+    tsr_reduction_chunks chunks = {.rules = rules,
+                                   .count = count,
+                                   .elements = r->columns,
+                                   .reduce = reduce_range,
+                                   .user = &chunk};
+    /* With native numerics a GPU's rows have an order of their own. */
+    if (!count || r->holds || r->group->is_native)
+        reduce_range(&chunk, tsr_tile_index(b, 0), r->columns, results);
+    else
+        tsr_reduction_in_chunks(&chunks, results);
+    count = 0;
     for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->kind == TSR_ROW_REDUCE && r->items[i]->stage == stage)
-            r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, r->items[i]->scalar);
+        if (reduces(r->items[i], stage))
+            r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, results[count++]);
 }
 
 void tsr_rows_place(rows *r, MlirValue row) {

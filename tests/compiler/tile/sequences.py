@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Groups that are several kernels on a GPU or a CPU: the Tile IR of the GPU, compiled for a CPU, has the bits of the CPU's own kernels, and those of
-NumPy, of reductions in 64 partial results.
+NumPy, of reductions in the order that order.py has.
 
 usage: sequences.py TESSERA_AOT TESSERA_RUN ASSEMBLER [SEED]
 
@@ -19,6 +19,8 @@ try:
 except ImportError as error:
     print(error)
     sys.exit(77)
+
+import order
 
 GPU, CPU = 'cuda:sm_90a', 'cpu:x86-64-v3'
 
@@ -54,8 +56,22 @@ REDUCE = {
     'few': ((100003, 3), [0], 'sum', 'f32', False),
     'places': ((2, 1100, 80), [1], 'sum', 'f64', False),
     'product': ((2048, 160), [0], 'reduce_prod', 'f32', False),
+    # More than one chunk: the last with one row, with fewer than 64, with some more.
+    'chunks': ((16385, 21), [0], 'sum', 'f32', True),
+    'chunks_warps': ((20000, 32), [0], 'sum', 'f32', False),
+    'chunks_whole': ((32768, 32), [0], 'sum', 'f32', False),
+    'chunks_between': ((2, 16420, 33), [1], 'reduce_prod', 'f32', False),
+    'chunks_apart': ((131, 2, 151, 9), [0, 2], 'sum', 'f32', False),
+    'chunks_places': ((9, 16400, 2), [1], 'sum', 'f64', False),
+    'chunks_wide': ((18433, 70), [0], 'reduce_max', 'f32', False),
+    # The last axis, too: one kernel.
+    'run': ((3, 50257), [1], 'sum', 'f32', True),
+    'all': ((1000, 333), [0, 1], 'sum', 'f32', False),
+    'runs': ((5, 3, 4096), [0, 2], 'sum', 'f32', False),
+    'runs_apart': ((90, 2, 192), [0, 2], 'sum', 'f32', False),
+    'runs_odd': ((200, 2, 100), [0, 2], 'reduce_prod', 'f32', False),
 }
-CPU_PARTS = 9  # of them: all but 'odd', which is small
+CPU_PARTS = 16  # of them: all that keep the last axis but 'odd', which is small
 BAD = ('text', 'integers', 'take')  # which are tried with an index that is none
 NUMPY = {'f64': np.float64, 'f32': np.float32, 'f16': np.float16, 'i64': np.int64, 'i32': np.int32}
 
@@ -126,17 +142,8 @@ def draw_rows(generator, how, rows, count):
 
 
 def reduce(x, axes, op):
-    """In 64 partial results by the index of what is reduced, row by row; then halves."""
     how, first = {'sum': (np.add, 0), 'reduce_prod': (np.multiply, 1), 'reduce_max': (np.maximum, -np.inf), 'reduce_min': (np.minimum, np.inf)}[op]
-    kept = [d for d in range(x.ndim) if d not in axes]
-    rows = x.transpose(axes + kept).reshape(-1, *(x.shape[d] for d in kept))
-    parts = np.full((64, *rows.shape[1:]), first, x.dtype)
-    for begin in range(0, len(rows), 64):
-        block = rows[begin:begin + 64]
-        parts[:len(block)] = how(parts[:len(block)], block)
-    while len(parts) > 1:
-        parts = how(parts[:len(parts) // 2], parts[len(parts) // 2:])
-    return parts[0]
+    return order.reduce(how, x, axes, first)
 
 
 def make(generator, name):

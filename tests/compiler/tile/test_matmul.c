@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matmul kernels, bit by bit: the promise is one chain of fused multiply-adds per element, so the
- * reference is fma() in a loop (a product and a sum, each rounded, for targets without FMA).
+ * Matmul kernels, bit by bit: the promise is chains of fused multiply-adds per element (order.h),
+ * so the reference is fma() in a loop (a product and a sum, each rounded, for targets without FMA).
  */
 #include "tests/compiler/tile/harness.h"
+#include "tests/compiler/tile/order.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -33,14 +34,32 @@ static double step(const problem *p, bool fused, double a, double b, double acc)
     return (double)(product + (float)acc);
 }
 
-static double chain(const problem *p, bool fused, size_t i, size_t j) {
+typedef struct element {
+    const problem *problem;
+    bool fused;
+    size_t i, j;
+} element;
+
+static double chain_of(const void *user, size_t first, size_t count) {
+    const element *e = user;
+    const problem *p = e->problem;
     double acc = 0;
-    for (size_t k = 0; k < p->s.k; k++) {
-        double a = at(p, p->a, p->ta ? k * p->s.m + i : i * p->s.k + k);
-        double b = at(p, p->b, p->tb ? j * p->s.k + k : k * p->s.n + j);
-        acc = step(p, fused, a, b, acc);
+    for (size_t k = first; k < first + count; k++) {
+        double a = at(p, p->a, p->ta ? k * p->s.m + e->i : e->i * p->s.k + k);
+        double b = at(p, p->b, p->tb ? e->j * p->s.k + k : k * p->s.n + e->j);
+        acc = step(p, e->fused, a, b, acc);
     }
     return acc;
+}
+
+static double add(const void *user, double x, double y) {
+    const element *e = user;
+    return e->problem->wide ? x + y : (double)((float)x + (float)y);
+}
+
+static double chain(const problem *p, bool fused, size_t i, size_t j) {
+    element e = {p, fused, i, j};
+    return order_product(p->s.k, chain_of, add, &e);
 }
 
 /* Large problems are sampled; edges always belong to the sample. */
@@ -272,6 +291,24 @@ Test(matmul, asked_for) {
     test_plain((shape){96, 333, 250}, false, false, true);
     test_plain((shape){191, 97, 1900}, false, false, false);
     test_tiled((shape){45, 301, 267}, false, false, false, ", tile = [4, 0, 16, 2, 50]");
+}
+
+/* More than one chain: chunks of one block of K, or of several; blocks that are parts of a chunk;
+ * full groups of chunks, and groups of groups. */
+Test(matmul, long_k, .timeout = 240) {
+    static const size_t steps[] = {2048, 2049, 2304, 8192, 8193, 8448};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        for (int t = 0; t < 4; t++)
+            test_plain((shape){7 + 6 * (size_t)t, 19, steps[i]}, t & 1, t & 2,
+                       (i + (size_t)t) % 3 == 0);
+    test_plain((shape){1, 1100, 2500}, false, false, false);
+    test_plain((shape){5, 1100, 2500}, false, false, false);
+    test_plain((shape){300, 50, 2600}, true, false, false);
+    test_plain((shape){2, 3, 300001}, false, true, false);
+    test_tiled((shape){21, 70, 2600}, false, false, false, ", tile = [0, 0, 8, 1, 100]");
+    test_tiled((shape){21, 70, 8500}, true, false, true, ", tile = [4, 0, 12, 2, 1]");
+    test_tiled((shape){21, 70, 2600}, false, true, false, ", tile = [0, 0, 0, 0, 600]");
+    test_strips((shape){21, 70, 2600}, false, true, true, "");
 }
 
 Test(matmul, aliased) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions, bit by bit against the documented order: 64 partial results by row-major reduced
- * index, then halving. The reference knows nothing of memory layout, so a sum over any axes of any
- * shape has to agree.
+ * Reductions, bit by bit against the documented order (order.h). The reference knows nothing of
+ * memory layout, so a sum over any axes of any shape has to agree.
  */
 #include "tests/compiler/tile/harness.h"
+#include "tests/compiler/tile/order.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +21,15 @@ typedef struct problem {
     const void *x;
     size_t outputs;
     bool prologue; /* (x * x), epilogue y * 0.5 + 1 */
-} problem;
+    bool weighted; /* x times 1, 2, 1, 2 … along the last dimension: a constant that is a buffer, */
+} problem;         /* which keeps the reduction in one kernel */
 
 static double rounded(tsr_dtype dtype, double x) {
     return dtype == TSR_DTYPE_F32 ? (double)(float)x : x;
 }
 
-static double combine(const problem *p, double x, double y) {
+static double combine(const void *user, double x, double y) {
+    const problem *p = user;
     if (strcmp(p->op, "sum") == 0) {
         if (p->dtype == TSR_DTYPE_I32)
             return (double)(int32_t)((uint32_t)(int32_t)x + (uint32_t)(int32_t)y);
@@ -55,35 +58,43 @@ static void place(const problem *p, size_t i, size_t *out_reduced, size_t *out_k
 
 static double before(const problem *p, size_t i) {
     double x = element_get(p->dtype, p->x, i);
+    if (p->weighted)
+        return rounded(p->dtype, x * (1 + (double)(i % p->shape.dims[p->shape.rank - 1] % 2)));
     return p->prologue ? rounded(p->dtype, x * x) : x;
 }
 
-static double reduce(const problem *p, size_t output, size_t count) {
-    double partials[64], best = 0;
-    size_t best_at = SIZE_MAX;
+static double identity_of(const problem *p) {
     bool least = strcmp(p->op, "reduce_min") == 0;
-    double identity = strcmp(p->op, "sum") == 0           ? 0
-                      : strcmp(p->op, "reduce_prod") == 0 ? 1
-                      : least ? (p->dtype == TSR_DTYPE_I32 ? (double)INT32_MAX : (double)INFINITY)
-                      : p->dtype == TSR_DTYPE_I32    ? (double)INT32_MIN
-                      : tsr_dtype_is_float(p->dtype) ? -(double)INFINITY
-                                                     : -0x1p63;
-    for (size_t i = 0; i < 64; i++) partials[i] = identity;
+    return strcmp(p->op, "sum") == 0           ? 0
+           : strcmp(p->op, "reduce_prod") == 0 ? 1
+           : least ? (p->dtype == TSR_DTYPE_I32 ? (double)INT32_MAX : (double)INFINITY)
+           : p->dtype == TSR_DTYPE_I32    ? (double)INT32_MIN
+           : tsr_dtype_is_float(p->dtype) ? -(double)INFINITY
+                                          : -0x1p63;
+}
+
+static double first_largest(const double *values, size_t count) {
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (values[i] > values[best] || (isnan(values[i]) && !isnan(values[best]))) best = i;
+    return (double)best;
+}
+
+static double reduce(const problem *p, size_t output, size_t count) {
+    double *values = malloc(count * sizeof *values), y = 0;
+    size_t reduced = 0;
     for (size_t i = 0; i < count; i++) {
         size_t r = 0, k = 0;
         place(p, i, &r, &k);
         if (k != output) continue;
-        double x = before(p, i);
-        partials[r % 64] = combine(p, partials[r % 64], x);
-        if (best_at == SIZE_MAX || x > best || (isnan(x) && !isnan(best))) {
-            best = x;
-            best_at = r;
-        }
+        values[r] = before(p, i);
+        reduced++;
     }
-    if (strcmp(p->op, "argmax") == 0) return (double)best_at;
-    for (size_t half = 32; half; half /= 2)
-        for (size_t i = 0; i < half; i++) partials[i] = combine(p, partials[i], partials[i + half]);
-    double y = partials[0];
+    if (strcmp(p->op, "argmax") == 0)
+        y = first_largest(values, reduced);
+    else
+        y = order_reduce(values, reduced, identity_of(p), combine, p);
+    free(values);
     return p->prologue ? rounded(p->dtype, rounded(p->dtype, y * 0.5) + 1) : y;
 }
 
@@ -91,13 +102,15 @@ static void check(const tsr_target *target, void *const *outs, void *user) {
     const problem *p = user;
     uint64_t count = 0;
     tsr_dtype result = strcmp(p->op, "argmax") == 0 ? TSR_DTYPE_I64 : p->dtype;
+    char shape[TSR_TYPE_TEXT_MAX], axes[TSR_RANK_MAX + 1] = "";
+    for (uint32_t d = 0; d < p->shape.rank; d++) axes[d] = p->reduced[d] ? '1' : '0';
     cr_assert(tsr_shape_count(&p->shape, &count));
     size_t step = p->outputs * count > 4000000 ? p->outputs / 7 + 1 : 1;
     for (size_t i = 0; i < p->outputs; i += step) {
         double expected = reduce(p, i, count), got = element_get(result, outs[0], i);
         cr_assert(expected == got || (isnan(expected) && isnan(got)),
-                  "%s %s of %s, output %zu: expected %a, got %a", target->name, p->op,
-                  tsr_dtype_name(p->dtype), i, expected, got);
+                  "%s %s of %s, axes %s, output %zu: expected %a, got %a", target->name, p->op,
+                  tsr_type_format(p->dtype, &p->shape, shape), axes, i, expected, got);
     }
 }
 
@@ -108,8 +121,18 @@ static void write_group(const problem *p, const char *in, const char *out, tsr_b
                       out);
     if (p->prologue)
         tsr_buffer_printf(text, "%%v = tessera.mul %%x, %%x : %s, %s -> %s\n", in, in, in);
-    tsr_buffer_printf(text, "%%y = tessera.%s %s {%s = ", p->op, p->prologue ? "%v" : "%x",
-                      argmax ? "axis" : "axes");
+    if (p->weighted) {
+        uint64_t size = p->shape.dims[p->shape.rank - 1];
+        tsr_buffer_printf(text, "%%w = tessera.constant dense<[");
+        for (uint64_t i = 0; i < size; i++)
+            tsr_buffer_printf(text, "%s%d.0", i ? ", " : "", (int)(1 + i % 2));
+        tsr_buffer_printf(text,
+                          "]> : tensor<%" PRIu64 "x%s>\n"
+                          "%%v = tessera.mul %%x, %%w : %s, tensor<%" PRIu64 "x%s> -> %s\n",
+                          size, dtype, in, size, dtype, in);
+    }
+    tsr_buffer_printf(text, "%%y = tessera.%s %s {%s = ", p->op,
+                      p->prologue || p->weighted ? "%v" : "%x", argmax ? "axis" : "axes");
     const char *separator = argmax ? "" : "[";
     for (uint32_t d = 0; d < p->shape.rank; d++) {
         if (!p->reduced[d]) continue;
@@ -127,9 +150,11 @@ static void write_group(const problem *p, const char *in, const char *out, tsr_b
     tsr_buffer_printf(text, "tsched.return %s : %s\n}", p->prologue ? "%r" : "%y", out);
 }
 
-static void test(const char *op, tsr_dtype dtype, const tsr_shape *shape, unsigned axes,
-                 bool prologue) {
-    problem p = {.op = op, .dtype = dtype, .shape = *shape, .prologue = prologue};
+static void test_problem(const problem *of, unsigned axes) {
+    problem p = *of;
+    const char *op = p.op;
+    tsr_dtype dtype = p.dtype;
+    const tsr_shape *shape = &p.shape;
     tsr_shape out = {0};
     uint64_t count = 0, outputs = 0;
     tsr_dtype result = strcmp(op, "argmax") == 0 ? TSR_DTYPE_I64 : dtype;
@@ -163,6 +188,11 @@ static void test(const char *op, tsr_dtype dtype, const tsr_shape *shape, unsign
     free(outs[0]);
     tsr_buffer_finish(&text);
     fixture_close(&f);
+}
+
+static void test(const char *op, tsr_dtype dtype, const tsr_shape *shape, unsigned axes,
+                 bool prologue) {
+    test_problem(&(problem){.op = op, .dtype = dtype, .shape = *shape, .prologue = prologue}, axes);
 }
 
 static const struct {
@@ -235,4 +265,40 @@ Test(reduce, columns) {
     test("sum", TSR_DTYPE_F64, &(tsr_shape){3, {2, 130, 530}}, 2, false);
     test("reduce_max", TSR_DTYPE_I32, &(tsr_shape){2, {9, 4133}}, 1, false);
     test("sum", TSR_DTYPE_F32, &(tsr_shape){4, {2, 5, 31, 1040}}, 6, true);
+}
+
+/* Axes of more than one chunk, in one kernel. sequences.py has those that are two. */
+static const struct {
+    tsr_shape shape;
+    unsigned axes;
+} long_cases[] = {
+    {{1, {16384}}, 1}, /* the longest that is one chunk */
+    {{1, {16385}}, 1}, /* one element in the last chunk of 9 */
+    {{1, {20480}}, 1}, /* whole chunks, no power of two */
+    {{1, {65536}}, 1}, /* a power of two */
+    {{1, {100003}}, 1},     {{2, {3, 30000}}, 2},
+    {{2, {131, 251}}, 3},   /* neighbours that become one axis */
+    {{3, {5, 3, 4096}}, 5}, /* chunks that are parts of runs */
+    {{3, {300, 2, 64}}, 5}, /* chunks that go over runs */
+    {{3, {90, 2, 192}}, 5}, /* ... and begin within them */
+    {{3, {200, 2, 100}}, 5} /* runs of any length */
+};
+
+Test(reduce, long_axes, .timeout = 240) {
+    static const char *const ops[] = {"sum", "sum", "reduce_prod", "sum", "reduce_max"};
+    for (size_t i = 0; i < sizeof long_cases / sizeof long_cases[0]; i++)
+        for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++)
+            test(ops[k], k == 3 ? TSR_DTYPE_F64 : TSR_DTYPE_F32, &long_cases[i].shape,
+                 long_cases[i].axes, k == 1);
+}
+
+Test(reduce, long_columns, .timeout = 240) {
+    static const tsr_shape shapes[] = {
+        {2, {16384, 5}}, {2, {16385, 5}}, {2, {16424, 33}}, {2, {20480, 64}}, {3, {2, 16500, 7}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        test_problem(&(problem){.op = i % 2 ? "sum" : "reduce_prod",
+                                .dtype = i == 3 ? TSR_DTYPE_F64 : TSR_DTYPE_F32,
+                                .shape = shapes[i],
+                                .weighted = true},
+                     1U << (shapes[i].rank - 2));
 }
