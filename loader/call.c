@@ -4,11 +4,13 @@
  * Inputs come from memory or array files, outputs go to memory or array files; a wire is one of
  * them.
  */
+#include "loader/call_log.h"
 #include "loader/finite.h"
 #include "loader/model.h"
 #include "loader/use.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
+#include "runtime/base/options.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
 
@@ -37,6 +39,7 @@ typedef struct call {
     uint64_t rows;            /* of all inputs; 1 where the entry has no rows */
     tsr_call_options options; /* all zero: one call, and nobody is told */
     uint64_t called_count;
+    tsr_call_log *log;      /* owned; NULL: neither recorded nor replayed */
     bool is_given_infinite; /* repeated calls: an input of the first one holds an infinity */
     bool told[TSR_CONFIG_PORTS_MAX];    /* outputs that a warning was logged about */
     wire carried[TSR_CONFIG_PORTS_MAX]; /* of each output: the input of its name, if it repeats */
@@ -255,6 +258,7 @@ static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step, uint64_t row
     self->called_count++;
     if (self->options.called)
         self->options.called(self->options.called_user, self->called_count, seconds);
+    if (self->log) TRY(ctx, tsr_call_log_step(ctx, self->log, self->called_count));
     return check_outputs(ctx, self, row, count);
 }
 
@@ -496,22 +500,37 @@ static tsr_result commit_outputs(tsr_ctx *ctx, const call *self) {
     return TSR_SUCCESS;
 }
 
+/* What is logged of the arrays of inputs, which lie there in the order of the ports. */
+static tsr_result open_log(tsr_ctx *ctx, call *self) {
+    const tsr_array *arrays[TSR_CONFIG_PORTS_MAX] = {NULL};
+    const tsr_call_options *options = &self->options;
+    if (!options->record && !options->replay && !options->records_values) return TSR_SUCCESS;
+    for (size_t i = 0; i < self->entry->input_count; i++) arrays[i] = self->inputs[i].array;
+    return tsr_call_log_open(ctx, self->model, self->index, options, arrays, &self->log);
+}
+
 tsr_result tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                const tsr_call_options *options, const tsr_binding *inputs,
                                size_t input_count, const tsr_binding *outputs,
                                size_t output_count) {
-    call self = {.options = *options};
+    call self = {0};
     tsr_result result = TSR_SUCCESS;
+    TRY(ctx,
+        tsr_options_copy(ctx, "tsr_call_options", options, &self.options, sizeof self.options));
+    const bool keeps = self.options.keeps_nothing || self.options.record || self.options.replay;
     TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
-    if (options->repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
-    if (output_count == 0 && !options->keeps_nothing)
+    if (self.options.repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
+    if (output_count == 0 && !keeps)
         FAIL_GOTO(ctx, result, TSR_USAGE,
                   "no output of entry '%s' is asked for; nothing would be kept", self.entry->name);
     TRY_GOTO(ctx, result, connect_inputs(ctx, &self, inputs, input_count));
     TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
-    TRY_GOTO(ctx, result, options->repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));
+    TRY_GOTO(ctx, result, open_log(ctx, &self));
+    TRY_GOTO(ctx, result, self.options.repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));
+    if (self.log) TRY_GOTO(ctx, result, tsr_call_log_end(ctx, self.log, self.called_count));
     TRY_GOTO(ctx, result, commit_outputs(ctx, &self));
 done:
+    tsr_call_log_close(self.log);
     finish(ctx, &self);
     return result;
 }

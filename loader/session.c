@@ -13,6 +13,7 @@
 #include "loader/use.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/exec/look.h"
+#include "runtime/record/place.h"
 #include "runtime/train.h"
 #include "runtime/transport/collective.h"
 
@@ -622,6 +623,13 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
 static tsr_result begin_log(tsr_ctx *ctx, session *self) {
     TRY(ctx, track(ctx, self));
     if (self->job.compares) TRY(ctx, tsr_executor_fetch(ctx, self->model->executor));
+    if (self->replay) {
+        const char *const *places = NULL;
+        TRY(ctx,
+            tsr_places_make(ctx, &self->model->config, &self->model->program, self->job.entry,
+                            self->job.tracked, self->job.tracked_count, &self->arena, &places));
+        tsr_replay_set_places(self->replay, places);
+    }
     if (!self->options.record) return TSR_SUCCESS;
     tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
                                 .numerics = self->model->numerics,

@@ -245,9 +245,16 @@ typedef struct tsr_call_options {
      * their files. May be NULL. */
     void (*called)(void *user, uint64_t number, double seconds);
     void *called_user; /* borrowed */
+    /* Log files, or NULL; not both. A log has a line for each call, with the digests of what it
+     * took and gave, and names the digests of the inputs' arrays and of the parameters. */
+    const char *record, *replay;
+    bool records_values; /* of call `values_of`, in the log that is written */
+    uint64_t values_of;
 } tsr_call_options;
 /* The same, told how. TSR_USAGE where calls are to be repeated and rows are independent, or what is
- * handed on has another type. */
+ * handed on has another type. A replay: TSR_MISMATCH for a log of another bundle,
+ * entry, seed, input or set of parameters; TSR_DIVERGED names the call, the first tensor that
+ * differs, its element, region and place in the source. */
 TSR_API TSR_RESULT tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                        const tsr_call_options *options, const tsr_binding *inputs,
                                        size_t input_count, const tsr_binding *outputs,

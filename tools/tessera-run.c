@@ -315,20 +315,38 @@ static tsr_result evaluate(tsr_ctx *ctx, const arguments *a, tsr_model *model, t
     return result;
 }
 
+typedef struct counted_calls {
+    tsr_report *report;
+    uint64_t count;
+} counted_calls;
+
+static void count_call(void *user, uint64_t number, double seconds) {
+    counted_calls *calls = user;
+    calls->count = number;
+    tsr_report_called(calls->report, number, seconds);
+}
+
 static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
     uint64_t step = 0;
+    counted_calls calls = {.report = report};
     const tsr_call_options options = {.size_bytes = sizeof options,
                                       .repeat = a->repeat,
                                       .keeps_nothing =
                                           a->metrics || a->trace.trace || a->trace.roofline,
-                                      .called = tsr_report_called,
-                                      .called_user = report};
+                                      .called = count_call,
+                                      .called_user = &calls,
+                                      .record = a->record,
+                                      .replay = a->replay,
+                                      .records_values = a->record_values != UINT64_MAX,
+                                      .values_of = a->record_values};
     tsr_binding inputs[TSR_FLAG_PAIRS_MAX], outputs[TSR_FLAG_PAIRS_MAX];
     TRY(ctx, load(ctx, a, model, &step));
     bind_pairs(&a->inputs, inputs);
     bind_pairs(&a->outputs, outputs);
-    return tsr_model_run_files(ctx, model, a->entry, &options, inputs, a->inputs.count, outputs,
-                               a->outputs.count);
+    TRY(ctx, tsr_model_run_files(ctx, model, a->entry, &options, inputs, a->inputs.count, outputs,
+                                 a->outputs.count));
+    if (a->replay) printf("replay matches: %" PRIu64 " calls, every digest equal\n", calls.count);
+    return TSR_SUCCESS;
 }
 
 static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char *name,

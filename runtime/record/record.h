@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of a training run, and its replay. A log is text: one JSON object a line. The first
+ * The record of a training run or of calls, and its replay. A log is text: one JSON object a line. The first
  * line says what was run (bundle, numerics, seed, data, where it began); each further one holds a
  * step's number and of every tensor that is tracked its digest and its sums (locate.h): the batch,
  * results of collectives, the state, outputs. Line 2 is what there was before the first step. All
@@ -20,6 +20,10 @@
  *
  * Older versions are read. Versions 2 and 3 (with values) have no `rows` and epoch; version 1 has
  * neither sums nor chain, and tracks state and outputs alone.
+ *
+ * A log of calls has a line for each call: its tensors are "input NAME" and "output NAME", its data
+ * "input NAME" of each array that was read, and "parameters", the SHA-256 of the digests of all
+ * parameters in the order of their names.
  *
  * A last line without its newline is an unfinished write (the run was killed) and is ignored, with
  * a warning.
@@ -73,6 +77,9 @@ TSR_RESULT tsr_replay_open(tsr_ctx *ctx, const char *path, tsr_replay **out_repl
 void tsr_replay_close(tsr_replay *replay); /* accepts NULL */
 const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);
 uint64_t tsr_replay_get_last_step(const tsr_replay *replay); /* recorded */
+/* What messages say of where each tensor is computed (place.h), in the order of the tensors that
+ * are checked. Borrowed until close. */
+void tsr_replay_set_places(tsr_replay *replay, const char *const *places);
 /* Compares what the tensors hold after `step` with the record. TSR_DIVERGED names step, first
  * tensor in which they differ, and the element with both values, or, where several of an eighth of
  * the tensor differ, that eighth and both digests; TSR_MISMATCH when the log tracks other tensors;

@@ -56,9 +56,9 @@ planted() {
     expect "$1, one rank" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log
     expect "$1, two ranks" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log --ranks 2
 }
-planted 'a pixel, of a corner that is empty' 7 'batch images' 4096 4032 0 'recorded 1, replayed 0$'
-planted 'a sum over the leaves' 5 'sum 1' 1 0 alone 'recorded [0-9.]+, replayed [0-9.]+$'
-planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 'recorded 1.40129846e-45, replayed 0$'
+planted 'a pixel, of a corner that is empty' 7 'batch images' 4096 4032 0 "recorded 1, replayed 0; region 'train'\$"
+planted 'a sum over the leaves' 5 'sum 1' 1 0 alone "recorded [0-9.]+, replayed [0-9.]+; region 'train', at digits.mlir:[0-9]+:[0-9]+\$"
+planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 "recorded 1.40129846e-45, replayed 0; region 'train', at digits.mlir:[0-9]+:[0-9]+\$"
 "$PYTHON" "$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
 "$PYTHON" "$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out
 expect "two of a tensor" 13 "step 0, tensor 'layer2.weight.adam_v', several of elements 4096 to 5119: recorded" several --replay planted2.log
@@ -75,7 +75,7 @@ print(f'{struct.unpack("<f", bytes.fromhex(line["values"][header["tensors"].inde
 END
 )
 [ -n "$first" ] || fail 'no value'
-expect "the first of several" 13 "step 0, tensor 'layer1.weight', element 0: recorded $first, replayed -?[0-9.e-]+$" train --replay values.log --seed 4
+expect "the first of several" 13 "step 0, tensor 'layer1.weight', element 0: recorded $first, replayed -?[0-9.e-]+; region 'train', at digits.mlir:[0-9]+:[0-9]+$" train --replay values.log --seed 4
 expect "values on two ranks" 0 'step 5' several --steps 5 --record v2.log --record-values 4 --ranks 2
 expect "and on one" 0 'step 5' several --steps 5 --record v1.log --record-values 4
 check "equal logs with values" cmp v1.log v2.log
@@ -98,7 +98,7 @@ digest "$DIGITS/train-images.npy" d1.log >.out
 digest pixel.npy d2.log >.out
 expect "an epoch and more" 0 'step 30' several --steps 30 --record long.log
 "$PYTHON" "$LOG" long.log other.log --header "$(grep -o '"images":"[0-9a-f]*"' d1.log)" "$(grep -o '"images":"[0-9a-f]*"' d2.log)"
-expect "a pixel of the data" 13 "step [0-9]+, tensor 'batch images', element [0-9]+: recorded 0, replayed 16$" "$RUN" ranks.tsb --quiet \
+expect "a pixel of the data" 13 "step [0-9]+, tensor 'batch images', element [0-9]+: recorded 0, replayed 16; region 'train'$" "$RUN" ranks.tsb --quiet \
     --data images=pixel.npy --data "labels=$DIGITS/train-labels.npy" --replay other.log --ranks 2
 
 # Ranks that hold a part of the state each.
@@ -122,7 +122,7 @@ checks=$((checks + 1))
 checks=$((checks + 1))
 digests_of one.log 'sum ' | comm -13 - parts.sums | grep -q . && fail "sums in parts that are none of those that are whole"
 name=$("$PYTHON" "$LOG" parts.log planted.log 4 'reduce_scatter 6' 8192 4100 0)
-for ranks in 1 3; do expect "a sum in parts differs" 13 "step 4, tensor '$name', element 4100: recorded 1.40129846e-45, replayed 0$" several --replay planted.log --ranks $ranks; done
+for ranks in 1 3; do expect "a sum in parts differs" 13 "step 4, tensor '$name', element 4100: recorded 1.40129846e-45, replayed 0; region 'train', at spread.mlir:[0-9]+:[0-9]+$" several --replay planted.log --ranks $ranks; done
 "$PYTHON" "$LOG" parts.log older.log --without 'reduce_scatter ' >.out
 expect "a log from before such sums were tracked" 0 'matches: 6' several --replay older.log --ranks 2
 "$PYTHON" "$LOG" parts.log fewer.log --without 'layer1.bias' >.out
@@ -137,4 +137,45 @@ expect "values of a step before" 6 "the log 'third.log' begins with step 60; the
     train --steps 70 --state-dir S --record third.log --record-values 59
 expect "replay needs the state" 6 'begins at step 40' train --replay second.log
 expect "replay from a state" 0 'matches: 20 steps' train --replay second.log --state-dir S
+
+# ---- calls ----
+
+check "parameters" train --steps 20 --state-dir P
+predict() { "$RUN" "$BUNDLE" --entry predict --quiet --state-dir P --input "x=$DIGITS/test-images.npy" "$@"; }
+check "calls that are recorded" predict --output y=y.npy --record calls.log
+check "the output is written, too" test -s y.npy
+check "a line for each batch of 64 of the 359 rows, the beginning and the header" test "$(wc -l <calls.log)" -eq 8
+expect "calls that are replayed" 0 'replay matches: 6 calls, every digest equal' predict --replay calls.log
+expect "with another number of threads" 0 'replay matches: 6 calls' predict --replay calls.log --threads 1
+expect "a log is never overwritten" 6 'calls.log' predict --record calls.log
+expect "other inputs" 12 'the hash of input x is [0-9a-f]+; the log was recorded with' \
+    "$RUN" "$BUNDLE" --entry predict --quiet --state-dir P --input "x=$DIGITS/train-images.npy" --replay calls.log
+expect "other parameters" 12 'the hash of parameters is [0-9a-f]+; the log was recorded with' \
+    "$RUN" "$BUNDLE" --entry predict --quiet --input "x=$DIGITS/test-images.npy" --replay calls.log
+expect "another seed" 12 'this call has seed 5; the log was recorded with 0' predict --replay calls.log --seed 5
+expect "a log of training" 12 "this call is of entry 'predict'; the log was recorded with 'train'" predict --replay run.log
+"$LOG" calls.log bent.log 2 'output y' 640 77 0 >.out
+expect "an output that differs" 13 "step 2, tensor 'output y'.*: recorded [0-9a-f]+, replayed [0-9a-f]+; region 'predict', at digits.mlir:[0-9]+:[0-9]+" \
+    predict --replay bent.log
+"$LOG" calls.log bent.log 3 'input x' 4096 4032 0 >.out
+expect "an input that differs" 13 "step 3, tensor 'input x', element 4032: recorded 1, replayed 0; region 'predict'$" predict --replay bent.log
+head -n 5 calls.log >short.log
+expect "a log of fewer calls" 8 'has no step 4; it holds 0 to 3' predict --replay short.log
+check "with the values of a call" predict --record values2.log --record-values 2
+expect "are replayed" 0 'replay matches: 6 calls' predict --replay values2.log
+expect "values without a log" 6 'values of call 2 are asked for, but no log is written' predict --output y=z.npy --record-values 2
+expect "both" 6 'either recorded or replayed' predict --record new.log --replay calls.log
+cat >again.mlir <<'END'
+func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
+  %r = tessera.random_normal : tensor<4xf32>
+  %y = tessera.add %x, %r : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+END
+check "an entry that draws" "$AOT" build again.mlir -o again.tsb --target cpu:x86-64-v2
+head -c 16 /dev/zero >zero.bin
+again() { "$RUN" again.tsb --entry f --quiet --input x=zero.bin --repeat "$@"; }
+check "repeated calls" again 5 --record again.log --seed 3
+expect "the same" 0 'replay matches: 5 calls' again 5 --replay again.log --seed 3
+expect "fewer" 13 '4 calls were made; the log was recorded with 5' again 4 --replay again.log --seed 3
 finish
