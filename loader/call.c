@@ -167,8 +167,7 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
         FAIL(ctx, TSR_USAGE,
              "entry '%s' trains: it is run over data with a number of steps, not called",
              self->entry->name);
-    TRY(ctx, tsr_model_check_filled(ctx, model));
-    return tsr_model_warn_untrained(ctx, model, self->index);
+    return tsr_model_check_ready(ctx, model, self->index);
 }
 
 static tsr_result check_complete(tsr_ctx *ctx, call *self) {

@@ -119,13 +119,10 @@ static tsr_result check_header(tsr_ctx *ctx, const tsr_call_log *self) {
 }
 
 static tsr_result begin_replay(tsr_ctx *ctx, tsr_call_log *self, const char *path) {
-    const char *const *places = NULL;
     TRY(ctx, tsr_replay_open(ctx, path, &self->replay));
     TRY(ctx, check_header(ctx, self));
-    TRY(ctx, tsr_places_make(ctx, &self->model->config, &self->model->program, self->entry,
-                             self->tracked, self->tracked_count, &self->arena, &places));
-    tsr_replay_set_places(self->replay, places);
-    return TSR_SUCCESS;
+    return tsr_places_set(ctx, self->replay, &self->model->config, &self->model->program,
+                          self->entry, self->tracked, self->tracked_count, &self->arena);
 }
 
 static tsr_result begin_record(tsr_ctx *ctx, tsr_call_log *self, const tsr_call_options *options) {

@@ -56,9 +56,9 @@ tsr_held tsr_model_get_held(const tsr_model *model);
 /* TSR_USAGE when the state holds no values yet, or a load of them failed half-way. */
 TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);
 
-/* Logs a warning, once after each initialization, if `entry` reads parameters that hold their
- * initial values. */
-TSR_RESULT tsr_model_warn_untrained(tsr_ctx *ctx, tsr_model *model, size_t entry);
+/* As tsr_model_check_filled; and logs a warning, once after each initialization, if `entry` reads
+ * parameters that hold their initial values. */
+TSR_RESULT tsr_model_check_ready(tsr_ctx *ctx, tsr_model *model, size_t entry);
 
 /* Fills the tensors of role CONSTANT. They are no part of a state, so that neither a state nor a
  * parameter file brings them. */

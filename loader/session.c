@@ -274,8 +274,7 @@ static tsr_result adopt(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* A bundle with an optimizer state goes on where that stands, unless parameters come from
- * elsewhere; any other begins at step 0. */
+/* A bundle with an optimizer state goes on where it stands, unless other parameters are given. */
 static tsr_result initialize(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     bool found = false;
@@ -404,8 +403,7 @@ static tsr_result run_handler(tsr_ctx *ctx, session *self, const char *event, ui
     return tsr_executor_fetch(ctx, self->model->executor);
 }
 
-/* What changes the state by this is committed with the next save: once for each event that lasts.
- */
+/* What this changes in the state is committed with the next save: once for each event. */
 static tsr_result handle_events(tsr_ctx *ctx, session *self) {
     const tsr_program_entry *entry = &self->model->program.entries[self->job.entry];
     TRY(ctx, run_handler(ctx, self, "failure", self->on_failure));
@@ -623,13 +621,9 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
 static tsr_result begin_log(tsr_ctx *ctx, session *self) {
     TRY(ctx, track(ctx, self));
     if (self->job.compares) TRY(ctx, tsr_executor_fetch(ctx, self->model->executor));
-    if (self->replay) {
-        const char *const *places = NULL;
-        TRY(ctx,
-            tsr_places_make(ctx, &self->model->config, &self->model->program, self->job.entry,
-                            self->job.tracked, self->job.tracked_count, &self->arena, &places));
-        tsr_replay_set_places(self->replay, places);
-    }
+    TRY(ctx,
+        tsr_places_set(ctx, self->replay, &self->model->config, &self->model->program,
+                       self->job.entry, self->job.tracked, self->job.tracked_count, &self->arena));
     if (!self->options.record) return TSR_SUCCESS;
     tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
                                 .numerics = self->model->numerics,
@@ -658,8 +652,7 @@ static tsr_result run_evaluation(tsr_ctx *ctx, session *self, size_t index, tsr_
                                  tsr_eval_report *out_report) {
     const tsr_config_entry *entry = &self->model->config.entries[index];
     TRY(ctx, check_eval(ctx, entry));
-    TRY(ctx, tsr_model_check_filled(ctx, self->model));
-    TRY(ctx, tsr_model_warn_untrained(ctx, self->model, index));
+    TRY(ctx, tsr_model_check_ready(ctx, self->model, index));
     TRY(ctx, check_names(ctx, self));
     TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
     double *means = TSR_NEW(arena, double, entry->output_count + 1);
@@ -767,8 +760,7 @@ static const tsr_program_region *find_restart(const session *self, tsr_result re
     return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
 }
 
-/* All ranks go back, or none, where a region has failed. *saved: something was committed since the
- * last time. */
+/* All ranks go back, or none. *saved: something was committed since the last time. */
 static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool restarts, bool *saved) {
     tsr_transport *t = self->model->transport;
     tsr_ctx apart = tsr_ctx_fork(ctx);

@@ -54,8 +54,9 @@ static tsr_result has_other_inputs(tsr_ctx *ctx, const tsr_model *model, bool *o
     return result;
 }
 
-tsr_result tsr_model_warn_untrained(tsr_ctx *ctx, tsr_model *model, size_t entry) {
+tsr_result tsr_model_check_ready(tsr_ctx *ctx, tsr_model *model, size_t entry) {
     counts read = {0};
+    TRY(ctx, tsr_model_check_filled(ctx, model));
     if (!model->untrained) return TSR_SUCCESS;
     TRY(ctx, count_read(ctx, model, entry, &read));
     if (!read.drawn) {

@@ -80,9 +80,10 @@ static const char *describe(const tsr_program_entry *program, const wanted *what
                             location);
 }
 
-tsr_result tsr_places_make(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                           size_t entry, const tsr_tensor *tensors, size_t tensor_count,
-                           tsr_arena *arena, const char *const **out_places) {
+tsr_result tsr_places_set(tsr_ctx *ctx, tsr_replay *replay, const tsr_config *config,
+                          const tsr_program *program, size_t entry, const tsr_tensor *tensors,
+                          size_t tensor_count, tsr_arena *arena) {
+    if (!replay) return TSR_SUCCESS;
     const char **places = TSR_NEW(arena, const char *, tensor_count + 1);
     if (!places) FAIL(ctx, TSR_MEMORY, "no memory for the places of %zu tensors", tensor_count);
     for (size_t i = 0; i < tensor_count; i++) {
@@ -90,6 +91,6 @@ tsr_result tsr_places_make(tsr_ctx *ctx, const tsr_config *config, const tsr_pro
         places[i] = describe(&program->entries[entry], &what, arena);
         if (!places[i]) FAIL(ctx, TSR_MEMORY, "no memory for the place of '%s'", tensors[i].name);
     }
-    *out_places = places;
+    tsr_replay_set_places(replay, places);
     return TSR_SUCCESS;
 }

@@ -6,14 +6,15 @@
 #define TSR_RUNTIME_PLACE_H
 
 #include "manifests/program.h"
-#include "runtime/base/arena.h"
+#include "runtime/record/record.h"
 
-/* For each tensor "region 'train', at digits.mlir:12:8": the region and the source place of the
- * last command that writes it. The names are those of record.h: of a tensor of the config, "output
- * NAME", a result "sum 1 at PLACE". What no command writes ("batch NAME", "input NAME", a parameter
- * that is only read) has the entry alone. In the arena. */
-TSR_RESULT tsr_places_make(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                           size_t entry, const tsr_tensor *tensors, size_t tensor_count,
-                           tsr_arena *arena, const char *const **out_places);
+/* Gives the replay the place of each tensor, "region 'train', at digits.mlir:12:8": the region and
+ * the source place of the last command that writes it. The names are those of record.h: of a tensor
+ * of the config, "output NAME", a result "sum 1 at PLACE". What no command writes ("batch NAME",
+ * "input NAME", a parameter that is only read) has the entry alone. In the arena, which must
+ * outlive the replay. Does nothing without a replay. */
+TSR_RESULT tsr_places_set(tsr_ctx *ctx, tsr_replay *replay, const tsr_config *config,
+                          const tsr_program *program, size_t entry, const tsr_tensor *tensors,
+                          size_t tensor_count, tsr_arena *arena);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of a training run or of calls, and its replay. A log is text: one JSON object a line. The first
- * line says what was run (bundle, numerics, seed, data, where it began); each further one holds a
- * step's number and of every tensor that is tracked its digest and its sums (locate.h): the batch,
- * results of collectives, the state, outputs. Line 2 is what there was before the first step. All
- * of it is the same for any number of ranks. `chain` is the SHA-256 of the chain of the line before
- * (of line 1: the SHA-256 of its text), the step (64 bits, little-endian) and the digests: equal
- * last chains are equal runs.
+ * The record of a training run or of calls, and its replay. A log is text: one JSON object a line.
+ * The first line says what was run (bundle, numerics, seed, data, where it began); each further one
+ * holds a step's number and of every tensor that is tracked its digest and its sums (locate.h): the
+ * batch, results of collectives, the state, outputs. Line 2 is what there was before the first
+ * step. All of it is the same for any number of ranks. `chain` is the SHA-256 of the chain of the
+ * line before (of line 1: the SHA-256 of its text), the step (64 bits, little-endian) and the
+ * digests: equal last chains are equal runs.
  *
  *     {"format":"tessera.record.v4","bundle":"<hex>","numerics":"portable+fma.2","entry":"train",
  *      "seed":0,"step":0,"generation":0,"epoch":0,"rows":1438,"epoch_base":0,"epoch_base_sample":0,
