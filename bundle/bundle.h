@@ -17,7 +17,8 @@
 #define TSR_MEDIA_PROGRAM "application/vnd.tessera.program.v1"
 #define TSR_MEDIA_ELF "application/vnd.tessera.elf.v1"
 #define TSR_MEDIA_FATBIN "application/vnd.tessera.fatbin.v1"
-#define TSR_MEDIA_HSACO "application/vnd.tessera.hsaco.v1"
+#define TSR_MEDIA_HSACO "application/vnd.tessera.hsaco.v1" /* reserved: nothing writes it */
+/* Reserved: nothing writes it. */
 #define TSR_MEDIA_SBOM "application/vnd.tessera.sbom.spdx.v1+json+zstd"
 #define TSR_MEDIA_DEPLOYMENT "application/vnd.tessera.deployment.v1+json"
 #define TSR_MEDIA_CHUNKS "application/vnd.tessera.chunks.v1"

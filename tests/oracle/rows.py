@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Rows that tessera-prove-rows says do not depend on each other, in random graphs: the interpreter computes the same for a row
 whatever the other rows are, and wherever in the batch it stands.

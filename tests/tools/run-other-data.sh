@@ -8,7 +8,7 @@ FROZEN=$ROOT/tests/golden/state-1
 check "build" "$AOT" build "$FROZEN/ids.mlir" -o ids.tsb --target=cpu:x86-64-v2
 # numbers FILE FIRST LAST STEP: an .npy of f32
 numbers() {
-    /usr/bin/python3 - "$@" <<'P'
+    "$PYTHON" - "$@" <<'P'
 import struct, sys
 path, first, last, step = sys.argv[1], *map(int, sys.argv[2:])
 values = list(range(first, last, step))

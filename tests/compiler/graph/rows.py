@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Pass tessera-prove-rows: what keeps the rows of an entry apart passes, what mixes them is refused by the op that does.
 

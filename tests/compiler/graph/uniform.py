@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """uniform.py TOOLS: `tessera.random_uniform` gives finite numbers of [low, high), never `high`.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """clip_range.py TESSERA_AOT TESSERA_RUN: the norm of clip_norm over the whole range of gradients.
 

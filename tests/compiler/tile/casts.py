@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """casts.py TOOLS: `tessera.cast` between every two types rounds once, to nearest even; to integers it truncates and saturates.
 

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The blocks of commands in README.md and docs/*.md, run in order: pages share a folder, in which `examples` is a link.
+# A block is one without a language, or of `sh`, that begins with one of our programs or a variable. A line
+# `<!-- needs: WHAT ... -->` before it says what it needs: registry (registry.example.org is a registry on loopback),
+# ptxas, gpu. Of the scripts of tools/ only --help is run: they are whole test runs by themselves.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+ROOT=$(cd "$HERE/../.." && pwd)
+PATH=$(dirname "$AOT"):$PATH
+serve registry
+mkdir pages blocks
+cat >extract.py <<'END'
+import pathlib, re, sys
+root, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+number = 0
+for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    text = page.read_text("utf-8")
+    for found in re.finditer(r"^(?:<!-- needs: ([\w ]+) -->\n+)?```(\S*)\n(.*?)^```$", text, re.M | re.S):
+        needs, language, block = found.groups()
+        if language not in ("", "sh") or not re.match(r"tessera-\w+ |tools/\w+|meson |[A-Z]+=", block):
+            continue
+        number += 1
+        line = text.count("\n", 0, found.start(3)) + 1
+        (out / f"{number:02}").write_text(f"# {page.relative_to(root)}:{line} {needs or ''}\n{block}")
+END
+"$PYTHON" extract.py "$ROOT" blocks
+
+# have NEED...: whether this machine has it.
+have() {
+    local need
+    for need; do
+        case $need in
+        registry) ;;
+        ptxas) command -v ptxas >/dev/null || [ -x /usr/local/cuda/bin/ptxas ] || return 1 ;;
+        gpu) compgen -G '/dev/nvidia[0-9]*' >/dev/null || return 1 ;;
+        *) fail "a block needs '$need'; there are registry, ptxas and gpu" ;;
+        esac
+    done
+}
+
+cd pages || exit 99
+ln -s "$ROOT/examples" "$ROOT/tools" .
+skipped=0
+for block in ../blocks/*; do
+    read -r _ place needs <"$block"
+    # shellcheck disable=SC2086 # several words
+    if ! have $needs; then
+        skipped=$((skipped + 1))
+        continue
+    fi
+    sed -Ei "s,registry\.example\.org,127.0.0.1:$PORT,g; s,^(tools/[a-z]+).*,\1 --help," "$block"
+    checks=$((checks + 1))
+    timeout 300 bash -euo pipefail -x "$block" >"$WORK/.out" 2>"$WORK/.err" </dev/null || fail "the commands of $place"
+done
+((checks >= 3)) || fail "$checks blocks of commands were found; expected 3 at least"
+[ "$skipped" -eq 0 ] || echo "$skipped blocks need what is not here"
+echo "$checks blocks of commands, $failures failed"
+[ "$failures" -eq 0 ]
