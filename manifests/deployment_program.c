@@ -23,8 +23,7 @@ typedef struct finder {
     bool *taken;       /* buffers of the entry: sums that a collective of their own exchanges */
     named_step *steps; /* by size of the parameter */
     size_t step_count;
-    uint64_t
-        *count; /* of each collective: elements that are summed; 0: it has a name, or sums none */
+    uint64_t *count; /* of each collective without a name: elements that it sums; else 0 */
 } finder;
 
 /* Of the axes that divide the batch: "data", or "dataxdp". */
