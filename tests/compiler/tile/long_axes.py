@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sums, norms, losses and products over long axes: the error against float64 does not grow with the length, the Tile IR of the GPU gives the CPU's
+bits, and products have the order of order.py.
+
+usage: long_axes.py TESSERA_AOT TESSERA_RUN ASSEMBLER [SEED]
+
+Bounds: 4 times the error of NumPy's own sum, or of a product of NumPy in blocks of 256, and at least 2 units in the last place of the sum of the
+terms' magnitudes. Data is drawn from the seed, which is printed. Exits with 77 without NumPy.
+"""
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError as error:
+    print(error)
+    sys.exit(77)
+
+import order
+
+GPU, CPU = 'cuda:sm_90a', 'cpu:x86-64-v3'
+BLOCK = 256
+
+
+def tensor(shape, dtype='f32'):
+    return f'tensor<{"".join(f"{d}x" for d in shape)}{dtype}>'
+
+
+def constant(value):
+    return lambda generator, shape: np.full(shape, value, np.float32)
+
+
+def uniform(generator, shape):
+    return generator.random(shape, dtype=np.float32)
+
+
+def normal(generator, shape):
+    return generator.standard_normal(shape, dtype=np.float32)
+
+
+def alternating(generator, shape):
+    signs = np.where(np.arange(np.prod(shape)) % 2, -1, 1).reshape(shape)
+    return (signs * (1 + generator.random(shape))).astype(np.float32)
+
+
+def labels(generator, shape):
+    return generator.integers(0, 20000, shape)
+
+
+def sums(axes, op='sum'):
+    """One op of x: its text, the exact result, the magnitudes that errors are measured by, and NumPy's result in float32."""
+    def text(shape, result):
+        return f'  %y = tessera.{op} %x {{axes = {list(axes)}}} : {tensor(shape)} -> {tensor(result)}\n'
+
+    def judge(x):
+        how = np.mean if op == 'mean' else np.sum
+        wide = x.astype(np.float64)
+        return how(wide, axis=axes), how(np.abs(wide), axis=axes), how(np.ascontiguousarray(np.moveaxis(x, axes, range(-len(axes), 0))),
+                                                                     axis=tuple(range(-len(axes), 0)), dtype=np.float32)
+    return text, judge
+
+
+def products(across_a):
+    def text(shapes, result):
+        attribute = ' {transpose_a = true}' if across_a else ''
+        return f'  %y = tessera.matmul %a, %b{attribute} : {tensor(shapes[0])}, {tensor(shapes[1])} -> {tensor(result)}\n'
+
+    def judge(a, b):
+        a = a.T if across_a else a
+        wide = a.astype(np.float64) @ b.astype(np.float64)
+        blocks = np.zeros(wide.shape, np.float32)
+        for k in range(0, a.shape[1], BLOCK):
+            blocks += order.chain(a[:, k:k + BLOCK], b[k:k + BLOCK])
+        return wide, np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64), blocks
+    return text, judge
+
+
+# name: axes, op, shape, result, data
+SUMS = {
+    'mean_9991': ((0, 1), 'mean', (1000, 1000), (), constant(9991)),
+    'sum_tenths': ((0,), 'sum', (1392640,), (), constant(0.1)),
+    'sum_thirds': ((0,), 'sum', (65536,), (), constant(1 / 3)),
+    'sum_losses': ((0,), 'mean', (1000000,), (), constant(2.302585)),
+    'sum_uniform': ((1,), 'sum', (2, 300007), (2,), uniform),
+    'sum_normal': ((0,), 'sum', (300001,), (), normal),
+    'sum_alternating': ((0,), 'sum', (1000003,), (), alternating),
+    'bias_tenths': ((0,), 'sum', (70000, 16), (16,), constant(0.1)),
+    'bias_normal': ((0, 1), 'sum', (40, 1000, 24), (24,), normal),
+    'apart': ((0, 2), 'sum', (300, 3, 260), (3,), uniform),
+}
+LARGE = {'sum_large': ((0,), 'sum', (1 << 25,), (), constant(0.1))}  # not for a pack
+# name: across A, shapes of A and B, result, data
+PRODUCTS = {
+    'product_5000': (False, ((7, 5000), (5000, 33)), (7, 33), normal),
+    'product_65536': (False, ((2, 65536), (65536, 3)), (2, 3), constant(0.1)),
+    'weights': (True, ((65536, 3), (65536, 2)), (3, 2), uniform),
+    'product_8448': (True, ((8448, 20), (8448, 5)), (20, 5), alternating),
+}
+# name: inputs as (shape, dtype, data), body, result, the exact result, bound of the relative error in norm
+GROUPS = {
+    'softmax': ({'x': ((3, 20000), 'f32', normal)}, '  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<3x20000xf32>\n', (3, 20000),
+                lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    'softmax_between': ({'x': ((2, 17000, 6), 'f32', normal)}, '  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<2x17000x6xf32>\n',
+                        (2, 17000, 6), lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True)),
+    'norm': ({'x': ((3, 20000), 'f32', normal), 's': ((20000,), 'f32', uniform), 'b': ((20000,), 'f32', normal)},
+             '  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5} : tensor<3x20000xf32>, tensor<20000xf32>, tensor<20000xf32> '
+             '-> tensor<3x20000xf32>\n', (3, 20000),
+             lambda x, s, b: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * s + b),
+    'loss': ({'x': ((5, 50257), 'f32', normal), 'i': ((5,), 'i64', labels)},
+             '  %y = "tessera.cross_entropy"(%x, %i) : (tensor<5x50257xf32>, tensor<5xi64>) -> tensor<5xf32>\n', (5,),
+             lambda x, i: np.log(np.exp(x).sum(1)) - x[np.arange(len(i)), i]),
+}
+NUMPY = {'f32': np.float32, 'i64': np.int64}
+
+
+def entries(large=False):
+    """{name: (inputs as (shape, dtype, data), body, result)}"""
+    found = {name: ({'x': (shape, 'f32', data)}, sums(axes, op)[0](shape, result), result)
+             for name, (axes, op, shape, result, data) in {**SUMS, **(LARGE if large else {})}.items()}
+    for name, (across, shapes, result, data) in PRODUCTS.items():
+        found[name] = ({n: (s, 'f32', data) for n, s in zip('ab', shapes)}, products(across)[0](shapes, result), result)
+    for name, (inputs, body, result, _) in GROUPS.items():
+        found[name] = inputs, body, result
+    return found
+
+
+def source(output='y', large=False):
+    text = ''
+    for name, (inputs, body, result) in entries(large).items():
+        arguments = ', '.join(f'%{n}: {tensor(s, d)} {{tessera.name = "{n}"}}' for n, (s, d, _) in inputs.items())
+        text += (f'func.func @{name}({arguments}) -> ({tensor(result)} {{tessera.name = "{output}"}}) attributes {{tessera.entry = "infer"}} {{\n'
+                 f'{body}  return %y : {tensor(result)}\n}}\n')
+    return text
+
+
+def make(generator, name):
+    """{input: values}"""
+    return {n: data(generator, shape).astype(NUMPY[dtype]) for n, (shape, dtype, data) in entries(True)[name][0].items()}
+
+
+def judge(name, inputs, got):
+    """None, or what is wrong."""
+    if name in GROUPS:
+        right = GROUPS[name][3](*(v.astype(np.float64) if v.dtype == np.float32 else v for v in inputs.values()))
+        error = np.linalg.norm(got - right) / np.linalg.norm(right)
+        return None if error <= 4e-7 else f'the relative error is {error:.2e}; expected at most 4e-7'
+    if name in PRODUCTS:
+        a, b = inputs.values()
+        expected = order.product(a.T if PRODUCTS[name][0] else a, b)
+        if expected.tobytes() != got.tobytes():
+            return f'{np.count_nonzero(expected != got)} of {got.size} numbers have another order'
+        right, size, other = products(PRODUCTS[name][0])[1](a, b)
+    else:
+        axes, op = {**SUMS, **LARGE}[name][:2]
+        right, size, other = sums(axes, op)[1](inputs['x'])
+    bound = np.maximum(4 * np.abs(other - right), 2 * np.spacing(size.astype(np.float32)).astype(np.float64))
+    worst = np.max(np.abs(got - right) / bound)
+    return None if worst <= 1 else f'the error is {worst:.1f} times what is allowed'
+
+
+def call(*arguments):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        sys.exit(done.stderr)
+
+
+def build(aot, folder, assembler):
+    """Bundles of the CPU, and of the GPU's Tile IR for a CPU."""
+    text, tile = folder / 'm.mlir', folder / 'tile.mlir'
+    text.write_text(source(large=True), 'utf-8')
+    call(aot, 'build', text, '-o', folder / 'cpu.tsb', '--target', CPU)
+    call(aot, 'build', text, '-o', folder / 'x.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', folder)
+    tile.write_text((folder / 'tile.sm_90a.mlir').read_text('utf-8').replace(f'"{GPU}"', f'"{CPU}"'), 'utf-8')
+    call(aot, 'build', tile, '-o', folder / 'gpu.tsb', '--target', CPU, '--from', 'tile')
+    return folder / 'cpu.tsb', folder / 'gpu.tsb'
+
+
+def main():
+    aot, tool, assembler = sys.argv[1:4]
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 30)
+    print(f'seed {seed}')
+    generator, failures = np.random.default_rng(seed), 0
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        bundles = build(aot, folder, assembler)
+        for name in entries(True):
+            inputs, results = make(generator, name), []
+            for n, values in inputs.items():
+                np.save(folder / f'{n}.npy', values)
+            for bundle in bundles:
+                call(tool, bundle, '--quiet', '--entry', name, *(f for n in inputs for f in ('--input', f'{n}={folder / n}.npy')),
+                     '--output', f'y={folder}/y.npy')
+                results.append(np.load(folder / 'y.npy'))
+            why = judge(name, inputs, results[0])
+            if results[0].tobytes() != results[1].tobytes():
+                why = f'{np.count_nonzero(results[0] != results[1])} numbers of the GPU differ'
+            failures += why is not None
+            print(f'{name}: {why or "good"}')
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
