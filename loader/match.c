@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/match.h"
+
 #include "manifests/config.h"
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"

@@ -10,7 +10,8 @@
  * is worth it: arguments are memrefs with that layout (gpu/pitch.h). The module's attribute
  * TSR_TARGET_NAME names the target.
  *
- * Numerics, the same for every target with FMA, grid split and tile shape:
+ * Numerics, the same for every target with FMA, grid split and tile shape; this is version 2 of
+ * them (TSR_NUMERICS_VERSION of manifests/config.h):
  * - matmul: chain(first, last) is acc = fma(a[k], b[k], acc) for k = first ... last - 1, from
  *   acc = 0. An element of up to 2,048 steps is chain(0, K). A longer one is cut into chunks of 256
  *   steps, p[c] = chain(256 c, min(256 c + 256, K)). Their sums are added in groups of 32:
@@ -25,20 +26,20 @@
  * `causal` chains are of what a query sees alone: what it does not adds nothing, be it an infinity
  * or a NaN; but on a GPU it is multiplied by 0 up to the end of a block. So is what a mask forbids
  * or dropout drops.
- * - sum of R elements, numbered row-major over the reduced dimensions. sums(first, last) has 64
- *   partial sums, which begin at 0: element first + r goes to partial r % 64 in ascending order, then
- *   partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1; partial[0] is the result. Up to
- *   R = 16,384, which is 256 elements of each partial sum, the sum is sums(0, R). A longer axis is
- *   cut into n = ceil(R / 2048) chunks, s[c] = sums(2048 c, min(2048 c + 2048, R)), 32 elements of
- *   each partial sum, and their sums are added in a binary tree:
- *       tree(i, n) = n == 1 ? s[i] : tree(i, m) + tree(i + m, n - m),
- *       m: the largest power of two below n
+ * - sum of R elements, numbered row-major over the reduced dimensions.
+ *   sums(first, last): 64 partial sums begin at 0; element first + r goes to partial r % 64 in
+ *   ascending order; then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1; the result is
+ *   partial[0].
+ *   Up to R = 16,384, 256 elements of each partial sum, the sum is sums(0, R).
+ *   A longer axis is cut into n chunks of 2,048 elements, 32 of each partial sum; the last chunk
+ *   may have fewer. Chunk c gives s[c] = sums(f, min(f + 2048, R)) with f = 2048 c. These are added
+ *   in a binary tree, split at m, the largest power of two below n:
+ *       tree(i, n) = n == 1 ? s[i] : tree(i, m) + tree(i + m, n - m)
  *   Error grows with log2(R). All kernels that reduce have this order: over the last dimension or
- *   others, fused or not, one program, warp or thread or many of them.
+ *   others, fused or not, by one program, warp or thread or by many.
  *   reduce_max, reduce_min, reduce_prod: the same with max, min, times. argmax: the first largest;
- * a NaN is larger than anything.
+ *   a NaN is larger than anything.
  * - bf16 and f16 are computed with in f32 and rounded once per op, reductions once at the end.
- *   This is version 2 of the order: TSR_NUMERICS_VERSION of manifests/config.h.
  * - cumsum: one chain per line; scatter_add: updates in ascending order of their place.
  * - functions: compiler/target/llvm_math.c.
  * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer

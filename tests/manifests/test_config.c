@@ -454,7 +454,8 @@ Test(config, the_encoder_refuses_what_the_decoder_would) {
     REFUSED(c.name = "\xff", "config: name: expected");
     REFUSED(c.name = "\xc2\x9b", "config: name: expected"); /* C1 control */
     REFUSED(c.producer = "a\nb", "config: producer");
-    REFUSED(c.numerics = NULL, "config: numerics: expected 'portable' or 'native', with '.2' or without, got '?'");
+    REFUSED(c.numerics = NULL,
+            "config: numerics: expected 'portable' or 'native', with '.2' or without, got '?'");
     REFUSED(c.virtual_ranks = 65537, "got 65537");
     REFUSED(c.tensor_count = TSR_CONFIG_TENSORS_MAX + 1, "expected at most 1048576, got 1048577");
     REFUSED(c.entry_count = TSR_CONFIG_ENTRIES_MAX + 1, "expected at most 256, got 257");

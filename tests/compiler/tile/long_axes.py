@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Sums, norms, losses and products over long axes: the error against float64 does not grow with the length, the Tile IR of the GPU gives the CPU's
 bits, and products have the order of order.py.
