@@ -39,9 +39,9 @@ enum {
     {                                                                                              \
         2, { 3, 4 }                                                                                \
     }
-static tsr_config_port inputs[] = {{"x", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false}};
-static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, VECTOR, TSR_PORT_ARGUMENT, false},
-                                    {"ys", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false}};
+static tsr_config_port inputs[] = {{"x", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false, false}};
+static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, VECTOR, TSR_PORT_ARGUMENT, false, false},
+                                    {"ys", TSR_DTYPE_F32, ROWS, TSR_PORT_ARGUMENT, false, false}};
 static tsr_config_entry config_entry = {.name = "f",
                                         .kind = TSR_ENTRY_INFER,
                                         .inputs = inputs,

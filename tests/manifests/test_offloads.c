@@ -25,8 +25,10 @@ enum {
     COMMANDS
 };
 
-static tsr_config_port inputs[] = {{"x", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false}};
-static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false}};
+static tsr_config_port inputs[] = {
+    {"x", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false, false}};
+static tsr_config_port outputs[] = {
+    {"y", TSR_DTYPE_F32, {1, {32}}, TSR_PORT_ARGUMENT, false, false}};
 static tsr_config_entry config_entry = {.name = "f",
                                         .kind = TSR_ENTRY_TRAIN,
                                         .batch = 4,

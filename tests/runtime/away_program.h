@@ -75,9 +75,10 @@ static inline void away_make(away_program *p) {
     const tsr_shape shape = {1, {AWAY_COUNT}};
     *p = (away_program){.entry = {.name = "away"}};
     for (uint32_t i = 0; i < 2; i++) {
-        p->inputs[i] = (tsr_config_port){names[i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT, false};
+        p->inputs[i] =
+            (tsr_config_port){names[i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT, false, false};
         p->outputs[i] =
-            (tsr_config_port){names[2 + i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT, false};
+            (tsr_config_port){names[2 + i], TSR_DTYPE_F32, shape, TSR_PORT_ARGUMENT, false, false};
     }
     for (uint32_t i = 0; i < AWAY_BUFFERS; i++) {
         bool port = i < AWAY_A, kept = i >= AWAY_A_KEPT;

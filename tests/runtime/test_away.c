@@ -36,7 +36,7 @@ static void spoil_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end
 }
 
 static const tsr_shape shape = {1, {COUNT}};
-static tsr_config_port output = {"y", TSR_DTYPE_F32, {1, {COUNT}}, TSR_PORT_ARGUMENT, false};
+static tsr_config_port output = {"y", TSR_DTYPE_F32, {1, {COUNT}}, TSR_PORT_ARGUMENT, false, false};
 static tsr_config_entry entries[ENTRIES] = {
     {.name = "mend", .kind = TSR_ENTRY_TRAIN},
     {.name = "train", .kind = TSR_ENTRY_TRAIN, .outputs = &output, .output_count = 1}};

@@ -33,9 +33,9 @@ static void add_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) 
 static tsr_config_tensor tensors[] = {
     {.name = "first", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = VECTOR(N)}};
 static tsr_config_port outputs[] = {
-    {"reduced", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false},
-    {"gathered", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false},
-    {"mixed", TSR_DTYPE_F32, VECTOR(V *ROW), TSR_PORT_ARGUMENT, false},
+    {"reduced", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false, false},
+    {"gathered", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT, false, false},
+    {"mixed", TSR_DTYPE_F32, VECTOR(V *ROW), TSR_PORT_ARGUMENT, false, false},
 };
 static tsr_config_entry entries[] = {
     {.name = "train", .kind = TSR_ENTRY_TRAIN, .batch = V, .output_count = 3, .outputs = outputs}};

@@ -34,7 +34,7 @@ static void write_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end
 static tsr_config_tensor tensors[] = {
     {.name = "w", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = W},
 };
-static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, W, TSR_PORT_ARGUMENT, false}};
+static tsr_config_port outputs[] = {{"y", TSR_DTYPE_F32, W, TSR_PORT_ARGUMENT, false, false}};
 enum { ONE, TRAIN, TWO, ENTRIES };
 static tsr_config_entry entries[ENTRIES] = {
     {.name = "one", .kind = TSR_ENTRY_INFER, .outputs = outputs, .output_count = 1},

@@ -57,14 +57,15 @@ static tsr_config_tensor tensors[] = {
      .shape = {0, {0}},
      .init = TSR_INIT_CONSTANT},
 };
-static tsr_config_port train_inputs[] = {{"x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false},
-                                         {"step", TSR_DTYPE_I64, {0, {0}}, TSR_PORT_STEP, false}};
+static tsr_config_port train_inputs[] = {
+    {"x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false, false},
+    {"step", TSR_DTYPE_I64, {0, {0}}, TSR_PORT_STEP, false, false}};
 static tsr_config_port train_outputs[] = {
-    {"loss", TSR_DTYPE_F32, {0, {0}}, TSR_PORT_ARGUMENT, false}};
+    {"loss", TSR_DTYPE_F32, {0, {0}}, TSR_PORT_ARGUMENT, false, false}};
 static tsr_config_port rows_inputs[] = {
-    {"test_x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false}};
+    {"test_x", TSR_DTYPE_UI8, {2, {2, 4}}, TSR_PORT_DATA, false, false}};
 static tsr_config_port rows_outputs[] = {
-    {"y", TSR_DTYPE_F32, {2, {2, 4}}, TSR_PORT_ARGUMENT, false}};
+    {"y", TSR_DTYPE_F32, {2, {2, 4}}, TSR_PORT_ARGUMENT, false, false}};
 static tsr_config_entry entries[] = {
     {.name = "rows",
      .kind = TSR_ENTRY_EVAL,

@@ -339,10 +339,10 @@ static void run_loop(bench *b, const tsr_config *config, const tsr_program *prog
 }
 
 void device_case_loops(const char *device) {
-    tsr_config_port in[] = {{"x", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false},
-                            {"go", TSR_DTYPE_I1, {0}, TSR_PORT_ARGUMENT, false}};
-    tsr_config_port out[] = {{"ys", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false},
-                             {"y", TSR_DTYPE_F32, loop_row, TSR_PORT_ARGUMENT, false}};
+    tsr_config_port in[] = {{"x", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false, false},
+                            {"go", TSR_DTYPE_I1, {0}, TSR_PORT_ARGUMENT, false, false}};
+    tsr_config_port out[] = {{"ys", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT, false, false},
+                             {"y", TSR_DTYPE_F32, loop_row, TSR_PORT_ARGUMENT, false, false}};
     tsr_config_entry declared = {.name = "f",
                                  .kind = TSR_ENTRY_INFER,
                                  .inputs = in,
