@@ -49,7 +49,7 @@ module @scalar {
   }
 }
 END
-floats() { python3 -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("<%df" % (len(sys.argv) - 1), *map(float, sys.argv[1:])))' "$@"; }
+floats() { "$PYTHON" -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("<%df" % (len(sys.argv) - 1), *map(float, sys.argv[1:])))' "$@"; }
 floats 1 2 3 4 >four.bin
 floats 1 2 3 4 5 6 7 8 >eight.bin
 check "a model of one number" "$AOT" build scalar.mlir -o scalar.tsb --target cpu:x86-64-v2
@@ -110,7 +110,7 @@ data = struct.pack("<%df" % len(values), *values)
 header = ("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 3), }" % rows).ljust(117) + "\n"
 open(sys.argv[1], "wb").write(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode() + data)
 END
-ones() { python3 ones.py "$@"; }
+ones() { "$PYTHON" ones.py "$@"; }
 ones big.npy 10 7,2=1000
 ones given.npy 10 6,1=inf
 ones both.npy 10 6,1=inf 8,1=1000

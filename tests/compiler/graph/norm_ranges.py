@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """norm_ranges.py TOOLS: norms, softmax and logsumexp, and their gradients, over the whole range of each type.
 
