@@ -171,6 +171,27 @@ Test(corners, what_is_asked_for_must_verify) {
     end(b);
 }
 
+/* Each open that fails while the generation is looked for: an error that says nothing of the data
+ * ends the opening, and the next one finds it. */
+Test(corners, looking_for_what_is_asked_for_may_fail) {
+    bench *b = begin_many();
+    unsigned failed = 0;
+    tsr_code code = TSR_IO;
+    put_file(b, "/s/MANIFEST.1.3", "");
+    for (uint64_t at = 1; code != TSR_OK; at++) {
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EMFILE, .at = at, .name = "open"});
+        code = reopen(b, TSR_RESUME_EXACT, 3).code;
+        fault_io_arm(b->disk, NULL);
+        failed += code != TSR_OK;
+        cr_assert_lt(at, 100);
+        cr_assert(code == TSR_OK || code == TSR_IO, "open %u: %s", (unsigned)at, b->ctx.error.text);
+    }
+    cr_assert_gt(failed, 5);
+    must_load(b, 3);
+    end(b);
+}
+
 /* A run between that saved nothing leaves a BASE without a manifest, above all manifests. */
 Test(corners, base_above_all_manifests) {
     for (int stray = 0; stray <= 1; stray++) {
