@@ -193,8 +193,8 @@ Test(npy, not_a_file) {
     tsr_array_close(&ctx, NULL);
 }
 
-/* Short reads change nothing; an error at any operation is reported (or, looking at what is to be
- * replaced, does not matter), and nothing is left behind. */
+/* Short reads change nothing; an error at any operation is reported, but for those that look at the
+ * file to be replaced and for temporaries of dead processes; and no file is left behind. */
 Test(npy, faults) {
     faulty_io io;
     faulty_init(&io);
@@ -222,7 +222,7 @@ Test(npy, faults) {
         reached = io.count >= io.fail_at;
     }
     cr_assert_geq(fault_count, 10);
-    cr_assert_geq(fault_count, io.fail_at - 3, "%ld of %ld", fault_count, io.fail_at);
+    cr_assert_geq(fault_count, io.fail_at - 5, "%ld of %ld", fault_count, io.fail_at);
     expect_six(path);
 }
 

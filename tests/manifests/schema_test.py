@@ -24,7 +24,10 @@ def places(value, path=()):
 
 
 def may_lack(document, path):
-    """Is it a part of a deployment manifest beyond version 1.0? A file that a program asks for has only some of them."""
+    """Is it a flag that only some outputs have, or a part of a deployment manifest beyond version 1.0? A file that a
+    program asks for has only some of the parts."""
+    if path[-1] == "watched":
+        return True
     parts = ("mesh", "parameters", "optimizer", "constants", "collectives", "checkpoint", "pipeline")
     return len(path) == 1 and path[0] in parts and document["formatVersion"] != "1.0"
 

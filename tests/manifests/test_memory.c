@@ -87,7 +87,7 @@ static void check(action act, unsigned allocations_min) {
     tsr_arena_finish(&kept);
 }
 
-Test(memory, encode_config) { check(encode_config, 20); }
+Test(memory, encode_config) { check(encode_config, 10); }
 Test(memory, decode_config) { check(decode_config, 20); }
 Test(memory, encode_program) { check(encode_program, 3); }
 Test(memory, decode_program) { check(decode_program, 3); }

@@ -553,13 +553,13 @@ Test(program, counts_are_limited) {
     example e;
     make_example(&e);
     e.program.kernel_count = TSR_PROGRAM_KERNELS_MAX + 1;
-    check_limit(&e, "program: expected at most 1048576 kernels, got 1048577");
+    check_limit(&e, "program: expected at most 4194304 kernels, got 4194305");
     make_example(&e);
     e.entries[0].buffer_count = TSR_PROGRAM_BUFFERS_MAX + 1;
-    check_limit(&e, "program: entry 'predict': expected at most 1048576 buffers, got 1048577");
+    check_limit(&e, "program: entry 'predict': expected at most 4194304 buffers, got 4194305");
     make_example(&e);
     e.entries[0].command_count = TSR_PROGRAM_COMMANDS_MAX + 1;
-    check_limit(&e, "program: entry 'predict': expected at most 1048576 commands, got 1048577");
+    check_limit(&e, "program: entry 'predict': expected at most 4194304 commands, got 4194305");
     make_example(&e);
     e.buffers[0][3].shape.rank = TSR_RANK_MAX + 1;
     check_limit(&e, "program: " AT_BUFFER(3) "rank: expected 0 ... 8, got 9");
