@@ -171,7 +171,7 @@ func.func @f(%x: tensor<2xf32> {tessera.name = "x", tessera.data = "x"}) attribu
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': result 0 needs tessera.name
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': result 0 needs the attribute tessera.name
 func.func @f(%x: tensor<2xf32> {tessera.name = "x"}) -> tensor<2xf32> attributes {tessera.entry = "infer"} {
   return %x : tensor<2xf32>
 }

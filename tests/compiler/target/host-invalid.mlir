@@ -153,7 +153,7 @@ tessera_target.func @f workspace 0 {
 
 // -----
 tessera_target.func @f workspace 0 {
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: -1 commands 2 times; expected at most 1048576, and no number below 0
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: -1 commands 2 times; expected at most 4194304, and no number below 0
   tessera_target.control "repeat" {commands = -1 : i64, times = 2 : i64}
 }
 
