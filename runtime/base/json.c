@@ -383,7 +383,8 @@ static TSR_RESULT take_closer(scan *s, bool *out_taken) {
     skip_space(s);
     *out_taken = s->at < s->size && s->text[s->at] == (top->is_object ? '}' : ']');
     if (!*out_taken) return TSR_SUCCESS;
-    TRY(s->ctx, check_duplicates(s, s->keys + top->key_first, s->key_count - top->key_first));
+    size_t key_count = s->key_count - top->key_first;
+    if (key_count) TRY(s->ctx, check_duplicates(s, s->keys + top->key_first, key_count));
     s->key_count = top->key_first;
     s->decoded_size = top->decoded_first;
     s->at++;
