@@ -48,7 +48,7 @@ bool tsr_finite_find(const tsr_finite_port *output, const tsr_finite_port *input
 static void format_index(const tsr_finite_port *output, uint64_t element,
                          char out_text[static TSR_TYPE_TEXT_MAX]) {
     const tsr_shape *shape = &output->port->shape;
-    uint64_t index[TSR_RANK_MAX];
+    uint64_t index[TSR_RANK_MAX] = {0};
     size_t used = 0;
     for (uint32_t d = shape->rank; d-- > 0;) {
         index[d] = element % shape->dims[d];
