@@ -403,6 +403,7 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
     TRY(ctx, choose_mode(ctx, a, model, &mode));
     TRY(ctx, check_flags(ctx, a->flags, mode));
     TRY(ctx, check_state_flags(ctx, a));
+    TRY(ctx, tsr_report_open_metrics(ctx, report, a->metrics, tsr_run_get_stop()));
     if (a->measure_memory && tsr_model_mark_workspace(model)) report->measured = model;
     if (a->measure_memory && !report->measured && !a->quiet)
         fprintf(stderr, "%s: notice: --measure-memory is of the CPU's memory; this is %s\n", tool,
@@ -477,7 +478,7 @@ static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *weig
     return result;
 }
 
-/* Until here outputs have at most been opened to append to them. */
+/* Until here no output has been opened. */
 static tsr_result check_weights(tsr_ctx *ctx, const arguments *a, const tsr_model *model) {
     tsr_arena arena = {0};
     const char *weights = NULL;
@@ -579,10 +580,8 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
 
 static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     tsr_report report = {0};
-    ctx->log = tsr_tool_log;
-    ctx->log_user = (void *)(uintptr_t)tool;
     if (!a->quiet) ctx->log_level = TSR_LOG_NOTICE; /* other ranks than the first are quiet */
-    TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics, tsr_run_get_stop()));
+    tsr_report_init(&report, a->quiet);
     ctx->log = tsr_report_log;
     ctx->log_user = &report;
     uint32_t rank = a->transport ? tsr_rank_get_number(a->transport) : 0;

@@ -12,14 +12,16 @@
 static const double terminal_interval = 0.1,
                     plain_interval = 2.0; /* seconds between progress lines */
 
-tsr_result tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path,
-                           volatile sig_atomic_t *stop) {
+void tsr_report_init(tsr_report *report, bool quiet) {
     *report = (tsr_report){.quiet = quiet,
                            .terminal = isatty(STDERR_FILENO) == 1,
                            .lock = PTHREAD_MUTEX_INITIALIZER,
                            .metrics = {.fd = -1}};
-    if (!metrics_path) return TSR_SUCCESS;
-    return tsr_lines_open(ctx, "metrics", metrics_path, stop, &report->metrics);
+}
+
+tsr_result tsr_report_open_metrics(tsr_ctx *ctx, tsr_report *report, const char *path,
+                                   volatile sig_atomic_t *stop) {
+    return path ? tsr_lines_open(ctx, "metrics", path, stop, &report->metrics) : TSR_SUCCESS;
 }
 
 static void end_line(tsr_report *report) {

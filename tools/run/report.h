@@ -26,9 +26,11 @@ typedef struct tsr_report {
         trace_last; /* steps that are to be traced, until they are told of; or 0 */
 } tsr_report;
 
-/* Opens the metrics file for appending, if a path is given; stop: see tsr_lines. */
-TSR_RESULT tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path,
-                           volatile sig_atomic_t *stop);
+void tsr_report_init(tsr_report *report, bool quiet);
+/* Opens the metrics file for appending, if a path is given; stop: see tsr_lines. This may remove a
+ * torn last line, so the path was compared with the files that are read before. */
+TSR_RESULT tsr_report_open_metrics(tsr_ctx *ctx, tsr_report *report, const char *path,
+                                   volatile sig_atomic_t *stop);
 /* Ends the progress line; TSR_IO if metrics could not be written. May be called twice. */
 TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
 
