@@ -36,7 +36,7 @@ expect "entry unknown, with steps" 6 "no entry 'trian'; the bundle has evaluate,
 for flag in '--input x=y.npy' '--output y=y.npy'; do
     expect "$flag to training" 6 "${flag%% *} does not apply to training" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 "${flag%% *}" "${flag##* }"
 done
-for flag in '--steps 3' '--save-every 3' '--eval-every 3' '--keep 3' '--record a' '--replay a' '--data images=a'; do
+for flag in '--steps 3' '--save-every 3' '--eval-every 3' '--keep 3' '--data images=a'; do
     expect "$flag to a call" 6 "${flag%% *} does not apply to a call, which takes --input" "$RUN" "$BUNDLE" --entry predict "${flag%% *}" "${flag##* }"
 done
 expect "a call without an output" 6 "no output of entry 'predict' is asked for" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
