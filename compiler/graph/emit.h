@@ -8,10 +8,6 @@
 
 #include "compiler/graph/graph.h"
 
-/* A unit attribute of `where` whose condition is one of each row and nearly always false: a kernel
- * over rows computes the first value only for rows that choose it. */
-#define TSR_RARE_NAME "tessera.rare"
-
 tsr_type tsr_type_of(MlirValue value);
 /* A scalar constant of this element type. */
 MlirValue tsr_emit_constant(tsr_builder *builder, tsr_dtype dtype, double value);

@@ -8,7 +8,6 @@
  *   entries    ports named, batch dims equal
  *   attributes those whose name begins with the dialect's are known where they stand
  */
-#include "compiler/graph/emit.h"
 #include "compiler/graph/graph.h"
 #include "compiler/guard.h"
 #include "compiler/passes.h"
@@ -453,9 +452,8 @@ static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, 
 static const char *const of_result[] = {"tessera.name", TSR_INFINITE_NAME, NULL, TSR_WATCHED_NAME,
                                         NULL};
 static const char *const of_call[] = {"tessera.prefix", NULL, NULL};
-static const char *const of_op[] = {
-    "tessera.opt.shard", "tessera.opt.partition", NULL, TSR_EXP_SHIFTED,
-    TSR_RARE_NAME,       TSR_CONSTANT_NAME,       NULL};
+static const char *const of_op[] = {"tessera.opt.shard", "tessera.opt.partition", NULL,
+                                    TSR_EXP_SHIFTED,     TSR_CONSTANT_NAME,       NULL};
 
 /* A misspelled one would be kept, and do nothing. Names without the dialect's belong to others. */
 static bool check_known(MlirOperation op, const char *place, MlirNamedAttribute attribute,

@@ -52,17 +52,6 @@ static MlirValue unless_equal(tsr_builder *b, MlirValue x, double value, double 
     return tsr_emit_where(b, equals(b, x, value), tsr_emit_number(b, x, instead), x);
 }
 
-static MlirValue is(tsr_builder *b, tsr_predicate how, MlirValue x, double than) {
-    return tsr_emit_compare(b, how, x, tsr_emit_number(b, x, than));
-}
-
-/* Kernels over rows compute for a row only what it chooses. */
-static MlirValue choose(const rows *r, MlirValue odd, MlirValue x, MlirValue otherwise) {
-    MlirValue chosen = tsr_emit_where(r->b, odd, x, otherwise);
-    tsr_op_set(tsr_value_owner(chosen), TSR_RARE_NAME, tsr_attr_make_unit(r->b->context));
-    return chosen;
-}
-
 static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
     y = tsr_emit_cast(b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
     tsr_emit_replace(op, 1, &y);
@@ -127,34 +116,16 @@ bool tsr_lower_logsumexp(MlirOperation op) {
     return finish(op, &b, tsr_emit_add(&b, log, largest));
 }
 
-/* From which size of a logsumexp on its last place is more than a small part of its logarithm. */
-static double blunt_from(tsr_dtype dtype) {
-    switch (dtype) {
-    case TSR_DTYPE_F64:
-        return 0x1p36;
-    case TSR_DTYPE_F32:
-        return 0x1p10;
-    default:
-        return dtype == TSR_DTYPE_F16 ? 0x1p6 : 0x1p4;
-    }
-}
-
-/* g exp(x - y), and 0 where all are -inf. Where y has lost the logarithm of the sum, as large
- * numbers have, the powers do not sum up to 1, and are divided by what they sum up to. */
+/* g exp(x - y), and 0 where all are -inf. */
 bool tsr_gradient_logsumexp(tsr_gradient *of) {
     tsr_builder *b = of->builder;
     rows r = rows_of(b, of->op);
-    tsr_dtype dtype = tsr_type_of(of->of_result).dtype;
     if (!of->wanted[0]) return true;
     MlirValue x = tsr_emit_wide(b, operand(of->op, 0)), g = tsr_emit_wide(b, of->of_result);
     MlirValue y = tsr_emit_wide(b, tsr_op_result(of->op, 0));
     MlirValue share = exponentials(&r, x, unless_equal(b, y, -(double)INFINITY, 0.0));
-    MlirValue size = tsr_emit_unary(b, TSR_GRAPH_NAME("abs"), y);
-    MlirValue blunt = is(b, TSR_PREDICATE_GE, size, blunt_from(dtype));
-    MlirValue some = choose(&r, expand(&r, blunt), share, tsr_emit_number(b, share, 0.0));
-    MlirValue total = unless_equal(b, sum(&r, some), 0.0, 1.0);
-    MlirValue dx = tsr_emit_mul(b, expand(&r, tsr_emit_div(b, g, total)), share);
-    of->of_operands[0] = tsr_emit_cast(b, dx, dtype);
+    MlirValue dx = tsr_emit_mul(b, expand(&r, g), share);
+    of->of_operands[0] = tsr_emit_cast(b, dx, tsr_type_of(of->of_result).dtype);
     return true;
 }
 
@@ -202,92 +173,28 @@ static double eps_of(MlirOperation op) {
 
 static MlirValue square(tsr_builder *b, MlirValue x) { return tsr_emit_mul(b, x, x); }
 
-/* Norms of rows whose squares overflow, or vanish, are computed of the row times a power of two, by
- * ops that a row whose squares do neither passes over: `odd` says which rows those are. The others
- * have the bits that they would have without this. */
-typedef struct normal {
-    MlirValue x;      /* the normal x */
-    MlirValue rscale; /* 1 / size, to be stretched; of an odd row that of the scaled one */
-    MlirValue odd;    /* i1, to be stretched */
-    MlirValue factor; /* what an odd row is multiplied by, to be stretched */
-} normal;
-
-/* Powers of two that bring squares of a type into its range, and the least mean of squares of which
- * no square that counts has lost digits. */
-typedef struct range {
-    double down, up, least;
-} range;
-
-static range range_of(MlirValue x) {
-    static const range f32 = {0x1p-100, 0x1p100, 0x1p-100}, f64 = {0x1p-600, 0x1p600, 0x1p-900};
-    return tsr_type_of(x).dtype == TSR_DTYPE_F64 ? f64 : f32;
-}
-
-/* The mean of what odd rows have, exact where they are small multiples of one number; 0 of the
- * others. */
-static MlirValue mean_if(const rows *r, MlirValue odd, MlirValue x) {
-    double count = 1;
-    for (size_t i = 0; i < r->axis_count; i++) count *= (double)r->full.dims[r->axes[i]];
-    MlirValue total = sum(r, choose(r, odd, x, tsr_emit_number(r->b, x, 0.0)));
-    return tsr_emit_div(r->b, total, tsr_emit_number(r->b, total, count));
-}
-
-static MlirValue reciprocal_root(tsr_builder *b, MlirValue x) {
-    return tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), x);
+/* 1 / sqrt(mean of squares + eps), not stretched. */
+static MlirValue scale_of(const rows *r, MlirOperation op, MlirValue x) {
+    tsr_builder *b = r->b;
+    MlirValue power = tsr_emit_mean(b, square(b, x), r->axis_count, r->axes);
+    power = tsr_emit_add(b, power, tsr_emit_number(b, x, eps_of(op)));
+    return tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), power);
 }
 
 /* What a norm multiplies by scale: x without its mean (`centred`), over its size. */
-static normal normal_of(const rows *r, MlirOperation op, MlirValue x, bool centred) {
-    tsr_builder *b = r->b;
-    const range at = range_of(x);
-    double eps = eps_of(op);
-    bool vanishes = eps < at.least;
-    MlirValue middle = centred ? tsr_emit_mean(b, x, r->axis_count, r->axes) : x;
-    MlirValue plain = centred ? tsr_emit_sub(b, x, expand(r, middle)) : x;
-    MlirValue power = tsr_emit_mean(b, square(b, plain), r->axis_count, r->axes);
-    power = tsr_emit_add(b, power, tsr_emit_number(b, power, eps));
-    MlirValue one = tsr_emit_number(b, power, 1.0), small = {NULL};
-    MlirValue odd =
-        tsr_emit_unary(b, TSR_GRAPH_NAME("not"), is(b, TSR_PREDICATE_LT, power, (double)INFINITY));
-    if (vanishes) small = is(b, TSR_PREDICATE_LT, power, at.least);
-    if (vanishes) odd = tsr_emit_binary(b, TSR_GRAPH_NAME("or"), odd, small);
-    MlirValue down = tsr_emit_number(b, power, at.down), up = tsr_emit_number(b, power, at.up);
-    normal n = {.odd = expand(r, odd)};
-    /* A row of large numbers that differ little is made larger once they are apart. */
-    MlirValue before = down, after = {NULL};
-    if (vanishes) {
-        MlirValue near = small;
-        if (centred) {
-            MlirValue size = tsr_emit_unary(b, TSR_GRAPH_NAME("abs"), middle);
-            near = is(b, TSR_PREDICATE_LT, size, sqrt(at.least));
-        }
-        before = tsr_emit_where(b, small, tsr_emit_where(b, near, up, one), down);
-        after = tsr_emit_where(b, near, one, tsr_emit_where(b, small, up, one));
-    }
-    MlirValue row = tsr_emit_mul(b, x, vanishes ? expand(r, before) : before);
-    /* Twice: a mean of equal numbers may be rounded, and what is left would be all there is. */
-    for (int turn = 0; centred && turn < 2; turn++)
-        row = tsr_emit_sub(b, row, expand(r, mean_if(r, n.odd, row)));
-    if (centred && vanishes) row = tsr_emit_mul(b, row, expand(r, after));
-    MlirValue factor = vanishes ? tsr_emit_where(b, small, up, down) : down;
-    MlirValue inner = tsr_emit_mul(b, tsr_emit_number(b, power, eps), factor);
-    inner = tsr_emit_mul(b, inner, factor); /* its square may be too large */
-    /* Where all elements are equal nothing is left but eps, of the row as it is. */
-    MlirValue again = mean_if(r, n.odd, square(b, row));
-    MlirValue flat = is(b, TSR_PREDICATE_EQ, again, 0.0);
-    again = tsr_emit_where(b, flat, tsr_emit_number(b, power, eps), tsr_emit_add(b, again, inner));
-    again = tsr_emit_where(b, odd, again, one); /* whose root has a gradient */
-    n.factor = expand(r, tsr_emit_where(b, flat, one, factor));
-    n.rscale = expand(r, choose(r, odd, reciprocal_root(b, again), reciprocal_root(b, power)));
-    n.x = tsr_emit_mul(b, choose(r, n.odd, row, plain), n.rscale);
-    return n;
+static MlirValue normal(const rows *r, MlirOperation op, MlirValue x, bool centred,
+                        MlirValue *out_rscale) {
+    if (centred) x = tsr_emit_sub(r->b, x, mean(r, x));
+    MlirValue rscale = expand(r, scale_of(r, op, x));
+    if (out_rscale) *out_rscale = rscale;
+    return tsr_emit_mul(r->b, x, rscale);
 }
 
 static bool lower_norm(MlirOperation op, bool centred) {
     tsr_builder b = tsr_builder_before(op);
     rows r = rows_of(&b, op);
     size_t count = tsr_op_operand_count(op);
-    MlirValue y = normal_of(&r, op, tsr_emit_wide(&b, operand(op, 0)), centred).x;
+    MlirValue y = normal(&r, op, tsr_emit_wide(&b, operand(op, 0)), centred, NULL);
     if (count > 1) y = tsr_emit_mul(&b, y, tsr_emit_wide(&b, operand(op, 1)));
     if (count > 2) y = tsr_emit_add(&b, y, tsr_emit_wide(&b, operand(op, 2)));
     return finish(op, &b, y);
@@ -318,14 +225,11 @@ static bool gradient_norm(tsr_gradient *of, bool centred) {
     tsr_builder *b = of->builder;
     rows r = rows_of(b, of->op);
     size_t count = tsr_op_operand_count(of->op);
-    MlirValue g = tsr_emit_wide(b, of->of_result), h = g;
-    normal n = normal_of(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred);
+    MlirValue g = tsr_emit_wide(b, of->of_result), h = g, rscale;
+    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred, &rscale);
     if (count > 1) h = tsr_emit_mul(b, g, tsr_emit_wide(b, operand(of->op, 1)));
-    if (of->wanted[0]) {
-        MlirValue dx = through_normal(&r, n.x, n.rscale, h, centred);
-        give(of, 0, choose(&r, n.odd, tsr_emit_mul(b, dx, n.factor), dx));
-    }
-    if (of->wanted[1]) give(of, 1, tsr_emit_mul(b, g, n.x));
+    if (of->wanted[0]) give(of, 0, through_normal(&r, n, rscale, h, centred));
+    if (of->wanted[1]) give(of, 1, tsr_emit_mul(b, g, n));
     if (of->wanted[2]) give(of, 2, g);
     return true;
 }
@@ -452,16 +356,6 @@ bool tsr_lower_batch_norm_train(MlirOperation op) {
     return true;
 }
 
-/* x without its mean, over its size. */
-static MlirValue normal_of_batch(const rows *r, MlirOperation op, MlirValue x,
-                                 MlirValue *out_rscale) {
-    tsr_builder *b = r->b;
-    x = tsr_emit_sub(b, x, mean(r, x));
-    MlirValue spread = tsr_emit_mean(b, square(b, x), r->axis_count, r->axes);
-    *out_rscale = expand(r, root_of(b, op, spread));
-    return tsr_emit_mul(b, x, *out_rscale);
-}
-
 /* The running mean and variance are no part of the result: nothing flows to or from them. */
 bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
     tsr_builder *b = of->builder;
@@ -474,7 +368,7 @@ bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
         return false;
     }
     MlirValue g = tsr_emit_wide(b, of->of_result);
-    MlirValue n = normal_of_batch(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), &rscale);
+    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), true, &rscale);
     MlirValue h = tsr_emit_mul(b, g, channel(&r, of->op, SCALE));
     if (of->wanted[INPUT]) give(of, INPUT, through_normal(&r, n, rscale, h, true));
     if (of->wanted[SCALE]) give(of, SCALE, sum(&r, tsr_emit_mul(b, g, n)));

@@ -60,8 +60,6 @@ static MlirValue packed_value(rows *r, item *it, uint32_t stage) {
 static MlirValue value_of(rows *r, item *it, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     if (it->level < 2) return tsr_tile_splat(b, it->scalar, r->point.lanes);
-    if (r->is_known && tsr_row_is_choice(r, it))
-        return value_of(r, it->operands[r->chosen ? 1 : 2], stage);
     if (it->walk == r->walk) return it->vector;
     it->walk = r->walk;
     if (it->held && tsr_row_is_packed(it)) {
@@ -95,10 +93,6 @@ static void emit_scalars(rows *r, uint32_t stage) {
             it->kind == TSR_ROW_SUM || it->ahead)
             continue;
         for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
-        if (r->is_known && tsr_row_is_choice(r, it)) {
-            it->scalar = operands[r->chosen ? 1 : 2];
-            continue;
-        }
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
                      : it->kind == TSR_ROW_SAME ? operands[0]
                                                 : tsr_element_build(b, it->node.op, operands);
@@ -185,7 +179,7 @@ static uint32_t native_lanes(const rows *r) {
     enum { FEW = 5, SOME = 8 };
     uint32_t vectors = 0;
     for (uint32_t i = 0; i < r->item_count; i++)
-        vectors += (r->items[i]->kind == TSR_ROW_REDUCE && !tsr_row_is_rare(r, r->items[i])) ||
+        vectors += r->items[i]->kind == TSR_ROW_REDUCE ||
                    (r->items[i]->kind == TSR_ROW_LEAF && r->items[i]->level == 2);
     return (uint32_t)TSR_NATIVE_LANES / (vectors <= FEW ? 1U : vectors <= SOME ? 2U : 4U);
 }
@@ -370,91 +364,29 @@ static void walk(rows *r, uint32_t stage) {
             r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, results[count++]);
 }
 
-/* Of a row of which it is known: scalars that are there already, and what is made of them. */
-static void choose_scalars(rows *r, uint32_t stage) {
-    for (uint32_t s = 0; s <= stage; s++) emit_scalars(r, s);
-}
-
-/* Is all that the stage's walk does for rare rows, and this one none? */
-static bool is_passed_over(const rows *r, uint32_t stage) {
-    bool rare = r->is_known && !r->chosen && count_reductions(r, stage);
-    for (uint32_t i = 0; i < r->plain_count; i++)
-        rare = rare && !(r->whole_rows[i] && r->results[i]->stage == stage);
-    for (uint32_t i = 0; i < r->item_count; i++) {
-        const item *it = r->items[i];
-        if (it->stage != stage) continue;
-        if (it->kind == TSR_ROW_REDUCE) rare = rare && tsr_row_is_rare(r, it);
-        if (it->kind == TSR_ROW_SUM || (it->kept && !it->in_result)) rare = false;
-    }
-    return rare;
-}
-
-static void pass_over(rows *r, uint32_t stage) {
-    for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->kind == TSR_ROW_REDUCE && r->items[i]->stage == stage)
-            r->items[i]->scalar = tsr_reduction_identity(&r->items[i]->rules, 0);
-}
-
 void tsr_rows_place(rows *r, MlirValue row) {
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d + 1 < r->space.rank; d++) outer[d] = true;
     tsr_point_unflatten(&r->group->b, &r->point, outer, row);
 }
 
-/* The stages from `stage` on, of which the scalars of the first one are there. */
-static void emit_stages(rows *r, uint32_t stage) {
+static void emit_row(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
-    for (uint32_t s = stage; s < r->stage_count; s++) {
-        if (s > stage) emit_scalars(r, s);
-        if (is_passed_over(r, s))
-            pass_over(r, s);
-        else if (has_walk(r, s))
-            walk(r, s);
+    uint32_t last = r->space.rank - 1;
+    tsr_rows_place(r, row);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
+    for (uint32_t stage = 0; stage < r->stage_count; stage++) {
+        emit_scalars(r, stage);
+        if (has_walk(r, stage)) walk(r, stage);
     }
     tsr_point point = r->point;
     point.lanes = 0;
-    point.mask = point.index[r->space.rank - 1] = tsr_tile_null;
+    point.mask = point.index[last] = tsr_tile_null;
     for (uint32_t i = 0; i < r->plain_count; i++)
         if (!r->whole_rows[i])
             tsr_tile_store(b, r->outputs[i].dtype, r->results[i]->scalar, r->outputs[i].buffer,
                            tsr_point_offset(b, &point, &r->outputs[i]), tsr_tile_null);
-}
-
-/* The same of a row that chooses the first values, or the second ones: once or not at all. */
-static void emit_stages_if(rows *r, uint32_t stage, bool chosen) {
-    tsr_tile_builder *b = &r->group->b;
-    MlirValue zero = tsr_tile_index(b, 0), one = tsr_tile_index(b, 1);
-    MlirValue times =
-        tsr_tile_select(b, r->condition->scalar, chosen ? one : zero, chosen ? zero : one);
-    tsr_tile_loop loop;
-    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->before = r->items[i]->scalar;
-    tsr_tile_loop_begin(b, &loop, zero, times, 1, 0, NULL);
-    r->is_known = true;
-    r->chosen = chosen;
-    choose_scalars(r, stage);
-    emit_stages(r, stage);
-    r->is_known = false;
-    tsr_tile_loop_end(b, &loop, NULL);
-    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->scalar = r->items[i]->before;
-}
-
-static void emit_row(rows *r, MlirValue row) {
-    bool splits = r->condition && !r->holds;
-    tsr_rows_place(r, row);
-    for (uint32_t i = 0; i < r->item_count; i++)
-        memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
-    uint32_t stage = 0;
-    for (; splits && stage < r->condition->stage; stage++) {
-        emit_scalars(r, stage);
-        if (has_walk(r, stage)) walk(r, stage);
-    }
-    emit_scalars(r, stage);
-    if (!splits) {
-        emit_stages(r, stage);
-        return;
-    }
-    emit_stages_if(r, stage, false);
-    emit_stages_if(r, stage, true);
 }
 
 /* Do all vectors along a row begin where 8 of its elements do, and does none count its places? */

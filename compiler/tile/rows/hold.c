@@ -27,11 +27,10 @@ static bool is_cheap(MlirOperation op) {
 }
 
 /* Would computing it again, down to leaves and what is kept, take more than a few cheap ops? */
-static uint32_t work_of(const rows *r, const item *it) {
+static uint32_t work_of(const item *it) {
     uint32_t work = 0;
     if (it->level < 2 || it->kind == TSR_ROW_LEAF || it->kept) return 0;
-    if (tsr_row_is_choice(r, it)) return work_of(r, it->operands[2]);
-    for (uint32_t k = 0; k < it->operand_count; k++) work += work_of(r, it->operands[k]);
+    for (uint32_t k = 0; k < it->operand_count; k++) work += work_of(it->operands[k]);
     work += it->kind == TSR_ROW_OP && !is_cheap(it->node.op) ? 8 : 1;
     return work < 1000 ? work : 1000;
 }
@@ -76,19 +75,6 @@ static void keep(rows *r, item *it) {
     it->buffer = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), r->columns);
 }
 
-/* Is it computed in the stage it belongs to, and not for rare rows alone? */
-static bool is_needed_early(const rows *r, const item *it) {
-    for (uint32_t i = 0; i < r->plain_count; i++)
-        if (r->results[i] == it) return true;
-    for (uint32_t u = 0; u < r->item_count; u++) {
-        const item *user = r->items[u];
-        bool rare = tsr_row_is_choice(r, user) && user->operands[2] != it;
-        for (uint32_t k = 0; k < user->operand_count && !rare; k++)
-            if (user->operands[k] == it && user->stage == it->stage) return true;
-    }
-    return false;
-}
-
 static void find_kept(rows *r) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
@@ -96,15 +82,13 @@ static void find_kept(rows *r) {
         for (uint32_t u = 0; u < r->item_count; u++)
             for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
                 later |= r->items[u]->operands[k] == it && r->items[u]->stage > it->stage;
-        if (it->kind == TSR_ROW_OP && it->level == 2 && later && work_of(r, it) > CHEAP &&
-            (!r->condition || is_needed_early(r, it)))
-            keep(r, it);
+        if (it->kind == TSR_ROW_OP && it->level == 2 && later && work_of(it) > CHEAP) keep(r, it);
     }
 }
 
 /* Is it costly, and does a reduction read it, or a later stage? */
 bool tsr_rows_is_kept_column(const rows *r, const item *it) {
-    if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(r, it) <= CHEAP) return false;
+    if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
         for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
             if (r->items[u]->operands[k] == it &&
@@ -173,7 +157,7 @@ static void find_held(rows *r) {
         if (it->kind == TSR_ROW_REDUCE || it->kind == TSR_ROW_SUM)
             ask_operands(it, 1U << it->stage);
         if (it->level < 2 || !it->asked) continue;
-        bool costly = it->kind == TSR_ROW_OP && work_of(r, it) > CHEAP;
+        bool costly = it->kind == TSR_ROW_OP && work_of(it) > CHEAP;
         it->held = (read || costly) && take_room(r, it, room);
         ask_operands(it, it->held ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
     }

@@ -242,35 +242,6 @@ static bool moves_along(const rows *r, const item *leaf) {
     return false;
 }
 
-/* What a choice is by: behind reshapes. */
-static item *condition_of(const item *choice) {
-    item *condition = choice->operands[0];
-    while (condition->kind == TSR_ROW_SAME) condition = condition->operands[0];
-    return condition;
-}
-
-bool tsr_row_is_choice(const rows *r, const item *it) {
-    return r->condition && it->kind == TSR_ROW_OP && tsr_op_has(it->node.op, TSR_RARE_NAME) &&
-           condition_of(it) == r->condition;
-}
-
-bool tsr_row_is_rare(const rows *r, const item *it) {
-    const item *of = it->kind == TSR_ROW_REDUCE ? it->operands[0] : NULL;
-    double value;
-    return of && tsr_row_is_choice(r, of) && of->operands[2]->node.kind == TSR_NODE_SPLAT &&
-           of->operands[2]->kind == TSR_ROW_LEAF &&
-           tsr_attr_splat(tsr_op_attr(of->operands[2]->node.op, "value"), &value) && value == 0;
-}
-
-static void find_condition(rows *r) {
-    for (uint32_t i = 0; i < r->item_count && !r->condition; i++) {
-        item *it = r->items[i];
-        if (it->kind != TSR_ROW_OP || !tsr_op_has(it->node.op, TSR_RARE_NAME)) continue;
-        item *condition = condition_of(it);
-        if (condition->level < 2 && condition->kind == TSR_ROW_OP) r->condition = condition;
-    }
-}
-
 static void find_stages(rows *r) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
@@ -284,10 +255,9 @@ static void find_stages(rows *r) {
     }
     for (uint32_t i = 0; i < r->item_count; i++)
         r->stage_count = most(r->stage_count, r->items[i]->stage + 1);
-    find_condition(r);
     r->prefetch_stage = r->stage_count > 1 ? 1 : 0;
     for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->kind == TSR_ROW_REDUCE && !tsr_row_is_rare(r, r->items[i]))
+        if (r->items[i]->kind == TSR_ROW_REDUCE)
             r->prefetch_stage = most(r->prefetch_stage, r->items[i]->stage);
 }
 

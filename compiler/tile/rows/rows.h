@@ -7,15 +7,10 @@
  * one walk over the row that accumulates the stage's reductions and stores its results. What a
  * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
  * long as a row, or read back from the result that it is.
- *
- * A choice is a `where` marked as rare (TSR_RARE_NAME). Once its condition, a scalar, is known the
- * rest of the row is written twice: for a row that chooses first values and for the others, which
- * pass over walks that only add up what rare rows choose.
  */
 #ifndef TSR_COMPILER_TILE_ROWS_ROWS_H
 #define TSR_COMPILER_TILE_ROWS_ROWS_H
 
-#include "compiler/graph/emit.h"
 #include "compiler/tile/reduce.h"
 
 enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row that is held */
@@ -44,7 +39,6 @@ typedef struct tsr_row_item {
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
     uint32_t asked;   /* bits of the stages that ask for it */
     MlirValue scalar; /* levels 0 and 1, and reductions */
-    MlirValue before; /* that, where a row's stages are written a second time */
     MlirValue vector; /* level 2, in the walk `walk` */
     uint32_t walk;
     MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: of the program's rows, where lanes hold it */
@@ -84,9 +78,7 @@ typedef struct tsr_rows {
     uint32_t plain_count;      /* outputs that are no sums over rows: the first ones */
     const tsr_rows_sums *sums; /* NULL: there are none */
     uint32_t stage_count, prefetch_stage, walk;
-    tsr_row_item *condition; /* of choices, a scalar; NULL: there are none */
-    bool chosen, is_known;   /* during a walk for rows of which it is known */
-    uint32_t shifted;        /* 1 + the output whose lines the walk's vectors are; 0: none */
+    uint32_t shifted; /* 1 + the output whose lines the walk's vectors are; 0: none */
     int64_t local_bytes, held_elements; /* held: most at a time, counted as f32 */
     bool holds;     /* the row is gone over without a loop; what later stages need, lanes hold */
     bool even;      /* all vectors along a row begin where 8 of its elements do */
@@ -125,10 +117,6 @@ MlirValue tsr_rows_load_ahead(tsr_rows *r, const tsr_row_item *it);
 
 /* read.c: items, stages. Fails with TSR_INTERNAL on what has no place in rows, TSR_MEMORY. */
 TSR_RESULT tsr_rows_read(tsr_rows *r);
-
-/* Is it a choice by the condition, or a reduction that adds up a choice between values and 0? */
-bool tsr_row_is_choice(const tsr_rows *r, const tsr_row_item *it);
-bool tsr_row_is_rare(const tsr_rows *r, const tsr_row_item *it);
 
 /* hold.c */
 /* Lanes of one or several warps hold the row, or local buffers hold what is costly: sets `holds`
