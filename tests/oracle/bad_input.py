@@ -281,7 +281,7 @@ REFUSED = [
     (of_one('argmax', 'tensor<3x0xf32>', 'axis = 1 : i64', 'tensor<3xi64>'), 'tessera.argmax: dim 1 is 0: nothing is largest'),
     (of_one('add', 'tensor<3xi1>').replace('(%x) {} : (tensor<3xi1>)', '(%x, %x) : (tensor<3xi1>, tensor<3xi1>)'),
      'tessera.add: element type of lhs is i1'),
-    ('func.func @f(%x: memref<3xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {\n  return\n}\n', "entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type"),
+    ('func.func @f(%x: memref<3xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {\n  return\n}\n', "entry '@f': argument 0 has the type memref<3xf32>; expected a ranked tensor"),
     (CALLER.replace('CALLEE', 'g') + IN_A_LOOP, "func.call: '@g' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'f'), "func.call: '@f' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'g') + calling('private @g', 'h') + calling('private @h', 'g'),

@@ -106,7 +106,8 @@ def scalar(text, dtype):
 def unpack(stored, dtype):
     """Elements as they lie in memory, as the interpreter has them."""
     if dtype == 'bf16':
-        return (stored.astype('<u4') << 16).view('<f4').astype(np.float64)
+        wide = np.left_shift(np.atleast_1d(stored), 16, dtype='<u4', casting='unsafe')
+        return wide.view('<f4').astype(np.float64).reshape(np.shape(stored))
     return stored.astype(NUMPY[dtype])
 
 

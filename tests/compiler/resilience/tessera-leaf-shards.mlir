@@ -111,7 +111,8 @@ module @clipped attributes {tessera.mesh = {data = 4}} {
     %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
     // CHECK: %[[PG:.*]] = tessera_sr.leaf_part %{{.*}} : tensor<9xf32> -> tensor<3xf32>
     // CHECK: %[[SQUARES:.*]] = tessera_sr.squares %[[PG]] : tensor<3xf32> -> tensor<4xf32>
-    // CHECK: %[[NORM:.*]] = tessera.sqrt
+    // CHECK: tessera.sqrt
+    // CHECK: %[[NORM:.*]] = tessera.where
     // CHECK: %[[SCALE:.*]] = tessera.min
     // CHECK: tessera.sgd %{{.*}}, %[[PG]], %{{.*}}, %[[SCALE]] {{.*}} : tensor<3xf32>, tensor<f32>
     // CHECK: return %{{.*}}, %[[NORM]]
