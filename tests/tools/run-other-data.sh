@@ -42,6 +42,7 @@ refused() { # WHAT REGEX FILE FLAG…
     shift 3
     rm -rf D && cp -a S D
     expect "$what" 12 "$regex" train --data "x=$file" --steps 333 --state-dir D "$@"
+# shellcheck disable=SC2010
     diff <(ls S | grep -v -e EPOCH -e BASE -e SPARE -e LOCK -e DATA) <(ls D | grep -v -e EPOCH -e BASE -e SPARE -e LOCK -e DATA) >/dev/null ||
         fail "$what: the state directory was changed"
     expect "$what, then the right data" 0 '^state' train --data x=x.npy --steps 167 --state-dir D

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2012 # names of the tests themselves
 # Signals in each mode of tessera-run: what is saved, what is left, and the exit code.
 . "$(dirname "$0")/common.sh"
 
