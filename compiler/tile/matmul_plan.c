@@ -142,7 +142,7 @@ int64_t tsr_matmul_packed_tile(const tsr_matmul *mm) {
 static int64_t packed_rows(const tsr_matmul *mm) {
     int64_t panel = mm->b_packed ? (mm->size.k_block + mm->lanes) * mm->size.width : 0;
     int64_t bytes = LOCAL_BYTES - panel * tsr_matmul_element_size(mm);
-    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES; /* further slots lie behind LOCAL_BYTES */
+    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES; /* further slots follow LOCAL_BYTES */
     return bytes / (tsr_matmul_packed_tile(mm) * tsr_matmul_element_size(mm)) * mm->size.rows;
 }
 

@@ -216,7 +216,7 @@ Test(safetensors, refused_headers) {
     expect_success(&ctx, decode_text(&ctx, "{\"__metadata__\":{\"a\":\"b\"}}", 0));
 }
 
-/* Each stands beside a tensor that can be used. */
+/* Each file also has a tensor that can be used. */
 Test(safetensors, unusable_tensors_refuse_their_use_alone) {
     static const struct {
         const char *entry, *message;

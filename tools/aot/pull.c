@@ -28,7 +28,7 @@ static tsr_result run(tsr_ctx *ctx, tsr_remote_line *remote, const char *referen
     return TSR_SUCCESS;
 }
 
-/* What stands beside OUT during a pull and after it. user: the path of OUT. */
+/* The files next to OUT during a pull and after it. user: the path of OUT. */
 static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     static const char *const suffixes[] = {".part", ".part.sigstore.json", ".sigstore.json"};
     const char *path = *(const char *const *)user;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    LINE_MAX_BYTES = 1 << 20, /* a longer last line is none of ours */
+    LINE_MAX_BYTES = 1 << 20, /* this library writes no longer lines */
     SHOWN_BYTES = 40,         /* of a line in a message */
 };
 
