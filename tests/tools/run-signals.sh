@@ -107,12 +107,12 @@ outputs=(--output x=out/x.npy --output z=out/z.npy)
 call=("$RUN" call.tsb --entry f --quiet --input x=x.bin "${outputs[@]}")
 (ulimit -f 4000000 && exec "${call[@]}" --repeat 2) >.out 2>.err || fail "a short call: exit code $?"
 cp out/z.npy short.npy
-# begin_call: many calls, in the background as tessera-run itself; returns when its temporaries are there.
+# begin_call: many calls, in the background as tessera-run itself; returns when its own temporaries are there.
 begin_call() {
     local tries=0
     env --default-signal=HUP,INT,TERM,USR1 "${call[@]}" --repeat 200000 >.out 2>.err </dev/null &
     pid=$!
-    until ls out/z.npy.tmp-* >/dev/null 2>&1 || [ $((tries += 1)) -gt 1000 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+    until ls "out/z.npy.tmp-$pid" >/dev/null 2>&1 || [ $((tries += 1)) -gt 1000 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
 }
 for signal in TERM:143 INT:130 HUP:129 USR1:138; do
     begin_call
