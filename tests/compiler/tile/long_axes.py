@@ -142,6 +142,12 @@ def make(generator, name):
     return {n: data(generator, shape).astype(NUMPY[dtype]) for n, (shape, dtype, data) in entries(True)[name][0].items()}
 
 
+def typed(generator, name):
+    """{input: (values, element type)}"""
+    types = entries(True)[name][0]
+    return {n: (values, types[n][1]) for n, values in make(generator, name).items()}
+
+
 def judge(name, inputs, got):
     """None, or what is wrong."""
     if name in GROUPS:

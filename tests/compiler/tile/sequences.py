@@ -165,6 +165,12 @@ def make(generator, name):
     return {'i': i, 'u': u} if name in FILL else {'x': x, 'i': i, 'u': u}, right
 
 
+def typed(generator, name):
+    """{input: (values, element type)}"""
+    types = types_of(name)
+    return {n: (values, types[n]) for n, values in make(generator, name)[0].items()}
+
+
 def call(*arguments):
     return subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=120)
 
