@@ -279,20 +279,22 @@ static void test_tiled(size_t m, size_t n, size_t k, bool ta, bool tb, const cha
     run_problem(&p, text, k * n, false);
 }
 
+/* A shape has two of the four ways to transpose: each has all of them with its neighbour. */
 Test(dot, shapes) {
     static const size_t shapes[][3] = {{1, 1, 1},    {1, 5, 2},    {4, 1, 3},    {3, 17, 1},
                                        {2, 3, 5},    {7, 13, 11},  {64, 10, 64}, {17, 48, 31},
                                        {31, 97, 65}, {5, 33, 257}, {64, 128, 64}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        for (int t = 0; t < 4; t++)
-            test_tiled(shapes[i][0], shapes[i][1], shapes[i][2], t & 1, t & 2, "");
+        for (size_t ta = 0; ta < 2; ta++)
+            test_tiled(shapes[i][0], shapes[i][1], shapes[i][2], ta, (ta + i) % 2, "");
 }
 
 /* The last vector holds at most half of its columns, or one more. */
 Test(dot, last_lanes) {
     static const size_t columns[] = {17, 20, 24, 25, 36, 40, 53, 137};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-        for (int t = 0; t < 4; t++) test_tiled(29, columns[i], 33 + i % 2, t & 1, t & 2, "");
+        for (size_t ta = 0; ta < 2; ta++)
+            test_tiled(29, columns[i], 33 + i % 2, ta, (ta + i / 2) % 2, "");
 }
 
 /* Several blocks of rows and of K; A packed in groups of tiles; few rows of a large B; rows 4096
@@ -362,8 +364,8 @@ Test(dot, strips) {
     static const size_t shapes[][3] = {{1, 5, 2},     {1, 100, 70},  {2, 48, 31},  {7, 33, 64},
                                        {45, 101, 67}, {64, 128, 64}, {13, 16, 257}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        for (int t = 0; t < 4; t++)
-            test_strips(shapes[i][0], shapes[i][1], shapes[i][2], t & 1, t & 2, "");
+        for (size_t ta = 0; ta < 2; ta++)
+            test_strips(shapes[i][0], shapes[i][1], shapes[i][2], ta, (ta + i) % 2, "");
     test_strips(70, 130, 6001, false, false, "");
     test_strips(31, 20, 67, false, false, "");
     test_strips(31, 40, 66, true, false, "");
