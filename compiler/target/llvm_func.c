@@ -11,6 +11,8 @@
 #include "compiler/target/llvm_warp.h"
 #include "runtime/base/kernel.h"
 
+#include <llvm-c/DebugInfo.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,6 +394,41 @@ static void emit_barrier(tsr_emit *emit, MlirOperation op) { (void)emit, (void)o
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
+static void set_metadata(tsr_emit *emit, LLVMValueRef branch, const char *name,
+                         LLVMMetadataRef node) {
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(emit->llvm, name, (unsigned)strlen(name)),
+                    LLVMMetadataAsValue(emit->llvm, node));
+}
+
+static LLVMMetadataRef text_of(tsr_emit *emit, const char *text) {
+    return LLVMMDStringInContext2(emit->llvm, text, strlen(text));
+}
+
+/* Registers are spilled inside, not around it. */
+static void mark_rare(tsr_emit *emit, LLVMValueRef branch) {
+    enum { MOSTLY = 1 << 20 };
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
+    LLVMMetadataRef parts[] = {text_of(emit, "branch_weights"),
+                               LLVMValueAsMetadata(LLVMConstInt(i32, 1, false)),
+                               LLVMValueAsMetadata(LLVMConstInt(i32, MOSTLY, false))};
+    set_metadata(emit, branch, "prof", LLVMMDNodeInContext2(emit->llvm, parts, 3));
+}
+
+/* As short as it is, of few registers: the branch back. Such a node has itself as its first part.
+ */
+static void mark_rolled(tsr_emit *emit, LLVMValueRef branch) {
+    LLVMTypeRef truth = LLVMInt1TypeInContext(emit->llvm);
+    LLVMMetadataRef unroll = text_of(emit, "llvm.loop.unroll.disable");
+    LLVMMetadataRef vectors[] = {text_of(emit, "llvm.loop.vectorize.enable"),
+                                 LLVMValueAsMetadata(LLVMConstInt(truth, 0, false))};
+    LLVMMetadataRef itself = LLVMTemporaryMDNode(emit->llvm, NULL, 0);
+    LLVMMetadataRef parts[] = {itself, LLVMMDNodeInContext2(emit->llvm, &unroll, 1),
+                               LLVMMDNodeInContext2(emit->llvm, vectors, 2)};
+    LLVMMetadataRef node = LLVMMDNodeInContext2(emit->llvm, parts, 3);
+    LLVMMetadataReplaceAllUsesWith(itself, node);
+    set_metadata(emit, branch, "llvm.loop", node);
+}
+
 /* if (index < high) do { … } while ((index += step) < high); values: the index, and what is
  * carried, which merge at the end. */
 static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef high,
@@ -403,7 +440,9 @@ static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef hig
     LLVMValueRef step = tsr_emit_operand(emit, op, 2);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "loop"), done = tsr_emit_block(emit, "done");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, values[0], high, ""), loop, done);
+    LLVMValueRef enters = LLVMBuildICmp(b, LLVMIntSLT, values[0], high, "");
+    LLVMValueRef branch = LLVMBuildCondBr(b, enters, loop, done);
+    if (tsr_op_has(op, TSR_RARE_NAME)) mark_rare(emit, branch);
     LLVMPositionBuilderAtEnd(b, loop);
     for (size_t i = 0; i <= carried; i++) {
         phis[i] = LLVMBuildPhi(b, LLVMTypeOf(values[i]), "");
@@ -416,7 +455,9 @@ static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef hig
     MlirOperation yield = mlirBlockGetTerminator(body);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMValueRef next = LLVMBuildNSWAdd(b, phis[0], step, "");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, high, ""), loop, done);
+    LLVMValueRef goes_on = LLVMBuildICmp(b, LLVMIntSLT, next, high, "");
+    branch = LLVMBuildCondBr(b, goes_on, loop, done);
+    if (tsr_op_has(op, TSR_RARE_NAME)) mark_rolled(emit, branch);
     LLVMPositionBuilderAtEnd(b, done);
     LLVMBasicBlockRef from[] = {before, latch};
     for (size_t i = 0; i <= carried; i++) {

@@ -39,6 +39,10 @@
  */
 #define TSR_AGAIN_NAME "tile.again"
 
+/* Of a scf.for: it is not entered but in a few programs; it may be slow, but takes few registers.
+ * Changes no bit of a result. */
+#define TSR_RARE_NAME "tile.rare"
+
 /* Of a tile.load or tile.store of a vector of whole multiples of 256 elements, at an address that
  * is a multiple of 8 elements or of 16 bytes, on a warp: the elements lie in its lanes 8 by 8, so
  * that each lane moves 16 bytes at a time (8 elements of one byte). It turns the vector's elements

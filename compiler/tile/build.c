@@ -490,11 +490,14 @@ void tsr_tile_loop_end(tsr_tile_builder *b, tsr_tile_loop *loop, const MlirValue
     MlirType types[TSR_TILE_CARRIED_MAX];
     for (uint32_t i = 0; i < loop->carried_count; i++)
         types[i] = mlirValueGetType(loop->bounds[3 + i]);
+    const tsr_attr rare = {TSR_RARE_NAME, tsr_attr_make_unit(b->at.context)};
     tsr_op_desc desc = {.name = "scf.for",
                         .operand_count = 3 + loop->carried_count,
                         .operands = loop->bounds,
                         .result_count = loop->carried_count,
                         .results = types,
+                        .attr_count = loop->is_rare,
+                        .attrs = &rare,
                         .region_count = 1,
                         .regions = &region};
     MlirOperation op = tsr_build(&b->at, &desc);

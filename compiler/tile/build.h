@@ -166,6 +166,7 @@ typedef struct tsr_tile_loop {
     MlirBlock outer, body;
     MlirValue bounds[3 + TSR_TILE_CARRIED_MAX];
     uint32_t carried_count;
+    bool is_rare;                            /* mostly it is not entered */
     MlirValue index;                         /* valid inside */
     MlirValue carried[TSR_TILE_CARRIED_MAX]; /* inside: current values; after end: results */
 } tsr_tile_loop;
