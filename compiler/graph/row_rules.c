@@ -153,6 +153,21 @@ bool tsr_rows_reduce(tsr_row_flow *flow) {
     return give(flow, 0, &result);
 }
 
+/* Operand 0 is reduced; the result and the others have size 1 for it. */
+bool tsr_rows_repair(tsr_row_flow *flow) {
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = read_axes(flow, axes);
+    tsr_row_dims dims;
+    if (!view(flow, 0, &dims)) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!keep_off(flow, 0, &dims, "reduces", (uint32_t)axes[i])) return false;
+        dims.dims[axes[i]] = tsr_row_layout_of(1, TSR_ROW_SAME);
+    }
+    for (size_t k = 1; k < flow->operand_count; k++)
+        if (!join_stretched(flow, k, &flow->result_types[0].shape, &dims)) return false;
+    return give(flow, 0, &dims);
+}
+
 /* softmax, cumsum, sort, top_k; norms, whose scale and bias stretch to the first operand. */
 bool tsr_rows_along(tsr_row_flow *flow) {
     int64_t axes[TSR_RANK_MAX];

@@ -76,6 +76,16 @@ static bool split_reduce(tsr_split *s) {
     return true;
 }
 
+/* As an elementwise op of its plain result, but that rows are read whole. */
+static bool split_repair(tsr_split *s) {
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    if (!tsr_op_i64s(s->op, "axes", TSR_RANK_MAX, axes, &count)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (axes[i] == s->operands[0]) return false;
+    return split_map(s);
+}
+
 /* Ops along `axis`; `removes` it from the result. */
 static bool split_along(tsr_split *s, bool removes) {
     int64_t axis = 0;
@@ -256,6 +266,8 @@ static bool find(tsr_split *s, tsr_graph_op id) {
     case TSR_GRAPH_REDUCE_MIN:
     case TSR_GRAPH_REDUCE_PROD:
         return split_reduce(s);
+    case TSR_GRAPH_REPAIR:
+        return split_repair(s);
     case TSR_GRAPH_ARGMAX:
         return split_along(s, true);
     case TSR_GRAPH_CUMSUM:

@@ -155,7 +155,8 @@ static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out
     set made[READERS_MAX + 1], *from = &p->sets[index];
     uint64_t before = from->cost, after = 0;
     *out_done = false;
-    if (p->nodes[node].kind != TSR_FUSE_MAP || p->nodes[node].kept ||
+    bool repairs = p->nodes[node].kind == TSR_FUSE_REPAIR;
+    if ((p->nodes[node].kind != TSR_FUSE_MAP && !repairs) || p->nodes[node].kept ||
         !find_node_readers(p, node, false, readers, &count))
         return TSR_SUCCESS;
     const set alone = {.nodes = &node, .count = 1};
@@ -215,8 +216,9 @@ static bool is_stored(const planner *p, uint32_t node) {
            (p->home[node] != TSR_FUSE_NONE && p->storing[node] == TSR_FUSE_ASKED);
 }
 
-/* As large as the other: worth computing again. */
+/* As large as the other: worth computing again. A repair takes no time. */
 static bool is_whole(const planner *p, uint32_t node, uint32_t other) {
+    if (p->nodes[node].kind == TSR_FUSE_REPAIR) return true;
     return p->nodes[node].kind == TSR_FUSE_MAP &&
            tsr_shape_equal(&p->nodes[node].shape, &p->nodes[other].shape);
 }

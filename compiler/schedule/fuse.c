@@ -310,6 +310,7 @@ static const char *group_symbol(fuser *f, const entry *e, const tsr_fuse_group *
     for (uint32_t i = 0; i < group->node_count; i++) {
         const tsr_op_row *row = e->rows[group->nodes[i]];
         if (!row || row->op_class == TSR_CLASS_CONSTANT) continue;
+        if (group->rows && e->nodes[group->nodes[i]].kind == TSR_FUSE_REPAIR) continue;
         if (shown < GROUP_NAME_OPS)
             tsr_buffer_printf(&text, "_%s", short_name(row));
         else

@@ -73,6 +73,15 @@ static bool is_output(const planner *p, uint32_t node, uint32_t set_a, uint32_t 
     return false;
 }
 
+/* In their order; numbers of rows, which repairs give, behind the rows they are of. */
+static void add_output(const planner *p, description *d, uint32_t node) {
+    uint32_t at = d->output_count++;
+    bool repairs = p->nodes[node].kind == TSR_FUSE_REPAIR;
+    for (; at > 0 && !repairs && p->nodes[d->outputs[at - 1]].kind == TSR_FUSE_REPAIR; at--)
+        d->outputs[at] = d->outputs[at - 1];
+    d->outputs[at] = node;
+}
+
 static bool find_arguments(const planner *p, const uint32_t *members, uint32_t count,
                            uint32_t set_a, uint32_t set_b, description *d) {
     for (uint32_t i = 0; i < count; i++) {
@@ -88,7 +97,7 @@ static bool find_arguments(const planner *p, const uint32_t *members, uint32_t c
         }
         if (!is_output(p, members[i], set_a, set_b)) continue;
         if (d->output_count == TSR_FUSE_ARGUMENTS_MAX) return false;
-        d->outputs[d->output_count++] = members[i];
+        add_output(p, d, members[i]);
         d->written_bytes = tsr_fuse_add(d->written_bytes, bytes_of(node));
     }
     return d->input_count + d->output_count <= TSR_FUSE_ARGUMENTS_MAX && d->output_count > 0;
@@ -106,7 +115,8 @@ static bool find_shape(const planner *p, const uint32_t *members, uint32_t count
         d->root = members[i];
     }
     if (d->root != TSR_FUSE_NONE && count > 1 + parts &&
-        (p->nodes[d->root].kind == TSR_FUSE_ALONE || p->nodes[d->root].kind == TSR_FUSE_KEEP))
+        (p->nodes[d->root].kind == TSR_FUSE_ALONE || p->nodes[d->root].kind == TSR_FUSE_KEEP ||
+         p->nodes[d->root].kind == TSR_FUSE_REPAIR))
         return false;
     d->shape = p->nodes[d->root != TSR_FUSE_NONE ? d->root : d->outputs[0]].shape;
     for (uint32_t i = 0; i < d->output_count && !parts; i++)
@@ -211,6 +221,16 @@ static bool holds_step(const planner *p, const uint32_t *members, uint32_t count
     return false;
 }
 
+/* Does one of several nodes read what rows groups alone do? */
+static bool reads_what_stays(const planner *p, const uint32_t *members, uint32_t count) {
+    for (uint32_t i = 0; i < count && count > 1; i++) {
+        const tsr_fuse_node *node = &p->nodes[members[i]];
+        for (uint32_t k = 0; k < node->operand_count; k++)
+            if (p->nodes[node->operands[k]].stays) return true;
+    }
+    return false;
+}
+
 bool tsr_fuse_describe(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
                        uint32_t set_b, description *d) {
     *d = (description){.root = TSR_FUSE_NONE};
@@ -220,8 +240,8 @@ bool tsr_fuse_describe(planner *p, const uint32_t *members, uint32_t count, uint
         p->mark[members[i]] = p->stamp;
     }
     if (!find_arguments(p, members, count, set_a, set_b, d)) return false;
-    bool plain =
-        find_shape(p, members, count, d) && place_members(p, members, count, set_a, set_b, d);
+    bool plain = !reads_what_stays(p, members, count) && find_shape(p, members, count, d) &&
+                 place_members(p, members, count, set_a, set_b, d);
     if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
         return false;
     if (count > 1 && d->root != TSR_FUSE_NONE && holds_step(p, members, count)) return false;

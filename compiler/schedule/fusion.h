@@ -51,6 +51,7 @@ typedef enum tsr_fuse_kind {
     TSR_FUSE_MATMUL,
     TSR_FUSE_REDUCE, /* of operand 0 */
     TSR_FUSE_KEEP,   /* a reshape that adds or drops dims of size 1; alone, or in a rows group */
+    TSR_FUSE_REPAIR, /* of rows of operand 0, with size 1 for them; alone, or in a rows group */
     TSR_FUSE_ALONE,
     TSR_FUSE_PART, /* a further result of an ALONE node, its only operand; they follow it at once */
 } tsr_fuse_kind;
@@ -68,6 +69,7 @@ typedef struct tsr_fuse_node {
      * `trailing` 0, too, it cannot be in a rows group. */
     uint32_t across_begin, across;
     bool sums_rows; /* REDUCE `across`: a sum of f32, which may be taken of the rows of a group */
+    bool stays;     /* REPAIR: only rows groups read it, so that it is not stored */
     bool kept;      /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
@@ -90,7 +92,7 @@ typedef struct tsr_fuse_group {
     uint32_t root;    /* its MATMUL, REDUCE (the first), KEEP or ALONE node; TSR_FUSE_NONE: a map */
     bool rows;        /* a rows group */
     uint32_t *inputs; /* nodes, in the order of first use */
-    uint32_t *outputs; /* nodes, ascending; at least one */
+    uint32_t *outputs; /* nodes, ascending, REPAIR last; at least one */
     uint32_t input_count, output_count;
     uint64_t read_bytes, written_bytes;
     uint64_t operations; /* weighted elementwise work; the root's is not counted */

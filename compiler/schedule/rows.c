@@ -3,6 +3,8 @@
 
 #include "compiler/schedule/schedule.h"
 
+#include <string.h>
+
 typedef struct form {
     const tsr_rows_set *set;
     tsr_shape full, kept;
@@ -129,6 +131,9 @@ static bool check_member(form *f, const tsr_fuse_node *node) {
         return (tsr_shape_equal(from, &f->kept) && is_kept_with_ones(f, &node->shape)) ||
                (tsr_shape_equal(&node->shape, &f->kept) && is_kept_with_ones(f, from));
     }
+    case TSR_FUSE_REPAIR:
+        return tsr_shape_equal(&f->set->nodes[node->operands[0]].shape, &f->full) &&
+               is_kept_with_ones(f, &node->shape);
     case TSR_FUSE_MAP:
         return check_map(f, node);
     default:
@@ -321,9 +326,17 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    if (tsr_op_operand_count(op) != 1 || !tsr_value_type(tsr_op_operand(op, 0), &from)) return;
+    bool repairs = tsr_op_is(op, "tessera.repair");
+    if ((tsr_op_operand_count(op) != 1 && !repairs) ||
+        !tsr_value_type(tsr_op_operand(op, 0), &from))
+        return;
     if (tsr_op_is(op, "tessera.reshape") && keeps_others(&from.shape, &node->shape))
         node->kind = TSR_FUSE_KEEP;
+    if (repairs) {
+        const char *of = tsr_op_string(op, "of");
+        node->kind = TSR_FUSE_REPAIR;
+        node->stays = of && strcmp(of, "offset") == 0;
+    }
     if (node->kind != TSR_FUSE_REDUCE || tsr_op_is(op, "tessera.argmax") ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return;

@@ -109,7 +109,8 @@ static bool read_body(MlirOperation func, body *b) {
             b->op_count--;
             continue;
         }
-        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape"))
+        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape") &&
+            !tsr_op_is(op, "tessera.repair"))
             return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a rows group");
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;

@@ -336,6 +336,10 @@ static MlirValue clamp(const element *e) {
     return tsr_tile_select(e->b, above, most, tsr_tile_select(e->b, below, least, x));
 }
 
+static MlirValue mul_add(const element *e) {
+    return tsr_tile_3(e->b, "math.fma", e->x[0], e->x[1], e->x[2]);
+}
+
 static MlirValue logic(const element *e) {
     static const char *const names[] = {
         [AND] = "arith.andi", [OR] = "arith.ori", [XOR] = "arith.xori"};

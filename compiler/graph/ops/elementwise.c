@@ -380,6 +380,22 @@ bool tsr_gradient_clamp(tsr_gradient *of) {
     return true;
 }
 
+bool tsr_check_mul_add(tsr_rule *rule) {
+    static const char *const names[] = {"x", "y", "z"};
+    tsr_shape all;
+    if (!tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_WIDE_FLOAT) ||
+        !same_dtype(rule, 0, 1, names) || !tsr_rule_same_dtype(rule, 0, names[0], 2, names[2]) ||
+        !tsr_rule_broadcast(rule, 0, 2, names, &all) || !tsr_rule_shape(rule, 0, names[0], &all))
+        return false;
+    rule->results[0] = rule->operands[0];
+    return true;
+}
+
+bool tsr_gradient_mul_add(tsr_gradient *of) {
+    if (of->wanted[2]) give(of, 2, of->of_result);
+    return tsr_gradient_mul(of);
+}
+
 /* ---- logic ----------------------------------------------------------------------------------- */
 
 bool tsr_check_logic(tsr_rule *rule) {

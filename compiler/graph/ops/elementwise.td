@@ -184,6 +184,17 @@ def Tessera_ClampOp : Tessera_ValueOp<"clamp", [AllTypesMatch<["input", "result"
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
+def Tessera_MulAddOp : Tessera_ValueOp<"mul_add"> {
+  let summary = "x y + z, rounded once where the target can";
+  let description = [{
+    Of f64 or f32; y and z broadcast to x's shape. What lowering makes of norms: with a z of -0 the product.
+  }];
+  let arguments = (ins Tessera_Tensor:$x, Tessera_Tensor:$y, Tessera_Tensor:$z);
+  let assemblyFormat = [{
+    $x `,` $y `,` $z attr-dict `:` type($x) `,` type($y) `,` type($z) `->` type($result)
+  }];
+}
+
 def Tessera_CompareOp : Tessera_ValueOp<"compare"> {
   let summary = "i1: does lhs compare so with rhs";
   let description = [{

@@ -5,7 +5,9 @@
  */
 #include "compiler/graph/rules.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static MlirValue operand(MlirOperation op, size_t index) { return tsr_op_operand(op, index); }
 
@@ -42,6 +44,70 @@ static MlirValue expand(const rows *r, MlirValue x) {
 /* The mean over the axes, to be stretched. */
 static MlirValue mean(const rows *r, MlirValue x) {
     return expand(r, tsr_emit_mean(r->b, x, r->axis_count, r->axes));
+}
+
+/* Are the axes the last dims? */
+static bool is_trailing(uint32_t rank, size_t axis_count, const int64_t *axes) {
+    for (size_t i = 0; i < axis_count; i++)
+        if (axes[i] != (int64_t)(rank - axis_count + i)) return false;
+    return axis_count > 0;
+}
+
+enum { REPAIR_X, REPAIR_PLAIN, REPAIR_MEAN, REPAIR_OPERANDS };
+
+/* PLAIN, which is to be stretched; `of` and `eps` as the op has them. CENTRE may be null. */
+static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, MlirValue plain,
+                        MlirValue centre) {
+    MlirValue operands[REPAIR_OPERANDS] = {x, plain, centre};
+    MlirContext context = r->b->context;
+    tsr_attr attrs[] = {{"axes", tsr_attr_make_i64s(context, r->axis_count, r->axes)},
+                        {"of", tsr_attr_make_string(context, of)},
+                        {"eps", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), eps)},
+                        {0}};
+    return tsr_build_value(r->b, TSR_GRAPH_NAME("repair"), operands,
+                           mlirValueIsNull(centre) ? REPAIR_MEAN : REPAIR_OPERANDS,
+                           mlirValueGetType(plain), attrs);
+}
+
+bool tsr_check_repair(tsr_rule *rule) {
+    static const char *const names[] = {"the operand", "the plain result", "the mean"};
+    int64_t axes[TSR_RANK_MAX];
+    size_t count;
+    double eps = 0;
+    const char *of = tsr_op_string(rule->op, "of");
+    bool offset = of && strcmp(of, "offset") == 0;
+    size_t operands = offset ? REPAIR_OPERANDS : REPAIR_MEAN;
+    if (!tsr_rule_operand_count(rule, operands, operands) ||
+        !tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_WIDE_FLOAT) ||
+        !tsr_rule_axes(rule, axes, &count) || !tsr_rule_f64(rule, "eps", 0, &eps))
+        return false;
+    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
+    if (!offset && (!of || (strcmp(of, "mean") != 0 && strcmp(of, "size") != 0 &&
+                            strcmp(of, "deviation") != 0)))
+        return tsr_rule_fail(rule, TSR_DIAG_WORD,
+                             "of is '%s'; expected mean, size, deviation or offset", of ? of : "");
+    if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "needs at least one axis");
+    tsr_shape kept = rule->operands[0].shape;
+    if (!is_trailing(kept.rank, count, axes))
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+                             "axes end with %" PRId64
+                             "; they must be the last dims of the operand, "
+                             "which end with %" PRIu32,
+                             axes[count - 1], kept.rank - 1);
+    for (size_t i = 0; i < count; i++) kept.dims[axes[i]] = 1;
+    for (size_t i = 1; i < operands; i++)
+        if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i]) ||
+            !tsr_rule_shape(rule, i, names[i], &kept))
+            return false;
+    rule->results[0] = (tsr_type){.dtype = rule->operands[0].dtype, .shape = kept};
+    return true;
+}
+
+/* Rows that are not computed again have the gradient of what they have; an offset has none. */
+bool tsr_gradient_repair(tsr_gradient *of) {
+    bool passes = tsr_op_operand_count(of->op) == REPAIR_MEAN && of->wanted[REPAIR_PLAIN];
+    if (passes) of->of_operands[REPAIR_PLAIN] = of->of_result;
+    return true;
 }
 
 static MlirValue equals(tsr_builder *b, MlirValue x, double value) {
@@ -173,21 +239,28 @@ static double eps_of(MlirOperation op) {
 
 static MlirValue square(tsr_builder *b, MlirValue x) { return tsr_emit_mul(b, x, x); }
 
-/* 1 / sqrt(mean of squares + eps), not stretched. */
-static MlirValue scale_of(const rows *r, MlirOperation op, MlirValue x) {
-    tsr_builder *b = r->b;
-    MlirValue power = tsr_emit_mean(b, square(b, x), r->axis_count, r->axes);
-    power = tsr_emit_add(b, power, tsr_emit_number(b, x, eps_of(op)));
-    return tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), power);
-}
-
-/* What a norm multiplies by scale: x without its mean (`centred`), over its size. */
+/* What a norm multiplies by scale: x without its mean (`centred`), over its size. Where the axes
+ * are the last dims, numbers of a row that have overflowed or vanished are computed again. */
 static MlirValue normal(const rows *r, MlirOperation op, MlirValue x, bool centred,
                         MlirValue *out_rscale) {
-    if (centred) x = tsr_emit_sub(r->b, x, mean(r, x));
-    MlirValue rscale = expand(r, scale_of(r, op, x));
+    tsr_builder *b = r->b;
+    double eps = eps_of(op);
+    bool repairs = is_trailing(r->full.rank, r->axis_count, r->axes);
+    MlirValue centre = {NULL}, apart = x;
+    if (centred) {
+        centre = mean(r, x);
+        if (repairs) centre = repair(r, "mean", 0, x, centre, (MlirValue){NULL});
+        apart = tsr_emit_sub(b, x, centre);
+    }
+    MlirValue power = tsr_emit_mean(b, square(b, apart), r->axis_count, r->axes);
+    power = tsr_emit_add(b, power, tsr_emit_number(b, x, eps));
+    MlirValue plain = expand(r, tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), power)), rscale = plain;
+    if (repairs)
+        rscale = repair(r, centred ? "deviation" : "size", eps, x, plain, (MlirValue){NULL});
     if (out_rscale) *out_rscale = rscale;
-    return tsr_emit_mul(r->b, x, rscale);
+    if (!repairs || !centred) return tsr_emit_mul(b, apart, rscale);
+    MlirValue operands[] = {apart, rscale, repair(r, "offset", eps, x, plain, centre)};
+    return tsr_build_value(b, TSR_GRAPH_NAME("mul_add"), operands, 3, mlirValueGetType(x), NULL);
 }
 
 static bool lower_norm(MlirOperation op, bool centred) {

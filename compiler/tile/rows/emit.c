@@ -37,7 +37,7 @@ static MlirValue leaf_value(rows *r, const item *it, const tsr_point *point) {
     tsr_tile_builder *b = &r->group->b;
     if (it->node.kind == TSR_NODE_SPLAT) return tsr_splat_value(b, &it->node);
     if (it->node.kind == TSR_NODE_PLACE) return tsr_place_value(b, &it->node, point);
-    if (it->ahead) return tsr_rows_load_ahead(r, it);
+    if (it->ahead && !r->alone) return tsr_rows_load_ahead(r, it);
     return tsr_tile_load(b, it->node.dtype, it->node.view.buffer,
                          tsr_point_offset(b, point, &it->node.view), point->lanes, point->mask);
 }
@@ -62,11 +62,12 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
     if (it->level < 2) return tsr_tile_splat(b, it->scalar, r->point.lanes);
     if (it->walk == r->walk) return it->vector;
     it->walk = r->walk;
-    if (it->held && tsr_row_is_packed(it)) {
+    bool held = it->held && !r->alone;
+    if (held && tsr_row_is_packed(it)) {
         it->vector = packed_value(r, it, stage);
-    } else if (it->held && !mlirValueIsNull(it->chunks[r->chunk])) {
+    } else if (held && !mlirValueIsNull(it->chunks[r->chunk])) {
         it->vector = it->chunks[r->chunk];
-    } else if (it->kept && it->stage < stage) {
+    } else if (it->kept && it->stage < stage && !r->alone) {
         it->vector = load_kept(r, it);
     } else if (it->kind == TSR_ROW_LEAF) {
         it->vector = leaf_value(r, it, &r->point);
@@ -77,8 +78,18 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
         it->vector =
             it->kind == TSR_ROW_SAME ? operands[0] : tsr_element_build(b, it->node.op, operands);
     }
-    if (it->held && !tsr_row_is_packed(it)) it->chunks[r->chunk] = it->vector;
+    if (held && !tsr_row_is_packed(it)) it->chunks[r->chunk] = it->vector;
     return it->vector;
+}
+
+MlirValue tsr_rows_value_alone(rows *r, item *it, uint32_t stage) {
+    r->walk++;
+    r->alone = true;
+    r->point.lanes = 0;
+    r->point.mask = tsr_tile_null;
+    MlirValue value = value_of(r, it, stage);
+    r->alone = false;
+    return value;
 }
 
 static void emit_scalars(rows *r, uint32_t stage) {
@@ -93,6 +104,10 @@ static void emit_scalars(rows *r, uint32_t stage) {
             it->kind == TSR_ROW_SUM || it->ahead)
             continue;
         for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
+        if (it->kind == TSR_ROW_REPAIR) {
+            tsr_rows_emit_repair(r, it, stage);
+            continue;
+        }
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
                      : it->kind == TSR_ROW_SAME ? operands[0]
                                                 : tsr_element_build(b, it->node.op, operands);

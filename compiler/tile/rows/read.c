@@ -111,9 +111,11 @@ static bool is_trailing(MlirOperation reduction) {
            axes[count - 1] + 1 == from.shape.rank;
 }
 
+static bool is_repair(MlirOperation op) { return tsr_op_is(op, "tessera.repair"); }
+
 bool tsr_rows_are_columns(MlirBlock body) {
     TSR_FOR_EACH_OP(op, body) {
-        if (tsr_reduction_op_of(op) && is_trailing(op)) return false;
+        if ((tsr_reduction_op_of(op) || is_repair(op)) && is_trailing(op)) return false;
     }
     return true;
 }
@@ -126,10 +128,11 @@ bool tsr_rows_is_sum(MlirOperation op) {
 static tsr_result add_op(rows *r, MlirOperation op) {
     tsr_tile_group *group = r->group;
     const tsr_reduction_op *reduction = tsr_reduction_op_of(op);
-    bool same = tsr_op_is(op, "tessera.reshape");
+    bool same = tsr_op_is(op, "tessera.reshape"), repairs = is_repair(op);
     size_t count = tsr_op_operand_count(op);
     item *made = NULL, *operands[TSR_ELEMENT_OPERANDS_MAX] = {NULL};
-    if ((!reduction && !same && !tsr_element_is(op)) || count > TSR_ELEMENT_OPERANDS_MAX)
+    if ((!reduction && !same && !repairs && !tsr_element_is(op)) ||
+        count > TSR_ELEMENT_OPERANDS_MAX)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': %s has no place in rows", group->name,
              tsr_op_name(op));
     for (size_t i = 0; i < count; i++) {
@@ -150,6 +153,7 @@ static tsr_result add_op(rows *r, MlirOperation op) {
                              tsr_rows_is_sum(op) ? TSR_ROW_SUM
                              : reduction         ? TSR_ROW_REDUCE
                              : same              ? TSR_ROW_SAME
+                             : repairs           ? TSR_ROW_REPAIR
                                                  : TSR_ROW_OP,
                              tsr_op_result(op, 0), &made));
     made->operand_count = (uint32_t)count;
@@ -174,6 +178,18 @@ static void read_columns(rows *r, MlirOperation reduction) {
     }
 }
 
+/* The dims before the axes. */
+static tsr_shape kept_by_repair(MlirOperation op) {
+    tsr_type type;
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    bool known = tsr_value_type(tsr_op_operand(op, 0), &type) &&
+                 tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count);
+    TSR_ASSERT(known && count <= type.shape.rank);
+    type.shape.rank -= (uint32_t)count;
+    return type.shape;
+}
+
 /* The shape reduced, from the first reduction. */
 static tsr_result read_shapes(rows *r) {
     tsr_tile_group *group = r->group;
@@ -181,14 +197,15 @@ static tsr_result read_shapes(rows *r) {
     r->columns_beside = tsr_rows_are_columns(group->body);
     TSR_FOR_EACH_OP(op, group->body) {
         tsr_type from, to;
-        if (!tsr_reduction_op_of(op) || tsr_rows_is_sum(op)) continue;
+        bool reduces = tsr_reduction_op_of(op) && !tsr_rows_is_sum(op);
+        if (!reduces && !is_repair(op)) continue;
         bool known = tsr_value_type(tsr_op_operand(op, 0), &from) &&
                      tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
         reduction = op;
         r->full = from.shape;
-        r->kept_shape = to.shape;
-        r->trailing = from.shape.rank - to.shape.rank;
+        r->kept_shape = reduces ? to.shape : kept_by_repair(op);
+        r->trailing = from.shape.rank - r->kept_shape.rank;
         break;
     }
     if (!r->trailing) FAIL(group->ctx, TSR_INTERNAL, "'%s' reduces nothing", group->name);
@@ -251,7 +268,7 @@ static void find_stages(rows *r) {
             it->level = most(it->level, operand->level);
             it->stage = most(it->stage, operand->stage + (operand->kind == TSR_ROW_REDUCE));
         }
-        if (it->kind == TSR_ROW_REDUCE) it->level = 1;
+        if (it->kind == TSR_ROW_REDUCE || it->kind == TSR_ROW_REPAIR) it->level = 1;
     }
     for (uint32_t i = 0; i < r->item_count; i++)
         r->stage_count = most(r->stage_count, r->items[i]->stage + 1);

@@ -20,7 +20,8 @@ typedef enum tsr_row_item_kind {
     TSR_ROW_OP,
     TSR_ROW_SAME,
     TSR_ROW_REDUCE,
-    TSR_ROW_SUM, /* over rows: nothing reads it */
+    TSR_ROW_SUM,    /* over rows: nothing reads it */
+    TSR_ROW_REPAIR, /* a scalar that reads the row again where it must */
 } tsr_row_item_kind;
 
 typedef struct tsr_row_item {
@@ -37,9 +38,10 @@ typedef struct tsr_row_item {
     MlirValue ring;   /* a local buffer of such rows; null: a scalar, read one row ahead */
     MlirValue next;   /* that scalar, of the next row */
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
-    uint32_t asked;   /* bits of the stages that ask for it */
-    MlirValue scalar; /* levels 0 and 1, and reductions */
-    MlirValue vector; /* level 2, in the walk `walk` */
+    bool later, waits, repaired; /* REPAIR: see repair.c */
+    uint32_t asked;              /* bits of the stages that ask for it */
+    MlirValue scalar;            /* levels 0 and 1, and reductions */
+    MlirValue vector;            /* level 2, in the walk `walk` */
     uint32_t walk;
     MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: of the program's rows, where lanes hold it */
     tsr_partials partials;              /* REDUCE, during its walk */
@@ -84,6 +86,7 @@ typedef struct tsr_rows {
     bool even;      /* all vectors along a row begin where 8 of its elements do */
     uint32_t warps; /* of a program */
     uint32_t chunk; /* of it, in the walk */
+    bool alone;     /* values of single elements are asked for: of nothing that is kept or held */
     tsr_point point;
     MlirValue sums_at;         /* where the program's row of a buffer of sums begins */
     uint32_t beside;           /* programs of a block whose sums are added */
@@ -102,6 +105,11 @@ TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
 
 /* The rows of the kept dims, one number, as the point. */
 void tsr_rows_place(tsr_rows *r, MlirValue row);
+
+/* One element at the point, computed of what is in memory; `stage` is that of the walk. */
+MlirValue tsr_rows_value_alone(tsr_rows *r, tsr_row_item *it, uint32_t stage);
+/* repair.c: sets the scalar that a repair gives, and others that are found with it. */
+void tsr_rows_emit_repair(tsr_rows *r, tsr_row_item *it, uint32_t stage);
 
 /* ahead.c: a program that has several rows fetches the next ones while it computes. */
 /* What is fetched, and so held; sets `stages`. */

@@ -175,3 +175,59 @@ func.func @f() {
   %0 = tessera.random_normal : tensor<4xi32>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %b: tensor<5x1xf32>) {
+  // CHECK: [TSR-0103] tessera.mul_add: shapes do not broadcast: x dim 0 is 4 (4x3xf32), y dim 0 is 5 (5x1xf32); they must be equal, or one of them 1
+  %0 = tessera.mul_add %a, %b, %b : tensor<4x3xf32>, tensor<5x1xf32>, tensor<5x1xf32> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x1xf32>, %b: tensor<4x3xf32>) {
+  // CHECK: tessera.mul_add: x
+  %0 = tessera.mul_add %a, %b, %b : tensor<4x1xf32>, tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: [TSR-0141] tessera.repair: of is 'median'; expected mean, size, deviation or offset
+  %0 = tessera.repair %a, %m {axes = [1], of = "median"} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<1x3xf32>) {
+  // CHECK: [TSR-0106] tessera.repair: axes end with 0; they must be the last dims of the operand, which end with 1
+  %0 = tessera.repair %a, %m {axes = [0], of = "mean"} : tensor<4x3xf32>, tensor<1x3xf32> -> tensor<1x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: tessera.repair: has 2 operands
+  %0 = tessera.repair %a, %m {axes = [1], of = "offset"} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x3xf32>) {
+  // CHECK: tessera.repair: the plain result
+  %0 = tessera.repair %a, %m {axes = [1], of = "size"} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: [TSR-0138] tessera.repair: eps is -1, needs eps >= 0
+  %0 = tessera.repair %a, %m {axes = [1], of = "size", eps = -1.0} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}

@@ -30,7 +30,7 @@ func.func @move(%x: tensor<4x6xf32>, %i: tensor<3xi64>, %u: tensor<4x3xf32>) {
   %10:2 = tessera.top_k %x {axis = 1, k = 2} : tensor<4x6xf32> -> tensor<4x2xf32>, tensor<4x2xi64>
   return
 }
-func.func @rows(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<6xf32>) {
+func.func @rows(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<6xf32>, %m: tensor<4x1xf32>) {
   // CHECK: tessera.softmax_safe
   %0 = tessera.softmax_safe %x {axis = 1} : tensor<4x6xf32>
   // CHECK: tessera.logsumexp_safe
@@ -39,6 +39,12 @@ func.func @rows(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<6xf32>) {
   %2 = tessera.layernorm_safe %x, %s, %c {axes = [1], eps = 1.0e-5} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32> -> tensor<4x6xf32>
   // CHECK: tessera.rmsnorm_safe
   %3 = tessera.rmsnorm_safe %x, %s {axes = [1]} : tensor<4x6xf32>, tensor<6xf32> -> tensor<4x6xf32>
+  // CHECK: tessera.repair %{{.*}}, %{{.*}} {axes = [1], of = "mean"} : tensor<4x6xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  %6 = tessera.repair %x, %m {axes = [1], of = "mean"} : tensor<4x6xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  // CHECK: tessera.repair %{{.*}}, %{{.*}}, %{{.*}} {axes = [1], eps = 1.000000e-05 : f64, of = "offset"}
+  %7 = tessera.repair %x, %m, %6 {axes = [1], eps = 1.0e-5, of = "offset"} : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  // CHECK: tessera.mul_add %{{.*}}, %{{.*}}, %{{.*}} : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x6xf32>
+  %8 = tessera.mul_add %x, %6, %7 : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x6xf32>
   // CHECK: tessera.batch_norm
   %4 = tessera.batch_norm %x, %s, %s, %c, %c {axis = 1} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32> -> tensor<4x6xf32>
   // CHECK: tessera.batch_norm_train

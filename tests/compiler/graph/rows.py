@@ -61,6 +61,9 @@ def elementwise():
              f'%w = tessera.param "w" init = #tessera.constant<0.0> : {f(4)}\n%y = tessera.{op} %x, %w : {X}, {f(4)} -> {X}', X)
     case("ipow", [X, i(6, 4)], f"%y = tessera.ipow %x, %x1 : {X}, {i(6, 4)} -> {X}", X)
     case("clamp", [X], unary("clamp", "{low = 0.0, high = 1.0}", arrow=False), X)
+    case("mul_add", [X, f(6, 1)], f"%y = tessera.mul_add %x, %x1, %x1 : {X}, {f(6, 1)}, {f(6, 1)} -> {X}", X)
+    case("mul_add, a number for each row", [X],
+         f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 1)}\n%y = tessera.mul_add %x, %x, %w : {X}, {X}, {f(6, 1)} -> {X}', X, ("mul_add", NUMBER))
     case("cast", [X], f"%y = tessera.cast %x : {X} to {i(6, 4)}", i(6, 4))
     case("compare, logic, where", [X, X],
          f"%c = tessera.compare lt %x, %x1 : {X}, {X} -> {b(6, 4)}\n%n = tessera.not %c : {b(6, 4)}\n"
@@ -107,6 +110,12 @@ def reductions():
         case(f"{op}, a scale for each row", [X],
              f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 1)}\n'
              f"%y = tessera.{op} %x, %w {{axes = [1]}} : {X}, {f(6, 1)} -> {X}", X, (op, NUMBER))
+    case("repair", [X, f(6, 1)], f'%y = tessera.repair %x, %x1 {{axes = [1], of = "mean"}} : {X}, {f(6, 1)} -> {f(6, 1)}', f(6, 1))
+    case("repair over rows", [X], f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(1, 1)}\n%m = tessera.repair %x, %w {{axes = [0, 1], of = "size"}} : {X}, {f(1, 1)} -> {f(1, 1)}\n'
+         f"%y = tessera.sub %x, %m : {X}, {f(1, 1)} -> {X}", X, ("repair", "reduces dim 0"))
+    case("repair, a plain result for each row", [X],
+         f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 1)}\n'
+         f'%y = tessera.repair %x, %w {{axes = [1], of = "deviation"}} : {X}, {f(6, 1)} -> {f(6, 1)}', f(6, 1), ("repair", NUMBER))
     norm = "".join(f'%{n} = tessera.param "{n}" init = #tessera.constant<1.0> : {f(4)}\n' for n in "sbmv")
     types = ", ".join([X] + [f(4)] * 4)
     case("batch_norm", [X], norm + f"%y = tessera.batch_norm %x, %s, %b, %m, %v {{axis = 1}} : {types} -> {X}", X)

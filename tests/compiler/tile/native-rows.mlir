@@ -32,6 +32,11 @@
 // CHECK-NOT: tile.local
 // CHECK-COUNT-4: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x2304xbf16> -> vector<512xbf16>
 // CHECK: tile.load %arg0[{{.*}}] mask
+// CHECK-NOT: tile.load %arg0{{.*}} vector
+// Only a row whose squares have overflowed is read again, one element at a time.
+// CHECK: scf.for
+// CHECK: tile.load %arg0[{{.*}}] : memref<50x2304xbf16> -> bf16
+// CHECK: {tile.rare}
 // CHECK-NOT: tile.load %arg0
 // CHECK: arith.extf {{.*}} {tile.again = 1 : i64}
 // CHECK: tile.store {{.*}} {tile.spread} : vector<512xbf16>
@@ -96,7 +101,7 @@
 // CHECK-COUNT-3: tile.fetch %arg0[{{.*}}] to %{{.*}} elements 1024 : memref<2112x3072xbf16>
 // CHECK: scf.for {{.*}} -> (index)
 // CHECK-COUNT-3: tile.fetch %arg0
-// CHECK-NOT: tile.load %arg0
+// CHECK-NOT: tile.load %arg0{{.*}} vector
 // CHECK-COUNT-6: tile.load %arg{{[12]}}
 // CHECK: scf.yield
 // CHECK: ---- tile cpu:x86-64-v3

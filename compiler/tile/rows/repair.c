@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Family `rows`: tessera.repair. What is repaired of a row by the same number, its reciprocal size,
+ * is one group: a row where that has neither overflowed nor vanished passes over all of it with one
+ * comparison. Of others the elements are read again, one after the other and in f64, whose range
+ * squares of f32 do not leave; those of f64 are scaled. So there are no vectors, and few registers:
+ * what lanes hold of the row is not asked.
+ *
+ * A mean is repaired by its own size where it stands alone. In a group it waits for the reciprocal
+ * size, which is 0 or NaN wherever the mean has to be repaired and the elements are not all equal;
+ * until then it is as it was, and nothing that is stored or held may depend on it.
+ */
+#include "compiler/tile/rows/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef tsr_row_item item;
+typedef tsr_rows rows;
+
+enum { X, PLAIN, CENTRE };                  /* operands */
+enum { MEAN, SIZE, OFFSET, PART_COUNT };    /* of a group */
+enum { ALL, REST, POWER };                  /* walks */
+enum { TOTAL, LEAST, MOST, CARRIED_COUNT }; /* what a walk carries */
+
+typedef struct group {
+    rows *r;
+    tsr_tile_builder *b;
+    item *parts[PART_COUNT]; /* NULL: there is none */
+    item *x;
+    uint32_t stage;
+    double eps;
+    bool is_wide, centred; /* of f64; squares are around the mean */
+    MlirType wide, type;   /* f64; of the items */
+    MlirValue root;        /* the reciprocal size as it was; null: the mean stands alone */
+    MlirValue small;       /* i1: it has vanished; null: it cannot */
+    MlirValue scale;       /* of rows of f64; null: none */
+    MlirValue high, low;   /* the mean, in f64 and scaled, as a sum */
+    MlirValue least, most; /* element */
+} group;
+
+static bool is_of(const item *it, const char *what) {
+    const char *of = it->kind == TSR_ROW_REPAIR ? tsr_op_string(it->node.op, "of") : NULL;
+    return of && strcmp(of, what) == 0;
+}
+
+static bool is_size(const item *it) { return is_of(it, "size") || is_of(it, "deviation"); }
+
+/* ---- which repairs are one group ------------------------------------------------------------- */
+
+/* The only size that is repaired of this mean's row, later on; NULL: there is none, or several. */
+static item *find_size(const rows *r, const item *mean) {
+    item *found = NULL;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (!is_of(it, "deviation") || it->operands[X] != mean->operands[X]) continue;
+        if (found) return NULL;
+        found = it;
+    }
+    return found && found->stage > mean->stage ? found : NULL;
+}
+
+static bool is_stored_early(const rows *r, const item *it, uint32_t stage) {
+    for (uint32_t i = 0; i < r->plain_count; i++)
+        if (r->results[i] == it && r->whole_rows[i] && it->stage < stage) return true;
+    return false;
+}
+
+/* Marks what is made of the mean but for reductions; false where the mean cannot wait. */
+static bool may_wait(rows *r, const item *mean, const item *size) {
+    uint32_t reductions = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        bool reduces = it->kind == TSR_ROW_REDUCE || it->kind == TSR_ROW_SUM;
+        it->waits = it == mean;
+        for (uint32_t k = 0; k < it->operand_count && it != mean; k++)
+            it->waits |= it->operands[k]->waits;
+        if (!it->waits || it == mean) continue;
+        if (reduces) {
+            reductions += it->stage < size->stage;
+            it->waits = false;
+        } else if (it->level < 2) {
+            if (!is_of(it, "offset") || it->operands[PLAIN] != size->operands[PLAIN]) return false;
+        } else if (it->stage < size->stage && (it->kept || it->held)) {
+            return false;
+        }
+        if (is_stored_early(r, it, size->stage)) return false;
+    }
+    return reductions == 1;
+}
+
+static bool waits(rows *r, const item *it) {
+    const item *size = is_of(it, "mean") ? find_size(r, it) : NULL;
+    return size && may_wait(r, it, size);
+}
+
+/* With the first of a group all others whose operands are there. */
+static void find_parts(group *g, item *first) {
+    rows *r = g->r;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->repaired || it->kind != TSR_ROW_REPAIR || it->operands[X] != g->x) continue;
+        if (is_of(it, "mean")) {
+            if (it == first ||
+                (is_of(first, "deviation") && find_size(r, it) == first && it->later))
+                g->parts[MEAN] = it;
+            continue;
+        }
+        bool together = !is_of(first, "mean") && it->operands[PLAIN] == first->operands[PLAIN] &&
+                        it->stage == first->stage && is_of(it, "size") == is_of(first, "size");
+        if (is_size(it) && together) g->parts[SIZE] = it;
+        if (is_of(it, "offset") && together && !mlirValueIsNull(it->operands[CENTRE]->scalar))
+            g->parts[OFFSET] = it;
+    }
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static MlirValue number(const group *g, double value) {
+    return tsr_tile_float(g->b, g->wide, value);
+}
+
+static MlirValue own_number(const group *g, double value) {
+    return tsr_tile_float(g->b, g->type, value);
+}
+
+static double least_normal(const group *g) { return g->is_wide ? 0x1p-1022 : 0x1p-126; }
+
+static double largest(const group *g) {
+    return g->is_wide ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+}
+
+/* 1 / sqrt(eps), as kernels compute it of the type. */
+static double root_of_eps(const group *g) {
+    return g->is_wide ? 1 / sqrt(g->eps) : (double)(1 / sqrtf((float)g->eps));
+}
+
+static MlirValue negate(const group *g, MlirValue condition) {
+    MlirType truth = tsr_tile_value_type(g->b, TSR_DTYPE_I1, 0);
+    return tsr_tile_2(g->b, "arith.xori", condition, tsr_tile_int(g->b, truth, 1));
+}
+
+static MlirValue larger(const group *g, MlirValue x, MlirValue y) {
+    return tsr_tile_select(g->b, tsr_tile_fcompare(g->b, TSR_FCMP_OGT, x, y), x, y);
+}
+
+static MlirValue smaller(const group *g, MlirValue x, MlirValue y) {
+    return tsr_tile_select(g->b, tsr_tile_fcompare(g->b, TSR_FCMP_OLT, x, y), x, y);
+}
+
+static MlirValue minus(const group *g, MlirValue x, MlirValue y) {
+    return tsr_tile_2(g->b, "arith.subf", x, y);
+}
+
+static MlirValue times(const group *g, MlirValue x, MlirValue y) {
+    return tsr_tile_2(g->b, "arith.mulf", x, y);
+}
+
+/* In f64, scaled. */
+static MlirValue widen(const group *g, MlirValue x) {
+    return g->is_wide ? times(g, x, g->scale) : tsr_tile_to(g->b, "arith.extf", x, g->wide);
+}
+
+static MlirValue narrow(const group *g, MlirValue x) {
+    return g->is_wide ? x : tsr_tile_to(g->b, "arith.truncf", x, g->type);
+}
+
+/* ---- a row that is computed again ------------------------------------------------------------ */
+
+/* Is it so of this one? By the mean where it stands alone: from that size on it may be too far from
+ * an element. Sets `small`. */
+static MlirValue is_odd(group *g) {
+    tsr_tile_builder *b = g->b;
+    if (mlirValueIsNull(g->root)) {
+        MlirValue size = tsr_tile_1(b, "math.absf", g->parts[MEAN]->operands[PLAIN]->scalar);
+        MlirValue safe = own_number(g, g->is_wide ? 0x1p970 : 0x1p103);
+        return negate(g, tsr_tile_fcompare(b, TSR_FCMP_OLT, size, safe));
+    }
+    MlirValue odd = negate(g, tsr_tile_fcompare(b, TSR_FCMP_OGT, g->root, own_number(g, 0)));
+    if (g->eps >= least_normal(g)) return odd;
+    MlirValue most = own_number(g, 1 / sqrt(least_normal(g)));
+    g->small = tsr_tile_fcompare(b, TSR_FCMP_OGT, g->root, most);
+    return tsr_tile_2(b, "arith.ori", odd, g->small);
+}
+
+static void find_scale(group *g) {
+    MlirValue down = number(g, 0x1p-600);
+    if (!g->is_wide) return;
+    g->scale = down;
+    if (!mlirValueIsNull(g->small))
+        g->scale = tsr_tile_select(g->b, g->small, number(g, 0x1p560), down);
+}
+
+/* The sum of all elements, of what they are apart from `high`, or of squares, over their number. */
+static MlirValue walk(group *g, int which) {
+    tsr_tile_builder *b = g->b;
+    rows *r = g->r;
+    MlirValue values[CARRIED_COUNT] = {number(g, 0), number(g, (double)INFINITY),
+                                       number(g, -(double)INFINITY)};
+    uint32_t carried = which == ALL && g->parts[MEAN] ? CARRIED_COUNT : 1;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, carried,
+                        values);
+    r->point.index[r->space.rank - 1] = loop.index;
+    MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, g->stage)), term = x;
+    if (which != ALL && g->centred) term = minus(g, x, g->high);
+    if (which == POWER && g->centred) term = minus(g, term, g->low);
+    if (which == POWER) term = times(g, term, term);
+    values[TOTAL] = tsr_tile_2(b, "arith.addf", loop.carried[TOTAL], term);
+    if (carried > 1) values[LEAST] = smaller(g, x, loop.carried[LEAST]);
+    if (carried > 1) values[MOST] = larger(g, x, loop.carried[MOST]);
+    loop.is_rare = true;
+    tsr_tile_loop_end(b, &loop, values);
+    if (carried > 1) g->least = loop.carried[LEAST];
+    if (carried > 1) g->most = loop.carried[MOST];
+    return tsr_tile_2(b, "arith.divf", loop.carried[TOTAL], number(g, (double)r->columns));
+}
+
+/* As it was if that is finite; 0 where an element minus it is too large. */
+static MlirValue emit_mean(const group *g) {
+    tsr_tile_builder *b = g->b;
+    MlirValue plain = g->parts[MEAN]->operands[PLAIN]->scalar;
+    MlirValue finite = tsr_tile_fcompare(b, TSR_FCMP_OLT, tsr_tile_1(b, "math.absf", plain),
+                                         own_number(g, (double)INFINITY));
+    MlirValue again = tsr_tile_2(b, "arith.addf", g->high, g->low);
+    if (g->is_wide) again = times(g, again, number(g, 0x1p600));
+    MlirValue mean = tsr_tile_select(b, finite, plain, narrow(g, again)), at = widen(g, mean);
+    MlirValue far = larger(g, minus(g, g->most, at), minus(g, at, g->least));
+    /* The differences that are rounded to infinity. */
+    MlirValue end = number(g, g->is_wide ? 0x1.fffffffffffffp423 : 0x1.fffffefffffffp127);
+    MlirValue too_far = tsr_tile_fcompare(b, TSR_FCMP_OGT, far, end);
+    return tsr_tile_select(b, too_far, own_number(g, 0), mean);
+}
+
+/* 1 / sqrt(power + eps) of the row as it is, no larger than its type has it; *out_root of the
+ * scaled one. Of equal elements that of eps, rounded as it always is. */
+static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root) {
+    tsr_tile_builder *b = g->b;
+    MlirValue eps = number(g, g->eps), flat_root = number(g, root_of_eps(g));
+    for (int turn = 0; g->is_wide && turn < 2; turn++) /* a square of the scale may be too large */
+        eps = times(g, eps, g->scale);
+    MlirValue flat = tsr_tile_fcompare(b, TSR_FCMP_OEQ, power, number(g, 0));
+    power = tsr_tile_2(b, "arith.addf", power, eps);
+    MlirValue root = tsr_tile_2(b, "arith.divf", number(g, 1), tsr_tile_1(b, "math.sqrt", power));
+    MlirValue size = g->is_wide ? times(g, root, g->scale) : root;
+    MlirValue most = number(g, largest(g));
+    MlirValue more = tsr_tile_fcompare(b, TSR_FCMP_OGT, size, most);
+    size = tsr_tile_select(b, flat, flat_root, tsr_tile_select(b, more, most, size));
+    if (g->is_wide) root = tsr_tile_select(b, more, number(g, 0x1.fffffffffffffp463), root);
+    *out_root = g->is_wide ? tsr_tile_select(b, flat, flat_root, root) : size;
+    return narrow(g, size);
+}
+
+static void emit_again(group *g, MlirValue *out_values) {
+    MlirValue root = {NULL}, centre = {NULL};
+    find_scale(g);
+    if (g->centred) {
+        g->high = walk(g, ALL);
+        g->low = walk(g, REST);
+    }
+    if (g->parts[MEAN]) out_values[MEAN] = centre = emit_mean(g);
+    if (mlirValueIsNull(g->root)) return;
+    out_values[SIZE] = emit_size(g, walk(g, POWER), &root);
+    if (!g->parts[OFFSET]) return;
+    if (!g->parts[MEAN]) centre = g->parts[OFFSET]->operands[CENTRE]->scalar;
+    MlirValue apart = minus(g, minus(g, widen(g, centre), g->high), g->low);
+    out_values[OFFSET] = narrow(g, times(g, apart, root));
+}
+
+static void emit_group(group *g) {
+    tsr_tile_builder *b = g->b;
+    MlirValue zero = tsr_tile_index(b, 0), values[PART_COUNT], next[PART_COUNT];
+    MlirValue count = tsr_tile_select(b, is_odd(g), tsr_tile_index(b, 1), zero);
+    const tsr_point point = g->r->point;
+    uint32_t carried = 0;
+    tsr_tile_loop loop;
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        if (g->parts[i])
+            values[carried++] =
+                i == OFFSET ? own_number(g, -0.0) : g->parts[i]->operands[PLAIN]->scalar;
+    tsr_tile_loop_begin(b, &loop, zero, count, 1, carried, values);
+    emit_again(g, next);
+    carried = 0;
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        if (g->parts[i]) values[carried++] = next[i];
+    loop.is_rare = true;
+    tsr_tile_loop_end(b, &loop, values);
+    g->r->point = point;
+    carried = 0;
+    for (uint32_t i = 0; i < PART_COUNT; i++) {
+        if (!g->parts[i]) continue;
+        g->parts[i]->scalar = loop.carried[carried++];
+        g->parts[i]->repaired = true;
+    }
+}
+
+void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    bool is_mean = is_of(it, "mean");
+    if (it->repaired) return;
+    it->scalar = it->operands[PLAIN]->scalar;
+    it->later = waits(r, it);
+    if (it->later) return;
+    group g = {.r = r,
+               .b = b,
+               .x = it->operands[X],
+               .stage = stage,
+               .is_wide = it->node.dtype == TSR_DTYPE_F64,
+               .centred = !is_of(it, "size"),
+               .wide = tsr_tile_value_type(b, TSR_DTYPE_F64, 0),
+               .type = mlirValueGetType(it->scalar)};
+    tsr_op_f64(it->node.op, "eps", &g.eps);
+    if (!is_mean) g.root = it->operands[PLAIN]->scalar;
+    find_parts(&g, it);
+    emit_group(&g);
+}
