@@ -127,6 +127,9 @@ class Interpreter:
     def simple(self, op, inputs):
         x, e = [np.asarray(v) for v, _ in inputs], [b for _, b in inputs]
         results = evaluate(op, x)
+        if op.name == 'repair':
+            bound = np.where(interpret.is_repaired(op, x[1], e[1]), np.inf, 0 if op.text('of') == 'offset' else e[1])
+            return [(results[0], np.broadcast_to(bound, np.shape(results[0])))]
         if not self.rounding:
             self.singular = self.singular or steep(op, x, results)
             return [(np.asarray(r), np.zeros(np.shape(r))) for r in results]
@@ -248,6 +251,9 @@ class Interpreter:
             return np.zeros(y.shape)
         dtype = op.types[0].dtype
         unit, size = UNIT[dtype], np.where(np.isfinite(y), np.abs(y), 0)
+        if op.name == 'mul_add':  # the product is rounded by a target without FMA
+            product = np.abs(x[0] * x[1])
+            return np.where(product < LARGEST[dtype], 2 * unit * product + TINY[dtype], np.inf) + np.zeros(y.shape)
         if op.name in ROWS:
             terms = max((d for v in x for d in v.shape), default=1) / 16 + 32
             reach = max((np.max(np.abs(v[np.isfinite(v)]), initial=0) for v in x[:3] if v.dtype == np.float64), default=0)

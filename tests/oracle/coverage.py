@@ -29,6 +29,7 @@ ELSEWHERE = {
     'step': 'train entries alone have it: AdamW reads it', 'seed': 'lowered from random ops', 'yield': 'ends every region',
     'loop': 'made of while, scan and if by -tessera-outline',
     'jvp': 'tangents.py puts whole graphs into it', 'vjp': 'tangents.py puts whole graphs into it',
+    'repair': 'made of norms: tests/compiler/graph/norm_ranges.py',
     'custom_derivative': 'tests/compiler/graph/derivatives.py: its rule may say anything',
 }
 OF_RESULT = ('cast', 'one_hot', 'iota', 'constant', 'random_uniform', 'random_normal', 'philox', 'if')

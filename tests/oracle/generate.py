@@ -236,6 +236,12 @@ def where(g):
     g.emit('where', [g.stretching('i1', kind.shape)] + operands, kind)
 
 
+def mul_add(g):
+    x = g.value(('f64', 'f32'))
+    kind = g.types[x]
+    g.emit('mul_add', [x, g.stretching(kind.dtype, kind.shape), g.stretching(kind.dtype, kind.shape)], kind)
+
+
 def cast(g):
     x = g.value(FLOATS + INTEGERS + ('i1',))
     to = g.only or g.dtype(FLOATS if g.smooth else FLOATS + INTEGERS + ('i1',))
@@ -653,7 +659,7 @@ def philox(g):
 
 KINDS = {
     'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
-    'logic': logic, 'where': where, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
+    'logic': logic, 'where': where, 'mul_add': mul_add, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
     'mean': reduction(['mean'], FLOATS), 'extremum': reduction(['reduce_max', 'reduce_min'], FLOATS + INTEGERS),
     'prod': reduction(['reduce_prod'], FLOATS + INTEGERS[:2]), 'argmax': argmax, 'reshape': reshape, 'transpose': transpose,
     'broadcast': broadcast, 'slice': slice_, 'pad': pad, 'concat': concat, 'split': split, 'gather': gather,

@@ -458,6 +458,17 @@ def max_pool_grad(op, x, g):
     return result
 
 
+def repair(op, x, plain, *_):
+    """Of rows whose numbers have neither overflowed nor vanished."""
+    return np.full(plain.shape, -0.0, plain.dtype) if op.text('of') == 'offset' else plain
+
+
+def is_repaired(op, plain, error):
+    """May a row be computed again? Then what it is hangs on more than `plain`."""
+    odd = ~np.isfinite(plain) | (error > 0) & ~np.isfinite(error)
+    return odd if op.text('of') == 'mean' else odd | ~(plain - error > 0)
+
+
 def cross_entropy(logits, labels):
     return logsumexp(logits, (1,)) - logits[np.arange(len(labels)), labels]
 
@@ -560,7 +571,7 @@ SIMPLE = {
     'log1p': np.log1p, 'tanh': np.tanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x), 'abs': np.abs, 'sign': np.sign,
     'erf': erf, 'floor': np.floor, 'sigmoid': sigmoid, 'silu': lambda x: sigmoid(x, at_least(x)),
     'softplus': lambda x: np.logaddexp(x, 0.0),
-    'pow': np.power, 'ipow': ipow, 'and': np.logical_and, 'or': np.logical_or,
+    'pow': np.power, 'ipow': ipow, 'mul_add': lambda x, y, z: x * y + z, 'and': np.logical_and, 'or': np.logical_or,
     'xor': np.logical_xor, 'not': np.logical_not, 'where': np.where, 'cross_entropy': cross_entropy,
     'cross_entropy_grad': cross_entropy_grad,
 }
@@ -578,7 +589,7 @@ WITH_OP = {
     'softmax_safe': lambda op, x: softmax(x, op.integer('axis')), 'logsumexp_safe': lambda op, x: logsumexp(x, op.integers('axes')),
     'layernorm_safe': lambda op, x, *a: norm(op, x, True, a), 'rmsnorm_safe': lambda op, x, *a: norm(op, x, False, a),
     'batch_norm': batch_norm, 'batch_norm_train': batch_norm_train, 'attention': attention, 'attention_grad': attention_grad,
-    'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool, 'avg_pool2d': avg_pool, 'max_pool2d_grad': max_pool_grad,
+    'rotary': rotary, 'repair': repair, 'conv2d': conv2d, 'max_pool2d': max_pool, 'avg_pool2d': avg_pool, 'max_pool2d_grad': max_pool_grad,
     'conv2d_grad_input': conv2d_grad_input, 'conv2d_grad_filter': conv2d_grad_filter, 'avg_pool2d_grad': avg_pool_grad,
     'constant': lambda op: elements(op.attrs['value']), 'adamw': adamw, 'sgd': sgd,
 }
