@@ -8,6 +8,7 @@
 #include "compiler/choose.h"
 #include "compiler/elide.h"
 #include "compiler/graph/graph.h"
+#include "compiler/level.h"
 #include "compiler/mlir.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
@@ -220,6 +221,8 @@ static TSR_RESULT run_code(compilation *c) {
         c->jobs[i].wants_code = true;
         if (c->jobs[i].target->arch) TRY(c->ctx, check_order(c->ctx, &c->jobs[i]));
     }
+    for (size_t i = 0; i < c->job_count; i++)
+        TRY(c->ctx, tsr_target_check(c->ctx, c->jobs[i].device, c->jobs[i].target));
     make_codes(c);
     TRY(c->ctx, check_codes(c));
     for (size_t i = 0; i < c->job_count; i++) {
@@ -530,10 +533,21 @@ static TSR_RESULT show(compilation *c, tsr_stage stage) {
     return TSR_SUCCESS;
 }
 
+/* What was read, and not made here, may be something else than its stage takes. LLVM's own failures
+ * are no matter of the module. */
+static tsr_result refuse(compilation *c, tsr_stage stage, tsr_result result) {
+    bool is_read = c->options->from > TSR_STAGE_GRAPH;
+    if (!is_read || (stage == TSR_STAGE_CODE && result.code == TSR_INTERNAL)) return result;
+    MlirModule module = c->module;
+    if (mlirModuleIsNull(module) && c->job_count) module = c->jobs[0].module;
+    return tsr_level_refuse(c->ctx, module, &c->diags, result);
+}
+
 static TSR_RESULT run_stages(compilation *c, tsr_compile_report *report) {
     for (int i = (int)c->options->from; i < TSR_STAGE_COUNT; i++) {
         double start = now_seconds();
-        TRY(c->ctx, i == (int)c->options->from ? stages[i].load(c) : stages[i].run(c));
+        tsr_result result = i == (int)c->options->from ? stages[i].load(c) : stages[i].run(c);
+        if (result.code) return refuse(c, (tsr_stage)i, result);
         report->stage_seconds[i] = now_seconds() - start;
         TRY(c->ctx, show(c, (tsr_stage)i));
     }

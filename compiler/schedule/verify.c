@@ -84,6 +84,23 @@ static bool check_values(MlirOperation op) {
     return true;
 }
 
+/* Is it computed by a kernel? */
+static bool is_computed(const tsr_op_row *row) {
+    switch (row->op_class) {
+    case TSR_CLASS_CONSTANT:
+    case TSR_CLASS_MAP:
+    case TSR_CLASS_MATMUL:
+    case TSR_CLASS_REDUCE:
+    case TSR_CLASS_MOVE:
+    case TSR_CLASS_ALONE:
+    case TSR_CLASS_WIDE:
+    case TSR_CLASS_VIEW:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Finds root and return; every op must be one the scheduler knows. */
 static bool read_body(MlirOperation func, body *b) {
     MlirBlock block = tsr_op_body(func);
@@ -99,7 +116,7 @@ static bool read_body(MlirOperation func, body *b) {
             break;
         }
         const tsr_op_row *row = tsr_op_row_find(op);
-        if (!row || row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_SINK)
+        if (!row || !is_computed(row))
             return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a fusion group");
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;

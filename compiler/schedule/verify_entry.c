@@ -6,6 +6,8 @@
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
+#include <string.h>
+
 static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
     tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
     return false;
@@ -25,9 +27,15 @@ static bool check_view(MlirOperation op) {
                     "reads what no kernel made in another shape; a group must do that");
 }
 
+/* Ops that the scheduler knows nothing of. */
+static bool check_other(MlirOperation op) {
+    if (tsr_op_is(op, "func.return") || strncmp(tsr_op_name(op), "tsched.", 7) == 0) return true;
+    return complain(op, TSR_DIAG_ENTRY_OP, "stands in an entry that calls groups, but not as one");
+}
+
 static bool check_op(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    if (!row) return true;
+    if (!row) return check_other(op);
     if (tsr_op_is(op, "tessera.reshape")) return check_view(op);
     switch (row->op_class) {
     case TSR_CLASS_MAP:

@@ -24,6 +24,8 @@ typedef struct tsr_emit_slot {
 
 enum {
     TSR_EMIT_ARGUMENTS_MAX = 2048,
+    TSR_EMIT_LANES_MAX = 256,  /* of a vector that one lane of the machine holds */
+    TSR_EMIT_CARRIED_MAX = 64, /* values of a loop */
     /* How a kernel uses an argument. */
     TSR_EMIT_LOADED = 1,
     TSR_EMIT_STORED = 2,
@@ -116,6 +118,14 @@ LLVMValueRef tsr_emit_whole(tsr_emit *emit, LLVMValueRef x, LLVMTypeRef type);
 LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum);
 /* To bf16, as tsr_emit_narrow, of a vector without denormal numbers, where the target has_dot. */
 LLVMValueRef tsr_emit_narrow_normal(tsr_emit *emit, LLVMValueRef value);
+
+/* llvm_check.c: TSR_COMPILE names the first op of a tile.func that has no code. */
+TSR_RESULT tsr_emit_check(const tsr_emit *emit, MlirOperation func);
+/* Does the file's table have the op? llvm_func.c, llvm_ops.c, llvm_warp.c, block/func.c */
+bool tsr_emit_func_has(MlirOperation op);
+bool tsr_emit_ops_have(MlirOperation op);
+bool tsr_emit_warp_has(MlirOperation op);
+bool tsr_emit_block_has(MlirOperation op);
 
 /* Ops of arith, vector and math. *out_known false: not one of them. */
 TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);

@@ -17,11 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LANES_MAX = 256,  /* of a vector that one lane of the machine holds */
-    CARRIED_MAX = 64, /* values of a loop */
-};
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static size_t slot_of(const tsr_emit *emit, const void *key) {
@@ -105,8 +100,8 @@ LLVMTypeRef tsr_emit_like(LLVMTypeRef element, LLVMTypeRef like) {
 }
 
 static LLVMValueRef constant_splat(LLVMValueRef element, unsigned lanes) {
-    LLVMValueRef elements[LANES_MAX];
-    TSR_ASSERT(lanes <= LANES_MAX);
+    LLVMValueRef elements[TSR_EMIT_LANES_MAX];
+    TSR_ASSERT(lanes <= TSR_EMIT_LANES_MAX);
     if (!lanes) return element;
     for (unsigned i = 0; i < lanes; i++) elements[i] = element;
     return LLVMConstVector(elements, lanes);
@@ -434,7 +429,7 @@ static void mark_rolled(tsr_emit *emit, LLVMValueRef branch) {
 static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef high,
                               LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef phis[CARRIED_MAX + 1];
+    LLVMValueRef phis[TSR_EMIT_CARRIED_MAX + 1];
     size_t carried = tsr_op_result_count(op);
     MlirBlock body = tsr_op_body(op);
     LLVMValueRef step = tsr_emit_operand(emit, op, 2);
@@ -470,9 +465,9 @@ static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef hig
 }
 
 static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
-    LLVMValueRef values[CARRIED_MAX + 1], high = tsr_emit_operand(emit, op, 1);
+    LLVMValueRef values[TSR_EMIT_CARRIED_MAX + 1], high = tsr_emit_operand(emit, op, 1);
     size_t carried = tsr_op_result_count(op);
-    TSR_ASSERT(carried <= CARRIED_MAX);
+    TSR_ASSERT(carried <= TSR_EMIT_CARRIED_MAX);
     values[0] = tsr_emit_operand(emit, op, 0);
     for (size_t i = 0; i < carried; i++) values[i + 1] = tsr_emit_operand(emit, op, 3 + i);
     if (emit->block) tsr_block_before_loop(emit, op);
@@ -489,6 +484,32 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
+static const struct {
+    const char *name;
+    void (*emit)(tsr_emit *emit, MlirOperation op);
+} rows[] = {{"tile.load", emit_load},
+            {"tile.store", emit_store},
+            {"tile.prefetch", emit_prefetch},
+            {"tile.local", emit_local},
+            {"tile.constant", emit_constant},
+            {"tile.check_index", emit_check_index},
+            {"tile.gather", emit_gather},
+            {"tile.scatter", emit_scatter},
+            {"tile.view", emit_view},
+            {"tile.barrier", emit_barrier},
+            {"tile.until_aligned", emit_until_aligned},
+            {"tile.piece", tsr_emit_piece}};
+
+bool tsr_emit_func_has(MlirOperation op) {
+    static const char *const others[] = {"scf.for",    "scf.yield",       "tile.return",
+                                         "tile.yield", "tile.program_id", "tile.program_end"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (tsr_op_is(op, others[i])) return true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(op, rows[i].name)) return true;
+    return false;
+}
+
 static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     bool known = false;
     if (tsr_op_is(op, "scf.yield") || tsr_op_is(op, "tile.return") || tsr_op_is(op, "tile.yield"))
@@ -502,21 +523,6 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
         TRY(emit->ctx, tsr_emit_warp_op(emit, op, &known));
         if (known) return TSR_SUCCESS;
     }
-    static const struct {
-        const char *name;
-        void (*emit)(tsr_emit *emit, MlirOperation op);
-    } rows[] = {{"tile.load", emit_load},
-                {"tile.store", emit_store},
-                {"tile.prefetch", emit_prefetch},
-                {"tile.local", emit_local},
-                {"tile.constant", emit_constant},
-                {"tile.check_index", emit_check_index},
-                {"tile.gather", emit_gather},
-                {"tile.scatter", emit_scatter},
-                {"tile.view", emit_view},
-                {"tile.barrier", emit_barrier},
-                {"tile.until_aligned", emit_until_aligned},
-                {"tile.piece", tsr_emit_piece}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;
         rows[i].emit(emit, op);
@@ -619,96 +625,6 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* ---- what has code --------------------------------------------------------------------------- */
-
-typedef struct refusal {
-    const tsr_emit *emit;
-    MlirOperation op; /* the first one, or null */
-    const char *why;
-} refusal;
-
-static bool is_emitted(const tsr_emit *emit, MlirType type) {
-    uint64_t elements = 1;
-    if (!mlirTypeIsAVector(type) && !mlirTypeIsAMemRef(type)) return true;
-    int64_t rank = mlirShapedTypeGetRank(type);
-    for (int64_t d = 0; d < rank; d++) {
-        bool rows = mlirTypeIsAMemRef(type) && d + 1 == rank;
-        int64_t size = rows ? tsr_buffer_row(type) : mlirShapedTypeGetDimSize(type, d);
-        if (__builtin_mul_overflow(elements, (uint64_t)size, &elements) || elements > UINT32_MAX)
-            return false;
-    }
-    uint64_t lanes = emit->target->warp_lanes ? emit->target->warp_lanes : 1;
-    return mlirTypeIsAMemRef(type) || (elements && elements <= LANES_MAX * lanes);
-}
-
-/* bf16 and f16 are only moved and converted: no op computes in them. */
-static bool computes_small(MlirOperation op) {
-    static const char *const ops[] = {
-        "arith.addf",     "arith.subf",     "arith.mulf",    "arith.divf",    "arith.negf",
-        "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.remf",
-        "arith.cmpf",     "arith.fptosi",   "arith.fptoui",  "arith.sitofp",  "arith.uitofp"};
-    bool computes = strncmp(tsr_op_name(op), "math.", strlen("math.")) == 0, is_small = false;
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        computes = computes || tsr_op_is(op, ops[i]);
-    size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);
-    for (size_t i = 0; computes && i < operands + results; i++) {
-        MlirType type = mlirValueGetType(i < operands ? tsr_op_operand(op, i)
-                                                      : tsr_op_result(op, i - operands));
-        if (mlirTypeIsAShaped(type)) type = mlirShapedTypeGetElementType(type);
-        is_small = is_small || mlirTypeIsABF16(type) || mlirTypeIsAF16(type);
-    }
-    return is_small;
-}
-
-/* Vectors of one element pass for scalars, and scalars for them, in MLIR; here they do not. */
-static const char *why_no_element(MlirOperation op) {
-    int64_t lane;
-    size_t count = 0;
-    if (tsr_op_is(op, "vector.extract") &&
-        (tsr_op_operand_count(op) != 1 || !tsr_op_i64s(op, "static_position", 1, &lane, &count) ||
-         count != 1))
-        return "takes no element whose place is known";
-    if (tsr_op_is(op, "vector.broadcast") &&
-        mlirTypeIsAVector(mlirValueGetType(tsr_op_operand(op, 0))))
-        return "repeats a vector; expected a scalar";
-    return NULL;
-}
-
-/* NULL: it may be emitted. Buffers that are arguments may be larger: they have no place here. */
-static const char *why_not(const tsr_emit *emit, MlirOperation op) {
-    bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
-    if (computes_small(op)) return "computes in bf16 or f16; expected f32";
-    if ((tsr_op_is(op, "tile.dot") || tsr_op_is(op, "tile.program_end") ||
-         tsr_op_is(op, "tile.until_aligned")) &&
-        emit->target->warp_lanes)
-        return "is for CPUs";
-    if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > CARRIED_MAX)
-        return "carries more than 64 values";
-    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
-        MlirType type = mlirValueGetType(tsr_op_result(op, i));
-        if (!is_emitted(emit, type)) return "makes a vector or buffer that is too large";
-        if (mlirTypeIsAVector(type) && mlirShapedTypeGetRank(type) != 1)
-            return "makes a vector that is no list of elements";
-        if (mlirTypeIsAMemRef(type) && !of_tile)
-            return "passes a buffer on; expected an argument, or what ops of tile make";
-    }
-    return why_no_element(op);
-}
-
-static MlirWalkResult look_at(MlirOperation op, void *user) {
-    refusal *r = user;
-    r->why = why_not(r->emit, op);
-    r->op = op;
-    return r->why ? MlirWalkResultInterrupt : MlirWalkResultAdvance;
-}
-
-static tsr_result check_ops(const tsr_emit *emit, MlirOperation func) {
-    refusal r = {.emit = emit};
-    mlirOperationWalk(func, look_at, &r, MlirWalkPreOrder);
-    if (!r.why) return TSR_SUCCESS;
-    FAIL(emit->ctx, TSR_COMPILE, "kernel '%s': %s %s", emit->kernel, tsr_op_name(r.op), r.why);
-}
-
 tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size,
                            tsr_fatbin_kernel *launches) {
     size_t count = 0;
@@ -717,7 +633,7 @@ tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t
             FAIL(emit->ctx, TSR_INTERNAL, "%s between the kernels", tsr_op_name(op));
         emit->kernel = tsr_op_symbol(op);
         snprintf(note, note_size, "%s", emit->kernel);
-        TRY(emit->ctx, check_ops(emit, op));
+        TRY(emit->ctx, tsr_emit_check(emit, op));
         emit->slot_count = 0;
         if (emit->slots) memset(emit->slots, 0, emit->slot_capacity * sizeof *emit->slots);
         TRY(emit->ctx, emit->target->warp_lanes ? tsr_emit_warp_func(emit, op, &launches[count++])

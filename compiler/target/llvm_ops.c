@@ -405,6 +405,12 @@ static const row rows[] = {
     {"math.fpowi", fpowi, 0},
 };
 
+bool tsr_emit_ops_have(MlirOperation mlir) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(mlir, rows[i].name)) return true;
+    return false;
+}
+
 tsr_result tsr_emit_op(tsr_emit *emit, MlirOperation mlir, bool *out_known) {
     *out_known = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {

@@ -589,29 +589,36 @@ static void emit_check_index(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, valid);
 }
 
+static const struct {
+    const char *name;
+    void (*emit)(tsr_emit *emit, MlirOperation op);
+} rows[] = {{"tile.load", emit_load},
+            {"tile.store", emit_store},
+            {"tile.local", tsr_emit_local},
+            {"tile.fetch", tsr_emit_fetch},
+            {"tile.fetched", tsr_emit_fetched},
+            {"tile.add_beside", tsr_emit_add_beside},
+            {"tile.check_index", emit_check_index},
+            {"tile.gather", emit_each},
+            {"tile.scatter", emit_each},
+            {"tile.barrier", emit_barrier},
+            {"tile.shuffle", emit_lane_shuffle},
+            {"tile.butterfly", emit_butterfly},
+            {"tile.vote", tsr_emit_vote},
+            {"vector.reduction", tsr_emit_reduction},
+            {"vector.shuffle", emit_shuffle},
+            {"vector.extract", emit_extract},
+            {"vector.extract_strided_slice", emit_slice},
+            {"vector.step", emit_step},
+            {"vector.create_mask", emit_create_mask}};
+
+bool tsr_emit_warp_has(MlirOperation op) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(op, rows[i].name)) return true;
+    return false;
+}
+
 tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
-    static const struct {
-        const char *name;
-        void (*emit)(tsr_emit *emit, MlirOperation op);
-    } rows[] = {{"tile.load", emit_load},
-                {"tile.store", emit_store},
-                {"tile.local", tsr_emit_local},
-                {"tile.fetch", tsr_emit_fetch},
-                {"tile.fetched", tsr_emit_fetched},
-                {"tile.add_beside", tsr_emit_add_beside},
-                {"tile.check_index", emit_check_index},
-                {"tile.gather", emit_each},
-                {"tile.scatter", emit_each},
-                {"tile.barrier", emit_barrier},
-                {"tile.shuffle", emit_lane_shuffle},
-                {"tile.butterfly", emit_butterfly},
-                {"tile.vote", tsr_emit_vote},
-                {"vector.reduction", tsr_emit_reduction},
-                {"vector.shuffle", emit_shuffle},
-                {"vector.extract", emit_extract},
-                {"vector.extract_strided_slice", emit_slice},
-                {"vector.step", emit_step},
-                {"vector.create_mask", emit_create_mask}};
     *out_known = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;

@@ -170,6 +170,9 @@ const tsr_target *tsr_target_get(size_t index); /* weakest first */
 /* Bytes of shared memory that one program of a GPU may have; 0: a CPU. */
 int64_t tsr_target_shared_bytes(const tsr_target *target);
 
+/* TSR_COMPILE, after TSR-0511 was emitted, where a tile.func of the module holds an op that has no
+ * machine code on the target. */
+TSR_RESULT tsr_target_check(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target);
 /* Compiles a module of tile.func. The ELF bytes lie in the arena. */
 TSR_RESULT tsr_target_compile(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target,
                               tsr_arena *arena, void **out_elf, size_t *out_size_bytes);

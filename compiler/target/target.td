@@ -404,6 +404,8 @@ def Target_AwaitOp : Target_Op<"await"> {
 //===--- in the bodies of kernels ----------------------------------------------------------------===//
 
 // Memory spaces of GPUs as LLVM numbers them: 0 generic, 1 global, 3 shared, 4 constant, 5 private.
+// No stage makes these ops, and there is no machine code for them yet: they are checked, printed and
+// read, and code generation refuses a kernel that holds one (TSR-0511).
 class Target_Instr<string mnemonic> : Target_Op<mnemonic> {
   let arguments = (ins StrAttr:$text, StrAttr:$constraints, Variadic<AnyType>:$inputs,
       OptionalAttr<StrAttr>:$requires);
@@ -421,7 +423,7 @@ def Target_PtxInstrOp : Target_Instr<"ptx_instr"> {
 
     One constraint for each result ("=h", "=r", "=l", "=f", "=d"), then for each input (or "n", or the number
     of the result it shares a register with); `$i` stands for the i-th of them. Ends in ';'. Instructions of
-    host/gates.def need what they name.
+    host/gates.def need what they name. Code generation does not take it yet: TSR-0511.
   }];
 }
 
@@ -430,7 +432,8 @@ def Target_HipInstrOp : Target_Instr<"hip_instr"> {
   let description = [{
     `%d = tessera_target.hip_instr "v_exp_f32 $0, $1", "=v,v"(%x) requires = "gfx90a" : (f32) -> f32`
 
-    As ptx_instr; registers are "v" (vector), "a" (accumulator) or "s" (scalar).
+    As ptx_instr; registers are "v" (vector), "a" (accumulator) or "s" (scalar). There is no target for it yet:
+    TSR-0511.
   }];
 }
 
@@ -438,7 +441,8 @@ def Target_LoadOp : Target_Op<"load"> {
   let summary = "elements from a flat offset on, with a known alignment in bytes";
   let description = [{
     Of a tile kernel's memref: scalar or 1-D vector of its element type. The address is a multiple of
-    `align`, a power of two; memory spaces are LLVM's.
+    `align`, a power of two; memory spaces are LLVM's. Code generation does not take it yet (TSR-0511): kernels
+    load with tile.load.
   }];
   let arguments = (ins AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
   let results = (outs AnyType:$result);
@@ -450,7 +454,8 @@ def Target_LoadOp : Target_Op<"load"> {
 def Target_StoreOp : Target_Op<"store"> {
   let summary = "elements to a flat offset on, with a known alignment in bytes";
   let description = [{
-    The inverse of load. The address is a multiple of `align`, a power of two.
+    The inverse of load. The address is a multiple of `align`, a power of two. Code generation does not take it
+    yet (TSR-0511): kernels store with tile.store.
   }];
   let arguments = (ins AnyType:$value, AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
   let assemblyFormat = [{
@@ -463,7 +468,8 @@ def Target_AsyncCopyOp : Target_Op<"async_copy"> {
   let description = [{
     `%t = tessera_target.async_copy %s[%i], %g[%j] bytes 16 requires = "sm_80" : memref<64xf32, 3>, memref<64xf32, 1>`
 
-    Both places are aligned to `bytes`.
+    Both places are aligned to `bytes`. Code generation does not take it yet (TSR-0511): kernels copy with
+    tile.async_copy and tile.fetch.
   }];
   let arguments = (ins AnyMemRef:$to, Index:$to_offset, AnyMemRef:$from, Index:$from_offset,
       I64Attr:$bytes, StrAttr:$requires);

@@ -703,23 +703,33 @@ static void leave_out(tsr_emit *emit, MlirOperation op) {
         tsr_emit_bind(emit, tsr_op_result(op, i), LLVMGetUndef(tsr_block_i32(emit)));
 }
 
+enum { BOTH, COPYING, COMPUTING };
+static const struct {
+    const char *name;
+    int role;
+    void (*emit)(tsr_emit *emit, MlirOperation op);
+} rows[] = {{"tile.alloc_shared", BOTH, emit_nothing},
+            {"tile.async_copy", COPYING, tsr_block_emit_async_copy},
+            {"tile.wait_async", COMPUTING, tsr_block_emit_wait},
+            {"tile.release", COMPUTING, tsr_block_emit_release},
+            {"tile.barrier", COMPUTING, emit_barrier},
+            {"tile.fill", COMPUTING, tsr_block_emit_fill},
+            {"tile.mma", COMPUTING, tsr_block_emit_mma},
+            {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
+            {"tile.load_fragment", COMPUTING, tsr_block_emit_fetch},
+            {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
+            {"tile.sum_programs", BOTH, tsr_block_emit_sum}};
+
+bool tsr_emit_block_has(MlirOperation op) {
+    static const char *const others[] = {"tile.attend", "tile.map", "tile.store_fragment"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (tsr_op_is(op, others[i])) return true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(op, rows[i].name)) return true;
+    return false;
+}
+
 tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
-    enum { BOTH, COPYING, COMPUTING };
-    static const struct {
-        const char *name;
-        int role;
-        void (*emit)(tsr_emit *emit, MlirOperation op);
-    } rows[] = {{"tile.alloc_shared", BOTH, emit_nothing},
-                {"tile.async_copy", COPYING, tsr_block_emit_async_copy},
-                {"tile.wait_async", COMPUTING, tsr_block_emit_wait},
-                {"tile.release", COMPUTING, tsr_block_emit_release},
-                {"tile.barrier", COMPUTING, emit_barrier},
-                {"tile.fill", COMPUTING, tsr_block_emit_fill},
-                {"tile.mma", COMPUTING, tsr_block_emit_mma},
-                {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
-                {"tile.load_fragment", COMPUTING, tsr_block_emit_fetch},
-                {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
-                {"tile.sum_programs", BOTH, tsr_block_emit_sum}};
     bool copies = emit->block->copies;
     *out_known = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

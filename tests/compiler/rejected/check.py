@@ -5,7 +5,7 @@
 check.py OPT ROOT            compares; every number of diag.def has one to three modules
 check.py OPT ROOT --update   writes the .txt files and docs/diagnostics.md anew
 
-A module's comments may say more: `// run: -tessera-verify` passes to run, `// expand: N text` stands for N lines of the text, with
+A module's comments may say more: `// run: -tessera-verify` passes to run, `// from: tile` the level that tessera-aot goes on from, `// expand: N text` stands for N lines of the text, with
 the line's number for {i}, and the next one for {i+1}; `// fill: N text` says what {fill} stands for, N times; `// nest: N open close` what {nest} stands for, N times open, then N
 times close; {n+1} is one more than the N of these; `// base64: …` is the whole input. `// one fewer is accepted` says that N is one beyond a limit.
 """
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-OPT, ROOT = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
+OPT, AOT, ROOT = str(pathlib.Path(sys.argv[1]).resolve()), str(pathlib.Path(sys.argv[1]).resolve().with_name('tessera-aot')), pathlib.Path(sys.argv[2]).resolve()
 HERE = ROOT / 'tests/compiler/rejected'
 PAGE = ROOT / 'docs/diagnostics.md'
 UPDATE = '--update' in sys.argv[3:]
@@ -74,8 +74,14 @@ def run(path, *options, fewer=0):
         if SIZED.search(text) or '// base64: ' in text:
             source = pathlib.Path(folder) / path.name
             source.write_bytes(expand(text, fewer))
-        command = [OPT, '--no-output', *options, *(shlex.split(passes.group(1)) if passes else []), str(source)]
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        level = re.search(r'^// from: (.*)$', text, re.M)
+        if level:
+            command = [AOT, 'build', f'--from={level.group(1)}', '-o', str(pathlib.Path(folder) / 'refused.tsb'), *options, str(source)]
+        else:
+            command = [OPT, '--no-output', *options, *(shlex.split(passes.group(1)) if passes else []), str(source)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done.stderr = re.sub(rb'^tessera-aot: error: .*\n', b'', done.stderr, flags=re.M)  # says the same again
+        return done
 
 
 def check(path):
