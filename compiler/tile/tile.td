@@ -53,6 +53,8 @@ def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, BF16, F16, I64, I32, I8]>;
 def Tile_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I8]>;
 def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, BF16, F16, I64, I32, I8]>],
     "a scalar or a 1-D vector of f64, f32, bf16, f16, i64, i32 or i8">;
+def Tile_Float : AnyTypeOf<[F64, F32, VectorOfRankAndType<[1], [F64, F32]>],
+    "a scalar or a 1-D vector of f64 or f32">;
 def Tile_Mask : VectorOfRankAndType<[1], [I1]>;
 
 def Tile_Dense : Attr<CPred<"::llvm::isa<::mlir::DenseElementsAttr>($_self)">, "dense elements"> {
@@ -310,8 +312,8 @@ def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
     `tanh` by the usual approximation, x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))); with `slope`
     the former's derivative.
   }];
-  let arguments = (ins Tile_Value:$input, UnitAttr:$tanh, UnitAttr:$slope);
-  let results = (outs Tile_Value:$result);
+  let arguments = (ins Tile_Float:$input, UnitAttr:$tanh, UnitAttr:$slope);
+  let results = (outs Tile_Float:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 

@@ -157,7 +157,32 @@ static bool look_at_attend(contents *c, MlirOperation op) {
                                         "stands in a program with copies or attention before it");
 }
 
+/* The buffer that an op writes, or null; attention and rings are checked on their own. */
+static MlirValue written_by(MlirOperation op) {
+    static const struct {
+        const char *name;
+        size_t operand;
+    } writers[] = {{"tile.store", 1},
+                   {"tile.scatter", 1},
+                   {"tile.fetch", 2},
+                   {"tile.add_beside", 1},
+                   {"tile.store_fragment", 1}};
+    for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++)
+        if (tsr_op_is(op, writers[i].name)) return tsr_op_operand(op, writers[i].operand);
+    return (MlirValue){NULL};
+}
+
+static bool check_written(MlirOperation op) {
+    MlirValue buffer = written_by(op);
+    if (mlirValueIsNull(buffer) || mlirOperationIsNull(tsr_value_owner(buffer)) ||
+        !tsr_op_is(tsr_value_owner(buffer), "tile.constant"))
+        return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                               "writes a tile.constant; expected an argument or a tile.local");
+}
+
 static bool look_at(contents *c, MlirOperation op) {
+    if (!check_written(op)) return false;
     if (tsr_op_is(op, "tile.alloc_shared")) {
         tsr_matrix ring = tsr_check_matrix(tsr_op_result(op, 0));
         if (ring.stages <= STAGES_MAX && ring.rows <= ROWS_MAX && ring.columns <= COLUMNS_MAX)
@@ -547,6 +572,9 @@ static bool rule_store_fragment(MlirOperation op) {
     if (!m.is_acc || !tsr_check_size(stored) || tsr_check_size(stored) > 4)
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
+    if (mlirValueIsNull(tsr_check_argument(buffer)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "stores to what is no argument of the kernel");
     if (!through) return true;
     if (!tsr_check_ring(op, tsr_op_operand(op, indices + 1))) return false;
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, indices + 1));

@@ -124,6 +124,16 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
            !is_gathered_in(p, &p->loops[l->loop], old) && tsr_planner_overwrites(p, l, part, old);
 }
 
+/* Tensors whose next value it is. */
+static uint32_t count_assigns(const planner *p, uint32_t number) {
+    uint32_t count = 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
+        if (tsr_op_is(op, "tessera.assign"))
+            count += tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0)) == number;
+    }
+    return count;
+}
+
 void tsr_planner_bind_parts(planner *p) {
     for (uint32_t i = 0; i < p->launch_count; i++) {
         const launch *l = &p->launches[i];
@@ -143,6 +153,7 @@ void tsr_planner_bind_parts(planner *p) {
         value *part = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
         if (!part_in_place(p, part, v->next_of)) continue;
         bool is_read = v->first_end > v->maker + 1 || v->output != NONE ||
+                       count_assigns(p, i) > 1 ||
                        is_whole_elsewhere(p, p->config->tensors[v->next_of].name);
         v->unseen = l->kind == KIND_ASSEMBLE && !is_read;
         p->tensor_bound[v->next_of] = true;
