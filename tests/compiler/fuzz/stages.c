@@ -3,6 +3,7 @@
 
 #include "compiler/bytecode.h"
 #include "compiler/graph/graph.h"
+#include "compiler/level.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
@@ -69,7 +70,8 @@ size_t stages_last_pass(void) {
 
 static size_t stage_of(const char *name) {
     size_t i = 0;
-    while (i < count && strcmp(stages_names()[i], name) != 0) i++;
+    stages_names();
+    while (i < count && strcmp(names[i], name) != 0) i++;
     TSR_ASSERT(i < count);
     return i;
 }
@@ -173,6 +175,7 @@ typedef struct run {
     const tsr_target *target;
     tsr_config config;
     const char *documents[TSR_DOCUMENT_COUNT]; /* of a module of Target IR */
+    bool compiling;                            /* LLVM IR is made */
     size_t passed;
 } run;
 
@@ -191,10 +194,21 @@ static size_t choose(run *r, size_t below) {
     return chosen;
 }
 
+/* How a run of `next` ends; as in the driver, what a stage makes of its own input. */
+static bool note_end(run *r, tsr_result result) {
+    if (result.code && r->from > GRAPH && (result.code == TSR_COMPILE || !r->compiling))
+        result = tsr_level_refuse(&r->ctx, r->tile.ptr ? r->tile : r->module, &r->s->diags, result);
+    stages_end *end = &r->s->end;
+    *end = (stages_end){.code = result.code, .numbered = r->s->diags.error_count};
+    snprintf(end->text, sizeof end->text, "%s", r->ctx.error.text);
+    return !result.code;
+}
+
 /* An internal error is a defect of ours, as a death is, unless the groups and kernels themselves
- * are not ours. */
-static bool is_good(const run *r, tsr_result result) {
-    if (result.code == TSR_INTERNAL && r->from <= LOWERED) {
+ * are not ours; of kernels that were checked it is one always. */
+static bool is_good(run *r, tsr_result result) {
+    if (r->s->next) return note_end(r, result);
+    if (result.code == TSR_INTERNAL && (r->from <= LOWERED || r->compiling)) {
         fprintf(stderr, STAGES_INTERNAL "%s\n", r->ctx.error.text);
         abort();
     }
@@ -260,7 +274,9 @@ static bool make_tile(run *r) {
     bool often = choose(r, 2);
     size_t chosen = choose(r, tsr_target_count());
     begin(r->s, r->passed);
-    if (often)
+    if (r->s->target)
+        TSR_ASSERT(!tsr_target_find(&r->ctx, r->s->target, &r->target).code);
+    else if (often)
         TSR_ASSERT(!tsr_target_find(&r->ctx, "cpu:x86-64-v3", &r->target).code);
     else
         r->target = tsr_target_get(chosen);
@@ -285,6 +301,14 @@ static size_t count_kernels(MlirModule module) {
     return kernels;
 }
 
+/* Kernels that are made here have machine code. */
+static tsr_result check_kernels(run *r, MlirModule device) {
+    tsr_result result = tsr_target_check(&r->ctx, device, r->target);
+    if (result.code == TSR_COMPILE && r->from <= LOWERED)
+        FAIL(&r->ctx, TSR_INTERNAL, "of a kernel made here: %.900s", r->s->diags.last->text);
+    return result;
+}
+
 /* LLVM IR of the kernels, of one in four inputs; what LLVM makes of it is no matter of ours. */
 static bool make_llvm(run *r) {
     MlirModule device;
@@ -292,7 +316,9 @@ static bool make_llvm(run *r) {
     begin(r->s, r->passed);
     if (!is_good(r, tsr_host_device(&r->ctx, r->tile, &device))) return false;
     r->passed++;
-    if (r->s->plain || choose(r, 4)) return true;
+    if (!r->s->next && (r->s->plain || choose(r, 4))) return true;
+    if (!is_good(r, check_kernels(r, device))) return false;
+    r->compiling = true;
     tsr_emit emit = {.ctx = &r->ctx, .target = r->target, .llvm = LLVMContextCreate()};
     tsr_fatbin_kernel *launches = calloc(count_kernels(device) + 1, sizeof *launches);
     TSR_ASSERT(launches);
@@ -309,7 +335,9 @@ static bool make_llvm(run *r) {
     LLVMDisposeModule(emit.module);
     LLVMContextDispose(emit.llvm);
     free(launches);
-    return is_good(r, result);
+    bool good = is_good(r, result);
+    r->compiling = false;
+    return good;
 }
 
 static bool make_program(run *r) {
@@ -331,9 +359,16 @@ static bool make_program(run *r) {
 
 /* ---- one input, from its level on ---- */
 
-static bool find_target(run *r) {
+static tsr_result find_target(run *r) {
     const char *name = tsr_op_string(mlirModuleGetOperation(r->module), TSR_TARGET_NAME);
-    return name && is_good(r, tsr_target_find(&r->ctx, name, &r->target));
+    if (!name) FAIL(&r->ctx, TSR_COMPILE, "the module has no attribute '" TSR_TARGET_NAME "'");
+    return tsr_target_find(&r->ctx, name, &r->target);
+}
+
+static tsr_result read_config(run *r) {
+    const char *config = r->documents[TSR_DOCUMENT_CONFIG];
+    if (!config) FAIL(&r->ctx, TSR_COMPILE, "the module has no document 'config'");
+    return tsr_config_decode(&r->ctx, config, strlen(config), &r->arena, &r->config);
 }
 
 /* As compile.c goes on from a dump. */
@@ -357,12 +392,9 @@ static bool load(run *r) {
         return false;
     if (from >= SCHEDULE && from != TARGET && !run_pass(r, "tessera-verify-scheduled"))
         return false;
-    if (from >= TILE && !find_target(r)) return false;
+    if (from >= TILE && !is_good(r, find_target(r))) return false;
     if (from >= TILE) r->tile = r->module;
-    const char *config = r->documents[TSR_DOCUMENT_CONFIG];
-    if (from == TARGET && (!config || !is_good(r, tsr_config_decode(&r->ctx, config, strlen(config),
-                                                                    &r->arena, &r->config))))
-        return false;
+    if (from == TARGET && !is_good(r, read_config(r))) return false;
     r->passed = next;
     return true;
 }
@@ -371,6 +403,7 @@ static void run_stages(run *r) {
     const level from = r->from = level_of(r->module);
     if (!load(r)) return;
     if (from <= SCHEDULE && (!run_passes(r) || !make_tile(r))) return;
+    if (from <= SCHEDULE && r->s->next) return;
     if (from <= TILE && !make_target(r)) return;
     if (!make_llvm(r) || !make_program(r)) return;
     begin(r->s, r->passed);
@@ -387,6 +420,7 @@ size_t stages_run(stages *s, const char *bytes, size_t size_bytes) {
     run r = {.s = s, .passed = 1, .choice = hash(bytes, size_bytes)};
     stages_names();
     prepare(s);
+    s->end = (stages_end){0};
     begin(s, 0);
     r.module = parse(s, bytes, size_bytes);
     if (mlirModuleIsNull(r.module)) return 0;

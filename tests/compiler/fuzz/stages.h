@@ -21,6 +21,13 @@ const char *stages_missing_pass(void);
 /* What a line of standard error begins with before the process is ended for an internal error. */
 #define STAGES_INTERNAL "internal error: "
 
+/* Of an input that its stages did not take to the end. */
+typedef struct stages_end {
+    tsr_code code;                 /* TSR_OK: it came through, or ended without one */
+    size_t numbered;               /* errors with a number */
+    char text[TSR_ERROR_TEXT_MAX]; /* with the code */
+} stages_end;
+
 typedef struct stages {
     tsr_diag_list diags;
     MlirContext context;
@@ -29,6 +36,11 @@ typedef struct stages {
     void *user;
     size_t inputs; /* since the context was made */
     bool plain;    /* no pass alone, and no options of the driver */
+    /* Of a plain run: to Tile IR at most, or else, from Tile or Target IR, to LLVM IR and the host
+     * program; `end` says how it ended, an internal error too. */
+    bool next;
+    stages_end end;
+    const char *target; /* that dumps are of; NULL: any */
 } stages;
 
 void stages_finish(stages *s);
