@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions over every 131st float (a prime, so that exponents and mantissas mix: 3 * 10^7 of them),
- * every bf16 and f16, and random doubles, against libm in the next wider type; bits equal on all
- * targets with FMA. The bounds are the ones compiler/target/README.md states.
+ * Functions over every 131st float (a prime, so that exponents and mantissas mix: 3 * 10^7 of
+ * them), every bf16 and f16, and random doubles, against libm in the next wider type; bits equal on
+ * all targets with FMA. The bounds are the ones compiler/target/README.md states.
  * TESSERA_MATH_STRIDE=1 in the environment takes every float.
  */
 #include "tests/compiler/tile/functions.h"
