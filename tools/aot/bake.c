@@ -36,7 +36,7 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
                         {"--params", TSR_FLAG_TEXT, TSR_FILE_READ, &options.params, "FILE",
                          "instead of a state: parameters, .safetensors or .npz", 0, 0, false},
                         {"--reference", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.reference, NULL,
-                         "of --params: name the file by its digest, and store it not", 0, 0, false},
+                         "with --params: store the digest of the file, not its contents", 0, 0, false},
                         {"--with-state", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.with_state, NULL,
                          "the optimizer state too: training goes on where the state stands", 0, 0,
                          false},

@@ -289,7 +289,7 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     tsr_flag flags[] = {
         {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &json, NULL, "one JSON object", 0, 0, false},
         {"--tensors", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_tensors, NULL,
-         "every tensor, not the largest alone", 0, 0, false},
+         "list every tensor, not only the largest", 0, 0, false},
         {"--kernels", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_kernels, NULL,
          "what each kernel takes of a GPU", 0, 0, false},
         {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
