@@ -270,11 +270,13 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
          false},
         {"--numerics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.numerics, "NAME",
-         "portable (default), or native: matrix units of GPUs and dot products of CPUs, whose bits are "
+         "portable (default), or native: matrix units of GPUs and dot products of CPUs, whose bits "
+         "are "
          "their own",
          0, 0, false},
         {"--workspace-max", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.workspace_mib, "MIB",
-         "the most memory of a GPU for an entry's workspace; if it needs more, values that wait long "
+         "the most memory of a GPU for an entry's workspace; if it needs more, values that wait "
+         "long "
          "are kept in the host's memory meanwhile",
          1, UINT32_MAX, false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.verify_rebuild, NULL,
