@@ -221,7 +221,8 @@ static TSR_RESULT run_code(compilation *c) {
         c->jobs[i].wants_code = true;
         if (c->jobs[i].target->arch) TRY(c->ctx, check_order(c->ctx, &c->jobs[i]));
     }
-    for (size_t i = 0; i < c->job_count; i++)
+    /* Of kernels that are made here the emitter finds the same, as defects. */
+    for (size_t i = 0; i < c->job_count && c->options->from > TSR_STAGE_GRAPH; i++)
         TRY(c->ctx, tsr_target_check(c->ctx, c->jobs[i].device, c->jobs[i].target));
     make_codes(c);
     TRY(c->ctx, check_codes(c));

@@ -127,7 +127,10 @@ static refusal look_through(const tsr_target *target, MlirOperation func) {
 tsr_result tsr_emit_check(const tsr_emit *emit, MlirOperation func) {
     refusal r = look_through(emit->target, func);
     if (!r.why) return TSR_SUCCESS;
-    FAIL(emit->ctx, TSR_COMPILE, "kernel '%s': %s %s", emit->kernel, tsr_op_name(r.op), r.why);
+    /* An op that is unknown on every target is no author's: of what was read, tsr_target_check
+     * said so before. */
+    FAIL(emit->ctx, has_code(&r, r.op) ? TSR_COMPILE : TSR_INTERNAL, "kernel '%s': %s %s",
+         emit->kernel, tsr_op_name(r.op), r.why);
 }
 
 tsr_result tsr_target_check(tsr_ctx *ctx, MlirModule module, const tsr_target *target) {

@@ -119,7 +119,8 @@ LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMVa
 /* To bf16, as tsr_emit_narrow, of a vector without denormal numbers, where the target has_dot. */
 LLVMValueRef tsr_emit_narrow_normal(tsr_emit *emit, LLVMValueRef value);
 
-/* llvm_check.c: TSR_COMPILE names the first op of a tile.func that has no code. */
+/* llvm_check.c: names the first op of a tile.func that cannot be emitted: TSR_INTERNAL if it is
+ * unknown, TSR_COMPILE if it is so of these types or on this target. */
 TSR_RESULT tsr_emit_check(const tsr_emit *emit, MlirOperation func);
 /* Does the file's table have the op? llvm_func.c, llvm_ops.c, llvm_warp.c, block/func.c */
 bool tsr_emit_func_has(MlirOperation op);
