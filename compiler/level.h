@@ -10,8 +10,8 @@
 
 /* A stage failed with `result` on a module that was read. A failure that no diagnostic tells of
  * becomes TSR-0511, at the function that the error's text names first, 'so' or @so, or else at the
- * module. Returns TSR_COMPILE; a failure that is none of the module, such as one of memory, stays
- * as it is. */
+ * module. Returns TSR_COMPILE; a failure that the module did not cause, such as too little
+ * memory, stays as it is. */
 tsr_result tsr_level_refuse(tsr_ctx *ctx, MlirModule module, const tsr_diag_list *diags,
                             tsr_result result);
 

@@ -42,6 +42,8 @@ typedef struct tsr_op_row {
 
 /* The op's row of ops.def; NULL if it has none. */
 const tsr_op_row *tsr_op_row_find(MlirOperation op);
+/* Is it one that a kernel computes, and so may stand in a fusion group? */
+bool tsr_op_row_is_computed(const tsr_op_row *row);
 /* Does the op widen 16 bits to f32, or narrow f32 to 16 bits? */
 bool tsr_op_is_width_cast(MlirOperation op);
 /* "map", "reduce", "matmul", or the name of the op for one that stands alone ("cross_entropy"). */

@@ -32,6 +32,22 @@ bool tsr_op_is_width_cast(MlirOperation op) {
            (narrow == TSR_DTYPE_BF16 || narrow == TSR_DTYPE_F16);
 }
 
+bool tsr_op_row_is_computed(const tsr_op_row *row) {
+    switch (row->op_class) {
+    case TSR_CLASS_CONSTANT:
+    case TSR_CLASS_MAP:
+    case TSR_CLASS_MATMUL:
+    case TSR_CLASS_REDUCE:
+    case TSR_CLASS_MOVE:
+    case TSR_CLASS_ALONE:
+    case TSR_CLASS_WIDE:
+    case TSR_CLASS_VIEW:
+        return true;
+    default:
+        return false;
+    }
+}
+
 const char *tsr_op_group_kind(const tsr_op_row *row) {
     switch (row->op_class) {
     case TSR_CLASS_MATMUL:
@@ -84,23 +100,6 @@ static bool check_values(MlirOperation op) {
     return true;
 }
 
-/* Is it computed by a kernel? */
-static bool is_computed(const tsr_op_row *row) {
-    switch (row->op_class) {
-    case TSR_CLASS_CONSTANT:
-    case TSR_CLASS_MAP:
-    case TSR_CLASS_MATMUL:
-    case TSR_CLASS_REDUCE:
-    case TSR_CLASS_MOVE:
-    case TSR_CLASS_ALONE:
-    case TSR_CLASS_WIDE:
-    case TSR_CLASS_VIEW:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Finds root and return; every op must be one the scheduler knows. */
 static bool read_body(MlirOperation func, body *b) {
     MlirBlock block = tsr_op_body(func);
@@ -116,7 +115,7 @@ static bool read_body(MlirOperation func, body *b) {
             break;
         }
         const tsr_op_row *row = tsr_op_row_find(op);
-        if (!row || !is_computed(row))
+        if (!row || !tsr_op_row_is_computed(row))
             return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a fusion group");
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;
@@ -168,6 +167,9 @@ static bool check_return(body *b) {
                             "returns another type than the function declares");
         if (mlirOperationIsNull(tsr_value_owner(value)))
             return complain(b->last, TSR_DIAG_GROUP_RETURN, "an input cannot be an output");
+        if (b->rows && tsr_op_is(tsr_value_owner(value), "tessera.constant"))
+            return complain(b->last, TSR_DIAG_GROUP_RETURN,
+                            "a constant cannot be an output of a group of kind \"rows\"");
         if (!tsr_value_type(value, &output))
             return complain(b->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
         if (i == 0) b->output = output;

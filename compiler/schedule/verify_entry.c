@@ -37,22 +37,14 @@ static bool check_op(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     if (!row) return check_other(op);
     if (tsr_op_is(op, "tessera.reshape")) return check_view(op);
-    switch (row->op_class) {
-    case TSR_CLASS_MAP:
-    case TSR_CLASS_MATMUL:
-    case TSR_CLASS_REDUCE:
-    case TSR_CLASS_MOVE:
-    case TSR_CLASS_ALONE:
-    case TSR_CLASS_WIDE:
-        return complain(op, TSR_DIAG_ENTRY_OP,
-                        "stands in an entry that calls groups, and in none of them");
-    case TSR_CLASS_CONSTANT:
+    if (row->op_class == TSR_CLASS_CONSTANT) {
         if (tsr_op_string(op, TSR_CONSTANT_NAME)) return true;
         return complain(op, TSR_DIAG_ENTRY_CONSTANT,
                         "stands in an entry that calls groups and has no " TSR_CONSTANT_NAME);
-    default:
-        return true;
     }
+    if (row->op_class == TSR_CLASS_VIEW || !tsr_op_row_is_computed(row)) return true;
+    return complain(op, TSR_DIAG_ENTRY_OP,
+                    "stands in an entry that calls groups, and in none of them");
 }
 
 bool tsr_schedule_verify_entries(MlirModule module) {

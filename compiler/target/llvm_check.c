@@ -86,6 +86,8 @@ static bool has_unknown_mask(MlirOperation op) {
     return mlirOperationIsNull(maker) || !tsr_op_is(maker, "vector.create_mask");
 }
 
+_Static_assert(TSR_EMIT_CARRIED_MAX == 64, "why_not says so");
+
 /* NULL: it may be emitted. Buffers that are arguments may be larger: they have no place here. */
 static const char *why_not(const refusal *r, MlirOperation op) {
     bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;

@@ -409,8 +409,8 @@ static void mark_rare(tsr_emit *emit, LLVMValueRef branch) {
     set_metadata(emit, branch, "prof", LLVMMDNodeInContext2(emit->llvm, parts, 3));
 }
 
-/* As short as it is, of few registers: the branch back. Such a node has itself as its first part.
- */
+/* The branch back of a loop that is not unrolled or vectorized, so that it takes few registers.
+ * Such a node has itself as its first part. */
 static void mark_rolled(tsr_emit *emit, LLVMValueRef branch) {
     LLVMTypeRef truth = LLVMInt1TypeInContext(emit->llvm);
     LLVMMetadataRef unroll = text_of(emit, "llvm.loop.unroll.disable");

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * round_trip PATH...: every module of the .mlir files below that is accepted as it stands is
+ * round_trip FOLDER...: every module of the .mlir files below that is accepted as it stands is
  * printed, in its own syntax, in the generic form and as bytecode, and read again; the module must
  * be the same. Fails if an op of a dialect of ours stands in none of them.
  */
 #include "compiler/mlir.h"
-#include "compiler/shim/shim.h"
+#include "tests/compiler/corpus.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +18,6 @@ static MlirContext context;
 static const char *names[NAMES_MAX];
 static bool seen[NAMES_MAX];
 static size_t name_count, modules, wrong;
-
-static bool is_ours(MlirStringRef name) {
-    static const char *const dialects[] = {"tessera.", "tessera_sr.", "tessera_target.", "tile.",
-                                           "tsched."};
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
-        if (strncmp(name.data, dialects[i], strlen(dialects[i])) == 0) return true;
-    return false;
-}
-
-static void add_name(MlirStringRef name, void *user) {
-    (void)user;
-    TSR_ASSERT(name_count < NAMES_MAX);
-    if (is_ours(name)) names[name_count++] = name.data;
-}
 
 static MlirWalkResult note_op(MlirOperation op, void *user) {
     (void)user;
@@ -87,7 +72,8 @@ static void read_again(const char *path, const char *form, const tsr_buffer *wri
     tsr_buffer_finish(&again[1]);
 }
 
-static void check_part(const char *path, const char *text, size_t size_bytes) {
+static void check_part(const char *path, const char *text, size_t size_bytes, void *user) {
+    (void)user;
     tsr_buffer pretty = {0}, generic = {0}, bytecode = {0};
     MlirModule module = parse(text, size_bytes);
     if (mlirModuleIsNull(module)) return;
@@ -105,35 +91,14 @@ static void check_part(const char *path, const char *text, size_t size_bytes) {
     tsr_buffer_finish(&bytecode);
 }
 
-static int visit(const char *path, const struct stat *status, int type, struct FTW *at) {
-    static const char divider[] = "// -----";
-    size_t length = strlen(path), got;
-    char chunk[1 << 16];
-    tsr_buffer text = {0};
-    (void)status;
-    (void)at;
-    if (type != FTW_F || length < 5 || strcmp(path + length - 5, ".mlir") != 0) return 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) return 1;
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(&text, chunk, got);
-    fclose(file);
-    for (char *part = text.bytes; part;) {
-        char *stop = strstr(part, divider);
-        if (stop) *stop = '\0';
-        check_part(path, part, strlen(part));
-        part = stop ? stop + strlen(divider) : NULL;
-    }
-    tsr_buffer_finish(&text);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     tsr_ctx ctx = {0};
     size_t met = 0;
     if (tsr_mlir_context_create(&ctx, &diags, &context).code) return 1;
-    tsr_shim_op_names(context, add_name, NULL);
+    name_count = corpus_op_names(context, names, NAMES_MAX);
+    TSR_ASSERT(name_count <= NAMES_MAX);
     for (int i = 1; i < argc; i++)
-        if (nftw(argv[i], visit, 16, FTW_PHYS) != 0) wrong++;
+        if (!corpus_each(argv[i], check_part, NULL)) wrong++;
     for (size_t i = 0; i < name_count; i++) {
         met += seen[i];
         if (!seen[i]) fprintf(stderr, "%s stands in no module that is read again\n", names[i]);

@@ -657,6 +657,7 @@ def philox(g):
     g.emit('philox', [element, step, seed], Type(shape, g.dtype(('f64', 'f32'))), **attrs)
 
 
+MADE = ('repair',)  # ops that lowering and derivatives make of norms: no graph is drawn with them
 KINDS = {
     'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
     'logic': logic, 'where': where, 'mul_add': mul_add, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),

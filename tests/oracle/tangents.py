@@ -23,7 +23,7 @@ except ImportError:
 
 import gradients
 from bounds import Interpreter
-from generate import SMOOTH, VARIANTS, Generator
+from generate import MADE, SMOOTH, VARIANTS, Generator
 from graph import Function, Op, Region, Type, callees, dense, parse, write, write_entry
 from product import Product
 
@@ -35,7 +35,6 @@ except ImportError:
 
 GRAPHS, TRIES, LENGTH = 2, 60, 12
 CONTROL = ('if', 'while', 'scan')
-MADE = ('repair',)  # made of norms when those are derived or lowered: whatever holds a norm holds it
 STEPS = (1e-5, 4e-6)
 DIFFERENCE = 3e-5  # as gradients.py has it, of a sum of several
 EXACT = 1e-8  # of the terms: two ways to compute one number in float64

@@ -25,7 +25,7 @@ except ImportError:
 import gradients
 import interpret
 from bounds import Interpreter
-from generate import KINDS, SMOOTH, Generator
+from generate import KINDS, MADE, SMOOTH, Generator
 from graph import FLOATS, Function, Op, Type, write
 from product import Product
 
@@ -40,7 +40,6 @@ NO_GRADIENT = {
     **dict.fromkeys(('jvp', 'vjp', 'custom_derivative'), 'ask for derivatives: tangents.py'),
 }
 CONTROL = ('if', 'while', 'scan')  # control_gradient.c differentiates them, not a rule of the table
-MADE = ('repair',)  # made of norms when those are derived or lowered: whatever holds a norm holds it
 PLAIN = [kind for kind in SMOOTH if kind != 'noise']
 
 

@@ -23,11 +23,11 @@
  * the first input, which must be found.
  */
 #include "compiler/bytecode.h"
+#include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/death.h"
 #include "tests/compiler/fuzz/mutate.h"
 #include "tests/compiler/fuzz/stages.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -102,8 +102,16 @@ static void add_dumps(fuzzer *f, stages *s, const char *text, size_t size_bytes)
     }
 }
 
-static void add_part(fuzzer *f, stages *s, const char *text, size_t size_bytes) {
+typedef struct seeder {
+    fuzzer *f;
+    stages s;
+} seeder;
+
+static void add_part(const char *path, const char *text, size_t size_bytes, void *user) {
+    fuzzer *f = ((seeder *)user)->f;
+    stages *s = &((seeder *)user)->s;
     tsr_buffer entries = {0};
+    (void)path;
     if (size_bytes > 1 << 14) return;
     size_t passed = stages_run(s, text, size_bytes);
     if (passed > 0) seeds_add(&f->texts, text, size_bytes);
@@ -117,47 +125,13 @@ static void add_part(fuzzer *f, stages *s, const char *text, size_t size_bytes) 
     tsr_buffer_finish(&entries);
 }
 
-static bool read_file(const char *path, tsr_buffer *out) {
-    char chunk[1 << 16];
-    size_t got;
-    FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(out, chunk, got);
-    fclose(file);
-    return true;
-}
-
-static void add_file(fuzzer *f, stages *s, const char *path) {
-    tsr_buffer text = {0};
-    if (!read_file(path, &text)) return;
-    for (const char *at = text.bytes; at;) {
-        const char *stop = strstr(at, "// -----");
-        add_part(f, s, at, stop ? (size_t)(stop - at) : strlen(at));
-        at = stop ? stop + strlen("// -----") : NULL;
-    }
-    tsr_buffer_finish(&text);
-}
-
-static void add_folder(fuzzer *f, stages *s, const char *path) {
-    struct dirent **items;
-    int count = scandir(path, &items, NULL, alphasort);
-    for (int i = 0; i < count; i++) {
-        char *name = items[i]->d_name, *inner = NULL;
-        size_t length = strlen(name);
-        if (name[0] != '.' && asprintf(&inner, "%s/%s", path, name) > 0) {
-            if (items[i]->d_type == DT_DIR) add_folder(f, s, inner);
-            if (length > 5 && strcmp(name + length - 5, ".mlir") == 0) add_file(f, s, inner);
-        }
-        free(inner);
-        free(items[i]);
-    }
-    if (count >= 0) free(items);
-}
-
 static void read_seeds(fuzzer *f) {
-    stages s = {.plain = true};
-    for (size_t i = 0; i < f->folder_count; i++) add_folder(f, &s, f->folders[i]);
-    stages_finish(&s);
+    seeder to = {.f = f, .s = {.plain = true}};
+    for (size_t i = 0; i < f->folder_count; i++) {
+        bool done = corpus_each(f->folders[i], add_part, &to);
+        TSR_ASSERT(done);
+    }
+    stages_finish(&to.s);
     TSR_ASSERT(f->texts.count);
 }
 
@@ -601,7 +575,7 @@ static void end_reading(int number) {
 static int run_file(const char *path) {
     stages s = {0};
     tsr_buffer text = {0};
-    if (!read_file(path, &text)) return fprintf(stderr, "fuzz: cannot read '%s'\n", path), 4;
+    if (!corpus_read_file(path, &text)) return fprintf(stderr, "fuzz: cannot read '%s'\n", path), 4;
     signal(SIGALRM, end_reading);
     if (text.bytes && tsr_is_bytecode(text.bytes, text.size_bytes)) {
         alarm(ALONE_SECONDS / 2);

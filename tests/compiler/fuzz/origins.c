@@ -17,14 +17,13 @@
  * an op stands in no module, and where no case of an op with operands was accepted and `except`
  * says nothing of it.
  */
-#include "compiler/shim/shim.h"
 #include "compiler/tile/tile.h"
+#include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/origin.h"
 #include "tests/compiler/fuzz/stages.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,15 +98,11 @@ static char (*said)[SAID_MAX];  /* about it */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static void add_name(MlirStringRef name, void *user) {
-    static const char *const dialects[] = {"tessera.", "tessera_sr.", "tessera_target.", "tile.",
-                                           "tsched."};
-    (void)user;
-    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
-        if (strncmp(name.data, dialects[i], strlen(dialects[i])) != 0) continue;
-        TSR_ASSERT(row_count < OPS_MAX);
-        rows[row_count++].name = name.data;
-    }
+static void read_op_names(void) {
+    const char *names[OPS_MAX];
+    row_count = corpus_op_names(context, names, OPS_MAX);
+    TSR_ASSERT(row_count <= OPS_MAX);
+    for (size_t i = 0; i < row_count; i++) rows[i].name = names[i];
 }
 
 /* NULL: of a dialect that is not ours. */
@@ -200,7 +195,7 @@ static bool is_function(MlirOperation op) {
     return tsr_op_is(op, "tile.func") || tsr_op_is(op, "func.func");
 }
 
-/* Function `number` and whatever else is none; null if it does not stand alone. */
+/* Function `number`, and all that is not a function; null if the verifier refuses it so. */
 static MlirModule isolate(MlirModule module, size_t number) {
     MlirOperation self = mlirOperationClone(mlirModuleGetOperation(module));
     MlirModule made = mlirModuleFromOperation(self);
@@ -294,35 +289,15 @@ static void add_dumps(stages *s, MlirModule module, const char *bytes, size_t si
     }
 }
 
-static void add_part(stages *s, const char *bytes, size_t size_bytes) {
+static void add_part(const char *path, const char *bytes, size_t size_bytes, void *user) {
+    stages *s = user;
+    (void)path;
     if (size_bytes > MODULE_MAX_BYTES) return;
     MlirModule module = parse(bytes, size_bytes);
     if (mlirModuleIsNull(module)) return;
     add_dumps(s, module, bytes, size_bytes);
     add_functions(s, module);
     mlirModuleDestroy(module);
-}
-
-static int visit(const char *path, const struct stat *status, int type, struct FTW *at) {
-    static const char divider[] = "// -----";
-    size_t length = strlen(path), got;
-    char chunk[1 << 16];
-    tsr_buffer all = {0};
-    (void)status;
-    (void)at;
-    if (type != FTW_F || length < 5 || strcmp(path + length - 5, ".mlir") != 0) return 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) return 1;
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(&all, chunk, got);
-    fclose(file);
-    for (char *part = all.bytes; part;) {
-        char *stop = strstr(part, divider);
-        if (stop) *stop = '\0';
-        add_part(&seeder, part, strlen(part));
-        part = stop ? stop + strlen(divider) : NULL;
-    }
-    tsr_buffer_finish(&all);
-    return 0;
 }
 
 /* What passes comes first. */
@@ -357,7 +332,7 @@ typedef struct enumeration {
     origin_values values;
 } enumeration;
 
-/* If there is none like it. The numbers of the two sorts of keys are of cases both. */
+/* Unless there is one like it already. Both kinds of keys lead to the number of a case. */
 static void add_case(const enumeration *e, size_t operand, size_t choice, bool everywhere,
                      const char *text, size_t group_length) {
     char group[ORIGIN_TEXT_MAX];
@@ -671,11 +646,11 @@ int main(int argc, char **argv) {
     bool show = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (tsr_mlir_context_create(&ctx, &diags, &context).code) return 1;
-    tsr_shim_op_names(context, add_name, NULL);
+    read_op_names();
     for (int i = 1; i < argc; i++) {
         if (i + 1 < argc && read_option(argv[i], argv[i + 1], &only, &show))
             i++;
-        else if (strcmp(argv[i], "--seeds") != 0 && nftw(argv[i], visit, 16, FTW_PHYS) != 0)
+        else if (strcmp(argv[i], "--seeds") != 0 && !corpus_each(argv[i], add_part, &seeder))
             return 2;
     }
     stages_finish(&seeder);

@@ -80,6 +80,16 @@ tsched.func @passed(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"
 
 // -----
 
+tsched.func @constant(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<f32>) attributes {kind = "rows"} {
+  %0 = tessera.mul %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %1 = tessera.sum %0 {axes = [0]} : tensor<2xf32> -> tensor<f32>
+  %2 = tessera.constant dense<0.0> : tensor<f32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: a constant cannot be an output of a group of kind "rows"
+  tsched.return %0, %2 : tensor<2xf32>, tensor<f32>
+}
+
+// -----
+
 func.func @absent(%a: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0414] tsched.call: there is no such tsched.func
   %0 = tsched.call @nowhere(%a) : (tensor<4xf32>) -> tensor<4xf32>
