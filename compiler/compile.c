@@ -545,7 +545,8 @@ static tsr_result refuse(compilation *c, tsr_stage stage, tsr_result result) {
 }
 
 static TSR_RESULT run_stages(compilation *c, tsr_compile_report *report) {
-    for (int i = (int)c->options->from; i < TSR_STAGE_COUNT; i++) {
+    size_t end = c->options->stage_limit ? c->options->stage_limit : TSR_STAGE_COUNT;
+    for (int i = (int)c->options->from; i < (int)end; i++) {
         double start = now_seconds();
         tsr_result result = i == (int)c->options->from ? stages[i].load(c) : stages[i].run(c);
         if (result.code) return refuse(c, (tsr_stage)i, result);
@@ -561,6 +562,7 @@ static TSR_RESULT prepare(compilation *c) {
     c->diags.on_diag = c->options->on_diag;
     c->diags.user = c->options->user;
     TSR_ASSERT(c->options->from < TSR_STAGE_COUNT);
+    TSR_ASSERT(c->options->stage_limit <= TSR_STAGE_COUNT);
     if (c->options->target_count == 0 && !stages[c->options->from].info.per_target)
         FAIL(c->ctx, TSR_USAGE, "no target is given");
     c->jobs = TSR_NEW(&c->arena, job, c->options->target_count + 1);

@@ -35,7 +35,8 @@ typedef struct tsr_compile_options {
     size_t size_bytes;          /* sizeof(tsr_compile_options) */
     const char *source_path;    /* text or bytecode */
     tsr_stage from;             /* what the source is the result of: GRAPH (0) for a model */
-    const char *output_path;    /* written whole or not at all */
+    size_t stage_limit;         /* ends after so many stages of the table; 0: all, with a bundle */
+    const char *output_path;    /* written whole or not at all; NULL where no bundle is made */
     const char *const *targets; /* "cpu:x86-64-v3"; each once */
     size_t target_count;        /* at least 1; where `from` is of one target: that one, or 0 */
     unsigned threads;           /* targets compiled at once; 0: every CPU this process may use */

@@ -28,6 +28,18 @@ run 6 "$aot" build
 has err 'SRC is missing'
 run 6 "$aot" build "$source"
 has err '-o OUT is missing'
+for until in 'tiles;unknown; the stages are graph .* bundle' 'tile -o x.tsb;writes no bundle, which -o needs' \
+    'tile --params w.npz;writes no bundle, which --params needs' \
+    'tile --verify-rebuild;writes no bundle, which --verify-rebuild needs' \
+    'tile --dump tile,asm;--dump .asm. comes after --until .tile.' \
+    'graph --from schedule;--until .graph. ends before --from .schedule.'; do
+    # shellcheck disable=SC2086 # several arguments
+    run 6 "$aot" build "$source" --until ${until%%;*}
+    one_error
+    has err "${until#*;}"
+done
+run 6 "$aot" build "$source" --until bundle
+has err '-o OUT is missing'
 run 6 "$aot" build "$source" -o
 has err '-o needs a value'
 run 6 "$aot" build "$source" "$source" -o x.tsb
@@ -48,7 +60,7 @@ has err '--target is empty; expected LIST'
 run 6 "$aot" build "$source" -o ''
 has err '-o is empty; expected OUT'
 run 6 "$aot" build "$source" -o x.tsb --dump=tiles
-has err "'tiles'.*all graph autodiff schedule tile target llvm asm program"
+has err "'tiles'.*all graph autodiff schedule tile target program llvm asm"
 run 6 "$aot" build "$source" -o x.tsb --dump-dir=d
 has err 'without --dump'
 run 6 "$aot" build "$source" -o x.tsb --threads=0

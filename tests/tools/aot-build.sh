@@ -59,6 +59,20 @@ has out '^// ---- schedule: '
 has out '^// ---- program cpu:x86-64-v3: '
 rm b.tsb
 
+# --until: the same dumps, no code and no file.
+run 0 "$aot" build --until program --dump=tile,program --dump-dir=until --timing here/digits.mlir
+for file in tile.x86-64-v2.mlir program.x86-64-v4.txt; do
+    cmp "dumps/$file" "until/$file" || fail "--until changed $file"
+    checks=$((checks + 1))
+done
+[[ $(ls until) == "$(cd dumps && ls tile.* program.*)" ]] || fail "--until wrote $(ls until)"
+grep -Eq ' ms  (code|bundle) ' err && fail '--until program went on'
+run 0 "$aot" build --until graph here/digits.mlir
+[[ ! -s out && ! -s err ]] || fail 'a quiet check said something'
+sed 's/tensor<64x10xf32>/tensor<64x11xf32>/' here/digits.mlir >here/wrong.mlir
+run 9 "$aot" build --until graph here/wrong.mlir
+has err 'wrong.mlir:[0-9]+:[0-9]+: error'
+
 # The bundle knows nothing of where it was built.
 if grep -aq "$work" a.tsb; then fail 'a path of the machine is in the bundle'; fi
 

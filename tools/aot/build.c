@@ -22,7 +22,8 @@ enum { TARGETS_MAX = 64, THREADS_MAX = 1024, VIRTUAL_RANKS_MAX = 4096 };
 
 typedef struct build {
     const char *params; /* or NULL */
-    const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics, *ptxas, *numerics;
+    const char *source, *output, *targets, *from, *until, *dump, *dump_dir, *diagnostics, *ptxas;
+    const char *numerics;
     bool reference, timing, json_diagnostics, verify_rebuild;
     uint64_t threads, virtual_ranks, workspace_mib;
     tsr_arena arena;
@@ -71,6 +72,76 @@ static tsr_result unknown_stage(tsr_ctx *ctx, const char *name) {
     return result;
 }
 
+/* Whether a list "a,b" has a word. */
+static bool has_word(const char *list, const char *word) {
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, ",");
+        if (length == strlen(word) && strncmp(at, word, length) == 0) return true;
+        at += length;
+        if (!*at) return false;
+    }
+}
+
+/* Whether a list of stages names one, itself or as all. */
+static bool is_dumped(const char *list, const char *stage) {
+    return has_word(list, stage) || has_word(list, "all");
+}
+
+static bool writes_bundle(const build *b) {
+    return !b->options.stage_limit || b->options.stage_limit == TSR_STAGE_COUNT;
+}
+
+/* After --from. */
+static tsr_result choose_until(tsr_ctx *ctx, build *b) {
+    tsr_buffer names = {0};
+    if (!b->until) return TSR_SUCCESS;
+    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
+        tsr_buffer_printf(&names, " %s", tsr_stage_get((tsr_stage)i)->name);
+        if (strcmp(b->until, tsr_stage_get((tsr_stage)i)->name) == 0)
+            b->options.stage_limit = (size_t)i + 1;
+    }
+    tsr_result result = TSR_SUCCESS;
+    if (!b->options.stage_limit)
+        result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                           "build: --until '%s' is unknown; the stages are%s", b->until,
+                           names.bytes ? names.bytes : "");
+    tsr_buffer_finish(&names);
+    TRY(ctx, result);
+    if (b->options.stage_limit <= (size_t)b->options.from)
+        FAIL(ctx, TSR_USAGE, "build: --until '%s' ends before --from '%s'", b->until, b->from);
+    return TSR_SUCCESS;
+}
+
+/* Flags that need the bundle which --until does not write, and -o, which every other build needs.
+ */
+static tsr_result check_output(tsr_ctx *ctx, const build *b) {
+    const struct {
+        const char *flag;
+        bool given;
+    } needs[] = {{"-o", b->output != NULL},
+                 {"--params", b->params != NULL},
+                 {"--verify-rebuild", b->verify_rebuild}};
+    if (writes_bundle(b)) {
+        if (!b->output) FAIL(ctx, TSR_USAGE, "build: -o OUT is missing");
+        return TSR_SUCCESS;
+    }
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+        if (needs[i].given)
+            FAIL(ctx, TSR_USAGE, "build: --until '%s' writes no bundle, which %s needs", b->until,
+                 needs[i].flag);
+    return TSR_SUCCESS;
+}
+
+/* A dump of a stage that is not reached. */
+static tsr_result check_dumps(tsr_ctx *ctx, const build *b) {
+    if (writes_bundle(b)) return TSR_SUCCESS;
+    for (size_t i = b->options.stage_limit; i < TSR_STAGE_COUNT; i++)
+        if (b->options.dump[i] && !has_word(b->dump, "all"))
+            FAIL(ctx, TSR_USAGE, "build: --dump '%s' comes after --until '%s'",
+                 tsr_stage_get((tsr_stage)i)->name, b->until);
+    return TSR_SUCCESS;
+}
+
 static tsr_result choose_dumps(tsr_ctx *ctx, build *b) {
     const char *words[TSR_STAGE_COUNT];
     size_t count = 0;
@@ -91,17 +162,6 @@ static tsr_result choose_dumps(tsr_ctx *ctx, build *b) {
         if (!found) return unknown_stage(ctx, words[i]);
     }
     return TSR_SUCCESS;
-}
-
-/* Whether a list of stages names one, itself or as all. */
-static bool is_dumped(const char *list, const char *stage) {
-    for (const char *at = list;; at++) {
-        size_t length = strcspn(at, ",");
-        if (length == 3 && strncmp(at, "all", length) == 0) return true;
-        if (length == strlen(stage) && strncmp(at, stage, length) == 0) return true;
-        at += length;
-        if (!*at) return false;
-    }
 }
 
 static tsr_result choose_from(tsr_ctx *ctx, build *b) {
@@ -186,7 +246,6 @@ static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report
 static tsr_result compile(tsr_ctx *ctx, build *b) {
     static const char defaults[] = "cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4";
     tsr_compile_report report;
-    if (!b->output) FAIL(ctx, TSR_USAGE, "build: -o OUT is missing");
     if (b->diagnostics && strcmp(b->diagnostics, "text") != 0) {
         if (strcmp(b->diagnostics, "json") != 0)
             FAIL(ctx, TSR_USAGE, "build: --diagnostics is '%s'; expected text or json",
@@ -211,6 +270,8 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .on_diag = print_diag,
                                        .user = b};
     TRY(ctx, choose_from(ctx, b));
+    TRY(ctx, choose_until(ctx, b));
+    TRY(ctx, check_output(ctx, b));
     if (b->virtual_ranks && b->options.from != TSR_STAGE_GRAPH)
         FAIL(ctx, TSR_USAGE,
              "build: --virtual-ranks needs a model; --from '%s' has its virtual ranks already",
@@ -219,6 +280,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
         TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
                        TARGETS_MAX, &b->options.target_count));
     TRY(ctx, choose_dumps(ctx, b));
+    TRY(ctx, check_dumps(ctx, b));
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
     if (b->reference && !b->params) FAIL(ctx, TSR_USAGE, "build: --reference needs --params");
@@ -251,6 +313,9 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          "default cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4", 0, 0, false},
         {"--from", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.from, "STAGE",
          "SRC is what this stage made: go on from there (default graph: a model)", 0, 0, false},
+        {"--until", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.until, "STAGE",
+         "the last stage to run; no bundle is written, and -o is not given (default bundle)", 0, 0,
+         false},
         {"--dump", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.dump, "STAGES",
          "show what these stages make (or all): on stdout, or in DIR", 0, 0, false},
         {"--dump-dir", TSR_FLAG_TEXT, TSR_FILE_FOLDER, &b.dump_dir, "DIR",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-aot build --target=cpu:x86-64-v2 --dump=tile %s -o %t.tsb | FileCheck --check-prefix=CPU %s
-// RUN: tessera-aot build --target=cpu:x86-64-v4 --dump=tile %s -o %t.tsb | FileCheck --check-prefix=CPU %s
-// RUN: tessera-aot build --target=cuda:sm_80 --dump=tile %s -o %t.tsb | FileCheck --check-prefix=GPU %s
+// RUN: tessera-aot build --target=cpu:x86-64-v2 --dump=tile %s --until tile | FileCheck --check-prefix=CPU %s
+// RUN: tessera-aot build --target=cpu:x86-64-v4 --dump=tile %s --until tile | FileCheck --check-prefix=CPU %s
+// RUN: tessera-aot build --target=cuda:sm_80 --dump=tile %s --until tile | FileCheck --check-prefix=GPU %s
 // RUN: tessera-opt -tsched-fuse -tsched-pack %s > %t.packed.mlir
-// RUN: tessera-aot build --from=schedule --target=cpu:x86-64-v3 --dump=tile %t.packed.mlir -o %t.tsb | FileCheck --check-prefix=CPU %s
+// RUN: tessera-aot build --from=schedule --target=cpu:x86-64-v3 --dump=tile %t.packed.mlir --until tile | FileCheck --check-prefix=CPU %s
 // RUN: not tessera-aot build --from=schedule --target=cuda:sm_80 %t.packed.mlir -o %t.tsb 2>&1 | FileCheck --check-prefix=WIDE %s
 
 // Only targets whose vectors are no wider than a strip take strips.

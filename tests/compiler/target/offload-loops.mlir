@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // An entry with loops cannot send away what waits; the words say so.
 // RUN: not tessera-aot build %s -o %t.tsb --target cuda:sm_90a --workspace-max 1 2>&1 | FileCheck %s
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --workspace-max 64 --dump target | FileCheck %s --check-prefix=FITS
+// RUN: tessera-aot build %s --until target --target cuda:sm_90a --workspace-max 64 --dump target | FileCheck %s --check-prefix=FITS
 // CHECK: @sum needs [[BYTES:[0-9]+]] bytes of workspace, [[BYTES]] too where values wait, for it has loops; at most 1048576 were asked for
 // FITS: tessera_target.func @sum
 // FITS-NOT: tessera_target.offload
 
 // A limit that is none.
-// RUN: rm -rf %t.levels && tessera-aot build %s -o %t.tsb --target cuda:sm_90a --workspace-max 64 --dump tile --dump-dir %t.levels
+// RUN: rm -rf %t.levels && tessera-aot build %s --until tile --target cuda:sm_90a --workspace-max 64 --dump tile --dump-dir %t.levels
 // RUN: sed 's/tessera.workspace_max = 67108864 : i64/tessera.workspace_max = -1 : i64/' %t.levels/tile.sm_90a.mlir > %t.less.mlir
 // RUN: sed 's/tessera.workspace_max = 67108864 : i64/tessera.workspace_max = unit/' %t.levels/tile.sm_90a.mlir > %t.text.mlir
 // RUN: not tessera-aot build %t.less.mlir --from tile -o %t.tsb 2>&1 | FileCheck %s --check-prefix=LESS

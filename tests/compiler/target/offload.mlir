@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a workspace would be too large, what waits long lies in the host's memory meanwhile.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --workspace-max 4000 --dump target | FileCheck %s --check-prefix=WHOLE
+// RUN: tessera-aot build %s --until target --target cuda:sm_90a --numerics native --workspace-max 4000 --dump target | FileCheck %s --check-prefix=WHOLE
 // WHOLE: tessera_target.func @chain workspace 3758096384
 // WHOLE-NOT: host_alloc
 // WHOLE-NOT: tessera_target.offload
 
 // Those that wait longest go, and no launch waits for a copy.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --workspace-max 3000 --dump target | FileCheck %s --check-prefix=LONG
+// RUN: tessera-aot build %s --until target --target cuda:sm_90a --numerics native --workspace-max 3000 --dump target | FileCheck %s --check-prefix=LONG
 // LONG: tessera_target.func @chain workspace 2684354560
 // LONG-DAG: %[[A:.*]] = tessera_target.host_alloc offset 0 : memref<16384x16384xbf16>
 // LONG-DAG: %[[B:.*]] = tessera_target.host_alloc offset 536870912 : memref<16384x16384xbf16>
@@ -31,7 +31,7 @@
 // LONG-NEXT: launch @k0_matmul(%{{.*}}, %[[Q]])
 
 // With less, launches wait.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --workspace-max 1536 --dump target | FileCheck %s --check-prefix=SHORT
+// RUN: tessera-aot build %s --until target --target cuda:sm_90a --numerics native --workspace-max 1536 --dump target | FileCheck %s --check-prefix=SHORT
 // SHORT: tessera_target.func @chain workspace 1610612736
 // SHORT-COUNT-4: tessera_target.offload
 // SHORT: %[[T:.*]] = tessera_target.prefetch %[[Z:.*]], %

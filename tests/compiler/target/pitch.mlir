@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that do not agree on a buffer's pitch have no host program; nor has an entry that gives away what lies with one.
-// RUN: rm -rf %t.levels && tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --dump tile,target --dump-dir %t.levels
+// RUN: rm -rf %t.levels && tessera-aot build %s --until target --target cuda:sm_90a --numerics native --dump tile,target --dump-dir %t.levels
 // RUN: FileCheck %s --input-file=%t.levels/target.sm_90a.mlir
 // CHECK: tessera_target.func @chain workspace 3407872
 // CHECK: %[[H:.*]] = tessera_target.alloc offset 0 : memref<2048x776xbf16, strided<[832, 1]>>

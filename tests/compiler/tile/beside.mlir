@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What reads much beside a product is computed while the next tile multiplies: vector by vector, each between steps of k; its operands are asked for a tile ahead.
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4 --dump tile | FileCheck %s
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4 --dump tile | FileCheck %s
 // The same of what native numerics leave apart for GPUs.
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4 --numerics native --dump tile | FileCheck %s
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4 --numerics native --dump tile | FileCheck %s
 // Not with 16 registers: the sums would go to the stack and back.
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v3 --numerics native --dump tile | FileCheck %s --check-prefix=FEW
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v3 --numerics native --dump tile | FileCheck %s --check-prefix=FEW
 
 // CHECK: tile.func @{{.*matmul.*}}(%{{.*}}: memref<128x256xf32>, %{{.*}}: memref<128x192xf32>, %{{.*}}: memref<256x192xf32>,
 // CHECK: %[[KEPT:.*]] = tile.local : memref<384xf32>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups that were made for pitches get other tiles where their code spills; without any, nothing has a pitch.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=NARROW
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=NARROW
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
 // NARROW-DAG: tile.func @k0_matmul({{.*}}, %arg2: memref<4096x1096xbf16>){{.*}} tile = [{{[0-9]+}}, {{64|128}}, 64,
 // NARROW-DAG: tile.func @k0_matmul_pitched({{.*}}, %arg2: memref<4096x1096xbf16, strided<[1152, 1]>>){{.*}} tile = [{{[0-9]+}}, {{64|128}}, 64,
 // NARROW-DAG: tile.func @k0_matmul_pitched_2({{.*}}strided<[1152, 1]>>, %arg2: memref<4096x1096xbf16>){{.*}} tile = [{{[0-9]+}}, {{64|128}}, 64,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile whose code spills, or that the assembler makes something else of, gives way to the next one; without any, to the portable family.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=NARROW
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=NARROW
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-lossy --dump tile | FileCheck %s --check-prefix=NARROW
 // What the assembler says of the chosen tile is in the bundle.
 // RUN: tessera-aot inspect --kernels %t.tsb | FileCheck %s --check-prefix=INSPECT
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
 // One that dies says nothing of the tile: the build ends.
 // RUN: not tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-killed 2>&1 | FileCheck %s --check-prefix=KILLED
 // KILLED: error: {{.*}}'{{.*}}/inputs/ptxas-killed' was ended by signal 9 (KILL)

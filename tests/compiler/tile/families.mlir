@@ -1,5 +1,5 @@
 // Every kernel family (but pack: schedule/pack.mlir) becomes Tile IR and machine code for x86-64-v4, which calls nothing but the note of a fault.
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4 --dump tile | FileCheck %s
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4 --dump tile | FileCheck %s
 // RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4 --dump asm > %t.s
 // RUN: FileCheck --check-prefix=ASM %s < %t.s
 // RUN: grep -E '^[[:space:]]+call' %t.s | not grep -v tsr_set_fault

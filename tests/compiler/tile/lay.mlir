@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arguments whose rows the copy engine refuses, as factors of products on matrix units, are copied with a pitch first; but for those whose rows would be much longer.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile | FileCheck %s
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile | FileCheck %s
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // PORTABLE-NOT: _laid
 
 // CHECK: ---- tile cuda:sm_90a

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of bf16 under numerics "native" multiplies by dot products where the CPU has them: its operands as they are, weights in pairs of keys, in the gradient of queries, too.
 // Of the gradient's results the query's alone is summed up in f32 and rounded behind the kernel. Other CPUs and portable numerics widen.
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4-bf16 --numerics native --dump tile | FileCheck %s
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4 --numerics native --dump tile | FileCheck %s --check-prefix=NONE
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4-bf16 --dump tile | FileCheck %s --check-prefix=NONE
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4-bf16 --numerics native --dump tile | FileCheck %s
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4 --numerics native --dump tile | FileCheck %s --check-prefix=NONE
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4-bf16 --dump tile | FileCheck %s --check-prefix=NONE
 
 // NONE-NOT: tile.dot
 // NONE: tile.func @k{{[01]}}_attention

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // With numerics "native" gradients of attention go to the matrix units of a GPU as three kernels; what does not fit, and every CPU, computes in f32, by kernels that widen and round.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-queries --dump tile | FileCheck %s --check-prefix=SYNC
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=FIRST
+// RUN: tessera-aot build %s --until tile --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-queries --dump tile | FileCheck %s --check-prefix=SYNC
+// RUN: tessera-aot build %s --until tile --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=FIRST
 // RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
 // With portable numerics operands are widened before there are kernels.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // An assembler that takes no such code.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
 
 // NATIVE: ---- tile cuda:sm_90a
 // NATIVE: func.func @causal(

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // With numerics "native" attention of 16-bit heads of 64 or 128 numbers goes to the matrix units of a GPU; what has a mask, or another size, stays.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=SYNC --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // A tile that no code could be made of gives way to the portable family.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 
 // PORTABLE: tile.func @k{{[0-9]+}}_attention
 // PORTABLE-NOT: tile.attend

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // With numerics "native" a GPU's lanes move 16 bytes of a row at a time, where all rows begin at a multiple of 8 elements.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile > %t && FileCheck %s --input-file=%t
+// RUN: tessera-aot build %s --until tile --target cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile > %t && FileCheck %s --input-file=%t
 // RUN: FileCheck %s --check-prefix=CPU --input-file=%t
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_80 --dump tile | FileCheck %s --check-prefix=PORTABLE
 
 // CHECK: ---- tile cuda:sm_80
 // Lanes of several warps hold a row: there is no loop over it, no memory of its own. It is read once.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of f32 with `allow_tf32` go to matrix units under native numerics; wgmma gets factors that lie along K, weights turned once.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile > %t.native
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile > %t.native
 // RUN: FileCheck %s --input-file=%t.native
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // PORTABLE-NOT: tile.mma
 // GPUs after sm_90a have no wgmma: mma.sync reads factors of f32 as they lie there, too.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
+// RUN: tessera-aot build %s --until tile --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
 // LATER-LABEL: func.func @both
 // LATER: tsched.call @[[ACROSS:.*]](%arg0, %arg1)
 // LATER: tsched.call @[[BOTH:.*]](%arg0, %arg2)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // With numerics "native" a GPU's products go to its matrix units, and begin with their bias; other targets and other numerics stay as they are.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile > %t.native
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+// RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
 // Later GPUs have the instructions of sm_80, not those of sm_90a: tiles of one team, nothing shared.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
+// RUN: tessera-aot build %s --until tile --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
 // RUN: not tessera-aot build %s -o %t.tsb --numerics exact 2>&1 | FileCheck %s --check-prefix=WRONG
 
 // PORTABLE-NOT: tile.mma

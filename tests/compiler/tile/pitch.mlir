@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors of products on matrix units that a kernel makes and kernels read get a pitch of whole lines of 128 bytes; what anything else sees stays dense.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile,program > %t.native
+// RUN: tessera-aot build %s --until program --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile,program > %t.native
 // RUN: FileCheck %s --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=PROGRAM --input-file=%t.native
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --ptxas %S/inputs/ptxas-none --dump tile,program | FileCheck %s --check-prefix=PORTABLE
-// The code is the same from each level on.
-// RUN: rm -rf %t.levels && tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile,target,program --dump-dir %t.levels
-// RUN: tessera-aot build %t.levels/tile.sm_90a.mlir --from tile -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump program --dump-dir %t.tile
-// RUN: tessera-aot build %t.levels/target.sm_90a.mlir --from target -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump program --dump-dir %t.target
+// RUN: tessera-aot build %s --until program --target cuda:sm_90a,cpu:x86-64-v3 --ptxas %S/inputs/ptxas-none --dump tile,program | FileCheck %s --check-prefix=PORTABLE
+// The program is the same from each level on.
+// RUN: rm -rf %t.levels && tessera-aot build %s --until program --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile,target,program --dump-dir %t.levels
+// RUN: tessera-aot build %t.levels/tile.sm_90a.mlir --from tile --until program --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump program --dump-dir %t.tile
+// RUN: tessera-aot build %t.levels/target.sm_90a.mlir --from target --until program --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump program --dump-dir %t.target
 // RUN: sed 's/    [^ ]*:[0-9:]*$//' %t.levels/program.sm_90a.txt > %t.a && sed 's/    [^ ]*:[0-9:]*$//' %t.tile/program.sm_90a.txt > %t.b && sed 's/    [^ ]*:[0-9:]*$//' %t.target/program.sm_90a.txt > %t.c
 // RUN: diff %t.a %t.b && diff %t.a %t.c
 // PORTABLE-NOT: strided<

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of few rows and a B that lies along K, the rows are packed, and B is read where it lies, an element at a time: tiles are of the result's transpose.
 // Many rows pay for packing B; so do functions in the epilogue, which are computed along rows.
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4 --dump tile | FileCheck %s
-// RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v4-bf16 --numerics native --dump tile | FileCheck %s --check-prefix=DOTS
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4 --dump tile | FileCheck %s
+// RUN: tessera-aot build %s --until tile --target cpu:x86-64-v4-bf16 --numerics native --dump tile | FileCheck %s --check-prefix=DOTS
 
 // CHECK: tile.func @k0_matmul(
 // CHECK: tile.load %arg0[%{{.*}}]{{.*}} : memref<40x70xf32> -> vector<16xf32>
