@@ -3,6 +3,7 @@
  * Directories and disks that are not as they should be: each has its message and its code, no
  * generation is lost, and none is skipped in silence.
  */
+#include "tests/base/sweep.h"
 #include "tests/store/fixture.h"
 
 #include <errno.h>
@@ -186,7 +187,7 @@ Test(bad_input, a_disk_that_vanishes_loses_nothing) {
 
 /* ---- strangers ---- */
 
-enum { STRAYS = 1000000 };
+enum { STRAYS = 1000000 / SWEEP_STEP(5) };
 static const tsr_io *under;
 static const char *stray_format;
 static int (*under_list)(void *self, int fd, tsr_io_entry_fn entry, void *user);
@@ -207,7 +208,7 @@ static double cpu_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* In the root and in gen/; each listing has a million more names, of files that another program
+/* In the root and in gen/; each listing has STRAYS more names, of files that another program
  * left or that nobody can open. */
 Test(bad_input, a_million_stray_files_cost_time_and_memory_in_proportion) {
     const struct {

@@ -4,6 +4,7 @@
  * recovery from a crash, a paused writer that wakes up. Single faults, pairs and crash states:
  * tests/store/proof.
  */
+#include "tests/base/sweep.h"
 #include "tests/store/fault_io.h"
 #include "tests/store/model.h"
 
@@ -242,7 +243,7 @@ static void crash_in_recovery(const fault_io *crashed, const outcome *known, uns
 Test(store_faults, crash_twice) {
     start from = start_settled();
     bool fired = true;
-    for (uint64_t n = 1; fired; n++)
+    for (uint64_t n = 1; fired; n += SWEEP_STEP(3))
         for (int crash = FAULT_LOSE; crash <= FAULT_MIX; crash++) {
             fault_io *disk = fault_io_clone(from.disk);
             outcome out = from.known;

@@ -6,6 +6,7 @@
 #include "runtime/base/io.h"
 #include "runtime/store/reshard.h"
 #include "runtime/transport/shared.h"
+#include "tests/base/sweep.h"
 #include "tests/store/model.h"
 
 #include <criterion/criterion.h>
@@ -442,7 +443,7 @@ static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
 static void die_everywhere(uint32_t count, uint32_t victim, int at_least) {
     bench b = begin();
     int at = 0;
-    while (die_at(&b, count, victim, at)) at++;
+    while (die_at(&b, count, victim, at)) at += SWEEP_STEP(3);
     cr_assert_geq(at, at_least, "%d operations", at);
     end(&b);
 }
@@ -477,7 +478,7 @@ static bool fail_at(const bench *b, uint32_t count, uint32_t victim, int at) {
 static void fail_everywhere(uint32_t count, uint32_t victim) {
     bench b = begin();
     int at = 0;
-    while (fail_at(&b, count, victim, at)) at++;
+    while (fail_at(&b, count, victim, at)) at += SWEEP_STEP(3);
     cr_assert_geq(at, 15, "%d operations", at);
     end(&b);
 }
