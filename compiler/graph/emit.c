@@ -174,6 +174,16 @@ MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, co
     return tsr_emit_mul(builder, sum, tsr_emit_number(builder, x, 1.0 / elements));
 }
 
+MlirValue tsr_emit_repair(tsr_builder *builder, const char *of, MlirValue x, MlirValue plain,
+                          size_t axis_count, const int64_t *axes) {
+    MlirValue operands[] = {x, plain};
+    tsr_attr attrs[] = {{"axes", tsr_attr_make_i64s(builder->context, axis_count, axes)},
+                        {"of", tsr_attr_make_string(builder->context, of)},
+                        {0}};
+    return tsr_build_value(builder, TSR_GRAPH_NAME("repair"), operands, 2, mlirValueGetType(plain),
+                           attrs);
+}
+
 /* ---- moving elements ------------------------------------------------------------------------- */
 
 MlirValue tsr_emit_filled(tsr_builder *builder, const tsr_type *type, double value) {

@@ -45,6 +45,10 @@ MlirValue tsr_emit_number(tsr_builder *builder, MlirValue x, double value);
 MlirValue tsr_emit_wide(tsr_builder *builder, MlirValue x);
 /* Over sorted, distinct axes, which disappear: the sum times 1/n. */
 MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, const int64_t *axes);
+/* `plain`, one number for each row of x; where it is not finite, it is computed again. `of` is
+ * "average" or "variance". At least one axis. */
+MlirValue tsr_emit_repair(tsr_builder *builder, const char *of, MlirValue x, MlirValue plain,
+                          size_t axis_count, const int64_t *axes);
 
 /* ---- moving elements ------------------------------------------------------------------------- */
 

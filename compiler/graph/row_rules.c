@@ -153,15 +153,20 @@ bool tsr_rows_reduce(tsr_row_flow *flow) {
     return give(flow, 0, &result);
 }
 
-/* Operand 0 is reduced; the result and the others have size 1 for it. */
+/* Operand 0 is reduced; the result and the others have size 1 for it, or no such dims. */
 bool tsr_rows_repair(tsr_row_flow *flow) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes);
-    tsr_row_dims dims;
-    if (!view(flow, 0, &dims)) return false;
-    for (size_t i = 0; i < count; i++) {
-        if (!keep_off(flow, 0, &dims, "reduces", (uint32_t)axes[i])) return false;
-        dims.dims[axes[i]] = tsr_row_layout_of(1, TSR_ROW_SAME);
+    size_t next = 0;
+    tsr_row_dims all, dims = {0};
+    if (!view(flow, 0, &all)) return false;
+    bool removes = flow->result_types[0].shape.rank < all.rank;
+    for (uint32_t d = 0; d < all.rank; d++) {
+        bool is_axis = next < count && axes[next] == (int64_t)d;
+        next += is_axis;
+        if (is_axis && !keep_off(flow, 0, &all, "reduces", d)) return false;
+        if (is_axis && removes) continue;
+        dims.dims[dims.rank++] = is_axis ? tsr_row_layout_of(1, TSR_ROW_SAME) : all.dims[d];
     }
     for (size_t k = 1; k < flow->operand_count; k++)
         if (!join_stretched(flow, k, &flow->result_types[0].shape, &dims)) return false;

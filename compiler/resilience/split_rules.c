@@ -81,9 +81,15 @@ static bool split_repair(tsr_split *s) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     if (!tsr_op_i64s(s->op, "axes", TSR_RANK_MAX, axes, &count)) return false;
-    for (size_t i = 0; i < count; i++)
-        if (axes[i] == s->operands[0]) return false;
-    return split_map(s);
+    int dim = s->operands[0], below = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (axes[i] == dim) return false;
+        below += axes[i] < dim;
+    }
+    if (s->result_types[0].shape.rank == s->operand_types[0].shape.rank) return split_map(s);
+    if (dim < 0) return false; /* a plain result alone is split: whole operands will do */
+    s->operands[1] = s->results[0] = dim - below;
+    return true;
 }
 
 /* Ops along `axis`; `removes` it from the result. */

@@ -298,6 +298,29 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     return true;
 }
 
+/* A repair of rows that leaves have parts of: none has all of a row, and to gather them would take
+ * longer than all else. They keep their plain numbers. */
+static bool leave_plain(splitter *s, MlirOperation op) {
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    bool over = false;
+    int state = spread_of(s, tsr_op_operand(op, 0))->state;
+    if (!tsr_op_is(op, TSR_GRAPH_NAME("repair")) ||
+        !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
+        return false;
+    for (size_t i = 0; i < count; i++) over = over || axes[i] == state;
+    if (!over) return false;
+    MlirValue plain = whole_of(s, tsr_op_operand(op, 1));
+    if (tsr_op_operand_count(op) > 2) { /* an offset, which is -0 of such rows */
+        tsr_builder b = tsr_builder_before(op);
+        tsr_type type = tsr_type_of(plain);
+        plain = tsr_emit_filled(&b, &type, -0.0);
+    }
+    spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
+    s->replaced[s->replaced_count++] = op;
+    return true;
+}
+
 /* Does it work on a leaf's parts of tensors (leaf_shards.c)? */
 static bool is_of_parts(splitter *s, MlirOperation op) {
     bool is = tsr_sr_is_leaf_part(op);
@@ -422,6 +445,7 @@ static void split_op(splitter *s, MlirOperation op) {
         keep_op(s, op);
         return;
     }
+    if (leave_plain(s, op)) return;
     if (!tsr_split_find(&split) && reduce_in_two(s, op)) return;
     for (size_t i = 0; i < split.operand_count; i++)
         local = local || split.operands[i] != TSR_SPLIT_WHOLE;

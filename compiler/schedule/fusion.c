@@ -221,6 +221,17 @@ static bool holds_step(const planner *p, const uint32_t *members, uint32_t count
     return false;
 }
 
+/* Does the group read rows that are computed again, and nothing else? */
+static bool repairs_alone(const planner *p, const uint32_t *members, uint32_t count) {
+    bool repairs = false;
+    for (uint32_t i = 0; i < count; i++) {
+        tsr_fuse_kind kind = p->nodes[members[i]].kind;
+        if (kind != TSR_FUSE_MAP && kind != TSR_FUSE_REPAIR) return false;
+        repairs |= kind == TSR_FUSE_REPAIR;
+    }
+    return repairs;
+}
+
 /* Does one of several nodes read what rows groups alone do? */
 static bool reads_what_stays(const planner *p, const uint32_t *members, uint32_t count) {
     for (uint32_t i = 0; i < count && count > 1; i++) {
@@ -244,6 +255,7 @@ bool tsr_fuse_describe(planner *p, const uint32_t *members, uint32_t count, uint
                  place_members(p, members, count, set_a, set_b, d);
     if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
         return false;
+    if (repairs_alone(p, members, count)) d->read_bytes = 0; /* but of odd rows */
     if (count > 1 && d->root != TSR_FUSE_NONE && holds_step(p, members, count)) return false;
     d->cost = tsr_fuse_add(d->read_bytes, d->written_bytes);
     d->cost = tsr_fuse_add(d->cost, d->operations);

@@ -69,6 +69,8 @@ typedef struct tsr_fuse_node {
      * `trailing` 0, too, it cannot be in a rows group. */
     uint32_t across_begin, across;
     bool sums_rows; /* REDUCE `across`: a sum of f32, which may be taken of the rows of a group */
+    uint32_t axes;  /* REPAIR: a bit for each dim of a row */
+    bool lone;      /* REPAIR: nothing of a norm */
     bool stays;     /* REPAIR: only rows groups read it, so that it is not stored */
     bool kept;      /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */

@@ -14,6 +14,7 @@ typedef struct form {
     /* Columns: so many dims are reduced from this one on, others follow. */
     uint32_t across_begin, across;
     tsr_shape ones; /* FULL with size 1 for these */
+    uint32_t axes;  /* of repairs alone: a bit for each */
 } form;
 
 /* Does a reshape from one shape to the other only add or drop last dims of size 1? */
@@ -133,7 +134,8 @@ static bool check_member(form *f, const tsr_fuse_node *node) {
     }
     case TSR_FUSE_REPAIR:
         return tsr_shape_equal(&f->set->nodes[node->operands[0]].shape, &f->full) &&
-               is_kept_with_ones(f, &node->shape);
+               (node->lone ? tsr_shape_equal(&node->shape, &f->kept)
+                           : is_kept_with_ones(f, &node->shape));
     case TSR_FUSE_MAP:
         return check_map(f, node);
     default:
@@ -220,7 +222,7 @@ static bool check_column_map(const form *f, const tsr_fuse_node *node, bool *out
         bool of_kept = !is_full(f, &operand->shape);
         /* KEPT is read as the last dims of FULL. */
         if (of_kept && f->across_begin > 0) return false;
-        *out_reads |= of_kept || operand->kind == TSR_FUSE_KEEP;
+        *out_reads |= of_kept || operand->kind == TSR_FUSE_KEEP || operand->kind == TSR_FUSE_REPAIR;
     }
     return true;
 }
@@ -235,6 +237,9 @@ static bool check_column_member(const form *f, const tsr_fuse_node *node, bool *
                 tsr_shape_equal(&node->shape, &f->ones)) ||
                (tsr_shape_equal(&operand->shape, &f->ones) &&
                 tsr_shape_equal(&node->shape, &f->kept));
+    case TSR_FUSE_REPAIR:
+        return tsr_shape_equal(&operand->shape, &f->full) &&
+               tsr_shape_equal(&node->shape, node->lone ? &f->kept : &f->ones);
     case TSR_FUSE_MAP:
         return check_column_map(f, node, out_reads);
     default:
@@ -290,19 +295,74 @@ static bool check_columns(const form *f, bool *out_idle) {
     return (reads || reshapes) && fits_columns(f);
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- repairs --------------------------------------------------------------------------------- */
+
+/* Repairs of the same rows, and what is before their elements, which is computed of rows alone that
+ * are computed again. Dims that all of them have with size 1 may be axes or not. */
+static bool check_repairs(form *f) {
+    const tsr_rows_set *set = f->set;
+    *f = (form){.set = set};
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        if (node->kind == TSR_FUSE_MAP) continue;
+        if (node->kind != TSR_FUSE_REPAIR) return false;
+        const tsr_shape *full = &set->nodes[node->operands[0]].shape;
+        if (f->found && (!tsr_shape_equal(full, &f->full) ||
+                         !tsr_shape_equal(&node->shape, &f->kept) || node->axes != f->axes))
+            return false;
+        *f = (form){
+            .set = set, .found = true, .full = *full, .kept = node->shape, .axes = node->axes};
+    }
+    for (uint32_t i = 0; i < set->output_count; i++)
+        if (set->nodes[set->outputs[i]].kind != TSR_FUSE_REPAIR) return false;
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        for (uint32_t k = 0; k < node->operand_count; k++) {
+            const tsr_fuse_node *operand = &set->nodes[node->operands[k]];
+            if (!is_member(set, node->operands[k])) continue;
+            if (operand->kind == TSR_FUSE_REPAIR && node->kind != TSR_FUSE_REPAIR) return false;
+            if (operand->kind == TSR_FUSE_MAP && node->kind == TSR_FUSE_REPAIR && k) return false;
+        }
+        if (node->kind == TSR_FUSE_MAP && !tsr_shape_equal(&node->shape, &f->full)) return false;
+    }
+    return f->found;
+}
+
+/* A mean that no norm is computed beside. */
+static bool has_mean_alone(const tsr_rows_set *set) {
+    bool lone = false, others = false;
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        lone |= node->kind == TSR_FUSE_REPAIR && node->lone;
+        others |= node->kind == TSR_FUSE_REPAIR && !node->lone;
+    }
+    return lone && !others;
+}
+
+/* Several programs would sum no part of a row each. */
+static bool is_short(const form *f) {
+    enum { BYTES_MAX = 16 * 1024 };
+    uint64_t bytes = column_bytes(f);
+    for (uint32_t i = 0; i < f->trailing; i++)
+        bytes = saturating(bytes, f->full.dims[f->full.rank - 1 - i]);
+    return bytes <= BYTES_MAX;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
 
 bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations, bool *out_idle) {
     form f = {.set = set};
     uint64_t elements = 0, rows = 0, operations = 0, work;
     *out_idle = false;
-    if (!(find_form(&f) && check_rows(&f)) && !(find_columns(&f) && check_columns(&f, out_idle)))
-        return false;
+    bool mean = has_mean_alone(set);
+    bool computes = (find_form(&f) && check_rows(&f) && (!mean || is_short(&f))) ||
+                    (!mean && find_columns(&f) && check_columns(&f, out_idle));
+    if (!computes && !check_repairs(&f)) return false;
     if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.kept, &rows)) return false;
     for (uint32_t i = 0; i < set->member_count; i++) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         bool over_full = is_full(&f, &node->shape);
-        if (node->kind != TSR_FUSE_MAP) continue;
+        if (node->kind != TSR_FUSE_MAP || !computes) continue;
         if (__builtin_mul_overflow(node->weight, over_full ? elements : rows, &work) ||
             __builtin_add_overflow(operations, work, &operations))
             operations = UINT64_MAX / 2;
@@ -326,26 +386,28 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    bool repairs = tsr_op_is(op, "tessera.repair");
+    bool repairs = tsr_op_is(op, "tessera.repair"), trailing = true, runs;
     if ((tsr_op_operand_count(op) != 1 && !repairs) ||
         !tsr_value_type(tsr_op_operand(op, 0), &from))
         return;
     if (tsr_op_is(op, "tessera.reshape") && keeps_others(&from.shape, &node->shape))
         node->kind = TSR_FUSE_KEEP;
-    if (repairs) {
-        const char *of = tsr_op_string(op, "of");
-        node->kind = TSR_FUSE_REPAIR;
-        node->stays = of && strcmp(of, "offset") == 0;
-    }
-    if (node->kind != TSR_FUSE_REDUCE || tsr_op_is(op, "tessera.argmax") ||
+    if (repairs) node->kind = TSR_FUSE_REPAIR;
+    if ((node->kind != TSR_FUSE_REDUCE && !repairs) || tsr_op_is(op, "tessera.argmax") ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return;
-    bool trailing = true, runs = count > 0;
+    runs = count > 0;
     for (size_t i = 0; i < count; i++) {
         trailing = trailing && axes[i] == (int64_t)(from.shape.rank - count + i);
         runs = runs && axes[i] == axes[0] + (int64_t)i;
     }
-    if (trailing) {
+    if (repairs) {
+        const char *of = tsr_op_string(op, "of");
+        for (size_t i = 0; i < count; i++) node->axes |= 1U << axes[i];
+        /* Groups of other rows are often just their reductions. */
+        node->stays = of && strcmp(of, "offset") == 0 && trailing;
+        node->lone = of && (strcmp(of, "average") == 0 || strcmp(of, "variance") == 0);
+    } else if (trailing) {
         node->trailing = (uint32_t)count;
     } else if (runs && axes[0] + (int64_t)count < from.shape.rank) {
         node->across_begin = (uint32_t)axes[0];

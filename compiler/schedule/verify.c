@@ -78,6 +78,7 @@ typedef struct body {
     const tsr_op_row *row; /* of the root */
     MlirOperation last;    /* the tsched.return */
     bool rows;             /* a rows group: several reductions */
+    bool repairs;          /* holds a repair */
     size_t op_count;       /* constants and the return not counted */
     tsr_type output;       /* of the first result */
 } body;
@@ -128,6 +129,7 @@ static bool read_body(MlirOperation func, body *b) {
         if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape") &&
             !tsr_op_is(op, "tessera.repair"))
             return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a rows group");
+        b->repairs |= tsr_op_is(op, "tessera.repair");
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
         if (!mlirOperationIsNull(b->root))
@@ -420,7 +422,7 @@ static bool check_attributes(const body *b) {
     size_t count = 0;
     const char *kind = tsr_op_string(b->func, "kind");
     const char *expected = mlirOperationIsNull(b->root) ? "map" : tsr_op_group_kind(b->row);
-    if (b->rows && !mlirOperationIsNull(b->root)) expected = "rows";
+    if (b->rows && (b->repairs || !mlirOperationIsNull(b->root))) expected = "rows";
     if (!kind || strcmp(kind, expected) != 0) {
         tsr_diag_error(mlirOperationGetLocation(b->func), TSR_DIAG_GROUP_KIND,
                        "tsched.func: kind is \"%s\"; its ops make it \"%s\"", kind ? kind : "",

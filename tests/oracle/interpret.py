@@ -466,7 +466,7 @@ def repair(op, x, plain, *_):
 def is_repaired(op, plain, error):
     """May a row be computed again? Then what it is hangs on more than `plain`."""
     odd = ~np.isfinite(plain) | (error > 0) & ~np.isfinite(error)
-    return odd if op.text('of') == 'mean' else odd | ~(plain - error > 0)
+    return odd if op.text('of') in ('mean', 'average', 'variance') else odd | ~(plain - error > 0)
 
 
 def cross_entropy(logits, labels):

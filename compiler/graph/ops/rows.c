@@ -5,7 +5,6 @@
  */
 #include "compiler/graph/rules.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,13 +45,6 @@ static MlirValue mean(const rows *r, MlirValue x) {
     return expand(r, tsr_emit_mean(r->b, x, r->axis_count, r->axes));
 }
 
-/* Are the axes the last dims? */
-static bool is_trailing(uint32_t rank, size_t axis_count, const int64_t *axes) {
-    for (size_t i = 0; i < axis_count; i++)
-        if (axes[i] != (int64_t)(rank - axis_count + i)) return false;
-    return axis_count > 0;
-}
-
 enum { REPAIR_X, REPAIR_PLAIN, REPAIR_MEAN, REPAIR_OPERANDS };
 
 /* PLAIN, which is to be stretched; `of` and `eps` as the op has them. CENTRE may be null. */
@@ -69,32 +61,49 @@ static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, 
                            mlirValueGetType(plain), attrs);
 }
 
+/* Of a norm, or a mean that is asked for itself, whose axes are removed. */
+static bool is_repaired(const char *of, bool *out_removes) {
+    static const char *const names[] = {"average", "variance",  "mean",
+                                        "size",    "deviation", "offset"};
+    for (size_t i = 0; of && i < sizeof names / sizeof names[0]; i++) {
+        *out_removes = i < 2;
+        if (strcmp(of, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* The shape without the axes, or with size 1 for them. */
+static tsr_shape kept_of(const tsr_shape *full, size_t count, const int64_t *axes, bool removes) {
+    tsr_shape kept = {0};
+    size_t next = 0;
+    for (uint32_t d = 0; d < full->rank; d++) {
+        bool is_axis = next < count && axes[next] == (int64_t)d;
+        next += is_axis;
+        if (!is_axis || !removes) kept.dims[kept.rank++] = is_axis ? 1 : full->dims[d];
+    }
+    return kept;
+}
+
 bool tsr_check_repair(tsr_rule *rule) {
     static const char *const names[] = {"the operand", "the plain result", "the mean"};
     int64_t axes[TSR_RANK_MAX];
     size_t count;
     double eps = 0;
     const char *of = tsr_op_string(rule->op, "of");
-    bool offset = of && strcmp(of, "offset") == 0;
+    bool offset = of && strcmp(of, "offset") == 0, removes;
     size_t operands = offset ? REPAIR_OPERANDS : REPAIR_MEAN;
     if (!tsr_rule_operand_count(rule, operands, operands) ||
         !tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_WIDE_FLOAT) ||
         !tsr_rule_axes(rule, axes, &count) || !tsr_rule_f64(rule, "eps", 0, &eps))
         return false;
     if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
-    if (!offset && (!of || (strcmp(of, "mean") != 0 && strcmp(of, "size") != 0 &&
-                            strcmp(of, "deviation") != 0)))
+    if (!is_repaired(of, &removes))
         return tsr_rule_fail(rule, TSR_DIAG_WORD,
-                             "of is '%s'; expected mean, size, deviation or offset", of ? of : "");
+                             "of is '%s'; expected mean, average, size, deviation, variance or "
+                             "offset",
+                             of ? of : "");
     if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "needs at least one axis");
-    tsr_shape kept = rule->operands[0].shape;
-    if (!is_trailing(kept.rank, count, axes))
-        return tsr_rule_fail(rule, TSR_DIAG_AXIS,
-                             "axes end with %" PRId64
-                             "; they must be the last dims of the operand, "
-                             "which end with %" PRIu32,
-                             axes[count - 1], kept.rank - 1);
-    for (size_t i = 0; i < count; i++) kept.dims[axes[i]] = 1;
+    tsr_shape kept = kept_of(&rule->operands[0].shape, count, axes, removes);
     for (size_t i = 1; i < operands; i++)
         if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i]) ||
             !tsr_rule_shape(rule, i, names[i], &kept))
@@ -239,26 +248,25 @@ static double eps_of(MlirOperation op) {
 
 static MlirValue square(tsr_builder *b, MlirValue x) { return tsr_emit_mul(b, x, x); }
 
-/* What a norm multiplies by scale: x without its mean (`centred`), over its size. Where the axes
- * are the last dims, numbers of a row that have overflowed or vanished are computed again. */
+/* What a norm multiplies by scale: x without its mean (`centred`), over its size. Numbers of a row
+ * that have overflowed or vanished are computed again; *out_power, the plain mean of squares, is
+ * not. Both outputs may be NULL. */
 static MlirValue normal(const rows *r, MlirOperation op, MlirValue x, bool centred,
-                        MlirValue *out_rscale) {
+                        MlirValue *out_rscale, MlirValue *out_power) {
     tsr_builder *b = r->b;
     double eps = eps_of(op);
-    bool repairs = is_trailing(r->full.rank, r->axis_count, r->axes);
     MlirValue centre = {NULL}, apart = x;
     if (centred) {
-        centre = mean(r, x);
-        if (repairs) centre = repair(r, "mean", 0, x, centre, (MlirValue){NULL});
+        centre = repair(r, "mean", 0, x, mean(r, x), (MlirValue){NULL});
         apart = tsr_emit_sub(b, x, centre);
     }
     MlirValue power = tsr_emit_mean(b, square(b, apart), r->axis_count, r->axes);
+    if (out_power) *out_power = power;
     power = tsr_emit_add(b, power, tsr_emit_number(b, x, eps));
-    MlirValue plain = expand(r, tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), power)), rscale = plain;
-    if (repairs)
-        rscale = repair(r, centred ? "deviation" : "size", eps, x, plain, (MlirValue){NULL});
+    MlirValue plain = expand(r, tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), power));
+    MlirValue rscale = repair(r, centred ? "deviation" : "size", eps, x, plain, (MlirValue){NULL});
     if (out_rscale) *out_rscale = rscale;
-    if (!repairs || !centred) return tsr_emit_mul(b, apart, rscale);
+    if (!centred) return tsr_emit_mul(b, apart, rscale);
     MlirValue operands[] = {apart, rscale, repair(r, "offset", eps, x, plain, centre)};
     return tsr_build_value(b, TSR_GRAPH_NAME("mul_add"), operands, 3, mlirValueGetType(x), NULL);
 }
@@ -267,7 +275,7 @@ static bool lower_norm(MlirOperation op, bool centred) {
     tsr_builder b = tsr_builder_before(op);
     rows r = rows_of(&b, op);
     size_t count = tsr_op_operand_count(op);
-    MlirValue y = normal(&r, op, tsr_emit_wide(&b, operand(op, 0)), centred, NULL);
+    MlirValue y = normal(&r, op, tsr_emit_wide(&b, operand(op, 0)), centred, NULL, NULL);
     if (count > 1) y = tsr_emit_mul(&b, y, tsr_emit_wide(&b, operand(op, 1)));
     if (count > 2) y = tsr_emit_add(&b, y, tsr_emit_wide(&b, operand(op, 2)));
     return finish(op, &b, y);
@@ -299,7 +307,7 @@ static bool gradient_norm(tsr_gradient *of, bool centred) {
     rows r = rows_of(b, of->op);
     size_t count = tsr_op_operand_count(of->op);
     MlirValue g = tsr_emit_wide(b, of->of_result), h = g, rscale;
-    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred, &rscale);
+    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred, &rscale, NULL);
     if (count > 1) h = tsr_emit_mul(b, g, tsr_emit_wide(b, operand(of->op, 1)));
     if (of->wanted[0]) give(of, 0, through_normal(&r, n, rscale, h, centred));
     if (of->wanted[1]) give(of, 1, tsr_emit_mul(b, g, n));
@@ -377,6 +385,20 @@ bool tsr_lower_batch_norm(MlirOperation op) {
     return finish(op, &b, tsr_emit_add(&b, y, channel(&r, op, BIAS)));
 }
 
+/* total * -root^2 / 2, in two steps where the square is no normal number. */
+static MlirValue through_root(tsr_builder *b, MlirValue total, MlirValue root) {
+    bool wide = tsr_type_of(root).dtype == TSR_DTYPE_F64;
+    MlirValue half = tsr_emit_number(b, root, -0.5);
+    MlirValue slope = tsr_emit_mul(b, square(b, root), half);
+    MlirValue least = tsr_emit_number(b, root, wide ? -0x1p-1022 : -0x1p-126);
+    MlirValue infinite = tsr_emit_number(b, root, -(double)INFINITY);
+    MlirValue normal = tsr_emit_binary(b, TSR_GRAPH_NAME("and"),
+                                       tsr_emit_compare(b, TSR_PREDICATE_LE, slope, least),
+                                       tsr_emit_compare(b, TSR_PREDICATE_GT, slope, infinite));
+    MlirValue steps = tsr_emit_mul(b, tsr_emit_mul(b, total, root), tsr_emit_mul(b, root, half));
+    return tsr_emit_where(b, normal, tsr_emit_mul(b, total, slope), steps);
+}
+
 bool tsr_gradient_batch_norm(tsr_gradient *of) {
     tsr_builder *b = of->builder;
     rows r = channels_of(b, of->op);
@@ -393,21 +415,28 @@ bool tsr_gradient_batch_norm(tsr_gradient *of) {
     if (of->wanted[MEAN]) give(of, MEAN, tsr_emit_unary(b, TSR_GRAPH_NAME("neg"), sum(&r, scaled)));
     if (of->wanted[VARIANCE]) {
         MlirValue total = sum(&r, tsr_emit_mul(b, scaled, apart));
-        MlirValue slope = tsr_emit_mul(b, square(b, root), tsr_emit_number(b, root, -0.5));
-        give(of, VARIANCE, tsr_emit_mul(b, total, slope));
+        give(of, VARIANCE, through_root(b, total, root));
     }
     return true;
 }
 
-/* old + (new - old) * momentum; the new variance without bias, times n / (n - 1). */
+/* -inf < x < inf */
+static MlirValue is_finite(tsr_builder *b, MlirValue x) {
+    MlirValue size = tsr_emit_unary(b, TSR_GRAPH_NAME("abs"), x);
+    return tsr_emit_compare(b, TSR_PREDICATE_LT, size, tsr_emit_number(b, x, (double)INFINITY));
+}
+
+/* old + (new - old) * momentum, in two products where the difference is too large; the new variance
+ * without bias, times n / (n - 1). */
 static MlirValue next_running(const rows *r, MlirOperation op, size_t index, MlirValue now) {
     double momentum = 0.1;
+    tsr_builder *b = r->b;
     tsr_op_f64(op, "momentum", &momentum);
-    MlirValue old = tsr_emit_wide(r->b, operand(op, index));
-    MlirValue change =
-        tsr_emit_mul(r->b, tsr_emit_sub(r->b, now, old), tsr_emit_number(r->b, old, momentum));
-    return tsr_emit_cast(r->b, tsr_emit_add(r->b, old, change),
-                         tsr_type_of(tsr_op_result(op, 0)).dtype);
+    MlirValue old = tsr_emit_wide(b, operand(op, index)), part = tsr_emit_number(b, old, momentum);
+    MlirValue apart = tsr_emit_sub(b, now, old);
+    MlirValue change = tsr_emit_sub(b, tsr_emit_mul(b, now, part), tsr_emit_mul(b, old, part));
+    change = tsr_emit_where(b, is_finite(b, apart), tsr_emit_mul(b, apart, part), change);
+    return tsr_emit_cast(b, tsr_emit_add(b, old, change), tsr_type_of(tsr_op_result(op, 0)).dtype);
 }
 
 bool tsr_lower_batch_norm_train(MlirOperation op) {
@@ -416,10 +445,12 @@ bool tsr_lower_batch_norm_train(MlirOperation op) {
     double count = 1;
     for (size_t i = 0; i < r.axis_count; i++) count *= (double)r.full.dims[r.axes[i]];
     MlirValue x = tsr_emit_wide(&b, operand(op, INPUT));
+    MlirValue spread, y = normal(&r, op, x, true, NULL, &spread);
     MlirValue centre = tsr_emit_mean(&b, x, r.axis_count, r.axes);
-    MlirValue apart = tsr_emit_sub(&b, x, expand(&r, centre));
-    MlirValue spread = tsr_emit_mean(&b, square(&b, apart), r.axis_count, r.axes);
-    MlirValue y = tsr_emit_mul(&b, apart, expand(&r, root_of(&b, op, spread)));
+    if (r.axis_count) {
+        centre = tsr_emit_repair(&b, "average", x, centre, r.axis_count, r.axes);
+        spread = tsr_emit_repair(&b, "variance", x, spread, r.axis_count, r.axes);
+    }
     y = tsr_emit_add(&b, tsr_emit_mul(&b, y, channel(&r, op, SCALE)), channel(&r, op, BIAS));
     double unbiased = count > 1 ? count / (count - 1) : 1;
     MlirValue wide = tsr_emit_mul(&b, spread, tsr_emit_number(&b, spread, unbiased));
@@ -441,7 +472,7 @@ bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
         return false;
     }
     MlirValue g = tsr_emit_wide(b, of->of_result);
-    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), true, &rscale);
+    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), true, &rscale, NULL);
     MlirValue h = tsr_emit_mul(b, g, channel(&r, of->op, SCALE));
     if (of->wanted[INPUT]) give(of, INPUT, through_normal(&r, n, rscale, h, true));
     if (of->wanted[SCALE]) give(of, SCALE, sum(&r, tsr_emit_mul(b, g, n)));

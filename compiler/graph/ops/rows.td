@@ -44,14 +44,17 @@ def Tessera_RmsnormSafeOp : Tessera_NormOp<"rmsnorm_safe",
 def Tessera_RepairOp : Tessera_ManyOp<"repair",
     "a number of each row, computed again where it has overflowed or vanished"> {
   let description = [{
-    Operands: x of f64 or f32, `plain`, and with an offset the mean. All but x have size 1 in the `axes`, which are x's last dims, and so has
-    the result. `of` says which number it is; each is `plain` unless the row is computed again:
+    Operands: x of f64 or f32, `plain`, and with an offset the mean. A row runs over the `axes`. All operands but x have size 1 in these dims,
+    and so has the result; "average" and "variance" are without them. `of` says which number it is; each is `plain` unless the row is computed
+    again:
+    "average": the mean. Again where `plain` is not finite.
+    "variance": the mean of squares around the mean. Again where `plain` is not finite.
     "mean": the mean; 0 where x minus it would be too large for the type. Again where that is so, or it is not finite.
     "size": 1 / sqrt(mean of squares + eps). Again where `plain` is 0 or NaN, and, with an `eps` below the least normal number, where the sum
     is below that; at most the largest number of the type.
     "deviation": the same of squares around the mean.
     "offset": (the mean operand - the mean) times "deviation"; -0 where that is not computed again. `plain` is "deviation"'s.
-    Rows of f32 are summed in f64, one element after the other; those of f64 times a power of two. What lowering makes of norms.
+    Rows of f32 are summed in f64, one element after the other; those of f64 times a power of two. What lowering makes of norms and means.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64ArrayAttr:$axes, StrAttr:$of,
       DefaultValuedAttr<F64Attr, "0.0">:$eps);

@@ -61,7 +61,7 @@ static MlirValue value_of(rows *r, item *it, MlirValue row) {
     if (it->level < 2) return it->scalar;
     if (it->walk == r->walk) return it->vector;
     it->walk = r->walk;
-    if (it->held) {
+    if (it->held && !r->alone) {
         return it->vector = tsr_tile_load(b, tsr_tile_compute_dtype(it->node.dtype), it->buffer,
                                           local_at(r, row), r->point.lanes, tsr_tile_null);
     }
@@ -78,6 +78,14 @@ static void at_row(rows *r, MlirValue row) {
     r->walk++;
 }
 
+MlirValue tsr_rows_column_alone(rows *r, item *it, MlirValue place) {
+    r->alone = true;
+    at_row(r, place);
+    MlirValue value = value_of(r, it, place);
+    r->alone = false;
+    return value;
+}
+
 static void leave_rows(rows *r) {
     for (uint32_t d = 0; d < r->space.rank; d++)
         if (r->space.reduced[d]) r->point.index[d] = tsr_tile_null;
@@ -90,6 +98,10 @@ static void emit_constants(rows *r, uint32_t stage) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE) continue;
+        if (it->kind == TSR_ROW_REPAIR) {
+            tsr_rows_emit_repair(r, it, stage);
+            continue;
+        }
         for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it)
                      : it->kind == TSR_ROW_SAME ? operands[0]
@@ -374,13 +386,30 @@ static void emit_columns(rows *r) {
                            tsr_point_offset(b, &r->point, &r->outputs[i]), r->point.mask);
 }
 
+/* Repairs of rows that the last dim and others before it are part of: one row after the other. */
+static tsr_result emit_repairs(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    bool outer[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d < r->space.rank; d++) outer[d] = !r->space.reduced[d];
+    int64_t each = r->row_count / (b->target->arch ? WARPS : PROGRAMS);
+    tsr_tile_loop loop;
+    r->prefetch_stage = r->stage_count;
+    tsr_tile_share(r->group, r->row_count, each < 1 ? 1 : each, &loop);
+    tsr_point_unflatten(b, &r->point, outer, loop.index);
+    emit_columns(r);
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_rows_emit_columns(rows *r) {
     tsr_tile_group *group = r->group;
     tsr_tile_builder *b = &group->b;
     r->walked = TSR_NEW(group->arena, MlirValue, (size_t)r->plain_count * WALKED_MAX + 1);
     if (!r->walked) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     TRY(group->ctx, collapse(r));
-    uint32_t last = r->space.rank - 1, lanes = choose_lanes(r);
+    uint32_t last = r->space.rank - 1;
+    if (r->space.reduced[last]) return emit_repairs(r);
+    uint32_t lanes = choose_lanes(r);
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d < last; d++) outer[d] = !r->space.reduced[d];
     r->point.lanes = lanes;

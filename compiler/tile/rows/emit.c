@@ -82,7 +82,9 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
     return it->vector;
 }
 
-MlirValue tsr_rows_value_alone(rows *r, item *it, uint32_t stage) {
+MlirValue tsr_rows_value_alone(rows *r, item *it, MlirValue place, uint32_t stage) {
+    if (r->columns_beside) return tsr_rows_column_alone(r, it, place);
+    r->point.index[r->space.rank - 1] = place;
     r->walk++;
     r->alone = true;
     r->point.lanes = 0;

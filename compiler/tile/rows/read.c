@@ -102,16 +102,20 @@ static bool is_leaf(MlirValue value) {
            tsr_op_is(owner, "tessera.iota");
 }
 
+static bool is_repair(MlirOperation op) { return tsr_op_is(op, "tessera.repair"); }
+
+/* Repairs may also be of the last dim and others that do not lead to it. */
 static bool is_trailing(MlirOperation reduction) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    return tsr_value_type(tsr_op_operand(reduction, 0), &from) &&
-           tsr_op_i64s(reduction, "axes", TSR_RANK_MAX, axes, &count) && count &&
-           axes[count - 1] + 1 == from.shape.rank;
+    if (!tsr_value_type(tsr_op_operand(reduction, 0), &from) ||
+        !tsr_op_i64s(reduction, "axes", TSR_RANK_MAX, axes, &count) || !count)
+        return false;
+    for (size_t i = 0; i < count && is_repair(reduction); i++)
+        if (axes[i] != (int64_t)(from.shape.rank - count + i)) return false;
+    return axes[count - 1] + 1 == from.shape.rank;
 }
-
-static bool is_repair(MlirOperation op) { return tsr_op_is(op, "tessera.repair"); }
 
 bool tsr_rows_are_columns(MlirBlock body) {
     TSR_FOR_EACH_OP(op, body) {
@@ -140,8 +144,8 @@ static tsr_result add_op(rows *r, MlirOperation op) {
         tsr_type from, to;
         bool known = tsr_value_type(operand, &from) && tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
-        /* A reshape reads the shape it has; others read over the shape of their result. */
-        uint32_t rank = same ? from.shape.rank : to.shape.rank;
+        /* Reshapes and repairs read the shapes there are, others over the shape of their result. */
+        uint32_t rank = same || repairs ? from.shape.rank : to.shape.rank;
         bool over_kept = !reduction && rank != r->full.rank;
         if (is_leaf(operand))
             TRY(group->ctx, add_leaf(r, operand, over_kept, &operands[i]));
@@ -178,16 +182,21 @@ static void read_columns(rows *r, MlirOperation reduction) {
     }
 }
 
-/* The dims before the axes. */
+/* The dims that are no axes. */
 static tsr_shape kept_by_repair(MlirOperation op) {
     tsr_type type;
     int64_t axes[TSR_RANK_MAX];
-    size_t count = 0;
+    size_t count = 0, next = 0;
     bool known = tsr_value_type(tsr_op_operand(op, 0), &type) &&
                  tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count);
     TSR_ASSERT(known && count <= type.shape.rank);
-    type.shape.rank -= (uint32_t)count;
-    return type.shape;
+    tsr_shape kept = {0};
+    for (uint32_t d = 0; d < type.shape.rank; d++)
+        if (next < count && axes[next] == (int64_t)d)
+            next++;
+        else
+            kept.dims[kept.rank++] = type.shape.dims[d];
+    return kept;
 }
 
 /* The shape reduced, from the first reduction. */

@@ -4,7 +4,8 @@
  * is one group: a row where that has neither overflowed nor vanished passes over all of it with one
  * comparison. Of others the elements are read again, one after the other and in f64, whose range
  * squares of f32 do not leave; those of f64 are scaled. So there are no vectors, and few registers:
- * what lanes hold of the row is not asked.
+ * what lanes hold of the row is not asked. Columns side by side are computed again together where
+ * one of them has to be, and the others keep their numbers.
  *
  * A mean is repaired by its own size where it stands alone. In a group it waits for the reciprocal
  * size, which is 0 or NaN wherever the mean has to be repaired and the elements are not all equal;
@@ -31,7 +32,11 @@ typedef struct group {
     uint32_t stage;
     double eps;
     bool is_wide, centred; /* of f64; squares are around the mean */
+    bool plain_mean;       /* of the elements, however far apart they are */
+    bool is_power;         /* the size is the mean of squares itself */
     MlirType wide, type;   /* f64; of the items */
+    uint32_t lanes;        /* columns side by side; 0: one row */
+    MlirValue odd;         /* i1: it is computed again */
     MlirValue root;        /* the reciprocal size as it was; null: the mean stands alone */
     MlirValue small;       /* i1: it has vanished; null: it cannot */
     MlirValue scale;       /* of rows of f64; null: none */
@@ -100,6 +105,10 @@ static void find_parts(group *g, item *first) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->repaired || it->kind != TSR_ROW_REPAIR || it->operands[X] != g->x) continue;
+        if (g->plain_mean || g->is_power) {
+            if (it == first) g->parts[g->is_power ? SIZE : MEAN] = it;
+            continue;
+        }
         if (is_of(it, "mean")) {
             if (it == first ||
                 (is_of(first, "deviation") && find_size(r, it) == first && it->later))
@@ -136,7 +145,7 @@ static double root_of_eps(const group *g) {
 }
 
 static MlirValue negate(const group *g, MlirValue condition) {
-    MlirType truth = tsr_tile_value_type(g->b, TSR_DTYPE_I1, 0);
+    MlirType truth = tsr_tile_value_type(g->b, TSR_DTYPE_I1, g->lanes);
     return tsr_tile_2(g->b, "arith.xori", condition, tsr_tile_int(g->b, truth, 1));
 }
 
@@ -172,8 +181,10 @@ static MlirValue narrow(const group *g, MlirValue x) {
 static MlirValue is_odd(group *g) {
     tsr_tile_builder *b = g->b;
     if (mlirValueIsNull(g->root)) {
-        MlirValue size = tsr_tile_1(b, "math.absf", g->parts[MEAN]->operands[PLAIN]->scalar);
-        MlirValue safe = own_number(g, g->is_wide ? 0x1p970 : 0x1p103);
+        const item *alone = g->parts[g->is_power ? SIZE : MEAN];
+        MlirValue size = tsr_tile_1(b, "math.absf", alone->operands[PLAIN]->scalar);
+        double far = g->is_wide ? 0x1p970 : 0x1p103;
+        MlirValue safe = own_number(g, g->is_power || g->plain_mean ? (double)INFINITY : far);
         return negate(g, tsr_tile_fcompare(b, TSR_FCMP_OLT, size, safe));
     }
     MlirValue odd = negate(g, tsr_tile_fcompare(b, TSR_FCMP_OGT, g->root, own_number(g, 0)));
@@ -201,8 +212,7 @@ static MlirValue walk(group *g, int which) {
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, carried,
                         values);
-    r->point.index[r->space.rank - 1] = loop.index;
-    MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, g->stage)), term = x;
+    MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, loop.index, g->stage)), term = x;
     if (which != ALL && g->centred) term = minus(g, x, g->high);
     if (which == POWER && g->centred) term = minus(g, term, g->low);
     if (which == POWER) term = times(g, term, term);
@@ -225,6 +235,7 @@ static MlirValue emit_mean(const group *g) {
     MlirValue again = tsr_tile_2(b, "arith.addf", g->high, g->low);
     if (g->is_wide) again = times(g, again, number(g, 0x1p600));
     MlirValue mean = tsr_tile_select(b, finite, plain, narrow(g, again)), at = widen(g, mean);
+    if (g->plain_mean) return mean;
     MlirValue far = larger(g, minus(g, g->most, at), minus(g, at, g->least));
     /* The differences that are rounded to infinity. */
     MlirValue end = number(g, g->is_wide ? 0x1.fffffffffffffp423 : 0x1.fffffefffffffp127);
@@ -251,6 +262,12 @@ static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root)
     return narrow(g, size);
 }
 
+/* The mean of squares of the row as it is. */
+static MlirValue emit_power(const group *g, MlirValue power) {
+    for (int turn = 0; g->is_wide && turn < 2; turn++) power = times(g, power, number(g, 0x1p600));
+    return narrow(g, power);
+}
+
 static void emit_again(group *g, MlirValue *out_values) {
     MlirValue root = {NULL}, centre = {NULL};
     find_scale(g);
@@ -259,6 +276,7 @@ static void emit_again(group *g, MlirValue *out_values) {
         g->low = walk(g, REST);
     }
     if (g->parts[MEAN]) out_values[MEAN] = centre = emit_mean(g);
+    if (g->is_power) out_values[SIZE] = emit_power(g, walk(g, POWER));
     if (mlirValueIsNull(g->root)) return;
     out_values[SIZE] = emit_size(g, walk(g, POWER), &root);
     if (!g->parts[OFFSET]) return;
@@ -267,10 +285,27 @@ static void emit_again(group *g, MlirValue *out_values) {
     out_values[OFFSET] = narrow(g, times(g, apart, root));
 }
 
+/* i1: of one column at least. */
+static MlirValue is_any_odd(const group *g) {
+    tsr_tile_builder *b = g->b;
+    if (!g->lanes) return g->odd;
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, g->lanes);
+    MlirType one = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirValue odd = g->odd, none = tsr_tile_float(b, type, 0);
+    tsr_reduction any = {
+        .group = g->r->group, .dtype = TSR_DTYPE_F32, .op = &tsr_reduction_max_number};
+    if (!mlirValueIsNull(g->r->point.mask))
+        odd = tsr_tile_2(b, "arith.andi", odd, g->r->point.mask);
+    odd = tsr_tile_select(b, odd, tsr_tile_float(b, type, 1), none);
+    return tsr_tile_fcompare(b, TSR_FCMP_OGT, tsr_reduction_tree(&any, odd, g->lanes),
+                             tsr_tile_float(b, one, 0));
+}
+
 static void emit_group(group *g) {
     tsr_tile_builder *b = g->b;
     MlirValue zero = tsr_tile_index(b, 0), values[PART_COUNT], next[PART_COUNT];
-    MlirValue count = tsr_tile_select(b, is_odd(g), tsr_tile_index(b, 1), zero);
+    g->odd = is_odd(g);
+    MlirValue count = tsr_tile_select(b, is_any_odd(g), tsr_tile_index(b, 1), zero);
     const tsr_point point = g->r->point;
     uint32_t carried = 0;
     tsr_tile_loop loop;
@@ -281,8 +316,12 @@ static void emit_group(group *g) {
     tsr_tile_loop_begin(b, &loop, zero, count, 1, carried, values);
     emit_again(g, next);
     carried = 0;
-    for (uint32_t i = 0; i < PART_COUNT; i++)
-        if (g->parts[i]) values[carried++] = next[i];
+    for (uint32_t i = 0; i < PART_COUNT; i++) {
+        if (!g->parts[i]) continue;
+        values[carried] =
+            g->lanes ? tsr_tile_select(b, g->odd, next[i], loop.carried[carried]) : next[i];
+        carried++;
+    }
     loop.is_rare = true;
     tsr_tile_loop_end(b, &loop, values);
     g->r->point = point;
@@ -296,7 +335,6 @@ static void emit_group(group *g) {
 
 void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
-    bool is_mean = is_of(it, "mean");
     if (it->repaired) return;
     it->scalar = it->operands[PLAIN]->scalar;
     it->later = waits(r, it);
@@ -307,10 +345,13 @@ void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
                .stage = stage,
                .is_wide = it->node.dtype == TSR_DTYPE_F64,
                .centred = !is_of(it, "size"),
-               .wide = tsr_tile_value_type(b, TSR_DTYPE_F64, 0),
+               .plain_mean = is_of(it, "average"),
+               .is_power = is_of(it, "variance"),
+               .lanes = r->columns_beside ? r->point.lanes : 0,
                .type = mlirValueGetType(it->scalar)};
     tsr_op_f64(it->node.op, "eps", &g.eps);
-    if (!is_mean) g.root = it->operands[PLAIN]->scalar;
+    g.wide = tsr_tile_value_type(b, TSR_DTYPE_F64, g.lanes);
+    if (is_size(it) || is_of(it, "offset")) g.root = it->operands[PLAIN]->scalar;
     find_parts(&g, it);
     emit_group(&g);
 }

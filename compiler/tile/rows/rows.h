@@ -106,8 +106,10 @@ TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
 /* The rows of the kept dims, one number, as the point. */
 void tsr_rows_place(tsr_rows *r, MlirValue row);
 
-/* One element at the point, computed of what is in memory; `stage` is that of the walk. */
-MlirValue tsr_rows_value_alone(tsr_rows *r, tsr_row_item *it, uint32_t stage);
+/* Element `place` of the row, or of the columns side by side, computed of what is in memory;
+ * `stage` is that of the walk. */
+MlirValue tsr_rows_value_alone(tsr_rows *r, tsr_row_item *it, MlirValue place, uint32_t stage);
+MlirValue tsr_rows_column_alone(tsr_rows *r, tsr_row_item *it, MlirValue place); /* columns.c */
 /* repair.c: sets the scalar that a repair gives, and others that are found with it. */
 void tsr_rows_emit_repair(tsr_rows *r, tsr_row_item *it, uint32_t stage);
 

@@ -111,6 +111,9 @@ def reductions():
              f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 1)}\n'
              f"%y = tessera.{op} %x, %w {{axes = [1]}} : {X}, {f(6, 1)} -> {X}", X, (op, NUMBER))
     case("repair", [X, f(6, 1)], f'%y = tessera.repair %x, %x1 {{axes = [1], of = "mean"}} : {X}, {f(6, 1)} -> {f(6, 1)}', f(6, 1))
+    case("repair of a mean", [X, f(6)], f'%y = tessera.repair %x, %x1 {{axes = [1], of = "average"}} : {X}, {f(6)} -> {f(6)}', f(6))
+    case("repair of means of rows", [X], f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(4)}\n%m = tessera.repair %x, %w {{axes = [0], of = "average"}} : {X}, {f(4)} -> {f(4)}\n'
+         f"%y = tessera.sub %x, %m : {X}, {f(4)} -> {X}", X, ("repair", "reduces dim 0"))
     case("repair over rows", [X], f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(1, 1)}\n%m = tessera.repair %x, %w {{axes = [0, 1], of = "size"}} : {X}, {f(1, 1)} -> {f(1, 1)}\n'
          f"%y = tessera.sub %x, %m : {X}, {f(1, 1)} -> {X}", X, ("repair", "reduces dim 0"))
     case("repair, a plain result for each row", [X],

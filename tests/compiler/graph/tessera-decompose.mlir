@@ -6,7 +6,8 @@ func.func @mean(%x: tensor<8x4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: %[[S:.*]] = tessera.sum %{{.*}} {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
   // CHECK-NEXT: %[[N:.*]] = tessera.constant dense<1.250000e-01> : tensor<f32>
   // CHECK-NEXT: %[[M:.*]] = tessera.mul %[[S]], %[[N]]
-  // CHECK-NEXT: return %[[M]]
+  // CHECK-NEXT: %[[R:.*]] = tessera.repair %{{.*}}, %[[M]] {axes = [0], of = "average"} : tensor<8x4xf32>, tensor<4xf32> -> tensor<4xf32>
+  // CHECK-NEXT: return %[[R]]
   %0 = tessera.mean %x {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

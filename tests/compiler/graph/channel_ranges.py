@@ -1,0 +1,380 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Norms over dims that are not the last ones, batch norm and means, and their gradients, over the whole range of each type.
+
+usage: channel_ranges.py TOOLS ASSEMBLER
+
+The rows of norm_ranges.py (near the largest and the least numbers of the type, one row times every power of two, and others) lie in tensors in several
+ways: as rows, as columns side by side, as columns of each of several blocks, and as channels of which each block has a part. The reference is computed in
+NumPy's longdouble. What is promised:
+
+- layernorm, rmsnorm, softmax and logsumexp have of such rows what they have of rows of the last dim.
+- batch_norm_train normalizes as layernorm does. The running mean and variance are right wherever they fit the type, from old ones of any size.
+- batch_norm, and its gradients, are right wherever x - mean fits the type.
+- A mean is right wherever its elements are finite.
+- A row's bits are the same whatever stands in the other rows; on every level of this CPU that has FMA; and of the Tile IR of a GPU.
+
+Exits with 77 without NumPy.
+"""
+import pathlib
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print('NumPy is absent')
+    sys.exit(77)
+
+import subprocess
+
+from norm_ranges import LEAST, MOST, TOLERANCE, L, build, load, logsumexp, norm, rows, save, softmax, stored
+
+COLUMNS = (16, 50)  # of the second some layouts alone
+PARTS = 2  # of a row, in tensors where others lie between them
+
+
+class Layout:
+    """How rows, a matrix [rows, columns], lie in a tensor: `dims` of 'r', 'c' (a part of the columns) and 'p' (their parts)."""
+
+    def __init__(self, name, dims):
+        self.name, self.dims = name, dims
+        self.axes = [i for i, d in enumerate(dims) if d in 'cp']
+        self.channel = [i for i, d in enumerate(dims) if d == 'r']
+
+    def lay(self, x):
+        if 'b' in self.dims:  # blocks of rows
+            return x.reshape(2, -1, x.shape[1]).transpose(0, 2, 1)
+        if 'p' not in self.dims:
+            return x if self.dims == 'rc' else x.T
+        parts = x.reshape(x.shape[0], PARTS, -1)
+        return parts.transpose(['rpc'.index(d) for d in self.dims])
+
+    def read(self, x, rows):
+        if 'b' in self.dims:
+            return x.transpose(0, 2, 1).reshape(rows, -1)
+        if 'p' in self.dims:
+            x = x.transpose([self.dims.index(d) for d in 'rpc'])
+        elif self.dims == 'cr':
+            x = x.T
+        return x.reshape(rows, -1)
+
+    def shape(self, rows, columns):
+        return self.lay(np.empty((rows, columns), bool)).shape
+
+    def kept(self, rows, columns):
+        return tuple(n for i, n in enumerate(self.shape(rows, columns)) if i not in self.axes)
+
+
+LAYOUTS = {l.name: l for l in (Layout('rows', 'rc'), Layout('columns', 'cr'), Layout('columns of blocks', 'bcr'), Layout('channels last', 'pcr'),
+                               Layout('channels in the middle', 'prc'))}
+
+
+def text(shape, dtype):
+    return 'tensor<' + ''.join(f'{n}x' for n in shape) + dtype + '>'
+
+
+class Case:
+    """One op of rows in one layout. `results`: names of what is compared, y and dx first."""
+
+    per_row = ()  # inputs and results that have one number a row
+
+    def __init__(self, title, layouts):
+        self.title, self.layouts = title, layouts
+
+    def inputs(self, dtype, x, g):
+        return {'x': x, 'g': g}
+
+    def takes(self, dtype):
+        return True
+
+
+def lines(name, inputs, outputs, body):
+    """A function; inputs and outputs {name: type}."""
+    given = ', '.join(f'%{n}: {t} {{tessera.name = "{n}"}}' for n, t in inputs.items())
+    types = ', '.join(f'{t} {{tessera.name = "{n}"}}' for n, t in outputs.items())
+    result = ', '.join(f'%{n}' for n in outputs)
+    return f'''func.func @{name}({given}) -> ({types}) attributes {{tessera.entry = "infer"}} {{
+{body}  return {result} : {', '.join(outputs.values())}
+}}
+'''
+
+
+def through(x, to, op, attrs, more=()):
+    """vjp of one op of x."""
+    types = ', '.join([x, *(t for _, t in more)])
+    read = ', '.join(['%a', *(n for n, _ in more)])
+    return f'''  %y, %dx = tessera.vjp %x, %g {{
+  ^bb0(%a: {x}):
+    %0 = {op} {read} {{{attrs}}} : {types}{"" if "softmax" in op else f" -> {to}"}
+    tessera.yield %0 : {to}
+  }} : {x}, {to} -> {to}, {x}
+'''
+
+
+class Norm(Case):
+    results = ('y', 'dx')
+
+    def __init__(self, kind, eps, layouts):
+        super().__init__(f'{kind} eps {eps}', layouts)
+        self.kind, self.eps = kind, eps
+
+    def function(self, name, dtype, layout, shape):
+        full = text(layout.shape(*shape), dtype)
+        attrs = f'axes = {layout.axes}, eps = {self.eps:.17e}'
+        return lines(name, {'x': full, 'g': full}, {'y': full, 'dx': full}, through(full, full, f'tessera.{self.kind}_safe', attrs))
+
+    def expected(self, dtype, given, got):
+        x, g = given['x'].astype(L), given['g'].astype(L)
+        return dict(zip(self.results, norm(x, g, self.eps, self.kind == 'layernorm', MOST['f64' if dtype == 'f64' else 'f32'])))
+
+    def slack(self, name, dtype, given, right):
+        """By how much more than TOLERANCE of the largest element of a row."""
+        return L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2)
+
+
+class Exponential(Case):
+    results = ('y', 'dx')
+
+    def __init__(self, kind, layouts):
+        super().__init__(kind, layouts)
+        self.kind = kind
+        self.per_row = ('g', 'y') if kind == 'logsumexp' else ()
+
+    def inputs(self, dtype, x, g):
+        return {'x': x, 'g': g[:, :1] if self.per_row else g}
+
+    def function(self, name, dtype, layout, shape):
+        full = text(layout.shape(*shape), dtype)
+        to = text(layout.kept(*shape), dtype) if self.per_row else full
+        attrs = f'axes = {layout.axes}' if self.per_row else f'axis = {layout.axes[0]} : i64'
+        return lines(name, {'x': full, 'g': to}, {'y': to, 'dx': full}, through(full, to, f'tessera.{self.kind}_safe', attrs))
+
+    def expected(self, dtype, given, got):
+        x, g = given['x'].astype(L), given['g'].astype(L)
+        made = logsumexp(x, g, got['y'].astype(L)) if self.per_row else softmax(x, g)
+        return dict(zip(self.results, made))
+
+    def slack(self, name, dtype, given, right):
+        least = L(LEAST[dtype]) * 2
+        return least + (L(TOLERANCE[dtype]) * np.abs(given['g']).max(1, keepdims=True) if name == 'dx' else 0)
+
+
+class Mean(Case):
+    results, per_row = ('y', 'dx'), ('g', 'y')
+
+    def inputs(self, dtype, x, g):
+        return {'x': x, 'g': g[:, :1]}
+
+    def function(self, name, dtype, layout, shape):
+        full, to = text(layout.shape(*shape), dtype), text(layout.kept(*shape), dtype)
+        return lines(name, {'x': full, 'g': to}, {'y': to, 'dx': full}, through(full, to, 'tessera.mean', f'axes = {layout.axes}'))
+
+    def expected(self, dtype, given, got):
+        x = given['x'].astype(L)
+        return {'y': x.mean(1, keepdims=True), 'dx': np.broadcast_to(given['g'].astype(L) / x.shape[1], x.shape)}
+
+    def slack(self, name, dtype, given, right):
+        most = np.abs(given['x']).max(1, keepdims=True) if name == 'y' else 0
+        return L(LEAST[dtype]) * 2 + L({'f64': 1e-15, 'f32': 3e-7}.get(dtype, 3e-7)) * most
+
+
+class Train(Case):
+    """The old mean and variance are `old` of the largest number."""
+
+    results, per_row = ('y', 'dx', 'mean', 'variance'), ('mean', 'variance')
+
+    def __init__(self, eps, old, momentum, layouts):
+        super().__init__(f'batch_norm_train eps {eps}, old numbers {old} of the largest, momentum {momentum}', layouts)
+        self.eps, self.old, self.momentum = eps, old, momentum
+
+    def number(self, dtype):
+        return stored(MOST[dtype] * self.old, dtype)
+
+    def function(self, name, dtype, layout, shape):
+        full, to = text(layout.shape(*shape), dtype), text((shape[0],), dtype)
+        types, results = ', '.join([full] + [to] * 4), ', '.join([full, to, to])
+        attrs = f'{{axis = {layout.channel[0]} : i64, eps = {self.eps:.17e}, momentum = {self.momentum}}} : {types} -> {results}'
+        body = f'''  %one = tessera.constant dense<1.0> : {to}
+  %zero = tessera.constant dense<0.0> : {to}
+  %old = tessera.constant dense<{float(self.number(dtype)):.17e}> : {to}
+  %size = tessera.constant dense<{abs(float(self.number(dtype))):.17e}> : {to}
+  %y, %dx = tessera.vjp %x, %g {{
+  ^bb0(%a: {full}):
+    %0:3 = tessera.batch_norm_train %a, %one, %zero, %old, %size {attrs}
+    tessera.yield %0#0 : {full}
+  }} : {full}, {full} -> {full}, {full}
+  %1, %mean, %variance = tessera.batch_norm_train %x, %one, %zero, %old, %size {attrs}
+'''
+        return lines(name, {'x': full, 'g': full}, {'y': full, 'dx': full, 'mean': to, 'variance': to}, body)
+
+    def expected(self, dtype, given, got):
+        x, g = given['x'].astype(L), given['g'].astype(L)
+        made = dict(zip(self.results, norm(x, g, self.eps, True, MOST['f64' if dtype == 'f64' else 'f32'])))
+        mean, old = x.mean(1, keepdims=True), L(self.number(dtype))
+        variance = ((x - mean) ** 2).mean(1, keepdims=True)
+        # An unbiased variance, and so what is computed of it, must fit.
+        wide = variance * x.shape[1] / (x.shape[1] - 1)
+        wide = np.where(wide < L(MOST['f64' if dtype == 'f64' else 'f32']), wide, np.nan)
+        made['mean'] = old + (mean - old) * L(self.momentum)
+        made['variance'] = abs(old) + (wide - abs(old)) * L(self.momentum)
+        return made
+
+    def slack(self, name, dtype, given, right):
+        step = L(2.0**-50 if dtype == 'f64' else 2.0**-21)
+        least = L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2)
+        if name not in self.per_row:
+            return least
+        most = np.maximum(np.abs(given['x'].astype(L)).max(1, keepdims=True), abs(L(self.number(dtype))))
+        return least + (step * most if name == 'mean' else step * abs(L(self.number(dtype))) + 4 * (step * most) ** 2)
+
+
+class Evaluate(Case):
+    """By the row's own mean and variance, as the type has them."""
+
+    results, per_row = ('y', 'dx', 'dmean', 'dvariance'), ('mean', 'variance', 'dmean', 'dvariance')
+
+    def __init__(self, eps, layouts):
+        super().__init__(f'batch_norm eps {eps}', layouts)
+        self.eps = eps
+
+    def inputs(self, dtype, x, g):
+        wide = x.astype(L)
+        mean = stored(wide.mean(1, keepdims=True).astype(np.float64), dtype)
+        variance = np.minimum(((wide - mean) ** 2).mean(1, keepdims=True), L(MOST[dtype]) / 2)
+        least = {'f64': 2.0**-1022, 'f32': 2.0**-126, 'bf16': 2.0**-126, 'f16': 2.0**-14}[dtype]
+        return {'x': x, 'g': g, 'mean': mean, 'variance': stored(np.maximum(variance, least).astype(np.float64), dtype)}
+
+    def function(self, name, dtype, layout, shape):
+        full, to = text(layout.shape(*shape), dtype), text((shape[0],), dtype)
+        body = f'''  %one = tessera.constant dense<1.0> : {to}
+  %zero = tessera.constant dense<0.0> : {to}
+  %y, %dx, %dmean, %dvariance = tessera.vjp %x, %mean, %variance, %g {{
+  ^bb0(%a: {full}, %m: {to}, %v: {to}):
+    %0 = tessera.batch_norm %a, %one, %zero, %m, %v {{axis = {layout.channel[0]} : i64, eps = {self.eps:.17e}}} : {', '.join([full] + [to] * 4)} -> {full}
+    tessera.yield %0 : {full}
+  }} : {full}, {to}, {to}, {full} -> {full}, {full}, {to}, {to}
+'''
+        return lines(name, {'x': full, 'mean': to, 'variance': to, 'g': full}, {'y': full, 'dx': full, 'dmean': to, 'dvariance': to}, body)
+
+    def parts(self, dtype, given):
+        x, g, mean, variance = (given[n].astype(L) for n in ('x', 'g', 'mean', 'variance'))
+        apart, eps = x - mean, L(np.float64(self.eps) if dtype == 'f64' else np.float32(self.eps))
+        # The difference must fit the type that it is computed in.
+        apart = np.where(np.abs(apart) < L(MOST['f64' if dtype == 'f64' else 'f32']), apart, np.nan)
+        return g, apart, 1 / np.sqrt(variance + eps)
+
+    def expected(self, dtype, given, got):
+        g, apart, root = self.parts(dtype, given)
+        return {'y': apart * root, 'dx': g * root, 'dmean': -(g * root).sum(1, keepdims=True), 'dvariance': -(g * apart * root**3).sum(1, keepdims=True) / 2}
+
+    def slack(self, name, dtype, given, right):
+        g, apart, root = self.parts(dtype, given)
+        terms = {'dmean': g * root, 'dvariance': g * apart * root**3}.get(name)
+        least = L(LEAST[dtype]) * 4
+        if name == 'dvariance':  # the terms of its sum, g (x - mean) root, are numbers of the type that it is computed in
+            least = least + apart.shape[1] * L(LEAST['f64' if dtype == 'f64' else 'f32']) * root**2
+        return least + (L(TOLERANCE[dtype]) * np.abs(terms).sum(1, keepdims=True) if terms is not None else 0)
+
+
+OTHERS = ['columns', 'channels in the middle', 'columns of blocks', 'channels last']
+CHANNELS = ['rows', 'columns', 'channels last', 'channels in the middle']
+CASES = [Norm('layernorm', 1e-5, OTHERS), Norm('layernorm', 0.0, OTHERS[:1]), Norm('rmsnorm', 0.0, OTHERS), Norm('rmsnorm', 1e-5, OTHERS[:1])]
+CASES += [Exponential('softmax', ['columns', 'columns of blocks']), Exponential('logsumexp', OTHERS)]
+CASES += [Train(1e-5, 0.0, 1.0, CHANNELS), Train(0.0, -0.75, 0.25, CHANNELS[::3]), Evaluate(1e-5, CHANNELS), Evaluate(0.0, ['columns', 'channels in the middle'])]
+CASES += [Mean('mean', list(LAYOUTS))]
+
+
+class Run:
+    """A case in a layout and a type: its function, its rows, and what they should give."""
+
+    def __init__(self, name, case, layout, dtype, columns, random):
+        self.name, self.case, self.layout, self.dtype = name, case, layout, dtype
+        self.made = rows(dtype, columns, random)
+        if len(self.made) % 2:  # as many in both blocks
+            self.made['ordinary, again'] = stored(random.standard_normal(columns), dtype)
+        x = np.stack(list(self.made.values()))
+        self.given = case.inputs(dtype, x, stored(random.standard_normal(x.shape), dtype))
+        self.title = f'{case.title}, {layout.name}, {dtype}, {columns} columns'
+
+    def function(self):
+        return self.case.function(self.name, self.dtype, self.layout, self.given['x'].shape)
+
+    def per_row_shape(self):
+        channels = (len(self.made),)
+        return channels if isinstance(self.case, (Train, Evaluate)) else self.layout.kept(*self.given['x'].shape)
+
+    def call(self, tools, work, bundle, level, order):
+        """{result: [row, column]} of the rows in this order, put back."""
+        out, count, per_row = work / 'out.safetensors', len(self.made), self.case.per_row
+        out.unlink(missing_ok=True)
+        given = {n: v[order].reshape(self.per_row_shape()) if n in per_row else self.layout.lay(v[order]) for n, v in self.given.items()}
+        save(work / 'in.safetensors', {n: (v, self.dtype) for n, v in given.items()})
+        subprocess.run([tools / 'tessera-run', bundle, '--entry', self.name, '--cpu', level, '--quiet', '--check-finite', 'off',
+                        *[f'--input={n}={work / "in.safetensors"}:{n}' for n in given], *[f'--output={n}={out}' for n in self.case.results]], check=True)
+        back = np.argsort(order)
+        return {n: (v.reshape(count, 1) if n in per_row else self.layout.read(v, count))[back] for n, (v, _) in load(out).items()}
+
+    def wrong(self, got):
+        """What to say of each row and result that is off, and how many elements were compared."""
+        said, compared = [], 0
+        with np.errstate(all='ignore'):
+            want = self.case.expected(self.dtype, self.given, got)
+            for result in self.case.results:
+                right, mine = want[result].reshape(got[result].shape), got[result].astype(L)
+                finite = np.where(np.isfinite(right), np.abs(right), 0).max(1, keepdims=True)
+                allowed = L(TOLERANCE[self.dtype]) * finite + self.case.slack(result, self.dtype, self.given, right)
+                bad = ~(np.abs(mine - right) <= allowed) & (np.abs(right) < L(MOST[self.dtype])) & ~np.isnan(right)
+                compared += bad.size
+                for row in np.flatnonzero(bad.any(1)):
+                    at = int(np.argmax(bad[row]))
+                    said.append(f'{result} of row "{list(self.made)[row]}" [{at}] is {mine[row, at]}, expected {right[row, at]}')
+        return said, compared
+
+    def check(self, tools, work, bundles):
+        """What is wrong, and how many elements were compared."""
+        count, first, said, compared = len(self.made), None, [], 0
+        order = np.random.default_rng(7).permutation(count)
+        for where, (bundle, level) in bundles.items():
+            got = self.call(tools, work, bundle, level, np.arange(count))
+            if level == 'x86-64-v2' or first is None:
+                wrong, elements = self.wrong(got)
+                said += [f'{where}: {w}' for w in wrong]
+                compared += elements
+            if level == 'x86-64-v2':
+                continue
+            if first is None:
+                first, moved = got, self.call(tools, work, bundle, level, order)
+                said += [f'bits of {n} of a row depend on where it stands' for n in got if moved[n].tobytes() != got[n].tobytes()]
+            for n in got:
+                differ = ~((got[n] == first[n]) | np.isnan(got[n]) & np.isnan(first[n]))
+                if np.any(differ):
+                    said.append(f'{np.count_nonzero(differ)} numbers of {n} on {where} are others than on the first level with FMA')
+        return [f'{self.title}: {s}' for s in said], compared
+
+
+def main():
+    tools, assembler, random = pathlib.Path(sys.argv[1]), sys.argv[2], np.random.default_rng(29)
+    failures = compared = functions = 0
+    for dtype in MOST:  # a bundle each: all of them are more entries than one has
+        runs = []
+        for columns in COLUMNS:
+            for case in CASES:
+                for layout in case.layouts if columns == COLUMNS[0] else case.layouts[1:4:2]:
+                    runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
+        with tempfile.TemporaryDirectory() as where:
+            work = pathlib.Path(where)
+            bundles = build(tools, assembler, work, ''.join(run.function() for run in runs))
+            for run in runs:
+                said, elements = run.check(tools, work, bundles)
+                compared += elements
+                failures += len(said)
+                for line in said:
+                    print(line)
+        functions += len(runs)
+    print(f'{functions} functions, {compared} elements, {failures} failures')
+    sys.exit(failures > 0)
+
+
+if __name__ == '__main__':
+    main()
