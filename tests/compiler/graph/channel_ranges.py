@@ -230,20 +230,21 @@ class Train(Case):
 
 
 class Evaluate(Case):
-    """By the row's own mean and variance, as the type has them."""
+    """By the row's own mean and variance, as the type has them; `small`: of gradients so small that the variance's fits."""
 
     results, per_row = ('y', 'dx', 'dmean', 'dvariance'), ('mean', 'variance', 'dmean', 'dvariance')
 
-    def __init__(self, eps, layouts):
-        super().__init__(f'batch_norm eps {eps}', layouts)
-        self.eps = eps
+    def __init__(self, eps, small, layouts):
+        super().__init__(f'batch_norm eps {eps}{", small gradients" if small else ""}', layouts)
+        self.eps, self.small = eps, small
 
     def inputs(self, dtype, x, g):
         wide = x.astype(L)
         mean = stored(wide.mean(1, keepdims=True).astype(np.float64), dtype)
         variance = np.minimum(((wide - mean) ** 2).mean(1, keepdims=True), L(MOST[dtype]) / 2)
-        least = {'f64': 2.0**-1022, 'f32': 2.0**-126, 'bf16': 2.0**-126, 'f16': 2.0**-14}[dtype]
-        return {'x': x, 'g': g, 'mean': mean, 'variance': stored(np.maximum(variance, least).astype(np.float64), dtype)}
+        if self.small:
+            g = stored(g * {'f64': 2.0**-200, 'f32': 2.0**-40, 'bf16': 2.0**-40, 'f16': 1}[dtype], dtype)
+        return {'x': x, 'g': g, 'mean': mean, 'variance': stored(np.maximum(variance, LEAST[dtype]).astype(np.float64), dtype)}
 
     def function(self, name, dtype, layout, shape):
         full, to = text(layout.shape(*shape), dtype), text((shape[0],), dtype)
@@ -281,7 +282,7 @@ OTHERS = ['columns', 'channels in the middle', 'columns of blocks', 'channels la
 CHANNELS = ['rows', 'columns', 'channels last', 'channels in the middle']
 CASES = [Norm('layernorm', 1e-5, OTHERS), Norm('layernorm', 0.0, OTHERS[:1]), Norm('rmsnorm', 0.0, OTHERS), Norm('rmsnorm', 1e-5, OTHERS[:1])]
 CASES += [Exponential('softmax', ['columns', 'columns of blocks']), Exponential('logsumexp', OTHERS)]
-CASES += [Train(1e-5, 0.0, 1.0, CHANNELS), Train(0.0, -0.75, 0.25, CHANNELS[::3]), Evaluate(1e-5, CHANNELS), Evaluate(0.0, ['columns', 'channels in the middle'])]
+CASES += [Train(1e-5, 0.0, 1.0, CHANNELS), Train(0.0, -0.75, 0.25, CHANNELS[::3]), Evaluate(1e-5, False, CHANNELS), Evaluate(0.0, True, ['columns', 'channels in the middle'])]
 CASES += [Mean('mean', list(LAYOUTS))]
 
 
@@ -364,7 +365,7 @@ def main():
                     runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
         with tempfile.TemporaryDirectory() as where:
             work = pathlib.Path(where)
-            bundles = build(tools, assembler, work, ''.join(run.function() for run in runs))
+            bundles = build(tools, assembler, work, ''.join(run.function() for run in runs), of_gpu=dtype == 'f32')
             for run in runs:
                 said, elements = run.check(tools, work, bundles)
                 compared += elements

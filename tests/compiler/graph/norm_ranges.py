@@ -123,14 +123,14 @@ def function(name, op, eps, dtype, shape):
 '''
 
 
-def build(tools, assembler, work, source):
-    """{title: (bundle, level)}: of the CPU's levels, and of the GPU's Tile IR for a CPU."""
+def build(tools, assembler, work, source, of_gpu=True):
+    """{title: (bundle, level)}: of the CPU's levels, and of the GPU's Tile IR for a CPU where that is wanted."""
     def call(*arguments):
         subprocess.run([tools / 'tessera-aot', 'build', *arguments], check=True, stderr=subprocess.DEVNULL)
     (work / 'm.mlir').write_text(source, encoding='utf-8')
     call(work / 'm.mlir', '-o', work / 'm.tsb', '--target', ','.join(f'cpu:{level}' for level in cpu_levels()))
     bundles = {level: (work / 'm.tsb', level) for level in cpu_levels()}
-    if CPU.split(':')[1] in bundles:
+    if of_gpu and CPU.split(':')[1] in bundles:
         call(work / 'm.mlir', '-o', work / 'gpu.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', work)
         text = (work / 'tile.sm_90a.mlir').read_text('utf-8').replace(f'"{GPU}"', f'"{CPU}"')
         (work / 'tile.mlir').write_text(text, 'utf-8')
