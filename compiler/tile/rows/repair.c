@@ -4,8 +4,8 @@
  * is one group: a row where that has neither overflowed nor vanished passes over all of it with one
  * comparison. Of others the elements are read again, one after the other and in f64, whose range
  * squares of f32 do not leave; those of f64 are scaled. So there are no vectors, and few registers:
- * what lanes hold of the row is not asked. Columns side by side are computed again together where
- * one of them has to be, and the others keep their numbers.
+ * what lanes hold of the row is not asked. Of columns side by side those that have to be are
+ * computed again: on a CPU one after the other, on a GPU together.
  *
  * A mean is repaired by its own size where it stands alone. In a group it waits for the reciprocal
  * size, which is 0 or NaN wherever the mean has to be repaired and the elements are not all equal;
@@ -333,6 +333,103 @@ static void emit_group(group *g) {
     }
 }
 
+/* ---- columns, one after the other ------------------------------------------------------------ */
+
+/* What is the same all along a column, and read to compute `it` again. */
+static void find_of_columns(item *it) {
+    if (it->of_columns) return;
+    it->of_columns = true;
+    for (uint32_t k = 0; k < it->operand_count && it->level == 2; k++)
+        find_of_columns(it->operands[k]);
+}
+
+static MlirValue local_of(const group *g, const item *it) {
+    tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
+    return tsr_tile_local(g->b, tsr_tile_storage_type(g->b, dtype), g->lanes);
+}
+
+static void put(const group *g, const item *it, MlirValue value, MlirValue at) {
+    tsr_tile_store(g->b, tsr_tile_compute_dtype(it->node.dtype), value, it->beside, at,
+                   tsr_tile_null);
+}
+
+static MlirValue take(const group *g, const item *it, MlirValue at, uint32_t lanes) {
+    return tsr_tile_load(g->b, tsr_tile_compute_dtype(it->node.dtype), it->beside, at, lanes,
+                         tsr_tile_null);
+}
+
+/* The numbers of one column of those side by side. */
+static void emit_column(group *g, MlirValue lane, MlirValue first) {
+    rows *r = g->r;
+    group one = *g;
+    one.lanes = 0;
+    one.type = tsr_tile_value_type(g->b, g->is_wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32, 0);
+    one.wide = tsr_tile_value_type(g->b, TSR_DTYPE_F64, 0);
+    r->point.lanes = 0;
+    r->point.mask = tsr_tile_null;
+    r->point.index[r->space.rank - 1] = tsr_tile_add(g->b, first, lane);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->of_columns && r->items[i]->level < 2)
+            r->items[i]->scalar = take(g, r->items[i], lane, 0);
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        if (i != MEAN && g->parts[i] && !mlirValueIsNull(g->root))
+            one.root = g->parts[i]->operands[PLAIN]->scalar;
+    emit_group(&one);
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        if (g->parts[i]) put(g, g->parts[i], g->parts[i]->scalar, lane);
+}
+
+/* A CPU goes over the columns of a vector one by one where one of them is odd. What they have is in
+ * local buffers then: values that such a loop carries would take registers all around it. */
+static void emit_columns(group *g) {
+    tsr_tile_builder *b = g->b;
+    rows *r = g->r;
+    MlirValue zero = tsr_tile_index(b, 0), one = tsr_tile_index(b, 1);
+    MlirValue end = tsr_tile_index(b, g->lanes);
+    const tsr_point point = r->point;
+    MlirValue first = point.index[r->space.rank - 1];
+    tsr_tile_loop odd, each;
+    g->odd = is_odd(g);
+    MlirValue any = tsr_tile_select(b, is_any_odd(g), one, zero);
+    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->of_columns = false;
+    find_of_columns(g->x);
+    for (uint32_t i = 0; i < PART_COUNT; i++) {
+        item *part = g->parts[i];
+        for (uint32_t k = PLAIN; part && k < part->operand_count; k++)
+            find_of_columns(part->operands[k]);
+    }
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->of_columns && it->level < 2) it->beside = local_of(g, it);
+        it->vector = it->level < 2 ? it->scalar : it->vector;
+    }
+    for (uint32_t i = 0; i < PART_COUNT; i++) {
+        if (!g->parts[i]) continue;
+        g->parts[i]->of_columns = false;
+        g->parts[i]->beside = local_of(g, g->parts[i]);
+        put(g, g->parts[i],
+            i == OFFSET ? own_number(g, -0.0) : g->parts[i]->operands[PLAIN]->scalar, zero);
+    }
+    tsr_tile_loop_begin(b, &odd, zero, any, 1, 0, NULL);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->of_columns && r->items[i]->level < 2)
+            put(g, r->items[i], r->items[i]->scalar, zero);
+    if (!mlirValueIsNull(point.mask))
+        end = tsr_tile_min(
+            b, end, tsr_tile_sub(b, tsr_tile_index(b, r->space.dims[r->space.rank - 1]), first));
+    tsr_tile_loop_begin(b, &each, zero, end, 1, 0, NULL);
+    emit_column(g, each.index, first);
+    each.is_rare = odd.is_rare = true;
+    tsr_tile_loop_end(b, &each, NULL);
+    tsr_tile_loop_end(b, &odd, NULL);
+    r->point = point;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->of_columns && r->items[i]->level < 2)
+            r->items[i]->scalar = r->items[i]->vector;
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        if (g->parts[i]) g->parts[i]->scalar = take(g, g->parts[i], zero, g->lanes);
+}
+
 void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     if (it->repaired) return;
@@ -353,5 +450,8 @@ void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
     g.wide = tsr_tile_value_type(b, TSR_DTYPE_F64, g.lanes);
     if (is_size(it) || is_of(it, "offset")) g.root = it->operands[PLAIN]->scalar;
     find_parts(&g, it);
-    emit_group(&g);
+    if (g.lanes && !b->target->arch)
+        emit_columns(&g);
+    else
+        emit_group(&g);
 }

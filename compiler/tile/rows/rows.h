@@ -39,9 +39,11 @@ typedef struct tsr_row_item {
     MlirValue next;   /* that scalar, of the next row */
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
     bool later, waits, repaired; /* REPAIR: see repair.c */
-    uint32_t asked;              /* bits of the stages that ask for it */
-    MlirValue scalar;            /* levels 0 and 1, and reductions */
-    MlirValue vector;            /* level 2, in the walk `walk` */
+    bool of_columns;             /* there, too */
+    MlirValue beside;
+    uint32_t asked;   /* bits of the stages that ask for it */
+    MlirValue scalar; /* levels 0 and 1, and reductions */
+    MlirValue vector; /* level 2, in the walk `walk` */
     uint32_t walk;
     MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: of the program's rows, where lanes hold it */
     tsr_partials partials;              /* REDUCE, during its walk */

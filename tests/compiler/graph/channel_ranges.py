@@ -30,7 +30,7 @@ import subprocess
 
 from norm_ranges import LEAST, MOST, TOLERANCE, L, build, load, logsumexp, norm, rows, save, softmax, stored
 
-COLUMNS = (16, 50)  # of the second some layouts alone
+COLUMNS = (16, 50)  # the second, and f64 and f16, in some layouts alone
 PARTS = 2  # of a row, in tensors where others lie between them
 
 
@@ -361,7 +361,8 @@ def main():
         runs = []
         for columns in COLUMNS:
             for case in CASES:
-                for layout in case.layouts if columns == COLUMNS[0] else case.layouts[1:4:2]:
+                few = columns != COLUMNS[0] or dtype in ('f64', 'f16')
+                for layout in case.layouts[1:4:2] if few else case.layouts:
                     runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
         with tempfile.TemporaryDirectory() as where:
             work = pathlib.Path(where)
