@@ -14,6 +14,9 @@
  * Columns are the same where other dims follow those that are reduced, as a softmax over channels
  * before places has it: of FULL [outer, reduced, inner] KEPT is [outer, inner], and elementwise
  * nodes over FULL read what reductions leave. Some columns side by side are gone over together.
+ *
+ * Repairs of the same rows, over any dims, are a group without a reduction, with the elementwise
+ * nodes before the rows' elements. It reads nothing of a row that is not computed again.
  */
 #ifndef TSR_COMPILER_SCHEDULE_ROWS_H
 #define TSR_COMPILER_SCHEDULE_ROWS_H
