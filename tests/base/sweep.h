@@ -9,9 +9,10 @@
 #define TSR_TESTS_BASE_SWEEP_H
 
 #ifdef __SANITIZE_ADDRESS__
-#define SWEEP_STEP(n) (n)
+enum { SWEEP_SANITIZED = 1 };
 #else
-#define SWEEP_STEP(n) 1
+enum { SWEEP_SANITIZED = 0 };
 #endif
+#define SWEEP_STEP(n) (SWEEP_SANITIZED ? (n) : 1)
 
 #endif
