@@ -66,7 +66,7 @@ static tsr_result read_state(tsr_ctx *ctx, baking *self) {
 static tsr_result take_state(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
                              tsr_value *out) {
     const char *directory = self->options.state_directory;
-    const tsr_tensor *found = tsr_tensor_find(self->state, self->state_count, tensor->name);
+    const tsr_tensor *found = tsr_tensor_find_sorted(self->state, self->state_count, tensor->name);
     if (!found) FAIL(ctx, TSR_MISMATCH, "state '%s' has no tensor '%s'", directory, tensor->name);
     TRY(ctx, tsr_check_type(ctx, TSR_MISMATCH, directory, tensor->name, found->dtype, &found->shape,
                             tensor->dtype, &tensor->shape));

@@ -206,7 +206,7 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
                              const tsr_tensor *stored, size_t stored_count) {
     for (size_t i = 0; i < model->state_count; i++) {
         const tsr_tensor *tensor = &model->state[i],
-                         *found = tsr_tensor_find(stored, stored_count, tensor->name);
+                         *found = tsr_tensor_find_sorted(stored, stored_count, tensor->name);
         if (!found)
             FAIL(ctx, TSR_MISMATCH, "state '%s' has no tensor '%s'", directory, tensor->name);
         TRY(ctx, tsr_check_type(ctx, TSR_MISMATCH, directory, tensor->name, found->dtype,
@@ -215,7 +215,8 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
     TRY(ctx, tsr_executor_claim(ctx, model->executor));
     tsr_held held = tsr_model_get_held(model);
     for (size_t i = 0; i < model->state_count; i++)
-        tsr_held_take(&held, i, tsr_tensor_find(stored, stored_count, model->state[i].name)->data);
+        tsr_held_take(&held, i,
+                      tsr_tensor_find_sorted(stored, stored_count, model->state[i].name)->data);
     model->filled = true;
     model->untrained = false;
     return TSR_SUCCESS;

@@ -114,7 +114,7 @@ TSR_RESULT tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tens
 
 /* Read-only use without lock or epoch: the newest good generation (mode as above) into an arena.
  * bundle_hash may be NULL: of any bundle. An empty store is found = false and no tensors; a
- * directory that does not exist is TSR_IO. */
+ * directory that does not exist is TSR_IO. Tensors ascend by name. */
 TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
                           tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,

@@ -14,7 +14,6 @@
 
 #include "compiler/graph/rules.h"
 #include "compiler/guard.h"
-#include "compiler/names.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
@@ -98,10 +97,10 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
                        "tessera.param: a trained parameter needs a name");
         return false;
     }
-    for (size_t i = 0; i < ad->param_count; i++) {
-        if (strcmp(ad->params[i].name, name) != 0) continue;
-        tsr_autodiff_add(builder, &ad->params[i].gradient, gradient);
-        ad->params[i].param = op;
+    uint32_t number = tsr_names_add(&ad->param_names, name, (uint32_t)ad->param_count);
+    if (number < ad->param_count) {
+        tsr_autodiff_add(builder, &ad->params[number].gradient, gradient);
+        ad->params[number].param = op;
         return true;
     }
     ad->params[ad->param_count++] = (trained){.param = op, .name = name, .gradient = gradient};
@@ -397,6 +396,7 @@ static bool run_on_block(MlirModule module, MlirBlock block) {
         if (done && tsr_sr_wants_recompute(mlirBlockGetParentOperation(block)))
             tsr_sr_mark_backward(ad.ops[ad.op_count - 1], op);
         tsr_arena_finish(&ad.arena);
+        tsr_names_finish(&ad.param_names);
         if (!done) return false;
         mlirOperationDestroy(op);
     }

@@ -7,6 +7,7 @@
 #define TSR_COMPILER_GRAPH_AUTODIFF_H
 
 #include "compiler/graph/rule.h"
+#include "compiler/names.h"
 #include "compiler/schedule/schedule.h"
 
 /* What stands for a value: of a copy, say. */
@@ -44,7 +45,8 @@ typedef struct autodiff {
     size_t op_count;
     trained *params; /* those the loss depends on, in reverse order of their reads */
     size_t param_count;
-    MlirValue scale; /* of all gradients, f32; null: they are not clipped */
+    tsr_names param_names; /* numbers in params */
+    MlirValue scale;       /* of all gradients, f32; null: they are not clipped */
 } autodiff;
 
 /* Fills ops, and makes room for all their values and `others`. */

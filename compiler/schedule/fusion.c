@@ -387,7 +387,13 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
 /* The sets next to the consumer at `at` in its operand's list of consumers. */
 static TSR_RESULT consider_sideways(planner *p, uint32_t index, uint32_t operand, uint32_t reader) {
     uint32_t start = p->consumer_start[operand], end = p->consumer_start[operand + 1], at = start;
-    while (p->consumers[at] != reader) at++;
+    for (uint32_t last = end - 1; at < last;) { /* the first that is not below the reader */
+        uint32_t middle = at + (last - at) / 2;
+        if (p->consumers[middle] < reader)
+            at = middle + 1;
+        else
+            last = middle;
+    }
     for (uint32_t i = at; i-- > start;) {
         uint32_t other = p->home[p->consumers[i]];
         if (other == index || other == TSR_FUSE_NONE) continue;

@@ -4,8 +4,11 @@
  * 2. place the slots in each order, best fit; keep the order with the smallest peak;
  * 3. the floor is a sweep over the starts and ends of the slots;
  * 4. above it, slots at the peak are placed earlier.
+ * Of more than SLOTS_MAX slots, 2 and 4 would take too long: memory_sweep.c places them.
  */
 #include "compiler/schedule/memory_plan.h"
+
+#include "compiler/schedule/memory_sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +17,7 @@ enum {
     SLOT_NONE = UINT32_MAX,
     SQUEEZE_ROUNDS_MAX = 400,
     SQUEEZE_STEPS = 1 << 28, /* of comparing two slots: 0.4 s */
+    SLOTS_MAX = 1 << 13,     /* that are compared with each other */
 };
 
 typedef struct slot {
@@ -215,37 +219,64 @@ static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint6
     }
 }
 
+/* Each order, then the squeeze. */
+static TSR_RESULT place_few(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_workspace_plan *plan) {
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_first};
+    slot *order = TSR_NEW(arena, slot, p->slot_count);
+    slot *placed = TSR_NEW(arena, slot, p->slot_count), *best = TSR_NEW(arena, slot, p->slot_count);
+    if (!order || !placed || !best)
+        FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p->slot_count);
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+        uint64_t peak;
+        memcpy(order, p->slots, p->slot_count * sizeof *order);
+        qsort(order, p->slot_count, sizeof *order, orders[k]);
+        if (!place(order, placed, p->slot_count, &peak))
+            FAIL(ctx, TSR_MEMORY, "the workspace of %u slots exceeds 2^63 bytes", p->slot_count);
+        if (peak >= plan->peak_bytes) continue;
+        plan->peak_bytes = peak;
+        memcpy(best, order, p->slot_count * sizeof *order);
+        for (uint32_t i = 0; i < p->slot_count; i++)
+            p->slots[order[i].index].offset = order[i].offset;
+    }
+    squeeze(p, best, placed, plan->floor_bytes, &plan->peak_bytes);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT place_many(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_workspace_plan *plan) {
+    tsr_sweep_value *values = TSR_NEW(arena, tsr_sweep_value, p->slot_count);
+    if (!values) FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p->slot_count);
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const slot *s = &p->slots[i];
+        values[i] = (tsr_sweep_value){
+            .size = s->size, .align = s->align, .first = s->first, .last = s->last};
+    }
+    for (int backward = 0; backward < 2; backward++) {
+        uint64_t peak = 0;
+        TRY(ctx, tsr_memory_sweep(ctx, arena, values, p->slot_count, backward, &peak));
+        if (peak >= plan->peak_bytes) continue;
+        plan->peak_bytes = peak;
+        for (uint32_t i = 0; i < p->slot_count; i++) p->slots[i].offset = values[i].offset;
+    }
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
                                     uint32_t value_count, tsr_arena *arena,
                                     tsr_workspace_plan *out_plan) {
-    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_first};
-    tsr_workspace_plan plan = {0};
+    tsr_workspace_plan plan = {.peak_bytes = value_count ? UINT64_MAX : 0};
     planner p = {0};
     if (value_count == 0) {
         *out_plan = plan;
         return TSR_SUCCESS;
     }
     TRY(ctx, slots_build(ctx, values, value_count, arena, &p, &plan));
-    slot *order = TSR_NEW(arena, slot, p.slot_count);
-    slot *placed = TSR_NEW(arena, slot, p.slot_count), *best = TSR_NEW(arena, slot, p.slot_count);
     plan.offset_bytes = TSR_NEW(arena, uint64_t, value_count);
-    if (!order || !placed || !best || !plan.offset_bytes)
-        FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p.slot_count);
-    plan.peak_bytes = UINT64_MAX;
-    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
-        uint64_t peak;
-        memcpy(order, p.slots, p.slot_count * sizeof *order);
-        qsort(order, p.slot_count, sizeof *order, orders[k]);
-        if (!place(order, placed, p.slot_count, &peak))
-            FAIL(ctx, TSR_MEMORY, "the workspace of %u values exceeds 2^63 bytes", value_count);
-        if (peak >= plan.peak_bytes) continue;
-        plan.peak_bytes = peak;
-        memcpy(best, order, p.slot_count * sizeof *order);
-        for (uint32_t i = 0; i < p.slot_count; i++)
-            p.slots[order[i].index].offset = order[i].offset;
-    }
+    if (!plan.offset_bytes) FAIL(ctx, TSR_MEMORY, "no memory to plan %u values", value_count);
     TRY(ctx, floor_compute(ctx, &p, arena, &plan.floor_bytes));
-    squeeze(&p, best, placed, plan.floor_bytes, &plan.peak_bytes);
+    if (p.slot_count > SLOTS_MAX)
+        TRY(ctx, place_many(ctx, &p, arena, &plan));
+    else
+        TRY(ctx, place_few(ctx, &p, arena, &plan));
     for (uint32_t i = 0; i < value_count; i++) plan.offset_bytes[i] = p.slots[p.slot_of[i]].offset;
     *out_plan = plan;
     return TSR_SUCCESS;

@@ -9,6 +9,7 @@
  * smallest result wins. While that is above what lives at the busiest command, slots that end at
  * the peak are placed earlier, and all again, a bounded number of times. Greedy by size is
  * Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5.2.
+ * More than 8,192 slots are placed in the order of their commands (memory_sweep.h).
  */
 #ifndef TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
 #define TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H

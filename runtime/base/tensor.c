@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct dtype_row {
@@ -41,6 +42,15 @@ tsr_dtype tsr_dtype_from_safetensors(const char *name) { FIND_BY(safetensors, na
 tsr_dtype tsr_dtype_from_numpy(const char *descr) {
     if (strcmp(descr, "<V2") == 0) return TSR_DTYPE_BF16;
     FIND_BY(numpy, descr);
+}
+
+static int compare_name(const void *name, const void *tensor) {
+    return strcmp(name, ((const tsr_tensor *)tensor)->name);
+}
+
+const tsr_tensor *tsr_tensor_find_sorted(const tsr_tensor *tensors, size_t count,
+                                         const char *name) {
+    return count ? bsearch(name, tensors, count, sizeof *tensors, compare_name) : NULL;
 }
 
 const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name) {

@@ -31,6 +31,8 @@ typedef struct tsr_tensor {
 
 /* The one of that name; NULL when there is none. Names are not NULL. */
 const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name);
+/* The same of tensors that ascend by name, as those of a stored state do: in logarithmic time. */
+const tsr_tensor *tsr_tensor_find_sorted(const tsr_tensor *tensors, size_t count, const char *name);
 
 TSR_API size_t tsr_dtype_size(tsr_dtype dtype);      /* bytes; 0 for an unknown number */
 TSR_API const char *tsr_dtype_name(tsr_dtype dtype); /* "f32"; "?" for an unknown number */

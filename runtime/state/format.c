@@ -134,23 +134,33 @@ tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
     return tsr_state_hash_digests(tensors, NULL, tensor_count);
 }
 
+static void hash_tensor(tsr_hasher *hasher, const tsr_tensor *tensor, const tsr_digest *known) {
+    uint64_t size = 0;
+    TSR_ASSERT(tsr_shape_size(&tensor->shape, tensor->dtype, &size));
+    tsr_digest digest = known ? *known : tsr_hash_tree(tensor->data, (size_t)size);
+    state_hash_add(hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
+}
+
+static bool are_sorted(const tsr_tensor *tensors, size_t tensor_count) {
+    for (size_t i = 1; i < tensor_count; i++)
+        if (strcmp(tensors[i - 1].name, tensors[i].name) >= 0) return false;
+    return true;
+}
+
 tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *digests,
                                   size_t tensor_count) {
     const tsr_tensor *batch[SORT_BATCH];
     const char *after = NULL;
+    bool sorted = are_sorted(tensors, tensor_count); /* as those of a bundle are */
     tsr_hasher hasher;
     state_hash_begin(&hasher, tensor_count);
-    for (size_t done = 0; done < tensor_count;) {
+    for (size_t i = 0; sorted && i < tensor_count; i++)
+        hash_tensor(&hasher, &tensors[i], digests ? &digests[i] : NULL);
+    for (size_t done = 0; !sorted && done < tensor_count;) {
         size_t count = next_by_name(tensors, tensor_count, after, batch);
         TSR_ASSERT(count > 0 && "tensor names are unique");
-        for (size_t i = 0; i < count; i++) {
-            const tsr_tensor *tensor = batch[i];
-            uint64_t size = 0;
-            TSR_ASSERT(tsr_shape_size(&tensor->shape, tensor->dtype, &size));
-            tsr_digest digest =
-                digests ? digests[tensor - tensors] : tsr_hash_tree(tensor->data, (size_t)size);
-            state_hash_add(&hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
-        }
+        for (size_t i = 0; i < count; i++)
+            hash_tensor(&hasher, batch[i], digests ? &digests[batch[i] - tensors] : NULL);
         after = batch[count - 1]->name;
         done += count;
     }
@@ -195,20 +205,32 @@ static tsr_result check_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t 
     return TSR_SUCCESS;
 }
 
+/* The tensor at `at` moves down in the heap, whose root has the highest name. */
+static void sift_down(const tsr_tensor **heap, size_t count, size_t at) {
+    const tsr_tensor *moved = heap[at];
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && strcmp(heap[child]->name, heap[child + 1]->name) < 0) child++;
+        if (strcmp(heap[child]->name, moved->name) <= 0) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+/* A heap sort: qsort may take memory, and a crafted order of names must not make it slow. */
 static tsr_result sort_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
                                const tsr_tensor **sorted) {
-    const tsr_tensor *batch[SORT_BATCH];
-    size_t done = 0;
-    while (done < tensor_count) {
-        size_t count =
-            next_by_name(tensors, tensor_count, done ? sorted[done - 1]->name : NULL, batch);
-        if (count) memcpy(sorted + done, batch, count * sizeof batch[0]);
-        done += count;
-        for (size_t i = 1; i < done; i++)
-            if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-                FAIL(ctx, TSR_USAGE, "two tensors of the state are named '%s'", sorted[i]->name);
-        if (!count) FAIL(ctx, TSR_USAGE, "tensor names of the state are not unique");
+    for (size_t i = 0; i < tensor_count; i++) sorted[i] = &tensors[i];
+    for (size_t i = tensor_count / 2; i-- > 0;) sift_down(sorted, tensor_count, i);
+    for (size_t end = tensor_count; end-- > 1;) {
+        const tsr_tensor *highest = sorted[0];
+        sorted[0] = sorted[end];
+        sorted[end] = highest;
+        sift_down(sorted, end, 0);
     }
+    for (size_t i = 1; i < tensor_count; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            FAIL(ctx, TSR_USAGE, "two tensors of the state are named '%s'", sorted[i]->name);
     return TSR_SUCCESS;
 }
 

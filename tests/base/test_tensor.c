@@ -88,6 +88,23 @@ Test(tensor, views_are_found_by_name) {
     cr_assert_null(tsr_tensor_find(NULL, 0, "a"));
 }
 
+Test(tensor, sorted_views_are_found_as_others_are) {
+    enum { COUNT = 100 };
+    static char names[COUNT][8];
+    static tsr_tensor views[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "t%02zu.w", i);
+        views[i].name = names[i];
+    }
+    for (size_t count = 0; count <= COUNT; count++)
+        for (size_t i = 0; i < COUNT; i++)
+            cr_assert_eq(tsr_tensor_find_sorted(views, count, names[i]),
+                         tsr_tensor_find(views, count, names[i]));
+    static const char *const absent[] = {"", "t", "t05", "t05.w2", "z"};
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
+        cr_assert_null(tsr_tensor_find_sorted(views, COUNT, absent[i]));
+}
+
 Test(tensor, elements_are_read_by_dtype) {
     cr_assert_eq(tsr_dtype_read(TSR_DTYPE_F64, (double[]){1, -0.1}, 1), -0.1);
     cr_assert_eq(tsr_dtype_read(TSR_DTYPE_F32, (float[]){1, 0.1f}, 1), (double)0.1f);

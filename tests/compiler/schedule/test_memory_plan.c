@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static tsr_ctx ctx;
 static tsr_arena arena;
@@ -256,4 +257,71 @@ Test(memory_plan, larger_problems_are_near_the_floor, .fini = finish) {
     }
     double ratio = (double)peaks / (double)floors;
     cr_assert_lt(ratio, 1.02, "%f", ratio);
+}
+
+/* Neighbours by offset of those that live at a command must not overlap: a sweep over the ends. */
+static int by_place(const void *a, const void *b) {
+    const uint64_t *x = a, *y = b;
+    return x[0] < y[0] ? -1 : x[0] > y[0];
+}
+static void check_apart_at(const tsr_plan_value *values, uint32_t count,
+                           const tsr_workspace_plan *plan, uint32_t command) {
+    uint64_t(*live)[2] = malloc(count * sizeof *live), used = 0;
+    cr_assert_not_null(live);
+    for (uint32_t i = 0; i < count; i++) {
+        if (values[i].first > command || values[i].last < command) continue;
+        live[used][0] = plan->offset_bytes[i];
+        live[used++][1] = plan->offset_bytes[i] + up(values[i].size_bytes);
+        cr_assert_eq(plan->offset_bytes[i] % (values[i].align_bytes ? values[i].align_bytes : 64),
+                     0);
+        cr_assert_leq(live[used - 1][1], plan->peak_bytes);
+    }
+    qsort(live, used, sizeof *live, by_place);
+    for (uint64_t i = 1; i < used; i++) cr_assert_leq(live[i - 1][1], live[i][0]);
+    free(live);
+}
+
+/* Those of a training step of so many layers: activations, and gradients of a layer or two. Slots
+ * that are compared with each other take 20 s. */
+Test(memory_plan, many_values_are_placed_in_linear_time, .fini = finish) {
+    enum { LAYERS = 60000, COUNT = 2 * LAYERS };
+    static tsr_plan_value values[COUNT];
+    for (uint32_t i = 0; i < LAYERS; i++) {
+        uint32_t back = COUNT - 1 - i;
+        values[2 * i] = (tsr_plan_value){.size_bytes = 256, .first = i, .last = back};
+        values[2 * i + 1] = (tsr_plan_value){
+            .size_bytes = i % 3 ? 1024 : 320, .first = back, .last = back + 1 + i % 2};
+    }
+    clock_t begin = clock();
+    tsr_workspace_plan plan = plan_of(values, COUNT);
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    for (uint32_t i = 0; i < 20; i++) check_apart_at(values, COUNT, &plan, i * (COUNT / 20));
+    cr_assert_leq(plan.peak_bytes, plan.floor_bytes + plan.floor_bytes / 100);
+    cr_assert_lt(seconds, 4, "%d values take %f s", COUNT, seconds);
+}
+
+Test(memory_plan, many_random_values_are_near_the_floor, .fini = finish) {
+    enum { COUNT = 20000 };
+    static tsr_plan_value values[COUNT];
+    srand(13);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t first = (uint32_t)rand() % 2000;
+        values[i] = (tsr_plan_value){.size_bytes = (uint64_t)(rand() % 5000),
+                                     .first = first,
+                                     .last = first + (uint32_t)rand() % 300,
+                                     .align_bytes = i % 100 ? 0 : 256};
+    }
+    tsr_workspace_plan plan = plan_of(values, COUNT);
+    for (uint32_t at = 0; at < 2300; at += 13) check_apart_at(values, COUNT, &plan, at);
+    cr_assert_leq((double)plan.peak_bytes, 1.12 * (double)plan.floor_bytes, "%f",
+                  (double)plan.peak_bytes / (double)plan.floor_bytes);
+}
+
+Test(memory_plan, many_sizes_that_overflow_are_refused, .fini = finish) {
+    enum { COUNT = 9000 };
+    static tsr_plan_value values[COUNT];
+    tsr_workspace_plan plan;
+    for (uint32_t i = 0; i < COUNT; i++)
+        values[i] = (tsr_plan_value){.size_bytes = UINT64_C(1) << 50, .first = 0, .last = 1};
+    cr_assert_eq(tsr_workspace_plan_build(&ctx, values, COUNT, &arena, &plan).code, TSR_MEMORY);
 }
