@@ -2,6 +2,7 @@
 #include "compiler/draws.h"
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/dot.h"
+#include "compiler/tile/tree.h"
 
 #include <string.h>
 
@@ -10,6 +11,8 @@ enum {
     BLOCK_QUERIES = 128,
     GPU_BLOCK_KEYS = 96,
     GPU_BLOCK_QUERIES = 64,
+    CHUNK = 96, /* keys, or queries, at most */
+    CHUNK_ELEMENTS = CHUNK * 256,
 };
 
 enum { RESULT = 3, LOGSUMEXP, DRESULT, MASK, GRADIENTS = 3 };
@@ -35,8 +38,46 @@ static void plan_sizes(tsr_attention_grad *g, int64_t keys, int64_t queries, int
     g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
+/* Keys, or queries, of a chunk: from the shapes alone, so that the stack has room. */
+static int64_t chunk_of(int64_t d, int64_t e, size_t element_bytes) {
+    int64_t chunk = CHUNK,
+            elements = CHUNK_ELEMENTS * (int64_t)sizeof(float) / (int64_t)element_bytes;
+    while (chunk % 2 == 0 && chunk * (d + e) > elements) chunk /= 2;
+    return chunk;
+}
+
+uint32_t tsr_attention_grad_key_slots(const tsr_type *query, const tsr_type *key,
+                                      const tsr_type *value) {
+    int64_t keys = (int64_t)key->shape.dims[2], d = (int64_t)query->shape.dims[3];
+    int64_t e = (int64_t)value->shape.dims[3];
+    size_t bytes = tsr_dtype_size(query->dtype);
+    if (bytes < sizeof(float)) bytes = sizeof(float);
+    if (!tsr_product_is_long(keys)) return 0;
+    return tsr_product_slots(divide_up(keys, chunk_of(d, e, bytes)));
+}
+
+/* Tiles of all products divide a chunk, and a block is one. */
+static void plan_chunks(tsr_attention_grad *g) {
+    tsr_attention *of = &g->of;
+    int64_t chunk = chunk_of(of->d, of->e, tsr_dtype_size(of->dtype));
+    tsr_attention_plan_side(of, of->queries, chunk, chunk, &g->scores);
+    tsr_attention_plan_side(of, of->keys, of->d, chunk, &g->keys);
+    tsr_attention_plan_side(of, of->keys, of->e, chunk, &g->values);
+    g->query_unit = multiple(g->scores.rows, g->keys.rows);
+    g->key_depth = round_up(of->d, g->scores.lanes);
+    g->value_depth = round_up(of->e, g->scores.lanes);
+    g->block_keys = of->keys < chunk ? of->keys : chunk;
+    g->block_queries = of->queries < chunk ? of->queries : chunk;
+    g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
+}
+
+static int64_t query_chunks(const tsr_attention_grad *g) {
+    const tsr_attention *of = &g->of;
+    return of->heads / of->key_heads * divide_up(of->queries, g->block_queries);
+}
+
 /* Blocks are of whole tiles of all products, and of whole panels where that is not much more. */
-static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
+static void plan_blocks(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
     tsr_attention *of = &g->of;
     const tsr_target *target = of->group->b.target;
     int64_t keys = target->warp_lanes ? GPU_BLOCK_KEYS : BLOCK_KEYS;
@@ -59,6 +100,20 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
         else
             queries = queries / 2 > g->query_unit ? queries / 2 : g->query_unit;
         plan_sizes(g, keys, queries, key_unit);
+    }
+}
+
+static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
+    tsr_attention *of = &g->of;
+    int64_t queries = of->heads / of->key_heads * of->queries;
+    bool is_long = tsr_product_is_long(of->keys) || tsr_product_is_long(queries);
+    if (is_long && g->unit == 1 && of->queries && of->keys) {
+        plan_chunks(g);
+        if (tsr_product_is_long(of->keys))
+            g->key_slots = tsr_product_slots(divide_up(of->keys, g->block_keys));
+        if (tsr_product_is_long(queries)) g->query_slots = tsr_product_slots(query_chunks(g));
+    } else {
+        plan_blocks(g, blocks);
     }
     if (blocks->stack_bytes(g) > TSR_ATTENTION_STACK_BYTES)
         FAIL(of->group->ctx, TSR_COMPILE, "'%s': heads of %lld and %lld numbers are too large",
@@ -226,6 +281,107 @@ void tsr_attention_grad_clear(tsr_attention_grad *g, tsr_dtype dtype, MlirValue 
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
+/* ---- sums of chunks ---------------------------------------------------------------------------
+ */
+
+/* `count` elements of a gradient from `at` on, and their places in a slot. */
+typedef struct chunk_sums {
+    MlirValue buffer, at, count;
+    tsr_product_sums slots;
+    MlirValue slot_at;
+    MlirValue carries;
+} chunk_sums;
+
+static chunk_sums of_queries(tsr_attention_grad *g, MlirValue at, MlirValue count) {
+    const tsr_attention *of = &g->of;
+    return (chunk_sums){.buffer = g->dq,
+                        .at = at,
+                        .count = count,
+                        .slots = {.dtype = of->dtype,
+                                  .buffer = g->dq_slots,
+                                  .slot = of->batch * of->heads * of->queries * of->d,
+                                  .slots = g->key_slots},
+                        .slot_at = at,
+                        .carries = g->key_carries};
+}
+
+/* Of the block's keys, or values where `of_values`. */
+static chunk_sums of_keys(tsr_attention_grad *g, bool of_values) {
+    tsr_tile_builder *b = &g->of.group->b;
+    int64_t size = of_values ? g->of.e : g->of.d;
+    return (chunk_sums){.buffer = of_values ? g->dv : g->dk,
+                        .at = of_values ? g->v_at : g->k_at,
+                        .count = tsr_tile_mul(b, g->key_count, size),
+                        .slots = {.dtype = g->of.dtype,
+                                  .buffer = of_values ? g->dv_slots : g->dk_slots,
+                                  .slot = g->block_keys * size,
+                                  .slots = g->query_slots},
+                        .slot_at = tsr_tile_index(b, 0),
+                        .carries = g->query_carries};
+}
+
+typedef enum chunk_act { CHUNK_CLEAR, CHUNK_PUSH, CHUNK_FINISH } chunk_act;
+
+/* Slots become 0; or get what lies in the gradient, which becomes 0; or their sum goes there. */
+static void act_on(tsr_attention_grad *g, const chunk_sums *c, chunk_act act) {
+    static const int64_t here[] = {0};
+    tsr_tile_builder *b = &g->of.group->b;
+    tsr_dtype dtype = g->of.dtype;
+    uint32_t lanes = b->target->vector_bytes / (uint32_t)tsr_dtype_size(dtype);
+    MlirValue whole = tsr_tile_sub(b, c->count, tsr_tile_rem(b, c->count, lanes));
+    for (int part = 0; part < 2; part++) { /* vectors, then numbers */
+        uint32_t width = part ? 0 : lanes;
+        MlirValue zero = tsr_element_zero(b, dtype, width), value = zero;
+        tsr_tile_loop loop;
+        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0), part ? c->count : whole,
+                            part ? 1 : lanes, 0, NULL);
+        MlirValue at = tsr_tile_add(b, c->at, loop.index);
+        tsr_product_place place = {.at = tsr_tile_add(b, c->slot_at, loop.index),
+                                   .offsets = here,
+                                   .count = 1,
+                                   .lanes = width};
+        if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &place);
+        if (act == CHUNK_PUSH) {
+            value = tsr_tile_load(b, dtype, c->buffer, at, width, tsr_tile_null);
+            tsr_product_push(b, &c->slots, &place, c->carries, &value);
+            tsr_tile_store(b, dtype, zero, c->buffer, at, tsr_tile_null);
+        }
+        if (act == CHUNK_FINISH) {
+            tsr_product_finish(b, &c->slots, &place, &value);
+            tsr_tile_store(b, dtype, value, c->buffer, at, tsr_tile_null);
+        }
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+}
+
+static void act_on_keys(tsr_attention_grad *g, chunk_act act) {
+    if (!g->query_slots) return;
+    chunk_sums keys = of_keys(g, false), values = of_keys(g, true);
+    act_on(g, &keys, act);
+    act_on(g, &values, act);
+}
+
+/* Behind a block of queries. */
+static void push_chunks(tsr_attention_grad *g) {
+    tsr_tile_builder *b = &g->of.group->b;
+    act_on_keys(g, CHUNK_PUSH);
+    if (!g->key_slots) return;
+    chunk_sums queries = of_queries(g, g->q_at, tsr_tile_mul(b, g->query_count, g->of.d));
+    act_on(g, &queries, CHUNK_PUSH);
+}
+
+static void make_slots(tsr_attention_grad *g) {
+    tsr_tile_builder *b = &g->of.group->b;
+    MlirType type = tsr_tile_storage_type(b, g->of.dtype);
+    int64_t elements = g->query_slots * g->block_keys;
+    if (!elements) return;
+    g->dk_slots = tsr_tile_local(b, type, elements * g->of.d);
+    g->dv_slots = tsr_tile_local(b, type, elements * g->of.e);
+}
+
+/* ---- the walk ---------------------------------------------------------------------------------
+ */
+
 /* The block's `size` rows from `at` on; all of them where they are whole blocks. */
 static MlirValue count_of(tsr_attention_grad *g, MlirValue at, int64_t all, int64_t size) {
     tsr_tile_builder *b = &g->of.group->b;
@@ -253,7 +409,13 @@ static void walk_queries(tsr_attention_grad *g, const tsr_attention_blocks *bloc
     g->query_count = count_of(g, loop.index, of->queries, g->block_queries);
     g->q_at = tsr_tile_mul(b, row, of->d);
     g->o_at = tsr_tile_mul(b, row, of->e);
+    if (g->query_slots) {
+        MlirValue chunk = tsr_tile_mul(b, g->head, divide_up(of->queries, g->block_queries));
+        chunk = tsr_tile_add(b, chunk, tsr_tile_div(b, loop.index, g->block_queries));
+        g->query_carries = tsr_product_carries(b, chunk, query_chunks(g));
+    }
     blocks->add_queries(g);
+    push_chunks(g);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
@@ -269,13 +431,19 @@ static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
     g->key_count = count_of(g, keys.index, of->keys, g->block_keys);
     g->k_at = tsr_tile_mul(b, row, of->d);
     g->v_at = tsr_tile_mul(b, row, of->e);
+    if (g->key_slots)
+        g->key_carries = tsr_product_carries(b, tsr_tile_div(b, keys.index, g->block_keys),
+                                             divide_up(of->keys, g->block_keys));
     blocks->begin_keys(g);
+    act_on_keys(g, CHUNK_CLEAR);
     tsr_tile_loop_begin(b, &heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1, 0, NULL);
+    g->head = heads.index;
     of->head_index = tsr_tile_add(b, first_head, heads.index);
     MlirValue head = tsr_tile_add(b, tsr_tile_mul(b, of->batch_index, of->heads), of->head_index);
     g->row_at = tsr_tile_mul(b, head, of->queries);
     walk_queries(g, blocks);
     tsr_tile_loop_end(b, &heads, NULL);
+    act_on_keys(g, CHUNK_FINISH);
     if (blocks->end_keys) blocks->end_keys(g);
     tsr_tile_loop_end(b, &keys, NULL);
 }
@@ -293,8 +461,12 @@ static void emit(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
     tsr_attention_grad_clear(g, of->dtype, g->dq, tsr_tile_mul(b, pid, queries),
                              tsr_tile_index(b, queries), queries % 64 == 0);
     if (of->queries && of->keys) {
+        chunk_sums sums = of_queries(g, tsr_tile_mul(b, pid, queries), tsr_tile_index(b, queries));
         blocks->make_locals(g);
+        make_slots(g);
+        if (g->key_slots) act_on(g, &sums, CHUNK_CLEAR);
         walk_keys(g, blocks, first_head);
+        if (g->key_slots) act_on(g, &sums, CHUNK_FINISH);
         return;
     }
     tsr_attention_grad_clear(g, of->storage, g->dk, tsr_tile_mul(b, g->key_row_at, of->d),
@@ -310,7 +482,7 @@ tsr_result tsr_attention_grad_lower(tsr_tile_group *group, tsr_attention_grad *g
     TRY(group->ctx, tsr_attention_operand(&g->of, RESULT, &g->result, &type));
     TRY(group->ctx, tsr_attention_operand(&g->of, LOGSUMEXP, &g->logsumexp, &type));
     TRY(group->ctx, tsr_attention_operand(&g->of, DRESULT, &g->dresult, &type));
-    if (group->output_count != GRADIENTS)
+    if (group->output_count < GRADIENTS || group->output_count > GRADIENTS + 1)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed gradient of attention", group->name);
     g->dq = group->buffers[group->input_count];
     g->dk = group->buffers[group->input_count + 1];
@@ -318,6 +490,10 @@ tsr_result tsr_attention_grad_lower(tsr_tile_group *group, tsr_attention_grad *g
     g->sum = (tsr_reduction){.group = group, .dtype = g->of.dtype, .op = &tsr_reduction_sum};
     if (!g->of.batch || !g->of.key_heads) return TSR_SUCCESS;
     TRY(group->ctx, plan(g, blocks));
+    if (group->output_count == GRADIENTS)
+        g->key_slots = 0; /* wide.c could not make room */
+    else
+        g->dq_slots = group->buffers[group->input_count + GRADIENTS];
     emit(g, blocks);
     return TSR_SUCCESS;
 }

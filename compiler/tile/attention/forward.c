@@ -14,11 +14,16 @@
  * normalizer calculation for softmax", 2018. Scores and sums are chains over ascending d and key;
  * sums of p have 64 partial results per block of keys. The size of that block follows from the
  * shapes alone, so that all targets with FMA give the same bits. A query that sees no key gives 0.
+ *
+ * Of more than 2,048 keys, o and l of a block begin at 0. Those of blocks are added in groups of
+ * 32, and so are those, as the chunks of a long product are (tile.h): a slot of sums each, and all
+ * are multiplied by a where m grows.
  */
 #include "compiler/draws.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/dot.h"
 #include "compiler/tile/reduce.h"
+#include "compiler/tile/tree.h"
 
 #include <string.h>
 
@@ -37,15 +42,18 @@ typedef struct attention {
     /* the plan */
     tsr_attention_side scores_side, values_side;
     int64_t block_queries, block_keys, score_stride, depth, value_panels;
-    int64_t unit; /* elements of d, and keys, in a step of a product: 2 by dot products, else 1 */
-    bool online;  /* several blocks of keys */
-    bool direct;  /* one block of keys, on a CPU: sums stay in registers until they are results */
+    int64_t unit;   /* elements of d, and keys, in a step of a product: 2 by dot products, else 1 */
+    bool online;    /* several blocks of keys */
+    uint32_t slots; /* of sums of blocks; 0: chains go on from block to block */
+    bool direct;    /* one block of keys, on a CPU: sums stay in registers until they are results */
     /* emission */
     MlirValue panels, scores, sums, highest, totals; /* local buffers; direct: no sums, and totals
                                                         are 1 / the totals */
-    MlirValue chances, value_pairs;                  /* of bf16, by dot products alone */
-    MlirValue q_at, k_at, v_at, row_at;              /* of the head; row_at in queries */
-    MlirValue query_count, key_count;                /* of the blocks */
+    MlirValue block_sums, block_totals; /* [slot][query][e], [slot][query]; totals are unused */
+    MlirValue carries;                  /* of the block at hand */
+    MlirValue chances, value_pairs;     /* of bf16, by dot products alone */
+    MlirValue q_at, k_at, v_at, row_at; /* of the head; row_at in queries */
+    MlirValue query_count, key_count;   /* of the blocks */
 } attention;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -65,7 +73,7 @@ static int64_t value_elements(const attention *a) {
 static int64_t stack_bytes(const attention *a) {
     int64_t size = (int64_t)tsr_dtype_size(a->of.dtype), narrow = size / TSR_DOT_PAIR;
     int64_t sums = a->direct ? 0 : a->value_panels * a->values_side.width;
-    int64_t per_query = a->score_stride + sums + 2;
+    int64_t per_query = a->score_stride + sums + 2 + a->slots * (sums + 1);
     int64_t queries = a->block_queries * per_query * size;
     if (a->unit == 1) return queries + key_elements(a) * size;
     return queries +
@@ -98,6 +106,8 @@ static tsr_result plan(attention *a) {
     if (!a->block_keys) a->block_keys = TSR_PARTIALS;
     a->online = a->of.keys > a->block_keys;
     a->direct = !a->online && !a->of.group->b.target->warp_lanes;
+    if (a->online && tsr_product_is_long(a->of.keys))
+        a->slots = tsr_product_slots(divide_up(a->of.keys, a->block_keys));
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
     a->of.in_tiles = a->block_keys % TSR_DRAWS_TILE == 0 || !a->online;
     plan_sides(a);
@@ -173,10 +183,25 @@ static void multiply_scores(attention *a) {
     tsr_attention_multiply_scores(&a->of, &scores);
 }
 
+static int64_t sums_width(const attention *a) { return a->value_panels * a->values_side.width; }
+
 static MlirValue sum_at(attention *a, MlirValue row, MlirValue column) {
     tsr_tile_builder *b = &a->of.group->b;
-    int64_t stride = a->value_panels * a->values_side.width;
-    return tsr_tile_add(b, tsr_tile_mul(b, row, stride), column);
+    return tsr_tile_add(b, tsr_tile_mul(b, row, sums_width(a)), column);
+}
+
+static tsr_product_sums sums_of_blocks(const attention *a) {
+    return (tsr_product_sums){.dtype = a->of.dtype,
+                              .buffer = a->block_sums,
+                              .slot = a->block_queries * sums_width(a),
+                              .slots = a->slots};
+}
+
+static tsr_product_sums totals_of_blocks(const attention *a) {
+    return (tsr_product_sums){.dtype = a->of.dtype,
+                              .buffer = a->block_totals,
+                              .slot = a->block_queries,
+                              .slots = a->slots};
 }
 
 /* A tile of sums, over their totals. */
@@ -203,7 +228,7 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
     tsr_tile_builder *b = &a->of.group->b;
     const tsr_attention_side *s = &a->values_side;
     MlirValue tile[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX];
-    int64_t stride = a->value_panels * s->width;
+    int64_t stride = sums_width(a);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, a->of.e), column),
               to = sum_at(a, row, column);
     for (uint32_t v = 0; v < s->vectors; v++)
@@ -277,17 +302,59 @@ static void multiply_values(attention *a, MlirValue first) {
 
 /* ---- the rows between them ------------------------------------------------------------------- */
 
+/* The vector at `at` of a buffer, or the number where lanes are 0. */
+static void rescale(attention *a, MlirValue buffer, MlirValue at, uint32_t lanes,
+                    MlirValue factor) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirValue value = tsr_tile_load(b, a->of.dtype, buffer, at, lanes, tsr_tile_null);
+    if (lanes) factor = tsr_tile_splat(b, factor, lanes);
+    value = tsr_tile_2(b, "arith.mulf", value, factor);
+    tsr_tile_store(b, a->of.dtype, value, buffer, at, tsr_tile_null);
+}
+
 static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_tile_index(b, a->value_panels * a->values_side.width), lanes, 0, NULL);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes, 0,
+                        NULL);
     MlirValue at = sum_at(a, row, loop.index);
-    MlirValue value = tsr_tile_load(b, a->of.dtype, a->sums, at, lanes, tsr_tile_null);
-    value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, factor, lanes));
-    tsr_tile_store(b, a->of.dtype, value, a->sums, at, tsr_tile_null);
+    if (!a->slots) rescale(a, a->sums, at, lanes, factor);
+    for (uint32_t slot = 0; slot < a->slots; slot++)
+        rescale(a, a->block_sums, tsr_tile_offset(b, at, slot * sums_of_blocks(a).slot), lanes,
+                factor);
     tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* The sum of exponentials of a block, where those before are multiplied by `factor`. */
+static void push_total(attention *a, MlirValue row, MlirValue factor, MlirValue total) {
+    static const int64_t here[] = {0};
+    tsr_tile_builder *b = &a->of.group->b;
+    tsr_product_sums sums = totals_of_blocks(a);
+    tsr_product_place place = {.at = row, .offsets = here, .count = 1};
+    for (uint32_t slot = 0; slot < a->slots; slot++)
+        rescale(a, a->block_totals, tsr_tile_offset(b, row, slot * sums.slot), 0, factor);
+    tsr_product_push(b, &sums, &place, a->carries, &total);
+}
+
+/* The products of a block's weights and values are added to those before; zeros are left. */
+static void push_sums(attention *a, MlirValue first) {
+    static const int64_t here[] = {0};
+    tsr_tile_builder *b = &a->of.group->b;
+    uint32_t lanes = a->values_side.lanes;
+    tsr_product_sums sums = sums_of_blocks(a);
+    tsr_tile_loop rows, columns;
+    tsr_tile_loop_begin(b, &rows, first, a->query_count, 1, 0, NULL);
+    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes,
+                        0, NULL);
+    tsr_product_place place = {
+        .at = sum_at(a, rows.index, columns.index), .offsets = here, .count = 1, .lanes = lanes};
+    MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, place.at, lanes, tsr_tile_null);
+    tsr_product_push(b, &sums, &place, a->carries, &sum);
+    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, place.at,
+                   tsr_tile_null);
+    tsr_tile_loop_end(b, &columns, NULL);
+    tsr_tile_loop_end(b, &rows, NULL);
 }
 
 /* Stores exponentials of the scores of the query from `column` on, but for those that are dropped.
@@ -372,20 +439,27 @@ static void soften_row(attention *a, MlirValue row) {
     MlirValue total = walk_row(a, &a->sum, row, limit, shift);
     if (a->online) {
         MlirValue factor = tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", before, shift));
-        MlirValue old = tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
-        total = tsr_tile_3(b, "math.fma", old, factor, total);
         rescale_sums(a, row, factor);
+        if (a->slots) {
+            push_total(a, row, factor, total);
+        } else {
+            MlirValue old = tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
+            total = tsr_tile_3(b, "math.fma", old, factor, total);
+        }
     }
     if (a->direct)
         total = finish_row(a, row, total, shift);
     else
         tsr_tile_store(b, a->of.dtype, highest, a->highest, row, tsr_tile_null);
-    tsr_tile_store(b, a->of.dtype, total, a->totals, row, tsr_tile_null);
+    if (!a->slots) tsr_tile_store(b, a->of.dtype, total, a->totals, row, tsr_tile_null);
 }
 
 static void clear_rows(attention *a) {
+    static const int64_t here[] = {0};
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
+    tsr_product_sums sums = sums_of_blocks(a), totals = totals_of_blocks(a);
+    tsr_product_place place = {.offsets = here, .count = 1};
     tsr_tile_loop rows, columns;
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
@@ -393,12 +467,39 @@ static void clear_rows(attention *a) {
                    tsr_tile_null);
     tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
                    tsr_tile_null);
-    tsr_tile_loop_begin(b, &columns, zero,
-                        tsr_tile_index(b, a->value_panels * a->values_side.width), lanes, 0, NULL);
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums,
-                   sum_at(a, rows.index, columns.index), tsr_tile_null);
+    place.at = rows.index;
+    tsr_product_clear(b, &totals, &place);
+    tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, sums_width(a)), lanes, 0, NULL);
+    place.at = sum_at(a, rows.index, columns.index);
+    place.lanes = lanes;
+    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, place.at,
+                   tsr_tile_null);
+    tsr_product_clear(b, &sums, &place);
     tsr_tile_loop_end(b, &columns, NULL);
     tsr_tile_loop_end(b, &rows, NULL);
+}
+
+static MlirValue finished_total(attention *a, MlirValue row) {
+    static const int64_t here[] = {0};
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirValue total = tsr_element_zero(b, a->of.dtype, 0);
+    if (!a->slots) return tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
+    tsr_product_sums sums = totals_of_blocks(a);
+    tsr_product_place place = {.at = row, .offsets = here, .count = 1};
+    tsr_product_finish(b, &sums, &place, &total);
+    return total;
+}
+
+static MlirValue finished_sum(attention *a, MlirValue row, MlirValue column) {
+    static const int64_t here[] = {0};
+    tsr_tile_builder *b = &a->of.group->b;
+    uint32_t lanes = a->values_side.lanes;
+    MlirValue at = sum_at(a, row, column), sum = tsr_element_zero(b, a->of.dtype, lanes);
+    if (!a->slots) return tsr_tile_load(b, a->of.dtype, a->sums, at, lanes, tsr_tile_null);
+    tsr_product_sums sums = sums_of_blocks(a);
+    tsr_product_place place = {.at = at, .offsets = here, .count = 1, .lanes = lanes};
+    tsr_product_finish(b, &sums, &place, &sum);
+    return sum;
 }
 
 static void finish_rows(attention *a) {
@@ -409,13 +510,12 @@ static void finish_rows(attention *a) {
     tsr_tile_loop rows, columns;
     tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
     MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
-    MlirValue total = tsr_tile_load(b, a->of.dtype, a->totals, rows.index, 0, tsr_tile_null);
+    MlirValue total = finished_total(a, rows.index);
     MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
     MlirValue inverse =
         finish_row(a, rows.index, total, tsr_attention_unless_lowest(&a->of, highest));
     tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, a->of.e), lanes, 0, NULL);
-    MlirValue value = tsr_tile_load(b, a->of.dtype, a->sums, sum_at(a, rows.index, columns.index),
-                                    lanes, tsr_tile_null);
+    MlirValue value = finished_sum(a, rows.index, columns.index);
     value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, inverse, lanes));
     MlirValue mask = tsr_tile_null;
     if (a->of.e % lanes)
@@ -437,6 +537,9 @@ static void emit_key_block(attention *a, MlirValue end) {
         a->key_count = tsr_tile_min(b, a->key_count, tsr_tile_sub(b, end, a->of.key));
     if (a->online) pack_keys(a);
     if (a->online && a->unit > 1) pack_values(a);
+    if (a->slots)
+        a->carries = tsr_product_carries(b, tsr_tile_div(b, a->of.key, a->block_keys),
+                                         divide_up(a->of.keys, a->block_keys));
     multiply_scores(a);
     MlirValue first = zero; /* results of queries that see no key are zeros */
     if (!a->direct) first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
@@ -444,6 +547,7 @@ static void emit_key_block(attention *a, MlirValue end) {
     soften_row(a, loop.index);
     tsr_tile_loop_end(b, &loop, NULL);
     multiply_values(a, first);
+    if (a->slots) push_sums(a, first);
 }
 
 /* How many keys the queries below `end` see together. */
@@ -489,11 +593,13 @@ static void make_locals(attention *a) {
     }
     a->scores = tsr_tile_local(b, type, a->block_queries * a->score_stride);
     if (!a->direct) {
-        int64_t width = a->value_panels * a->values_side.width;
-        a->sums = tsr_tile_local(b, type, a->block_queries * width);
+        a->sums = tsr_tile_local(b, type, a->block_queries * sums_width(a));
         a->highest = tsr_tile_local(b, type, a->block_queries);
     }
     a->totals = tsr_tile_local(b, type, a->block_queries);
+    if (!a->slots) return;
+    a->block_sums = tsr_tile_local(b, type, a->slots * a->block_queries * sums_width(a));
+    a->block_totals = tsr_tile_local(b, type, a->slots * a->block_queries);
 }
 
 static void emit(attention *a) {

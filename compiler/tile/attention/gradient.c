@@ -13,7 +13,8 @@
  * The method is that of Dao, "FlashAttention-2", 2023, section 3.1.2 (backward pass). A program has
  * a key head to itself, so every element of a gradient is one chain in an order of its own: keys
  * ascend for dq; heads of the group, then queries for dk and dv. Where attention is causal, chains
- * are of what queries see alone. t has 64 partial sums. No size of a block changes a bit.
+ * are of what queries see alone. t has 64 partial sums. No size of a block changes a bit, but where
+ * there are so many keys or queries that they are cut into chunks (gradient.h).
  */
 #include "compiler/tile/attention/gradient.h"
 
@@ -26,7 +27,8 @@ typedef struct gradient {
 
 static int64_t stack_bytes(const tsr_attention_grad *grad) {
     int64_t panels = tsr_attention_grad_panel_elements(grad, grad->key_depth + grad->value_depth);
-    return (panels + 2 * grad->block_queries * grad->score_stride) *
+    int64_t slots = grad->query_slots * grad->block_keys * (grad->of.d + grad->of.e);
+    return (panels + slots + 2 * grad->block_queries * grad->score_stride) *
            (int64_t)tsr_dtype_size(grad->of.dtype);
 }
 

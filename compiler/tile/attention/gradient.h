@@ -8,6 +8,10 @@
  *
  * A program has a key head to itself. Where attention is causal, products begin, or end, at the
  * tile that the diagonal crosses.
+ *
+ * Of more than 2,048 keys, or queries of a key head, the blocks of keys, or queries, are chunks: so
+ * many as follow from the shapes alone, at most 96. What the products of one have summed up is
+ * added to slots (tree.h), and the next one begins at 0.
  */
 #ifndef TSR_COMPILER_TILE_ATTENTION_GRADIENT_H
 #define TSR_COMPILER_TILE_ATTENTION_GRADIENT_H
@@ -21,6 +25,11 @@ typedef struct tsr_attention_grad {
     int64_t unit;  /* keys, queries and elements of d or e in a step of a product */
     int64_t apart; /* elements between rows of scores beyond their length: columns are read, too */
     MlirValue result, logsumexp, dresult, dq, dk, dv; /* buffers */
+    /* Slots of sums of chunks: of dq a buffer as large as the gradient, for each; of dk and dv of a
+     * block on the stack. 0: chains go on from block to block. */
+    uint32_t key_slots, query_slots;
+    MlirValue dq_slots, dk_slots, dv_slots;
+    MlirValue key_carries, query_carries; /* of the chunks at hand */
     /* the plan */
     tsr_attention_side scores, keys,
         values; /* products with so many columns: of a block's keys, d, e */
@@ -28,6 +37,7 @@ typedef struct tsr_attention_grad {
     int64_t query_unit;             /* rows that whole tiles of all products begin at */
     int64_t key_depth, value_depth; /* of panels of keys and values by columns */
     /* where the kernel is */
+    MlirValue head;                                           /* of those that read the key head */
     MlirValue key_row_at, row_at;                             /* of the heads, in rows */
     MlirValue q_at, k_at, v_at, o_at, query_count, key_count; /* of the blocks */
 } tsr_attention_grad;
@@ -41,6 +51,10 @@ typedef struct tsr_attention_blocks {
     void (*end_keys)(tsr_attention_grad *grad); /* NULL: nothing is left to do */
 } tsr_attention_blocks;
 
+/* Slots that the gradient of queries of this type needs beside its result, for so many keys: 0 to
+ * ... A kernel of such an attention_grad has them as a fourth output, [slots, queries' type]. */
+uint32_t tsr_attention_grad_key_slots(const tsr_type *query, const tsr_type *key,
+                                      const tsr_type *value);
 /* Reads the operands of the group's root and its results' buffers; `unit` and `apart` are set. */
 TSR_RESULT tsr_attention_grad_lower(tsr_tile_group *group, tsr_attention_grad *grad,
                                     const tsr_attention_blocks *blocks);

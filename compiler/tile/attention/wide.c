@@ -2,9 +2,10 @@
  *
  * Gradients of attention of bf16 or f16, in f32: operands are widened, results rounded, by kernels
  * of their own, since what is summed up lies in the results meanwhile; by dot products that is the
- * query's alone (pairs.c).
+ * query's alone (pairs.c). Of many keys the kernel has slots for sums of chunks (gradient.h) as one
+ * more result, which nobody reads.
  */
-#include "compiler/tile/attention/attention.h"
+#include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/dot.h"
 #include "compiler/tile/sequence.h"
 
@@ -79,39 +80,67 @@ static void plan_pairs(const tsr_tile_group *group, tsr_tile_sequence *out_seque
     out_sequence->results[0] = count + GRADIENTS;
 }
 
+/* Operands of bf16 or f16 are widened first; false where one is no argument of the group. */
+static bool widen_operands(tsr_tile_group *group, tsr_tile_sequence *sequence,
+                           tsr_tile_step *gradient) {
+    static const size_t operands[] = {0, 1, 2, 3, 5}; /* but the logarithms, and a mask */
+    uint32_t count = group->input_count;
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+        MlirValue operand = tsr_op_operand(group->root, operands[i]);
+        if (!mlirValueIsABlockArgument(operand)) return false;
+        uint32_t argument = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
+        if (gradient->inputs[argument] != argument) continue; /* of an operand before, too */
+        add_cast(sequence, before[i], argument, widened(&group->types[argument]));
+        gradient->inputs[argument] = count++;
+    }
+    return true;
+}
+
+/* The kernel's results; behind them slots for the gradient of queries, if there are many keys. */
+static bool add_gradient(tsr_tile_group *group, tsr_tile_sequence *sequence,
+                         tsr_tile_step *gradient) {
+    tsr_type operands[3];
+    for (size_t i = 0; i < 3; i++)
+        if (!tsr_value_type(tsr_op_operand(group->root, i), &operands[i])) return false;
+    for (uint32_t i = 0; i < GRADIENTS; i++)
+        gradient->outputs[i] = widened(&group->types[group->input_count + i]);
+    uint32_t slots = tsr_attention_grad_key_slots(&operands[0], &operands[1], &operands[2]);
+    if (slots) {
+        tsr_type *more = &gradient->outputs[gradient->output_count++];
+        *more = gradient->outputs[0];
+        more->shape.rank++;
+        for (uint32_t d = more->shape.rank - 1; d > 0; d--)
+            more->shape.dims[d] = more->shape.dims[d - 1];
+        more->shape.dims[0] = slots;
+    }
+    sequence->steps[sequence->step_count++] = *gradient;
+    return slots > 0;
+}
+
 void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                              bool *out_taken) {
-    static const size_t operands[] = {0, 1, 2, 3, 5}; /* but the logarithms, and a mask */
     tsr_tile_sequence *sequence = out_sequence;
     tsr_tile_step gradient = {.suffix = "", .is_main = true, .lower = lower_gradient};
     *out_taken = false;
-    if (group->output_count != GRADIENTS || group->input_count > TSR_SEQUENCE_ARGUMENTS_MAX ||
-        !tsr_dtype_is_narrow(group->types[group->input_count].dtype))
-        return;
-    if (group->has_dot && group->types[group->input_count].dtype == TSR_DTYPE_BF16) {
+    if (group->output_count != GRADIENTS || group->input_count > TSR_SEQUENCE_ARGUMENTS_MAX) return;
+    tsr_dtype dtype = group->types[group->input_count].dtype;
+    if (group->has_dot && dtype == TSR_DTYPE_BF16) {
         plan_pairs(group, sequence);
         *out_taken = true;
         return;
     }
     *sequence = (tsr_tile_sequence){.step_count = 0};
-    uint32_t count = group->input_count;
-    gradient.input_count = count;
+    gradient.input_count = group->input_count;
     gradient.output_count = GRADIENTS;
     for (uint32_t i = 0; i < group->input_count; i++) gradient.inputs[i] = i;
-    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
-        MlirValue operand = tsr_op_operand(group->root, operands[i]);
-        if (!mlirValueIsABlockArgument(operand)) return;
-        uint32_t argument = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
-        if (gradient.inputs[argument] != argument) continue; /* of an operand before, too */
-        add_cast(sequence, before[i], argument, widened(&group->types[argument]));
-        gradient.inputs[argument] = count++;
-    }
-    for (uint32_t i = 0; i < GRADIENTS; i++)
-        gradient.outputs[i] = widened(&group->types[group->input_count + i]);
-    sequence->steps[sequence->step_count++] = gradient;
+    bool narrow = tsr_dtype_is_narrow(dtype);
+    if (narrow && !widen_operands(group, sequence, &gradient)) return;
+    uint32_t first = group->input_count + sequence->step_count;
+    bool has_slots = add_gradient(group, sequence, &gradient);
     for (uint32_t i = 0; i < GRADIENTS; i++) {
-        add_cast(sequence, after[i], count + i, group->types[group->input_count + i]);
-        sequence->results[i] = count + GRADIENTS + i;
+        if (narrow) add_cast(sequence, after[i], first + i, group->types[group->input_count + i]);
+        sequence->results[i] = first + i;
+        if (narrow) sequence->results[i] += gradient.output_count;
     }
-    *out_taken = true;
+    *out_taken = narrow || has_slots;
 }

@@ -66,6 +66,25 @@ TSR_RESULT tsr_conv_walk_make(tsr_conv *conv, const tsr_conv_axis *axis, tsr_con
  */
 TSR_RESULT tsr_conv_windows(tsr_conv *conv, const tsr_conv_axis *axis, const int64_t **out_low,
                             const int64_t **out_high);
+/* The places of a sum over two axes, in blocks that are chains of multiply-adds: rows of them, or
+ * parts of a row. From the shapes alone. */
+typedef struct tsr_conv_blocks {
+    int64_t rows, columns; /* of a block, at most */
+    int64_t parts;         /* of a row */
+    int64_t count;         /* of one walk, at most */
+    bool many; /* the sums of blocks are added as those of chunks are (tree.h); else the chain goes
+                  on from block to block */
+} tsr_conv_blocks;
+/* Of `times` walks over rows x columns, one after the other. */
+tsr_conv_blocks tsr_conv_blocks_make(int64_t times, int64_t rows, int64_t columns);
+/* low[] and high[] of the block at hand, and its number. */
+typedef struct tsr_conv_block {
+    MlirValue low[2], high[2], number;
+} tsr_conv_block;
+/* Walks low ... high - 1 of both axes; `first` is the number of the walk's first block. */
+void tsr_conv_blocks_walk(tsr_tile_builder *b, const tsr_conv_blocks *blocks,
+                          const MlirValue low[2], const MlirValue high[2], MlirValue first,
+                          void (*visit)(void *user, const tsr_conv_block *block), void *user);
 /* table[phase] as an index; the phase may be known. */
 MlirValue tsr_conv_lookup(tsr_conv *conv, const int64_t *table, int64_t phases, MlirValue phase);
 

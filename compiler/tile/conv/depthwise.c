@@ -3,9 +3,11 @@
  * Convolutions of one channel a group: vectors lie along the channels, a group of vectors at a
  * time. Forward and for the gradient of the image, each place is a sum over the taps that lie
  * inside; for the gradient of the filter each tap is a sum over the windows in which it lies
- * inside. Order and numerics are those of the other convolutions.
+ * inside. Order and numerics are those of the other convolutions; more than 2,048 taps are blocks
+ * of at most 256, as windows are (filter.c).
  */
 #include "compiler/tile/conv/conv.h"
+#include "compiler/tile/tree.h"
 
 #include <string.h>
 
@@ -17,6 +19,10 @@ typedef struct depthwise {
     uint32_t lanes, vectors;
     MlirValue channel;        /* first of the vectors */
     MlirValue masks[VECTORS]; /* null: all lanes */
+    /* Sums of blocks, of a filter's windows or of a place's taps: */
+    tsr_conv_blocks blocks;
+    MlirValue scratch;       /* [slot][place][vector] */
+    MlirValue image, tap[2]; /* of a filter's gradient: where it is */
 } depthwise;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -78,6 +84,29 @@ static void store(depthwise *d, const MlirValue *sums, MlirValue at) {
                        tsr_tile_offset(b, at, v * d->lanes), d->masks[v]);
 }
 
+/* ---- sums of blocks -------------------------------------------------------------------------- */
+
+/* Of `places` places; `times` walks are summed up. */
+static tsr_product_sums block_sums(const depthwise *d, int64_t times) {
+    return (tsr_product_sums){.dtype = d->conv->compute,
+                              .buffer = d->scratch,
+                              .slot = PLACES * VECTORS * (int64_t)d->lanes,
+                              .slots = tsr_product_slots(times * d->blocks.count)};
+}
+
+static tsr_product_place block_place(const depthwise *d, uint32_t count, int64_t *offsets) {
+    for (uint32_t i = 0; i < count; i++) offsets[i] = i * (int64_t)d->lanes;
+    return (tsr_product_place){.at = tsr_tile_index(&d->conv->group->b, 0),
+                               .offsets = offsets,
+                               .count = count,
+                               .lanes = d->lanes};
+}
+
+static void make_scratch(depthwise *d, int64_t times) {
+    tsr_product_sums sums = block_sums(d, times);
+    d->scratch = tsr_tile_local(&d->conv->group->b, d->conv->storage, sums.slots * sums.slot);
+}
+
 /* ---- forward, and the gradient of the image -------------------------------------------------- */
 
 typedef struct point {
@@ -113,21 +142,30 @@ static MlirValue along(depthwise *d, int axis, const point *p, MlirValue tap, bo
                      : tsr_tile_add(b, p->start[axis], tsr_tile_mul(b, tap, walk->step));
 }
 
-/* `places` neighbours in a row, which all have the taps of `p`: the filter is loaded once for them.
- */
-static void emit_tile(depthwise *d, tsr_conv_kind kind, MlirValue image, const point *p,
-                      uint32_t places) {
+/* `places` neighbours in a row, which all have the taps of `at`. */
+typedef struct run {
+    depthwise *d;
+    bool forward;
+    MlirValue image;
+    const point *at;
+    uint32_t places;
+} run;
+
+/* A chain of these taps: the filter is loaded once for all places. */
+static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue high[2],
+                          MlirValue *out_sums) {
+    depthwise *d = r->d;
+    const point *p = r->at;
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv *conv = d->conv;
-    bool forward = kind == TSR_CONV_FORWARD;
-    MlirValue a = forward ? conv->a : conv->b, filter = forward ? conv->b : conv->a;
+    MlirValue a = r->forward ? conv->a : conv->b, filter = r->forward ? conv->b : conv->a;
     MlirValue sums[PLACES * VECTORS], taps[VECTORS];
-    uint32_t count = places * d->vectors;
+    uint32_t count = r->places * d->vectors;
     tsr_tile_loop rows, columns;
-    for (uint32_t i = 0; i < places; i++) clear(d, sums + i * d->vectors);
-    tsr_tile_loop_begin(b, &rows, p->low[0], p->high[0], 1, count, sums);
-    tsr_tile_loop_begin(b, &columns, p->low[1], p->high[1], 1, count, rows.carried);
-    MlirValue a_at = pixel(d, image, d->walks[0].a_places, d->walks[1].a_places,
+    for (uint32_t i = 0; i < r->places; i++) clear(d, sums + i * d->vectors);
+    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, count, sums);
+    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, count, rows.carried);
+    MlirValue a_at = pixel(d, r->image, d->walks[0].a_places, d->walks[1].a_places,
                            along(d, 0, p, rows.index, false), along(d, 1, p, columns.index, false));
     MlirValue tap =
         tap_at(d, along(d, 0, p, rows.index, true), along(d, 1, p, columns.index, true));
@@ -143,9 +181,40 @@ static void emit_tile(depthwise *d, tsr_conv_kind kind, MlirValue image, const p
     }
     tsr_tile_loop_end(b, &columns, sums);
     tsr_tile_loop_end(b, &rows, columns.carried);
-    MlirValue at = pixel(d, image, d->walks[0].places, d->walks[1].places, p->at[0], p->at[1]);
-    for (uint32_t i = 0; i < places; i++)
-        store(d, rows.carried + i * d->vectors, tsr_tile_offset(b, at, i * conv->channels));
+    memcpy(out_sums, rows.carried, count * sizeof *out_sums);
+}
+
+static void visit_taps(void *user, const tsr_conv_block *block) {
+    const run *r = user;
+    tsr_tile_builder *b = &r->d->conv->group->b;
+    int64_t offsets[PLACES * VECTORS];
+    MlirValue sums[PLACES * VECTORS];
+    tsr_product_sums before = block_sums(r->d, 1);
+    tsr_product_place place = block_place(r->d, r->places * r->d->vectors, offsets);
+    multiply_taps(r, block->low, block->high, sums);
+    MlirValue carries = tsr_product_carries(b, block->number, r->d->blocks.count);
+    tsr_product_push(b, &before, &place, carries, sums);
+}
+
+static void emit_tile(run *r) {
+    depthwise *d = r->d;
+    const point *p = r->at;
+    tsr_tile_builder *b = &d->conv->group->b;
+    MlirValue sums[PLACES * VECTORS];
+    if (d->blocks.many) {
+        int64_t offsets[PLACES * VECTORS];
+        tsr_product_sums before = block_sums(d, 1);
+        tsr_product_place place = block_place(d, r->places * d->vectors, offsets);
+        tsr_product_clear(b, &before, &place);
+        tsr_conv_blocks_walk(b, &d->blocks, p->low, p->high, tsr_tile_index(b, 0), visit_taps, r);
+        for (uint32_t i = 0; i < r->places; i++) clear(d, sums + i * d->vectors);
+        tsr_product_finish(b, &before, &place, sums);
+    } else {
+        multiply_taps(r, p->low, p->high, sums);
+    }
+    MlirValue at = pixel(d, r->image, d->walks[0].places, d->walks[1].places, p->at[0], p->at[1]);
+    for (uint32_t i = 0; i < r->places; i++)
+        store(d, sums + i * d->vectors, tsr_tile_offset(b, at, i * d->conv->channels));
 }
 
 /* Places first ... end - 1 of a line, `places` at once. */
@@ -165,7 +234,9 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
     tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
                         NULL);
     enter_channels(d, over_channels.index);
-    emit_tile(d, kind, image, p, places);
+    run r = {
+        .d = d, .forward = kind == TSR_CONV_FORWARD, .image = image, .at = p, .places = places};
+    emit_tile(&r);
     tsr_tile_loop_end(b, &over_channels, NULL);
     tsr_tile_loop_end(b, &over_places, NULL);
 }
@@ -186,6 +257,8 @@ static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
     tsr_tile_builder *b = &conv->group->b;
     for (int i = 0; i < 2; i++)
         TRY(conv->group->ctx, tsr_conv_walk_make(conv, &conv->axes[i], kind, &d->walks[i]));
+    d->blocks = tsr_conv_blocks_make(1, d->walks[0].taps, d->walks[1].taps);
+    if (d->blocks.many) make_scratch(d, 1);
     int64_t lines = conv->images * d->walks[0].places, line = d->walks[1].places * conv->channels;
     int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
     conv->group->grid = divide_up(lines, lines_each);
@@ -218,12 +291,79 @@ static MlirValue place_of(depthwise *d, int axis, MlirValue window, MlirValue ta
     return tsr_tile_offset(b, place, -x->low);
 }
 
+/* sums += those of the windows of an image. */
+static void add_windows(depthwise *d, const MlirValue low[2], const MlirValue high[2],
+                        MlirValue *sums) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    const tsr_conv_axis *y = &d->conv->axes[0], *x = &d->conv->axes[1];
+    tsr_tile_loop rows, columns;
+    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, d->vectors, sums);
+    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, d->vectors, rows.carried);
+    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
+    MlirValue a_at = pixel(d, d->image, y->image, x->image, place_of(d, 0, rows.index, d->tap[0]),
+                           place_of(d, 1, columns.index, d->tap[1]));
+    MlirValue b_at = pixel(d, d->image, y->result, x->result, rows.index, columns.index);
+    step(d, d->conv->a, a_at, d->conv->b, b_at, sums);
+    tsr_tile_loop_end(b, &columns, sums);
+    tsr_tile_loop_end(b, &rows, columns.carried);
+    memcpy(sums, rows.carried, d->vectors * sizeof *sums);
+}
+
+/* One chain. */
+static void sum_windows(depthwise *d, const MlirValue low[2], const MlirValue high[2],
+                        MlirValue *sums) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    tsr_tile_loop images;
+    clear(d, sums);
+    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1,
+                        d->vectors, sums);
+    d->image = images.index;
+    memcpy(sums, images.carried, d->vectors * sizeof *sums);
+    add_windows(d, low, high, sums);
+    tsr_tile_loop_end(b, &images, sums);
+    memcpy(sums, images.carried, d->vectors * sizeof *sums);
+}
+
+static void visit_windows(void *user, const tsr_conv_block *block) {
+    depthwise *d = user;
+    tsr_tile_builder *b = &d->conv->group->b;
+    int64_t offsets[VECTORS];
+    MlirValue sums[VECTORS];
+    tsr_product_sums before = block_sums(d, d->conv->images);
+    tsr_product_place place = block_place(d, d->vectors, offsets);
+    clear(d, sums);
+    add_windows(d, block->low, block->high, sums);
+    MlirValue carries = tsr_product_carries(b, block->number, d->conv->images * d->blocks.count);
+    tsr_product_push(b, &before, &place, carries, sums);
+}
+
+/* A chain for each block of windows, as filter.c has it. */
+static void sum_blocks(depthwise *d, const MlirValue low[2], const MlirValue high[2],
+                       MlirValue *sums) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    int64_t offsets[VECTORS];
+    tsr_product_sums before = block_sums(d, d->conv->images);
+    tsr_product_place place = block_place(d, d->vectors, offsets);
+    tsr_tile_loop images;
+    tsr_product_clear(b, &before, &place);
+    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1, 0,
+                        NULL);
+    d->image = images.index;
+    MlirValue first = tsr_tile_mul(b, images.index, d->blocks.count);
+    tsr_conv_blocks_walk(b, &d->blocks, low, high, first, visit_windows, d);
+    tsr_tile_loop_end(b, &images, NULL);
+    clear(d, sums);
+    tsr_product_finish(b, &before, &place, sums);
+}
+
 static tsr_result emit_taps(depthwise *d) {
     tsr_conv *conv = d->conv;
     tsr_tile_builder *b = &conv->group->b;
     const tsr_conv_axis *y = &conv->axes[0], *x = &conv->axes[1];
     int64_t parts = divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
     MlirValue tap[2], low[2], high[2], sums[VECTORS];
+    d->blocks = tsr_conv_blocks_make(conv->images, y->result, x->result);
+    if (d->blocks.many) make_scratch(d, conv->images);
     conv->group->grid = parts * y->taps * x->taps;
     MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     enter_channels(d, tsr_tile_rem(b, pid, parts));
@@ -236,21 +376,13 @@ static tsr_result emit_taps(depthwise *d) {
         low[i] = tsr_conv_lookup(conv, lows, conv->axes[i].taps, tap[i]);
         high[i] = tsr_conv_lookup(conv, highs, conv->axes[i].taps, tap[i]);
     }
-    tsr_tile_loop images, rows, columns;
-    clear(d, sums);
-    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, conv->images), 1,
-                        d->vectors, sums);
-    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, d->vectors, images.carried);
-    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, d->vectors, rows.carried);
-    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
-    MlirValue a_at = pixel(d, images.index, y->image, x->image, place_of(d, 0, rows.index, tap[0]),
-                           place_of(d, 1, columns.index, tap[1]));
-    MlirValue b_at = pixel(d, images.index, y->result, x->result, rows.index, columns.index);
-    step(d, conv->a, a_at, conv->b, b_at, sums);
-    tsr_tile_loop_end(b, &columns, sums);
-    tsr_tile_loop_end(b, &rows, columns.carried);
-    tsr_tile_loop_end(b, &images, rows.carried);
-    store(d, images.carried, tap_at(d, tap[0], tap[1]));
+    d->tap[0] = tap[0];
+    d->tap[1] = tap[1];
+    if (d->blocks.many)
+        sum_blocks(d, low, high, sums);
+    else
+        sum_windows(d, low, high, sums);
+    store(d, sums, tap_at(d, tap[0], tap[1]));
     return TSR_SUCCESS;
 }
 

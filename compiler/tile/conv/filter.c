@@ -5,36 +5,42 @@
  *
  *     for each image, block of window rows
  *         for each tile of channels x filters of the program
- *             accumulators = what the last block left
+ *             accumulators = what the last block left, or 0
  *             for each window: accumulators = fma(channel, gradient, accumulators)
+ *             leave them for the next block, or add them to the sums of the blocks before
  *
  * A program has one tap, a block of channels and a few panels of filters, and their sums on its
- * stack. Each element is one chain over image, row and column of the windows, ascending.
+ * stack. Each element is one chain over image, row and column of the windows, ascending. Where
+ * images have more than 2,048 windows together it is one such chain for each block of at most 256
+ * windows (blocks.c) in which the tap lies inside; the sums of blocks are added in groups of 32,
+ * and so are those, as the chunks of a long product are (tile.h).
  */
 #include "compiler/tile/conv/conv.h"
+#include "compiler/tile/tree.h"
 
 #include <string.h>
 
 enum {
     BLOCK_CHANNELS = 64, /* of a program */
     BLOCK_PANELS = 2,
-    BLOCK_WINDOWS = 512, /* what they read of image and gradient stays in the second level */
 };
 
 typedef struct product {
     tsr_conv conv;
     uint32_t lanes, vectors;
     int64_t width, panels, tile_rows;
-    int64_t block_channels, block_panels, block_rows; /* of a program; windows along H at once */
-    MlirValue scratch;                                /* [panel][channel][width] */
+    int64_t block_channels, block_panels; /* of a program */
+    tsr_conv_blocks blocks;               /* of windows */
+    MlirValue scratch;                    /* [slot][panel][channel][width] */
+    MlirValue image, carries;             /* of the block at hand */
     MlirValue group, tap[2], low[2], high[2];
     MlirValue channel, channels, panel, panel_count; /* the program's first, and how many */
 } product;
 
 typedef struct tile {
     int64_t rows;
-    MlirValue channel, panel;   /* count from the program's first */
-    MlirValue image, low, high; /* windows along H */
+    MlirValue channel, panel; /* count from the program's first */
+    const tsr_conv_block *windows;
 } tile;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -50,9 +56,8 @@ static void plan(product *p) {
     p->panels = divide_up(conv->group_filters, p->width);
     p->block_channels = tsr_gemm_part(conv->group_channels, BLOCK_CHANNELS, p->tile_rows);
     p->block_panels = p->panels < BLOCK_PANELS ? p->panels : BLOCK_PANELS;
-    int64_t columns = conv->axes[1].result;
-    p->block_rows = columns < BLOCK_WINDOWS ? BLOCK_WINDOWS / columns : 1;
-    int64_t sizes[] = {p->tile_rows, p->width, p->block_channels, p->block_panels, p->block_rows};
+    p->blocks = tsr_conv_blocks_make(conv->images, conv->axes[0].result, conv->axes[1].result);
+    int64_t sizes[] = {p->tile_rows, p->width, p->block_channels, p->block_panels, p->blocks.rows};
     memcpy(conv->group->tile, sizes, sizeof sizes);
     conv->group->tile_count = sizeof sizes / sizeof sizes[0];
 }
@@ -79,24 +84,42 @@ static void make_masks(product *p, const tile *t, MlirValue *masks) {
     }
 }
 
-/* All windows of one row. */
+/* The sums of blocks before. */
+static tsr_product_sums block_sums(const product *p) {
+    return (tsr_product_sums){
+        .dtype = p->conv.compute,
+        .buffer = p->scratch,
+        .slot = p->block_panels * p->block_channels * p->width,
+        .slots = p->blocks.many ? tsr_product_slots(p->conv.images * p->blocks.count) : 1};
+}
+
+static tsr_product_place place_of(product *p, const tile *t, int64_t offsets[TSR_GEMM_TILE_MAX]) {
+    uint32_t count = 0;
+    for (int64_t i = 0; i < t->rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            offsets[count++] = i * p->width + v * (int64_t)p->lanes;
+    return (tsr_product_place){
+        .at = scratch_at(p, t, 0, 0), .offsets = offsets, .count = count, .lanes = p->lanes};
+}
+
+/* All windows of one row of the block. */
 static void multiply_row(product *p, const tile *t, MlirValue y, const MlirValue *masks,
                          MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
     const tsr_conv *conv = &p->conv;
-    MlirValue place[2], window[] = {y, p->low[1]};
+    MlirValue place[2], window[] = {y, t->windows->low[1]};
     for (int i = 0; i < 2; i++) {
         place[i] = tsr_tile_add(b, tsr_tile_mul(b, window[i], conv->axes[i].stride),
                                 tsr_tile_mul(b, p->tap[i], conv->axes[i].dilation));
         place[i] = tsr_tile_offset(b, place[i], -conv->axes[i].low);
     }
-    MlirValue a_at = tsr_tile_add(b, tsr_tile_mul(b, t->image, conv->axes[0].image), place[0]);
+    MlirValue a_at = tsr_tile_add(b, tsr_tile_mul(b, p->image, conv->axes[0].image), place[0]);
     a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->axes[1].image), place[1]);
     a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->channels),
                         tsr_tile_mul(b, p->group, conv->group_channels));
     a_at = tsr_tile_add(b, a_at, tsr_tile_add(b, p->channel, t->channel));
-    MlirValue b_at = tsr_tile_add(b, tsr_tile_mul(b, t->image, conv->axes[0].result), y);
-    b_at = tsr_tile_add(b, tsr_tile_mul(b, b_at, conv->axes[1].result), p->low[1]);
+    MlirValue b_at = tsr_tile_add(b, tsr_tile_mul(b, p->image, conv->axes[0].result), y);
+    b_at = tsr_tile_add(b, tsr_tile_mul(b, b_at, conv->axes[1].result), window[1]);
     b_at = tsr_tile_add(b, tsr_tile_mul(b, b_at, conv->filters),
                         tsr_tile_mul(b, p->group, conv->group_filters));
     tsr_gemm_tile gemm = {.a_dtype = conv->dtype,
@@ -112,7 +135,7 @@ static void multiply_row(product *p, const tile *t, MlirValue y, const MlirValue
                           .b_at = tsr_tile_add(b, b_at, filter_of(p, t)),
                           .b_step = conv->filters,
                           .masks = masks};
-    tsr_gemm_multiply(b, &gemm, tsr_tile_sub(b, p->high[1], p->low[1]), accumulators);
+    tsr_gemm_multiply(b, &gemm, tsr_tile_sub(b, t->windows->high[1], window[1]), accumulators);
 }
 
 static void multiply_tile(product *p, const tile *t) {
@@ -122,13 +145,22 @@ static void multiply_tile(product *p, const tile *t) {
     make_masks(p, t, masks);
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < p->vectors; v++)
-            accumulators[i * p->vectors + v] = tsr_tile_load(
-                b, p->conv.compute, p->scratch, scratch_at(p, t, i, v), p->lanes, tsr_tile_null);
+            accumulators[i * p->vectors + v] =
+                p->blocks.many ? tsr_element_zero(b, p->conv.compute, p->lanes)
+                               : tsr_tile_load(b, p->conv.compute, p->scratch,
+                                               scratch_at(p, t, i, v), p->lanes, tsr_tile_null);
     tsr_tile_loop rows;
-    tsr_tile_loop_begin(b, &rows, t->low, t->high, 1, count, accumulators);
+    tsr_tile_loop_begin(b, &rows, t->windows->low[0], t->windows->high[0], 1, count, accumulators);
     memcpy(accumulators, rows.carried, count * sizeof *accumulators);
     multiply_row(p, t, rows.index, masks, accumulators);
     tsr_tile_loop_end(b, &rows, accumulators);
+    if (p->blocks.many) {
+        int64_t offsets[TSR_GEMM_TILE_MAX];
+        tsr_product_sums sums = block_sums(p);
+        tsr_product_place place = place_of(p, t, offsets);
+        tsr_product_push(b, &sums, &place, p->carries, rows.carried);
+        return;
+    }
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < p->vectors; v++)
             tsr_tile_store(b, p->conv.compute, rows.carried[i * p->vectors + v], p->scratch,
@@ -137,18 +169,26 @@ static void multiply_tile(product *p, const tile *t) {
 
 static void clear_tile(product *p, const tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue zero = tsr_element_zero(b, p->conv.compute, p->lanes);
-    for (int64_t i = 0; i < t->rows; i++)
-        for (uint32_t v = 0; v < p->vectors; v++)
-            tsr_tile_store(b, p->conv.compute, zero, p->scratch, scratch_at(p, t, i, v),
-                           tsr_tile_null);
+    int64_t offsets[TSR_GEMM_TILE_MAX];
+    tsr_product_sums sums = block_sums(p);
+    tsr_product_place place = place_of(p, t, offsets);
+    tsr_product_clear(b, &sums, &place);
 }
 
 static void store_tile(product *p, const tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;
     const tsr_conv *conv = &p->conv;
-    MlirValue masks[TSR_TILE_VECTORS_MAX];
+    MlirValue masks[TSR_TILE_VECTORS_MAX], totals[TSR_GEMM_TILE_MAX];
+    int64_t offsets[TSR_GEMM_TILE_MAX];
+    tsr_product_sums sums = block_sums(p);
+    tsr_product_place place = place_of(p, t, offsets);
     make_masks(p, t, masks);
+    for (uint32_t i = 0; i < place.count; i++)
+        totals[i] = p->blocks.many ? tsr_element_zero(b, conv->compute, p->lanes)
+                                   : tsr_tile_load(b, conv->compute, p->scratch,
+                                                   tsr_tile_offset(b, place.at, offsets[i]),
+                                                   p->lanes, tsr_tile_null);
+    if (p->blocks.many) tsr_product_finish(b, &sums, &place, totals);
     MlirValue tap = tsr_tile_add(b, tsr_tile_mul(b, p->tap[0], conv->axes[1].taps), p->tap[1]);
     MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, tap, conv->group_channels),
                                  tsr_tile_add(b, p->channel, t->channel));
@@ -156,12 +196,9 @@ static void store_tile(product *p, const tile *t) {
         MlirValue to = tsr_tile_mul(b, tsr_tile_offset(b, row, i), conv->filters);
         to = tsr_tile_add(b, to, tsr_tile_mul(b, p->group, conv->group_filters));
         to = tsr_tile_add(b, to, filter_of(p, t));
-        for (uint32_t v = 0; v < p->vectors; v++) {
-            MlirValue value = tsr_tile_load(b, conv->compute, p->scratch, scratch_at(p, t, i, v),
-                                            p->lanes, tsr_tile_null);
-            tsr_tile_store(b, conv->dtype, value, conv->result,
+        for (uint32_t v = 0; v < p->vectors; v++)
+            tsr_tile_store(b, conv->dtype, totals[i * p->vectors + v], conv->result,
                            tsr_tile_offset(b, to, v * p->lanes), masks[v]);
-        }
     }
 }
 
@@ -186,19 +223,25 @@ static void walk_tiles(product *p, tile *t, void (*visit)(product *p, const tile
     tsr_tile_loop_end(b, &panels, NULL);
 }
 
+static void visit_block(void *user, const tsr_conv_block *windows) {
+    product *p = user;
+    tile t = {.windows = windows};
+    if (p->blocks.many)
+        p->carries = tsr_product_carries(&p->conv.group->b, windows->number,
+                                         p->conv.images * p->blocks.count);
+    walk_tiles(p, &t, multiply_tile);
+}
+
 static void emit_program(product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     tile t = {0};
-    tsr_tile_loop images, rows;
+    tsr_tile_loop images;
     walk_tiles(p, &t, clear_tile);
     tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, p->conv.images), 1, 0,
                         NULL);
-    t.image = images.index;
-    tsr_tile_loop_begin(b, &rows, p->low[0], p->high[0], p->block_rows, 0, NULL);
-    t.low = rows.index;
-    t.high = tsr_tile_min(b, tsr_tile_offset(b, rows.index, p->block_rows), p->high[0]);
-    walk_tiles(p, &t, multiply_tile);
-    tsr_tile_loop_end(b, &rows, NULL);
+    p->image = images.index;
+    MlirValue first = tsr_tile_mul(b, images.index, p->blocks.count);
+    tsr_conv_blocks_walk(b, &p->blocks, p->low, p->high, first, visit_block, p);
     tsr_tile_loop_end(b, &images, NULL);
     walk_tiles(p, &t, store_tile);
 }
@@ -213,7 +256,8 @@ static MlirValue take(product *p, MlirValue *rest, int64_t count) {
 static tsr_result emit(product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     tsr_conv *conv = &p->conv;
-    p->scratch = tsr_tile_local(b, conv->storage, p->block_panels * p->block_channels * p->width);
+    tsr_product_sums sums = block_sums(p);
+    p->scratch = tsr_tile_local(b, conv->storage, sums.slots * sums.slot);
     int64_t panel_parts = divide_up(p->panels, p->block_panels);
     int64_t channel_parts = divide_up(conv->group_channels, p->block_channels);
     conv->group->grid =

@@ -3,6 +3,7 @@
  * How a convolution is divided: tiles, blocks of channels, taps and places, programs.
  */
 #include "compiler/tile/conv/product.h"
+#include "compiler/tile/tree.h"
 
 #include <inttypes.h>
 
@@ -40,9 +41,16 @@ static int64_t reach(const tsr_conv_product *p, int axis, int64_t places) {
     return (places - 1) * walk->stride + (most(walk->taps, 1) - 1) * walk->step + 1;
 }
 
+static bool is_long(const tsr_conv_product *p) {
+    int64_t taps = most(p->walks[0].taps, 1) * most(p->walks[1].taps, 1);
+    return tsr_product_is_long(taps * p->a_channels);
+}
+
 /* From the shapes alone: the order of each chain depends on it. */
 static void plan_channels(tsr_conv_product *p) {
-    int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1), limit = most(K_MAX / taps, 1);
+    int64_t row = most(p->walks[1].taps, 1), taps = most(p->walks[0].taps, 1) * row;
+    int64_t limit = most(K_MAX / taps, 1);
+    if (is_long(p)) limit = least(limit, most(TSR_PRODUCT_CHUNK / row, 1));
     if (limit > 16) limit = limit / 16 * 16;
     p->channel_block = most(tsr_gemm_part(p->a_channels, limit, limit >= 16 ? 16 : 1), 1);
     p->channel_blocks = most(divide_up(p->a_channels, p->channel_block), 1);
@@ -54,11 +62,15 @@ bool tsr_conv_covers(const tsr_conv_walk *walk) {
                walk->a_places;
 }
 
+int64_t tsr_conv_slots(const tsr_conv_product *p) {
+    return p->chunks ? tsr_product_slots(p->chunks) : 1;
+}
+
 /* Rows of a block of x places each, as many as partial sums have room for. */
 static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
     /* Strips leave the panel's part of the stack. */
     int64_t elements = SCRATCH_ELEMENTS + (p->conv.strip ? PANEL_ELEMENTS : 0);
-    int64_t places = room(p, elements) / (p->width * p->program_panels);
+    int64_t places = room(p, elements) / (p->width * p->program_panels * tsr_conv_slots(p));
     return p->partial ? (places - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
 }
 
@@ -167,18 +179,33 @@ static void plan_tile(tsr_conv_product *p) {
     p->edge = p->columns % p->width;
 }
 
+/* Of a sum of more than 2,048 steps a block of K is a chunk. They follow from the shapes alone, as
+ * the order of its sums does, so there must be room for so many rows of taps. */
+static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
+    int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
+    int64_t rows = tsr_gemm_part(taps, most(TSR_PRODUCT_CHUNK / row, 1), 1);
+    int64_t chunks = p->channel_blocks * divide_up(taps, rows);
+    p->chunks = 0;
+    if (chunks == 1 || !is_long(p)) return TSR_SUCCESS;
+    if (rows > fit)
+        FAIL(p->conv.group->ctx, TSR_INTERNAL,
+             "'%s': a chunk has %" PRId64 " rows of taps; there is room for %" PRId64,
+             p->conv.group->name, rows, fit);
+    p->tap_rows = rows;
+    p->chunks = chunks;
+    return TSR_SUCCESS;
+}
+
 /* Of a panel on the stack as many as there is room for; all of strips. */
 static tsr_result plan_taps(tsr_conv_product *p) {
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
-    p->tap_rows = taps;
-    if (p->conv.strip) return TSR_SUCCESS;
-    p->tap_rows = (room(p, PANEL_ELEMENTS) / p->width - (int64_t)p->lanes) / row;
-    if (p->tap_rows < 1)
+    int64_t fit = p->conv.strip ? taps : (room(p, PANEL_ELEMENTS) / p->width - p->lanes) / row;
+    if (fit < 1)
         FAIL(p->conv.group->ctx, TSR_COMPILE,
              "'%s': a filter of %" PRId64 " taps in a row is too wide", p->conv.group->name,
              p->walks[1].taps);
-    p->tap_rows = tsr_gemm_part(taps, p->tap_rows, 1);
-    return TSR_SUCCESS;
+    p->tap_rows = tsr_gemm_part(taps, least(fit, taps), 1);
+    return plan_chunks(p, fit);
 }
 
 /* Panels and rows of a program. */

@@ -27,8 +27,14 @@
  * gradient descending). A tap outside the image adds nothing; along W, where a tap has too few
  * channels for a loop of its own, zero times a weight. That, and the size of a block of channels,
  * follow from the shapes alone, so that every target and blocking gives the same bits.
+ *
+ * Where an element has more than 2,048 steps, each block of channels and taps is a chain of its
+ * own, of at most 256 steps or one row of taps. The sums of blocks are added in groups of 32, and
+ * so are those, as the chunks of a long product are (tile.h).
  */
 #include "compiler/tile/conv/product.h"
+
+#include "compiler/tile/tree.h"
 
 #include <string.h>
 
@@ -147,6 +153,34 @@ static void whole_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, Ml
     store_tile(p, y, x, accumulators);
 }
 
+static tsr_product_sums chunk_sums(const tsr_conv_product *p) {
+    return (tsr_product_sums){.dtype = p->conv.compute,
+                              .buffer = p->scratch,
+                              .slot = tsr_conv_scratch_places(p) * p->width * p->program_panels,
+                              .slots = (uint32_t)tsr_conv_slots(p)};
+}
+
+static tsr_product_place chunk_place(tsr_conv_product *p, MlirValue y, MlirValue x,
+                                     int64_t offsets[TSR_GEMM_TILE_MAX]) {
+    uint32_t count = 0;
+    for (int64_t i = 0; i < p->tile_rows; i++)
+        for (uint32_t v = 0; v < p->panel_vectors; v++)
+            offsets[count++] = i * p->width + v * (int64_t)p->lanes;
+    return (tsr_product_place){
+        .at = scratch_at(p, y, x, 0, 0), .offsets = offsets, .count = count, .lanes = p->lanes};
+}
+
+static void chunk_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
+    MlirValue accumulators[TSR_GEMM_TILE_MAX];
+    int64_t offsets[TSR_GEMM_TILE_MAX];
+    tsr_product_sums sums = chunk_sums(p);
+    tsr_product_place place = chunk_place(p, y, x, offsets);
+    MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
+    for (uint32_t i = 0; i < place.count; i++) accumulators[i] = zero;
+    tsr_conv_multiply(p, k, y, x, accumulators);
+    tsr_product_push(&p->conv.group->b, &sums, &place, p->carries, accumulators);
+}
+
 static void partial_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     load_scratch(p, y, x, accumulators);
@@ -159,19 +193,29 @@ static void partial_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, 
 }
 
 static void clear_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
-    tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue zero = tsr_element_zero(b, p->conv.compute, p->lanes);
+    int64_t offsets[TSR_GEMM_TILE_MAX];
+    tsr_product_sums sums = chunk_sums(p);
+    tsr_product_place place = chunk_place(p, y, x, offsets);
     (void)k;
-    for (int64_t i = 0; i < p->tile_rows; i++)
-        for (uint32_t v = 0; v < p->panel_vectors; v++)
-            tsr_tile_store(b, p->conv.compute, zero, p->scratch, scratch_at(p, y, x, i, v),
-                           tsr_tile_null);
+    tsr_product_clear(&p->conv.group->b, &sums, &place);
+}
+
+static void add_chunks(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue *accumulators) {
+    int64_t offsets[TSR_GEMM_TILE_MAX];
+    tsr_product_sums sums = chunk_sums(p);
+    tsr_product_place place = chunk_place(p, y, x, offsets);
+    MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
+    for (uint32_t i = 0; i < place.count; i++) accumulators[i] = zero;
+    tsr_product_finish(&p->conv.group->b, &sums, &place, accumulators);
 }
 
 static void final_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     (void)k;
-    load_scratch(p, y, x, accumulators);
+    if (p->chunks)
+        add_chunks(p, y, x, accumulators);
+    else
+        load_scratch(p, y, x, accumulators);
     store_tile(p, y, x, accumulators);
 }
 
@@ -238,8 +282,14 @@ static void emit_partial_block(tsr_conv_product *p) {
     tsr_tile_loop_begin(b, &taps, zero, p->taps[0], p->tap_rows, 0, NULL);
     k.tap = taps.index;
     k.taps = tsr_tile_min(b, tsr_tile_index(b, p->tap_rows), tsr_tile_sub(b, p->taps[0], k.tap));
+    if (p->chunks) {
+        int64_t blocks = p->chunks / p->channel_blocks;
+        MlirValue chunk = tsr_tile_add(b, tsr_tile_mul(b, channels.index, blocks),
+                                       tsr_tile_div(b, taps.index, p->tap_rows));
+        p->carries = tsr_product_carries(b, chunk, p->chunks);
+    }
     if (!p->conv.strip) walk_panels(p, &k, NULL);
-    walk_panels(p, &k, partial_tile);
+    walk_panels(p, &k, p->chunks ? chunk_tile : partial_tile);
     tsr_tile_loop_end(b, &taps, NULL);
     tsr_tile_loop_end(b, &channels, NULL);
     walk_panels(p, &k, final_tile);
@@ -297,8 +347,7 @@ static void emit(tsr_conv_product *p) {
     if (p->source != TSR_CONV_DIRECT)
         p->patch_local = tsr_tile_local(b, conv->storage, tsr_conv_patch_size(p));
     if (p->partial)
-        p->scratch = tsr_tile_local(b, conv->storage,
-                                    tsr_conv_scratch_places(p) * p->width * p->program_panels);
+        p->scratch = tsr_tile_local(b, conv->storage, chunk_sums(p).slot * tsr_conv_slots(p));
     int64_t panel_parts = divide_up(p->panels, p->program_panels),
             parts = divide_up(tsr_conv_points(p, 0), p->program_rows);
     conv->group->grid =

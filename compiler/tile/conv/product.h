@@ -35,6 +35,7 @@ typedef struct tsr_conv_product {
     int64_t patch[2];     /* rows and columns of the patch */
     int64_t program_rows; /* places of a program along H */
     bool partial;         /* several blocks of K */
+    int64_t chunks;       /* blocks of K whose sums are added (tree.h); 0: one chain */
     bool slides;          /* a tile that would reach beyond its row begins earlier instead */
     bool flat;            /* places of a block are one row */
     /* Tiles that have all taps of a row, and others, whose places that have a tap are one of the
@@ -46,6 +47,7 @@ typedef struct tsr_conv_product {
     int64_t place_step[2], tap_step[2];
     /* emission */
     MlirValue patch_local, panel, scratch;
+    MlirValue carries;                /* of the chunk at hand */
     MlirValue image, group, phase[2]; /* of the program */
     MlirValue first[2], taps[2], tap_first[2];
     MlirValue points[2];           /* of the phase */
@@ -72,6 +74,8 @@ typedef struct tsr_conv_k {
 bool tsr_conv_covers(const tsr_conv_walk *walk);
 /* TSR_COMPILE where a row of the filter's taps is too wide. */
 TSR_RESULT tsr_conv_plan(tsr_conv_product *p);
+/* Slots of partial sums. */
+int64_t tsr_conv_slots(const tsr_conv_product *p);
 /* Places of a block that partial sums are kept for. */
 int64_t tsr_conv_scratch_places(const tsr_conv_product *p);
 

@@ -174,40 +174,43 @@ def call(*arguments):
         sys.exit(done.stderr)
 
 
-def build(aot, folder, assembler):
-    """Bundles of the CPU, and of the GPU's Tile IR for a CPU."""
-    text, tile = folder / 'm.mlir', folder / 'tile.mlir'
-    text.write_text(source(large=True), 'utf-8')
+def build(aot, folder, assembler, program, other_program):
+    """Bundles of the CPU, and of the GPU's Tile IR of the other program for a CPU."""
+    text, other, tile = (folder / f'{n}.mlir' for n in ('m', 'other', 'tile'))
+    text.write_text(program, 'utf-8')
+    other.write_text(other_program, 'utf-8')
     call(aot, 'build', text, '-o', folder / 'cpu.tsb', '--target', CPU)
-    call(aot, 'build', text, '-o', folder / 'x.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', folder)
+    call(aot, 'build', other, '-o', folder / 'x.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', folder)
     tile.write_text((folder / 'tile.sm_90a.mlir').read_text('utf-8').replace(f'"{GPU}"', f'"{CPU}"'), 'utf-8')
     call(aot, 'build', tile, '-o', folder / 'gpu.tsb', '--target', CPU, '--from', 'tile')
     return folder / 'cpu.tsb', folder / 'gpu.tsb'
 
 
-def main():
-    aot, tool, assembler = sys.argv[1:4]
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 30)
+def check(arguments, text_of, names, make_inputs, judge_result, others=None):
+    """Runs the entries of these names, of the others (None: of all) also the GPU's Tile IR; the exit code."""
+    others = list(names) if others is None else others
+    aot, tool, assembler = arguments[:3]
+    seed = int(arguments[3]) if len(arguments) > 3 else random.randrange(1 << 30)
     print(f'seed {seed}')
     generator, failures = np.random.default_rng(seed), 0
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        bundles = build(aot, folder, assembler)
-        for name in entries(True):
-            inputs, results = make(generator, name), []
+        bundles = build(aot, folder, assembler, text_of(names), text_of(others))
+        for name in names:
+            inputs, results = make_inputs(generator, name), []
             for n, values in inputs.items():
                 np.save(folder / f'{n}.npy', values)
-            for bundle in bundles:
+            for bundle in bundles[:1 + (name in others)]:
                 call(tool, bundle, '--quiet', '--entry', name, *(f for n in inputs for f in ('--input', f'{n}={folder / n}.npy')),
                      '--output', f'y={folder}/y.npy')
                 results.append(np.load(folder / 'y.npy'))
-            why = judge(name, inputs, results[0])
-            if results[0].tobytes() != results[1].tobytes():
-                why = f'{np.count_nonzero(results[0] != results[1])} numbers of the GPU differ'
+            why = judge_result(name, inputs, results[0])
+            if results[0].tobytes() != results[-1].tobytes():
+                why = f'{np.count_nonzero(results[0] != results[-1])} numbers of the GPU differ'
             failures += why is not None
             print(f'{name}: {why or "good"}')
     return 1 if failures else 0
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(check(sys.argv[1:], lambda _: source(large=True), entries(True), make, judge))
