@@ -18,11 +18,15 @@
  *       g[i] = ((0 + p[32 i]) + p[32 i + 1]) + ... + p[32 i + 31]
  *   and so are the sums of groups, and those of groups of groups, until there is one. Error grows
  *   with 256 + 32 log32(K / 256), not with K.
- * - conv2d and its gradients: one such chain per element, in the order that conv/product.c and
+ * - conv2d and its gradients: such a chain per element, in the order that conv/product.c and
  * conv/filter.c state; taps outside of the image add nothing, but in conv2d and its image's
- * gradient along W zero times a weight where a tap has 2 to 15 terms.
+ * gradient along W zero times a weight where a tap has 2 to 15 terms. Of more than 2,048 steps (or
+ * windows, of a filter's gradient) a chunk is a block of channels and taps, or of windows, of at
+ * most 256 steps; their sums are added in groups of 32, as those of a matmul are.
  * - attention: attention/forward.c; scores and products of values are such chains, one block of
- * keys after the other. attention_grad: attention/gradient.c; every gradient is one chain. With
+ * keys after the other. attention_grad: attention/gradient.c; every gradient is a chain. Of more
+ * than 2,048 keys (for the gradients of keys and values: queries of the heads that read them) a
+ * chunk is a block of keys, or queries; their sums are added in groups of 32. With
  * `causal` chains are of what a query sees alone: what it does not adds nothing, be it an infinity
  * or a NaN; but on a GPU it is multiplied by 0 up to the end of a block. So is what a mask forbids
  * or dropout drops.

@@ -51,8 +51,8 @@ typedef struct tsr_attention_blocks {
     void (*end_keys)(tsr_attention_grad *grad); /* NULL: nothing is left to do */
 } tsr_attention_blocks;
 
-/* Slots that the gradient of queries of this type needs beside its result, for so many keys: 0 to
- * ... A kernel of such an attention_grad has them as a fourth output, [slots, queries' type]. */
+/* Slots that the gradient of queries needs beside its result; 0: there are few keys. A kernel with
+ * slots has one output more, of the result's shape behind the number of slots. */
 uint32_t tsr_attention_grad_key_slots(const tsr_type *query, const tsr_type *key,
                                       const tsr_type *value);
 /* Reads the operands of the group's root and its results' buffers; `unit` and `apart` are set. */
