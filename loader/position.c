@@ -2,6 +2,7 @@
 #include "loader/position.h"
 
 #include "runtime/base/json.h"
+#include "runtime/transport/collective.h"
 
 #include <string.h>
 
@@ -97,4 +98,14 @@ tsr_result tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bo
 done:
     tsr_arena_finish(&arena);
     return result;
+}
+
+tsr_result tsr_position_agree(tsr_ctx *ctx, tsr_transport *transport,
+                              const tsr_position *position) {
+    tsr_position copy = *position;
+    member members[MEMBERS];
+    uint64_t numbers[MEMBERS];
+    list_members(&copy, members);
+    for (size_t i = 0; i < MEMBERS; i++) numbers[i] = *members[i].value;
+    return tsr_agree(ctx, transport, "positions", numbers, sizeof numbers);
 }

@@ -8,6 +8,7 @@
 
 #include "bundle/bundle.h"
 #include "runtime/store.h"
+#include "runtime/transport/transport.h"
 
 /* In the arena, NUL-terminated. */
 TSR_RESULT tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_arena *arena,
@@ -15,5 +16,7 @@ TSR_RESULT tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_a
 /* False where the bundle stores none. TSR_CORRUPT for one that is malformed. */
 TSR_RESULT tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bool *out_found,
                              tsr_position *out_position);
+/* All ranks are at the same one; their data they agree on by its digest. */
+TSR_RESULT tsr_position_agree(tsr_ctx *ctx, tsr_transport *transport, const tsr_position *position);
 
 #endif

@@ -463,25 +463,20 @@ static tsr_result begin_first(tsr_ctx *ctx, session *self) {
 static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
     tsr_digest bundle = tsr_model_get_digest(self->model);
-    tsr_hasher hasher;
     if (!t) return TSR_SUCCESS;
     tsr_digest numerics = tsr_hash(self->model->numerics, strlen(self->model->numerics));
     const tsr_train_options *options = &self->options;
-    const uint64_t flags = (uint64_t)options->has_seed | (uint64_t)options->new_data << 1 |
-                           (uint64_t)options->verify_data << 2;
+    const unsigned char new_data = options->new_data;
     const uint64_t numbers[] = {
-        options->steps, options->save_every, options->eval_every, flags,
+        options->steps, options->save_every, options->eval_every, options->has_seed,
         options->seed,  self->job.entry,     self->job.replays,   options->state_directory != NULL};
     TRY(ctx, tsr_agree(ctx, t, "bundles", &bundle, sizeof bundle));
     TRY(ctx, tsr_agree(ctx, t, "numerics", &numerics, sizeof numerics));
     TRY(ctx, tsr_agree(ctx, t, "steps, intervals, seeds, entries and kinds of runs", numbers,
                        sizeof numbers));
+    TRY(ctx, tsr_agree(ctx, t, "values of --new-data", &new_data, sizeof new_data));
     TRY(ctx, digest_data(ctx, self));
-    tsr_hasher_init(&hasher);
-    for (size_t i = 0; i < self->digest_count; i++)
-        tsr_hasher_update(&hasher, &self->digests[i].digest, sizeof self->digests[i].digest);
-    tsr_digest data = tsr_hasher_finish(&hasher);
-    return tsr_agree(ctx, t, "data", &data, sizeof data);
+    return tsr_training_data_agree(ctx, t, &self->trained_on);
 }
 
 typedef struct begun {
@@ -707,8 +702,10 @@ static tsr_result begin_data(tsr_ctx *ctx, session *self) {
     if (self->options.verify_data) TRY(ctx, digest_data(ctx, self));
     self->job.identify = tsr_training_data_identify;
     self->job.identify_user = &self->trained_on;
-    return tsr_training_data_begin(ctx, &self->trained_on, self->store != NULL,
-                                   &self->job.position);
+    TRY(ctx,
+        tsr_training_data_begin(ctx, &self->trained_on, self->store != NULL, &self->job.position));
+    if (!several_ranks(self)) return TSR_SUCCESS;
+    return tsr_position_agree(ctx, self->model->transport, &self->job.position);
 }
 
 static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out_summary) {
@@ -784,6 +781,7 @@ tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options cop
     for (;;) {
         session self = {.model = model, .options = copied, .on_failure = on_failure};
         *out_summary = (tsr_train_summary){0};
+        tsr_executor_forget_failed_region(model->executor);
         tsr_result result = run_stages(ctx, &self, out_summary);
         const tsr_program_region *region = find_restart(&self, result, out_summary, restarts);
         bool saved = out_summary->saves.committed_count > 0;
@@ -796,5 +794,7 @@ tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options cop
         restarts = saved ? 1 : restarts + 1;
         on_failure = region->on_failure;
         copied.resume = TSR_RESUME_AUTO;
+        /* What was committed is of the new data, even if it could not be hashed. */
+        if (saved) copied.new_data = false;
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/training_data.h"
 
+#include "runtime/transport/collective.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -62,6 +64,13 @@ tsr_result tsr_training_data_digest(tsr_ctx *ctx, tsr_training_data *data,
                                            tsr_fingerprint_get_array(data->fingerprint, i)};
     *out_count = data->count;
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
+                                   const tsr_training_data *data) {
+    TSR_ASSERT(data->finished);
+    tsr_digest digest = tsr_fingerprint_get(data->fingerprint);
+    return tsr_agree(ctx, transport, "data", &digest, sizeof digest);
 }
 
 /* "1100 rows with digest 0123456789abcdef", or the rows alone. */
@@ -130,7 +139,7 @@ tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_po
         tsr_digest digest = tsr_fingerprint_get(data->fingerprint);
         same = tsr_digest_equal(&digest, &position->data);
         if (same && data->accepts_new)
-            tsr_log(ctx, TSR_LOG_WARNING, "the data is that of the state: nothing new begins");
+            tsr_log(ctx, TSR_LOG_NOTICE, "the data is that of the state: nothing new begins");
         if (same) return TSR_SUCCESS;
     }
     if (data->accepts_new) return begin_epoch(ctx, data, position);
@@ -147,7 +156,8 @@ tsr_result tsr_training_data_begin(tsr_ctx *ctx, tsr_training_data *data, bool s
     position->rows = data->rows;
     if (!data->finished && !is_known(&position->data) && saves) {
         TRY(ctx, need_fingerprint(ctx, data));
-        return tsr_fingerprint_begin(ctx, data->fingerprint);
+        tsr_fingerprint_begin(ctx, data->fingerprint);
+        return TSR_SUCCESS;
     }
     if (!data->finished) return TSR_SUCCESS;
     position->data = tsr_fingerprint_get(data->fingerprint);

@@ -37,6 +37,10 @@ void tsr_training_data_close(tsr_ctx *ctx, tsr_training_data *data);
 TSR_RESULT tsr_training_data_digest(tsr_ctx *ctx, tsr_training_data *data,
                                     tsr_record_data *out_digests, size_t *out_count);
 
+/* After that: all ranks have the same data, or TSR_MISMATCH. */
+TSR_RESULT tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
+                                   const tsr_training_data *data);
+
 /* A state at `position` goes on with this data. TSR_MISMATCH with rows and digests of both if it
  * was trained with other data; where new data is accepted the position then begins an epoch with
  * it. A state that does not know its data takes this data for its own, with a notice. */

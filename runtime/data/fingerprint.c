@@ -173,7 +173,6 @@ static tsr_result hash_all(tsr_ctx *ctx, tsr_fingerprint *f) {
     return result;
 }
 
-/* An error is met again, and told, by finish. */
 static void *run_beside(void *user) {
     tsr_fingerprint *f = user;
     const struct sched_param none = {0};
@@ -182,16 +181,17 @@ static void *run_beside(void *user) {
     return NULL;
 }
 
-tsr_result tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
+/* An error is met again, and told, by finish. */
+void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     tsr_fingerprint *f = fingerprint;
-    if (f->started) return TSR_SUCCESS;
-    if (tsr_fingerprint_get_bytes(f) <= AT_ONCE_BYTES) return hash_all(ctx, f);
+    if (f->started) return;
     f->beside = tsr_ctx_fork(ctx);
     f->beside.log = NULL;
     f->beside.trace = NULL;
-    /* Without a thread, finish hashes all of it. */
-    f->started = pthread_create(&f->thread, NULL, run_beside, f) == 0;
-    return TSR_SUCCESS;
+    if (tsr_fingerprint_get_bytes(f) <= AT_ONCE_BYTES)
+        (void)hash_all(&f->beside, f).code;
+    else /* without a thread, finish hashes all of it */
+        f->started = pthread_create(&f->thread, NULL, run_beside, f) == 0;
 }
 
 tsr_result tsr_fingerprint_finish(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {

@@ -36,8 +36,8 @@ TSR_RESULT tsr_fingerprint_open(tsr_ctx *ctx, const tsr_fingerprint_array *array
                                 tsr_fingerprint **out_fingerprint);
 void tsr_fingerprint_close(tsr_ctx *ctx, tsr_fingerprint *fingerprint); /* accepts NULL */
 uint64_t tsr_fingerprint_get_bytes(const tsr_fingerprint *fingerprint); /* left to be hashed */
-/* Starts to hash beside the caller; a few MiB are hashed at once. */
-TSR_RESULT tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint);
+/* Starts to hash beside the caller; a few MiB are hashed at once. Finish tells of errors. */
+void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint);
 /* Hashes the rest, on this thread too. TSR_IO, or TSR_DATA if a file changed meanwhile. */
 TSR_RESULT tsr_fingerprint_finish(tsr_ctx *ctx, tsr_fingerprint *fingerprint);
 /* After finish, once: adds the digests to the cache; failing is a warning. A file that had changed

@@ -606,6 +606,10 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
 
 const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *e) { return e->probe.kernels; }
 
+void tsr_executor_forget_failed_region(tsr_executor *executor) {
+    executor->failed_region = NO_REGION;
+}
+
 const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor) {
     if (executor->failed_region == NO_REGION) return NULL;
     return &executor->program->entries[executor->failed_entry].regions[executor->failed_region];

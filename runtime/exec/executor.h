@@ -123,6 +123,8 @@ TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
  * a part of the step. A region fails with TSR_NONFINITE or TSR_DATA. */
 enum { TSR_REGION_ATTEMPTS_MAX = 3 };
 const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor);
+/* Before other work than a run of an entry, whose errors are no failure of that region. */
+void tsr_executor_forget_failed_region(tsr_executor *executor);
 /* After that TSR_DATA: the row of the batch of a data input in which the value stands;
  * UINT64_MAX where it stands elsewhere. */
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);

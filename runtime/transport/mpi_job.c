@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -44,7 +45,7 @@ typedef struct mpi {
     MPI_Comm comm;
     envelope *envelopes; /* owned; two a rank */
     flow *flows;         /* owned; by rank */
-    _Atomic bool failed; /* set by any thread */
+    _Atomic int failed;  /* code of the first failure, set by any thread; TSR_OK: none */
 } mpi;
 
 static tsr_result check(tsr_ctx *ctx, int code, const char *call) {
@@ -208,14 +209,14 @@ static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
 
 /* The job ends when this rank closes its end: until then it can tell its error. */
 static void mpi_fail(tsr_transport *t, tsr_code code, const char *text) {
-    (void)code;
+    int none = TSR_OK;
     (void)text;
-    ((mpi *)t)->failed = true;
+    atomic_compare_exchange_strong(&((mpi *)t)->failed, &none, (int)code);
 }
 
 static void mpi_close(tsr_transport *t) {
     mpi *m = (mpi *)t;
-    if (m->failed) MPI_Abort(MPI_COMM_WORLD, TSR_RANK);
+    if (m->failed) MPI_Abort(MPI_COMM_WORLD, m->failed);
     if (m->comm != MPI_COMM_NULL) MPI_Comm_free(&m->comm);
     if (!m->base.is_beside) MPI_Finalize();
     free(m->envelopes);

@@ -10,11 +10,13 @@ TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
 job() { mpirun --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
 # Two ranks that were started with different words.
 pair() { mpirun --oversubscribe -n 1 "${TRAIN[@]}" --mpi --steps 9 : -n 1 "$RUN" "$@" --quiet --threads 1 --mpi; }
-# told WHAT REGEX COMMAND…: the job fails, and says so somewhere.
+# told WHAT CODE REGEX COMMAND…: the job ends with that code, and says why somewhere.
 told() {
+    local code=0
     checks=$((checks + 1))
-    if "${@:3}" >.out 2>.err </dev/null; then fail "$1: the job ended well"; fi
-    cat .out .err | grep -Eq -- "$2" || fail "$1: no line matches '$2'"
+    "${@:4}" >.out 2>.err </dev/null || code=$?
+    [ $code -eq "$2" ] || fail "$1: exit code $code; expected $2"
+    cat .out .err | grep -Eq -- "$3" || fail "$1: no line matches '$3'"
 }
 
 "${TRAIN[@]}" --steps 40 >alone.out
@@ -36,12 +38,12 @@ expect "parts, two ranks: the same bits" 0 "^state $(state_of alone.out) step 40
 expect "parts, saved by three" 0 'step 20 generation 1' spread 3 --steps 20 --state-dir P
 expect "and taken up by two: as if undisturbed" 0 "^state $(state_of alone.out) step 40 generation 2" spread 2 --steps 40 --state-dir P
 
-told "a rank with another bundle" 'ranks have different bundles: rank 0 [0-9a-f]+, rank 1 [0-9a-f]+' pair other.tsb "${DATA[@]}" --steps 9
-told "a rank with other steps" 'ranks have different steps, intervals' pair ranks.tsb "${DATA[@]}" --steps 10
-told "a rank with other data" 'ranks have different data' \
+told "a rank with another bundle" 12 'ranks have different bundles: rank 0 [0-9a-f]+, rank 1 [0-9a-f]+' pair other.tsb "${DATA[@]}" --steps 9
+told "a rank with other steps" 12 'ranks have different steps, intervals' pair ranks.tsb "${DATA[@]}" --steps 10
+told "a rank with other data" 12 'ranks have different data' \
     pair ranks.tsb --data "images=$DIGITS/test-images.npy" --data "labels=$DIGITS/test-labels.npy" --steps 9
-told "a rank with other code" 'ranks have different numerics' pair ranks.tsb "${DATA[@]}" --steps 9 --cpu x86-64-v2
-told "more ranks than virtual ones" '9 ranks for 8 virtual ranks' job 9 --steps 9
+told "a rank with other code" 12 'ranks have different numerics' pair ranks.tsb "${DATA[@]}" --steps 9 --cpu x86-64-v2
+told "more ranks than virtual ones" 6 '9 ranks for 8 virtual ranks' job 9 --steps 9
 
 # A rank dies: the job ends, and what was committed is whole.
 launch() { exec mpirun --oversubscribe -n 2 "${TRAIN[@]}" --mpi "$@"; } # behind it `&`: then $! is the launcher

@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -114,13 +115,14 @@ def build(folder, name, text):
     subprocess.run([aot, "build", folder / f"{name}.mlir", "-o", folder / f"{name}.tsb", "--target", "cpu:x86-64-v3"], check=True)
 
 
-def command(folder, name, state, ranks, *more, steps=STEPS):
+def command(folder, name, state, ranks, *more, steps=STEPS, data=""):
     return [run, f"{folder}/{name}.tsb", "--steps", str(steps), "--seed", "5", "--quiet", "--threads", "1", "--state-dir", f"{folder}/{state}",
-            "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", *(["--ranks", str(ranks)] if ranks else []), *more]
+            "--data", f"x={folder}/{data}x.npy", "--data", f"t={folder}/{data}t.npy", *(["--ranks", str(ranks)] if ranks else []), *more]
 
 
-def train(folder, name, state, ranks, *more, steps=STEPS):
-    return subprocess.run(command(folder, name, state, ranks, *more, steps=steps), check=False, capture_output=True, text=True)
+def train(folder, name, state, ranks, *more, steps=STEPS, data="", under=()):
+    return subprocess.run([*under, *command(folder, name, state, ranks, *more, steps=steps, data=data)], check=False, capture_output=True,
+                          text=True)
 
 
 def tensors(folder, state):
@@ -254,15 +256,94 @@ def killed(folder):
         check(f"{kills} kills: as if undisturbed", found == wanted)
 
 
+OLD_STEPS, NEW_ROWS, NEW_STEPS = 7, 130, 21
+
+
+def positions(folder, state):
+    """What the tokens of a folder of states say of seed, step, sample, virtual ranks, order, epoch, its first sample, rows and data: by step."""
+    said = subprocess.run([run, "ls", folder / state, "--json"], check=True, capture_output=True, text=True).stdout
+    tokens = [json.loads(line)["token"] for line in said.splitlines() if '"token"' in line]
+    names = ("seed", "step", "sample", "virtualRanks", "shuffleVersion", "epochBase", "epochBaseSample", "rows", "data")
+    return {token["step"]: [token[name] for name in names] for token in tokens}
+
+
+def new_data(folder):
+    """A region fails while a run goes on from a state with other data, whose epoch begins then: it has begun once, whatever comes after."""
+    write_rows(folder, "old.", ROWS, [])
+    write_rows(folder, "new.", NEW_ROWS, [63])  # drawn in step 15: there are saves of new data before it
+    wanted = wanted_position = None
+    for name in ("plain.none", "replay.row.none", "restart.row.none", "replay.row.zero3", "restart.row.zero3"):
+        done = train(folder, name, f"old.{name}", 0, steps=OLD_STEPS, data="old.")
+        check(f"{name}: trains with the old data", done.returncode == 0, done.stderr)
+        # One save, at the end, and several: a run goes back to the old data's last state, and to the new data's.
+        for ranks, every in ((0, 0), (0, 4), (2, 4), (3, 0), (8, 5)):
+            state, what = f"new.{name}.{ranks}.{every}", f"{name}, new data, {ranks} ranks, a save every {every} steps"
+            shutil.copytree(folder / f"old.{name}", folder / state)
+            saves = ["--save-every", str(every)] if every else []
+            done = train(folder, name, state, ranks, "--new-data", *saves, steps=NEW_STEPS, data="new.")
+            found = tensors(folder, state) if done.returncode == 0 else {}
+            where = positions(folder, state).get(NEW_STEPS)
+            wanted, wanted_position = wanted or found, wanted_position or where
+            check(f"{what}: the bits of an undisturbed run", same(found, wanted), done.stderr)
+            check(f"{what}: the position", where == wanted_position, (where, wanted_position))
+            if name != "plain.none":
+                check(f"{what}: the region has failed", found and count(found, "failures") == 1, done.stderr)
+            done = train(folder, name, state, 2 if ranks == 0 and name != "plain.none" else 0, steps=NEW_STEPS + 3, data="new.")
+            check(f"{what}: goes on without the flag", done.returncode == 0, done.stderr)
+            done = train(folder, name, state, ranks, steps=NEW_STEPS + 5, data="old.")
+            check(f"{what}: the old data is refused", done.returncode == 12 and f"trained with {NEW_ROWS} rows" in done.stderr, done.stderr)
+    check("the position", wanted_position[5:8] == [1, OLD_STEPS * BATCH, NEW_ROWS], wanted_position)
+    not_hashed(folder, wanted)
+
+
+def not_hashed(folder, wanted):
+    """Data that is read for training and then cannot be read to be hashed: what is saved has no digest. A run that goes back to that state
+    goes on with the new data, and does not begin another epoch of it. If the data cannot be read when the run has gone back, that error ends it:
+    it is no other failure of the region."""
+    name, new = "restart.row.none", ("--new-data", "--save-every", "4")
+    census = ["strace", "-f", "-qq", "-e", "trace=pread64", "-P", folder / "new.t.npy", "-o", folder / "trace"]
+
+    def count_reads(steps):
+        """The last read is for the hash: before the first step, and again when the region has failed."""
+        state = f"census.{steps}"
+        shutil.copytree(folder / f"old.{name}", folder / state)
+        done = train(folder, name, state, 0, *new, steps=steps, data="new.", under=census)
+        return 0 if done.returncode else len((folder / "trace").read_text("utf-8").splitlines())
+
+    first = count_reads(OLD_STEPS + 1) if shutil.which("strace") else 0
+    if not first:
+        print("skipped: data that cannot be hashed: strace does not work here")
+        return
+
+    def failing_read(state, when):
+        shutil.copytree(folder / f"old.{name}", folder / state)
+        inject = [*census, "-e", f"inject=pread64:error=EIO:when={when}"]
+        done = train(folder, name, state, 0, *new, steps=NEW_STEPS, data="new.", under=inject)
+        check(f"{state}: the region fails", done.stderr.count("the run goes on from the last committed state") == 1, done.stderr)
+        check(f"{state}: one epoch begins", done.stderr.count("new data: ") == 1, done.stderr)
+        return done
+
+    done = failing_read("unhashed", f"{first}..{first + 1}")
+    check("unhashed: it is told", "the state is saved without a digest of its data" in done.stderr, done.stderr)
+    check("unhashed: the bits of an undisturbed run", done.returncode == 0 and same(tensors(folder, "unhashed"), wanted), done.stderr)
+    done = failing_read("unreadable", f"{count_reads(NEW_STEPS)}+")
+    check("unreadable: it is told", done.returncode == 7 and "error: cannot read" in done.stderr, done.stderr)
+
+
+def write_rows(folder, prefix, rows, bad):
+    """Data of so many rows; the labels of those that are bad are 36."""
+    labels = [36 if row in bad else random.randrange(36) for row in range(rows)]
+    write_npy(folder / f"{prefix}x.npy", (rows, 7), "<f4", struct.pack(f"<{7 * rows}f", *[random.gauss(0, 1) for _ in range(7 * rows)]))
+    write_npy(folder / f"{prefix}t.npy", (rows,), "<i8", struct.pack(f"<{rows}q", *labels))
+
+
 def main(folder):
     random.seed(1)
-    labels = [random.randrange(36) for _ in range(ROWS)]
-    labels[77] = 36
-    write_npy(folder / "x.npy", (ROWS, 7), "<f4", struct.pack(f"<{7 * ROWS}f", *[random.gauss(0, 1) for _ in range(7 * ROWS)]))
-    write_npy(folder / "t.npy", (ROWS,), "<i8", struct.pack(f"<{ROWS}q", *labels))
+    write_rows(folder, "", ROWS, [77])
     plain = undisturbed(folder)
     failing(folder, plain)
     killed(folder)
+    new_data(folder)
     print(check)
     return check.failures
 
