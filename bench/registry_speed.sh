@@ -7,12 +7,13 @@
 # does. Prints one JSON object: MB/s, medians of three rounds. Exits with 77 without docker-registry
 # or curl.
 set -euo pipefail
+python=$(realpath "$(dirname "${BASH_SOURCE[0]}")")/../tests/python
 aot=$(realpath "$1") bundle=$(realpath "$2") folder=$(realpath "$3")/registry-speed
 command -v docker-registry >/dev/null && command -v curl >/dev/null || exit 77
 rm -rf "$folder"
 mkdir -p "$folder"
 cd "$folder"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 printf 'version: 0.1\nlog: {level: error}\nstorage:\n  filesystem: {rootdirectory: %s}\nhttp: {addr: "127.0.0.1:%s"}\n' \
     "$folder/data" "$port" >registry.yml
 docker-registry serve registry.yml >registry.log 2>&1 </dev/null &

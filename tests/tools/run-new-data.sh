@@ -110,7 +110,7 @@ one_position() { # WHAT DIR COUNT
     [[ $(head -n 1 p.0) == "seed 0 step 30 sample 1920 virtual 4 shuffle 1 base 2 base_sample 1920 rows 1400 data "* ]] || fail "$1: it begins at $(head -n 1 p.0)"
     [ "$(position_of "$2")" = "$position" ] || fail "$1: saved is '$(position_of "$2")'"
 }
-positions() { "$POSITIONS" ranks.tsb images.u8 labels.i64 $STEPS "$@"; }
+positions() { "$POSITIONS" ranks.tsb images.u8 labels.i64 "$STEPS" "$@"; }
 rm -rf P && cp -a S P
 check "positions of three ranks" positions P p 3 new
 one_position "three ranks" P 3
