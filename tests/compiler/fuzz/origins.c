@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * origins --seeds FOLDER... [--share N] [--verbose yes]
+ * origins --seeds FOLDER... [--share N] [--part K] [--verbose yes]
  * origins --seeds FOLDER... --run I [--show yes]       case I, in this process
  *
  * Every op of every dialect of ours with operands of every origin. The modules of the folders, and
@@ -12,10 +12,10 @@
  * be the same when it is printed and read, and the next stage must take it, or refuse it with a
  * numbered diagnostic.
  *
- * One in N cases is tried, but of each operand of each op at each level as many as it takes until
- * the verifier accepts one. Fails where a case dies, hangs, differs or ends without a number, where
- * an op stands in no module, and where no case of an op with operands was accepted and `except`
- * says nothing of it.
+ * One in N cases is tried: part K of N, counted from 0; the N parts together are all cases. But of
+ * each operand of each op at each level as many as it takes until the verifier accepts one. Fails
+ * where a case dies, hangs, differs or ends without a number, where an op stands in no module, and
+ * where no case of an op with operands was accepted and `except` says nothing of it.
  */
 #include "compiler/tile/tile.h"
 #include "tests/compiler/corpus.h"
@@ -85,7 +85,7 @@ static stages seeder = {.plain = true, .next = true};
 static source *modules;
 static size_t module_count, module_capacity;
 static origin_case *cases;
-static size_t case_count, case_capacity, share = 1;
+static size_t case_count, case_capacity, share = 1, part = 0;
 static bool verbose;
 static MlirContext context;
 static tsr_diag_list diags;
@@ -407,7 +407,7 @@ static void enumerate(void) {
 
 /* Of each operand of an op at each level, as many are tried until one is accepted. */
 static bool is_chosen(size_t number) {
-    return hash(cases[number].key) % share == 0 || !accepted[cases[number].group];
+    return hash(cases[number].key) % share == part || !accepted[cases[number].group];
 }
 
 /* ---- one case -------------------------------------------------------------------------------- */
@@ -629,6 +629,8 @@ static int run_shares(void) {
 static bool read_option(const char *name, const char *value, size_t *only, bool *show) {
     if (strcmp(name, "--share") == 0)
         share = strtoul(value, NULL, 10);
+    else if (strcmp(name, "--part") == 0)
+        part = strtoul(value, NULL, 10);
     else if (strcmp(name, "--verbose") == 0)
         verbose = strcmp(value, "yes") == 0;
     else if (strcmp(name, "--show") == 0)
@@ -654,9 +656,10 @@ int main(int argc, char **argv) {
             return 2;
     }
     stages_finish(&seeder);
-    if (!module_count || !share) return 2;
+    if (!module_count || part >= share) return 2;
     qsort(modules, module_count, sizeof *modules, by_size);
     enumerate();
-    printf("%zu modules, %zu cases\n", module_count, case_count);
+    printf("%zu modules, %zu cases; --share %zu --part %zu\n", module_count, case_count, share,
+           part);
     return only < case_count ? run_alone(only, show) : run_shares();
 }
