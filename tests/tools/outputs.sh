@@ -165,7 +165,9 @@ check "both are there" grep -q '^state ' .m
 whole "streams"
 
 # ---- outputs that cannot be written, known before any work is done ----
-mkdir .folder && mkfifo .pipe
+mkdir .folder && mkfifo .pipe && mkdir .locked && chmod 555 .locked && ln -s .loop .loop
+locked=('.locked/x|Permission denied')
+$can_deny || { locked=() && skip "an unwritable folder: permissions do not hold here"; }
 head -c 100000 /dev/urandom >.noise # what would be refused later, with another code
 for row in "aot build .noise -o" "aot bake .noise --state-dir S -o" "aot bake .noise --state-dir S --export-params" "aot repack .noise -o" \
     "aot provenance .noise --sign k -o" "aot keygen -o" "aot pull localhost:1/a/b -o" "run .noise TRAIN --export-params" "run .noise TRAIN --record" \
@@ -175,11 +177,12 @@ for row in "aot build .noise -o" "aot bake .noise --state-dir S -o" "aot bake .n
     [[ ${words[1]} != TRAIN ]] || words=("${words[0]}" "${train[@]}" "${words[@]:2}")
     if [[ $row == aot* ]]; then words=("$AOT" "${words[@]}"); else words=("$RUN" "${words[@]}"); fi
     for out in '.folder|is a directory; expected a file' '.missing/x|No such file or directory' '.noise/x|Not a directory' \
+        '.loop|Too many levels of symbolic links' "${locked[@]}" \
         '.pipe|is not a regular file' '/dev/full|is not a regular file' '/dev/null|is not a regular file'; do
         [[ $row != *--metrics && $row != *--store-log ]] || [[ $out != *regular* ]] || continue # they may be
         path=${out%%|*}
         if [[ $row == *= ]]; then last=("y=$path"); else last=("${words[-1]}" "$path"); fi
-        expect "$row $path" 7 "error: ([a-z]+: )?cannot write '$path': (it )?${out#*|}" "${words[@]:0:${#words[@]}-1}" "${last[@]}"
+        expect "$row $path" 7 "error: ([a-z]+: )?cannot write '$path': (it )?${out#*|}" unprivileged "${words[@]:0:${#words[@]}-1}" "${last[@]}"
     done
 done
 check "the folder is empty" rmdir .folder

@@ -131,7 +131,9 @@ static void locate(const char *path, place *out_place) {
     if (strlen(path) >= sizeof at) return; /* whoever opens it says that it is too long */
     strcpy(at, path);
     out_place->exists = stat(at, &out_place->about) == 0;
+    bool turns = !out_place->exists && errno == ELOOP;
     out_place->folder_error = resolve_folder(at, out_place->named);
+    if (turns && !out_place->folder_error) out_place->folder_error = ELOOP;
     /* A link to nothing is followed, as open does. */
     for (int i = 0; i < LINKS_MAX; i++) {
         if (realpath(at, out_place->path)) return;
@@ -228,6 +230,18 @@ static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const place *
     return TSR_SUCCESS;
 }
 
+/* 0 or an errno. What is written whole takes the place of what is there: only the folder counts. */
+static int find_denial(const tsr_file *row, const place *at) {
+    char folder[PATH_MAX];
+    if (row->use == TSR_FILE_APPEND && at->exists)
+        return faccessat(AT_FDCWD, row->path, W_OK, AT_EACCESS) == 0 ? 0 : errno;
+    const char *path = row->use == TSR_FILE_APPEND ? at->path : at->named;
+    const char *slash = strrchr(path, '/');
+    if (!slash) return 0;
+    snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
 /* What can be known before the work begins; the texts are those of who writes the file. */
 static tsr_result check_place(tsr_ctx *ctx, const tsr_file *row, const place *at) {
     if (!is_written(row->use)) return TSR_SUCCESS;
@@ -241,7 +255,8 @@ static tsr_result check_place(tsr_ctx *ctx, const tsr_file *row, const place *at
     if (at->exists && !S_ISREG(at->about.st_mode) && row->use != TSR_FILE_APPEND)
         FAIL(ctx, TSR_IO, "cannot write '%s': it is not a regular file; expected a file",
              row->path);
-    if (at->folder_error) FAIL_ERRNO(ctx, TSR_IO, at->folder_error, "cannot write '%s'", row->path);
+    int denied = at->folder_error ? at->folder_error : find_denial(row, at);
+    if (denied) FAIL_ERRNO(ctx, TSR_IO, denied, "cannot write '%s'", row->path);
     return TSR_SUCCESS;
 }
 

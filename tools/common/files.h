@@ -53,7 +53,8 @@ TSR_RESULT tsr_files_add_flags(tsr_ctx *ctx, tsr_files *files, const tsr_flag *f
  * TSR_USAGE: a file that is written is also read, or is written by another flag (outputs of one
  * flag may share a file), or lies in a directory that is read, or in a state directory, or has a
  * name of another format than the tool writes. TSR_IO: a file to be written is a directory, cannot
- * be replaced (TSR_FILE_WRITE of a device or pipe), or its folder does not exist. */
+ * be replaced (TSR_FILE_WRITE of a device or pipe), its folder does not exist or may not be written
+ * in, or links lead in a circle. */
 TSR_RESULT tsr_files_check(tsr_ctx *ctx, const tsr_files *files);
 
 #endif

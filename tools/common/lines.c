@@ -2,6 +2,7 @@
 #include "tools/common/lines.h"
 
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,8 +78,8 @@ static tsr_result mend(tsr_ctx *ctx, const tsr_lines *lines, off_t size, const t
     if (ftruncate(lines->fd, size - (off_t)end->line_bytes) != 0)
         FAIL_ERRNO(ctx, TSR_IO, errno, "cannot remove the torn last line of '%s'", lines->path);
     tsr_log(ctx, TSR_LOG_WARNING,
-            "'%s' ended in the middle of a line; its %zu bytes were removed: '%s'", lines->path,
-            end->line_bytes, shown);
+            "'%s' ended in the middle of a line; its %zu byte%s %s removed: '%s'", lines->path,
+            end->line_bytes, TSR_PLURAL(end->line_bytes), TSR_WAS_WERE(end->line_bytes), shown);
     return TSR_SUCCESS;
 }
 
