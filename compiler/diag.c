@@ -9,6 +9,7 @@
 #include "compiler/fixit.h"
 #include "compiler/mlir.h"
 #include "compiler/shim/shim.h"
+#include "runtime/base/plural.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -338,6 +339,6 @@ tsr_result tsr_diag_fail(tsr_ctx *ctx, const tsr_diag_list *list, const char *wh
     for (const tsr_diag *d = list->first; d; d = d->next)
         if (d->severity == TSR_SEVERITY_ERROR)
             FAIL(ctx, TSR_COMPILE, "%s failed with %zu error%s; the first: %s", what,
-                 list->error_count, list->error_count == 1 ? "" : "s", d->text);
+                 list->error_count, TSR_PLURAL(list->error_count), d->text);
     FAIL(ctx, TSR_COMPILE, "%s failed without a diagnostic", what);
 }

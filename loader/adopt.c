@@ -5,6 +5,7 @@
  */
 #include "loader/model.h"
 #include "loader/use.h"
+#include "runtime/base/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,10 +118,11 @@ static void tell(tsr_ctx *ctx, const adoption *a, const tsr_generation *from) {
                     a->candidates[i].tensor->name, a->candidates[i].name);
     tsr_log(
         ctx, TSR_LOG_WARNING,
-        "state directory '%s': %zu of %zu tensors of generation %llu, step %llu, are taken over "
+        "state directory '%s': %zu of %zu tensor%s of generation %llu, step %llu, are taken over "
         "(%zu renamed); the program has %zu",
-        a->options->directory, a->taken_count, a->stored_count, (unsigned long long)from->number,
-        (unsigned long long)from->position.step, a->renamed_count, a->model->state_count);
+        a->options->directory, a->taken_count, a->stored_count, TSR_PLURAL(a->stored_count),
+        (unsigned long long)from->number, (unsigned long long)from->position.step, a->renamed_count,
+        a->model->state_count);
 }
 
 static tsr_result adopt(tsr_ctx *ctx, adoption *a, tsr_generation *out_generation) {

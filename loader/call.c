@@ -11,6 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/options.h"
+#include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
 
@@ -151,8 +152,9 @@ static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_d
              by_rows ? " with any number of rows" : "");
     if (!by_rows) return TSR_SUCCESS;
     if (self->rows != UINT64_MAX && self->rows != shape->dims[0])
-        FAIL(ctx, TSR_DATA, "input '%s' has %llu rows; another input has %llu", port->name,
-             (unsigned long long)shape->dims[0], (unsigned long long)self->rows);
+        FAIL(ctx, TSR_DATA, "input '%s' has %llu row%s; another input has %llu", port->name,
+             (unsigned long long)shape->dims[0], TSR_PLURAL(shape->dims[0]),
+             (unsigned long long)self->rows);
     self->rows = shape->dims[0];
     return TSR_SUCCESS;
 }
@@ -368,8 +370,8 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
     if (self->entry->rows_independent) shape->dims[0] = self->rows;
     if (!self->options.repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
     if (shape->rank == TSR_RANK_MAX)
-        FAIL(ctx, TSR_USAGE, "output '%s' has %u dims: there is none left for the calls",
-             port->name, shape->rank);
+        FAIL(ctx, TSR_USAGE, "output '%s' has %u dim%s: there is none left for the calls",
+             port->name, shape->rank, TSR_PLURAL(shape->rank));
     memmove(shape->dims + 1, shape->dims, shape->rank * sizeof shape->dims[0]);
     shape->dims[0] = self->options.repeat;
     shape->rank++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/call_log.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/record/place.h"
 #include "runtime/record/record.h"
 
@@ -174,8 +175,9 @@ tsr_result tsr_call_log_end(tsr_ctx *ctx, tsr_call_log *log, uint64_t count) {
     if (recorder) return tsr_recorder_close(ctx, recorder);
     uint64_t recorded = tsr_replay_get_last_step(log->replay);
     if (recorded != count)
-        FAIL(ctx, TSR_DIVERGED, "%llu calls were made; the log was recorded with %llu",
-             (unsigned long long)count, (unsigned long long)recorded);
+        FAIL(ctx, TSR_DIVERGED, "%llu call%s %s made; the log was recorded with %llu",
+             (unsigned long long)count, TSR_PLURAL(count), TSR_WAS_WERE(count),
+             (unsigned long long)recorded);
     return TSR_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include "manifests/config.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -59,10 +60,11 @@ tsr_result tsr_external_make(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &fd));
     tsr_result result = tsr_io_file_size(ctx, fd, path, &external.file.size_bytes);
     if (!result.code && external.file.size_bytes > file_bytes_max)
-        result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                           "'%s' has %llu bytes; a bundle names files of at most %llu", path,
-                           (unsigned long long)external.file.size_bytes,
-                           (unsigned long long)file_bytes_max);
+        result =
+            tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                      "'%s' has %llu byte%s; a bundle names files of at most %llu", path,
+                      (unsigned long long)external.file.size_bytes,
+                      TSR_PLURAL(external.file.size_bytes), (unsigned long long)file_bytes_max);
     if (!result.code) result = hash_file(ctx, fd, arena, &external.file);
     io->close(io->self, fd);
     if (!result.code) *out_external = external;
@@ -114,8 +116,10 @@ static tsr_result decode(tsr_ctx *ctx, const struct cJSON *root, const tsr_json_
     uint64_t expected = out->file.size_bytes / TSR_HASH_CHUNK_BYTES +
                         (out->file.size_bytes % TSR_HASH_CHUNK_BYTES != 0);
     if (!title_valid(title) || !parse_digest(digest, &out->file.digest) || count != expected)
-        FAIL(ctx, TSR_CORRUPT, "%s: expected a file name, a digest and %llu chunks, got %zu chunks",
-             options->subject, (unsigned long long)expected, count);
+        FAIL(ctx, TSR_CORRUPT,
+             "%s: expected a file name, a digest and %llu chunk%s, got %zu chunk%s",
+             options->subject, (unsigned long long)expected, TSR_PLURAL(expected), count,
+             TSR_PLURAL(count));
     tsr_digest *digests = TSR_NEW(arena, tsr_digest, count + 1);
     out->title = tsr_arena_strdup(arena, title);
     if (!digests || !out->title) FAIL(ctx, TSR_MEMORY, "no memory for %zu digests", count);
@@ -138,8 +142,9 @@ tsr_result tsr_external_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, ts
     *out_found = tsr_bundle_find_layer(bundle, target, TSR_MEDIA_EXTERNAL, &layer);
     if (!*out_found) return TSR_SUCCESS;
     if (layer.size_bytes > LAYER_BYTES_MAX)
-        FAIL(ctx, TSR_CORRUPT, "%s: the layer has %llu bytes; at most %d are accepted",
-             options.subject, (unsigned long long)layer.size_bytes, LAYER_BYTES_MAX);
+        FAIL(ctx, TSR_CORRUPT, "%s: the layer has %llu byte%s; at most %d are accepted",
+             options.subject, (unsigned long long)layer.size_bytes, TSR_PLURAL(layer.size_bytes),
+             LAYER_BYTES_MAX);
     TRY(ctx, tsr_bundle_read_layer(ctx, bundle, &layer, arena, &bytes, &size));
     TRY(ctx, tsr_json_parse(ctx, bytes, size, &options, &root));
     tsr_result result = decode(ctx, root, &options, arena, &external);
@@ -167,8 +172,9 @@ static tsr_result try_path(tsr_ctx *ctx, const char *path, tsr_external *externa
     io->close(io->self, fd);
     TRY(ctx, result);
     if (must_fit)
-        FAIL(ctx, TSR_MISMATCH, "weights '%s' have %llu bytes; the bundle was built with %llu",
-             path, (unsigned long long)size, (unsigned long long)external->file.size_bytes);
+        FAIL(ctx, TSR_MISMATCH, "weights '%s' have %llu byte%s; the bundle was built with %llu",
+             path, (unsigned long long)size, TSR_PLURAL(size),
+             (unsigned long long)external->file.size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -187,10 +193,11 @@ tsr_result tsr_external_open(tsr_ctx *ctx, const char *const *folders, size_t fo
     for (size_t i = 0; i < folder_count && places; i++)
         places = tsr_arena_printf(arena, "%s%s'%s'", places, i ? ", " : "", folders[i]);
     if (external->file.fd < 0)
-        FAIL(ctx, TSR_IO,
-             "weights '%s' (sha256:%s, %llu bytes) are not in %s; --weights-dir names their folder",
-             external->title, hex, (unsigned long long)external->file.size_bytes,
-             places && places[0] ? places : "any folder");
+        FAIL(
+            ctx, TSR_IO,
+            "weights '%s' (sha256:%s, %llu byte%s) are not in %s; --weights-dir names their folder",
+            external->title, hex, (unsigned long long)external->file.size_bytes,
+            TSR_PLURAL(external->file.size_bytes), places && places[0] ? places : "any folder");
     return TSR_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include "loader/model.h"
 #include "loader/use.h"
 #include "loader/weights.h"
+#include "runtime/base/plural.h"
 #include "runtime/initialize.h"
 
 #include <math.h>
@@ -192,10 +193,11 @@ tsr_result tsr_state_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
 
 tsr_result tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model) {
     if (!model->filled && model->state_count)
-        FAIL(ctx, TSR_USAGE,
-             "the %zu tensors of '%s' hold no values; expected them initialised, loaded or trained "
-             "before",
-             model->state_count, model->config.name);
+        FAIL(
+            ctx, TSR_USAGE,
+            "the %zu tensor%s of '%s' hold no values; expected them initialised, loaded or trained "
+            "before",
+            model->state_count, TSR_PLURAL(model->state_count), model->config.name);
     return TSR_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 #include "loader/position.h"
 
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 #include "runtime/transport/collective.h"
 
 #include <string.h>
@@ -64,10 +65,10 @@ static tsr_result decode(tsr_ctx *ctx, const char *json, size_t size, tsr_positi
             out->epoch_base_sample > out->sample)
             FAIL_GOTO(
                 ctx, result, TSR_CORRUPT,
-                "position of the bundle: data '%s' of %llu rows, whose epoch begins at sample "
+                "position of the bundle: data '%s' of %llu row%s, whose epoch begins at sample "
                 "%llu, does not belong to sample %llu",
-                hex, (unsigned long long)out->rows, (unsigned long long)out->epoch_base_sample,
-                (unsigned long long)out->sample);
+                hex, (unsigned long long)out->rows, TSR_PLURAL(out->rows),
+                (unsigned long long)out->epoch_base_sample, (unsigned long long)out->sample);
     }
     if (out->seed > UINT32_MAX)
         FAIL_GOTO(ctx, result, TSR_CORRUPT,
@@ -90,8 +91,9 @@ tsr_result tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bo
     *out_found = tsr_bundle_find_layer(bundle, target, TSR_MEDIA_POSITION, &layer);
     if (!*out_found) return TSR_SUCCESS;
     if (layer.size_bytes > POSITION_BYTES_MAX)
-        FAIL(ctx, TSR_CORRUPT, "position of the bundle has %llu bytes; at most %d are accepted",
-             (unsigned long long)layer.size_bytes, POSITION_BYTES_MAX);
+        FAIL(ctx, TSR_CORRUPT, "position of the bundle has %llu byte%s; at most %d are accepted",
+             (unsigned long long)layer.size_bytes, TSR_PLURAL(layer.size_bytes),
+             POSITION_BYTES_MAX);
     TRY_GOTO(ctx, result, tsr_bundle_read_layer(ctx, bundle, &layer, &arena, &bytes, &size));
     TRY_GOTO(ctx, result, decode(ctx, bytes, size, &position));
     *out_position = position;

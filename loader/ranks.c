@@ -7,6 +7,7 @@
 #include "loader/tessera.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/options.h"
+#include "runtime/base/plural.h"
 #include "runtime/transport/mpi_job.h"
 #include "runtime/transport/shared.h"
 
@@ -301,8 +302,8 @@ static tsr_result run_all(tsr_ctx *ctx, group *g) {
     for (uint32_t tried = 0;; tried++) {
         tsr_result result = run_once(ctx, g);
         if (!is_worth_another(g, result, tried)) return result;
-        tsr_log(ctx, TSR_LOG_WARNING, "%s; all ranks start again, %u of %u times", ctx->error.text,
-                tried + 1, g->options.restarts);
+        tsr_log(ctx, TSR_LOG_WARNING, "%s; all ranks start again, %u of %u time%s", ctx->error.text,
+                tried + 1, g->options.restarts, TSR_PLURAL(g->options.restarts));
         if (g->options.restarting) g->options.restarting(g->user, tried + 1);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/shards.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 
 #include <math.h>
@@ -179,11 +180,12 @@ static tsr_result take(tsr_ctx *ctx, const tsr_value *values, size_t count, uint
         data += size;
     }
     if (!taken)
-        FAIL(
-            ctx, TSR_USAGE,
-            "tensor '%s' has %llu bytes; a bundle stores tensors of at most %llu bytes, less their "
-            "header",
-            values->name, (unsigned long long)value_size(values), (unsigned long long)size_max);
+        FAIL(ctx, TSR_USAGE,
+             "tensor '%s' has %llu byte%s; a bundle stores tensors of at most %llu byte%s, less "
+             "their "
+             "header",
+             values->name, (unsigned long long)value_size(values), TSR_PLURAL(value_size(values)),
+             (unsigned long long)size_max, TSR_PLURAL(size_max));
     *out_taken = taken;
     return TSR_SUCCESS;
 }

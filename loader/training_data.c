@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/training_data.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/transport/collective.h"
 
 #include <stdio.h>
@@ -77,7 +78,7 @@ tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
 static const char *describe(uint64_t rows, const tsr_digest *digest, char out_text[static 96]) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(digest, hex);
-    int length = snprintf(out_text, 96, "%llu rows", (count)rows);
+    int length = snprintf(out_text, 96, "%llu row%s", (count)rows, TSR_PLURAL(rows));
     if (is_known(digest))
         snprintf(out_text + length, 96 - (size_t)length, " with digest %.16s", hex);
     return out_text;
@@ -110,9 +111,10 @@ static tsr_result begin_epoch(tsr_ctx *ctx, const tsr_training_data *data, tsr_p
         FAIL(ctx, TSR_MISMATCH, "epoch %llu of %llu rows is out of range", (count)epoch,
              (count)data->rows);
     tsr_log(ctx, TSR_LOG_WARNING,
-            "new data: %llu rows; the state was trained with %llu. Epoch %llu begins with it at "
-            "sample %llu; %llu samples of the epoch before are left out",
-            (count)data->rows, (count)old_rows, (count)epoch, (count)position->sample, (count)left);
+            "new data: %llu row%s; the state was trained with %llu. Epoch %llu begins with it at "
+            "sample %llu; %llu sample%s of the epoch before are left out",
+            (count)data->rows, TSR_PLURAL(data->rows), (count)old_rows, (count)epoch,
+            (count)position->sample, (count)left, TSR_PLURAL(left));
     position->epoch_base = epoch;
     position->epoch_base_sample = position->sample;
     position->rows = data->rows;
@@ -126,9 +128,9 @@ static tsr_result check_range(tsr_ctx *ctx, const tsr_training_data *data,
         position->epoch_base <= INT64_MAX / data->rows)
         return TSR_SUCCESS;
     FAIL(ctx, TSR_MISMATCH,
-         "the state has epoch %llu of %llu rows begin at sample %llu; its next sample is %llu",
-         (count)position->epoch_base, (count)data->rows, (count)position->epoch_base_sample,
-         (count)position->sample);
+         "the state has epoch %llu of %llu row%s begin at sample %llu; its next sample is %llu",
+         (count)position->epoch_base, (count)data->rows, TSR_PLURAL(data->rows),
+         (count)position->epoch_base_sample, (count)position->sample);
 }
 
 tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_position *position) {
@@ -146,8 +148,8 @@ tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_po
     if (!same) return refuse(ctx, data, position);
     tsr_log(ctx, TSR_LOG_WARNING,
             "the state does not say which data it was trained with: it is taken to be this data of "
-            "%llu rows",
-            (count)data->rows);
+            "%llu row%s",
+            (count)data->rows, TSR_PLURAL(data->rows));
     return TSR_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -280,8 +281,9 @@ static TSR_RESULT check_entry(const place *p, const tsr_config *config, size_t i
     EXPECT(p,
            entry->batch <= json_integer_max &&
                (entry->kind != TSR_ENTRY_TRAIN || entry->batch % config->virtual_ranks == 0),
-           "batch: expected a multiple of the %llu virtual ranks, got %llu",
-           (unsigned long long)config->virtual_ranks, (unsigned long long)entry->batch);
+           "batch: expected a multiple of the %llu virtual rank%s, got %llu",
+           (unsigned long long)config->virtual_ranks, TSR_PLURAL(config->virtual_ranks),
+           (unsigned long long)entry->batch);
     EXPECT(p, !entry->rows_independent || entry->batch,
            "rows_independent: expected a batch, got none");
     EXPECT(p, entry->input_count <= TSR_CONFIG_PORTS_MAX, "inputs: expected at most %d, got %zu",

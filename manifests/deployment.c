@@ -3,6 +3,7 @@
 
 #include "manifests/deployment_read.h"
 #include "manifests/json_write.h"
+#include "runtime/base/plural.h"
 
 #include <string.h>
 
@@ -198,8 +199,9 @@ static TSR_RESULT check_shards(tsr_ctx *ctx, const tsr_config *config, const tsr
             FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s', which is no tensor of the config",
                  shard->tensor);
         if (last != count)
-            FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s' cover %llu elements; it has %llu",
-                 shard->tensor, (unsigned long long)last, (unsigned long long)count);
+            FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s' cover %llu element%s; it has %llu",
+                 shard->tensor, (unsigned long long)last, TSR_PLURAL(last),
+                 (unsigned long long)count);
     }
     return TSR_SUCCESS;
 }

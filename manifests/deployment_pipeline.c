@@ -4,6 +4,7 @@
  */
 #include "manifests/deployment_read.h"
 #include "manifests/json_write.h"
+#include "runtime/base/plural.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -93,8 +94,9 @@ static TSR_RESULT read_one(tsr_json_reader *r, const cJSON *object, tsr_deployme
     TRY(r->ctx, tsr_json_read_table(r, object, "stages", TSR_DEPLOYMENT_PIPELINE_MAX,
                                     sizeof *p->stages, &stages, &p->stage_count, &p->stages));
     if (p->stage_count && p->stage_count != p->ranks * p->chunks)
-        FAIL(r->ctx, TSR_CORRUPT, "%s: expected %llu stages or none, got %zu", r->subject,
-             (unsigned long long)(p->ranks * p->chunks), p->stage_count);
+        FAIL(r->ctx, TSR_CORRUPT, "%s: expected %llu stage%s or none, got %zu", r->subject,
+             (unsigned long long)(p->ranks * p->chunks), TSR_PLURAL((p->ranks * p->chunks)),
+             p->stage_count);
     cJSON_ArrayForEach(item, stages) {
         TRY(r->ctx, read_stage(r, item, index, p->ranks, &p->stages[index]));
         index++;

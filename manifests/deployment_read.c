@@ -4,6 +4,8 @@
  */
 #include "manifests/deployment_read.h"
 
+#include "runtime/base/plural.h"
+
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,8 +103,8 @@ static TSR_RESULT read_shards(reader *r, const cJSON *object, const tsr_config_t
         shard.end[index++] = end;
     }
     if (end != count)
-        FAIL(CTX, TSR_CORRUPT, "%s: shards cover %llu elements; it has %llu", r->json.subject,
-             (unsigned long long)end, (unsigned long long)count);
+        FAIL(CTX, TSR_CORRUPT, "%s: shards cover %llu element%s; it has %llu", r->json.subject,
+             (unsigned long long)end, TSR_PLURAL(end), (unsigned long long)count);
     if (is_spread) d->shards[d->shard_count++] = shard;
     return TSR_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include "manifests/fatbin.h"
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/plural.h"
 
 #include <string.h>
 
@@ -155,8 +156,9 @@ static uint32_t fields_of(uint32_t version) {
 static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index,
                             uint32_t version) {
     if (kernel->map_count * map_bytes(version) > r->size - r->at)
-        FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u maps in %zu bytes", index,
-             kernel->map_count, r->size - r->at);
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u map%s in %zu byte%s", index,
+             kernel->map_count, TSR_PLURAL(kernel->map_count), r->size - r->at,
+             TSR_PLURAL(r->size - r->at));
     for (uint32_t m = 0; m < kernel->map_count; m++)
         TRY(r->ctx, read_map(r, &kernel->maps[m], m, version));
     return TSR_SUCCESS;
@@ -176,8 +178,9 @@ static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t c
         KERNEL_FIELDS(X)
 #undef X
         if (kernels[i].threads % kernels[i].programs)
-            FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u threads for %u programs", i,
-                 kernels[i].threads, kernels[i].programs);
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u thread%s for %u program%s", i,
+                 kernels[i].threads, TSR_PLURAL(kernels[i].threads), kernels[i].programs,
+                 TSR_PLURAL(kernels[i].programs));
         if (kernels[i].map_count > most)
             FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u].map_count is %u; expected 0 to %u", i,
                  kernels[i].map_count, most);
@@ -188,8 +191,8 @@ static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t c
 
 static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t count) {
     if (r->size - r->at < (size_t)count * IMAGE_BYTES)
-        FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu bytes left for %u images", r->size - r->at,
-             count);
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu byte%s left for %u image%s", r->size - r->at,
+             TSR_PLURAL(r->size - r->at), count, TSR_PLURAL(count));
     size_t at = r->at + (size_t)count * IMAGE_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t kind = 0, exactly = 0;
@@ -199,8 +202,8 @@ static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t coun
         TRY(r->ctx, take_field(r, "images", i, "exactly", 0, 1, &exactly));
         uint64_t size = take_u64(r);
         if (size == 0 || size > r->size - at)
-            FAIL(r->ctx, TSR_CORRUPT, "GPU code: images[%u] has %llu bytes; expected 1 to %zu", i,
-                 (unsigned long long)size, r->size - at);
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: images[%u] has %llu byte%s; expected 1 to %zu", i,
+                 (unsigned long long)size, TSR_PLURAL(size), r->size - at);
         images[i].kind = (tsr_fatbin_kind)kind;
         images[i].exactly = exactly;
         images[i].bytes = r->bytes + at;
@@ -211,7 +214,8 @@ static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t coun
                  i);
     }
     if (at != r->size)
-        FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu bytes; expected %zu", r->size, at);
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu byte%s; expected %zu", r->size,
+             TSR_PLURAL(r->size), at);
     return TSR_SUCCESS;
 }
 
@@ -226,8 +230,9 @@ tsr_result tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
              TSR_FATBIN_VERSION);
     if (kernels > TSR_FATBIN_KERNELS_MAX || images == 0 || images > TSR_FATBIN_IMAGES_MAX ||
         (size_t)kernels * fields_of(version) * 4 + (size_t)images * IMAGE_BYTES > size_bytes - r.at)
-        FAIL(ctx, TSR_CORRUPT, "GPU code of %zu bytes cannot hold %u kernels and %u images",
-             size_bytes, kernels, images);
+        FAIL(ctx, TSR_CORRUPT, "GPU code of %zu byte%s cannot hold %u kernel%s and %u image%s",
+             size_bytes, TSR_PLURAL(size_bytes), kernels, TSR_PLURAL(kernels), images,
+             TSR_PLURAL(images));
     tsr_fatbin_kernel *kernel_rows = TSR_NEW(arena, tsr_fatbin_kernel, (size_t)kernels + 1);
     tsr_fatbin_image *image_rows = TSR_NEW(arena, tsr_fatbin_image, images);
     if (!kernel_rows || !image_rows) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernels);

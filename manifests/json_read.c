@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/json_read.h"
 
+#include "runtime/base/plural.h"
+
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +25,8 @@ tsr_result tsr_json_read_name(tsr_json_reader *r, const cJSON *object, const cha
     TRY(r->ctx, tsr_json_get_string(r->ctx, object, key, &r->options, &text));
     if (!tsr_name_valid(text))
         FAIL(r->ctx, TSR_CORRUPT,
-             "%s: %s: expected 1 ... %d bytes of printable UTF-8, got %zu bytes", r->subject, key,
-             TSR_NAME_MAX, strlen(text));
+             "%s: %s: expected 1 ... %d bytes of printable UTF-8, got %zu byte%s", r->subject, key,
+             TSR_NAME_MAX, strlen(text), TSR_PLURAL(strlen(text)));
     *out = tsr_arena_strdup(r->arena, text);
     if (!*out) FAIL(r->ctx, TSR_MEMORY, "no memory to read %s", r->subject);
     return TSR_SUCCESS;

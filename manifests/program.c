@@ -4,6 +4,8 @@
  */
 #include "manifests/program.h"
 
+#include "runtime/base/plural.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,8 +250,8 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
            (unsigned long long)buffer->offset_bytes);
     if (buffer->space != TSR_SPACE_WORKSPACE) room = TSR_PROGRAM_LEAF_BYTES_MAX;
     EXPECT(p, buffer->offset_bytes <= room && size <= room - buffer->offset_bytes,
-           "expected %llu bytes at offset %llu inside the workspace, got a workspace of %llu",
-           (unsigned long long)size, (unsigned long long)buffer->offset_bytes,
+           "expected %llu byte%s at offset %llu inside the workspace, got a workspace of %llu",
+           (unsigned long long)size, TSR_PLURAL(size), (unsigned long long)buffer->offset_bytes,
            (unsigned long long)room);
     return TSR_SUCCESS;
 }
@@ -331,8 +333,8 @@ static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers
                                const tsr_program_command *command) {
     TRY(p->ctx, check_kernel(p, command));
     EXPECT(p, command->written_from < command->argument_count,
-           "written_from: expected less than the %u arguments, got %u", command->argument_count,
-           command->written_from);
+           "written_from: expected less than the %u argument%s, got %u", command->argument_count,
+           TSR_PLURAL(command->argument_count), command->written_from);
     for (uint32_t i = 0; i < command->written_from; i++)
         TRY(p->ctx, check_read(p, &buffers[command->arguments[i]], i));
     for (uint32_t i = command->written_from; i < command->argument_count; i++)
@@ -415,12 +417,12 @@ static bool is_of_leaf(const place *p, const tsr_program_buffer *buffer) {
 
 static TSR_RESULT check_loop(const place *p, const tsr_program_entry *entry,
                              const tsr_program_command *command, uint32_t left) {
-    EXPECT(p, left == 0, "each_leaf: expected the end of the loop before, got %u commands of it",
-           left);
+    EXPECT(p, left == 0, "each_leaf: expected the end of the loop before, got %u command%s of it",
+           left, TSR_PLURAL(left));
     EXPECT(p, has_leaves(p), "each_leaf: expected an entry with leaves, got one without");
     EXPECT(p, command->grid >= 1 && command->grid < entry->command_count - p->index,
-           "each_leaf: expected 1 ... %u commands, got %llu", entry->command_count - p->index - 1,
-           (unsigned long long)command->grid);
+           "each_leaf: expected 1 ... %u command%s, got %llu", entry->command_count - p->index - 1,
+           TSR_PLURAL(entry->command_count - p->index - 1), (unsigned long long)command->grid);
     EXPECT(p, command->argument_count == 0 && command->kernel == 0 && command->written_from == 0,
            "each_leaf: expected no arguments, kernel and written_from 0, got %u, %u and %u",
            command->argument_count, command->kernel, command->written_from);
@@ -468,10 +470,11 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
     uint64_t size = tsr_program_buffer_size(part), sum = 0;
     bool fits = !__builtin_mul_overflow(size, p->config->virtual_ranks, &sum) &&
                 sum == tsr_program_buffer_size(all) && all->dtype == part->dtype;
-    EXPECT(p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
-           "leaf_gather: expected a place of %llu bytes in the workspace, apart from its part, got "
-           "%llu",
-           (unsigned long long)sum, (unsigned long long)tsr_program_buffer_size(all));
+    EXPECT(
+        p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
+        "leaf_gather: expected a place of %llu byte%s in the workspace, apart from its part, got "
+        "%llu",
+        (unsigned long long)sum, TSR_PLURAL(sum), (unsigned long long)tsr_program_buffer_size(all));
     return TSR_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
  * taken. Meaning is verified afterwards, by program.c.
  */
 #include "manifests/program.h"
+#include "runtime/base/plural.h"
 
 #include <string.h>
 
@@ -164,7 +165,7 @@ static TSR_RESULT read_fail(reader *r, tsr_result result) {
 
 static TSR_RESULT need(reader *r, size_t size) {
     if (size > r->size - r->at)
-        READ_FAIL(r, "expected %zu more bytes, got %zu", size, r->size - r->at);
+        READ_FAIL(r, "expected %zu more byte%s, got %zu", size, TSR_PLURAL(size), r->size - r->at);
     return TSR_SUCCESS;
 }
 
@@ -183,7 +184,8 @@ static TSR_RESULT read_string(reader *r, size_t size_max, const char **out_text)
     TRY(r->ctx, need(r, STRING_BYTES_MIN));
     uint32_t size = take_u32(r);
     if (size > size_max)
-        READ_FAIL(r, "expected a text of at most %zu bytes, got %u", size_max, size);
+        READ_FAIL(r, "expected a text of at most %zu byte%s, got %u", size_max,
+                  TSR_PLURAL(size_max), size);
     TRY(r->ctx, need(r, size));
     if (memchr(r->bytes + r->at, 0, size)) READ_FAIL(r, "expected a text without NUL, got one");
     *out_text = tsr_arena_strndup(r->arena, (const char *)r->bytes + r->at, size);
@@ -197,8 +199,9 @@ static TSR_RESULT read_items(reader *r, const char *what, uint32_t count, uint32
                              size_t item_bytes_min, size_t struct_bytes, void *out_items) {
     if (count > count_max) READ_FAIL(r, "expected at most %u %s, got %u", count_max, what, count);
     if (count > (r->size - r->at) / item_bytes_min)
-        READ_FAIL(r, "expected %u %s of at least %zu bytes each, got %zu bytes", count, what,
-                  item_bytes_min, r->size - r->at);
+        READ_FAIL(r, "expected %u %s of at least %zu byte%s each, got %zu byte%s", count, what,
+                  item_bytes_min, TSR_PLURAL(item_bytes_min), r->size - r->at,
+                  TSR_PLURAL(r->size - r->at));
     void *items = tsr_arena_alloc(r->arena, count, struct_bytes, 16);
     if (!items) FAIL(r->ctx, TSR_MEMORY, "no memory for %u %s", count, what);
     memcpy(out_items, &items, sizeof items);
@@ -274,8 +277,8 @@ static TSR_RESULT read_head(reader *r, tsr_program *program, uint32_t *out_versi
     tsr_ctx *ctx = r->ctx;
     size_t head_bytes = sizeof magic + 4 + 4 + 4;
     if (r->size < head_bytes)
-        FAIL(ctx, TSR_CORRUPT, "program: expected at least %zu bytes, got %zu", head_bytes,
-             r->size);
+        FAIL(ctx, TSR_CORRUPT, "program: expected at least %zu byte%s, got %zu", head_bytes,
+             TSR_PLURAL(head_bytes), r->size);
     if (memcmp(r->bytes, magic, sizeof magic) != 0)
         FAIL(ctx, TSR_CORRUPT, "program: offset 0: expected the magic 'TSRPROG', got other bytes");
     r->at = sizeof magic;
@@ -313,8 +316,8 @@ tsr_result tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
         TRY(ctx, read_entry(&r, &program.entries[r.entry]));
     }
     if (r.at != size_bytes)
-        FAIL(ctx, TSR_CORRUPT, "program: expected the end at offset %zu, got %zu more bytes", r.at,
-             size_bytes - r.at);
+        FAIL(ctx, TSR_CORRUPT, "program: expected the end at offset %zu, got %zu more byte%s", r.at,
+             size_bytes - r.at, TSR_PLURAL(size_bytes - r.at));
     TRY(ctx, tsr_program_verify(ctx, &program, config, TSR_CORRUPT));
     if (r.version != version_of(&program))
         FAIL(ctx, TSR_CORRUPT, "program: version: expected %u for what it holds, got %u",

@@ -5,6 +5,7 @@
  * so that the rules of outputs and tensors hold however often one runs.
  */
 #include "manifests/program.h"
+#include "runtime/base/plural.h"
 
 typedef struct range {
     const tsr_program_command *command; /* REPEAT, WHEN or UNLESS */
@@ -35,16 +36,16 @@ bool tsr_program_has_control(const tsr_program_entry *entry) {
 static TSR_RESULT check_fields(const walk *w, const tsr_program_command *c, const char *name,
                                uint32_t arguments, uint32_t written_from) {
     EXPECT(w, c->argument_count == arguments && c->written_from == written_from,
-           "%s: expected %u arguments and written_from %u, got %u and %u", name, arguments,
-           written_from, c->argument_count, c->written_from);
+           "%s: expected %u argument%s and written_from %u, got %u and %u", name, arguments,
+           TSR_PLURAL(arguments), written_from, c->argument_count, c->written_from);
     return TSR_SUCCESS;
 }
 
 static TSR_RESULT enter_range(walk *w, const tsr_program_command *c, const char *name) {
     uint32_t end = w->depth ? w->ranges[w->depth - 1].end : w->entry->command_count;
     uint32_t room = end - w->index - 1;
-    EXPECT(w, c->kernel >= 1 && c->kernel <= room, "%s: expected 1 ... %u commands, got %u", name,
-           room, c->kernel);
+    EXPECT(w, c->kernel >= 1 && c->kernel <= room, "%s: expected 1 ... %u command%s, got %u", name,
+           room, TSR_PLURAL(room), c->kernel);
     EXPECT(w, w->depth < TSR_PROGRAM_DEPTH_MAX,
            "%s: expected at most %d ranges in each other, got one more", name,
            TSR_PROGRAM_DEPTH_MAX);

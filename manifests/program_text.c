@@ -9,6 +9,7 @@
  *       0: launch @k0 grid 8 cost 1048576 read %0, %1 write %3    digits.mlir:24:11
  */
 #include "manifests/program.h"
+#include "runtime/base/plural.h"
 
 static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *config,
                           const tsr_config_entry *entry, tsr_buffer *out) {
@@ -87,8 +88,8 @@ static bool format_control(const tsr_program_command *command, tsr_buffer *out) 
     const char *from_end = command->kernel ? ", from the last on" : "";
     switch (command->opcode) {
     case TSR_OP_REPEAT:
-        tsr_buffer_printf(out, "repeat %llu times: the next %u", (unsigned long long)command->grid,
-                          command->kernel);
+        tsr_buffer_printf(out, "repeat %llu time%s: the next %u", (unsigned long long)command->grid,
+                          TSR_PLURAL(command->grid), command->kernel);
         return true;
     case TSR_OP_STOP:
         tsr_buffer_printf(out, "stop unless %%%u", command->arguments[0]);
@@ -168,8 +169,8 @@ static void format_command(const tsr_program_command *command, const tsr_program
 
 void tsr_program_format(const tsr_program *program, const tsr_config *config, tsr_buffer *out) {
     tsr_buffer_printf(out, "program: %u kernel%s, %u entr%s\n", program->kernel_count,
-                      program->kernel_count == 1 ? "" : "s", program->entry_count,
-                      program->entry_count == 1 ? "y" : "ies");
+                      TSR_PLURAL(program->kernel_count), program->entry_count,
+                      TSR_PLURAL_Y(program->entry_count));
     for (uint32_t i = 0; i < program->entry_count; i++) {
         const tsr_program_entry *entry = &program->entries[i];
         const tsr_config_entry *declared = &config->entries[i];
@@ -177,9 +178,12 @@ void tsr_program_format(const tsr_program *program, const tsr_config *config, ts
         if (declared->batch)
             tsr_buffer_printf(out, ", batch %llu", (unsigned long long)declared->batch);
         uint64_t host_bytes = tsr_program_space_bytes(entry, TSR_SPACE_HOST);
-        tsr_buffer_printf(out, "): workspace %llu bytes",
-                          (unsigned long long)entry->workspace_bytes);
-        if (host_bytes) tsr_buffer_printf(out, ", host %llu bytes", (unsigned long long)host_bytes);
+        tsr_buffer_printf(out, "): workspace %llu byte%s",
+                          (unsigned long long)entry->workspace_bytes,
+                          TSR_PLURAL(entry->workspace_bytes));
+        if (host_bytes)
+            tsr_buffer_printf(out, ", host %llu byte%s", (unsigned long long)host_bytes,
+                              TSR_PLURAL(host_bytes));
         tsr_buffer_text(out, "\n");
         format_regions(entry, config, out);
         for (uint32_t j = 0; j < entry->buffer_count; j++) {

@@ -5,6 +5,8 @@
  */
 #include "registry/http.h"
 
+#include "runtime/base/plural.h"
+
 #include <ctype.h>
 #include <curl/curl.h>
 #include <stdlib.h>
@@ -68,10 +70,11 @@ static void begin_body(exchange *x) {
     x->sinking = x->request->sink && (x->response->status == 200 || x->response->status == 206);
     if (x->sinking || x->response->status >= 300 || announced < 0) return;
     if ((uint64_t)announced > x->request->body_bytes_max)
-        x->result = tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
-                              "'%.300s': expected at most %llu bytes, the server announces %llu",
-                              x->request->url, (unsigned long long)x->request->body_bytes_max,
-                              (unsigned long long)announced);
+        x->result =
+            tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
+                      "'%.300s': expected at most %llu byte%s, the server announces %llu",
+                      x->request->url, (unsigned long long)x->request->body_bytes_max,
+                      TSR_PLURAL(x->request->body_bytes_max), (unsigned long long)announced);
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *user) {
@@ -91,8 +94,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user) {
     uint64_t limit = success ? x->request->body_bytes_max : TSR_REGISTRY_MESSAGE_BYTES_MAX;
     if (x->body_bytes > limit && success)
         x->result = tsr_fail_(x->ctx, TSR_NETWORK, 0, __FILE__, __LINE__,
-                              "'%.300s': expected at most %llu bytes, the server sends more",
-                              x->request->url, (unsigned long long)limit);
+                              "'%.300s': expected at most %llu byte%s, the server sends more",
+                              x->request->url, (unsigned long long)limit, TSR_PLURAL(limit));
     x->cut = x->body_bytes > limit;
     if (x->cut) return 0;
     tsr_buffer_append(&x->response->body, bytes, length);

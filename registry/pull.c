@@ -9,6 +9,7 @@
 #include "registry/fill.h"
 #include "registry/referrers.h"
 #include "registry/transfer.h"
+#include "runtime/base/plural.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,8 +104,8 @@ static tsr_result choose_signature(tsr_ctx *ctx, pull *p) {
         if (result.code && result.code != TSR_SIGNATURE) break;
     }
     if (p->signed_ && count > 1)
-        tsr_log(ctx, TSR_LOG_NOTICE, "the registry has %zu signatures of the bundle; one is kept",
-                count);
+        tsr_log(ctx, TSR_LOG_NOTICE, "the registry has %zu signature%s of the bundle; one is kept",
+                count, TSR_PLURAL(count));
     if (!count && p->options->require_signature)
         FAIL(ctx, TSR_SIGNATURE,
              "'%s/%s' has no signature in the registry: expected one by a given key",
@@ -161,8 +162,9 @@ static tsr_result size_part(tsr_ctx *ctx, pull *p) {
         if (code == -EOPNOTSUPP || code == -ENOSYS || code == -EINVAL) code = 0;
     }
     if (code < 0)
-        FAIL_ERRNO(ctx, TSR_IO, -code, "no room for the %llu bytes of '%s'",
-                   (tsr_ull)p->plan.file_size_bytes, p->part);
+        FAIL_ERRNO(ctx, TSR_IO, -code, "no room for the %llu byte%s of '%s'",
+                   (tsr_ull)p->plan.file_size_bytes, TSR_PLURAL((tsr_ull)p->plan.file_size_bytes),
+                   p->part);
     return TSR_SUCCESS;
 }
 

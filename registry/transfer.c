@@ -6,6 +6,7 @@
 #include "registry/transfer.h"
 
 #include "bundle/limits.h"
+#include "runtime/base/plural.h"
 
 #include <string.h>
 
@@ -113,9 +114,9 @@ tsr_result tsr_blob_get(tsr_ctx *ctx, tsr_http *http, const tsr_digest *digest, 
         if (size == size_bytes && tsr_digest_equal(&got, digest)) break;
         if (tsr_retry_wait(http, &retry, NULL)) continue;
         FAIL_GOTO(ctx, result, TSR_CORRUPT,
-                  "registry '%s': blob %s of %zu bytes: got %zu bytes with digest %s",
-                  http->remote->reference.host, text.text, size_bytes, size,
-                  tsr_digest_text_of(&got).text);
+                  "registry '%s': blob %s of %zu byte%s: got %zu byte%s with digest %s",
+                  http->remote->reference.host, text.text, size_bytes, TSR_PLURAL(size_bytes), size,
+                  TSR_PLURAL(size), tsr_digest_text_of(&got).text);
     }
     memcpy(bytes, response.body.bytes, size_bytes);
 done:
@@ -141,8 +142,8 @@ static tsr_result take_range(tsr_ctx *ctx, void *user, const tsr_http_response *
     }
     uint64_t limit = response->status == 206 ? range->end : range->size_bytes;
     if (size_bytes > limit - range->next)
-        FAIL(ctx, TSR_NETWORK, "blob %s: expected at most %llu bytes, the server sends more",
-             tsr_digest_text_of(&range->digest).text, (ull)limit);
+        FAIL(ctx, TSR_NETWORK, "blob %s: expected at most %llu byte%s, the server sends more",
+             tsr_digest_text_of(&range->digest).text, (ull)limit, TSR_PLURAL((ull)limit));
     uint64_t offset = range->next;
     range->next += size_bytes;
     return range->sink(ctx, range->user, offset, bytes, size_bytes);

@@ -5,6 +5,7 @@
  * a failure the registry is asked how far it got; one that has forgotten the upload gets it again.
  */
 #include "registry/transfer.h"
+#include "runtime/base/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,11 @@ static tsr_result ask(tsr_ctx *ctx, upload *u, bool *out_present) {
         result = tsr_http_refuse(ctx, u->http, &response, "asking for a blob");
     else if (!result.code && response.status == 200 && length &&
              strtoull(length, NULL, 10) != u->source->size_bytes)
-        result = tsr_fail_(ctx, TSR_CORRUPT, 0, __FILE__, __LINE__,
-                           "registry '%s': blob %s: expected %llu bytes, the registry has %.20s",
-                           u->http->remote->reference.host, u->digest.text,
-                           (ull)u->source->size_bytes, length);
+        result =
+            tsr_fail_(ctx, TSR_CORRUPT, 0, __FILE__, __LINE__,
+                      "registry '%s': blob %s: expected %llu byte%s, the registry has %.20s",
+                      u->http->remote->reference.host, u->digest.text, (ull)u->source->size_bytes,
+                      TSR_PLURAL((ull)u->source->size_bytes), length);
     *out_present = !result.code && response.status == 200;
     tsr_http_response_finish(&response);
     return result;

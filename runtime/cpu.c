@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cpu.h"
 
+#include "runtime/base/plural.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,8 +52,9 @@ static tsr_result write_sealed(tsr_ctx *ctx, const void *bytes, size_t size_byte
         ssize_t part = write(fd, (const char *)bytes + done, size_bytes - done);
         if (part < 0 && errno == EINTR) continue;
         if (part <= 0)
-            FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot hold the code object of %zu bytes in memory",
-                       size_bytes);
+            FAIL_ERRNO(ctx, TSR_MEMORY, errno,
+                       "cannot hold the code object of %zu byte%s in memory", size_bytes,
+                       TSR_PLURAL(size_bytes));
         done += (size_t)part;
     }
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)

@@ -24,6 +24,7 @@
 #include "runtime/threads.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 
 #include <errno.h>
 #include <immintrin.h>
@@ -231,8 +232,8 @@ static unsigned usable_cpus(void) {
 
 tsr_result tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_threads) {
     if (count > TSR_THREADS_MAX)
-        FAIL(ctx, TSR_USAGE, "%u threads asked for; at most %d are supported", count,
-             TSR_THREADS_MAX);
+        FAIL(ctx, TSR_USAGE, "%u thread%s asked for; at most %d are supported", count,
+             TSR_PLURAL(count), TSR_THREADS_MAX);
     if (count == 0) count = usable_cpus() < TSR_THREADS_MAX ? usable_cpus() : TSR_THREADS_MAX;
     tsr_threads *threads = aligned_alloc(LINES, sizeof *threads);
     if (!threads) FAIL(ctx, TSR_MEMORY, "no memory for a pool of %u threads", count);

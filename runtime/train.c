@@ -2,6 +2,7 @@
 #include "runtime/train.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 #include "runtime/base/trace.h"
 #include "runtime/exec/look.h"
 #include "runtime/transport/collective.h"
@@ -183,8 +184,9 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
         FAIL(ctx, TSR_LOCKED,
              "another run took the state directory over; no further commit is possible");
     if (status->failed_in_a_row >= TSR_SAVES_FAILED_MAX)
-        FAIL(ctx, TSR_SAVE, "%u saves in a row failed; at most %d are tolerated",
-             status->failed_in_a_row, TSR_SAVES_FAILED_MAX - 1);
+        FAIL(ctx, TSR_SAVE, "%u save%s in a row failed; at most %d are tolerated",
+             status->failed_in_a_row, TSR_PLURAL(status->failed_in_a_row),
+             TSR_SAVES_FAILED_MAX - 1);
     return TSR_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
+#include "runtime/base/plural.h"
 #include "tools/common/files.h"
 #include "tools/run/check.h"
 #include "tools/run/report.h"
@@ -187,9 +188,10 @@ static void print_state(const tsr_train_summary *summary, bool has_store) {
 static void print_outcome(const arguments *a, const tsr_train_summary *summary,
                           uint64_t first_step) {
     if (a->replay)
-        printf("replay matches%s: %llu steps, every digest equal\n",
+        printf("replay matches%s: %llu step%s, every digest equal\n",
                summary->stopped ? " so far" : "",
-               (unsigned long long)(summary->position.step - first_step));
+               (unsigned long long)(summary->position.step - first_step),
+               TSR_PLURAL((summary->position.step - first_step)));
     if (summary->stopped) {
         bool failed = *tsr_run_get_stop() == TSR_LINES_STOP;
         printf("stopped %s at step %llu",
@@ -345,7 +347,9 @@ static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_r
     bind_pairs(&a->outputs, outputs);
     TRY(ctx, tsr_model_run_files(ctx, model, a->entry, &options, inputs, a->inputs.count, outputs,
                                  a->outputs.count));
-    if (a->replay) printf("replay matches: %" PRIu64 " calls, every digest equal\n", calls.count);
+    if (a->replay)
+        printf("replay matches: %" PRIu64 " call%s, every digest equal\n", calls.count,
+               TSR_PLURAL(calls.count));
     return TSR_SUCCESS;
 }
 
@@ -522,8 +526,9 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     }
     const tsr_memory_plan plan = tsr_model_get_memory_plan(model);
     if (!a->quiet)
-        fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,
+        fprintf(stderr, "%s: notice: %s; %u thread%s, %.1f MiB planned\n", tool,
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
+                TSR_PLURAL(tsr_model_get_thread_count(model)),
                 (double)(plan.total_bytes + plan.away_bytes) / (1 << 20));
     TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
     if (a->export_params)

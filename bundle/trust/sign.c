@@ -16,6 +16,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char predicate_type[] = "https://tessera.dev/bundle-signature/v1";
@@ -251,13 +252,15 @@ static tsr_result judge(checker *c, const finding *found, size_t count,
     }
     if (report->state == TSR_SIGNATURE_GOOD) return TSR_SUCCESS;
     if (stranger) {
+        char expected[48] = "the one given";
+        if (policy->key_count != 1)
+            snprintf(expected, sizeof expected, "one of the %zu given", policy->key_count);
         tsr_digest_format(&stranger->key_id, hex);
         if (stranger->number)
-            FAIL(c->ctx, TSR_SIGNATURE,
-                 "%s: signed by minisign key %016llx; expected one of the %zu given",
-                 stranger->path, (unsigned long long)stranger->number, policy->key_count);
-        FAIL(c->ctx, TSR_SIGNATURE, "%s: signed by key sha256:%s; expected one of the %zu given",
-             stranger->path, hex, policy->key_count);
+            FAIL(c->ctx, TSR_SIGNATURE, "%s: signed by minisign key %016llx; expected %s",
+                 stranger->path, (unsigned long long)stranger->number, expected);
+        FAIL(c->ctx, TSR_SIGNATURE, "%s: signed by key sha256:%s; expected %s", stranger->path, hex,
+             expected);
     }
     if (report->state != TSR_SIGNATURE_ABSENT) return TSR_SUCCESS;
     if (policy->required)

@@ -10,6 +10,7 @@
  * handlers.
  */
 #include "runtime/base/io.h"
+#include "runtime/base/plural.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -203,12 +204,13 @@ tsr_result tsr_io_atomic_reserve(tsr_ctx *ctx, const tsr_io_atomic *file, uint64
     uint64_t free_bytes = 0;
     if (!size_bytes) return TSR_SUCCESS;
     if (io->free_bytes(io->self, file->fd, &free_bytes) >= 0 && free_bytes < size_bytes)
-        FAIL_ERRNO(ctx, TSR_IO, ENOSPC, "cannot reserve %llu bytes for '%s'; %llu are free", needed,
-                   file->path, (unsigned long long)free_bytes);
+        FAIL_ERRNO(ctx, TSR_IO, ENOSPC, "cannot reserve %llu byte%s for '%s'; %llu are free",
+                   needed, TSR_PLURAL(needed), file->path, (unsigned long long)free_bytes);
     int code = io->fallocate(io->self, file->fd, (off_t)size_bytes);
     bool cannot = code == -EOPNOTSUPP || code == -ENOSYS || code == -EINVAL; /* the file system */
     if (code < 0 && !cannot)
-        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot reserve %llu bytes for '%s'", needed, file->path);
+        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot reserve %llu byte%s for '%s'", needed,
+                   TSR_PLURAL(needed), file->path);
     return TSR_SUCCESS;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/io.h"
 
+#include "runtime/base/plural.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -197,8 +199,8 @@ tsr_result tsr_io_read_file(tsr_ctx *ctx, const char *path, size_t size_max, tsr
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &fd));
     TRY_GOTO(ctx, result, tsr_io_file_size(ctx, fd, path, &size));
     if (size > size_max)
-        FAIL_GOTO(ctx, result, TSR_IO, "'%s' has %llu bytes; at most %zu are accepted", path,
-                  (unsigned long long)size, size_max);
+        FAIL_GOTO(ctx, result, TSR_IO, "'%s' has %llu byte%s; at most %zu are accepted", path,
+                  (unsigned long long)size, TSR_PLURAL(size), size_max);
     bytes = tsr_arena_alloc(arena, (size_t)size + 1, 1, 64);
     if (!bytes)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the %llu bytes of '%s'",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/data/dataset.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
 
@@ -97,8 +98,9 @@ static tsr_result fit(tsr_ctx *ctx, const tsr_dataset_port *port, const char *sp
     out_column->row_bytes = (size_t)bytes;
     if (!same && !tsr_array_is_flat(array) && have->dims[0] % out_column->row_elements)
         tsr_log(ctx, TSR_LOG_NOTICE,
-                "data '%s': the last %llu elements of '%s' fill no row of %llu", port->name,
-                (unsigned long long)(have->dims[0] % out_column->row_elements), spec,
+                "data '%s': the last %llu element%s of '%s' fill no row of %llu", port->name,
+                (unsigned long long)(have->dims[0] % out_column->row_elements),
+                TSR_PLURAL((have->dims[0] % out_column->row_elements)), spec,
                 (unsigned long long)out_column->row_elements);
     *out_rows = same ? have->dims[0] : have->dims[0] / out_column->row_elements;
     tsr_shape read = port->shape;
@@ -140,11 +142,13 @@ static tsr_result open_columns(tsr_ctx *ctx, const tsr_dataset_port *ports, size
         TRY(ctx, tsr_array_open(ctx, spec, ports[i].dtype, &column->array));
         TRY(ctx, fit(ctx, &ports[i], spec, column->array, column, &rows));
         if (i && rows != dataset->row_count)
-            FAIL(ctx, TSR_DATA, "data '%s' has %llu rows; '%s' has %llu", ports[i].name,
-                 (unsigned long long)rows, ports[0].name, (unsigned long long)dataset->row_count);
+            FAIL(ctx, TSR_DATA, "data '%s' has %llu row%s; '%s' has %llu", ports[i].name,
+                 (unsigned long long)rows, TSR_PLURAL(rows), ports[0].name,
+                 (unsigned long long)dataset->row_count);
         if (rows < rows_min)
-            FAIL(ctx, TSR_DATA, "data '%s': '%s' has %llu rows; at least %llu are needed",
-                 ports[i].name, spec, (unsigned long long)rows, (unsigned long long)rows_min);
+            FAIL(ctx, TSR_DATA, "data '%s': '%s' has %llu row%s; at least %llu are needed",
+                 ports[i].name, spec, (unsigned long long)rows, TSR_PLURAL(rows),
+                 (unsigned long long)rows_min);
         dataset->row_count = rows;
         const uint64_t bytes = rows * column->row_bytes;
         if (bytes > limit - dataset->memory_bytes) continue;

@@ -6,6 +6,7 @@
 #include "runtime/data/fingerprint.h"
 
 #include "runtime/base/io.h"
+#include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/fingerprint_cache.h"
 
@@ -133,12 +134,12 @@ static tsr_result end_source(tsr_ctx *ctx, tsr_fingerprint *f, source *s) {
     tsr_file_state now;
     TRY(ctx, look_at(ctx, s, &now));
     if (!tsr_file_state_equal(&now, &s->state))
-        FAIL(
-            ctx, TSR_DATA,
-            "'%s' changed while it was hashed: it had %llu bytes, and now has %llu or another time "
-            "of change",
-            s->array.spec, (unsigned long long)s->state.size_bytes,
-            (unsigned long long)now.size_bytes);
+        FAIL(ctx, TSR_DATA,
+             "'%s' changed while it was hashed: it had %llu byte%s, and now has %llu or another "
+             "time "
+             "of change",
+             s->array.spec, (unsigned long long)s->state.size_bytes,
+             TSR_PLURAL(s->state.size_bytes), (unsigned long long)now.size_bytes);
     s->digest = tsr_tree_hasher_finish(&f->hasher);
     s->known = s->hashed = true;
     close_source(ctx, s);

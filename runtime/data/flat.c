@@ -2,6 +2,7 @@
  *
  * A flat file: elements and nothing else, little-endian, one dimension.
  */
+#include "runtime/base/plural.h"
 #include "runtime/data/foreign.h"
 
 #include <stdio.h>
@@ -15,8 +16,8 @@ tsr_result tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, t
              array->spec);
     TRY(ctx, tsr_foreign_check(ctx, array, flat));
     if (size % element)
-        FAIL(ctx, TSR_DATA, "'%s' has %llu bytes; expected a multiple of %llu (flat file of %s)",
-             array->spec, size, element, tsr_dtype_name(flat));
+        FAIL(ctx, TSR_DATA, "'%s' has %llu byte%s; expected a multiple of %llu (flat file of %s)",
+             array->spec, size, TSR_PLURAL(size), element, tsr_dtype_name(flat));
     array->is_flat = true;
     array->dtype = flat;
     array->shape = (tsr_shape){.rank = 1, .dims = {size / element}};
@@ -34,9 +35,10 @@ void tsr_array_tell_flat(tsr_ctx *ctx, const tsr_array *array, const char *what,
     tsr_type_format(array->dtype, &row, row_text);
     row_text[row.rank ? strlen(row_text) - strlen(dtype) - 1 : 0] = 0; /* "28x28xui8" */
     if (tsr_shape_count(shape, &elements) && elements < array->count)
-        snprintf(rest_text, sizeof rest_text, "; its last %llu elements fill no row",
-                 (unsigned long long)(array->count - elements));
-    tsr_log(ctx, TSR_LOG_NOTICE, "%s '%s': '%s' is a flat file of %s, %llu rows%s%s%s", what, name,
-            array->spec, dtype, (unsigned long long)shape->dims[0], row.rank ? " of " : "",
-            row_text, rest_text);
+        snprintf(rest_text, sizeof rest_text, "; its last %llu element%s fill%s no row",
+                 (unsigned long long)(array->count - elements), TSR_PLURAL(array->count - elements),
+                 array->count - elements == 1 ? "s" : "");
+    tsr_log(ctx, TSR_LOG_NOTICE, "%s '%s': '%s' is a flat file of %s, %llu row%s%s%s%s", what, name,
+            array->spec, dtype, (unsigned long long)shape->dims[0], TSR_PLURAL(shape->dims[0]),
+            row.rank ? " of " : "", row_text, rest_text);
 }

@@ -6,6 +6,7 @@
  */
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
+#include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 
 #include <stdio.h>
@@ -159,8 +160,8 @@ static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_
     unsigned char prefix[PREFIX_BYTES + 2] = {0};
     const unsigned long long have = array->size_bytes;
     if (have < PREFIX_BYTES)
-        FAIL(ctx, TSR_DATA, "'%s' has %llu bytes; an NPY file has at least %d", array->spec, have,
-             PREFIX_BYTES);
+        FAIL(ctx, TSR_DATA, "'%s' has %llu byte%s; an NPY file has at least %d", array->spec, have,
+             TSR_PLURAL(have), PREFIX_BYTES);
     TRY(ctx, tsr_array_fetch(ctx, array, 0, prefix,
                              have < sizeof prefix ? PREFIX_BYTES : sizeof prefix));
     if (memcmp(prefix, magic, MAGIC_BYTES) != 0)
@@ -173,11 +174,11 @@ static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_
     if (major > 1) size |= (size_t)prefix[10] << 16 | (size_t)prefix[11] << 24;
     size_t begin = major > 1 ? PREFIX_BYTES + 2 : PREFIX_BYTES;
     if (size > TSR_NPY_HEADER_MAX)
-        FAIL(ctx, TSR_DATA, "'%s' has an NPY header of %zu bytes; at most %d are accepted",
-             array->spec, size, TSR_NPY_HEADER_MAX);
+        FAIL(ctx, TSR_DATA, "'%s' has an NPY header of %zu byte%s; at most %d are accepted",
+             array->spec, size, TSR_PLURAL(size), TSR_NPY_HEADER_MAX);
     if (begin > have || size > have - begin)
-        FAIL(ctx, TSR_DATA, "'%s' has %llu bytes; its NPY header ends at byte %zu", array->spec,
-             have, begin + size);
+        FAIL(ctx, TSR_DATA, "'%s' has %llu byte%s; its NPY header ends at byte %zu", array->spec,
+             have, TSR_PLURAL(have), begin + size);
     *out_begin = begin;
     *out_size = size;
     return TSR_SUCCESS;
@@ -203,9 +204,9 @@ tsr_result tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, ts
     array->offset_bytes += begin + size;
     array->size_bytes -= begin + size;
     if (elements != array->size_bytes)
-        FAIL_GOTO(ctx, result, TSR_DATA, "'%s' has %llu bytes of elements; %s needs %llu",
-                  array->spec, (unsigned long long)array->size_bytes, type,
-                  (unsigned long long)elements);
+        FAIL_GOTO(ctx, result, TSR_DATA, "'%s' has %llu byte%s of elements; %s needs %llu",
+                  array->spec, (unsigned long long)array->size_bytes, TSR_PLURAL(array->size_bytes),
+                  type, (unsigned long long)elements);
 done:
     tsr_arena_finish(&scratch);
     return result;

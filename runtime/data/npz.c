@@ -7,6 +7,7 @@
  * window to the reader of .npy.
  */
 #include "runtime/base/io.h"
+#include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 
 #include <stdlib.h>
@@ -259,10 +260,10 @@ static tsr_result inflate_window(tsr_ctx *ctx, const tsr_array *array, const zip
     if (code != Z_STREAM_END || done != entry->size_bytes || stream.avail_in ||
         at != array->size_bytes)
         FAIL_GOTO(ctx, result, TSR_DATA,
-                  "'%s' does not inflate: %llu of %llu bytes from %llu of %llu (%s)", array->spec,
+                  "'%s' does not inflate: %llu of %llu byte%s from %llu of %llu (%s)", array->spec,
                   (unsigned long long)done, (unsigned long long)entry->size_bytes,
-                  (unsigned long long)(at - stream.avail_in), (unsigned long long)array->size_bytes,
-                  stream.msg ? stream.msg : zError(code));
+                  TSR_PLURAL(entry->size_bytes), (unsigned long long)(at - stream.avail_in),
+                  (unsigned long long)array->size_bytes, stream.msg ? stream.msg : zError(code));
     TRY_GOTO(ctx, result, check_crc(ctx, array, (uint32_t)crc, entry->crc));
 done:
     inflateEnd(&stream);
@@ -275,9 +276,9 @@ static tsr_result unpack(tsr_ctx *ctx, tsr_array *array, const zip_entry *entry,
     if (!buffer) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", array->spec);
     if (entry->method == METHOD_STORED) return verify_stored(ctx, array, entry, buffer);
     if (entry->size_bytes / INFLATE_RATIO_MAX > entry->packed_bytes)
-        FAIL(ctx, TSR_DATA, "'%s' claims to inflate from %llu to %llu bytes; deflate cannot",
+        FAIL(ctx, TSR_DATA, "'%s' claims to inflate from %llu to %llu byte%s; deflate cannot",
              array->spec, (unsigned long long)entry->packed_bytes,
-             (unsigned long long)entry->size_bytes);
+             (unsigned long long)entry->size_bytes, TSR_PLURAL(entry->size_bytes));
     unsigned char *memory = malloc((size_t)entry->size_bytes + 1);
     if (!memory)
         FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes of '%s'",
@@ -301,8 +302,9 @@ tsr_result tsr_npz_locate(tsr_ctx *ctx, tsr_array *array, const char *member, ts
     TRY_GOTO(ctx, result, find_directory(ctx, array, &scratch, &directory));
     if (directory.size_bytes > TSR_ZIP_DIRECTORY_MAX)
         FAIL_GOTO(ctx, result, TSR_DATA,
-                  "'%s' has a zip directory of %llu bytes; at most %d are accepted", array->spec,
-                  (unsigned long long)directory.size_bytes, TSR_ZIP_DIRECTORY_MAX);
+                  "'%s' has a zip directory of %llu byte%s; at most %d are accepted", array->spec,
+                  (unsigned long long)directory.size_bytes, TSR_PLURAL(directory.size_bytes),
+                  TSR_ZIP_DIRECTORY_MAX);
     unsigned char *bytes = TSR_NEW(&scratch, unsigned char, (size_t)directory.size_bytes + 1);
     if (!bytes) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", array->spec);
     TRY_GOTO(

@@ -6,6 +6,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 
 #include <stdio.h>
@@ -46,14 +47,14 @@ tsr_result tsr_safetensors_check_entry(tsr_ctx *ctx, const tsr_safetensors_entry
     char name[TSR_QUOTE_MAX], dtype[TSR_QUOTE_MAX];
     tsr_quote(entry->name, length, name);
     if (!length || length > TSR_NAME_MAX)
-        FAIL(ctx, code, "%s: tensor name '%s' has %zu bytes; expected 1 to %d", subject, name,
-             length, TSR_NAME_MAX);
+        FAIL(ctx, code, "%s: tensor name '%s' has %zu byte%s; expected 1 to %d", subject, name,
+             length, TSR_PLURAL(length), TSR_NAME_MAX);
     if (entry->unknown_dtype)
         FAIL(ctx, code, "%s: tensor '%s' has the dtype '%s'; expected one of%s", subject, name,
              tsr_quote(entry->unknown_dtype, strlen(entry->unknown_dtype), dtype), known_dtypes);
     if (entry->dim_count > TSR_RANK_MAX)
-        FAIL(ctx, code, "%s: tensor '%s': 'shape' has %zu dimensions; at most %d are accepted",
-             subject, name, entry->dim_count, TSR_RANK_MAX);
+        FAIL(ctx, code, "%s: tensor '%s': 'shape' has %zu dimension%s; at most %d are accepted",
+             subject, name, entry->dim_count, TSR_PLURAL(entry->dim_count), TSR_RANK_MAX);
     return TSR_SUCCESS;
 }
 
@@ -137,10 +138,10 @@ static tsr_result end_entry(tsr_ctx *ctx, reader *r) {
         ENTRY_FAIL(r, " claims to be %s, which is too large",
                    tsr_type_format(entry->dtype, &entry->shape, type));
     if (end < begin || (checked && end - begin != size))
-        ENTRY_FAIL(r, " has the data offsets %llu to %llu; %s needs %llu bytes",
+        ENTRY_FAIL(r, " has the data offsets %llu to %llu; %s needs %llu byte%s",
                    (unsigned long long)begin, (unsigned long long)end,
                    checked ? tsr_type_format(entry->dtype, &entry->shape, type) : "it",
-                   (unsigned long long)size);
+                   (unsigned long long)size, TSR_PLURAL(size));
     entry->offset_bytes = begin;
     entry->size_bytes = end - begin;
     return TSR_SUCCESS;
@@ -223,8 +224,8 @@ static tsr_result check_cover(tsr_ctx *ctx, tsr_safetensors *index, uint64_t dat
         entry->offset_bytes += index->data_offset_bytes;
     }
     if (at != data_bytes)
-        FAIL(ctx, code, "%s has %llu bytes of data; its tensors need %llu", subject,
-             (unsigned long long)data_bytes, (unsigned long long)at);
+        FAIL(ctx, code, "%s has %llu byte%s of data; its tensors need %llu", subject,
+             (unsigned long long)data_bytes, TSR_PLURAL(data_bytes), (unsigned long long)at);
     return TSR_SUCCESS;
 }
 
@@ -252,15 +253,16 @@ static tsr_result header_length(tsr_ctx *ctx, const unsigned char *bytes, size_t
                                 uint64_t *out_length) {
     uint64_t length = 0;
     if (size_bytes < LENGTH_BYTES || blob_size_bytes < LENGTH_BYTES)
-        FAIL(ctx, code, "%s has %llu bytes; a safetensors file has at least %d", subject,
-             (unsigned long long)blob_size_bytes, LENGTH_BYTES);
+        FAIL(ctx, code, "%s has %llu byte%s; a safetensors file has at least %d", subject,
+             (unsigned long long)blob_size_bytes, TSR_PLURAL(blob_size_bytes), LENGTH_BYTES);
     for (int i = LENGTH_BYTES; i-- > 0;) length = length << 8 | bytes[i];
     if (length > TSR_SAFETENSORS_HEADER_MAX)
-        FAIL(ctx, code, "%s has a header of %llu bytes; at most %d are accepted", subject,
-             (unsigned long long)length, TSR_SAFETENSORS_HEADER_MAX);
+        FAIL(ctx, code, "%s has a header of %llu byte%s; at most %d are accepted", subject,
+             (unsigned long long)length, TSR_PLURAL(length), TSR_SAFETENSORS_HEADER_MAX);
     if (length > blob_size_bytes - LENGTH_BYTES)
-        FAIL(ctx, code, "%s has %llu bytes; its header ends at byte %llu", subject,
-             (unsigned long long)blob_size_bytes, (unsigned long long)(length + LENGTH_BYTES));
+        FAIL(ctx, code, "%s has %llu byte%s; its header ends at byte %llu", subject,
+             (unsigned long long)blob_size_bytes, TSR_PLURAL(blob_size_bytes),
+             (unsigned long long)(length + LENGTH_BYTES));
     *out_length = length;
     return TSR_SUCCESS;
 }
@@ -422,8 +424,8 @@ static tsr_result make_layout(tsr_ctx *ctx, const tsr_tensor *tensors, size_t te
         uint64_t end;
         if (__builtin_add_overflow(out->data_bytes, tensor_size(out->order[i]), &end) ||
             end > INT64_MAX)
-            FAIL_GOTO(ctx, result, TSR_USAGE, "%zu tensors need more than 2^63 bytes",
-                      tensor_count);
+            FAIL_GOTO(ctx, result, TSR_USAGE, "%zu tensor%s need more than 2^63 bytes",
+                      tensor_count, TSR_PLURAL(tensor_count));
         if (i || metadata) tsr_buffer_text(&text, ",");
         print_tensor(&text, out->order[i], out->data_bytes, end);
         out->data_bytes = end;

@@ -19,6 +19,7 @@
  */
 #include "manifests/fatbin.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_device.h"
 
@@ -140,8 +141,9 @@ static tsr_result choose_image(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, tsr_fatbin_decode(ctx, options->code, options->code_size_bytes, &self->arena,
                                &self->fatbin));
     if (self->fatbin.kernel_count != options->kernel_count)
-        FAIL(ctx, TSR_CORRUPT, "GPU code has %u kernels; the program has %zu",
-             self->fatbin.kernel_count, options->kernel_count);
+        FAIL(ctx, TSR_CORRUPT, "GPU code has %u kernel%s; the program has %zu",
+             self->fatbin.kernel_count, TSR_PLURAL(self->fatbin.kernel_count),
+             options->kernel_count);
     *out_image = tsr_fatbin_match(&self->fatbin, self->gpu.capability);
     return *out_image ? TSR_SUCCESS : refuse(ctx, self, &self->fatbin);
 }
@@ -167,8 +169,8 @@ tsr_result tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const cha
     tsr_result result =
         TSR_CUDA_CALL(ctx, &self->cuda, allocate, about, out_address, size_bytes, self->stream);
     if (result.code != TSR_MEMORY) return result;
-    return tsr_error_prefix(ctx, result, "%llu bytes of device memory are needed",
-                            (unsigned long long)size_bytes);
+    return tsr_error_prefix(ctx, result, "%llu byte%s of device memory are needed",
+                            (unsigned long long)size_bytes, TSR_PLURAL(size_bytes));
 }
 
 /* Enough for every launch: they follow each other. */
@@ -259,8 +261,8 @@ static tsr_result compare_room(tsr_ctx *ctx, const tsr_cuda_device *self,
     tsr_result result = tsr_cuda_check_memory(ctx, &self->cuda, self->about,
                                               size_bytes + scratch_bytes, UINT64_MAX);
     if (result.code != TSR_MEMORY) return result;
-    return tsr_error_prefix(ctx, result, "with %llu bytes of scratch memory for kernels",
-                            (unsigned long long)scratch_bytes);
+    return tsr_error_prefix(ctx, result, "with %llu byte%s of scratch memory for kernels",
+                            (unsigned long long)scratch_bytes, TSR_PLURAL(scratch_bytes));
 }
 
 tsr_result tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
@@ -319,7 +321,8 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t aw
     void *host = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED)
-        FAIL(ctx, TSR_MEMORY, "no address space for %llu bytes", (unsigned long long)size_bytes);
+        FAIL(ctx, TSR_MEMORY, "no address space for %llu byte%s", (unsigned long long)size_bytes,
+             TSR_PLURAL(size_bytes));
     memory->host = host;
     (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);
     TRY(ctx, lock_pages(ctx, self, ports, memory));
@@ -437,12 +440,12 @@ static tsr_result check_parameters(tsr_ctx *ctx, const tsr_cuda_device *self,
         TRY(ctx, tsr_cuda_check(ctx, &self->cuda, result, tsr_cuda_name_function_parameter, name));
         size_t wanted = taken < plain ? sizeof(tsr_cuda_address) : TSR_CUDA_MAP_BYTES;
         if (size != wanted)
-            FAIL(ctx, TSR_CORRUPT, "argument %zu of kernel '%s' has %zu bytes; expected %zu", taken,
-                 name, size, wanted);
+            FAIL(ctx, TSR_CORRUPT, "argument %zu of kernel '%s' has %zu byte%s; expected %zu",
+                 taken, name, size, TSR_PLURAL(size), wanted);
     }
     if (taken >= least && taken <= plain + TSR_FATBIN_MAPS_MAX) return TSR_SUCCESS;
-    FAIL(ctx, TSR_CORRUPT, "kernel '%s' takes %s%zu arguments; the program gives %zu", name,
-         taken < least ? "" : "at least ", taken, least);
+    FAIL(ctx, TSR_CORRUPT, "kernel '%s' takes %s%zu argument%s; the program gives %zu", name,
+         taken < least ? "" : "at least ", taken, TSR_PLURAL(taken), least);
 }
 
 static tsr_result launch(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,

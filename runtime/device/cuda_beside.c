@@ -9,6 +9,7 @@
  * An event leads from one stream to the other and back. In a capture that makes branches of one
  * graph, which all have to be back before it ends. A list without a graph copies in order.
  */
+#include "runtime/base/plural.h"
 #include "runtime/device/cuda_device.h"
 
 #include <sys/mman.h>
@@ -33,13 +34,14 @@ tsr_result tsr_cuda_allocate_away(tsr_ctx *ctx, const tsr_cuda_device *self, uin
     void *away =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (away == MAP_FAILED)
-        FAIL(ctx, TSR_MEMORY, "no address space for %llu bytes", (unsigned long long)size_bytes);
+        FAIL(ctx, TSR_MEMORY, "no address space for %llu byte%s", (unsigned long long)size_bytes,
+             TSR_PLURAL(size_bytes));
     (void)madvise(away, (size_t)size_bytes, MADV_HUGEPAGE);
     tsr_result result = tsr_cuda_lock_part(ctx, self, away, (size_t)size_bytes);
     if (result.code) {
         munmap(away, (size_t)size_bytes);
-        return tsr_error_prefix(ctx, result, "%llu bytes of the host's memory are to be locked",
-                                (unsigned long long)size_bytes);
+        return tsr_error_prefix(ctx, result, "%llu byte%s of the host's memory are to be locked",
+                                (unsigned long long)size_bytes, TSR_PLURAL(size_bytes));
     }
     memory->away = away;
     memory->away_bytes = size_bytes;

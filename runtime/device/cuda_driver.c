@@ -2,6 +2,7 @@
 #include "runtime/device/cuda_driver.h"
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/plural.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ static void describe_memory(const tsr_cuda *cuda, char out_text[MEMORY_TEXT_MAX]
     out_text[0] = 0;
     if (cuda->memory_info && cuda->memory_info(&left, &total) == TSR_CUDA_SUCCESS)
         at = (size_t)snprintf(out_text, MEMORY_TEXT_MAX,
-                              "; %zu of %zu bytes of device memory are free", left, total);
+                              "; %zu of %zu byte%s of device memory are free", left, total,
+                              TSR_PLURAL(total));
     if (cuda->planned) snprintf(out_text + at, MEMORY_TEXT_MAX - at, "; %s", cuda->planned);
 }
 
@@ -46,8 +48,8 @@ tsr_result tsr_cuda_check_memory(tsr_ctx *ctx, const tsr_cuda *cuda, const char 
     describe_memory(cuda, memory);
     if (needed_bytes > allowed_bytes)
         snprintf(allowed, sizeof allowed, "; %llu are allowed", (unsigned long long)allowed_bytes);
-    FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed on %s%s%s",
-         (unsigned long long)needed_bytes, about, allowed, memory);
+    FAIL(ctx, TSR_MEMORY, "%llu byte%s of device memory are needed on %s%s%s",
+         (unsigned long long)needed_bytes, TSR_PLURAL(needed_bytes), about, allowed, memory);
 }
 
 tsr_result tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,

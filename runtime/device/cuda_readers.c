@@ -2,6 +2,7 @@
  *
  * Tensors read beside runs, and the runtime's own kernels: numbers that the GPU draws.
  */
+#include "runtime/base/plural.h"
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/cuda_ptx.h"
 
@@ -22,7 +23,9 @@ tsr_result tsr_cuda_map_parts(tsr_ctx *ctx, size_t count, size_t part_bytes, voi
     size_t size_bytes = mapped_bytes(count, part_bytes);
     void *mapping = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED) FAIL(ctx, TSR_MEMORY, "no address space for %zu bytes", size_bytes);
+    if (mapping == MAP_FAILED)
+        FAIL(ctx, TSR_MEMORY, "no address space for %zu byte%s", size_bytes,
+             TSR_PLURAL(size_bytes));
     uintptr_t begin = ((uintptr_t)mapping + part_bytes - 1) / part_bytes * part_bytes;
     (void)madvise((void *)begin, count * part_bytes, MADV_HUGEPAGE);
     *out_mapping = mapping;

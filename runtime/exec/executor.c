@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/plural.h"
 #include "runtime/exec/bound.h"
 #include "runtime/exec/plan.h"
 #include "runtime/fault.h"
@@ -563,8 +564,8 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         if (handled.code) return tsr_error_adopt(ctx, &apart);
         executor->failed_region = at->region; /* the handler's run has none */
         if (++attempts == TSR_REGION_ATTEMPTS_MAX)
-            return tsr_error_prefix(ctx, result, "region '%s' failed %u times", region->name,
-                                    attempts);
+            return tsr_error_prefix(ctx, result, "region '%s' failed %u time%s", region->name,
+                                    attempts, TSR_PLURAL(attempts));
         TRY(ctx, prepare(ctx, executor, bound));
         i = part_of(bound, at->region);
     }

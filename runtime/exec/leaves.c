@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/exec/leaves.h"
 
+#include "runtime/base/plural.h"
+
 uint32_t tsr_leaves_first(const tsr_leaves *leaves, uint32_t rank) {
     return (uint32_t)((uint64_t)leaves->total * rank / leaves->rank_count);
 }
@@ -9,13 +11,13 @@ tsr_result tsr_leaves_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
                             tsr_leaves *out_leaves) {
     TSR_ASSERT(rank < rank_count);
     if (total > TSR_LEAVES_MAX)
-        FAIL(ctx, TSR_USAGE, "the program has %llu virtual ranks; at most %d can be run",
-             (unsigned long long)total, TSR_LEAVES_MAX);
+        FAIL(ctx, TSR_USAGE, "the program has %llu virtual rank%s; at most %d can be run",
+             (unsigned long long)total, TSR_PLURAL(total), TSR_LEAVES_MAX);
     if (rank_count > total)
         FAIL(ctx, TSR_USAGE,
-             "%u ranks for %llu virtual rank%s; expected at most one rank for each (a build with "
+             "%u rank%s for %llu virtual rank%s; expected at most one rank for each (a build with "
              "--virtual-ranks has more)",
-             rank_count, (unsigned long long)total, total == 1 ? "" : "s");
+             rank_count, TSR_PLURAL(rank_count), (unsigned long long)total, TSR_PLURAL(total));
     tsr_leaves leaves = {.total = (uint32_t)total, .rank = rank, .rank_count = rank_count};
     leaves.first = tsr_leaves_first(&leaves, rank);
     leaves.count = tsr_leaves_first(&leaves, rank + 1) - leaves.first;

@@ -2,6 +2,7 @@
 #include "runtime/exec/memory.h"
 
 #include "manifests/program.h"
+#include "runtime/base/plural.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +142,8 @@ uint64_t tsr_memory_get_resident(void) {
 tsr_result tsr_memory_check(tsr_ctx *ctx, const char *what, uint64_t planned_bytes) {
     uint64_t available = tsr_memory_get_available();
     if (planned_bytes > available)
-        FAIL(ctx, TSR_MEMORY, "%s plans %llu bytes of memory; %llu are available", what,
-             (unsigned long long)planned_bytes, (unsigned long long)available);
+        FAIL(ctx, TSR_MEMORY, "%s plans %llu byte%s of memory; %llu are available", what,
+             (unsigned long long)planned_bytes, TSR_PLURAL(planned_bytes),
+             (unsigned long long)available);
     return TSR_SUCCESS;
 }

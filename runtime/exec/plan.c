@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/exec/plan.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/base/tensor.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/ways.h"
@@ -185,9 +186,9 @@ const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memor
     size_t index = 0, named = 0;
     if (!text) return NULL;
     size_t at =
-        (size_t)snprintf(text, TEXT_MAX, "'%.*s' plans %llu bytes, of them %llu for tensors",
+        (size_t)snprintf(text, TEXT_MAX, "'%.*s' plans %llu byte%s, of them %llu for tensors",
                          NAME_SHOWN, config->name, (unsigned long long)plan->total_bytes,
-                         (unsigned long long)plan->tensor_bytes);
+                         TSR_PLURAL(plan->total_bytes), (unsigned long long)plan->tensor_bytes);
     for (; named < NAMED; named++) {
         index = next_largest(config, size, index, &size);
         if (index == config->tensor_count) break;

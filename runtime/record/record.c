@@ -4,6 +4,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 #include "runtime/record/locate.h"
 
 #include <cJSON.h>
@@ -352,8 +353,8 @@ static tsr_result read_sums(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
     size_t count = 0, index = 0;
     TRY(ctx, tsr_json_get_array(ctx, root, "sums", options, &array, &count));
     if (count != replay->tensor_count)
-        FAIL(ctx, options->code, "%s: %zu sums; expected %zu, one a tensor", options->subject,
-             count, replay->tensor_count);
+        FAIL(ctx, options->code, "%s: %zu sum%s; expected %zu, one a tensor", options->subject,
+             count, TSR_PLURAL(count), replay->tensor_count);
     step->sums = TSR_NEW(&replay->arena, tsr_sums, count + 1);
     if (!step->sums) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     cJSON_ArrayForEach(item, array) {
@@ -389,8 +390,8 @@ static tsr_result read_values(tsr_ctx *ctx, tsr_replay *replay, const cJSON *roo
     size_t count = 0, index = 0;
     TRY(ctx, tsr_json_get_array(ctx, root, "values", options, &array, &count));
     if (count != replay->tensor_count)
-        FAIL(ctx, options->code, "%s: values of %zu tensors; expected %zu", options->subject, count,
-             replay->tensor_count);
+        FAIL(ctx, options->code, "%s: values of %zu tensor%s; expected %zu", options->subject,
+             count, TSR_PLURAL(count), replay->tensor_count);
     step->values = TSR_NEW(&replay->arena, const unsigned char *, count + 1);
     step->value_bytes = TSR_NEW(&replay->arena, size_t, count + 1);
     if (!step->values || !step->value_bytes)
@@ -436,8 +437,8 @@ static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON
              (unsigned long long)step.step, (unsigned long long)expected);
     TRY(ctx, tsr_json_get_array(ctx, root, "digests", options, &array, &count));
     if (count != replay->tensor_count)
-        FAIL(ctx, options->code, "%s: %zu digests; expected %zu, one a tensor", options->subject,
-             count, replay->tensor_count);
+        FAIL(ctx, options->code, "%s: %zu digest%s; expected %zu, one a tensor", options->subject,
+             count, TSR_PLURAL(count), replay->tensor_count);
     step.digests = TSR_NEW(&replay->arena, tsr_digest, count + 1);
     if (!step.digests) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     cJSON_ArrayForEach(item, array)
@@ -596,7 +597,7 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
         known++;
     }
     if (known < replay->tensor_count)
-        FAIL(ctx, TSR_MISMATCH, "log '%s' tracks %zu tensors; this program has %zu of them",
-             replay->path, replay->tensor_count, known);
+        FAIL(ctx, TSR_MISMATCH, "log '%s' tracks %zu tensor%s; this program has %zu of them",
+             replay->path, replay->tensor_count, TSR_PLURAL(replay->tensor_count), known);
     return TSR_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include "runtime/state/disk.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 #include "runtime/base/trace.h"
 #include "runtime/commit/mutants.h"
 
@@ -191,8 +192,8 @@ tsr_result tsr_disk_read_file(tsr_ctx *ctx, int dir, const char *name, size_t si
     TRY(ctx, tsr_disk_open(ctx, dir, name, 0, &fd));
     TRY_GOTO(ctx, result, tsr_disk_file_size(ctx, fd, name, &size));
     if (size > size_max)
-        FAIL_GOTO(ctx, result, TSR_STATE, "'%s' has %" PRIu64 " bytes; at most %zu are expected",
-                  name, size, size_max);
+        FAIL_GOTO(ctx, result, TSR_STATE, "'%s' has %" PRIu64 " byte%s; at most %zu are expected",
+                  name, size, TSR_PLURAL(size), size_max);
     bytes = tsr_arena_alloc(arena, (size_t)size + 1, 1, 16);
     if (!bytes) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for '%s'", name);
     TRY_GOTO(ctx, result, tsr_disk_read(ctx, fd, name, bytes, (size_t)size, 0));
@@ -298,7 +299,8 @@ static tsr_result make_directory(tsr_ctx *ctx, const char *path, const char *par
 static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
     char prefix[4096], parent[4096];
     size_t length = strlen(path);
-    if (length >= sizeof prefix) FAIL(ctx, TSR_IO, "its path has %zu bytes", length);
+    if (length >= sizeof prefix)
+        FAIL(ctx, TSR_IO, "its path has %zu byte%s", length, TSR_PLURAL(length));
     snprintf(parent, sizeof parent, "%s", path[0] == '/' ? "/" : ".");
     for (size_t i = 1; i <= length; i++) {
         if ((path[i] != '/' && path[i]) || path[i - 1] == '/') continue;

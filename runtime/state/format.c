@@ -5,6 +5,7 @@
  */
 #include "runtime/state/format.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
 
 #include <string.h>
@@ -184,8 +185,8 @@ static tsr_result check_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t 
                                 uint64_t *out_chunk_count) {
     uint64_t chunks = 0;
     if (tensor_count > TSR_MANIFEST_TENSORS_MAX)
-        FAIL(ctx, TSR_USAGE, "a state has %zu tensors; at most %d are supported", tensor_count,
-             TSR_MANIFEST_TENSORS_MAX);
+        FAIL(ctx, TSR_USAGE, "a state has %zu tensor%s; at most %d are supported", tensor_count,
+             TSR_PLURAL(tensor_count), TSR_MANIFEST_TENSORS_MAX);
     for (size_t i = 0; i < tensor_count; i++) {
         const tsr_tensor *tensor = &tensors[i];
         uint64_t size;
@@ -302,14 +303,15 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
     }
     lay_out(&manifest, division);
     if (manifest.segment_count > TSR_MANIFEST_SEGMENTS_MAX)
-        FAIL(ctx, TSR_USAGE, "the state needs %u segments; at most %d are supported",
-             manifest.segment_count, TSR_MANIFEST_SEGMENTS_MAX);
+        FAIL(ctx, TSR_USAGE, "the state needs %u segment%s; at most %d are supported",
+             manifest.segment_count, TSR_PLURAL(manifest.segment_count), TSR_MANIFEST_SEGMENTS_MAX);
     manifest.segment_sizes = TSR_NEW(arena, uint64_t, (size_t)manifest.segment_count + 1);
     if (!manifest.segment_sizes) FAIL(ctx, TSR_MEMORY, "no memory for a manifest");
     lay_out(&manifest, division);
     if (tsr_manifest_size(&manifest) > TSR_MANIFEST_BYTES_MAX)
-        FAIL(ctx, TSR_USAGE, "the manifest would have %zu bytes; at most %d are supported",
-             tsr_manifest_size(&manifest), TSR_MANIFEST_BYTES_MAX);
+        FAIL(ctx, TSR_USAGE, "the manifest would have %zu byte%s; at most %d are supported",
+             tsr_manifest_size(&manifest), TSR_PLURAL(tsr_manifest_size(&manifest)),
+             TSR_MANIFEST_BYTES_MAX);
     *out_manifest = manifest;
     return TSR_SUCCESS;
 }
@@ -493,8 +495,8 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     token->topology = take_text(in, lengths[2], arena);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
-        DAMAGED(ctx, subject, "its token has not the %llu bytes it states",
-                (unsigned long long)size);
+        DAMAGED(ctx, subject, "its token has not the %llu byte%s it states",
+                (unsigned long long)size, TSR_PLURAL(size));
     if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which versions 1 and 2 are not");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
@@ -529,13 +531,13 @@ static tsr_result take_tensors(tsr_ctx *ctx, const char *subject, cursor *in, ts
             DAMAGED(ctx, subject, "tensor '%s' follows '%s'", row->name, row[-1].name);
         if (!tsr_dtype_size(row->dtype) || !tsr_shape_size(&row->shape, row->dtype, &size) ||
             chunks_of(size) != row->chunk_count)
-            DAMAGED(ctx, subject, "type, shape and %u chunks of tensor '%s' do not agree",
-                    row->chunk_count, row->name);
+            DAMAGED(ctx, subject, "type, shape and %u chunk%s of tensor '%s' do not agree",
+                    row->chunk_count, TSR_PLURAL(row->chunk_count), row->name);
         chunks += row->chunk_count;
     }
     if (chunks != manifest->chunk_count)
-        DAMAGED(ctx, subject, "its tensors have %llu chunks; it states %u",
-                (unsigned long long)chunks, manifest->chunk_count);
+        DAMAGED(ctx, subject, "its tensors have %llu chunk%s; it states %u",
+                (unsigned long long)chunks, TSR_PLURAL(chunks), manifest->chunk_count);
     return TSR_SUCCESS;
 }
 
@@ -598,8 +600,9 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
                 (uint64_t)manifest->tensor_count * TENSOR_FIXED_BYTES +
                 (uint64_t)manifest->chunk_count * CHUNK_BYTES >
             (uint64_t)(in->end - in->at))
-        DAMAGED(ctx, subject, "%u segments, %u tensors and %u chunks do not fit in it",
-                manifest->segment_count, manifest->tensor_count, manifest->chunk_count);
+        DAMAGED(ctx, subject, "%u segment%s, %u tensor%s and %u chunks do not fit in it",
+                manifest->segment_count, TSR_PLURAL(manifest->segment_count),
+                manifest->tensor_count, TSR_PLURAL(manifest->tensor_count), manifest->chunk_count);
     manifest->segment_sizes = TSR_NEW(arena, uint64_t, (size_t)manifest->segment_count + 1);
     manifest->tensors = TSR_NEW(arena, tsr_tensor_row, (size_t)manifest->tensor_count + 1);
     manifest->chunks = TSR_NEW(arena, tsr_chunk_row, (size_t)manifest->chunk_count + 1);
@@ -608,8 +611,9 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
         manifest->segment_sizes[i] = take(in, 8);
         if (!manifest->segment_sizes[i] || manifest->segment_sizes[i] > TSR_SEGMENT_BYTES_MAX)
-            DAMAGED(ctx, subject, "segment %u has %llu bytes; expected 1 … %llu", i,
+            DAMAGED(ctx, subject, "segment %u has %llu byte%s; expected 1 … %llu", i,
                     (unsigned long long)manifest->segment_sizes[i],
+                    TSR_PLURAL(manifest->segment_sizes[i]),
                     (unsigned long long)TSR_SEGMENT_BYTES_MAX);
     }
     TRY(ctx, take_tensors(ctx, subject, in, arena, manifest));
@@ -643,7 +647,8 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
     TRY(ctx, take_token(ctx, subject, &in, arena, &manifest.token));
     TRY(ctx, take_map(ctx, subject, &in, arena, &manifest));
     if (in.at != in.end)
-        DAMAGED(ctx, subject, "%zu bytes follow its map", (size_t)(in.end - in.at));
+        DAMAGED(ctx, subject, "%zu byte%s follow its map", (size_t)(in.end - in.at),
+                TSR_PLURAL((in.end - in.at)));
     uint8_t *again = tsr_arena_alloc(arena, tsr_manifest_size(&manifest), 1, 16);
     if (!again) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     TSR_ASSERT(tsr_manifest_size(&manifest) == size_bytes);

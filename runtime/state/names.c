@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/names.h"
 
+#include "runtime/base/plural.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +95,8 @@ const char *tsr_names_list(const tsr_name *names, size_t count,
     for (size_t i = shown; i-- > 0;)
         used += (size_t)snprintf(out_text + used, room - used, "%s%" PRIu64, used ? ", " : "",
                                  names[i].generation);
-    if (count > shown) snprintf(out_text + used, room - used, " and %zu older ones", count - shown);
+    if (count > shown)
+        snprintf(out_text + used, room - used, " and %zu older one%s", count - shown,
+                 TSR_PLURAL(count - shown));
     return out_text;
 }

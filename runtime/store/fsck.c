@@ -3,6 +3,7 @@
  * The reports of what lies in a store. They are recovery without its writes: what recovery would
  * log becomes a line.
  */
+#include "runtime/base/plural.h"
 #include "runtime/commit/recover.h"
 #include "runtime/state/token_json.h"
 #include "runtime/store/read.h"
@@ -117,9 +118,10 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
         tsr_digest_format(&manifest.token.state_hash, hash);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " of epoch %" PRIu64 ": good, step %" PRIu64
-                ", %u tensors, %u chunks, state %s",
+                ", %u tensor%s, %u chunk%s, state %s",
                 manifest.token.generation, manifest.token.epoch, manifest.token.position.step,
-                manifest.tensor_count, manifest.chunk_count, hash);
+                manifest.tensor_count, TSR_PLURAL(manifest.tensor_count), manifest.chunk_count,
+                TSR_PLURAL(manifest.chunk_count), hash);
     }
     report_strays(ctx, survey);
     TRY(ctx, report_unreached(ctx, e));
@@ -128,8 +130,10 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
             survey->damaged_count, survey->unfinished.count,
             survey->committed ? "" : "; nothing was committed yet");
     if (survey->damaged_count)
-        FAIL(ctx, TSR_STATE, "%u committed records are damaged; %u generations are good",
-             survey->damaged_count, good_count);
+        FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged; %u generation%s %s good",
+             survey->damaged_count, TSR_PLURAL(survey->damaged_count),
+             TSR_IS_ARE(survey->damaged_count), good_count, TSR_PLURAL(good_count),
+             TSR_IS_ARE(good_count));
     return TSR_SUCCESS;
 }
 
@@ -165,9 +169,9 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
         tsr_digest_format(&token->state_hash, hash);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
-                " bytes %" PRIu64 " state %s good%s",
+                " byte%s %" PRIu64 " state %s good%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
-                tsr_manifest_data_bytes(manifest), hash,
+                TSR_PLURAL(token->position.seed), tsr_manifest_data_bytes(manifest), hash,
                 reached ? "" : ", ignored unless it is asked for by its number");
         return TSR_SUCCESS;
     }
@@ -183,9 +187,9 @@ static tsr_result list_counts(tsr_ctx *ctx, const examination *e) {
     const tsr_survey *survey = &e->survey;
     tsr_buffer line = {0};
     if (!e->json) {
-        tsr_log(ctx, TSR_LOG_NOTICE, "%zu generations, %u damaged, %zu uncommitted%s",
-                survey->candidate_count, survey->damaged_count, survey->unfinished.count,
-                e->verify ? "" : "; the data was not read");
+        tsr_log(ctx, TSR_LOG_NOTICE, "%zu generation%s, %u damaged, %zu uncommitted%s",
+                survey->candidate_count, TSR_PLURAL(survey->candidate_count), survey->damaged_count,
+                survey->unfinished.count, e->verify ? "" : "; the data was not read");
         return TSR_SUCCESS;
     }
     tsr_buffer_printf(&line,
@@ -234,7 +238,8 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
     TRY(ctx, list_unreached(ctx, e));
     TRY(ctx, list_counts(ctx, e));
     if (survey->damaged_count)
-        FAIL(ctx, TSR_STATE, "%u committed records are damaged", survey->damaged_count);
+        FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged", survey->damaged_count,
+             TSR_PLURAL(survey->damaged_count), TSR_IS_ARE(survey->damaged_count));
     return TSR_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
  * Where ranks have tensors in parts, those are not the parts of the protocol: what a rank reads
  * goes to who needs it, and what it writes is gathered first (reshard.h).
  */
+#include "runtime/base/plural.h"
 #include "runtime/store/internal.h"
 #include "runtime/transport/collective.h"
 
@@ -68,8 +69,8 @@ static tsr_piece piece(void *bytes, size_t size_bytes) {
 static tsr_result check_room(tsr_ctx *ctx, const tsr_mailbox *box, uint32_t from, uint64_t size) {
     if (size > box->room - box->used)
         FAIL(ctx, TSR_RANK,
-             "rank %" PRIu32 " sends %" PRIu64 " bytes about the state; there is room for %zu",
-             from, size, box->room - box->used);
+             "rank %" PRIu32 " sends %" PRIu64 " byte%s about the state; there is room for %zu",
+             from, size, TSR_PLURAL(size), box->room - box->used);
     return TSR_SUCCESS;
 }
 

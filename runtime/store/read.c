@@ -7,6 +7,7 @@
  */
 #include "runtime/store/read.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
 
 #include <errno.h>
@@ -106,8 +107,8 @@ static tsr_result open_segment(tsr_ctx *ctx, int dir, const tsr_manifest *manife
     file->index = index;
     TRY(ctx, tsr_disk_file_size(ctx, file->fd, file->name, &size));
     if (size != stated && !TSR_MUTANT(SIZE_UNCHECKED))
-        FAIL(ctx, TSR_STATE, "'%s' has %" PRIu64 " bytes; the manifest states %" PRIu64, file->name,
-             size, stated);
+        FAIL(ctx, TSR_STATE, "'%s' has %" PRIu64 " byte%s; the manifest states %" PRIu64,
+             file->name, size, TSR_PLURAL(size), stated);
     return TSR_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
  * An open store: a rank, and the coordinator where it is the first. Opening, closing, pruning.
  */
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 #include "runtime/store/internal.h"
 
 #include <fcntl.h>
@@ -128,13 +129,13 @@ static tsr_result check_options(tsr_ctx *ctx, const tsr_store_options *options) 
     if (!options->directory || !options->directory[0])
         FAIL(ctx, TSR_USAGE, "the path of the state directory is empty");
     if (options->keep < 2 || options->keep > TSR_KEEP_MAX)
-        FAIL(ctx, TSR_USAGE, "%u generations cannot be kept; expected 2 … %d", options->keep,
-             TSR_KEEP_MAX);
+        FAIL(ctx, TSR_USAGE, "%u generation%s cannot be kept; expected 2 … %d", options->keep,
+             TSR_PLURAL(options->keep), TSR_KEEP_MAX);
     const char *texts[] = {options->region, options->numerics};
     for (size_t i = 0; i < 2; i++)
         if (texts[i] && strlen(texts[i]) > TSR_TOKEN_TEXT_MAX)
-            FAIL(ctx, TSR_USAGE, "a text for tokens has %zu bytes; at most %d are stored",
-                 strlen(texts[i]), TSR_TOKEN_TEXT_MAX);
+            FAIL(ctx, TSR_USAGE, "a text for tokens has %zu byte%s; at most %d are stored",
+                 strlen(texts[i]), TSR_PLURAL(strlen(texts[i])), TSR_TOKEN_TEXT_MAX);
     return TSR_SUCCESS;
 }
 

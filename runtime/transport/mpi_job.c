@@ -7,6 +7,7 @@
 #include "runtime/transport/mpi_job.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -104,10 +105,11 @@ static tsr_result check_head(tsr_ctx *ctx, const mpi *m, uint32_t from, const he
              tsr_operation_name((tsr_operation)theirs->operation),
              (unsigned long long)theirs->number, (unsigned long long)theirs->step);
     if (theirs->total_bytes != piece->size_bytes)
-        FAIL(ctx, TSR_RANK, "%s %llu of region '%s': rank %u sends %llu bytes, rank %u expects %zu",
+        FAIL(ctx, TSR_RANK,
+             "%s %llu of region '%s': rank %u sends %llu byte%s, rank %u expects %zu",
              tsr_operation_name((tsr_operation)mine->operation), (unsigned long long)mine->number,
-             region, from, (unsigned long long)theirs->total_bytes, m->base.rank,
-             piece->size_bytes);
+             region, from, (unsigned long long)theirs->total_bytes, TSR_PLURAL(theirs->total_bytes),
+             m->base.rank, piece->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -124,13 +126,13 @@ static tsr_result go_on_receiving(tsr_ctx *ctx, mpi *m, uint32_t from, const tsr
         f->head_seen = true;
         TRY(ctx, check(ctx, MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
         if ((size_t)count < sizeof(head))
-            FAIL(ctx, TSR_RANK, "rank %u sent %d bytes, not even a head of %zu", from, count,
-                 sizeof(head));
+            FAIL(ctx, TSR_RANK, "rank %u sent %d byte%s, not even a head of %zu", from, count,
+                 TSR_PLURAL(count), sizeof(head));
         TRY(ctx, check_head(ctx, m, from, &f->incoming->head, piece, about));
         size_t first = (size_t)count - sizeof(head);
         if (first > piece->size_bytes)
-            FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu bytes it began", from,
-                 piece->size_bytes);
+            FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu byte%s it began", from,
+                 piece->size_bytes, TSR_PLURAL(piece->size_bytes));
         if (first) memcpy(piece->bytes, f->incoming->bytes, first);
         f->received = first;
     }

@@ -6,6 +6,7 @@
  */
 #include "runtime/transport/shared.h"
 
+#include "runtime/base/plural.h"
 #include "runtime/transport/shared_end.h"
 
 #include <errno.h>
@@ -58,11 +59,12 @@ tsr_result tsr_shared_create(tsr_ctx *ctx, const tsr_shared_options *options, in
     TSR_ASSERT(options->size_bytes == sizeof *options);
     layout l;
     if (options->rank_count == 0 || options->rank_count > TSR_TRANSPORT_RANKS_MAX)
-        FAIL(ctx, TSR_USAGE, "%u ranks asked for; 1 to %d are supported", options->rank_count,
-             TSR_TRANSPORT_RANKS_MAX);
+        FAIL(ctx, TSR_USAGE, "%u rank%s asked for; 1 to %d are supported", options->rank_count,
+             TSR_PLURAL(options->rank_count), TSR_TRANSPORT_RANKS_MAX);
     if (!find_layout(options->rank_count, options->heap_bytes, &l))
-        FAIL(ctx, TSR_MEMORY, "%u ranks of %llu bytes each are more than can be addressed",
-             options->rank_count, (unsigned long long)options->heap_bytes);
+        FAIL(ctx, TSR_MEMORY, "%u rank%s of %llu byte%s each are more than can be addressed",
+             options->rank_count, TSR_PLURAL(options->rank_count),
+             (unsigned long long)options->heap_bytes, TSR_PLURAL(options->heap_bytes));
     int fd = memfd_create("tessera-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot create memory for ranks to share");
     shared_head head = {.magic = TSR_SHARED_MAGIC,
@@ -77,8 +79,9 @@ tsr_result tsr_shared_create(tsr_ctx *ctx, const tsr_shared_options *options, in
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
         int code = errno;
         close(fd);
-        FAIL_ERRNO(ctx, TSR_MEMORY, code, "cannot take %llu bytes for %u ranks to share",
-                   (unsigned long long)l.total, options->rank_count);
+        FAIL_ERRNO(ctx, TSR_MEMORY, code, "cannot take %llu byte%s for %u rank%s to share",
+                   (unsigned long long)l.total, TSR_PLURAL(l.total), options->rank_count,
+                   TSR_PLURAL(options->rank_count));
     }
     *out_fd = fd;
     return TSR_SUCCESS;
@@ -136,12 +139,12 @@ static tsr_result reopen(tsr_ctx *ctx, shared_end *s, int fd) {
         FAIL_ERRNO(ctx, TSR_IO, errno, "cannot ask for the size of the memory that ranks share");
     s->memory_bytes = (size_t)about_it.st_size;
     if (s->memory_bytes < sizeof(shared_head))
-        FAIL(ctx, TSR_CORRUPT, "memory that ranks share has %zu bytes, not even a head of %zu",
-             s->memory_bytes, sizeof(shared_head));
+        FAIL(ctx, TSR_CORRUPT, "memory that ranks share has %zu byte%s, not even a head of %zu",
+             s->memory_bytes, TSR_PLURAL(s->memory_bytes), sizeof(shared_head));
     void *memory = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
     if (memory == MAP_FAILED)
-        FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot map %zu bytes that ranks share",
-                   s->memory_bytes);
+        FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot map %zu byte%s that ranks share",
+                   s->memory_bytes, TSR_PLURAL(s->memory_bytes));
     s->memory = memory;
     s->head = memory;
     return TSR_SUCCESS;
@@ -157,8 +160,9 @@ static tsr_result use_layout(tsr_ctx *ctx, shared_end *s) {
         !find_layout(head->rank_count, head->heap_bytes, &l) || l.slot_bytes != head->slot_bytes ||
         l.board_bytes != head->board_bytes || l.total != head->total_bytes ||
         l.total != s->memory_bytes)
-        FAIL(ctx, TSR_CORRUPT, "memory that ranks share has %zu bytes, %u ranks' heaps of %llu",
-             s->memory_bytes, head->rank_count, (unsigned long long)head->heap_bytes);
+        FAIL(ctx, TSR_CORRUPT, "memory that ranks share has %zu byte%s, %u rank%s' heaps of %llu",
+             s->memory_bytes, TSR_PLURAL(s->memory_bytes), head->rank_count,
+             TSR_PLURAL(head->rank_count), (unsigned long long)head->heap_bytes);
     s->base.rank_count = head->rank_count;
     s->base.meeting_bytes = l.board_bytes - sizeof(shared_board);
     s->seats = (shared_seat *)(s->memory + l.seats);

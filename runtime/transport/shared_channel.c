@@ -5,6 +5,7 @@
  * sender's own memory, is waited for until it is taken. The latter needs the system's leave, for
  * which each receiver asks once; its end of the channel tells the sender.
  */
+#include "runtime/base/plural.h"
 #include "runtime/transport/shared_end.h"
 
 #include <string.h>
@@ -194,8 +195,8 @@ static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from, const
     bool is_here = what->place == SHARED_IN_POST;
     size_t size = is_here ? what->size_bytes : what->at.memory.size_bytes;
     if (size > piece->size_bytes - f->received)
-        FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu bytes it began", from,
-             piece->size_bytes);
+        FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu byte%s it began", from,
+             piece->size_bytes, TSR_PLURAL(piece->size_bytes));
     unsigned char *to = (unsigned char *)piece->bytes + f->received;
     if (what->place == SHARED_IN_PROCESS) {
         /* Its end is seen by who waits. */

@@ -7,6 +7,7 @@
  * the others live, do the same, and are in time.
  */
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 #include "runtime/transport/shared_end.h"
 
 #include <fcntl.h>
@@ -158,11 +159,12 @@ tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
         return TSR_SUCCESS;
     place here = place_of(s, s->base.rank);
     FAIL(ctx, TSR_RANK,
-         "%s %llu of region '%s': rank %u sends %llu bytes in %llu rows, rank %u expects %llu "
+         "%s %llu of region '%s': rank %u sends %llu byte%s in %llu row%s, rank %u expects %llu "
          "in %llu",
          tsr_operation_name(here.operation), here.number, here.region, from,
-         (unsigned long long)theirs->total_bytes, (unsigned long long)theirs->row_count,
-         s->base.rank, (unsigned long long)mine->total_bytes, (unsigned long long)mine->row_count);
+         (unsigned long long)theirs->total_bytes, TSR_PLURAL(theirs->total_bytes),
+         (unsigned long long)theirs->row_count, TSR_PLURAL(theirs->row_count), s->base.rank,
+         (unsigned long long)mine->total_bytes, (unsigned long long)mine->row_count);
 }
 
 /* Is that rank in an operation in which this one never meets it? Who meets waits for all. One that
@@ -190,9 +192,9 @@ static tsr_result look_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
             return fail_different(ctx, s, rank, here.number, there.operation, there.number);
         FAIL(ctx, TSR_RANK,
              "%s %llu of region '%s': ranks %u and %u have different sizes; to one they are all "
-             "at most %zu bytes",
+             "at most %zu byte%s",
              tsr_operation_name(here.operation), here.number, here.region, s->base.rank, rank,
-             s->base.meeting_bytes);
+             s->base.meeting_bytes, TSR_PLURAL(s->base.meeting_bytes));
     }
     w->suspect = suspect;
     return TSR_SUCCESS;

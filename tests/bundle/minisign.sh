@@ -17,7 +17,7 @@ for size in tiny write; do
     minisign -G -W -f -p other.pub -s other.sec >/dev/null
     code=0
     "$tool" check $size.tsb other.pub 2>err || code=$?
-    [ $code = 4 ] && grep -q 'expected one of the 1 given' err
+    [ $code = 4 ] && grep -q 'expected the one given' err
     [ "$("$tool" check $size.tsb other.pub key.pub)" = good ]
     # The same number, another key: who made it is told apart.
     "$PYTHON" - key.pub other.pub >forged.pub <<'END'

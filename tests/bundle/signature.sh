@@ -63,7 +63,7 @@ openssl pkey -in theirs.pem -pubout -out theirs.pub
 foreign theirs.pem theirs.pub statement
 expect 0 good "$tool" check a.tsb theirs.pub
 expect 0 good "$tool" check a.tsb ours.pub theirs.pub
-expect 4 'expected one of the 1 given' "$tool" check a.tsb ours.pub
+expect 4 'expected the one given' "$tool" check a.tsb ours.pub
 sed "s/$digest/$(printf %064d 0)/" statement >another
 foreign theirs.pem theirs.pub another
 expect 4 'signs another bundle' "$tool" check a.tsb theirs.pub

@@ -193,7 +193,7 @@ Test(minisign, beside_another_signature) {
     expect(s.path, both, TSR_SIGNATURE_GOOD);
     expect(s.path, p256, TSR_SIGNATURE_GOOD);
     expect(s.path, the_key, TSR_SIGNATURE_GOOD);
-    refuse(s.path, stranger, "expected one of the 1 given");
+    refuse(s.path, stranger, "expected the one given");
     size_t size;
     char *text = sample_load(s.minisig, &size);
     text[sample_find(text, size, "\nRUQ", 4) + 40] ^= 1;
@@ -201,7 +201,7 @@ Test(minisign, beside_another_signature) {
     refuse(s.path, both, s.minisig);
     free(text);
     cr_assert_eq(unlink(s.sigstore), 0);
-    refuse(s.path, p256, "signed by minisign key 616212eacda52c3c; expected one of the 1 given");
+    refuse(s.path, p256, "signed by minisign key 616212eacda52c3c; expected the one given");
 }
 
 Test(minisign, key_files) {

@@ -180,11 +180,11 @@ Test(signatures, rotated_keys) {
     expect(&bundle, only_old, true, TSR_SIGNATURE_GOOD);
     expect(&bundle, both, true, TSR_SIGNATURE_GOOD);
     expect(&bundle, swapped, true, TSR_SIGNATURE_GOOD);
-    refuse(&bundle, only_new, false, TSR_SIGNATURE, "expected one of the 1 given");
+    refuse(&bundle, only_new, false, TSR_SIGNATURE, "expected the one given");
     sign_with(&bundle, &new);
     expect(&bundle, both, true, TSR_SIGNATURE_GOOD);
     expect(&bundle, swapped, true, TSR_SIGNATURE_GOOD);
-    refuse(&bundle, only_old, false, TSR_SIGNATURE, "expected one of the 1 given");
+    refuse(&bundle, only_old, false, TSR_SIGNATURE, "expected the one given");
     refuse(&bundle, strange, true, TSR_SIGNATURE, "signed by key sha256:");
 }
 

@@ -133,7 +133,7 @@ Test(npy, truncated_at_every_byte) {
     cr_assert_eq((size - sizeof six) % 64, 0);
     for (size_t kept = 0; kept < size; kept++) {
         files_write(&dir, "b.npy", bytes, kept);
-        expect_refused("b.npy", TSR_DTYPE_NONE, TSR_DATA, kept ? "bytes" : "is empty");
+        expect_refused("b.npy", TSR_DTYPE_NONE, TSR_DATA, kept ? " byte" : "is empty");
     }
     bytes[size] = 0;
     files_write(&dir, "b.npy", bytes, size + 1);

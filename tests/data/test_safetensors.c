@@ -169,7 +169,7 @@ Test(safetensors, refused_headers) {
         {"", 0, "does not begin with '{'"},
         {" {}", 0, "does not begin with '{'"},
         {"[]", 0, "does not begin with '{'"},
-        {"{}", 1, "has 1 bytes of data; its tensors need 0"},
+        {"{}", 1, "has 1 byte of data; its tensors need 0"},
         {"{" ENTRY("a", "F32", "[2]", "0", "8") "}", 7, "has 7 bytes of data; its tensors need 8"},
         {"{" ENTRY("a", "F32", "[2]", "0", "4") "}", 4,
          "tensor 'a' has the data offsets 0 to 4; 2xf32 needs 8 bytes"},
@@ -316,7 +316,7 @@ Test(safetensors, truncated_and_flipped) {
         files_write(&dir, "q.safetensors", bytes, kept);
         expect_error(
             &ctx, tsr_array_open(&ctx, files_path(&dir, "q.safetensors:m"), TSR_DTYPE_NONE, &array),
-            TSR_DATA, kept ? "bytes" : "is empty");
+            TSR_DATA, kept ? " byte" : "is empty");
     }
     for (size_t bit = 0; bit < (size - sizeof weights - sizeof moments) * 8; bit++) {
         double got[6];

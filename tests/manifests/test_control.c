@@ -89,7 +89,7 @@ Test(control, conditions_are_scalars) {
     REFUSED(c[WHEN].grid = 1, "commands[9]: when: expected grid 0, got 1");
     REFUSED(c[STOP].kernel = 1, "commands[3]: stop: expected kernel 0, got 1");
     REFUSED((c[STOP].argument_count = 2, c[STOP].written_from = 2),
-            "stop: expected 1 arguments and written_from 1, got 2 and 2");
+            "stop: expected 1 argument and written_from 1, got 2 and 2");
     REFUSED(e.arguments[WHEN][0] = BUFFERS, "arguments[0]: expected less than 8, got 8");
 }
 

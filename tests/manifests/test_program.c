@@ -228,7 +228,7 @@ Test(program, every_truncation_is_refused) {
     memcpy(longer, bytes, size);
     cr_assert_eq(decode_copy(&ctx, longer, size + 1, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the end at offset"), "%s", ctx.error.text);
-    cr_assert(strstr(ctx.error.text, "got 1 more bytes"), "%s", ctx.error.text);
+    cr_assert(strstr(ctx.error.text, "got 1 more byte"), "%s", ctx.error.text);
     free(longer);
     tsr_arena_finish(&arena);
 }

@@ -30,7 +30,7 @@ for registry in "$DOCKER" "$API" "127.0.0.1:$PORT"; do
     rm -f key.tsb*
     expect "by the right key" 0 'with its signature' "$AOT" pull "$R:v1" -o key.tsb --key old.pub --require-signature
     rm -f key.tsb*
-    expect "by another key" 4 'expected one of the 1 given' "$AOT" pull "$R:v1" -o key.tsb --key new.pub
+    expect "by another key" 4 'expected the one given' "$AOT" pull "$R:v1" -o key.tsb --key new.pub
     check "leaves nothing" test -z "$(compgen -G 'key.tsb*')"
     expect "not wanted" 0 '^pulled' "$AOT" pull "$R:v1" -o key.tsb --no-signature
     check "then there is none" test ! -e key.tsb.sigstore.json

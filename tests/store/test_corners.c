@@ -324,7 +324,7 @@ Test(corners, all_of_a_run_is_gone) {
                   "%s", b->log.last_error);
         if (way == BOTH_RUNS) {
             must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
-                      "nothing good is left: 1 committed records are damaged");
+                      "nothing good is left: 1 committed record is damaged");
         } else {
             must_open(b);
             must_load(b, 2);

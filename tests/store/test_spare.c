@@ -290,7 +290,7 @@ Test(spare, what_a_run_went_on_from_is_damaged) {
     must_save(b, 3, 3);
     flip(b, "/s/gen/1-2/segment.0", 100);
     must_fail(b, tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL), TSR_STATE,
-              "1 committed records are damaged");
+              "1 committed record is damaged");
     end(b);
 }
 

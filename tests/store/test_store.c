@@ -496,7 +496,7 @@ Test(store, options_out_of_range) {
     tsr_store_options options = model_options("/s");
     options.keep = 1;
     must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
-              TSR_USAGE, "1 generations cannot be kept; expected 2");
+              TSR_USAGE, "1 generation cannot be kept; expected 2");
     options = model_options("");
     must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
               TSR_USAGE, "is empty");
@@ -694,7 +694,7 @@ Test(store, fsck_reports_and_changes_nothing) {
     flip(b, "/s/gen/1-2/segment.0", 3);
     text[0] = 0;
     must_fail(b, tsr_store_fsck(&b->ctx, "/s", add_line, text), TSR_STATE,
-              "1 committed records are damaged; 1 generations are good");
+              "1 committed record is damaged; 1 generation is good");
     cr_assert(strstr(text, "generation 2 of epoch 1 is damaged: tensor 'scale' is damaged"), "%s",
               text);
     cr_assert(exists(b, "/s/gen/1-2/segment.0"));

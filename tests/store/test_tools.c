@@ -122,7 +122,7 @@ Test(store, prune_keeps_what_was_asked) {
     must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_LOCKED, "in use");
     tsr_store_close(&b->ctx, b->store);
     b->store = NULL;
-    must_fail(b, tsr_store_prune(&b->ctx, "/s", 1, false, add_to, &l), TSR_USAGE, "1 generations");
+    must_fail(b, tsr_store_prune(&b->ctx, "/s", 1, false, add_to, &l), TSR_USAGE, "1 generation");
     must_fail(b, tsr_store_prune(&b->ctx, "/none", 2, false, add_to, &l), TSR_IO, "cannot open");
     must_fail(b, tsr_store_prune(&b->ctx, "/s/gen", 2, false, add_to, &l), TSR_STATE,
               "not a state directory");

@@ -69,6 +69,12 @@ expect "then it is the newest that counts" 0 'at step 400' train --steps 400 --s
 
 expect "ls" 0 '^generation [0-9]+ epoch 1 step 400 seed 0 bytes [0-9]+ state [0-9a-f]{64} good$' "$RUN" ls S
 check "a line for each, and the counts" test "$(wc -l <.out)" -eq 5
+check "a state of one step" "$RUN" "$BUNDLE" "${DATA[@]}" --quiet --steps 1 --state-dir one
+expect "ls of one generation" 0 '^1 generation, 0 damaged, 0 uncommitted; the data was not read$' "$RUN" ls one
+expect "its replay" 0 '^replay matches: 1 step, every digest equal$' sh -c "\"$RUN\" \"$BUNDLE\" ${DATA[*]} --quiet --steps 1 --record one.log && \"$RUN\" \"$BUNDLE\" ${DATA[*]} --quiet --replay one.log"
+flip one/gen/*/segment.0 20000
+expect "one record is damaged" 10 'error: .*1 committed record is damaged; 0 generations are good$' "$RUN" fsck one
+expect "and refused" 10 'nothing good is left: 1 committed record is damaged; nothing was changed' train --steps 2 --state-dir one
 expect "ls reads no data" 0 'the data was not read' "$RUN" ls S
 rm -rf D && cp -a S D
 flip "$(find D -name 'segment.*' | sort | tail -n 1)" 20000

@@ -43,7 +43,7 @@ both "signed" 0 '' --key old.pub
 both "signed, required" 0 '' --key old.pub --require-signature
 expect "verify names the signer" 0 "signed by key sha256:$old$" "$AOT" verify a.tsb --key=old.pub
 expect "verify without a key" 0 "names key sha256:$old; not checked" "$AOT" verify a.tsb
-both "another key" 4 "signed by key sha256:$old; expected one of the 1 given" --key new.pub
+both "another key" 4 "signed by key sha256:$old; expected the one given" --key new.pub
 both "a second key" 0 '' --key new.pub --key old.pub --require-signature
 expect "strict and repacked: the signature is of the index" 0 "signed by key sha256:$old$" \
     "$AOT" verify --strict a.tsb --key old.pub
@@ -53,7 +53,7 @@ expect "unpacked" 0 "signed by key sha256:$old$" "$AOT" verify folder --key old.
 # ---- a new key ----
 cp $signature old.json
 expect "sign again" 0 "$new" "$AOT" sign a.tsb --key new
-both "the old key alone" 4 "signed by key sha256:$new; expected one of the 1 given" --key old.pub
+both "the old key alone" 4 "signed by key sha256:$new; expected the one given" --key old.pub
 both "both keys" 0 '' --key old.pub --key new.pub --require-signature
 both "the new key alone" 0 '' --key new.pub --require-signature
 
@@ -82,7 +82,7 @@ expect "the signature of another bundle, no key" 4 'signs another bundle' "$AOT"
 
 # ---- nothing of a refused bundle is used ----
 cp old.json $signature
-expect "refused before the state" 4 'expected one of the 1 given' run --key new.pub --state-dir state --metrics metrics.json
+expect "refused before the state" 4 'expected the one given' run --key new.pub --state-dir state --metrics metrics.json
 [ ! -e state ] || fail "a refused bundle made a state directory"
 mv b.tsb.sigstore.json b.json
 expect "a target that is not there" 5 'x86-64-v2' "$RUN" b.tsb "${DATA[@]}" --steps 1 --cpu x86-64-v3

@@ -5,6 +5,7 @@
 #include "tools/aot/inspect.h"
 
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 
 #include <cjson/cJSON.h>
@@ -227,9 +228,9 @@ static tsr_result read_target(tsr_ctx *ctx, inspect_view *v, size_t target) {
     TRY(ctx, tsr_bundle_read_layer(ctx, v->bundle, &layer, &v->arena, &bytes, &size_bytes));
     TRY(ctx, tsr_fatbin_decode(ctx, bytes, size_bytes, &v->arena, &v->codes[target]));
     if (code->kernel_count != program->kernel_count)
-        FAIL(ctx, TSR_CORRUPT, "'%s': GPU code has %u kernels; the program of '%s' has %u", v->path,
-             code->kernel_count, tsr_bundle_get_target_name(v->bundle, target),
-             program->kernel_count);
+        FAIL(ctx, TSR_CORRUPT, "'%s': GPU code has %u kernel%s; the program of '%s' has %u",
+             v->path, code->kernel_count, TSR_PLURAL(code->kernel_count),
+             tsr_bundle_get_target_name(v->bundle, target), program->kernel_count);
     return TSR_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
  * tessera-aot inspect for people: what the bundle is, its size by section, entries, tensors,
  * targets.
  */
+#include "runtime/base/plural.h"
 #include "tools/aot/inspect.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ static void text_sections(const inspect_view *v, tsr_buffer *out) {
         sum += section->size_bytes;
         tsr_buffer_printf(out, "  %-20s %16" PRIu64 "  %zu blob%s\n", section->name,
                           section->size_bytes, section->blob_count,
-                          section->blob_count == 1 ? "" : "s");
+                          TSR_PLURAL(section->blob_count));
     }
     if (file) tsr_buffer_printf(out, "  %-20s %16" PRIu64 "\n", "container", file - sum);
 }
@@ -89,10 +90,11 @@ static void text_away(inspect_view *v, size_t entry, tsr_buffer *out) {
         if (plan)
             tsr_buffer_printf(out,
                               "    on %s: workspace %" PRIu64 " (peak in use %" PRIu64
-                              "), and %" PRIu64 " bytes of the host for values that wait there\n",
+                              "), and %" PRIu64 " byte%s of the host for values that wait there\n",
                               tsr_bundle_get_target_name(v->bundle, i), plan->workspace_bytes,
                               inspect_peak(plan, &v->arena),
-                              tsr_program_space_bytes(plan, TSR_SPACE_HOST));
+                              tsr_program_space_bytes(plan, TSR_SPACE_HOST),
+                              TSR_PLURAL(tsr_program_space_bytes(plan, TSR_SPACE_HOST)));
     }
 }
 
@@ -103,15 +105,19 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
     if (entry->batch) tsr_buffer_printf(out, ", batch %" PRIu64, entry->batch);
     if (entry->rows_independent) tsr_buffer_text(out, ", rows independent");
     if (plan)
-        tsr_buffer_printf(
-            out,
-            "; memory: tensors %" PRIu64 ", workspace %" PRIu64 " (peak in use %" PRIu64
-            "), inputs %" PRIu64 ", outputs %" PRIu64 " bytes; %u commands, whose kernels read and "
-            "write %" PRIu64 " bytes",
-            inspect_tensors_bytes(&v->config), plan->workspace_bytes, inspect_peak(plan, &v->arena),
-            inspect_ports_bytes(entry->inputs, entry->input_count),
-            inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count,
-            inspect_launch_bytes(plan, v->config.virtual_ranks));
+        tsr_buffer_printf(out,
+                          "; memory: tensors %" PRIu64 ", workspace %" PRIu64
+                          " (peak in use %" PRIu64 "), inputs %" PRIu64 ", outputs %" PRIu64
+                          " byte%s; %u command%s, whose kernels read and "
+                          "write %" PRIu64 " byte%s",
+                          inspect_tensors_bytes(&v->config), plan->workspace_bytes,
+                          inspect_peak(plan, &v->arena),
+                          inspect_ports_bytes(entry->inputs, entry->input_count),
+                          inspect_ports_bytes(entry->outputs, entry->output_count),
+                          TSR_PLURAL(inspect_ports_bytes(entry->outputs, entry->output_count)),
+                          plan->command_count, TSR_PLURAL(plan->command_count),
+                          inspect_launch_bytes(plan, v->config.virtual_ranks),
+                          TSR_PLURAL(inspect_launch_bytes(plan, v->config.virtual_ranks)));
     tsr_buffer_text(out, "\n");
     text_signature(entry, out);
     text_away(v, index, out);
@@ -154,7 +160,8 @@ static void text_tensors(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_text(out, "\n");
     }
     if (shown < count)
-        tsr_buffer_printf(out, "  and %zu smaller ones: --tensors lists all\n", count - shown);
+        tsr_buffer_printf(out, "  and %zu smaller one%s: --tensors lists all\n", count - shown,
+                          TSR_PLURAL(count - shown));
 }
 
 /* What kernels take of a multiprocessor, and how much of it they leave to do. */
@@ -181,7 +188,8 @@ static void text_targets(const inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     for (size_t i = 0; i < v->target_count; i++) {
         tsr_buffer_printf(out, "target %s", tsr_bundle_get_target_name(v->bundle, i));
-        tsr_buffer_printf(out, "  %u kernels\n", v->programs[i].kernel_count);
+        tsr_buffer_printf(out, "  %u kernel%s\n", v->programs[i].kernel_count,
+                          TSR_PLURAL(v->programs[i].kernel_count));
         for (size_t k = 0; k < tsr_bundle_get_layer_count(v->bundle, i); k++) {
             tsr_bundle_layer layer = tsr_bundle_get_layer(v->bundle, i, k);
             tsr_digest_format(&layer.digest, hex);
@@ -233,8 +241,9 @@ static void text_schedule(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_text(out, "schedule none\n");
         return;
     }
-    tsr_buffer_printf(out, "schedule of %zu entries, %zu kernel calls; origin: %s\n",
-                      schedule->entry_count, schedule->call_count,
+    tsr_buffer_printf(out, "schedule of %zu entr%s, %zu kernel call%s; origin: %s\n",
+                      schedule->entry_count, TSR_PLURAL_Y(schedule->entry_count),
+                      schedule->call_count, TSR_PLURAL(schedule->call_count),
                       schedule->origin ? schedule->origin : "not recorded");
 }
 
@@ -254,12 +263,12 @@ void inspect_show_text(inspect_view *v, tsr_buffer *out) {
     tsr_digest_format(&digest, hex);
     tsr_buffer_printf(out, "%s  %s, %s numerics, %" PRIu64 " virtual rank%s\n", v->config.name,
                       v->config.producer, v->config.numerics, v->config.virtual_ranks,
-                      v->config.virtual_ranks == 1 ? "" : "s");
+                      TSR_PLURAL(v->config.virtual_ranks));
     tsr_buffer_printf(out, "bundle sha256:%s, format %u.%u, ", hex, v->config.version_major,
                       v->config.version_minor);
     uint64_t size = tsr_bundle_get_file_size(v->bundle);
     if (size)
-        tsr_buffer_printf(out, "%" PRIu64 " bytes\n", size);
+        tsr_buffer_printf(out, "%" PRIu64 " byte%s\n", size, TSR_PLURAL(size));
     else
         tsr_buffer_text(out, "unpacked\n");
     text_slice(v, out);

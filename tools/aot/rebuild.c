@@ -3,6 +3,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/io.h"
+#include "runtime/base/plural.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -136,9 +137,9 @@ static tsr_result compare(tsr_ctx *ctx, side *first, side *second, tsr_digest *o
     tsr_hasher_init(&hasher);
     if (first->size != second->size)
         FAIL(ctx, TSR_DIFFERENT,
-             "'%s' has %llu bytes and the second build '%s' %llu: see "
+             "'%s' has %llu byte%s and the second build '%s' %llu: see "
              "tessera-aot diff",
-             first->path, (unsigned long long)first->size, second->path,
+             first->path, (unsigned long long)first->size, TSR_PLURAL(first->size), second->path,
              (unsigned long long)second->size);
     for (uint64_t at = 0; at < first->size;) {
         uint64_t left = first->size - at;

@@ -3,6 +3,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -271,9 +272,10 @@ void tsr_remote_print(const tsr_remote_line *line, const char *verb, const char 
            show_bytes((double)report->received_bytes).text, report->seconds);
     if (report->reused_bytes)
         printf(", %s were here", show_bytes((double)report->reused_bytes).text);
-    printf("; %" PRIu64 " of %" PRIu64 " blobs were there", report->present_blob_count,
-           report->blob_count);
+    printf("; %" PRIu64 " of %" PRIu64 " blob%s %s there", report->present_blob_count,
+           report->blob_count, TSR_PLURAL(report->blob_count), TSR_WAS_WERE(report->blob_count));
     if (report->mounted_blob_count) printf(", %" PRIu64 " mounted", report->mounted_blob_count);
-    if (report->retry_count) printf("; %" PRIu64 " retries", report->retry_count);
+    if (report->retry_count)
+        printf("; %" PRIu64 " retr%s", report->retry_count, TSR_PLURAL_Y(report->retry_count));
     printf("%s\n", report->signature ? "; with its signature" : "");
 }

@@ -6,6 +6,7 @@
 #include "bundle/bundle.h"
 #include "bundle/sign.h"
 #include "manifests/program.h"
+#include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 
 #include <inttypes.h>
@@ -58,8 +59,9 @@ static tsr_result verify(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_signature_p
         TRY(ctx, verify_target(ctx, bundle, i));
     tsr_digest digest = tsr_bundle_get_digest(bundle);
     tsr_digest_format(&digest, hex);
-    printf("%s: good; %" PRIu64 " blobs, %" PRIu64 " bytes, %.2f GB/s; sha256:%s\n",
-           tsr_bundle_get_path(bundle), report.blob_count, report.verified_bytes,
+    printf("%s: good; %" PRIu64 " blob%s, %" PRIu64 " byte%s, %.2f GB/s; sha256:%s\n",
+           tsr_bundle_get_path(bundle), report.blob_count, TSR_PLURAL(report.blob_count),
+           report.verified_bytes, TSR_PLURAL(report.verified_bytes),
            report.seconds > 0 ? (double)report.verified_bytes / report.seconds * 1e-9 : 0.0, hex);
     print_signature(tsr_bundle_get_path(bundle), &signature);
     return TSR_SUCCESS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/report.h"
 
+#include "runtime/base/plural.h"
 #include "tools/common/options.h"
 
 #include <errno.h>
@@ -138,7 +139,7 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     end_line(report);
     printf("eval step %llu", (unsigned long long)eval->step);
     for (size_t i = 0; i < eval->count; i++) printf(" %s %.6f", eval->names[i], eval->means[i]);
-    printf(" (%llu rows)\n", (unsigned long long)eval->rows);
+    printf(" (%llu row%s)\n", (unsigned long long)eval->rows, TSR_PLURAL(eval->rows));
     fflush(stdout); /* a killed run leaves it whole; tsr_tool_finish tells an error */
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_record(report, "eval", eval->step);
@@ -209,9 +210,9 @@ void tsr_report_workspace(tsr_report *report) {
     report->measured = NULL;
     end_line(report);
     if (!report->quiet)
-        fprintf(stderr, "workspace: %llu bytes planned, %llu reached, %llu written\n",
-                (unsigned long long)use.planned_bytes, (unsigned long long)use.reached_bytes,
-                (unsigned long long)use.written_bytes);
+        fprintf(stderr, "workspace: %llu byte%s planned, %llu reached, %llu written\n",
+                (unsigned long long)use.planned_bytes, TSR_PLURAL(use.planned_bytes),
+                (unsigned long long)use.reached_bytes, (unsigned long long)use.written_bytes);
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_counted(report, "workspace", "planned_bytes", use.planned_bytes);
     tsr_buffer_printf(&report->line, ",\"reached_bytes\":%llu,\"written_bytes\":%llu",

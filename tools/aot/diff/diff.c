@@ -7,6 +7,7 @@
 
 #include "bundle/provenance.h"
 #include "runtime/base/json.h"
+#include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 
 #include <inttypes.h>
@@ -112,8 +113,9 @@ static void note_layer(diff *d, const char *target, const tsr_bundle_layer *a,
     tsr_digest_format(&a->digest, hex[0]);
     tsr_digest_format(&b->digest, hex[1]);
     diff_note(d, "layer", target, name, DIFF_CHANGED, NULL,
-              "%" PRIu64 " bytes sha256:%.16s, then %" PRIu64 " bytes sha256:%.16s", a->size_bytes,
-              hex[0], b->size_bytes, hex[1]);
+              "%" PRIu64 " byte%s sha256:%.16s, then %" PRIu64 " byte%s sha256:%.16s",
+              a->size_bytes, TSR_PLURAL(a->size_bytes), hex[0], b->size_bytes,
+              TSR_PLURAL(b->size_bytes), hex[1]);
 }
 
 static const char *layer_name(const tsr_bundle_layer *layer) {
@@ -171,14 +173,14 @@ static tsr_result diff_target(diff *d, size_t target_a, size_t target_b) {
         if (find_same(b->bundle, target_b, &layer, &other))
             TRY(d->ctx, diff_layer(d, target_a, name, &layer, &other));
         else if (!shown_before(a, target_a, &layer))
-            diff_note(d, "layer", name, layer_name(&layer), DIFF_REMOVED, NULL, "%" PRIu64 " bytes",
-                      layer.size_bytes);
+            diff_note(d, "layer", name, layer_name(&layer), DIFF_REMOVED, NULL,
+                      "%" PRIu64 " byte%s", layer.size_bytes, TSR_PLURAL(layer.size_bytes));
     }
     for (size_t i = 0; i < tsr_bundle_get_layer_count(b->bundle, target_b); i++) {
         layer = tsr_bundle_get_layer(b->bundle, target_b, i);
         if (!find_same(a->bundle, target_a, &layer, &other) && !shown_before(b, target_b, &layer))
-            diff_note(d, "layer", name, layer_name(&layer), DIFF_ADDED, NULL, "%" PRIu64 " bytes",
-                      layer.size_bytes);
+            diff_note(d, "layer", name, layer_name(&layer), DIFF_ADDED, NULL, "%" PRIu64 " byte%s",
+                      layer.size_bytes, TSR_PLURAL(layer.size_bytes));
     }
     return diff_kernels(d, target_a, target_b);
 }
@@ -268,7 +270,7 @@ static tsr_result compare(diff *d) {
     fwrite(d->out.bytes, 1, d->out.size_bytes, stdout);
     if (identical) return TSR_SUCCESS;
     FAIL(d->ctx, TSR_DIFFERENT, "'%s' and '%s' differ: %zu difference%s", d->sides[0].path,
-         d->sides[1].path, d->count, d->count == 1 ? "" : "s");
+         d->sides[1].path, d->count, TSR_PLURAL(d->count));
 }
 
 tsr_result tsr_aot_diff(tsr_ctx *ctx, int argc, char **argv) {

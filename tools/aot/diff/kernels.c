@@ -3,6 +3,7 @@
  * Kernels are compared as the bytes of their symbols in the code objects. The code objects are
  * verified against their digests, but not trusted: every offset is checked against the file.
  */
+#include "runtime/base/plural.h"
 #include "tools/aot/diff/diff.h"
 
 #include <elf.h>
@@ -85,7 +86,8 @@ static void diff_kernel(diff *d, const char *target, const char *name, code a, c
     if (!a.found || !b.found) {
         if (a.found != b.found)
             diff_note(d, "kernel", target, name, a.found ? DIFF_REMOVED : DIFF_ADDED, NULL,
-                      "%" PRIu64 " bytes", a.found ? a.size : b.size);
+                      "%" PRIu64 " byte%s", a.found ? a.size : b.size,
+                      TSR_PLURAL(a.found ? a.size : b.size));
         return;
     }
     if (a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0) return;
@@ -93,11 +95,12 @@ static void diff_kernel(diff *d, const char *target, const char *name, code a, c
     for (uint64_t i = at; i < shorter; i++) differing += a.bytes[i] != b.bytes[i];
     if (a.size == b.size)
         diff_note(d, "kernel", target, name, DIFF_CHANGED, NULL,
-                  "%" PRIu64 " of %" PRIu64 " bytes, the first at %" PRIu64, differing, a.size, at);
+                  "%" PRIu64 " of %" PRIu64 " byte%s, the first at %" PRIu64, differing, a.size,
+                  TSR_PLURAL(a.size), at);
     else
         diff_note(d, "kernel", target, name, DIFF_CHANGED, NULL,
-                  "%" PRIu64 " bytes, then %" PRIu64 "; they part at byte %" PRIu64, a.size, b.size,
-                  at);
+                  "%" PRIu64 " byte%s, then %" PRIu64 "; they part at byte %" PRIu64, a.size,
+                  TSR_PLURAL(a.size), b.size, at);
 }
 
 typedef struct half {

@@ -2,6 +2,7 @@
  *
  * Element by element, a piece at a time, so that memory does not grow with the weights.
  */
+#include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 #include "tools/aot/diff/diff.h"
 
@@ -29,8 +30,10 @@ static tsr_result open_weights(diff *d, size_t side, const tsr_bundle_layer *lay
     TRY(d->ctx, tsr_bundle_read_range(d->ctx, w->bundle, layer, 0, length, sizeof length));
     for (int i = LENGTH_BYTES; i-- > 0;) header = header << 8 | length[i];
     if (header > TSR_SAFETENSORS_HEADER_MAX || header > layer->size_bytes - LENGTH_BYTES)
-        FAIL(d->ctx, TSR_CORRUPT, "%s: expected a header inside of the %llu bytes, got one of %llu",
-             subject, (unsigned long long)layer->size_bytes, (unsigned long long)header);
+        FAIL(d->ctx, TSR_CORRUPT,
+             "%s: expected a header inside of the %llu byte%s, got one of %llu", subject,
+             (unsigned long long)layer->size_bytes, TSR_PLURAL(layer->size_bytes),
+             (unsigned long long)header);
     size_t size = (size_t)header + LENGTH_BYTES;
     void *bytes = tsr_arena_alloc(&d->arena, size, 1, 16);
     w->piece = tsr_arena_alloc(&d->arena, PIECE_BYTES, 1, 64);
@@ -106,11 +109,12 @@ static tsr_result diff_tensor(diff *d, const weights *a, const weights *b,
     }
     if (found.differing)
         diff_note(d, "tensor", NULL, left->name, DIFF_CHANGED, &found,
-                  "%llu of %llu elements, the first at %llu: %.9g, then %.9g; at most %.9g apart, "
+                  "%llu of %llu element%s, the first at %llu: %.9g, then %.9g; at most %.9g apart, "
                   "%llu ulp%s",
                   (unsigned long long)found.differing, (unsigned long long)found.count,
-                  (unsigned long long)found.first, found.first_a, found.first_b, found.max_abs,
-                  (unsigned long long)found.max_ulp, found.has_nan ? ", NaNs left out" : "");
+                  TSR_PLURAL(found.count), (unsigned long long)found.first, found.first_a,
+                  found.first_b, found.max_abs, (unsigned long long)found.max_ulp,
+                  found.has_nan ? ", NaNs left out" : "");
     return TSR_SUCCESS;
 }
 
@@ -128,8 +132,9 @@ tsr_result diff_tensors(diff *d, const tsr_bundle_layer *layer_a, const tsr_bund
             TRY(d->ctx, diff_tensor(d, &a, &b, left, right));
         else
             diff_note(d, "tensor", NULL, order < 0 ? left->name : right->name,
-                      order < 0 ? DIFF_REMOVED : DIFF_ADDED, NULL, "%llu bytes",
-                      (unsigned long long)(order < 0 ? left->size_bytes : right->size_bytes));
+                      order < 0 ? DIFF_REMOVED : DIFF_ADDED, NULL, "%llu byte%s",
+                      (unsigned long long)(order < 0 ? left->size_bytes : right->size_bytes),
+                      TSR_PLURAL(((order < 0 ? left->size_bytes : right->size_bytes))));
         i += order <= 0;
         k += order >= 0;
     }
