@@ -11,7 +11,6 @@
 #include "loader/position.h"
 #include "loader/training_data.h"
 #include "loader/use.h"
-#include "runtime/base/plural.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/exec/look.h"
 #include "runtime/record/place.h"
@@ -205,9 +204,8 @@ static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_hea
         FAIL(ctx, TSR_MISMATCH, "this run has entry '%s'; the log was recorded with '%s'", entry,
              header->entry);
     if (header->rows && header->rows != self->trained_on.rows)
-        FAIL(ctx, TSR_MISMATCH, "the data has %llu row%s; the log was recorded with %llu",
-             (unsigned long long)self->trained_on.rows, TSR_PLURAL(self->trained_on.rows),
-             (unsigned long long)header->rows);
+        FAIL(ctx, TSR_MISMATCH, "the data has %llu rows; the log was recorded with %llu",
+             (unsigned long long)self->trained_on.rows, (unsigned long long)header->rows);
     for (size_t i = 0; i < self->digest_count; i++) {
         const tsr_record_data *mine = &self->digests[i], *logged = NULL;
         for (size_t j = 0; j < header->data_count && !logged; j++)

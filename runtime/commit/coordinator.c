@@ -3,7 +3,6 @@
  * Outline: requests · recovering: one candidate after another is proposed, then older ones are
  * counted, then the choice is settled · messages and time · opening and closing.
  */
-#include "runtime/base/plural.h"
 #include "runtime/commit/internal.h"
 
 #include <fcntl.h>
@@ -126,9 +125,8 @@ static tsr_result settle_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_token *token = &c->recovered.token;
     if (c->options.choice.refuse_damage && c->survey.damaged_count)
         FAIL(ctx, TSR_STATE,
-             "%" PRIu32 " committed record%s %s damaged: nothing was removed; fsck tells more",
-             c->survey.damaged_count, TSR_PLURAL(c->survey.damaged_count),
-             TSR_IS_ARE(c->survey.damaged_count));
+             "committed records are damaged (%" PRIu32 "): nothing was removed; fsck tells more",
+             c->survey.damaged_count);
     c->recovery.damaged_count = c->survey.damaged_count;
     c->recovery.uncommitted_count = (uint32_t)c->survey.unfinished.count;
     c->next_generation = c->survey.highest_generation + 1;

@@ -4,7 +4,6 @@
  */
 #include "runtime/commit/rank.h"
 
-#include "runtime/base/plural.h"
 #include "runtime/commit/directory.h"
 #include "runtime/commit/mutants.h"
 #include "runtime/state/record.h"
@@ -29,9 +28,8 @@ static tsr_result write_segment(tsr_ctx *ctx, const tsr_rank *rank, int dir, uin
     uint64_t size = rank->plan->segment_sizes[segment];
     int code = io->fallocate(io->self, fd, (off_t)size);
     if (code < 0 && code != -EOPNOTSUPP)
-        result =
-            tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__,
-                      "cannot reserve %" PRIu64 " byte%s for '%s'", size, TSR_PLURAL(size), name);
+        result = tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__,
+                           "cannot reserve %" PRIu64 " bytes for '%s'", size, name);
     if (!result.code)
         result = tsr_disk_write(ctx, dir, fd, name, data->segment(data->user, segment), size);
     if (!result.code && !TSR_MUTANT(NO_SEGMENT_SYNC)) result = tsr_disk_sync(ctx, fd, name);

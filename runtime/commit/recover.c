@@ -303,11 +303,9 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_ch
     char list[TSR_NAMES_TEXT_MAX];
     if (choice->mode != TSR_RESUME_EXACT)
         FAIL(ctx, TSR_STATE,
-             "nothing good is left: %u committed record%s %s damaged; nothing was "
-             "changed, and no run starts again at step 0 by itself; "
-             "fsck tells what is left",
-             survey->damaged_count, TSR_PLURAL(survey->damaged_count),
-             TSR_IS_ARE(survey->damaged_count));
+             "nothing good is left: %u committed record%s %s damaged; nothing was changed, and no "
+             "run starts again at step 0 by itself; fsck tells what is left",
+             survey->damaged_count, TSR_PLURAL_ARE(survey->damaged_count));
     tsr_names_list(survey->candidates, survey->candidate_count, list);
     FAIL(ctx, TSR_STATE,
          survey->damaged_count ? "generation %" PRIu64
@@ -321,16 +319,14 @@ tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *c
     bool refuse_old = choice->mode == TSR_RESUME_NEVER && survey->committed;
     if (refuse_old && survey->candidate_count)
         FAIL(ctx, TSR_STATE,
-             "a fresh start was asked for, and %zu committed generation%s %s there, the newest "
+             "a fresh start was asked for; committed generations are there: %zu, the newest "
              "%" PRIu64,
-             survey->candidate_count, TSR_PLURAL(survey->candidate_count),
-             TSR_IS_ARE(survey->candidate_count), survey->candidates[0].generation);
+             survey->candidate_count, survey->candidates[0].generation);
     if (refuse_old)
         FAIL(ctx, TSR_STATE,
              "a fresh start was asked for, and generations were committed here: no manifest is "
              "left, %u committed record%s %s damaged or missing",
-             survey->damaged_count, TSR_PLURAL(survey->damaged_count),
-             TSR_IS_ARE(survey->damaged_count));
+             survey->damaged_count, TSR_PLURAL_ARE(survey->damaged_count));
     /* Only before any was proposed: ranks take no second one of the same number. */
     bool seeks = choice->mode == TSR_RESUME_EXACT && *index == 0;
     for (;; ++*index) {

@@ -131,9 +131,8 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
             survey->committed ? "" : "; nothing was committed yet");
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged; %u generation%s %s good",
-             survey->damaged_count, TSR_PLURAL(survey->damaged_count),
-             TSR_IS_ARE(survey->damaged_count), good_count, TSR_PLURAL(good_count),
-             TSR_IS_ARE(good_count));
+             survey->damaged_count, TSR_PLURAL_ARE(survey->damaged_count), good_count,
+             TSR_PLURAL_ARE(good_count));
     return TSR_SUCCESS;
 }
 
@@ -239,7 +238,7 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
     TRY(ctx, list_counts(ctx, e));
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged", survey->damaged_count,
-             TSR_PLURAL(survey->damaged_count), TSR_IS_ARE(survey->damaged_count));
+             TSR_PLURAL_ARE(survey->damaged_count));
     return TSR_SUCCESS;
 }
 

@@ -64,31 +64,36 @@ expect "undisturbed, from the first generation" 0 '^state' train "${NEW[@]}" --s
 expected_first=$(state_of .out)
 [ "$expected_first" != "$expected" ] || fail "the epoch of new data begins elsewhere"
 
-# killed WHAT DIR SAVE_EVERY "STEP…" FLAG…: ranks are killed behind these steps; all start again.
+# killed WHAT DIR SAVE_EVERY "STEP…" FLAG…: ranks are killed behind these steps; all start again. On a busy machine a run may end
+# before a kill reaches it: then it is done once more.
 killed() {
-    local what=$1 dir=$2 every=$3 steps=$4 launcher pid step number=0
+    local what=$1 dir=$2 every=$3 steps=$4 launcher pid step number
     shift 4
-    rm -rf "$dir" m.jsonl && cp -a S "$dir"
-    launch "${NEW[@]}" --steps $STEPS --state-dir "$dir" --new-data --save-every "$every" --restarts 20 --metrics m.jsonl "$@" >.out 2>.err </dev/null &
-    launcher=$!
-    for step in $steps; do
-        wait_for_step m.jsonl "$step"
-        pid=$(pgrep -P $launcher | sed -n "$((++number % 2 + 1))p")
-        [ -z "$pid" ] || kill -KILL "$pid"
+    for _ in 1 2 3 4 5; do
+        rm -rf "$dir" m.jsonl && cp -a S "$dir"
+        launch "${NEW[@]}" --steps $STEPS --state-dir "$dir" --new-data --save-every "$every" --restarts 20 --metrics m.jsonl "$@" >.out 2>.err </dev/null &
+        launcher=$! number=0
+        for step in $steps; do
+            wait_for_step m.jsonl "$step"
+            pid=$(pgrep -P $launcher | sed -n "$((++number % 2 + 1))p")
+            [ -z "$pid" ] || kill -KILL "$pid"
+        done
+        if ! wait $launcher; then fail "$what: the run failed"; fi
+        ! grep -q 'all ranks start again' .err || break
     done
     checks=$((checks + 1))
-    wait $launcher || fail "$what: the run failed"
     grep -q 'all ranks start again' .err || fail "$what: no rank was killed"
 }
+told() { grep -c 'warning: new data: 1400 rows; the state was trained with 1438. Epoch 2 begins' .err; }
 for ranks in 2 3; do
     killed "$ranks ranks, before a save of the new data" K 10000 "100 300" --ranks $ranks
     same_end "$ranks ranks, before a save of the new data" K
     checks=$((checks + 1))
-    [ "$(grep -c 'warning: new data: 1400 rows; the state was trained with 1438. Epoch 2 begins' .err)" -eq 3 ] || fail "each attempt tells of the new data"
+    [ "$(told)" -eq "$((1 + $(grep -c 'all ranks start again' .err)))" ] || fail "each attempt tells of the new data"
     killed "$ranks ranks, between saves" K 20 "100 400 800" --ranks $ranks
     same_end "$ranks ranks, between saves" K
     checks=$((checks + 1))
-    [ "$(grep -c 'new data: ' .err)" -eq 1 ] || fail "$ranks ranks: one epoch of new data begins"
+    if [ "$(told)" -eq 0 ] || [ "$(told)" -ne "$(grep -c 'new data: ' .err)" ]; then fail "$ranks ranks: one epoch of new data begins"; fi
     grep -q 'nothing new begins' .err && fail "a restart warns of the data that it goes on with"
     afterwards "$ranks ranks" K train --ranks $ranks
 done
@@ -128,17 +133,20 @@ one_position "three ranks of a job" P 3
 afterwards "a job" P job 2
 
 # A rank of it dies: the job ends, and the next one has the same words.
-for every in 100000 20; do
-    rm -rf M m.jsonl && cp -a S M
-    mpirun --oversubscribe -n 2 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 100000 --save-every "$every" --state-dir M --new-data --metrics m.jsonl >.out 2>.err </dev/null &
-    launcher=$!
-    wait_for_step m.jsonl 110
-    kill -KILL "$(pgrep -P $launcher | tail -n 1)"
+for every in 1000000 20; do
+    for _ in 1 2 3 4 5; do # on a busy machine a job may pass its end before it is killed
+        rm -rf M m.jsonl && cp -a S M
+        mpirun --oversubscribe -n 2 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 1000000 --save-every "$every" --state-dir M --new-data --metrics m.jsonl >.out 2>.err </dev/null &
+        launcher=$!
+        wait_for_step m.jsonl 110
+        kill -KILL "$(pgrep -P $launcher | tail -n 1)"
+        checks=$((checks + 1))
+        wait $launcher && fail "a job ended well though a rank was killed"
+        step=$("$RUN" ls M | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
+        if [ "$step" -lt $STEPS ]; then break; fi
+    done
     checks=$((checks + 1))
-    wait $launcher && fail "a job ended well though a rank was killed"
-    step=$("$RUN" ls M | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
-    checks=$((checks + 1))
-    if [ $every = 100000 ]; then [ "$step" -eq 30 ]; else [ "$step" -gt 30 ] && [ "$step" -lt $STEPS ]; fi || fail "killed at step $step"
+    if [ $every = 1000000 ]; then [ "$step" -eq 30 ]; else [ "$step" -gt 30 ] && [ "$step" -lt $STEPS ]; fi || fail "killed at step $step"
     expect "the same words again, saves every $every" 0 '^state' job 3 "${NEW[@]}" --steps $STEPS --state-dir M --new-data
     same_end "a job that was killed, saves every $every" M
     afterwards "a job that was killed, saves every $every" M job 2
