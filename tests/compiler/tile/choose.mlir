@@ -12,7 +12,7 @@
 // NARROW: tile.func @k0_matmul({{.*}} tile = [{{[0-9]+}}, {{64|128}}, 64,
 // NARROW: tile.mma
 // NARROW-NOT: tile.good
-// INSPECT: target cuda:sm_90a  1 kernels
+// INSPECT: target cuda:sm_90a  1 kernel{{$}}
 // INSPECT: kernel {{ *}}threads registers   shared scratch    spilt warps
 // INSPECT-NEXT: k0_matmul {{ *}}{{256|384}}        99 {{ *[0-9]+}}       0        0    {{12|16}}
 // NONE: tile.func @k0_matmul(
