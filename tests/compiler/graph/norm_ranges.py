@@ -126,7 +126,7 @@ def function(name, op, eps, dtype, shape):
 def build(tools, assembler, work, source, of_gpu=True):
     """{title: (bundle, level)}: of the CPU's levels, and of the GPU's Tile IR for a CPU where that is wanted."""
     def call(*arguments):
-        subprocess.run([tools / 'tessera-aot', 'build', *arguments], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([tools / 'tessera-aot', 'build', *arguments], check=True)
     (work / 'm.mlir').write_text(source, encoding='utf-8')
     call(work / 'm.mlir', '-o', work / 'm.tsb', '--target', ','.join(f'cpu:{level}' for level in cpu_levels()))
     bundles = {level: (work / 'm.tsb', level) for level in cpu_levels()}
