@@ -3,14 +3,16 @@
 
 #include <stdio.h>
 
-/* What the user calls it: the input or tensor it is, else the value's name in the source. */
+/* Returns the user's name for a buffer: the name of the input or tensor, else the value's name in
+ * the source. */
 static const char *name_buffer(const tsr_fault_place *place, const tsr_program_buffer *buffer) {
     if (buffer->space == TSR_SPACE_INPUT) return place->entry->inputs[buffer->index].name;
     if (buffer->space == TSR_SPACE_TENSOR) return place->config->tensors[buffer->index].name;
     return buffer->name[0] ? buffer->name : "an index";
 }
 
-/* Of a data input: the row of the batch, and the element of all of it, in which the fault is. */
+/* For a data input: returns the row of the batch with the fault, and makes fault->element an
+ * element of the whole batch. */
 static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer *buffer,
                          tsr_fault *fault) {
     uint64_t count = 0;
@@ -27,7 +29,8 @@ static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer 
 
 /* ---- loops ---- */
 
-/* Those that command `index` stands in, outermost first: where they begin. */
+/* Finds the loops that contain command `index`, outermost first: the indices of their first
+ * commands. */
 static uint32_t find_loops(const tsr_program_entry *program, uint32_t index,
                            uint32_t out_begins[static TSR_PROGRAM_DEPTH_MAX]) {
     uint32_t depth = 0;
@@ -46,8 +49,8 @@ static bool writes(const tsr_program_command *command, uint32_t buffer) {
     return false;
 }
 
-/* Where command *at reads a slice that a loop around it took of a tensor: that tensor, the element
- * in it, and the command that took it, which may have taken it of a slice. */
+/* If command *at reads a slice that an enclosing loop took from a tensor: finds that tensor, the
+ * element in it, and the command that took the slice, whose operand may itself be a slice. */
 static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *buffer,
                          int64_t *element) {
     const tsr_program_entry *program = place->program;
@@ -58,7 +61,7 @@ static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *b
     if (i == 0 || program->commands[--i].opcode != TSR_OP_TAKE) return false;
     const tsr_program_command *take = &program->commands[i];
     uint32_t depth = find_loops(program, i, begins);
-    TSR_ASSERT(depth > 0); /* so tsr_program_verify demands */
+    TSR_ASSERT(depth > 0); /* tsr_program_verify ensures it */
     const tsr_program_command *loop = &program->commands[begins[depth - 1]];
     if (depth > place->depth || *at - begins[depth - 1] > loop->kernel) return false;
     uint64_t number = place->iterations[depth - 1];
@@ -70,7 +73,7 @@ static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *b
     return true;
 }
 
-/* " in iteration 3", of loops in each other " in iteration 2, 3", or "". */
+/* Formats " in iteration 3", " in iteration 2, 3" for nested loops, or "". */
 static void format_iterations(const tsr_fault_place *place, char *text, size_t room) {
     size_t used = 0;
     text[0] = 0;

@@ -8,11 +8,11 @@
 
 enum {
     PIECE = 1 << 16, /* elements that one thread fills at a time */
-    DRAWN = 256,     /* and of these: at once */
-    COST = 1000,     /* of one; see tsr_threads_launch */
+    DRAWN = 256,     /* elements that one call draws */
+    COST = 1000,     /* cost of one element; see tsr_threads_launch */
 };
 
-/* Numbers of [0, 1) for a uniform rule; the values themselves, which are finite, for a normal one.
+/* Draws numbers in [0, 1) for a uniform rule; the final values, which are finite, for a normal one.
  */
 static void draw(const tsr_config_tensor *tensor, uint32_t seed, uint64_t first, uint64_t count,
                  double out[static DRAWN]) {
@@ -66,7 +66,7 @@ static void fill_random(const filling *f, uint64_t begin, uint64_t end) {
     }
 }
 
-/* Pieces [begin, end), as a kernel whose one buffer is a filling. */
+/* Fills pieces [begin, end): a kernel whose only buffer is a filling. */
 static void fill_pieces(const tsr_kernel_args *args, int64_t begin, int64_t end) {
     const filling *f = args->buffers[0];
     uint64_t from = (uint64_t)begin * PIECE, to = (uint64_t)end * PIECE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a training run tells its caller.
+ * The reports of a training run to its caller.
  */
 #ifndef TSR_RUNTIME_REPORT_H
 #define TSR_RUNTIME_REPORT_H
@@ -8,37 +8,38 @@
 #include "runtime/store.h"
 
 typedef struct tsr_step_report {
-    uint64_t step, last_step;  /* done; to be done */
-    uint64_t first_step;       /* done before this run */
-    uint64_t samples;          /* per step */
-    const char *samples_name;  /* the first data input's: what is counted, "images" */
-    const tsr_tensor *outputs; /* of the entry, borrowed for the call */
+    uint64_t step, last_step; /* steps done; steps to do */
+    uint64_t first_step;      /* steps done before this run */
+    uint64_t samples;         /* per step */
+    const char *samples_name; /* name of the counted samples, from the first data input: "images" */
+    const tsr_tensor *outputs; /* outputs of the entry, borrowed for the call */
     size_t output_count;
     double seconds; /* since the run began, monotonic */
 } tsr_step_report;
 
 typedef struct tsr_eval_report {
-    uint64_t step; /* done before; 0 for an evaluation alone */
+    uint64_t step; /* steps done before; 0 for an evaluation alone */
     uint64_t rows;
-    const char *const *names; /* of the outputs */
-    const double *means;      /* over the rows */
+    const char *const *names; /* names of the outputs */
+    const double *means;      /* over all rows */
     size_t count;
 } tsr_eval_report;
 
-/* What a run does about an output that is not finite. Parameters and optimizer state are always
- * checked when they are saved. */
+/* How a run handles an output that is not finite. Parameters and optimizer state are always checked
+ * when they are saved. */
 typedef enum tsr_finite_mode {
     TSR_FINITE_DEFAULT = 0, /* training and evaluation: ERROR; calls: WARN */
     TSR_FINITE_ERROR = 1,   /* TSR_NONFINITE */
     TSR_FINITE_WARN = 2,    /* a warning in the log, once for each output */
-    TSR_FINITE_OFF = 3,     /* nothing: outputs are not looked at */
+    TSR_FINITE_OFF = 3,     /* outputs are not checked */
 } tsr_finite_mode;
 
-/* Of one rank of several, when the last step is done. */
+/* Resource use of one of several ranks, when the last step is done. */
 typedef struct tsr_rank_use {
-    /* Memory: of the plan, that saves keep, too; taken since before the plan's was. */
+    /* Memory: planned; additionally kept by saves; allocated since before the plan's memory was. */
     uint64_t planned_bytes, saver_bytes, resident_bytes;
-    uint64_t planned_sent_bytes, sent_bytes; /* to other ranks by a step: of the plan; the last */
+    uint64_t planned_sent_bytes, sent_bytes; /* bytes that a step sends to other ranks: planned;
+                                                sent by the last step */
 } tsr_rank_use;
 
 /* Any may be NULL. Called on the training thread, between steps. */
@@ -46,9 +47,10 @@ typedef struct tsr_train_callbacks {
     void *user; /* borrowed */
     void (*step)(void *user, const tsr_step_report *report);
     void (*eval)(void *user, const tsr_eval_report *report);
-    /* Once each, after the commit of saves->last_committed. */
+    /* Called once per save, after the commit of saves->last_committed. */
     void (*saved)(void *user, const tsr_save_status *saves);
-    /* Of several ranks, on the first one; `uses` by rank, borrowed for the call. */
+    /* With several ranks, called on the first rank; `uses` has one element per rank, borrowed for
+     * the call. */
     void (*ranks)(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
 } tsr_train_callbacks;
 

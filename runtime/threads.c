@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A launch is divided among some of the threads, its sharers: each has a share of a few parts,
- * neighbours in the grid, the same ones of every launch alike, so that what it wrote stays in its
- * cache. A share's word holds the launch's number and how many of its parts are claimed; a part is
- * claimed by compare-and-swap on that word: by its owner, which meets nobody there, or by a thread
- * that is done with its own. So the caller never waits for a sleeping worker, only for parts that
- * were claimed. Launching takes what two cores need to exchange three cache lines: what is to do,
- * which the caller alone writes, the word of another's share, and how many parts others have done.
+ * A launch is divided among some of the threads, its sharers: each has a share of a few parts that
+ * are adjacent in the grid. The division is the same for equal launches, so that a thread's data
+ * stays in its cache. A share's word holds the launch's number and how many of its parts are
+ * claimed; a part is claimed by compare-and-swap on that word: by its owner, usually without
+ * contention, or by a thread that has finished its own share. So the caller never waits for a
+ * sleeping worker, only for parts that were claimed. A launch takes as long as two cores need to
+ * exchange three cache lines: the description of the launch, which only the caller writes; the word
+ * of another thread's share; and the number of parts that workers have done.
  *
- * A worker that comes late fails. The number is odd while the fields of a launch change; whoever
- * reads the same even number before and after them has those of one launch. The caller begins no
- * other one before all parts of this one are claimed and done: so a claim that succeeds is on the
- * current launch. A word whose number is an older one counts as unclaimed. Numbers do not come
- * round while a thread lives.
+ * The claim of a late worker fails. The number is odd while the fields of a launch change; a thread
+ * that reads the same even number before and after the fields has read those of one launch. The
+ * caller begins the next launch only after all parts of this one are claimed and done, so a claim
+ * that succeeds belongs to the current launch. A word with an older number counts as unclaimed.
+ * Numbers do not wrap around during the life of a thread.
  *
- * Sleeping: a worker that had nothing to run for a while registers in `sleepers`, looks once more,
- * and waits on `signal`. Waking it takes as long as a small launch; the caller does so once what it
- * has done without help is worth it.
+ * Sleeping: a worker that had nothing to run for a while registers in `sleepers`, checks once more,
+ * and waits on `signal`. Waking it takes as long as a small launch; the caller does so when the
+ * cost of the launches that it ran without help exceeds a threshold.
  *
- * Where other processes take a worker's CPU in the middle of a part, the caller waits until it
- * comes back. A while after such a wait small launches are not shared.
+ * If another process takes a worker's CPU in the middle of a part, the caller waits until the
+ * worker runs again. For a while after such a wait, small launches are not shared.
  */
 #include "runtime/threads.h"
 
@@ -41,13 +42,13 @@
 enum {
     MXCSR_DEFAULT = 0x1f80, /* round to nearest, denormals kept, exceptions masked */
     COST_WAKE_MIN = 20 * 1000 * 1000,
-    COST_LARGE = TSR_LAUNCH_COST_WAKE, /* a wait for a CPU does not outweigh it */
+    COST_LARGE = TSR_LAUNCH_COST_WAKE, /* a launch of this cost outweighs the wait for a CPU */
     SPIN_NS = 200 * 1000,
-    STALL_NS = 50 * 1000, /* a wait so long: who has the part has no CPU */
-    STALL_REST = 10,      /* so many times as long small launches are not shared */
-    SPINS = 64,           /* between looks at the clock */
+    STALL_NS = 50 * 1000, /* after a wait this long, the thread that runs the part has no CPU */
+    STALL_REST = 10,      /* small launches are not shared for this multiple of the wait */
+    SPINS = 64,           /* spins between reads of the clock */
     PARTS_PER_SHARE = 4,
-    SHARE_BITS = 8, /* of a share's word: parts claimed */
+    SHARE_BITS = 8, /* bits of a share's word: parts claimed */
     SHARE_MASK = (1 << SHARE_BITS) - 1,
     LINES = 128, /* bytes that some CPUs fetch together */
 };
@@ -70,20 +71,21 @@ struct tsr_threads {
     _Atomic(void *const *) buffers;
     _Atomic uint64_t grid;
     _Atomic uint32_t sharers;
-    _Alignas(LINES) _Atomic uint64_t helped; /* parts that workers have done, of all launches */
+    _Alignas(LINES) _Atomic uint64_t helped; /* parts that workers have done, over all launches */
     _Alignas(LINES) _Atomic uint32_t signal;
     _Atomic uint32_t sleepers;
-    _Atomic uint32_t caller_cpu; /* when it last woke others */
+    _Atomic uint32_t caller_cpu; /* CPU of the caller when it last woke workers */
     _Atomic bool stopping;
     unsigned count, started;
     uint64_t spin_ns;
     tsr_fault *faults; /* owned; one per thread */
     worker *workers;   /* owned; count - 1 */
     claims *shares;    /* owned; one per thread */
-    /* Of the caller: */
-    _Alignas(LINES) uint64_t helped_before; /* the current launch */
-    uint64_t alone_until_ns;                /* small launches are not shared; 0: they are */
-    uint64_t cost_alone;                    /* of launches since workers fell asleep */
+    /* Used only by the caller: */
+    _Alignas(LINES) uint64_t helped_before; /* value of `helped` before the current launch */
+    uint64_t alone_until_ns;                /* small launches are not shared until then; 0: they are
+                                               shared */
+    uint64_t cost_alone;                    /* cost of launches since workers fell asleep */
 };
 
 typedef struct launch {
@@ -98,7 +100,7 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value) {
     return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-/* The fault with the lowest element of both. */
+/* Keeps the fault with the lower element. */
 static void keep_first(const tsr_fault *met, tsr_fault *fault) {
     if (met->kind == TSR_FAULT_NONE) return;
     if (fault->kind == TSR_FAULT_NONE || met->element < fault->element) *fault = *met;
@@ -108,7 +110,7 @@ typedef struct range {
     uint64_t begin, count;
 } range;
 
-/* The last shares have the programs that are too many, for the last programs may be smaller. */
+/* The last shares get the remaining programs, because the last programs may be smaller. */
 static range find_share(const launch *at, uint32_t owner) {
     uint64_t each = at->grid / at->sharers, even = at->sharers - at->grid % at->sharers;
     return (range){owner * each + (owner > even ? owner - even : 0), each + (owner >= even)};
@@ -122,14 +124,15 @@ static void run_part(const launch *at, const range *share, uint64_t part, tsr_fa
     uint64_t parts = count_parts(share), each = share->count / parts, rest = share->count % parts;
     uint64_t begin = share->begin + part * each + (part < rest ? part : rest);
     uint64_t end = begin + each + (part < rest ? 1 : 0);
-    /* One for each part: kernels keep the first fault they see, and stolen parts may lie before. */
+    /* One fault for each part: kernels keep the first fault that they see, and a stolen part may
+     * have lower elements. */
     tsr_fault met = {0};
     tsr_kernel_args args = {at->buffers, &met};
     at->kernel(&args, (int64_t)begin, (int64_t)end);
     keep_first(&met, fault);
 }
 
-/* Claims and runs what is left of a share; how many parts that were. */
+/* Claims and runs the remaining parts of a share; returns the number of parts that it ran. */
 static uint32_t run_share(tsr_threads *threads, const launch *at, uint32_t owner,
                           tsr_fault *fault) {
     _Atomic uint64_t *word = &threads->shares[owner].claim;
@@ -149,7 +152,7 @@ static uint32_t run_share(tsr_threads *threads, const launch *at, uint32_t owner
     }
 }
 
-/* The current launch, if it is another than the one that was read before. */
+/* Reads the current launch if it differs from the one read before. */
 static bool read_launch(tsr_threads *threads, launch *at) {
     uint64_t number = atomic_load(&threads->number);
     if (number == at->number || number % 2) return false;
@@ -165,7 +168,7 @@ static bool read_launch(tsr_threads *threads, launch *at) {
     return true;
 }
 
-/* What a worker does of a launch; false where it found nothing to run. */
+/* A worker's part in a launch; returns false if it found nothing to run. */
 static bool help(tsr_threads *threads, const launch *at, unsigned index) {
     bool found = false;
     for (uint32_t i = 0; index < at->sharers && i < at->sharers; i++) {
@@ -178,7 +181,8 @@ static bool help(tsr_threads *threads, const launch *at, unsigned index) {
     return found;
 }
 
-/* A worker is woken where it slept: on the caller's CPU it would wait until that is done. */
+/* A worker wakes up on the CPU on which it slept: on the caller's CPU it would wait until the
+ * caller is done. */
 static void leave_caller(const tsr_threads *threads) {
     cpu_set_t all, others;
     int cpu = sched_getcpu();
@@ -226,7 +230,7 @@ static unsigned usable_cpus(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return (unsigned)CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a set has room for */
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than fit into a set */
     return online > 0 ? (unsigned)online : 1;
 }
 
@@ -239,7 +243,7 @@ tsr_result tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_th
     if (!threads) FAIL(ctx, TSR_MEMORY, "no memory for a pool of %u threads", count);
     memset(threads, 0, sizeof *threads);
     threads->count = count;
-    /* More threads than CPUs would take them from one another. */
+    /* With more threads than CPUs, spinning threads would take CPU time from each other. */
     threads->spin_ns = count <= usable_cpus() ? SPIN_NS : 0;
     threads->faults = calloc(count, sizeof *threads->faults);
     threads->workers = calloc(count, sizeof *threads->workers);
@@ -300,7 +304,7 @@ static void collect_faults(tsr_threads *threads, tsr_fault *out_fault) {
     }
 }
 
-/* Until workers have done `parts` of the launch. */
+/* Waits until workers have done `parts` parts of the launch. */
 static void wait_for_workers(tsr_threads *threads, uint64_t parts, uint64_t cost) {
     uint64_t target = threads->helped_before + parts, began = 0, now = 0;
     threads->helped_before = target;
@@ -330,7 +334,7 @@ static void launch_shared(tsr_threads *threads, launch *at, uint64_t cost) {
     wait_for_workers(threads, others, cost);
 }
 
-/* How many threads a launch is for. */
+/* Returns the number of threads for a launch. */
 static uint32_t count_sharers(tsr_threads *threads, uint64_t grid, uint64_t cost) {
     uint64_t most = grid < threads->count ? grid : threads->count;
     if (cost && cost / TSR_LAUNCH_COST_SHARE < most) most = cost / TSR_LAUNCH_COST_SHARE;

@@ -2,8 +2,8 @@
  *
  * A pool of threads that runs the programs of one kernel launch at a time. The calling thread works
  * too. Workers spin for a while after each launch, then sleep, so that a chain of kernels of a few
- * microseconds each does not pay for a wake-up; where there are more threads than CPUs, they sleep
- * at once. Which thread runs which programs never changes a result.
+ * microseconds each does not pay for a wake-up; with more threads than CPUs they sleep at once. The
+ * assignment of programs to threads never changes a result.
  */
 #ifndef TSR_RUNTIME_THREADS_H
 #define TSR_RUNTIME_THREADS_H
@@ -24,12 +24,12 @@ unsigned tsr_threads_get_count(const tsr_threads *threads);
 /* Wakes sleeping workers: a hint that launches worth sharing follow at once. */
 void tsr_threads_wake(tsr_threads *threads);
 
-/* A launch is divided among as many threads as have so much of its cost each (see
- * tsr_program_command; 0 is unknown, and all take part): about 1 us, of which sharing takes 0.13.
- * What has not enough for two stays on the caller's. */
+/* A launch is divided among as many threads as get at least this share of its cost each (see
+ * tsr_program_command; 0 is unknown: all threads take part): about 1 us, of which sharing takes
+ * 0.13. A launch that is too cheap for two threads runs on the caller's thread. */
 #define TSR_LAUNCH_COST_SHARE UINT64_C(100000)
-/* A list with a launch that costs so much wakes workers before it begins: about 10 us on one core,
- * which is more than waking takes. */
+/* A list with a launch of at least this cost wakes workers before it begins: about 10 us on one
+ * core, which is longer than the wake-up takes. */
 #define TSR_LAUNCH_COST_WAKE UINT64_C(2000000)
 
 /* Runs programs 0 … grid-1 and returns when all are done. out_fault receives the

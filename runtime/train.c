@@ -16,21 +16,21 @@ typedef struct run {
     const tsr_config_entry *entry;
     tsr_train_summary *summary;
     tsr_tensor outputs[TSR_CONFIG_PORTS_MAX], reported[TSR_CONFIG_PORTS_MAX];
-    size_t reported_count; /* outputs that are not merely watched */
+    size_t reported_count; /* outputs that are not only watched */
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
-    uint64_t steps_timed, deadline_ns; /* by ranks */
+    uint64_t steps_timed, deadline_ns; /* deadline_ns: for waits for other ranks */
     uint64_t saves_reported;
     bool whole;                      /* the state is that of summary->position */
-    bool together;                   /* all ranks end here, with whole states of the same step */
-    bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first value that is not finite was logged */
-    uint64_t sent_bytes;             /* by the last step */
-    tsr_digest *digests;     /* owned; of the last state's tensors; NULL: not looked at yet */
-    tsr_nonfinite nonfinite; /* of it */
+    bool together;                   /* all ranks stop here, with intact states of the same step */
+    bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first non-finite value was logged */
+    uint64_t sent_bytes;             /* bytes that the last step sent */
+    tsr_digest *digests; /* owned; digests of the last state's tensors; NULL: not computed yet */
+    tsr_nonfinite nonfinite; /* in the last state */
     double began;
-    double waited; /* before the last save: for the one before it */
+    double waited; /* time that the last save waited for the save before it */
 } run;
 
-/* Of the data ports, in order. */
+/* Collects the buffers of the data ports, in order. */
 static void collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
                            uint32_t leaf, void **out_inputs) {
     const tsr_config_entry *ports = &config->entries[entry];
@@ -40,7 +40,7 @@ static void collect_inputs(const tsr_config *config, const tsr_executor *executo
             out_inputs[count++] = tsr_executor_get_leaf_input(executor, entry, i, leaf);
 }
 
-/* The sign of a NaN means nothing to who reads it. */
+/* The sign of a NaN has no meaning for the reader. */
 static double without_sign_of_nan(double value) { return isnan(value) ? (double)NAN : value; }
 
 static tsr_result refuse_nonfinite(tsr_ctx *ctx, const char *what, bool is_scalar,
@@ -90,7 +90,7 @@ static void say_region(run *self, const char *region) {
     t->step = self->summary->position.step + 1;
 }
 
-/* A rank that is late by several of the longest steps so far hangs. */
+/* A rank that is later than several of the longest steps so far is considered hung. */
 static void learn_deadline(run *self, double seconds) {
     tsr_transport *t = self->job->transport;
     if (!t || ++self->steps_timed < 2) return; /* the first one warms up */
@@ -102,8 +102,8 @@ static void learn_deadline(run *self, double seconds) {
 
 static bool is_asked_to_stop(const run *self) { return self->job->stop && *self->job->stop; }
 
-/* All ranks stop at the same step, when any was asked to; and where one has failed without harm to
- * the state, all end there, so that it can be saved. */
+/* All ranks stop at the same step if any of them was asked to stop. If one failed without damage to
+ * the state, all stop there, so that the state can be saved. */
 static tsr_result meet(tsr_ctx *ctx, run *self, const char *region, tsr_result own,
                        bool *out_stop) {
     enum { GO_ON, STOP, FAILED };
@@ -129,7 +129,7 @@ static tsr_result meet(tsr_ctx *ctx, run *self, const char *region, tsr_result o
     return TSR_SUCCESS;
 }
 
-/* Others wait, however long it takes, for what the first rank does alone. */
+/* The other ranks wait, without a time limit, for work that only the first rank does. */
 static tsr_result wait_for_first(tsr_ctx *ctx, run *self, const char *region, tsr_result own) {
     tsr_transport *t = self->job->transport;
     bool stop;
@@ -153,7 +153,7 @@ static void report_saves(run *self, const tsr_save_status *store_status) {
     if (callbacks->saved) callbacks->saved(callbacks->user, status);
 }
 
-/* What the last save met while it copied the state. */
+/* Reports a non-finite value that the last save found while it copied the state. */
 static tsr_result check_copied(tsr_ctx *ctx, const run *self, const tsr_save_status *status) {
     if (!status->nonfinite.found) return TSR_SUCCESS;
     const tsr_tensor *tensor =
@@ -161,7 +161,7 @@ static tsr_result check_copied(tsr_ctx *ctx, const run *self, const tsr_save_sta
     return refuse_nonfinite(ctx, "tensor", tensor && tensor->shape.rank == 0, &status->nonfinite);
 }
 
-/* A state that is not finite is told before what came of it in the step or evaluation after. */
+/* A non-finite state is reported before its consequences in the next step or evaluation. */
 static tsr_result check_cause(tsr_ctx *ctx, run *self, tsr_result result) {
     tsr_store *store = self->job->store;
     if (!store) return result;
@@ -192,14 +192,14 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
 
 static tsr_result save(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
-    /* A save begins only when the one before is over: its failure is known here. */
+    /* A save begins only when the previous one has finished: its failure is known here. */
     double start = tsr_clock_seconds();
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
-    /* The next step reads the state while it is copied, see finish_copy; or what is copied is kept.
-     */
+    /* The next step may read the state while it is copied (see finish_copy). Otherwise the executor
+     * keeps the values that are copied. */
     if (job->identify) job->identify(ctx, job->identify_user, &self->summary->position);
     TRY(ctx, tsr_executor_keep(ctx, job->executor));
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
@@ -207,7 +207,8 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     return check_cause(ctx, self, TSR_SUCCESS);
 }
 
-/* The last state must be durable: tried again until it is committed or too many failed. */
+/* The last state must be durable: the save is repeated until it is committed or too many saves have
+ * failed. */
 static tsr_result save_last(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     uint64_t step = self->summary->position.step;
@@ -303,7 +304,8 @@ static void report_step(run *self) {
     job->callbacks.step(job->callbacks.user, &report);
 }
 
-/* Which step, and of the data which row, if that is known: a batch does not show it. */
+/* Adds the step, and the row of the data if it is known, to an error: a batch does not show them.
+ */
 static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
     const tsr_position *position = &self->summary->position;
     unsigned long long step = position->step + 1;
@@ -343,7 +345,7 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, step);
     tsr_trace_pop(ctx->trace);
     if (job->transport) self->sent_bytes = job->transport->sent_bytes - sent_before;
-    /* All ranks know of a region's failure, and that it is over. */
+    /* All ranks know that a region failed and that it has ended. */
     if (result.code) self->together = tsr_executor_get_failed_region(job->executor) != NULL;
     if (result.code) return explain(ctx, self, result);
     result = check_outputs(ctx, self, step);
@@ -365,7 +367,7 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-/* What this rank holds of it, once nothing changes it any more. */
+/* Computes the digests of this rank's part of the state, after its last change. */
 static tsr_result look_at_state(tsr_ctx *ctx, run *self) {
     tsr_held held = held_of(self->job);
     if (self->digests) return TSR_SUCCESS;
@@ -389,7 +391,7 @@ static tsr_result check_state(tsr_ctx *ctx, run *self) {
     return refuse_nonfinite(ctx, "tensor", tensor && tensor->shape.rank == 0, &self->nonfinite);
 }
 
-/* A step and what belongs to it. */
+/* Runs a step and the actions after it: save, checks of saves, evaluation. */
 static tsr_result run_next(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     const tsr_position *position = &self->summary->position;
@@ -443,8 +445,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-/* What was trained before an error elsewhere, in the data or a log, is kept; of several ranks when
- * all of them know. */
+/* Saves the trained state after an error elsewhere, in the data or a log; with several ranks, only
+ * if all of them know of the error. */
 static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
     tsr_ctx apart = tsr_ctx_fork(ctx);
     unsigned long long step = self->summary->position.step;
@@ -479,7 +481,7 @@ static void begin(run *self) {
     self->began = tsr_clock_seconds();
 }
 
-/* The first rank tells what each of them used. */
+/* The first rank reports the resource use of each rank. */
 static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
     const tsr_train_job *job = self->job;
     tsr_transport *t = job->transport;
@@ -501,7 +503,7 @@ static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
     return TSR_SUCCESS;
 }
 
-/* All ranks end with the same one. */
+/* All ranks end with the same state hash. */
 static tsr_result finish_state(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_held held = held_of(job);
@@ -513,7 +515,7 @@ static tsr_result finish_state(tsr_ctx *ctx, run *self) {
     return tsr_agree(ctx, job->transport, "states at the end", hash, sizeof *hash);
 }
 
-/* A tensor of the state is about to be overwritten. */
+/* Called before a tensor of the state is overwritten. */
 static void finish_copy(void *user, const void *tensor) { tsr_store_wait_copied(user, tensor); }
 
 tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {

@@ -14,37 +14,42 @@
 
 #include <signal.h>
 
-enum { TSR_SAVES_FAILED_MAX = 3 }; /* in a row; then the run stops with TSR_SAVE */
+enum { TSR_SAVES_FAILED_MAX = 3 }; /* failed saves in a row; then the run stops with TSR_SAVE */
 
 /* Everything is borrowed. */
 typedef struct tsr_train_job {
     const tsr_config *config;
     tsr_executor *executor;
-    tsr_transport *transport; /* NULL: one rank. All save; rank 0 records, and evaluates where
-                              that needs no exchange */
+    tsr_transport *transport; /* NULL: one rank. All ranks save; rank 0 records, and it evaluates if
+                                 that needs no exchange */
     size_t entry;
     tsr_dataset *data;      /* bound to the entry's data inputs, in their order */
-    tsr_dataset *eval_data; /* bound to those of eval_entry, or NULL: nothing is evaluated */
+    tsr_dataset *eval_data; /* bound to the data inputs of eval_entry, or NULL: no evaluation */
     size_t eval_entry;      /* its rows are independent */
     uint64_t eval_every;    /* steps; 0: only at the end */
     tsr_store *store;       /* or NULL: nothing is saved */
     uint64_t save_every;    /* steps; 0: only at the end */
     tsr_recorder *recorder;
-    tsr_replay *replay;      /* of the first rank */
-    bool replays;            /* on every rank, where the first one has a replay */
-    bool compares;           /* on every rank, where the first one has a recorder or a replay */
-    tsr_evidence *evidence;  /* there; or NULL */
+    tsr_replay *replay;      /* on the first rank */
+    bool replays;            /* set on every rank if the first one has a replay */
+    bool compares;           /* set on every rank if the first one has a recorder or a replay */
+    tsr_evidence *evidence;  /* on every rank that compares; or NULL */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
-    const uint32_t *state_parts; /* in how many parts ranks hold each; see held.h */
-    void *const *gathered; /* by tensor of the state: where its whole is gathered before a record
-                              or replay looks at it; NULL: none is, or it is whole. On all ranks */
-    const tsr_tensor *tracked; /* what a replay compares: evidence, the state, the outputs */
+    const uint32_t
+        *state_parts;      /* number of parts into which ranks split each tensor; see held.h */
+    void *const *gathered; /* for each tensor of the state: the memory into which the full tensor is
+                              gathered before a record or replay reads it; NULL: not gathered, or
+                              already full. On all ranks */
+    const tsr_tensor *tracked; /* the values that a replay compares: evidence, the state, the
+                                  outputs */
     size_t tracked_count;
-    uint64_t planned_bytes, resident_before; /* see tsr_rank_use; before the plan was kept to */
-    tsr_position position;                   /* where to go on */
-    uint64_t last_step;                      /* absolute */
-    /* Sets the digest of the data in a position that is about to be saved without; or NULL. */
+    uint64_t planned_bytes, resident_before; /* see tsr_rank_use; resident_before: before the memory
+                                                of the plan was allocated */
+    tsr_position position;                   /* position to resume from */
+    uint64_t last_step;                      /* absolute number */
+    /* Sets the digest of the data in a position that will be saved, if the position has none; or
+     * NULL. */
     void (*identify)(tsr_ctx *ctx, void *user, tsr_position *position);
     void *identify_user; /* borrowed */
     tsr_train_callbacks callbacks;
@@ -52,16 +57,16 @@ typedef struct tsr_train_job {
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;
 
-/* An error that leaves the state whole (of an evaluation, a log, the data) ends the run after a
+/* An error that leaves the state intact (in an evaluation, a log, the data) ends the run after a
  * save of that state. TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay;
  * TSR_DATA from a kernel; TSR_SAVE after three failed saves in a row, or when the last state could
- * not be saved; TSR_LOCKED when another run took the store over. Between the first and the last
- * step nothing is allocated. out_summary is written on failure too, as far as the run came. */
+ * not be saved; TSR_LOCKED when another run took over the store. Between the first and the last
+ * step nothing is allocated. On failure, out_summary is written too, with the progress so far. */
 TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary);
 
-/* Means of the outputs of an entry with independent rows over all rows of `data`; out_means has one
- * place an output. TSR_NONFINITE names the output and the row; with another `finite` such a mean is
- * not finite, either. */
+/* Computes the means of the outputs of an entry with independent rows over all rows of `data`;
+ * out_means has one element per output. TSR_NONFINITE names the output and the row; with another
+ * `finite` mode, the mean of such an output is not finite. */
 TSR_RESULT tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
                         size_t entry, tsr_dataset *data, tsr_finite_mode finite, double *out_means);
 
