@@ -11,8 +11,8 @@ static const char *name_buffer(const tsr_fault_place *place, const tsr_program_b
     return buffer->name[0] ? buffer->name : "an index";
 }
 
-/* For a data input: returns the row of the batch with the fault, and makes fault->element an
- * element of the whole batch. */
+/* Returns the row of the batch with a fault in a data input, and makes fault->element an element of
+ * the whole batch. */
 static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer *buffer,
                          tsr_fault *fault) {
     uint64_t count = 0;

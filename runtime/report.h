@@ -21,7 +21,7 @@ typedef struct tsr_eval_report {
     uint64_t step; /* steps done before; 0 for an evaluation alone */
     uint64_t rows;
     const char *const *names; /* names of the outputs */
-    const double *means;      /* over all rows */
+    const double *means;      /* mean of all rows */
     size_t count;
 } tsr_eval_report;
 
@@ -49,8 +49,8 @@ typedef struct tsr_train_callbacks {
     void (*eval)(void *user, const tsr_eval_report *report);
     /* Called once per save, after the commit of saves->last_committed. */
     void (*saved)(void *user, const tsr_save_status *saves);
-    /* With several ranks, called on the first rank; `uses` has one element per rank, borrowed for
-     * the call. */
+    /* Called on the first rank of several; `uses` has one element per rank, borrowed for the call.
+     */
     void (*ranks)(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
 } tsr_train_callbacks;
 
@@ -58,7 +58,7 @@ typedef struct tsr_train_summary {
     tsr_position position;
     tsr_digest state_hash;
     tsr_save_status saves;
-    bool stopped;                 /* by request, before the last step */
+    bool stopped;                 /* stopped by request, before the last step */
     double seconds, step_seconds; /* whole run; inside steps alone */
 } tsr_train_summary;
 

@@ -2,7 +2,7 @@
  *
  * The state store: immutable generations of parameters and optimizer state in a directory, and the
  * commit protocol that never loses one (docs/state-store.md). One run holds a store at a time: a
- * process, or several ranks, each of which writes and verifies its part of every generation.
+ * process, or several ranks, where each rank writes and verifies its part of every generation.
  *
  * With several ranks, every rank calls open, load, reserve, save and close in the same order, with
  * the same options, tensors and positions. All ranks get the same results of saves. A rank that
@@ -74,10 +74,10 @@ typedef struct tsr_store_options {
      * is undefined. Used only during opening. */
     const tsr_tensor *tensors;
     size_t tensor_count;
-    /* With several ranks, for each tensor: the number of parts into which the ranks split it, see
-     * tsr_spread in runtime/store/reshard.h. The data of the tensor is this rank's part; its shape
-     * is the full shape. 0, or NULL: each rank has the full tensor. Borrowed until memory is
-     * reserved. Indexed by the tensors of each call: opening, loading, reserving. */
+    /* The number of parts into which the ranks split each tensor, see tsr_spread in
+     * runtime/store/reshard.h. The data of the tensor is this rank's part; its shape is the full
+     * shape. 0, or NULL: each rank has the full tensor. Borrowed until memory is reserved. Indexed
+     * by the tensors of each call: opening, loading, reserving. */
     const uint32_t *tensor_parts;
     tsr_store_source source; /* reads the tensors that are saved; read NULL: reads directly from
                                 `data` */
@@ -141,8 +141,7 @@ TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *po
  * the tensor at this address alone, which may then be written; NULL, or an address of no tensor:
  * waits for all. */
 TSR_RESULT tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
-void tsr_store_wait_copied(tsr_store *store,
-                           const void *data); /* returns at once if all is copied */
+void tsr_store_wait_copied(tsr_store *store, const void *data); /* at once if all is copied */
 
 /* The first tensor of a state, by name, that is not finite, and the place in it. */
 typedef struct tsr_nonfinite {
@@ -161,7 +160,7 @@ typedef struct tsr_save_status {
     const char *lost;        /* description of a lost rank: no further commit, exit; else NULL */
     tsr_nonfinite nonfinite; /* why the last state was not saved; valid after it is copied */
     double stall_seconds,
-        persist_seconds; /* of the last save: time that callers waited; time that the thread took */
+        persist_seconds; /* last save: time that callers waited; time that the thread took */
 } tsr_save_status;
 tsr_save_status tsr_store_poll(tsr_store *store); /* logs each new failure once */
 tsr_save_status tsr_store_wait(tsr_store *store); /* waits until no save is running */

@@ -44,7 +44,7 @@ enum {
     COST_WAKE_MIN = 20 * 1000 * 1000,
     COST_LARGE = TSR_LAUNCH_COST_WAKE, /* a launch of this cost outweighs the wait for a CPU */
     SPIN_NS = 200 * 1000,
-    STALL_NS = 50 * 1000, /* after a wait this long, the thread that runs the part has no CPU */
+    STALL_NS = 50 * 1000, /* the thread that runs a part has no CPU if the caller waits this long */
     STALL_REST = 10,      /* small launches are not shared for this multiple of the wait */
     SPINS = 64,           /* spins between reads of the clock */
     PARTS_PER_SHARE = 4,
@@ -243,7 +243,7 @@ tsr_result tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_th
     if (!threads) FAIL(ctx, TSR_MEMORY, "no memory for a pool of %u threads", count);
     memset(threads, 0, sizeof *threads);
     threads->count = count;
-    /* With more threads than CPUs, spinning threads would take CPU time from each other. */
+    /* Spinning threads would take CPU time from each other if there are more threads than CPUs. */
     threads->spin_ns = count <= usable_cpus() ? SPIN_NS : 0;
     threads->faults = calloc(count, sizeof *threads->faults);
     threads->workers = calloc(count, sizeof *threads->workers);

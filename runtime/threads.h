@@ -25,8 +25,8 @@ unsigned tsr_threads_get_count(const tsr_threads *threads);
 void tsr_threads_wake(tsr_threads *threads);
 
 /* A launch is divided among as many threads as get at least this share of its cost each (see
- * tsr_program_command; 0 is unknown: all threads take part): about 1 us, of which sharing takes
- * 0.13. A launch that is too cheap for two threads runs on the caller's thread. */
+ * tsr_program_command; 0 is unknown: all threads take part): about 1 us; sharing takes 0.13 us. A
+ * launch that is too cheap for two threads runs on the caller's thread. */
 #define TSR_LAUNCH_COST_SHARE UINT64_C(100000)
 /* A list with a launch of at least this cost wakes workers before it begins: about 10 us on one
  * core, which is longer than the wake-up takes. */

@@ -25,7 +25,7 @@ typedef struct run {
     bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first non-finite value was logged */
     uint64_t sent_bytes;             /* bytes that the last step sent */
     tsr_digest *digests; /* owned; digests of the last state's tensors; NULL: not computed yet */
-    tsr_nonfinite nonfinite; /* in the last state */
+    tsr_nonfinite nonfinite; /* first non-finite value of the last state */
     double began;
     double waited; /* time that the last save waited for the save before it */
 } run;
@@ -445,8 +445,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-/* Saves the trained state after an error elsewhere, in the data or a log; with several ranks, only
- * if all of them know of the error. */
+/* Saves the trained state after an error elsewhere, in the data or a log; several ranks do so only
+ * if all know of the error. */
 static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
     tsr_ctx apart = tsr_ctx_fork(ctx);
     unsigned long long step = self->summary->position.step;

@@ -30,15 +30,14 @@ typedef struct tsr_train_job {
     tsr_store *store;       /* or NULL: nothing is saved */
     uint64_t save_every;    /* steps; 0: only at the end */
     tsr_recorder *recorder;
-    tsr_replay *replay;      /* on the first rank */
+    tsr_replay *replay;      /* only on the first rank */
     bool replays;            /* set on every rank if the first one has a replay */
     bool compares;           /* set on every rank if the first one has a recorder or a replay */
-    tsr_evidence *evidence;  /* on every rank that compares; or NULL */
+    tsr_evidence *evidence;  /* exists on every rank that compares; or NULL */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
-    const uint32_t
-        *state_parts;      /* number of parts into which ranks split each tensor; see held.h */
-    void *const *gathered; /* for each tensor of the state: the memory into which the full tensor is
+    const uint32_t *state_parts; /* number of parts of each; see held.h */
+    void *const *gathered; /* memory, for each tensor of the state, into which the full tensor is
                               gathered before a record or replay reads it; NULL: not gathered, or
                               already full. On all ranks */
     const tsr_tensor *tracked; /* the values that a replay compares: evidence, the state, the
@@ -53,7 +52,7 @@ typedef struct tsr_train_job {
     void (*identify)(tsr_ctx *ctx, void *user, tsr_position *position);
     void *identify_user; /* borrowed */
     tsr_train_callbacks callbacks;
-    tsr_finite_mode finite;            /* of outputs and evaluations */
+    tsr_finite_mode finite;            /* handling of outputs and evaluations */
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;
 
@@ -61,7 +60,8 @@ typedef struct tsr_train_job {
  * save of that state. TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay;
  * TSR_DATA from a kernel; TSR_SAVE after three failed saves in a row, or when the last state could
  * not be saved; TSR_LOCKED when another run took over the store. Between the first and the last
- * step nothing is allocated. On failure, out_summary is written too, with the progress so far. */
+ * step nothing is allocated. On failure, out_summary is written too, with the progress up to the
+ * failure. */
 TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary);
 
 /* Computes the means of the outputs of an entry with independent rows over all rows of `data`;

@@ -11,7 +11,7 @@ enum { BLOCK_BYTES_MIN = 64 * 1024 };
 
 typedef struct tsr_arena_block {
     struct tsr_arena_block *next;
-    size_t size, used; /* of data */
+    size_t size, used; /* bytes of data */
     char data[];
 } tsr_arena_block;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arena: memory that is released all at once. Grows by blocks; what it hands out is zeroed and
- * never moves. One arena belongs to one thread at a time.
+ * Arena: memory that is released all at once. Grows by blocks; the memory that it returns is zeroed
+ * and never moves. One arena belongs to one thread at a time.
  */
 #ifndef TSR_BASE_ARENA_H
 #define TSR_BASE_ARENA_H
@@ -14,12 +14,12 @@ typedef struct tsr_arena {
     size_t used_bytes;            /* sum of all requests, for reports */
 } tsr_arena;
 
-/* Zero-initialised is an empty arena. finish releases every block and accepts NULL. */
+/* A zero-initialised arena is empty. finish releases every block and accepts NULL. */
 TSR_API void tsr_arena_finish(tsr_arena *arena);
-/* Zeroed memory of count * size bytes at `align` (a power of two), or NULL if that overflows or no
- * memory is left. */
+/* Returns zeroed memory of count * size bytes, aligned to `align` (a power of two), or NULL if the
+ * size overflows or memory runs out. */
 void *tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);
-/* Copies; NUL-terminated. NULL when out of memory. */
+/* Return copies; strings are NUL-terminated. NULL when out of memory. */
 char *tsr_arena_strdup(tsr_arena *arena, const char *text);
 char *tsr_arena_strndup(tsr_arena *arena, const char *text, size_t length);
 void *tsr_arena_memdup(tsr_arena *arena, const void *bytes, size_t size_bytes);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that appear whole or not at all, and what happens to their temporaries.
+ * Files that are created atomically, and the cleanup of their temporaries.
  *
- * A temporary is called PATH.tmp-PID, or PATH.tmp-PID-N. Its writer holds a lock (flock) on it,
- * which the kernel releases when the writer dies, however it dies. So a temporary that can be
- * locked belongs to nobody, whatever process has its number now, in whatever container: the next
- * writer of PATH removes it. On network file systems locks may be local to a host, so there nothing
- * is removed. The names of those that this process is writing are kept in a table, for signal
- * handlers.
+ * A temporary is called PATH.tmp-PID, or PATH.tmp-PID-N. Its writer locks it (flock), and the
+ * kernel releases the lock when the writer ends, for any reason. So a temporary that can be locked
+ * has no writer, even if another process, in this or another container, has the same PID: the next
+ * writer of PATH removes it. On network file systems, locks may be local to a host, so nothing is
+ * removed there. The temporaries of this process are kept in a table for signal handlers.
  */
 #include "runtime/base/io.h"
 #include "runtime/base/plural.h"
@@ -22,7 +21,7 @@
 
 /* ---- temporaries of this process ---- */
 
-enum { SLOTS_MAX = 512 }; /* one that finds no slot is removed later, as one of a dead process */
+enum { SLOTS_MAX = 512 }; /* files without a slot are removed later, like those of dead writers */
 
 typedef struct slot {
     _Atomic int pid; /* 0: free; -1: being filled */
@@ -33,7 +32,7 @@ typedef struct slot {
 
 static slot slots[SLOTS_MAX];
 
-/* NULL if there is none. */
+/* Returns NULL if all slots are in use. */
 static slot *take_slot(const char *path) {
     if (strlen(path) >= PATH_MAX) return NULL;
     for (size_t i = 0; i < SLOTS_MAX; i++) {
@@ -73,7 +72,7 @@ void tsr_io_remove_temporaries(void) {
 typedef struct leftovers {
     const tsr_io *io;
     int folder;
-    const char *name; /* of the file */
+    const char *name; /* name of the file */
 } leftovers;
 
 static bool is_temporary(const char *entry, const char *name) {
@@ -94,7 +93,7 @@ static int remove_dead(void *user, const char *entry) {
     if (fd < 0) return 0;
     bool is_dead = io->fstat(io->self, fd, &info) >= 0 && S_ISREG(info.st_mode) &&
                    info.st_uid == geteuid() && info.st_nlink == 1 && io->lock(io->self, fd) >= 0;
-    /* Its writer may have ended in between, and another may have begun under the same name. */
+    /* The writer may have ended in between, and another one may have begun with the same name. */
     int named = is_dead ? io->open(io->self, self->folder, entry, O_PATH | O_NOFOLLOW, 0) : -1;
     if (named >= 0) {
         bool is_same = io->fstat(io->self, named, &again) >= 0 && info.st_ino == again.st_ino &&
@@ -106,7 +105,7 @@ static int remove_dead(void *user, const char *entry) {
     return 0;
 }
 
-/* The folder of a path, for *at functions. */
+/* Opens the folder of a path, for *at functions. */
 static int open_folder(const tsr_io *io, const char *path) {
     char parent[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -118,7 +117,7 @@ static int open_folder(const tsr_io *io, const char *path) {
     return io->open(io->self, TSR_IO_CWD, folder, O_RDONLY | O_DIRECTORY, 0);
 }
 
-/* As far as that works: what it cannot remove stays. */
+/* Best effort: temporaries that cannot be removed stay. */
 static void remove_leftovers(const tsr_io *io, const char *path) {
     const char *slash = strrchr(path, '/');
     leftovers self = {io, open_folder(io, path), slash ? slash + 1 : path};
@@ -131,12 +130,12 @@ static void remove_leftovers(const tsr_io *io, const char *path) {
 
 /* ---- writing ---- */
 
-/* TSR_IO when `path` exists and is no regular file; O_PATH reads nothing, and opens no device. */
+/* TSR_IO when `path` exists and is not a regular file; O_PATH reads nothing and opens no device. */
 static TSR_RESULT check_replaceable(tsr_ctx *ctx, const char *path) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat info;
     int fd = io->open(io->self, TSR_IO_CWD, path, O_PATH, 0);
-    if (fd < 0) return TSR_SUCCESS; /* absent; anything else shows when it is written */
+    if (fd < 0) return TSR_SUCCESS; /* absent; the write reports other errors */
     int code = io->fstat(io->self, fd, &info);
     io->close(io->self, fd);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot stat '%s'", path);
@@ -146,8 +145,8 @@ static TSR_RESULT check_replaceable(tsr_ctx *ctx, const char *path) {
     return TSR_SUCCESS;
 }
 
-/* Opens and locks it. *out_retry: it belongs to another process, or was removed meanwhile. Where
- * the file system has no locks it is open without. */
+/* Opens and locks a temporary. *out_retry: it belongs to another process, or was removed in
+ * between. On a file system without locks it is opened without a lock. */
 static int open_temporary(const tsr_io *io, const char *temp, bool *out_retry) {
     struct stat info;
     slot *own = take_slot(temp);
@@ -197,7 +196,7 @@ tsr_result tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     return TSR_SUCCESS;
 }
 
-/* What is free is asked first: a file system may fill itself before it says that it is full. */
+/* Checks the free space first: a file system may fill up before it reports that it is full. */
 tsr_result tsr_io_atomic_reserve(tsr_ctx *ctx, const tsr_io_atomic *file, uint64_t size_bytes) {
     const tsr_io *io = tsr_ctx_io(ctx);
     unsigned long long needed = size_bytes;
@@ -207,7 +206,7 @@ tsr_result tsr_io_atomic_reserve(tsr_ctx *ctx, const tsr_io_atomic *file, uint64
         FAIL_ERRNO(ctx, TSR_IO, ENOSPC, "cannot reserve %llu byte%s for '%s'; %llu are free",
                    needed, TSR_PLURAL(needed), file->path, (unsigned long long)free_bytes);
     int code = io->fallocate(io->self, file->fd, (off_t)size_bytes);
-    bool cannot = code == -EOPNOTSUPP || code == -ENOSYS || code == -EINVAL; /* the file system */
+    bool cannot = code == -EOPNOTSUPP || code == -ENOSYS || code == -EINVAL; /* unsupported */
     if (code < 0 && !cannot)
         FAIL_ERRNO(ctx, TSR_IO, -code, "cannot reserve %llu byte%s for '%s'", needed,
                    TSR_PLURAL(needed), file->path);
@@ -222,7 +221,8 @@ static int sync_parent(const tsr_io *io, const char *path) {
     return code == -EINVAL ? 0 : code; /* some file systems cannot sync a directory */
 }
 
-/* The lock is held until the temporary has its name: nobody takes it for a dead one's. */
+/* The lock is kept until the rename, so that no process takes the temporary for an abandoned one.
+ */
 tsr_result tsr_io_atomic_commit(tsr_ctx *ctx, tsr_io_atomic *file) {
     const tsr_io *io = tsr_ctx_io(ctx);
     int code = io->fsync(io->self, file->fd);

@@ -19,8 +19,8 @@ void tsr_buffer_append(tsr_buffer *buffer, const void *bytes, size_t size_bytes)
 void tsr_buffer_text(tsr_buffer *buffer, const char *text);
 void tsr_buffer_printf(tsr_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* A JSON string with its quotes. Of a text that is not UTF-8 each byte past ASCII becomes \u00XX.
- * <, > and & are written as they are. */
+/* Appends a JSON string with its quotes. If the text is not UTF-8, each non-ASCII byte becomes
+ * \u00XX. <, > and & are not escaped. */
 void tsr_buffer_json_string(tsr_buffer *buffer, const char *text);
 /* Little-endian integers, for binary formats. */
 void tsr_buffer_u32(tsr_buffer *buffer, uint32_t value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time that passed, by the monotonic clock.
+ * Elapsed time by the monotonic clock.
  */
 #ifndef TSR_BASE_CLOCK_H
 #define TSR_BASE_CLOCK_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Since an instant that stays the same until the machine is started anew. */
+/* Time since a fixed instant that changes only when the machine is restarted. */
 static inline uint64_t tsr_clock_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The low-level SHA256_* functions are used on purpose: EVP allocates, and these use the same
- * assembly (SHA-NI where present). Whole leaves of a tree go two at a time where the CPU can.
+ * assembly (SHA-NI where present). Full leaves of a tree are hashed in pairs if the CPU supports
+ * it.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "runtime/base/hash.h"
@@ -45,8 +46,8 @@ static void close_chunk(tsr_tree_hasher *hasher) {
     tsr_hasher_init(&hasher->chunk);
 }
 
-/* Two leaves at once from a multiple of their size on: a chunk has an even number of them, so both
- * are of one chunk. */
+/* Hashes two leaves at once, from an offset that is a multiple of their joint size. A chunk has an
+ * even number of leaves, so both belong to the same chunk. */
 static size_t take_pair(tsr_tree_hasher *hasher, const unsigned char *at) {
     tsr_digest digests[2];
     static_assert(TSR_HASH_CHUNK_BYTES % (2 * TSR_HASH_LEAF_BYTES) == 0, "leaves come in pairs");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one hash: SHA-256 (OpenSSL), flat, and as the leaf tree used for chunks of bundles, segments
- * and tensors. The digest of a chunk (at most 4 MiB) is the SHA-256 of the concatenated SHA-256 of
- * its 16 KiB leaves, so that a GPU can compute it in parallel. The digest of a longer range is the
- * SHA-256 of its concatenated chunk digests; one of at most 4 MiB is its chunk's digest. An empty
- * range has no leaf: SHA-256 of nothing.
+ * The only hash function: SHA-256 (OpenSSL), flat, and as a leaf tree for chunks of bundles,
+ * segments and tensors. The digest of a chunk (at most 4 MiB) is the SHA-256 of the concatenated
+ * SHA-256 of its 16 KiB leaves, so that a GPU can compute it in parallel. The digest of a longer
+ * range is the SHA-256 of its concatenated chunk digests; the digest of a range of at most 4 MiB is
+ * that of its single chunk. An empty range has no leaf: its digest is the SHA-256 of the empty
+ * string.
  */
 #ifndef TSR_BASE_HASH_H
 #define TSR_BASE_HASH_H
@@ -34,7 +35,7 @@ tsr_digest tsr_hasher_finish(tsr_hasher *hasher);
 typedef struct tsr_tree_hasher {
     tsr_hasher leaf, chunk, range;
     uint64_t size_bytes;
-    tsr_digest chunk_digest; /* of the last closed chunk */
+    tsr_digest chunk_digest; /* digest of the last closed chunk */
 } tsr_tree_hasher;
 void tsr_tree_hasher_init(tsr_tree_hasher *hasher);
 void tsr_tree_hasher_update(tsr_tree_hasher *hasher, const void *bytes, size_t size_bytes);
@@ -43,9 +44,9 @@ tsr_digest tsr_tree_hasher_finish(tsr_tree_hasher *hasher);
 tsr_digest tsr_hash(const void *bytes, size_t size_bytes);      /* flat SHA-256 */
 tsr_digest tsr_hash_tree(const void *bytes, size_t size_bytes); /* leaf tree of a range */
 
-/* out_hex receives 64 lower-case digits and a NUL. */
+/* Writes 64 lower-case digits and a NUL to out_hex. */
 TSR_API void tsr_digest_format(const tsr_digest *digest, char out_hex[static TSR_DIGEST_HEX + 1]);
-/* Exactly 64 lower-case hexadecimal digits; false otherwise. */
+/* Accepts exactly 64 lower-case hexadecimal digits; else returns false. */
 bool tsr_digest_parse(const char *hex, size_t length, tsr_digest *out_digest);
 bool tsr_digest_equal(const tsr_digest *a, const tsr_digest *b);
 

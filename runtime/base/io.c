@@ -23,7 +23,7 @@ static int sys_open(void *self, int dir, const char *path, int flags, mode_t mod
     (void)self;
     RETRY(int, openat(dir, path, flags | O_CLOEXEC, mode));
 }
-/* On Linux the descriptor is gone after EINTR too: never retried. */
+/* On Linux the descriptor is closed even after EINTR, so close is never retried. */
 static int sys_close(void *self, int fd) {
     (void)self;
     return close(fd) < 0 ? -errno : 0;
@@ -70,7 +70,7 @@ static int sys_unlink(void *self, int dir, const char *path, int flags) {
 }
 static int sys_list(void *self, int fd, tsr_io_entry_fn entry, void *user) {
     (void)self;
-    /* A fresh open file description: the caller's offset is not touched. getdents64, because
+    /* A fresh open file description leaves the caller's offset unchanged. Uses getdents64, because
      * opendir allocates. */
     _Alignas(struct dirent64) char block[8192];
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every file operation of the product goes through a table of functions, so that tests can inject
- * faults at the n-th operation and record what was done. Each operation returns >= 0 or -errno.
+ * faults at the n-th operation and record the operations. Each operation returns >= 0 or -errno.
  * Paths are relative to `dir` as in openat(2); TSR_IO_CWD is the current directory.
  */
 #ifndef TSR_BASE_IO_H
@@ -15,11 +15,11 @@
 
 #define TSR_IO_CWD (-100) /* AT_FDCWD */
 
-/* So often one read or write may say EINTR before it has failed. */
+/* Number of EINTR results after which a single read or write fails. */
 enum { TSR_IO_INTERRUPTIONS_MAX = 1000 };
 
-/* Called once per directory entry, "." and ".." left out. Non-zero stops and is returned by list,
- * which allocates nothing. */
+/* Called once per directory entry except "." and "..". A non-zero result stops the listing and is
+ * returned by list, which allocates nothing. */
 typedef int (*tsr_io_entry_fn)(void *user, const char *name);
 
 typedef struct tsr_io {
@@ -37,11 +37,11 @@ typedef struct tsr_io {
     int (*rename)(void *self, int dir, const char *from, const char *to); /* replaces `to` */
     int (*unlink)(void *self, int dir, const char *path, int flags); /* flags: 0 or AT_REMOVEDIR */
     int (*list)(void *self, int fd, tsr_io_entry_fn entry, void *user);
-    int (*lock)(void *self, int fd); /* exclusive, at once; -EWOULDBLOCK when held by another */
+    int (*lock)(void *self, int fd);       /* exclusive; -EWOULDBLOCK at once if locked */
     int (*drop_cache)(void *self, int fd); /* posix_fadvise(DONTNEED) */
-    /* f_type of statfs(2): tells network file systems apart */
+    /* f_type of statfs(2): identifies network file systems */
     int (*fs_type)(void *self, int fd, uint64_t *out_magic);
-    int (*free_bytes)(void *self, int fd, uint64_t *out_bytes); /* that this user may write */
+    int (*free_bytes)(void *self, int fd, uint64_t *out_bytes); /* free for this user */
 } tsr_io;
 
 /* The operating system. Restarts on EINTR. */
@@ -49,7 +49,8 @@ const tsr_io *tsr_io_system(void);
 /* The table of a context: its own, or the system's. */
 const tsr_io *tsr_ctx_io(const tsr_ctx *ctx);
 
-/* "NFS" of the f_type of a network file system; NULL of others. */
+/* Returns the name of the network file system with this f_type, like "NFS"; NULL for other file
+ * systems. */
 const char *tsr_io_network_name(uint64_t magic);
 
 /* Helpers over the context's table. Errors are TSR_IO and name `path`. */
@@ -59,33 +60,33 @@ TSR_RESULT tsr_io_read_exact(tsr_ctx *ctx, int fd, const char *path, void *bytes
                              uint64_t offset);
 TSR_RESULT tsr_io_write_all(tsr_ctx *ctx, int fd, const char *path, const void *bytes,
                             size_t size_bytes, uint64_t offset);
-/* Regular file only (a directory, socket … is TSR_IO "is a directory"); size at most size_max. The
- * bytes lie in the arena, followed by a NUL that is not counted. */
+/* Accepts only regular files (a directory, socket … is TSR_IO "is a directory") of at most size_max
+ * bytes. The bytes are stored in the arena, followed by a NUL that is not counted. */
 TSR_RESULT tsr_io_read_file(tsr_ctx *ctx, const char *path, size_t size_max, tsr_arena *arena,
                             void **out_bytes, size_t *out_size_bytes);
 /* Size of a regular file. */
 TSR_RESULT tsr_io_file_size(tsr_ctx *ctx, int fd, const char *path, uint64_t *out_size_bytes);
 
-/* A file that appears whole or not at all: written under a temporary name in the same directory,
- * synced, renamed to `path`, directory synced. `-` or a non-regular existing path is refused.
- * Opening it also removes temporaries of `path` whose writers are dead: those that nobody holds a
- * lock on. */
+/* A file that is created atomically: it is written under a temporary name in the same directory,
+ * synced, renamed to `path`, and the directory is synced. `-` and an existing path that is not a
+ * regular file are refused. Opening it also removes temporaries of `path` whose writers are dead:
+ * those that no process has locked. */
 typedef struct tsr_io_atomic {
     int fd;            /* write here with tsr_io_write_all */
     char *path, *temp; /* in the arena */
 } tsr_io_atomic;
 TSR_RESULT tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
                               tsr_io_atomic *out_file);
-/* Reserves space for so many bytes, where the file system can; elsewhere compares them with what is
- * free. TSR_IO with both numbers. */
+/* Reserves space for `size_bytes` bytes if the file system supports it; otherwise compares the size
+ * with the free space. TSR_IO with both numbers. */
 TSR_RESULT tsr_io_atomic_reserve(tsr_ctx *ctx, const tsr_io_atomic *file, uint64_t size_bytes);
 TSR_RESULT tsr_io_atomic_commit(tsr_ctx *ctx, tsr_io_atomic *file);
-/* Removes the temporary file; after commit, or on a zeroed struct, does nothing. */
+/* Removes the temporary file; does nothing after commit or on a zeroed struct. */
 void tsr_io_atomic_abandon(tsr_ctx *ctx, tsr_io_atomic *file);
-/* Removes the temporaries of all such files that this process is writing. For signal handlers that
- * end the process: async-signal-safe. */
+/* Removes all temporaries of atomic files that this process is writing. Async-signal-safe, for
+ * signal handlers that end the process. */
 void tsr_io_remove_temporaries(void);
-/* All of it at once. */
+/* Writes a complete file in one call. */
 TSR_RESULT tsr_io_atomic_write(tsr_ctx *ctx, const char *path, const void *bytes,
                                size_t size_bytes);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: one loop walks the text with an explicit stack (no recursion), checks the grammar of
- * RFC 8259 and the limits of json.h, and reports each token to the visitor. The keys of all open
+ * Outline: one loop walks the text with an explicit stack (no recursion), checks the grammar of RFC
+ * 8259 and the limits of json.h, and reports each token to the visitor. The keys of all open
  * objects form a stack. When an object closes, its keys are the top of that stack: they are sorted
  * to find duplicates, then dropped. So the cost is O(n log n) and only open objects take memory.
- * tsr_json_parse gives text that passed the scan to cJSON, which on its own would also accept what
- * the scan refuses.
+ * tsr_json_parse passes scanned text to cJSON, which on its own would also accept text that the
+ * scan refuses.
  */
 #include "runtime/base/json.h"
 
@@ -15,21 +15,21 @@
 #include <string.h>
 
 enum {
-    NUMBER_CHARS_MAX = 60,     /* cJSON cuts longer ones */
+    NUMBER_CHARS_MAX = 60,     /* cJSON truncates longer ones */
     NUMBER_EXPONENT_MAX = 308, /* |x| < 10^308 */
-    QUOTE_MAX = 64,            /* bytes of a key that are shown in a message */
+    QUOTE_MAX = 64,            /* bytes of a key in a message */
 };
 static const uint64_t integer_max = UINT64_C(1) << 53;
 
 typedef struct key_record {
-    uint32_t text, size; /* of the decoded key, in scan.decoded */
-    uint32_t offset;     /* in the text, for the message */
+    uint32_t text, size; /* position of the decoded key in scan.decoded */
+    uint32_t offset;     /* offset in the text, for the message */
 } key_record;
 
 typedef struct level {
     bool is_object;
-    size_t key_first;     /* of its keys, in scan.keys */
-    size_t decoded_first; /* of their text, in scan.decoded */
+    size_t key_first;     /* index of its first key in scan.keys */
+    size_t decoded_first; /* offset of its first key in scan.decoded */
 } level;
 
 typedef struct scan {
@@ -43,11 +43,11 @@ typedef struct scan {
     level levels[TSR_JSON_DEPTH_MAX];
     char *decoded; /* owned; the keys of open objects without escapes, one after the other */
     size_t decoded_size;
-    key_record *keys; /* owned; of open objects, the innermost last */
+    key_record *keys; /* owned; keys of open objects, the innermost last */
     size_t key_count, key_capacity;
 } scan;
 
-/* What stands at the current place, for a message. */
+/* The text at the current position, for a message. */
 typedef struct found_text {
     char text[24];
 } found_text;
@@ -147,7 +147,7 @@ static void put_code_point(scan *s, uint32_t code) {
     }
 }
 
-/* Four digits after `\u`. */
+/* Scans four digits after `\u`. */
 static TSR_RESULT scan_hex(scan *s, uint32_t *out_unit) {
     uint32_t unit = 0;
     for (int i = 0; i < 4; i++, s->at++) {
@@ -199,7 +199,7 @@ static TSR_RESULT scan_escape(scan *s) {
     return TSR_SUCCESS;
 }
 
-/* A string at its opening quote. Its decoded text is appended to s->decoded. */
+/* Scans a string at its opening quote. Its decoded text is appended to s->decoded. */
 static TSR_RESULT scan_string(scan *s) {
     size_t begin = s->at++;
     TRY(s->ctx, count_token(s));
@@ -222,7 +222,7 @@ static TSR_RESULT scan_string(scan *s) {
     return TSR_SUCCESS;
 }
 
-/* A key and its colon. */
+/* Scans a key and its colon. */
 static TSR_RESULT scan_key(scan *s) {
     skip_space(s);
     if (s->at >= s->size || s->text[s->at] != '"') return expected(s, "a key");
@@ -250,7 +250,7 @@ static size_t skip_digits(scan *s) {
     return s->at - begin;
 }
 
-/* The sign and digits of an exponent, at the place after its `e`. */
+/* Scans the sign and digits of an exponent, after its `e`. */
 static TSR_RESULT scan_exponent(scan *s, int64_t *out_exponent) {
     bool negative = s->at < s->size && s->text[s->at] == '-';
     if (s->at < s->size && (s->text[s->at] == '-' || s->text[s->at] == '+')) s->at++;
@@ -321,7 +321,7 @@ static TSR_RESULT open_container(scan *s, bool is_object) {
     return TSR_SUCCESS;
 }
 
-/* A scalar is consumed whole; a container only opened. */
+/* Consumes a scalar completely; opens a container. */
 static TSR_RESULT scan_value(scan *s, bool *out_opened) {
     skip_space(s);
     *out_opened = false;
@@ -440,7 +440,7 @@ tsr_result tsr_json_parse(tsr_ctx *ctx, const char *text, size_t size_bytes,
                           const tsr_json_options *options, struct cJSON **out_root) {
     TRY(ctx, tsr_json_scan(ctx, text, size_bytes, options, NULL, NULL));
     cJSON *root = cJSON_ParseWithLength(text, size_bytes);
-    /* What the scan accepts is JSON: only an allocation can have failed. */
+    /* The scan accepts only JSON, so only an allocation can have failed. */
     if (!root) FAIL(ctx, TSR_MEMORY, "no memory to read %s", options->subject);
     *out_root = root;
     return TSR_SUCCESS;

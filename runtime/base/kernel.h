@@ -6,7 +6,7 @@
  *     void NAME(const tsr_kernel_args *args, int64_t begin, int64_t end);
  *
  * runs the programs begin … end-1 of the kernel's grid. Programs of one launch are independent:
- * which thread runs which, and in which order, never changes a bit of the result.
+ * threads and order never change a bit of the result.
  */
 #ifndef TSR_BASE_KERNEL_H
 #define TSR_BASE_KERNEL_H
@@ -15,7 +15,7 @@
 
 enum {
     TSR_KERNEL_ABI_VERSION = 1,
-    TSR_BUFFER_ALIGN_BYTES = 64, /* of every buffer a kernel gets */
+    TSR_BUFFER_ALIGN_BYTES = 64, /* alignment of every buffer of a kernel */
 };
 
 typedef enum tsr_fault_kind {
@@ -23,19 +23,19 @@ typedef enum tsr_fault_kind {
     TSR_FAULT_INDEX = 1, /* an index or label outside [0, limit) */
 } tsr_fault_kind;
 
-/* Written by a kernel that met a bad value (the first one it saw); it then goes on without touching
- * memory outside its buffers. Zeroed by the runtime before each call. */
+/* A kernel writes it when it finds a bad value (the first one); the kernel then continues without
+ * accesses outside its buffers. Zeroed by the runtime before each call. */
 typedef struct tsr_fault {
     int64_t kind;     /* tsr_fault_kind */
     int64_t argument; /* index in buffers */
     int64_t element;  /* flat index in that buffer */
-    int64_t value;    /* what was found */
-    int64_t limit;    /* what was allowed: [0, limit) */
+    int64_t value;    /* the bad value */
+    int64_t limit;    /* the allowed range is [0, limit) */
 } tsr_fault;
 
 typedef struct tsr_kernel_args {
     void *const *buffers; /* one per argument of the launch, in order */
-    tsr_fault *fault;     /* this thread's */
+    tsr_fault *fault;     /* belongs to this thread */
 } tsr_kernel_args;
 
 typedef void (*tsr_kernel_fn)(const tsr_kernel_args *args, int64_t begin, int64_t end);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every operation here is exact or correctly rounded by IEEE 754 (+ - * / and sqrt, no
- * contraction), in a fixed order: the bits are the same on every machine.
+ * contraction), in a fixed order, so the bits are the same on every machine.
  */
 #include "runtime/base/philox.h"
 
@@ -48,7 +48,7 @@ double tsr_philox_normal_f64(uint32_t high, uint32_t low) {
  * / (m + 1), log x = k log 2 + 2 atanh s. |s| < 0.1716, so the series ends after s^23. The error is
  * below 2 units in the last place of the result for x <= 1/2 (measured against 200-bit values). */
 static double log_positive(double x) {
-    static const double log2_high = 0x1.62e42feep-1; /* 32 bits: times k it is exact */
+    static const double log2_high = 0x1.62e42feep-1; /* 32 bits: k times it is exact */
     static const double log2_low = 0x1.a39ef35793c76p-33;
     int64_t exponent = 0;
     uint64_t bits;
@@ -72,7 +72,7 @@ static double log_positive(double x) {
     return k * log2_high + (2.0 * s + (s * z * tail + k * log2_low));
 }
 
-/* Lowest power first; Horner's rule. */
+/* Coefficients in ascending order of powers; Horner's rule. */
 static double polynomial(const double coefficients[static TSR_QUANTILE_TERMS], double x) {
     double value = coefficients[TSR_QUANTILE_TERMS - 1];
     for (int i = TSR_QUANTILE_TERMS - 2; i >= 0; i--) value = value * x + coefficients[i];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What philox.c does for one element, for many: four at a time where the processor has AVX2, in the
- * same operations and order, so that the bits are the same. Both branches of the quantile are
- * computed where any of the four is in a tail; far tails (one in 10^10) go one by one.
+ * The functions of philox.c for many elements: four at a time if the processor has AVX2, with the
+ * same operations in the same order, so that the bits are the same. Both branches of the quantile
+ * are computed if any of the four is in a tail; far tails (one in 10^10) are computed one by one.
  */
 #include "runtime/base/philox.h"
 #include "runtime/base/quantile.h"
@@ -31,12 +31,12 @@ static void quantiles_one_by_one(double *values, uint64_t count) {
 
 enum { LANES = 4 };
 
-/* __builtin_cpu_supports reads what was asked of the processor once. */
+/* __builtin_cpu_supports reads a result that was queried once. */
 static bool has_lanes(void) { return __builtin_cpu_supports("avx2"); }
 
 AVX2_INLINE __m256i all(uint32_t word) { return _mm256_set1_epi64x((int64_t)word); }
 
-/* A word lies in the lower half of each lane; what the upper one holds means nothing. */
+/* A word is in the lower half of each lane; the upper half is ignored. */
 AVX2 static void uniforms_by_lanes(const uint32_t key[static 2], uint64_t first, uint64_t count,
                                    double *out) {
     const __m256i low = _mm256_set1_epi64x(0xffffffff),
@@ -58,7 +58,7 @@ AVX2 static void uniforms_by_lanes(const uint32_t key[static 2], uint64_t first,
             k1 += 0xBB67AE85u;
         }
         __m256i bits = _mm256_or_si256(_mm256_slli_epi64(c0, 32), _mm256_and_si256(c1, low));
-        /* A whole number below 2^52 behind the exponent of 2^52 is that sum. */
+        /* An integer below 2^52 in the mantissa, with the exponent of 2^52, is the sum of both. */
         __m256d whole = _mm256_sub_pd(
             _mm256_castsi256_pd(_mm256_or_si256(_mm256_srli_epi64(bits, 12), exponent)),
             _mm256_set1_pd(0x1p52));
@@ -74,7 +74,7 @@ AVX2_INLINE __m256d polynomial(const double coefficients[static TSR_QUANTILE_TER
     return value;
 }
 
-/* log_positive of philox.c, of numbers that are not subnormal. */
+/* log_positive of philox.c, for numbers that are not subnormal. */
 AVX2_INLINE __m256d logarithm(__m256d x) {
     const __m256d log2_high = _mm256_set1_pd(0x1.62e42feep-1),
                   log2_low = _mm256_set1_pd(0x1.a39ef35793c76p-33), one = _mm256_set1_pd(1.0);
@@ -82,7 +82,7 @@ AVX2_INLINE __m256d logarithm(__m256d x) {
     __m256d m = _mm256_castsi256_pd(
         _mm256_or_si256(_mm256_and_si256(bits, _mm256_set1_epi64x(0xFFFFFFFFFFFFF)),
                         _mm256_set1_epi64x(1023ll << 52)));
-    /* The biased exponent is a whole number, too. */
+    /* The biased exponent is an integer, too. */
     __m256d k = _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(
                                   _mm256_srli_epi64(bits, 52), _mm256_set1_epi64x(0x433ll << 52))),
                               _mm256_set1_pd(0x1p52 + 1023));
@@ -101,7 +101,8 @@ AVX2_INLINE __m256d logarithm(__m256d x) {
                          _mm256_add_pd(_mm256_mul_pd(_mm256_set1_pd(2.0), s), rest));
 }
 
-/* Of the lanes of mask `in_tail`; *out_far: those that are further out than this holds. */
+/* Computes the lanes of mask `in_tail`; *out_far: the lanes that are further out than this formula
+ * allows. */
 AVX2_INLINE __m256d tails(__m256d u, __m256d q, __m256d in_tail, int *out_far) {
     const __m256d sign = _mm256_set1_pd(-0.0);
     __m256d below = _mm256_cmp_pd(q, _mm256_setzero_pd(), _CMP_LT_OQ);

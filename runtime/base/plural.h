@@ -4,7 +4,7 @@
  *
  *     tsr_log(ctx, TSR_LOG_NOTICE, "%zu generation%s", count, TSR_PLURAL(count));
  *
- * Macros, because a count is of any integer type.
+ * Macros, because a count may have any integer type.
  */
 #ifndef TSR_BASE_PLURAL_H
 #define TSR_BASE_PLURAL_H

@@ -2,8 +2,8 @@
  *
  * Coefficients of the normal quantile: Wichura, "Algorithm AS 241", Applied Statistics 37 (1988),
  * PPND16. Quotients of polynomials, lowest power first: center_over / center_under near the median,
- * tail_… in the tails, far_… far out. For the runtime's drawing of initial values and for kernels,
- * which must agree bit for bit.
+ * tail_… in the tails, far_… in the far tails. Used by the runtime to draw initial values and by
+ * kernels; both must agree bit for bit.
  */
 #ifndef TSR_BASE_QUANTILE_H
 #define TSR_BASE_QUANTILE_H

@@ -40,7 +40,7 @@ tsr_result tsr_fail_(tsr_ctx *ctx, tsr_code code, int native, const char *file, 
                      const char *format, ...) {
     tsr_error *error = &ctx->error;
     TSR_ASSERT(code != TSR_OK);
-    /* Formatted aside: an argument may point into the text being replaced. */
+    /* Formatted into a separate buffer: an argument may point into the text that is replaced. */
     char text[TSR_ERROR_TEXT_MAX];
     va_list args;
     va_start(args, format);

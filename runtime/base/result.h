@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Results and errors. A function that can fail for an operating reason returns TSR_RESULT; the text
- * lies in the context, so failing never allocates. Programmer errors are TSR_ASSERT, kept on in
- * release builds.
+ * is stored in the context, so failing never allocates. Programmer errors are TSR_ASSERT, kept on
+ * in release builds.
  *
  *     TSR_RESULT f(tsr_ctx *ctx, const char *path) {
  *         if (!path[0]) FAIL(ctx, TSR_USAGE, "path is empty");
@@ -10,8 +10,8 @@
  *         return TSR_SUCCESS;
  *     }
  *
- * A context belongs to one thread at a time. Text: what failed, the subject quoted, both values; no
- * capital, no full stop.
+ * A context belongs to one thread at a time. Text: the failed operation, the subject in quotes,
+ * both values; no capital, no full stop.
  */
 #ifndef TSR_BASE_RESULT_H
 #define TSR_BASE_RESULT_H
@@ -70,7 +70,7 @@ typedef struct tsr_ctx {
     void *log_user;          /* borrowed */
     tsr_log_level log_level; /* messages above it are not formatted */
     const struct tsr_io *io; /* borrowed; NULL means tsr_io_system() */
-    struct tsr_trace *trace; /* borrowed; where what is done is recorded, NULL: nowhere */
+    struct tsr_trace *trace; /* borrowed; records the run; NULL: no trace */
 } tsr_ctx;
 
 /* A context for another thread: same log, io and trace, clean error. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of SHA-256, for what computes it for itself: pairs of messages on a CPU, leaves on a GPU.
+ * Constants of SHA-256 for implementations of our own: pairs of messages on a CPU, leaves on a GPU.
  */
 #ifndef TSR_BASE_SHA256_H
 #define TSR_BASE_SHA256_H
 
 #include <stdint.h>
 
-/* FIPS 180-4 section 4.2.2: of each round. */
+/* FIPS 180-4 section 4.2.2: one constant per round. */
 static const uint32_t tsr_sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,

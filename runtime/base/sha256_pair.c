@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * FIPS 180-4 section 6.2 with the SHA extensions of x86 (Intel SDM, SHA256RNDS2, SHA256MSG1,
- * SHA256MSG2). A lane is one message: its state as the instructions want it (ABEF, CDGH) and the
- * last 16 words of its schedule. Every step is done for both lanes before the next. Other
- * processors have the second half of this file: hash.c then takes one leaf after the other.
+ * SHA256MSG2). A lane is one message: its state in the order of the instructions (ABEF, CDGH) and
+ * the last 16 words of its schedule. Every step is done for both lanes before the next. Other
+ * processors use the second half of this file: hash.c then hashes leaf by leaf.
  */
 #include "runtime/base/sha256_pair.h"
 
@@ -32,7 +32,7 @@ static bool detect(void) {
            __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("ssse3");
 }
 
-/* CPUID leaves a virtual machine, which takes microseconds: asked once. */
+/* CPUID traps in a virtual machine, which takes microseconds, so it is queried once. */
 bool tsr_sha256_pair_available(void) {
     enum { UNKNOWN, ABSENT, PRESENT };
     static atomic_int known = UNKNOWN;
@@ -44,13 +44,13 @@ bool tsr_sha256_pair_available(void) {
     return state == PRESENT;
 }
 
-/* Big-endian words of the message. */
+/* Loads big-endian words of the message. */
 SHA_INLINE __m128i load_words(const unsigned char *at) {
     const __m128i order = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)at), order);
 }
 
-/* W[t] of the schedule for the four t of a group, from those of the four groups before. */
+/* W[t] of the schedule for the four t of a group, from the previous four groups. */
 SHA_INLINE __m128i next_words(const lane *l, int group) {
     __m128i before = l->words[(group + 3) & 3];
     __m128i sum =
@@ -87,7 +87,7 @@ SHA static void run_blocks(lane lanes[static LANES], const unsigned char *const 
     lanes[1] = b;
 }
 
-/* A digest's words, as the lane holds them, in the order of the standard. */
+/* Returns a digest from the lane's words, in the order of the standard. */
 SHA static tsr_digest read_digest(const lane *l) {
     tsr_digest digest;
     __m128i feba = _mm_shuffle_epi32(l->abef, 0x1b), dchg = _mm_shuffle_epi32(l->cdgh, 0xb1);

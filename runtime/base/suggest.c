@@ -27,7 +27,7 @@ size_t tsr_edit_distance(const char *a, const char *b, size_t limit) {
     return least(last[m], limit);
 }
 
-/* The number of bytes up to the last dot that both names have in common. */
+/* The number of bytes of the longest common prefix of both names that ends with a dot. */
 static size_t shared_prefix(const char *a, const char *b) {
     size_t prefix = 0;
     for (size_t i = 0; a[i] && a[i] == b[i]; i++)

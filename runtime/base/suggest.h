@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds the name that was probably meant: the one with the smallest edit distance, if it is close
- * enough. Two names that begin with the same "dialect." are compared by the rest alone. At most a
- * third of the letters may be wrong, and at most three; a name of up to four letters must also
- * begin with the right one.
+ * enough. Two names that begin with the same "dialect." are compared only by the rest. At most a
+ * third of the letters may be wrong, and at most three; a name of up to four letters must also have
+ * the right first letter.
  */
 #ifndef TSR_BASE_SUGGEST_H
 #define TSR_BASE_SUGGEST_H
 
 #include <stddef.h>
 
-/* Start with {.wrong = "tessera.matmull"}, offer every name that exists, then read `best`. */
+/* Usage: start with {.wrong = "tessera.matmull"}, offer every existing name, then read `best`. */
 typedef struct tsr_suggestion {
     const char *wrong;
     const char *best; /* borrowed; NULL if no name is close enough */
@@ -19,9 +19,10 @@ typedef struct tsr_suggestion {
 
 void tsr_suggest(tsr_suggestion *suggestion, const char *name);
 
-/* Insertions, deletions, substitutions and exchanges of neighbours that make `b` of `a` (optimal
- * string alignment: Damerau, "A technique for computer detection and correction of spelling
- * errors", 1964), or `limit` if there are more. At most 127 bytes of each are compared. */
+/* Number of insertions, deletions, substitutions and transpositions of adjacent letters that turn
+ * `a` into `b` (optimal string alignment: Damerau, "A technique for computer detection and
+ * correction of spelling errors", 1964), or `limit` if there are more. At most 127 bytes of each
+ * are compared. */
 size_t tsr_edit_distance(const char *a, const char *b, size_t limit);
 
 #endif

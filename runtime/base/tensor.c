@@ -59,8 +59,7 @@ const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const
     return NULL;
 }
 
-/* ---- 16-bit floats: IEEE 754 layouts of `mantissa` stored bits, 15 - mantissa of the exponent --
- */
+/* ---- 16-bit floats: IEEE 754, `mantissa` stored bits, 15 - mantissa exponent bits ---- */
 
 enum { BF16_MANTISSA = 7, F16_MANTISSA = 10 };
 
@@ -77,7 +76,8 @@ static double narrow_read(uint16_t bits, int mantissa) {
     return bits >> 15 ? -value : value;
 }
 
-/* To the nearest, ties to even, in one step: through f32 some values would be rounded twice. */
+/* Rounds to nearest, ties to even, in one step: with a detour through f32 some values would be
+ * rounded twice. */
 static uint16_t narrow_write(double value, int mantissa) {
     int bias = (1 << (14 - mantissa)) - 1, exponent = 0;
     unsigned sign = signbit(value) ? 0x8000u : 0, infinity = (2u * (unsigned)bias + 1) << mantissa;
@@ -89,7 +89,8 @@ static uint16_t narrow_write(double value, int mantissa) {
     double scaled = ldexp(fabs(value), -unit), whole = floor(scaled), rest = scaled - whole;
     unsigned steps = (unsigned)whole;
     if (rest > 0.5 || (rest == 0.5 && steps & 1)) steps++;
-    /* A carry out of the fraction is the next exponent, out of the exponent infinity. */
+    /* A carry out of the fraction increments the exponent; a carry out of the exponent gives
+     * infinity. */
     unsigned base = exponent < 2 - bias ? 0 : (unsigned)(exponent + bias - 2) << mantissa;
     unsigned bits = base + steps;
     return (uint16_t)(sign | (bits < infinity ? bits : infinity));
@@ -187,7 +188,7 @@ bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value) {
 bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count) {
     uint64_t count = 1;
     if (shape->rank > TSR_RANK_MAX) return false;
-    /* A zero anywhere makes the product zero, but the other factors must still be sane. */
+    /* A zero dimension makes the product zero, but the other factors must still be valid. */
     for (uint32_t i = 0; i < shape->rank; i++) {
         uint64_t dim = shape->dims[i] ? shape->dims[i] : 1;
         if (__builtin_mul_overflow(count, dim, &count) || count > INT64_MAX) return false;
@@ -224,8 +225,8 @@ const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
     return out_text;
 }
 
-/* What has all bits of its exponent carries into the sign when one is added to that. So a save,
- * which looks at the whole state, sees a block as fast as memory brings it. */
+/* If all bits of the exponent are set, adding its lowest bit carries into the sign. With this test,
+ * a save, which checks the whole state, runs at memory bandwidth. */
 enum { FINITE_BLOCK = 512 };
 #define HAS_NONFINITE(type, mask, one)                                                             \
     do {                                                                                           \
@@ -242,7 +243,7 @@ enum { FINITE_BLOCK = 512 };
 #include "runtime/base/floats.def"
 #undef X
 
-/* Of a block, for the dtypes that are floats. */
+/* Returns the check of a block, for float dtypes. */
 static bool (*find_block_check(tsr_dtype dtype))(const char *) {
     switch (dtype) {
 #define X(name, type, mask, one)                                                                   \
@@ -271,7 +272,7 @@ static uint64_t find_element(tsr_dtype dtype, const void *data, uint64_t count, 
             memcpy(&element, (const char *)data + at * width, width);
             double value = tsr_dtype_read(dtype, &element, 0);
             if (nan_only ? !isnan(value) : isfinite(value)) continue;
-            /* The sign of a NaN means nothing to who reads it. */
+            /* The sign of a NaN has no meaning for the reader. */
             *out_value = isnan(value) ? (double)NAN : value;
             return at;
         }

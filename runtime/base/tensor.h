@@ -29,9 +29,9 @@ typedef struct tsr_tensor {
     void *data; /* borrowed, tsr_tensor_size() bytes */
 } tsr_tensor;
 
-/* The one of that name; NULL when there is none. Names are not NULL. */
+/* Returns the tensor with that name, or NULL. Names are not NULL. */
 const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name);
-/* The same of tensors that ascend by name, as those of a stored state do: in logarithmic time. */
+/* The same in logarithmic time, for tensors that ascend by name, like those of a stored state. */
 const tsr_tensor *tsr_tensor_find_sorted(const tsr_tensor *tensors, size_t count, const char *name);
 
 TSR_API size_t tsr_dtype_size(tsr_dtype dtype);      /* bytes; 0 for an unknown number */
@@ -42,31 +42,31 @@ TSR_API tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NO
 TSR_API tsr_dtype tsr_dtype_from_safetensors(const char *name);
 TSR_API tsr_dtype tsr_dtype_from_numpy(const char *descr);
 
-/* The element at `index` as f64 (i64 is rounded); dtype is a known one. */
+/* Returns the element at `index` as f64 (i64 is rounded); dtype is valid. */
 TSR_API double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index);
 /* Stores `value` at `index`: floats are rounded to the nearest, ties to even; an integer dtype must
  * be able to hold the value. */
 TSR_API void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t index);
 TSR_API bool tsr_dtype_is_float(tsr_dtype dtype); /* f64, f32, bf16 or f16 */
-/* The largest number of the dtype, a float, that is below `bound`; -inf where there is none. */
+/* Returns the largest number of the float dtype that is below `bound`; -inf if none exists. */
 double tsr_dtype_below(tsr_dtype dtype, double bound);
-/* Is `value`, rounded to the dtype, a float, a finite number? */
+/* True if `value`, rounded to the float dtype, is finite. */
 bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value);
 
-/* The first of `count` elements that is NaN or infinite, and its value (of NaN without sign);
- * UINT64_MAX if none is. They need not be aligned. */
+/* Returns the index of the first of `count` elements that is NaN or infinite, and its value (a NaN
+ * without sign); UINT64_MAX if all are finite. The elements need not be aligned. */
 uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
                                   double *out_value);
-/* The same of NaN alone. */
+/* The same for NaN alone. */
 uint64_t tsr_dtype_find_nan(tsr_dtype dtype, const void *data, uint64_t count);
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value);
 
-/* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >
+/* Product of the dims, or the product of dims and element size; false if it reaches 2^63 or rank >
  * TSR_RANK_MAX. */
 TSR_API bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count);
 TSR_API bool tsr_shape_size(const tsr_shape *shape, tsr_dtype dtype, uint64_t *out_size_bytes);
 TSR_API bool tsr_shape_equal(const tsr_shape *a, const tsr_shape *b);
-/* "64x128xf32", "f32" for a scalar. Returns `out_text`. */
+/* Formats "64x128xf32", or "f32" for a scalar. Returns `out_text`. */
 enum { TSR_TYPE_TEXT_MAX = 200 };
 TSR_API const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
                                     char out_text[static TSR_TYPE_TEXT_MAX]);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A span, or a value from a time on. */
+/* A span, or a value that is valid from a time on. */
 typedef struct event {
     const char *name;
     uint64_t begin_ns, end_ns, value; /* end 0: a value */
@@ -35,7 +35,7 @@ static_assert(sizeof tracks / sizeof *tracks == TSR_TRACK_COUNT, "one row each")
 struct tsr_trace {
     tsr_trace_options options;
     atomic_bool records[GROUP_COUNT];
-    atomic_uint_least64_t count; /* of events there were; kept are events_max */
+    atomic_uint_least64_t count; /* number of all events; at most events_max are kept */
     event *events;               /* owned */
 };
 
@@ -87,7 +87,7 @@ bool tsr_trace_records_(const tsr_trace *trace, tsr_track track) {
     return atomic_load_explicit(&trace->records[tracks[track].group], memory_order_relaxed);
 }
 
-/* What was not there in time, or has no room, is only counted. */
+/* Events outside the recorded steps or beyond the capacity are only counted. */
 static void add(tsr_trace *trace, const event *added) {
     uint64_t index = atomic_fetch_add(&trace->count, 1);
     if (index >= trace->options.events_max) return;
@@ -129,9 +129,10 @@ void tsr_trace_pop(const tsr_trace *trace) {
     if (trace && trace->options.ranges) trace->options.ranges->pop();
 }
 
-/* ---- the file: one event a line ---- */
+/* ---- the file: one event per line ---- */
 
-/* By time; of what begins together the longer one first, since it holds the other. */
+/* Orders by time; of events that begin together, the longer one comes first, since it contains the
+ * other. */
 static int by_time(const void *a, const void *b) {
     const event *x = *(const event *const *)a, *y = *(const event *const *)b;
     if (x->begin_ns != y->begin_ns) return x->begin_ns < y->begin_ns ? -1 : 1;
@@ -139,7 +140,7 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Microseconds, of a clock that all ranks of a host share. */
+/* Writes microseconds, from a clock that all ranks of a host share. */
 static void write_time(tsr_buffer *out, const char *key, uint64_t ns) {
     tsr_buffer_printf(out, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
@@ -147,7 +148,7 @@ static void write_time(tsr_buffer *out, const char *key, uint64_t ns) {
 static void write_name(tsr_buffer *out, const event *e) {
     tsr_buffer_json_string(out, e->name);
     if (!e->detail.number) return;
-    out->size_bytes--; /* the quote */
+    out->size_bytes--; /* removes the quote */
     tsr_buffer_printf(out, " %" PRIu64 "\"", e->detail.number);
 }
 
