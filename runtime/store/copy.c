@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copy of a state to staging: by the crew, chunk by chunk in the order in which the tensors
- * were given, so that each may be written again as soon as it is copied. What was copied is looked
- * at while it is still in the cache: a state that is not finite goes no further. Several ranks copy
- * each its part, and all look at all of it, so that they stop alike.
+ * The copy of a state to staging, done by the crew chunk by chunk, in the order in which the
+ * tensors were given, so that each tensor may be overwritten as soon as it is copied. Copied bytes
+ * are checked while they are still in the cache: a state that is not finite is not saved. Each of
+ * several ranks copies its part, but checks the full state, so that all stop in the same way.
  */
 #include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
@@ -22,7 +22,7 @@ static_assert((int)TSR_STORE_READ_BYTES_MAX == (int)TSR_HASH_CHUNK_BYTES,
 
 /* ---- the plan ---- */
 
-/* Where each chunk comes from, in the order of the plan. */
+/* Records the source address of each chunk, in the order of the plan. */
 static void note_sources(tsr_store *store) {
     const tsr_manifest *plan = &store->plan;
     uint32_t chunk = 0;
@@ -49,7 +49,7 @@ static uint64_t task_count(const tsr_store *store) {
     return ((uint64_t)store->copy_count + store->chunks_per_copy - 1) / store->chunks_per_copy;
 }
 
-/* Behind those before it; with how many tasks it is copied. */
+/* Appends the chunks of a tensor, and records the number of tasks after which it is copied. */
 static void add_tensor(tsr_store *store, const tsr_tensor *tensor, const uint32_t *first_chunks) {
     const tsr_manifest *plan = &store->plan;
     const tsr_tensor_row *row =
@@ -92,7 +92,7 @@ tsr_result tsr_copy_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tenso
 
 /* ---- the copy ---- */
 
-/* The first by name is told, whoever finds what first. */
+/* The first tensor by name is reported, in whatever order threads find values. */
 void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found) {
     tsr_nonfinite *first = &store->status.nonfinite;
     pthread_mutex_lock(&store->mutex);
@@ -105,7 +105,7 @@ void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found) {
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* Where the chunk's bytes are to be seen; NULL where they cannot be read. */
+/* Returns the address of a chunk's bytes; NULL if they cannot be read. */
 static const uint8_t *read_source(tsr_store *store, const tsr_copy *copy, unsigned member) {
     const void *from = store->sources[copy->chunk];
     tsr_ctx aside = tsr_ctx_fork(&store->ctx);
@@ -126,10 +126,10 @@ static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned member) 
     const tsr_chunk_row *chunk = &store->plan.chunks[copy->chunk];
     const uint8_t *from = read_source(store, copy, member);
     uint8_t *staged = copy->is_own ? tsr_store_staged(store, chunk) : NULL;
-    uint8_t *to = store->parts ? NULL : staged; /* what has parts was gathered there */
+    uint8_t *to = store->parts ? NULL : staged; /* tensors with parts were gathered there */
     const uint8_t *seen = store->parts && staged ? staged : from;
     const tsr_dtype dtype = store->plan.tensors[copy->row].dtype;
-    /* A state that fits into the cache stays there: it is hashed and written next. */
+    /* A state that fits into the cache should stay there, because it is hashed and written next. */
     const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_CREW_BYTES_MIN;
     bool looks = store->finite;
     if (!from) return;
@@ -148,7 +148,7 @@ static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned member) 
     }
 }
 
-/* Done; tasks may end in another order than they began in. */
+/* Marks a task as done; tasks may end in a different order than they began. */
 static void note_task(tsr_store *store, uint64_t task) {
     pthread_mutex_lock(&store->mutex);
     store->task_done[task] = true;
@@ -181,7 +181,8 @@ void tsr_copy_run(tsr_store *store) {
     tsr_crew_wait(crew, tasks);
 }
 
-/* How many tasks must be done before that memory may be written; all where it is unknown. */
+/* Returns the number of tasks that must be done before this memory may be written; all if the
+ * address is unknown. */
 static uint64_t tasks_until(const tsr_store *store, const void *data) {
     const tsr_copied key = {.data = data};
     const tsr_copied *found =

@@ -15,7 +15,7 @@ void tsr_crew_init(tsr_crew *crew) {
     pthread_cond_init(&crew->finished, NULL);
 }
 
-/* Called with the mutex held, which is let go of meanwhile. */
+/* Called with the mutex locked; unlocks it during the task. */
 static void do_next(tsr_crew *crew, tsr_crew_member *member) {
     member->task = crew->next++;
     pthread_mutex_unlock(&crew->mutex);

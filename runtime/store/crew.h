@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that work while one thread, the feeder, writes, opens and closes: what changes a file
- * stays in the order of the protocol. Tasks are numbered from 0 and are begun in that order. One
- * task may offer those of another crew, in order.
- * Without threads (a small state, or the system refuses them) the feeder does the work itself; with
- * them it works when it would only wait.
+ * Worker threads for tasks, while one thread, the feeder, writes, opens and closes files: file
+ * changes stay in the order of the protocol. Tasks are numbered from 0 and begin in that order. A
+ * task may offer tasks of another crew, in order. Without threads (a small state, or the system
+ * refuses them) the feeder does the work itself; with threads, it works when it would otherwise
+ * wait.
  */
 #ifndef TSR_RUNTIME_STORE_CREW_H
 #define TSR_RUNTIME_STORE_CREW_H
@@ -15,7 +15,7 @@
 
 enum { TSR_CREW_MAX = 8 };
 
-/* `member` is that who does it, 0 … TSR_CREW_MAX; the last one is the feeder. */
+/* `member` is the member that runs the task, 0 … TSR_CREW_MAX; the last one is the feeder. */
 typedef void (*tsr_crew_task)(void *user, uint64_t index, unsigned member);
 
 typedef struct tsr_crew tsr_crew;
@@ -23,11 +23,11 @@ typedef struct tsr_crew tsr_crew;
 typedef struct tsr_crew_member {
     tsr_crew *crew;
     pthread_t thread;
-    uint64_t task; /* under way; UINT64_MAX: none */
+    uint64_t task; /* task that is running; UINT64_MAX: no task */
 } tsr_crew_member;
 
-struct tsr_crew {          /* never moved between init and finish */
-    pthread_mutex_t mutex; /* guards what follows */
+struct tsr_crew {          /* does not move between init and finish */
+    pthread_mutex_t mutex; /* guards the following fields */
     pthread_cond_t offered, finished;
     tsr_crew_member members[TSR_CREW_MAX + 1]; /* the last one is the feeder */
     unsigned thread_count;
@@ -38,16 +38,16 @@ struct tsr_crew {          /* never moved between init and finish */
 };
 
 void tsr_crew_init(tsr_crew *crew);
-/* So many threads for each CPU this process may use, at most TSR_CREW_MAX in all; signals stay with
- * the threads that were there before. Once; later calls do nothing. */
+/* Starts this many threads for each CPU that this process may use, at most TSR_CREW_MAX in total.
+ * The new threads block all signals. Only the first call has an effect. */
 void tsr_crew_start(tsr_crew *crew, unsigned per_cpu);
 void tsr_crew_finish(tsr_crew *crew);
 
-/* The feeder's calls. No task is under way at begin. */
+/* Called by the feeder. No task may be running at begin. */
 void tsr_crew_begin(tsr_crew *crew, tsr_crew_task task, void *user);
-void tsr_crew_offer(tsr_crew *crew, uint64_t limit); /* tasks below `limit` may be done now */
-/* Until those below `count` are done; tasks that nobody has begun are done here meanwhile. */
+void tsr_crew_offer(tsr_crew *crew, uint64_t limit); /* tasks below `limit` may begin now */
+/* Waits until the tasks below `count` are done; the caller runs tasks that have not begun. */
 void tsr_crew_wait(tsr_crew *crew, uint64_t count);
-void tsr_crew_cancel(tsr_crew *crew); /* no more is begun; what is under way is waited for */
+void tsr_crew_cancel(tsr_crew *crew); /* begins no more tasks; waits for running tasks */
 
 #endif

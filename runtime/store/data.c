@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of a rank: hashed and written from staging, verified on their way to where they
- * will be used.
+ * The data of a rank: hashes and writes it from staging, verifies it on the way to its destination.
  */
 #include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
@@ -32,7 +31,7 @@ static uint64_t task_count(const tsr_store *store) {
     return ((uint64_t)store->hashing.count + per_task - 1) / per_task;
 }
 
-/* Done by the crew while the segments are written: staging does not change meanwhile. */
+/* Run by the crew while the segments are written; staging does not change during that time. */
 static void hash_chunks(void *user, uint64_t task, unsigned member) {
     tsr_store *store = user;
     (void)member;
@@ -45,7 +44,7 @@ static void hash_chunks(void *user, uint64_t task, unsigned member) {
         chunk->digest = tsr_hash_tree(bytes, chunk->size_bytes);
     }
     if (store->hash_began_ns) atomic_store(&store->hash_ended_ns, tsr_clock_ns());
-    /* Who writes wants a processor for a moment each time the disk is done. */
+    /* The writing thread needs a CPU for a moment each time the disk has finished. */
     (void)sched_yield();
 }
 
@@ -66,7 +65,7 @@ static void hash_end(void *user) {
     store->prepared_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);
 }
 
-/* Each chunk of this rank's part behind the one before. */
+/* Places the chunks of this rank's part one after the other. */
 static tsr_result land_part(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest,
                             void **destinations) {
     const tsr_part part = tsr_store_own_part(store, manifest);
@@ -81,7 +80,7 @@ static tsr_result land_part(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *
         for (uint32_t k = 0; k < manifest->tensors[i].chunk_count; k++, chunk++) {
             const tsr_chunk_row *row = &manifest->chunks[chunk];
             if (chunk - part.first >= part.count) continue;
-            /* Where its element 0 would be. */
+            /* The address that element 0 would have. */
             if (!begun) destinations[i] = (void *)((uintptr_t)at - row->first * width);
             begun = true;
             at += row->size_bytes;
@@ -90,8 +89,8 @@ static tsr_result land_part(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *
     return TSR_SUCCESS;
 }
 
-/* The tensors named at opening, else the memory that the saves to come will need anyway. Where
- * neither will do, what was verified is read again when it is loaded. */
+/* Reads into the tensors given at opening, else into the memory that later saves need anyway. If
+ * neither works, the verified data is read again by the load. */
 static void land(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
     void **destinations = TSR_NEW(&store->arena, void *, manifest->tensor_count + 1);
     tsr_result result = TSR_SUCCESS;
@@ -121,7 +120,7 @@ static tsr_result verify(tsr_ctx *ctx, void *user, const tsr_manifest *manifest,
     int gens = store->gens;
     void **destinations = NULL;
     if (purpose == TSR_PURPOSE_RECOVER) {
-        /* Sizes first: no memory is taken on the word of a manifest alone. */
+        /* Checks the sizes first: no memory is allocated on the basis of a manifest alone. */
         TRY(ctx, tsr_read_sizes(ctx, gens, manifest));
         land(ctx, store, manifest);
         destinations = store->landed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A generation as a file for other programs.
+ * Exports a generation as a file for other programs.
  */
 #include "runtime/data/array_file.h"
 #include "runtime/store.h"

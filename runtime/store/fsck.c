@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reports of what lies in a store. They are recovery without its writes: what recovery would
- * log becomes a line.
+ * Reports on the contents of a store. They run recovery without its writes; the log messages of
+ * recovery become lines of the report.
  */
 #include "runtime/base/plural.h"
 #include "runtime/commit/recover.h"
@@ -20,7 +20,7 @@ typedef struct reporter {
 typedef struct examination {
     tsr_survey survey;
     tsr_reader *reader;   /* borrowed */
-    bool verify;          /* the data is read, too */
+    bool verify;          /* also read the data */
     const reporter *json; /* borrowed: gets the lines of a list as JSON; NULL: they are logged */
 } examination;
 
@@ -66,7 +66,7 @@ static bool next_unreached(const tsr_survey *survey, size_t *at, const tsr_name 
     return false;
 }
 
-/* No run leaves a manifest without a BASE and data of its epoch. */
+/* Every manifest of a regular run comes with a BASE and data of its epoch. */
 static void report_strays(const tsr_ctx *ctx, const tsr_survey *survey) {
     for (size_t i = 0; i < survey->candidate_count; i++) {
         const tsr_name *name = &survey->candidates[i];
@@ -82,7 +82,7 @@ static void report_strays(const tsr_ctx *ctx, const tsr_survey *survey) {
     }
 }
 
-/* Nothing needs these, so an error in one of them does not count as damage. */
+/* No run needs these, so an error in one does not count as damage. */
 static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
     for (size_t at = e->survey.names.count; next_unreached(&e->survey, &at, &name);) {
@@ -198,7 +198,8 @@ static tsr_result list_counts(tsr_ctx *ctx, const examination *e) {
     return report_json(ctx, e, &line);
 }
 
-/* One line for one generation. What cannot be read is damage or, as a result, another failure. */
+/* One line for one generation. A generation that cannot be read is damaged, or the error is
+ * returned as another failure. */
 static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     tsr_manifest manifest;
     tsr_result result = read_generation(ctx, e, name, &manifest);
@@ -213,7 +214,7 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     return list_good(ctx, e, &manifest, true);
 }
 
-/* Those of them that are good. */
+/* Lists the good ones. */
 static tsr_result list_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
     for (size_t at = e->survey.names.count; next_unreached(&e->survey, &at, &name);) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A generation's tensors into the caller's memory: of an open store, and of one that is only read.
+ * Loads a generation's tensors into the caller's memory, from an open store or from a store that is
+ * only read.
  */
 #include "runtime/store/internal.h"
 
@@ -8,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- where a state lands ---- */
+/* ---- destinations of a state ---- */
 
 uint64_t tsr_row_bytes(const tsr_tensor_row *row) {
     uint64_t size = 0;
@@ -16,7 +17,7 @@ uint64_t tsr_row_bytes(const tsr_tensor_row *row) {
     return size;
 }
 
-/* Both lists ascend by name, so the first difference tells what is missing or extra. */
+/* Both lists ascend by name, so the first difference is a missing or an extra tensor. */
 static tsr_result match_tensors(tsr_ctx *ctx, const tsr_manifest *stored,
                                 const tsr_manifest *wanted) {
     char a[TSR_TYPE_TEXT_MAX], b[TSR_TYPE_TEXT_MAX];
@@ -58,7 +59,7 @@ done:
 
 /* ---- loading ---- */
 
-/* Of several ranks each has landed its part. */
+/* Each of several ranks has read its part. */
 static tsr_result load_part(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                             size_t tensor_count) {
     tsr_arena arena = {0};
@@ -66,7 +67,7 @@ static tsr_result load_part(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *te
     void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
     if (!destinations)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
-    /* What has not landed does not fit; rank 0 tells how. */
+    /* A state that was not read does not fit; rank 0 reports the difference. */
     if (!store->landed && store->coordinator)
         TRY_GOTO(ctx, result,
                  tsr_find_destinations(ctx, &store->coordinator->recovered, tensors, tensor_count,
@@ -82,7 +83,7 @@ done:
     return result;
 }
 
-/* Once: a second load reads from the disk. */
+/* Works once: a second load reads from the disk. */
 static void copy_landed(tsr_store *store, void *const *destinations) {
     const tsr_manifest *recovered = &store->coordinator->recovered;
     for (uint32_t i = 0; i < recovered->tensor_count; i++) {
@@ -100,7 +101,7 @@ static tsr_result load_alone(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     const tsr_coordinator *c = store->coordinator;
     const tsr_manifest *recovered = &c->recovered;
     const tsr_part all = {0, recovered->chunk_count};
-    if (store->thread_started) tsr_store_wait(store); /* the reader is its own */
+    if (store->thread_started) tsr_store_wait(store); /* the thread uses the reader */
     void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
     if (!destinations)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
@@ -139,7 +140,7 @@ tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tens
 
 typedef struct landing {
     tsr_arena *arena;
-    tsr_tensor *tensors; /* of the generation read last */
+    tsr_tensor *tensors; /* tensors of the latest generation read */
     size_t count;
 } landing;
 
@@ -168,7 +169,7 @@ static tsr_result land_in_arena(tsr_ctx *ctx, landing *to, const tsr_manifest *m
     return TSR_SUCCESS;
 }
 
-/* The bytes are copied to where they will be used before they are hashed. */
+/* The bytes are copied to their destination before they are hashed. */
 static tsr_result read_candidate(tsr_ctx *ctx, const attempt *a, const tsr_manifest *manifest,
                                  landing *to) {
     void **destinations = NULL;
@@ -223,8 +224,8 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
         goto done;
     }
     survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    /* A run that collects while this reads makes good generations vanish: look again before damage
-     * is told. */
+    /* A run that removes old generations can make good generations vanish during this read: look
+     * again before damage is reported. */
     tsr_ctx silent = tsr_ctx_fork(ctx);
     silent.log = NULL;
     tsr_ctx *with = &silent;

@@ -5,13 +5,13 @@
 
 enum { LINE_BYTES = 512 };
 
-/* What smaps tells of one mapping. */
+/* The values of smaps for one mapping. */
 typedef struct mapping {
     unsigned long start, end;
     unsigned long resident_kib, large_kib, eligible;
 } mapping;
 
-/* Where nothing was touched yet, it is enough that large pages are to be had. */
+/* If no page was touched yet, it is enough that large pages are available. */
 static void add(tsr_large_pages *pages, const mapping *m) {
     bool large = m->eligible && m->large_kib * 10 >= m->resident_kib * 9;
     if (!large || pages->count == TSR_LARGE_PAGES_MAX) return;

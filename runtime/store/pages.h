@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which memory consists of large pages, or will when it is touched. A disk writes straight into it
- * at full speed; into small pages, which are pinned one by one, slower than the bytes are copied.
+ * Finds memory that consists of large pages, or will when it is touched. A disk writes directly
+ * into large pages at full speed. Small pages are pinned one by one, so direct writes into them are
+ * slower than a copy of the bytes.
  */
 #ifndef TSR_RUNTIME_STORE_PAGES_H
 #define TSR_RUNTIME_STORE_PAGES_H
@@ -19,7 +20,7 @@ typedef struct tsr_large_pages {
     unsigned count;
 } tsr_large_pages;
 
-/* Of this process, as /proc/self/smaps tells; none where it does not. */
+/* Finds the ranges of this process in /proc/self/smaps; finds nothing if it cannot be read. */
 void tsr_large_pages_find(tsr_large_pages *out_pages);
 bool tsr_large_pages_hold(const tsr_large_pages *pages, const void *memory, uint64_t size_bytes);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One store of several ranks: the coordinator is that of rank 0, and messages go over a transport.
+ * One store for several ranks: the coordinator is on rank 0, and messages are sent over a
+ * transport.
  *
- * In a round rank 0 sends each rank what the coordinator has for it, all obey, and what they answer
- * goes back. A letter before the messages says how long they are and what became of the store so
- * far; the last round of a conversation is the one in which the coordinator has nothing to say. All
- * ranks begin a conversation at the same place of the program: opening, and each save.
+ * In a round, rank 0 sends the coordinator's messages to each rank, all ranks obey, and their
+ * answers are sent back. A letter before the messages states their size and the state of the store;
+ * a conversation ends with the round in which the coordinator sends no messages. All ranks begin a
+ * conversation at the same point of the program: opening, and each save.
  *
- * Where ranks have tensors in parts, those are not the parts of the protocol: what a rank reads
- * goes to who needs it, and what it writes is gathered first (reshard.h).
+ * If ranks have tensors in parts, these are not the parts of the protocol: a rank sends the chunks
+ * that it reads to the ranks that need them, and gathers the chunks that it writes (reshard.h).
  */
 #include "runtime/base/plural.h"
 #include "runtime/store/internal.h"
@@ -21,9 +22,10 @@
 
 bool tsr_store_is_first(const tsr_store *store) { return store->rank_number == 0; }
 
-/* ---- the directory, as the other ranks see it ---- */
+/* ---- the directory, on the other ranks ---- */
 
-/* Rank 0 has made and claimed it. What lies under the same name on another host may be another. */
+/* Rank 0 has created and claimed it. On another host, the same path may name a different directory.
+ */
 static tsr_result open_directory(tsr_ctx *ctx, tsr_store *store, uint64_t epoch) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char name[TSR_NAME_TEXT_MAX];
@@ -56,7 +58,7 @@ static tsr_result lost(tsr_ctx *ctx, tsr_store *store, tsr_result result) {
     return result;
 }
 
-/* One piece to and from each rank but the own. */
+/* Sends one piece to each other rank and receives one from each. */
 static tsr_result exchange(tsr_ctx *ctx, tsr_store *store, const tsr_piece *sends,
                            const tsr_piece *receives) {
     return lost(ctx, store, tsr_all_to_all(ctx, store->transport, sends, receives));
@@ -74,7 +76,7 @@ static tsr_result check_room(tsr_ctx *ctx, const tsr_mailbox *box, uint32_t from
     return TSR_SUCCESS;
 }
 
-/* From rank 0 to all: letters, then what the coordinator has for each. */
+/* Sends from rank 0 to all: letters, then the coordinator's messages to each rank. */
 static tsr_result hand_out(tsr_ctx *ctx, tsr_store *store, tsr_letter *own) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX] = {0}, receives[TSR_TRANSPORT_RANKS_MAX] = {0};
     tsr_letter *letters = store->letters;
@@ -98,7 +100,7 @@ static tsr_result hand_out(tsr_ctx *ctx, tsr_store *store, tsr_letter *own) {
     return TSR_SUCCESS;
 }
 
-/* From all to rank 0: letters, then the answers, behind its own rank's. */
+/* Sends from all to rank 0: letters, then the answers, which are stored after those of rank 0. */
 static tsr_result collect(tsr_ctx *ctx, tsr_store *store) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX] = {0}, receives[TSR_TRANSPORT_RANKS_MAX] = {0};
     tsr_letter *letters = store->letters;
@@ -126,7 +128,8 @@ static bool has_nothing_to_say(const tsr_store *store) {
     return nothing;
 }
 
-/* What rank 0 tells of the store, with the messages of this round or as its last word. */
+/* Takes over the state of the store from rank 0, sent with the messages of a round or in the last
+ * letter. */
 static tsr_result take_note(tsr_ctx *ctx, tsr_store *store, const tsr_letter *from_first) {
     bool committed = from_first->outcome.committed_count > store->outcome.committed_count;
     if (store->gens < 0) TRY(ctx, open_directory(ctx, store, from_first->epoch));
@@ -156,14 +159,14 @@ tsr_result tsr_store_converse(tsr_ctx *ctx, tsr_store *store) {
     return first;
 }
 
-/* ---- what was recovered ---- */
+/* ---- the recovered state ---- */
 
 tsr_result tsr_store_share_recovery(tsr_ctx *ctx, tsr_store *store) {
     return lost(ctx, store,
                 tsr_broadcast(ctx, store->transport, 0, &store->recovery, sizeof store->recovery));
 }
 
-/* Where a piece of a chunk lies: staged for a save, or where it landed. */
+/* Returns the address of a piece of a chunk: in staging for a save, or where it was read. */
 static uint8_t *in_chunk(const tsr_store *store, const tsr_move *move, bool staged) {
     const tsr_chunk_row *chunk = &store->plan.chunks[move->chunk];
     uint64_t width = tsr_dtype_size(store->plan.tensors[move->tensor].dtype);
@@ -202,7 +205,8 @@ static void add_move(const tsr_store *store, const tsr_move *move, bool to_chunk
     }
 }
 
-/* Round by round, in which each rank meets only those it gives to or takes from. */
+/* Runs the moves round by round; in a round, each rank exchanges only with the ranks that it sends
+ * to or receives from. */
 static tsr_result run_moves(tsr_ctx *ctx, tsr_store *store, const tsr_moves *all, bool to_chunks) {
     for (size_t i = 0; i < all->count;) {
         round r = {.meets = false};

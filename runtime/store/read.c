@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread forms groups of chunks that lie side by side and offers them to the readers; each
- * group that was read they offer to the crew, which hashes it. A slot is used again when its group
- * was verified. A segment is closed when none of its groups is under way. Without threads the one
- * does it all, group by group.
+ * One thread forms groups of adjacent chunks and offers them to the readers. The readers offer each
+ * group that they have read to the crew, which hashes it. A slot is reused when its group is
+ * verified. A segment is closed when all its groups are finished. Without threads, the one thread
+ * does all the work, group by group.
  */
 #include "runtime/store/read.h"
 
@@ -21,7 +21,7 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 typedef struct tsr_segment_file {
     char name[TSR_NAME_TEXT_MAX];
-    int fd, direct; /* direct: past the page cache, or -1 */
+    int fd, direct; /* direct: bypasses the page cache, or -1 */
     uint32_t index;
 } tsr_segment_file;
 
@@ -31,8 +31,8 @@ typedef struct tsr_read_cursor {
     uint64_t tensor_offset; /* bytes */
 } tsr_read_cursor;
 
-/* Pages, because a small state needs few of them; large ones, because the disk pins pages, and few
- * of them take less time. */
+/* Maps pages, because a small state needs few; large pages, because the disk pins pages, and fewer
+ * pages take less time to pin. */
 static bool map_buffers(tsr_reader *reader, uint32_t slot_count) {
     size_t size = slot_count * (size_t)TSR_READ_BUFFER_BYTES;
     size_t mapping_bytes = size + HUGE_PAGE_BYTES;
@@ -79,7 +79,7 @@ static void start_crews(tsr_reader *reader, uint64_t state_bytes) {
     if (state_bytes < TSR_CREW_BYTES_MIN || reader->crew.thread_count) return;
     tsr_crew_start(&reader->crew, 1);
     tsr_crew_start(&reader->readers, TSR_READERS_PER_CPU);
-    /* Where there is no memory for more, one slot will do. */
+    /* If there is no memory for more, one slot is enough. */
     (void)map_buffers(reader,
                       reader->crew.thread_count + reader->readers.thread_count + TSR_READ_AHEAD);
 }
@@ -112,7 +112,7 @@ static tsr_result open_segment(tsr_ctx *ctx, int dir, const tsr_manifest *manife
     return TSR_SUCCESS;
 }
 
-/* Closes what was open before. */
+/* Closes the segment that was open before. */
 static tsr_result next_segment(tsr_ctx *ctx, int dir, const tsr_manifest *manifest, uint32_t index,
                                bool drop, tsr_segment_file *file) {
     const tsr_io *io = tsr_ctx_io(ctx);
@@ -128,8 +128,8 @@ static tsr_result next_segment(tsr_ctx *ctx, int dir, const tsr_manifest *manife
     return TSR_SUCCESS;
 }
 
-/* How much came at once; whatever stops it, the page cache is asked for the rest, and decides what
- * is damage. */
+/* Returns the number of bytes read. The caller reads the rest through the page cache, which decides
+ * about damage. */
 static size_t read_direct(const tsr_io *io, int fd, uint8_t *bytes, size_t size_bytes,
                           uint64_t offset) {
     size_t done = 0;
@@ -142,7 +142,7 @@ static size_t read_direct(const tsr_io *io, int fd, uint8_t *bytes, size_t size_
     return done;
 }
 
-/* Bytes start … end of the segment; they begin at *out_bytes. */
+/* Reads bytes start … end of the segment; they begin at *out_bytes. */
 static tsr_result read_window(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *memory,
                               uint64_t start, uint64_t end, const uint8_t **out_bytes) {
     const tsr_io *io = tsr_ctx_io(ctx);
@@ -210,8 +210,8 @@ static void form_group(const tsr_reader *reader, const tsr_manifest *manifest,
 
 /* ---- done by the readers ---- */
 
-/* The blocks that are its alone; what shares a block with its neighbours is copied. False: not so.
- */
+/* Reads the blocks that contain only this job's bytes directly; bytes that share a block with
+ * neighbours are copied. Returns false if a direct read was not possible. */
 static bool read_straight(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
                           const tsr_read_job *job) {
     const uint64_t align = TSR_DIRECT_ALIGN;
@@ -244,7 +244,7 @@ static tsr_result fill(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buff
                        &slot->bytes);
 }
 
-/* What was read is hashed in the order of the groups. */
+/* Reads a group; groups are hashed in their order. */
 static void read_group(void *user, uint64_t index, unsigned member) {
     tsr_reader *reader = user;
     tsr_read_slot *slot = &reader->slots[index % reader->slot_count];
@@ -261,8 +261,8 @@ static void read_group(void *user, uint64_t index, unsigned member) {
 
 /* ---- done by the crew ---- */
 
-/* What will be used is what is hashed, while it is still near the processor; two leaves at a time,
- * because they are hashed in pairs. */
+/* Hashes the bytes at their destination, while they are still in the cache; copies two leaves at a
+ * time, because they are hashed in pairs. */
 static tsr_digest take_bytes(const tsr_read_job *job, const uint8_t *bytes) {
     const size_t step = (size_t)2 * TSR_HASH_LEAF_BYTES, size = job->chunk->size_bytes;
     tsr_tree_hasher hasher;
@@ -322,7 +322,7 @@ static tsr_result open_generation(tsr_ctx *ctx, int gens, const tsr_manifest *ma
     return tsr_disk_open(ctx, gens, name, O_DIRECTORY, out_dir);
 }
 
-/* The first that failed, in their order, of groups that are done. */
+/* Returns the first failure, in group order, of the groups that are done. */
 static tsr_result check_groups(tsr_ctx *ctx, const tsr_reader *reader, uint64_t first,
                                uint64_t end) {
     for (uint64_t i = first; i < end; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Round i is about the i-th chunk of every rank's part. A chunk meets the ranks that have some of
- * it, which follow one another; or all of them, where each has the whole tensor.
+ * Round i handles the i-th chunk of every rank's part. A chunk is exchanged with the ranks that
+ * have some of its elements, which are consecutive, or with all ranks if each has the full tensor.
  */
 #include "runtime/store/reshard.h"
 
 #include <inttypes.h>
 
-/* The first element of part `part`, of ceil(count / parts) each. */
+/* The first element of part `part`; parts have ceil(count / parts) elements. */
 static uint64_t part_begin(uint64_t count, uint32_t parts, uint64_t part) {
     uint64_t each = count / parts + (count % parts != 0), begin;
     if (__builtin_mul_overflow(each, part, &begin) || begin > count) return count;
@@ -22,7 +22,7 @@ tsr_elements tsr_spread_held(uint64_t count, uint32_t parts, uint32_t rank, uint
     return (tsr_elements){first, end - first};
 }
 
-/* The rank whose share of `total` things holds thing `index`. */
+/* The rank whose share of `total` items contains item `index`. */
 static uint32_t owner_of(uint64_t index, uint64_t total, uint32_t rank_count) {
     return (uint32_t)(((index + 1) * rank_count - 1) / total);
 }
@@ -32,8 +32,8 @@ typedef struct planner {
     const tsr_spread *spread;
     uint32_t rank;
     tsr_direction direction;
-    uint32_t *tensors; /* by chunk */
-    tsr_move *moves;   /* NULL: they are counted */
+    uint32_t *tensors; /* tensor of each chunk */
+    tsr_move *moves;   /* NULL: they are only counted */
     size_t count;
 } planner;
 
@@ -48,7 +48,7 @@ static uint64_t count_of(const planner *p, uint32_t tensor) {
     return count;
 }
 
-/* What `holder` has of a chunk that `owner` has in the chunks. */
+/* Adds the move of the elements that `holder` has of a chunk of `owner`. */
 static void add(planner *p, uint32_t chunk, uint32_t round, uint32_t owner, uint32_t holder,
                 tsr_elements elements) {
     bool to_chunks = p->direction == TSR_TO_CHUNKS;
@@ -73,7 +73,7 @@ static tsr_elements overlap(const tsr_chunk_row *chunk, tsr_elements held) {
 static void add_whole(planner *p, uint32_t chunk, uint32_t round, uint32_t owner) {
     const tsr_chunk_row *row = &p->plan->chunks[chunk];
     const tsr_elements all = {row->first, row->count};
-    bool copies = p->direction == TSR_TO_CHUNKS; /* the owner has it, too */
+    bool copies = p->direction == TSR_TO_CHUNKS; /* the owner has it in its tensor, too */
     uint32_t first = copies ? owner : owner == p->rank ? 0 : p->rank;
     uint32_t end = copies ? owner + 1 : owner == p->rank ? p->spread->rank_count : p->rank + 1;
     for (uint32_t r = first; r < end; r++) add(p, chunk, round, owner, r, all);

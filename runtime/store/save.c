@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving: the state, of several ranks each its part, is copied into staging, a small one by the
- * caller; one thread runs rank and coordinator until the generation is committed, read back and
- * collected. After reserve nothing allocates.
+ * Saves. The state (each of several ranks: its part) is copied into staging, a small one by the
+ * caller. One thread runs rank and coordinator until the generation is committed and read back, and
+ * old generations are removed. Nothing allocates after reserve.
  */
 #include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
@@ -15,7 +15,8 @@
 #include <sys/mman.h>
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
-/* Up to this size the caller copies: it takes less time than to tell another thread. */
+/* Up to this size the caller copies, because that takes less time than a handover to another
+ * thread. */
 enum { COPY_AT_ONCE_BYTES = 256 << 10 };
 
 static uint64_t aligned(uint64_t size_bytes) {
@@ -47,7 +48,7 @@ static void record(tsr_store *store, tsr_result result, double seconds) {
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* Committed is told before the generation is read back. */
+/* The commit is reported before the generation is read back. */
 static void on_committed(void *user) {
     tsr_store *store = user;
     tsr_trace_end(store->ctx.trace, TSR_TRACK_SAVES, "commit", store->prepared_ns);
@@ -123,7 +124,7 @@ static void *thread_main(void *user) {
     return NULL;
 }
 
-/* Signals stay with the threads that were there before. */
+/* The new thread blocks all signals. */
 static tsr_result start_thread(tsr_ctx *ctx, tsr_store *store) {
     sigset_t all, old;
     sigfillset(&all);
@@ -141,7 +142,8 @@ tsr_part tsr_store_own_part(const tsr_store *store, const tsr_manifest *manifest
     return tsr_part_of(manifest->chunk_count, store->rank_number, store->rank_count);
 }
 
-/* Segments [first, end) hold the part of this rank, and what others wrote beside it. */
+/* Segments [first, end) contain the part of this rank; they may also contain chunks of other ranks.
+ */
 static void find_segments(const tsr_store *store, const tsr_manifest *manifest, uint32_t *out_first,
                           uint32_t *out_end) {
     const tsr_part part = tsr_store_own_part(store, manifest);
@@ -161,12 +163,13 @@ tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, uint64_t si
     if (!store->staging)
         FAIL(ctx, TSR_MEMORY, "no memory to stage a state of %" PRIu64 " bytes", room);
     store->staging_bytes = (size_t)room;
-    /* A hint: the disk pins pages, and few large ones take less time. */
+    /* A hint: the disk pins pages, and fewer large pages take less time to pin. */
     if (align == HUGE_PAGE_BYTES) (void)madvise(store->staging, (size_t)room, MADV_HUGEPAGE);
     return TSR_SUCCESS;
 }
 
-/* Everything a save needs, touched now, so that the first one is not slower than the others. */
+/* Allocates and touches all memory for a save, so that the first save is not slower than the
+ * others. */
 static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     uint64_t start = 0;
     uint32_t first, end;
@@ -241,7 +244,7 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     return start_thread(ctx, store);
 }
 
-/* Called with the mutex held. */
+/* Called with the mutex locked. */
 static void log_failures(tsr_store *store) {
     tsr_ctx aside = tsr_ctx_fork(&store->ctx);
     if (store->failures_logged == store->status.failed_count || store->status.lost) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An open store: a rank, and the coordinator where it is the first. Opening, closing, pruning.
+ * An open store: a rank, and on the first rank the coordinator. Opening, closing, pruning.
  */
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
@@ -14,13 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- the world ---- */
+/* ---- the outside world ---- */
 
 static uint64_t now_ns(void *self) {
     (void)self;
     return tsr_clock_ns();
 }
-/* Of this opening: with the time since the machine was started, two of its boots could have one. */
+/* Makes a nonce for this opening. It uses the wall clock, because times since boot could be equal
+ * in two boots. */
 static uint64_t make_nonce(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -51,7 +52,7 @@ static void tell_event(void *self, const char *line) {
 
 static TSR_RESULT reserve_mailbox(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes) {
     TSR_ASSERT(!box->used);
-    /* One that is large, and a few without digests. */
+    /* Room for a large message and a few without digests. */
     size_t room = message_bytes + 4 * (tsr_message_size_max(0) + sizeof(size_t));
     uint8_t *bytes = realloc(box->bytes, room);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for messages of %zu bytes", message_bytes);
@@ -67,7 +68,7 @@ tsr_result tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t ch
                            tsr_message_size_max(chunk_count) + others * small);
 }
 
-/* The next message of a box, from *at on; NULL: none is left. */
+/* Returns the next message of a box from *at; NULL: no more messages. */
 static const uint8_t *next_message(tsr_mailbox *box, size_t *at, size_t *out_size_bytes) {
     if (*at == box->used) return NULL;
     memcpy(out_size_bytes, box->bytes + *at, sizeof *out_size_bytes);
@@ -194,8 +195,8 @@ static tsr_result open_coordinator(tsr_ctx *ctx, tsr_store *store, const tsr_cho
     return TSR_SUCCESS;
 }
 
-/* Up to a coordinator that is idle: what goes on is chosen, and BASE says so. The other ranks learn
- * of the directory with the first message. */
+/* Prepares the store until the coordinator is idle: the generation to resume is chosen, and BASE
+ * records it. The other ranks learn the directory from the first message. */
 static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
                         bool allow_network_fs) {
     const tsr_outside outside = {.self = store,
@@ -235,7 +236,7 @@ tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_re
                                .numerics = options->numerics ? store->numerics : NULL,
                                .allow_inexact = options->allow_inexact};
     TRY_GOTO(ctx, result, begin(ctx, store, &choice, options->allow_network_fs));
-    /* Parts are of the tensors in this order. */
+    /* Parts are assigned to the tensors in this order. */
     if (store->transport)
         TRY_GOTO(ctx, result, tsr_store_plan(ctx, store, options->tensors, options->tensor_count));
     *out_store = store;
@@ -256,7 +257,7 @@ void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
     if (!store) return;
     if (store->thread_started) {
         pthread_mutex_lock(&store->mutex);
-        store->quit = true; /* obeyed when no save is under way */
+        store->quit = true; /* takes effect when no save is running */
         pthread_cond_broadcast(&store->changed);
         pthread_mutex_unlock(&store->mutex);
         pthread_join(store->thread, NULL);
@@ -278,7 +279,7 @@ void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
 
 /* ---- pruning ---- */
 
-/* Says so before LOCK is made in a directory that is none of ours. */
+/* Reports the error before LOCK is created in a directory that is not a store. */
 static tsr_result check_is_store(tsr_ctx *ctx, const char *directory) {
     const tsr_io *io = tsr_ctx_io(ctx);
     tsr_name names[TSR_SCRATCH_NAMES];
@@ -299,7 +300,7 @@ static tsr_result remove_and_report(tsr_ctx *ctx, tsr_store *store, tsr_fsck_rep
     unsigned removed = 0, left = 0;
     tsr_listing before = {.arena = &store->arena}, after = before;
     TRY(ctx, tsr_disk_list(ctx, store->coordinator->directory.root, &before));
-    /* As often as it takes where the names do not fit the scratch. */
+    /* Repeats if the names do not fit into the scratch memory. */
     for (size_t i = 0; i <= before.count / TSR_SCRATCH_NAMES; i++)
         TRY(ctx, tsr_coordinator_remove_old(ctx, store->coordinator));
     TRY(ctx, tsr_disk_list(ctx, store->coordinator->directory.root, &after));

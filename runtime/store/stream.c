@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * On x86-64 by the stores of SSE2 that bypass the cache (Intel SDM, MOVNTDQ); what was loaded is
- * looked at on its way. Other processors copy, then look.
+ * On x86-64 this uses the SSE2 stores that bypass the cache (Intel SDM, MOVNTDQ) and checks the
+ * loaded values. Other processors copy, then check.
  */
 #include "runtime/store/stream.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Of what was copied, or cannot be streamed. */
+/* Checks bytes that were copied, or bytes that cannot be streamed. */
 static bool copy_and_look(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
     double value;
     memcpy(to, from, size_bytes);
@@ -23,7 +23,8 @@ static bool copy_and_look(tsr_dtype dtype, void *to, const void *from, size_t si
 
 enum { LANE_BYTES = 16, LINE_BYTES = 64 };
 
-/* Whole cache lines to an aligned place: did an exponent carry into its sign? */
+/* Streams full cache lines to an aligned address; returns true if an exponent carried into its
+ * sign. */
 #define STREAM(name, type, mask, one)                                                              \
     typedef type lanes_##name __attribute__((vector_size(LANE_BYTES)));                            \
     static bool stream_##name(uint8_t *to, const uint8_t *from, size_t size_bytes) {               \
@@ -60,7 +61,7 @@ bool tsr_stream_copy(tsr_dtype dtype, void *to, const void *from, size_t size_by
         return copy_and_look(dtype, to, from, size_bytes);
     size_t whole = (size_bytes - head) / LINE_BYTES * LINE_BYTES;
     bool found = find_stream(dtype)((uint8_t *)to + head, (const uint8_t *)from + head, whole);
-    /* In front of whatever tells others that it is there. */
+    /* Must precede any store that tells other threads that the data is there. */
     _mm_sfence();
     found |= copy_and_look(dtype, to, from, head);
     return found | copy_and_look(dtype, (uint8_t *)to + head + whole,
