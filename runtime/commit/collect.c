@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removing what is no longer needed. Nothing of a higher epoch is ever touched. A crash between any
- * two calls leaves either a whole generation or segments without a manifest, which the next sweep
- * takes.
+ * Removes files that are no longer needed. Files of a higher epoch are never changed. A crash
+ * between any two calls leaves either a complete generation or segments without a manifest, which
+ * the next sweep removes.
  */
 #include "runtime/commit/internal.h"
 
@@ -33,8 +33,8 @@ static bool epoch_has_manifest(const tsr_listing *sorted, uint64_t epoch) {
            sorted->names[at].epoch == epoch;
 }
 
-/* Failing to remove is harmless: the next collection finds it again. But what failed may have been
- * done. */
+/* A failed removal is harmless: the next collection finds the file again. But a removal that failed
+ * may still have happened. */
 static void remove_name(tsr_ctx *ctx, tsr_coordinator *c, const tsr_name *name) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
@@ -61,7 +61,7 @@ tsr_result tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c) {
         if (fd != -ENOENT) continue;
         tsr_event_more(&c->events, "sweep", NULL, NULL, "\"name\":\"%s\"",
                        tsr_name_format(&name, text));
-        /* One that cannot be removed does not keep the others. */
+        /* A directory that cannot be removed does not block the others. */
         tsr_result removed =
             tsr_disk_remove_generation(ctx, c->directory.gens, &name, &c->segment_names);
         if (removed.code) result = removed;
@@ -69,7 +69,8 @@ tsr_result tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c) {
     return result;
 }
 
-/* A BASE goes a cycle after the last manifest of its epoch, whose absence is durable by then. */
+/* A BASE is removed one cycle after the last manifest of its epoch, whose removal is durable by
+ * then. */
 static void remove_records(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_listing *names = &c->root_names;
     for (size_t i = 0; i < names->count; i++) {
@@ -87,7 +88,7 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     bool removed = false;
     if ((c->good_count < c->options.keep && !TSR_MUTANT(ONE_STAYS)) || c->root_suspect)
         return TSR_SUCCESS;
-    /* Who took the store over reads it now. */
+    /* The run that took over the store reads it now. */
     tsr_result fence = tsr_save_check_fence(ctx, c);
     if (fence.code && !TSR_MUTANT(COLLECT_UNFENCED)) return fence;
     tsr_listing_sort(&c->root_names);
@@ -96,7 +97,7 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     remove_records(ctx, c);
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
-        /* Acknowledged, and nobody could read it back: it goes with those before it. */
+        /* It was acknowledged but could not be read back: it is removed with the older ones. */
         bool newer = name->epoch == c->epoch && name->generation > c->good[0].generation;
         if (TSR_MUTANT(UNREAD_REMOVED)) newer = false;
         if (name->kind != TSR_NAME_MANIFEST || newer || is_good(c, name)) continue;
@@ -123,7 +124,7 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
     if (c->failed_verdict) result = tsr_coordinator_failure(ctx, c);
     if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
         tsr_ctx aside = tsr_ctx_fork(ctx);
-        /* A run that took over may have removed it: that is no damage. */
+        /* A run that took over the store may have removed it; that is not damage. */
         if (tsr_save_check_fence(&aside, c).code == TSR_LOCKED)
             return tsr_save_fail(ctx, c, tsr_error_adopt(ctx, &aside), false);
         tsr_event(&c->events, "damaged", &c->previous, ctx->error.text);

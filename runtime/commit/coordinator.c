@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: requests · recovering: one candidate after another is proposed, then older ones are
- * counted, then the choice is settled · messages and time · opening and closing.
+ * Outline: requests · recovering: candidates are proposed one by one, older ones are counted, the
+ * choice is settled · messages and time · opening and closing.
  */
 #include "runtime/commit/internal.h"
 
@@ -88,8 +88,9 @@ static tsr_result stop(tsr_ctx *ctx, tsr_coordinator *c, tsr_result result) {
     return result;
 }
 
-/* What goes on was perhaps published by a run that died before its last sync, or whose last sync
- * failed: then another may say that the name is durable, and it is not. A new name will be. */
+/* The resumed generation may have been published by a run that died before its last sync, or whose
+ * last sync failed: then another sync may succeed although the name is not durable. A new name will
+ * be durable. */
 static tsr_result sync_recovered(tsr_ctx *ctx, const tsr_coordinator *c) {
     const tsr_io *io = tsr_ctx_io(ctx);
     const tsr_token *token = &c->recovered.token;
@@ -120,7 +121,7 @@ static tsr_result publish_base(tsr_ctx *ctx, tsr_coordinator *c) {
     return result;
 }
 
-/* What goes on is known to be good, and so are those that were counted. */
+/* The resumed generation and the counted ones are known to be good. */
 static tsr_result settle_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_token *token = &c->recovered.token;
     if (c->options.choice.refuse_damage && c->survey.damaged_count)
@@ -159,7 +160,7 @@ static tsr_result settle(tsr_ctx *ctx, tsr_coordinator *c) {
         return stop(ctx, c, result);
     }
     tsr_event(&c->events, "base", &c->previous, NULL);
-    /* One that slept until now leaves its successor's work alone. */
+    /* A run that was suspended until now must not remove its successor's files. */
     if (!TSR_MUTANT(SWEEP_UNFENCED)) result = tsr_save_check_fence(ctx, c);
     if (!result.code) result = tsr_collect_sweep(ctx, c);
     if (result.code)
@@ -178,7 +179,7 @@ static void propose(tsr_coordinator *c, tsr_phase phase, tsr_purpose purpose) {
     tsr_coordinator_ask(c, phase, &request, &c->examined);
 }
 
-/* From c->candidate on. */
+/* Proposes the next candidate, from c->candidate on. */
 static tsr_result propose_next(tsr_ctx *ctx, tsr_coordinator *c) {
     tsr_result result =
         tsr_survey_next(ctx, &c->survey, &c->options.choice, &c->candidate, &c->examined);
@@ -191,8 +192,8 @@ static tsr_result propose_next(tsr_ctx *ctx, tsr_coordinator *c) {
     return TSR_SUCCESS;
 }
 
-/* Where more generations than `keep` lie about, older ones are verified too, so that the next
- * collection may remove the rest. */
+/* If more than `keep` generations exist, older ones are verified too, so that the next collection
+ * may remove the rest. */
 static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
     for (; c->found_count < c->wanted && c->candidate < c->survey.candidate_count; c->candidate++) {
         const tsr_name *name = &c->survey.candidates[c->candidate];
@@ -225,7 +226,7 @@ static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {
     return count_next(ctx, c);
 }
 
-/* All verdicts on the candidate are there. */
+/* Called when all verdicts on the candidate have arrived. */
 static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_name *name = &c->survey.candidates[c->candidate];
     bool recovering = c->phase == TSR_PHASE_RECOVERING;
@@ -255,7 +256,7 @@ static bool same_link(const tsr_link *a, const tsr_link *b) {
            tsr_digest_equal(&a->manifest_hash, &b->manifest_hash);
 }
 
-/* Is it an answer to what was asked, from one that has not answered yet? */
+/* Is it an answer to the current request, from a rank that has not answered yet? */
 static bool answers(const tsr_coordinator *c, const tsr_message *m) {
     const tsr_message *asked = &c->request;
     bool asking = c->phase != TSR_PHASE_IDLE && c->phase != TSR_PHASE_STOPPED;
@@ -271,7 +272,7 @@ static bool answers(const tsr_coordinator *c, const tsr_message *m) {
     return m->kind == TSR_MESSAGE_PREPARED && whole && tsr_digest_equal(&m->layout, &c->layout);
 }
 
-/* All have answered, or one answer is enough. */
+/* Called when all have answered, or when one answer is enough. */
 static tsr_result go_on(tsr_ctx *ctx, tsr_coordinator *c) {
     if (c->phase == TSR_PHASE_READING_BACK) return tsr_collect_read_back(ctx, c);
     if (c->phase == TSR_PHASE_PREPARING) {
@@ -310,7 +311,7 @@ tsr_result tsr_coordinator_abort(tsr_ctx *ctx, tsr_coordinator *c, const char *r
     return tsr_save_fail(ctx, c, result, false);
 }
 
-/* A clock that went back has not moved. */
+/* A clock that goes backwards counts as not moving. */
 static uint64_t since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 
 tsr_result tsr_coordinator_tick(tsr_ctx *ctx, tsr_coordinator *c) {
@@ -318,7 +319,7 @@ tsr_result tsr_coordinator_tick(tsr_ctx *ctx, tsr_coordinator *c) {
     char text[128];
     uint32_t silent = 0;
     if (c->phase == TSR_PHASE_IDLE || c->phase == TSR_PHASE_STOPPED) return TSR_SUCCESS;
-    while (c->answered[silent]) silent++; /* there is one, or it would not be asking */
+    while (c->answered[silent]) silent++; /* one exists, or the coordinator would not be waiting */
     if (c->options.deadline_ns && since(now, c->asked_ns) >= c->options.deadline_ns) {
         snprintf(text, sizeof text, "no answer for %.1f s to %s",
                  (double)since(now, c->asked_ns) * 1e-9, tsr_message_kind_name(c->request.kind));

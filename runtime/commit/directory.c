@@ -54,7 +54,7 @@ static tsr_result take_lock(tsr_ctx *ctx, uint64_t process_id, tsr_directory *di
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot lock 'LOCK'");
     gethostname(host, sizeof host - 1);
     int length = snprintf(owner, sizeof owner, "process %" PRIu64 " on %s\n", process_id, host);
-    /* The text is for people; the lock itself does not need it. */
+    /* The text is only for people; the lock does not need it. */
     if (io->ftruncate(io->self, dir->lock, 0) >= 0)
         io->pwrite(io->self, dir->lock, owner, (size_t)length, 0);
     return TSR_SUCCESS;
@@ -80,8 +80,8 @@ void tsr_directory_close(tsr_ctx *ctx, tsr_directory *dir) {
 
 /* ---- epoch ---- */
 
-/* Of a new store gen/ goes again where that fails: found the next time, it would be synced with
- * success, and perhaps be gone after a power cut. */
+/* If the sync of a new store fails, gen/ is removed again: the next run would sync it with success,
+ * and it could still be lost in a power failure. */
 static tsr_result sync_root(tsr_ctx *ctx, const tsr_directory *dir, const char *what, bool fresh) {
     const tsr_io *io = tsr_ctx_io(ctx);
     if (TSR_MUTANT(RECOVERED_UNSYNCED)) return TSR_SUCCESS;
@@ -115,7 +115,7 @@ tsr_result tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *pat
 
 /* ---- publishing ---- */
 
-/* After link() failed: is `name` there, and is it ours? */
+/* Called after link() failed: does `name` exist, and does it have our bytes? */
 static tsr_result compare_published(tsr_ctx *ctx, int root, const char *name, const void *bytes,
                                     size_t size_bytes, bool *out_unknown) {
     const tsr_io *io = tsr_ctx_io(ctx);

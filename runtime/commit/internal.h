@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the coordinator share.
+ * Shared declarations of the coordinator's files.
  */
 #ifndef TSR_RUNTIME_COMMIT_INTERNAL_H
 #define TSR_RUNTIME_COMMIT_INTERNAL_H
@@ -8,30 +8,32 @@
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/mutants.h"
 
-/* Asks every rank; the answers come to tsr_coordinator_receive. `manifest`: whose chunks are shared
- * out. */
+/* Sends a request to every rank; answers arrive in tsr_coordinator_receive. `manifest`: its chunks
+ * are divided among the ranks. */
 void tsr_coordinator_ask(tsr_coordinator *c, tsr_phase phase, const tsr_message *request,
                          const tsr_manifest *manifest);
-/* Tells every rank, and expects no answer. */
+/* Sends a message to every rank, without an answer. */
 void tsr_coordinator_tell(tsr_coordinator *c, const tsr_message *message);
-/* A name that no temporary file had before. */
+/* Returns a name that no temporary file had before. */
 tsr_name tsr_coordinator_temp(tsr_coordinator *c);
-/* What the first rank that failed told, as the context's error. */
+/* Reports the failure of the first failed rank as the context's error. */
 tsr_result tsr_coordinator_failure(tsr_ctx *ctx, const tsr_coordinator *c);
 
-/* An answer to PREPARE; all have answered; one failed, or too late. */
+/* Called after an answer to PREPARE; after all answers; after a failure or a timeout. */
 void tsr_save_note(tsr_coordinator *c, const tsr_message *answer);
 TSR_RESULT tsr_save_publish(tsr_ctx *ctx, tsr_coordinator *c);
 TSR_RESULT tsr_save_fail(tsr_ctx *ctx, tsr_coordinator *c, tsr_result result, bool unknown);
 /* TSR_LOCKED when a higher EPOCH exists. */
 TSR_RESULT tsr_save_check_fence(tsr_ctx *ctx, tsr_coordinator *c);
-/* The directory of the next generation, so that a save need not wait for it. Failing is harmless.
- */
+/* Creates the directory of the next generation, so that a save need not wait for it. A failure is
+ * harmless. */
 void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c);
 
-/* The generation was read back, or not: then it is collected, or a failure returned. */
+/* Called when the generation was read back, or could not be: removes old generations, or returns
+ * the failure. */
 TSR_RESULT tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c);
-/* Removes what no manifest names. The root was synced since the last manifest was removed. */
+/* Removes files that no manifest names. The root has been synced since the last manifest was
+ * removed. */
 TSR_RESULT tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c);
 void tsr_collect_add_good(tsr_coordinator *c, uint64_t epoch, uint64_t generation);
 

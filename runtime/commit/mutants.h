@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Switches for planted bugs (mutants.def). TSR_MUTANTS is defined by the test library
- * commit_mutants alone; without it TSR_MUTANT is the constant false, and nothing of this is in the
- * objects.
+ * Switches for planted bugs (mutants.def). TSR_MUTANTS is defined only by the test library
+ * commit_mutants; without it TSR_MUTANT is the constant false, and the objects contain no mutants.
  */
 #ifndef TSR_RUNTIME_COMMIT_MUTANTS_H
 #define TSR_RUNTIME_COMMIT_MUTANTS_H

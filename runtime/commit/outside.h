@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the protocol knows of the world besides files: time, the network, who wants to know what it
- * did.
+ * The environment of the protocol apart from files: time, the network, and the reader of the event
+ * log.
  */
 #ifndef TSR_RUNTIME_COMMIT_OUTSIDE_H
 #define TSR_RUNTIME_COMMIT_OUTSIDE_H
@@ -12,12 +12,12 @@
 typedef struct tsr_outside {
     void *self;                     /* borrowed; passed first to every function */
     uint64_t (*now_ns)(void *self); /* monotonic */
-    /* Of a coordinator: to that rank. Of a rank: to the coordinator, `rank` is its own. May lose
-     * the message. `bytes` are the callee's to copy. */
+    /* A coordinator sends to that rank. A rank sends to the coordinator, and `rank` is its own
+     * number. May lose the message. The callee must copy `bytes`. */
     void (*send)(void *self, uint32_t rank, const uint8_t *bytes, size_t size_bytes);
-    /* A line of the event log, without its newline; NULL: none is wanted. */
+    /* Gets a line of the event log, without its newline; NULL: no log. */
     void (*event)(void *self, const char *line);
-    uint64_t process_id, nonce; /* in the names of temporary files */
+    uint64_t process_id, nonce; /* used in names of temporary files */
 } tsr_outside;
 
 #endif

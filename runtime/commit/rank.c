@@ -39,7 +39,7 @@ static tsr_result write_segment(tsr_ctx *ctx, const tsr_rank *rank, int dir, uin
     return result;
 }
 
-/* The directory is there, durably; what is in it becomes so here. */
+/* The directory is already durable; this makes its files durable. */
 static tsr_result write_segments(tsr_ctx *ctx, tsr_rank *rank, const tsr_link *subject,
                                  tsr_part part) {
     const tsr_io *io = tsr_ctx_io(ctx);
@@ -70,7 +70,7 @@ static void send_reply(const tsr_rank *rank) {
     outside->send(outside->self, rank->options.rank, rank->reply, rank->reply_size);
 }
 
-/* `asked` is answered with `m`, now and whenever it comes again. */
+/* Answers `asked` with `m`, now and whenever the request is repeated. */
 static void reply(tsr_rank *rank, const tsr_message *asked, tsr_message m) {
     m.rank = rank->options.rank;
     m.epoch = asked->epoch;
@@ -80,7 +80,8 @@ static void reply(tsr_rank *rank, const tsr_message *asked, tsr_message m) {
     send_reply(rank);
 }
 
-/* Repeated, or overtaken by one that was sent later: candidates descend, all others rise. */
+/* Repeated, or overtaken by a later message: candidates have descending numbers, all others
+ * ascending numbers. */
 static bool is_old(const tsr_rank *rank, const tsr_message *m) {
     const tsr_message *last = &rank->answered;
     bool same = last->kind == m->kind && last->purpose == m->purpose &&
@@ -179,7 +180,8 @@ static void answer_proposal(tsr_ctx *ctx, tsr_rank *rank, const tsr_message *m) 
     reply(rank, m, answer);
 }
 
-/* Answered with itself, as often as it comes. What this rank has not verified it does not obey. */
+/* Answers with the same message, as often as it arrives. A rank does not obey if it has not
+ * verified the generation. */
 static void agree(tsr_rank *rank, const tsr_message *m) {
     uint8_t bytes[256];
     const tsr_outside *outside = &rank->options.outside;

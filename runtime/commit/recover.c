@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reach, not trust in numbers: an epoch's BASE names the generation it went on from, so of the
- * epoch of that generation everything above it was written by a run that had been replaced. Walking
- * BASE records by number, not manifests by hash, a damaged manifest does not hide those below it;
- * and where a BASE itself is damaged, the manifests of its epoch name the same link.
+ * Recovery follows links and does not trust numbers. The BASE of an epoch names the generation from
+ * which it resumed, so all higher generations of that generation's epoch were written by a run that
+ * had been replaced. Because BASE records are followed by number, not manifests by hash, a damaged
+ * manifest does not hide lower ones. If a BASE is damaged, the manifests of its epoch name the same
+ * link.
  */
 #include "runtime/commit/recover.h"
 
@@ -38,8 +39,8 @@ static void report(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t ge
     tsr_log(ctx, TSR_LOG_ERROR, "%s", text);
 }
 
-/* A run that slept since it published its epoch may list what its successor committed: it goes on
- * from none of that. A reader has no epoch. */
+/* A run that was suspended after it published its epoch may list commits of its successor and must
+ * not resume from them. A reader has no epoch. */
 static tsr_result check_epoch(tsr_ctx *ctx, const tsr_survey *survey, uint64_t highest) {
     if (!survey->events || highest <= survey->events->epoch) return TSR_SUCCESS;
     FAIL(ctx, TSR_LOCKED,
@@ -47,7 +48,7 @@ static tsr_result check_epoch(tsr_ctx *ctx, const tsr_survey *survey, uint64_t h
          highest, survey->events->epoch);
 }
 
-/* A candidate that a run went on from, or older: collected and swept since. */
+/* A candidate from which a run resumed, or an older one, that was removed and swept since. */
 static bool is_swept(const tsr_survey *survey, const tsr_name *lost) {
     return lost->kind == TSR_NAME_MANIFEST && survey->candidates[0].epoch > lost->epoch &&
            !TSR_MUTANT(RETURNED_IS_DAMAGE) &&
@@ -94,7 +95,7 @@ tsr_result tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *
 
 /* ---- reach ---- */
 
-/* The next epoch below `limit` that left a BASE or a generation; 0: none. */
+/* Returns the next epoch below `limit` that left a BASE or a generation; 0: none. */
 static uint64_t epoch_below(const tsr_survey *survey, uint64_t limit) {
     uint64_t epoch = tsr_listing_epoch_below(&survey->names, TSR_NAME_BASE, limit);
     uint64_t manifest = tsr_listing_epoch_below(&survey->names, TSR_NAME_MANIFEST, limit);
@@ -103,7 +104,7 @@ static uint64_t epoch_below(const tsr_survey *survey, uint64_t limit) {
     return lost > epoch ? lost : epoch;
 }
 
-/* Highest first. */
+/* Adds candidates, highest first. */
 static void add_candidates(tsr_survey *survey, uint64_t epoch, uint64_t bound) {
     const tsr_listing *names = &survey->names;
     size_t first = tsr_listing_find(names, TSR_NAME_MANIFEST, epoch, 0);
@@ -121,8 +122,8 @@ static void report_missing(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uin
     report(ctx, survey, epoch, generation, text);
 }
 
-/* Committed, and newer than every manifest there is: collecting takes the oldest first and always
- * leaves newer ones, so nothing of ours removed it. */
+/* Reports a generation that was committed and is newer than every existing manifest: collection
+ * removes the oldest first and always keeps newer ones, so it was not removed by our code. */
 static void report_lost(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t bound) {
     uint64_t newest = survey->candidate_count ? survey->candidates[0].generation : 0;
     size_t at = tsr_listing_find(&survey->lost, TSR_NAME_GENERATION, epoch, 0);
@@ -133,8 +134,8 @@ static void report_lost(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64
     }
 }
 
-/* A BASE that cannot be read: the lowest manifest of the epoch that can says the same, unless the
- * first ones were collected. Then only the number bounds the epochs below. */
+/* If a BASE cannot be read, the lowest readable manifest of its epoch has the same link, unless the
+ * first manifests were removed. Then only the number bounds the epochs below. */
 static tsr_result guess_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, size_t first,
                              uint64_t bound, tsr_link *out_link) {
     *out_link = (tsr_link){.generation = bound, .epoch = epoch_below(survey, epoch)};
@@ -152,15 +153,15 @@ static tsr_result guess_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, s
     return TSR_SUCCESS;
 }
 
-/* Of a BASE that was guessed the hash may not be known. */
+/* The hash of a guessed BASE may be unknown. */
 static void add_base(tsr_survey *survey, const tsr_link *base) {
     static const tsr_digest none;
     if (base->generation && !tsr_digest_equal(&base->manifest_hash, &none))
         survey->bases[survey->base_count++] = *base;
 }
 
-/* `link` is what BASE.<epoch> says. It must be there, unless newer ones are: then it was collected,
- * even if its manifest has come back without its data. */
+/* `link` is the link in BASE.<epoch>. Its generation must exist, unless newer ones do: then it was
+ * removed, even if its manifest has come back without its data. */
 static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link) {
     const uint64_t of = link->epoch, number = link->generation;
     bool named = tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, of, number);
@@ -174,7 +175,7 @@ static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link
         report_missing(ctx, survey, link->epoch, link->generation);
 }
 
-/* `named`: it was there when the directory was listed. */
+/* `named`: the BASE existed when the directory was listed. */
 static tsr_result report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, bool named) {
     const tsr_name name = {.kind = TSR_NAME_BASE, .epoch = epoch};
     char text[TSR_ERROR_TEXT_MAX + 96];
@@ -188,7 +189,7 @@ static tsr_result report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, 
     return TSR_SUCCESS;
 }
 
-/* From the generations up to `bound` of `epoch` downwards. */
+/* Walks from the generations up to `bound` of `epoch` downwards. */
 static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t bound) {
     while (epoch) {
         tsr_link base;
@@ -214,8 +215,8 @@ static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64
 
 /* ---- survey ---- */
 
-/* What the newest run went on from may have a name that no sync made durable, because one that
- * failed had forgotten it. Then the second name which that run gave it is left. */
+/* The generation from which the newest run resumed may have a name that is not durable, because a
+ * failed sync left it out. Then the second name that this run gave it still exists. */
 static tsr_result put_back(tsr_ctx *ctx, tsr_survey *survey) {
     const tsr_io *io = tsr_ctx_io(ctx);
     const tsr_listing *names = &survey->names;
@@ -227,7 +228,7 @@ static tsr_result put_back(tsr_ctx *ctx, tsr_survey *survey) {
         tsr_listing_epoch_below(names, TSR_NAME_BASE, UINT64_MAX) > spare.epoch)
         return TSR_SUCCESS;
     tsr_result result = tsr_record_manifest(ctx, survey->root, survey->arena, &spare, &found);
-    if (result.code == TSR_STATE) return TSR_SUCCESS; /* if it is missed, reaching tells */
+    if (result.code == TSR_STATE) return TSR_SUCCESS; /* reaching reports it if it is missing */
     TRY(ctx, result);
     tsr_name_format(&spare, from);
     tsr_name_format(&(tsr_name){TSR_NAME_MANIFEST, found.token.epoch, found.token.generation, 0, 0},
@@ -241,8 +242,8 @@ static tsr_result put_back(tsr_ctx *ctx, tsr_survey *survey) {
     return TSR_SUCCESS;
 }
 
-/* A directory without a manifest: an unfinished save; made ready for the next one and empty; or
- * marked as committed. */
+/* A directory without a manifest: it belongs to an unfinished save, is prepared for the next save
+ * and empty, or is marked as committed. */
 static void add_unnamed(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
     tsr_contents found = tsr_disk_look_into(ctx, survey->gens, name);
     if (found.marked) {
@@ -259,7 +260,8 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     names->arena = generations->arena = survey->arena;
     names->wanted = 1u << TSR_NAME_BASE | 1u << TSR_NAME_SPARE | 1u << TSR_NAME_MANIFEST;
     generations->wanted = 1u << TSR_NAME_GENERATION;
-    /* The root last: whatever a successor commits meanwhile has its manifest there. */
+    /* The root is listed last, so that all commits of a successor during that time have their
+     * manifest in it. */
     if (survey->gens >= 0) TRY(ctx, tsr_disk_list(ctx, survey->gens, generations));
     TRY(ctx, tsr_disk_list(ctx, survey->root, names));
     if (!TSR_MUTANT(SURVEY_UNFENCED)) TRY(ctx, check_epoch(ctx, survey, names->highest_epoch));
@@ -285,8 +287,8 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
 
 /* ---- choice ---- */
 
-/* A generation that was asked for by its number becomes the first candidate although the newest
- * records do not lead to it: they may be damaged, or belong to a later run that replaced it. */
+/* A generation that was requested by number becomes the first candidate although the newest records
+ * do not lead to it: they may be damaged, or belong to a later run that replaced it. */
 static tsr_result seek(tsr_ctx *ctx, tsr_survey *survey, uint64_t generation, bool *out_found) {
     static const char text[] = "generation %" PRIu64 " of epoch %" PRIu64 " is tried because it "
                                "was asked for by its number: the newest records do not lead to it";
@@ -327,7 +329,7 @@ tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *c
              "a fresh start was asked for, and generations were committed here: no manifest is "
              "left, %u committed record%s %s damaged or missing",
              survey->damaged_count, TSR_PLURAL_ARE(survey->damaged_count));
-    /* Only before any was proposed: ranks take no second one of the same number. */
+    /* Only before the first proposal: ranks do not accept a second candidate of the same number. */
     bool seeks = choice->mode == TSR_RESUME_EXACT && *index == 0;
     for (;; ++*index) {
         if (*index == survey->candidate_count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recovery: which generations the newest run reaches, and which of them goes on. Changes nothing on
- * disk. What is damaged is logged as an error.
+ * Recovery: finds the generations that the newest run reaches, and the one to resume. Changes
+ * nothing on disk. Damaged records are logged as errors.
  */
 #ifndef TSR_RUNTIME_COMMIT_RECOVER_H
 #define TSR_RUNTIME_COMMIT_RECOVER_H
@@ -10,39 +10,41 @@
 #include "runtime/state/event.h"
 
 typedef struct tsr_survey {
-    int root, gens;     /* borrowed; gens may be -1: there is none */
+    int root, gens;     /* borrowed; gens may be -1: no gen/ */
     tsr_arena *arena;   /* borrowed */
-    tsr_events *events; /* borrowed; NULL: none */
+    tsr_events *events; /* borrowed; or NULL */
 
-    tsr_listing names, generations; /* of the root and of gen/, sorted */
+    tsr_listing names, generations; /* names in the root and in gen/, sorted */
     tsr_listing lost;               /* generations marked COMMITTED whose manifest is missing */
-    tsr_listing unfinished;         /* others without a manifest that hold something */
+    tsr_listing unfinished;         /* other generations without a manifest that contain files */
     tsr_name *candidates;           /* reachable manifests, highest first */
     size_t candidate_count;
-    tsr_link *bases; /* what the runs on the way went on from */
+    tsr_link *bases; /* generations from which the visited runs resumed */
     size_t base_count;
-    uint64_t highest_generation; /* of any manifest, reachable or not */
-    /* What a run went on from in this epoch is gone, and newer ones are there: it was collected,
-     * and all that is older. A removal whose sync failed may come undone when power is cut: then a
-     * manifest is there again, without its BASE or its data, which is no damage. 0: none. */
+    uint64_t highest_generation; /* the highest of any manifest, reachable or not */
+    /* The generation from which a run resumed in this epoch is missing, and newer ones exist: it
+     * was removed with all older ones. If the sync of a removal failed, the removal may be undone
+     * by a power failure: then a manifest exists again, without its BASE or its data, which is not
+     * damage. 0: no such epoch. */
     uint64_t removed_epoch;
-    bool committed; /* something was committed once, even if it is gone */
+    bool committed; /* a generation was committed once, even if it no longer exists */
     uint32_t damaged_count;
 } tsr_survey;
 
-/* root, gens, arena and events are set by the caller. */
+/* The caller sets root, gens, arena and events. */
 TSR_RESULT tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey);
 
-/* TSR_STATE: it is damaged, or not the one that a later run went on from, if one did. */
+/* TSR_STATE: the manifest is damaged, or it is not the one from which a later run resumed. */
 TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
                                      tsr_manifest *out_manifest);
-/* A MANIFEST or BASE that was listed and cannot be read now. out_collected: it is gone, and a newer
- * manifest is there, so a run that is being replaced, or that is only looked at, has collected it
- * meanwhile; or it was collected before, and has come back: no damage. TSR_LOCKED: another run took
- * the store over, and may have removed it. */
+/* Called if a listed MANIFEST or BASE cannot be read now. out_collected: it no longer exists and a
+ * newer manifest does, so another run (one that is being replaced, or the owner of a store that is
+ * only read) has removed it in between; or it was removed earlier and has come back. Neither is
+ * damage. TSR_LOCKED: another run took over the store and may have removed it. */
 TSR_RESULT tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
                                  bool *out_collected);
-/* The context's error is why. Logged and counted, unless it was collected. TSR_LOCKED as above. */
+/* Logs and counts a damaged record, unless it was removed by a run. The context's error is the
+ * reason. TSR_LOCKED as above. */
 TSR_RESULT tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
 
 typedef struct tsr_choice {
@@ -51,13 +53,13 @@ typedef struct tsr_choice {
     const tsr_digest *bundle_hash; /* NULL: any */
     const char *numerics;          /* NULL: any */
     bool allow_inexact;
-    bool refuse_damage; /* TSR_STATE, and nothing changed, if any was met on the way */
+    bool refuse_damage; /* fail with TSR_STATE, before any change, if damage was found on the way */
 } tsr_choice;
 
-/* The first candidate from *index on that can be decoded and belongs; the caller then verifies its
- * data, and asks again from the next index on when it is damaged. candidate_count: nothing there,
- * start fresh. TSR_STATE: something was there, and nothing is left. If the newest run does
- * not reach the generation that was asked for by its number, the candidates become this generation
+/* Finds the first candidate from *index on that can be decoded and matches. The caller then
+ * verifies its data, and if it is damaged, calls again with the next index. candidate_count: the
+ * store is empty, start fresh. TSR_STATE: no committed generation is usable. If a generation was
+ * requested by number and the newest run does not reach it, the candidates become this generation
  * and those that it reaches, with a warning. */
 TSR_RESULT tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
                            size_t *index, tsr_manifest *out_manifest);

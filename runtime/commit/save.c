@@ -21,7 +21,7 @@ static tsr_name directory_of(const tsr_coordinator *c, uint64_t generation) {
     return (tsr_name){.kind = TSR_NAME_GENERATION, .epoch = c->epoch, .generation = generation};
 }
 
-/* Durable before any rank is told of it. */
+/* Makes it durable before any rank is told about it. */
 static tsr_result make_directory(tsr_ctx *ctx, const tsr_coordinator *c, uint64_t generation) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
@@ -32,7 +32,7 @@ static tsr_result make_directory(tsr_ctx *ctx, const tsr_coordinator *c, uint64_
     return tsr_disk_sync(ctx, c->directory.gens, "gen");
 }
 
-/* A number whose directory failed is not used again: a second sync would prove nothing. */
+/* The number of a failed directory is not used again: a second sync would prove nothing. */
 void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_io *io = tsr_ctx_io(ctx);
     tsr_ctx aside = tsr_ctx_fork(ctx);
@@ -48,7 +48,7 @@ void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c) {
 
 tsr_result tsr_coordinator_plan(tsr_ctx *ctx, tsr_coordinator *c, tsr_manifest *plan) {
     TSR_ASSERT(c->phase == TSR_PHASE_IDLE && !c->plan);
-    size_t size = tsr_manifest_size(plan) + TSR_TOKEN_DATA_BYTES; /* of the largest token */
+    size_t size = tsr_manifest_size(plan) + TSR_TOKEN_DATA_BYTES; /* size of the largest token */
     c->encoded = malloc(size);
     if (!c->encoded) FAIL(ctx, TSR_MEMORY, "no memory for a manifest of %zu bytes", size);
     c->layout = tsr_manifest_layout(plan, c->encoded);
@@ -71,7 +71,8 @@ tsr_result tsr_save_fail(tsr_ctx *ctx, tsr_coordinator *c, tsr_result result, bo
     } else if (unknown) {
         tsr_event(&c->events, "unknown", &subject, text);
     } else {
-        /* This generation is dead, its bytes are given back. The error told is the first one. */
+        /* This generation has failed and its space is freed. The reported error is the first one.
+         */
         tsr_event_more(&c->events, "abort", &subject, text, "\"code\":%d,\"errno\":%d",
                        (int)result.code, ctx->error.native);
         const tsr_name name = directory_of(c, subject.generation);
@@ -121,8 +122,8 @@ void tsr_save_note(tsr_coordinator *c, const tsr_message *m) {
                    "\"rank\":%" PRIu32 ",\"bytes\":%" PRIu64, m->rank, m->bytes);
 }
 
-/* A mark that a manifest was here, should it ever be missing. Nothing rests on it, so it is not
- * synced and failing is harmless. */
+/* Marks that a manifest existed, in case it is ever missing. Nothing depends on the mark, so it is
+ * not synced and a failure is harmless. */
 static void mark_committed(tsr_ctx *ctx, const tsr_coordinator *c) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[2 * TSR_NAME_TEXT_MAX];
@@ -143,7 +144,8 @@ tsr_result tsr_save_publish(tsr_ctx *ctx, tsr_coordinator *c) {
     tsr_result result = tsr_disk_publish(ctx, c->directory.root, &temp, &name, c->encoded,
                                          tsr_manifest_size(c->plan), &unknown);
     if (result.code) return tsr_save_fail(ctx, c, result, unknown);
-    /* Published for good; acknowledged only by a run that was not replaced meanwhile. */
+    /* The manifest is durable; it is acknowledged only if this run has not been replaced in
+     * between. */
     if (!TSR_MUTANT(NO_FENCE)) result = tsr_save_check_fence(ctx, c);
     if (result.code)
         return tsr_save_fail(ctx, c, result,
