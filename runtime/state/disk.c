@@ -57,7 +57,7 @@ static int compare_names(const void *a, const void *b) {
     return x->generation < y->generation ? -1 : x->generation > y->generation;
 }
 
-/* In place and in bounded time: heapsort, because qsort may allocate. */
+/* Sorts in place and in bounded time with heapsort, because qsort may allocate. */
 static void sift_down(tsr_name *names, size_t at, size_t count) {
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
         if (child + 1 < count && compare_names(&names[child], &names[child + 1]) < 0) child++;
@@ -167,7 +167,7 @@ tsr_result tsr_disk_read(tsr_ctx *ctx, int fd, const char *name, void *bytes, si
             FAIL(ctx, TSR_STATE, "'%s' ends at byte %" PRIu64 "; expected %" PRIu64, name,
                  offset + done, offset + size_bytes);
         done += (size_t)part;
-        again = false; /* each place has its two tries */
+        again = false; /* each offset has two attempts */
     }
     return TSR_SUCCESS;
 }
@@ -206,8 +206,8 @@ done:
 
 /* ---- writing ---- */
 
-/* Whole blocks past the page cache, which a file system may refuse; what is not done after success
- * is left to the page cache. */
+/* Writes full blocks and bypasses the page cache, which a file system may refuse; the bytes that
+ * remain after a success are written through the page cache. */
 static tsr_result write_direct(tsr_ctx *ctx, int fd, const char *name, const uint8_t *bytes,
                                uint64_t size_bytes, uint64_t *out_done) {
     const tsr_io *io = tsr_ctx_io(ctx);
@@ -271,7 +271,7 @@ tsr_result tsr_disk_sync_name(tsr_ctx *ctx, int dir, const char *name, int flags
 
 /* ---- paths ---- */
 
-/* A directory that may not be opened was not made here. */
+/* A directory that may not be opened was not created here. */
 static tsr_result sync_parent(tsr_ctx *ctx, const char *parent) {
     tsr_result result = tsr_disk_sync_name(ctx, TSR_IO_CWD, parent, O_DIRECTORY);
     const int native = ctx->error.native;
@@ -280,8 +280,8 @@ static tsr_result sync_parent(tsr_ctx *ctx, const char *parent) {
     return TSR_SUCCESS;
 }
 
-/* What was made and not synced goes again: found the next time, it would be synced with success,
- * and perhaps be gone after a power cut. */
+/* A directory that was created but not synced is removed again: the next run would sync it with
+ * success, and it could still be lost in a power failure. */
 static tsr_result make_directory(tsr_ctx *ctx, const char *path, const char *parent) {
     const tsr_io *io = tsr_ctx_io(ctx);
     int code = io->mkdir(io->self, TSR_IO_CWD, path, 0755);
@@ -294,8 +294,8 @@ static tsr_result make_directory(tsr_ctx *ctx, const char *path, const char *par
     return result;
 }
 
-/* One prefix of `path` after another: made where it is missing (make), or its parent synced, so
- * that no ancestor of a new store is lost with it. */
+/* Visits the prefixes of `path` one by one: creates missing directories (make), or syncs their
+ * parents, so that no ancestor of a new store is lost with it. */
 static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
     char prefix[4096], parent[4096];
     size_t length = strlen(path);

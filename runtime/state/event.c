@@ -12,8 +12,7 @@
 
 enum { LINE_BYTES = 8192, TEXT_END = LINE_BYTES - 16 };
 
-/* The line is valid JSON whatever it quotes: of a text that is not UTF-8, each byte past ASCII
- * becomes \u00XX. */
+/* The line is always valid JSON: if the text is not UTF-8, each non-ASCII byte becomes \u00XX. */
 static size_t put_text(char line[static LINE_BYTES], size_t at, const char *text) {
     const bool utf8 = tsr_utf8_valid(text, strlen(text));
     at += (size_t)snprintf(line + at, LINE_BYTES - at, ",\"text\":\"");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: little-endian cursors · state hash · planning the layout · encoding · decoding (hash
- * first, then syntax, then agreement with itself) · BASE records.
+ * first, then syntax, then consistency) · BASE records.
  */
 #include "runtime/state/format.h"
 
@@ -42,8 +42,8 @@ static uint8_t *put_hash(uint8_t *begin, uint8_t *at, tsr_digest *out_digest) {
 
 typedef struct cursor {
     const uint8_t *at, *end;
-    bool failed;    /* ran past the end: everything read since is zero */
-    bool no_memory; /* for a text, which says nothing of the bytes */
+    bool failed;    /* read past the end: all later values are zero */
+    bool no_memory; /* out of memory for a text; this is no verdict on the bytes */
 } cursor;
 
 static const uint8_t *take_bytes(cursor *in, size_t size) {
@@ -66,8 +66,8 @@ static tsr_digest take_digest(cursor *in) {
     if (bytes) memcpy(digest.bytes, bytes, TSR_DIGEST_BYTES);
     return digest;
 }
-/* NULL when it is too long or holds control characters, or, as the cursor notes, no memory is left.
- */
+/* Returns NULL if the text is too long or contains control characters, or if memory is out, which
+ * the cursor records. */
 static const char *take_text(cursor *in, size_t length, tsr_arena *arena) {
     const uint8_t *bytes = take_bytes(in, length);
     if (!bytes || length > TSR_TOKEN_TEXT_MAX) return NULL;
@@ -114,9 +114,9 @@ static tsr_digest manifest_state_hash(const tsr_manifest *manifest) {
     return tsr_hasher_finish(&hasher);
 }
 
-/* The next names above `after` (NULL: the lowest), ascending. Sorts without memory of its own: a
- * pass per SORT_BATCH tensors. Of equal names all but those of one batch are left out, so that the
- * caller's sum falls short. */
+/* Finds the next names above `after` (NULL: the lowest), ascending. Sorts without extra memory: one
+ * pass per SORT_BATCH tensors. Of equal names, only those of one batch are counted, so that the
+ * caller's sum is too small. */
 static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *after,
                            const tsr_tensor *batch[static SORT_BATCH]) {
     size_t used = 0;
@@ -152,7 +152,7 @@ tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *d
                                   size_t tensor_count) {
     const tsr_tensor *batch[SORT_BATCH];
     const char *after = NULL;
-    bool sorted = are_sorted(tensors, tensor_count); /* as those of a bundle are */
+    bool sorted = are_sorted(tensors, tensor_count); /* as in a bundle */
     tsr_hasher hasher;
     state_hash_begin(&hasher, tensor_count);
     for (size_t i = 0; sorted && i < tensor_count; i++)
@@ -206,7 +206,7 @@ static tsr_result check_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t 
     return TSR_SUCCESS;
 }
 
-/* The tensor at `at` moves down in the heap, whose root has the highest name. */
+/* Sifts the tensor at `at` down in the heap, whose root has the highest name. */
 static void sift_down(const tsr_tensor **heap, size_t count, size_t at) {
     const tsr_tensor *moved = heap[at];
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
@@ -218,7 +218,7 @@ static void sift_down(const tsr_tensor **heap, size_t count, size_t at) {
     heap[at] = moved;
 }
 
-/* A heap sort: qsort may take memory, and a crafted order of names must not make it slow. */
+/* Heapsort: qsort may allocate, and a crafted order of names must not make it slow. */
 static tsr_result sort_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
                                const tsr_tensor **sorted) {
     for (size_t i = 0; i < tensor_count; i++) sorted[i] = &tensors[i];
@@ -242,8 +242,8 @@ tsr_part tsr_part_of(uint32_t chunk_count, uint32_t rank, uint32_t rank_count) {
     return (tsr_part){first, end - first};
 }
 
-/* Chunk by chunk in tensor order; a chunk never crosses into the next segment, nor do the chunks of
- * two writers share one. */
+/* Lays chunks out in tensor order; a chunk never crosses into the next segment, and chunks of two
+ * writers never share a segment. */
 static void lay_out(tsr_manifest *manifest, const tsr_division *division) {
     uint64_t offset = 0;
     uint32_t segment = 0, writer = 0, index = 0;
@@ -318,7 +318,7 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
 
 /* ---- encoding ---- */
 
-/* Version 1 is written where nothing is known of the data, so that each token has one form. */
+/* Writes version 1 if nothing is known about the data, so that each token has only one encoding. */
 static unsigned token_version(const tsr_position *position) {
     static const tsr_digest unknown;
     bool has_data = position->epoch_base || position->epoch_base_sample || position->rows ||
@@ -470,7 +470,7 @@ tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
 static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_arena *arena,
                              tsr_token *token) {
     const uint8_t *begin = in->at;
-    take_bytes(in, sizeof token_magic); /* checked by the caller, as is the version */
+    take_bytes(in, sizeof token_magic); /* the caller has checked it and the version */
     uint64_t version = take(in, 4);
     uint64_t size = take(in, 4);
     tsr_position *position = &token->position;
@@ -541,7 +541,7 @@ static tsr_result take_tensors(tsr_ctx *ctx, const char *subject, cursor *in, ts
     return TSR_SUCCESS;
 }
 
-/* Chunks cover their tensor in order, and segments without a gap. */
+/* Chunks cover their tensor in order, and cover segments without a gap. */
 static tsr_result take_chunks(tsr_ctx *ctx, const char *subject, cursor *in,
                               tsr_manifest *manifest) {
     tsr_chunk_row *chunk = manifest->chunks;
@@ -592,7 +592,7 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
     manifest->tensor_count = (uint32_t)take(in, 4);
     manifest->chunk_count = (uint32_t)take(in, 4);
     take_bytes(in, 4);
-    /* The rows must fit in what remains before memory is taken for them. */
+    /* The rows must fit into the remaining bytes before memory is allocated for them. */
     if (in->failed || manifest->segment_count > TSR_MANIFEST_SEGMENTS_MAX ||
         manifest->tensor_count > TSR_MANIFEST_TENSORS_MAX ||
         manifest->chunk_count > TSR_MANIFEST_CHUNKS_MAX ||
@@ -620,9 +620,10 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
     return take_chunks(ctx, subject, in, manifest);
 }
 
-/* The own hash covers all bytes before it in every version, so that a damaged version number and a
- * newer format are told apart. What was parsed is encoded again and compared: reserved fields,
- * token hash, tensor digests and state hash need no checks of their own. */
+/* The manifest's own hash covers all bytes before it in every version, so that a damaged version
+ * number and a newer format can be distinguished. The parsed manifest is encoded again and
+ * compared, so reserved fields, token hash, tensor digests and state hash need no separate checks.
+ */
 tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *bytes,
                                size_t size_bytes, tsr_arena *arena, tsr_manifest *out_manifest) {
     const uint8_t *begin = bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The bytes of manifests, resilience tokens and BASE records; docs/state-store.md is normative.
- * Encoding allocates nothing. Decoding trusts nothing: what it returns is canonical, complete and
- * agrees with itself (hashes, state hash, layout), so that its users only assert.
+ * Encoding allocates nothing. Decoding trusts no input: its results are canonical, complete and
+ * consistent (hashes, state hash, layout), so that its users only assert.
  */
 #ifndef TSR_RUNTIME_STATE_FORMAT_H
 #define TSR_RUNTIME_STATE_FORMAT_H
@@ -10,10 +10,10 @@
 #include "runtime/store.h"
 
 enum {
-    TSR_MANIFEST_VERSION = 2, /* the newest; version 1 says nothing of the data */
-    TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES, /* that version 2 adds */
+    TSR_MANIFEST_VERSION = 2, /* the newest; version 1 has no fields for the data */
+    TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES, /* size of the fields that version 2 adds */
     TSR_TOKEN_BYTES_MAX = 4096,
-    TSR_TOKEN_TEXT_MAX = 255, /* of region, numerics, topology */
+    TSR_TOKEN_TEXT_MAX = 255, /* length of region, numerics, topology */
     TSR_MANIFEST_TENSORS_MAX = 1 << 20,
     TSR_MANIFEST_CHUNKS_MAX = 1 << 22, /* 16 TiB */
     TSR_MANIFEST_SEGMENTS_MAX = 1 << 16,
@@ -26,11 +26,11 @@ typedef struct tsr_token {
     uint64_t generation, epoch; /* both >= 1 */
     tsr_position position;
     tsr_digest bundle_hash, state_hash;
-    tsr_digest previous; /* token hash of the generation this one went on from, or zero */
+    tsr_digest previous; /* token hash of the generation from which this one continued, or zero */
     const char *region, *numerics, *topology; /* borrowed, never NULL */
 } tsr_token;
 
-/* What one generation says about the one before it; all zero for the first of a store. */
+/* A generation's link to its predecessor; all zero for the first generation of a store. */
 typedef struct tsr_link {
     uint64_t generation, epoch;
     tsr_digest manifest_hash;
@@ -38,7 +38,7 @@ typedef struct tsr_link {
 
 typedef struct tsr_chunk_row {
     uint64_t first, count; /* elements of its tensor */
-    uint64_t offset;       /* in its segment */
+    uint64_t offset;       /* offset in its segment */
     uint32_t segment, size_bytes;
     tsr_digest digest;
 } tsr_chunk_row;
@@ -65,31 +65,31 @@ typedef struct tsr_manifest {
 typedef struct tsr_part {
     uint32_t first, count;
 } tsr_part;
-/* The share of rank `rank` of `rank_count`. */
+/* Returns the share of rank `rank` of `rank_count`. */
 tsr_part tsr_part_of(uint32_t chunk_count, uint32_t rank, uint32_t rank_count);
 
 typedef struct tsr_division {
     uint64_t segment_bytes_max; /* TSR_HASH_CHUNK_BYTES … TSR_SEGMENT_BYTES_MAX */
-    uint32_t writer_count;      /* >= 1; each begins a segment of its own at its part */
+    uint32_t writer_count;      /* >= 1; the part of each writer begins a new segment */
 } tsr_division;
 
-/* Lays tensors out as chunks and segments; digests are left zero. TSR_USAGE: no, overlong or
- * duplicate name, unknown dtype, too large. sorted[i] receives the tensor of row i and has room for
- * tensor_count. */
+/* Plans the layout of tensors as chunks and segments; digests are zero. TSR_USAGE: missing,
+ * overlong or duplicate name, unknown dtype, too large. sorted[i] receives the tensor of row i and
+ * has room for tensor_count. */
 TSR_RESULT tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *tensors,
                              size_t tensor_count, const tsr_division *division,
                              const tsr_tensor **sorted, tsr_manifest *out_manifest);
-/* What two plans must have in common to make one generation: SHA-256 of the map without its
+/* Two plans with the same layout hash can form one generation: SHA-256 of the map without its
  * digests. `scratch` has tsr_manifest_size bytes. */
 tsr_digest tsr_manifest_layout(const tsr_manifest *manifest, uint8_t *scratch);
-uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest); /* of all segments */
+uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest); /* size of all segments */
 tsr_generation tsr_manifest_generation(const tsr_manifest *manifest);
 size_t tsr_manifest_size(const tsr_manifest *manifest);
 /* Derives tensor digests, state hash, token hash and own hash from the chunk digests and writes
  * tsr_manifest_size() bytes. */
 void tsr_manifest_encode(tsr_manifest *manifest, uint8_t *out_bytes);
-/* TSR_STATE: damaged, the text says what. TSR_VERSION: intact, of a newer format. `subject` begins
- * every message. Results lie in the arena. */
+/* TSR_STATE: damaged; the text names the damage. TSR_VERSION: intact, but in a newer format.
+ * `subject` begins every message. Results are stored in the arena. */
 TSR_RESULT tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *bytes,
                                size_t size_bytes, tsr_arena *arena, tsr_manifest *out_manifest);
 

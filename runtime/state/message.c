@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One layout for all kinds: a field that a kind has not is zero. What was decoded is encoded again
- * and compared, so that there is one encoding alone.
+ * All kinds share one layout: a field that a kind does not have is zero. A decoded message is
+ * encoded again and compared, so that only one encoding is accepted.
  */
 #include "runtime/state/message.h"
 
@@ -77,7 +77,7 @@ size_t tsr_message_encode(const tsr_message *m, uint8_t *out_bytes) {
     return size;
 }
 
-/* Which fields a kind has, and in which range. */
+/* Checks that a message has the fields of its kind, in their ranges. */
 static bool makes_sense(const tsr_message *m) {
     const tsr_link *s = &m->subject;
     static const tsr_digest zero;

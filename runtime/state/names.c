@@ -41,7 +41,8 @@ const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_
     return out_text;
 }
 
-/* Decimal without leading zeros, below 2^64 - 1, so that one more can always be had. */
+/* Parses a decimal number without leading zeros, below 2^64 - 1, so that it can always be
+ * incremented. */
 static bool take_number(const char **at, uint64_t *out_value) {
     const char *c = *at;
     uint64_t value = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names in a store's directory.
+ * Names of the files in a store's directory.
  */
 #ifndef TSR_RUNTIME_STATE_NAMES_H
 #define TSR_RUNTIME_STATE_NAMES_H
@@ -11,28 +11,29 @@ typedef enum tsr_name_kind {
     TSR_NAME_OTHER,
     TSR_NAME_EPOCH,      /* EPOCH.<epoch> */
     TSR_NAME_BASE,       /* BASE.<epoch> */
-    TSR_NAME_SPARE,      /* SPARE.<epoch>: another name of the manifest that it went on from */
+    TSR_NAME_SPARE,      /* SPARE.<epoch>: second name of the manifest that this epoch resumed */
     TSR_NAME_MANIFEST,   /* MANIFEST.<generation>.<epoch> */
     TSR_NAME_TEMP,       /* TEMP.<epoch>.<pid>.<nonce> */
     TSR_NAME_GENERATION, /* <epoch>-<generation>, in gen/ */
     TSR_NAME_SEGMENT,    /* segment.<index>, in a generation's directory; index in `generation` */
-    TSR_NAME_COMMITTED,  /* COMMITTED, there too: it was acknowledged */
+    TSR_NAME_COMMITTED,  /* COMMITTED, in the same directory: the generation was acknowledged */
 } tsr_name_kind;
 
 typedef struct tsr_name {
     tsr_name_kind kind;
-    uint64_t epoch, generation, pid, nonce; /* those its kind has */
+    uint64_t epoch, generation, pid, nonce; /* only those that belong to its kind */
 } tsr_name;
 
 enum {
     TSR_NAME_TEXT_MAX = 96,
     TSR_NAMES_TEXT_MAX = 320,
-    TSR_DIRECT_ALIGN = 4096, /* of memory, offset and size of what goes past the page cache */
+    TSR_DIRECT_ALIGN = 4096, /* alignment of memory, offset and size of I/O that bypasses the page
+                                cache */
 };
 const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]);
 tsr_name tsr_name_parse(const char *text);
-/* Generations for a message, of names that begin with the newest: "none", "1, 2, 3", the newest ten
- * "and 5 older ones". */
+/* Formats generations for a message, from names that begin with the newest: "none", "1, 2, 3", or
+ * the newest ten "and 5 older ones". */
 const char *tsr_names_list(const tsr_name *names, size_t count,
                            char out_text[static TSR_NAMES_TEXT_MAX]);
 

@@ -19,7 +19,7 @@ static void put_hash(tsr_buffer *buffer, const char *key, const tsr_digest *dige
     tsr_buffer_printf(buffer, "\"%s\":\"%s\"", key, hex);
 }
 
-/* Left out where nothing is known of the data. */
+/* Omitted if nothing is known about the data. */
 static void put_data(tsr_buffer *buffer, const tsr_position *position) {
     if (!position->rows) return;
     put_count(buffer, "epochBase", position->epoch_base);
