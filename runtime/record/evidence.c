@@ -10,10 +10,10 @@ struct tsr_evidence {
     const tsr_config_entry *config;
     tsr_transport *transport; /* NULL: one rank */
     size_t entry;
-    tsr_tensor *tensors; /* of the data inputs, then of results */
-    size_t *inputs;      /* of the first ones */
+    tsr_tensor *tensors; /* tensors of the data inputs, then of results */
+    size_t *inputs;      /* index of each data input */
     size_t input_count, count;
-    size_t *results; /* of each command: 1 + its tensor; 0: it makes no result */
+    size_t *results; /* 1 + index of the tensor of each command; 0: it has no result */
 };
 
 static uint64_t size_of(const tsr_tensor *tensor) {
@@ -66,7 +66,7 @@ static tsr_result add_results(tsr_ctx *ctx, tsr_evidence *self, const tsr_progra
     return TSR_SUCCESS;
 }
 
-/* Sums that a collective takes, of which ranks have a part or all. */
+/* Adds sums that a collective computes; ranks have a part or all of each. */
 static tsr_result add_taken(tsr_ctx *ctx, tsr_evidence *self, const tsr_program_entry *program,
                             tsr_arena *arena) {
     unsigned number = 0;

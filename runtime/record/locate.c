@@ -84,7 +84,7 @@ static double read_bits(tsr_dtype dtype, uint64_t bits) {
     return tsr_dtype_read(dtype, bytes, 0);
 }
 
-/* One element alone, if that explains both sums. */
+/* Finds a single element whose difference explains both sums. */
 static bool find_one(const tsr_tensor *tensor, const parts *p, size_t part, uint64_t values,
                      uint64_t hashes, tsr_difference *out) {
     uint64_t begin = begin_of(p, part), end = begin_of(p, part + 1), at = begin, is = 0, was = 0;

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* What a tensor of a log is in the program. */
+/* The meaning of a log's tensor in the program. */
 typedef struct wanted {
     tsr_space space;      /* TENSOR or OUTPUT; 0: neither */
-    size_t index;         /* of the tensor or output */
-    const char *location; /* of a result of a collective, or NULL */
+    size_t index;         /* index of the tensor or output */
+    const char *location; /* location of a result of a collective, or NULL */
 } wanted;
 
 static wanted find_wanted(const tsr_config *config, size_t entry, const char *name) {
@@ -23,7 +23,7 @@ static wanted find_wanted(const tsr_config *config, size_t entry, const char *na
     return (wanted){0, 0, location ? location + sizeof at - 1 : NULL};
 }
 
-/* The arguments that a command writes are those from *out_first to before *out_end. */
+/* Finds the arguments that a command writes: from *out_first to before *out_end. */
 static void find_written(const tsr_program_command *command, uint32_t *out_first,
                          uint32_t *out_end) {
     *out_first = *out_end = 0;

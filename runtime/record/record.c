@@ -31,10 +31,11 @@ struct tsr_recorder {
     size_t tensor_count;
     bool has_values;
     uint64_t values_of; /* step */
-    uint64_t step;      /* the last one */
+    uint64_t step;      /* the last step */
 };
 
-/* Appended once, to the first step's line: the numbers of later steps have more digits. */
+/* Appended once, to the line of the first step, to reserve room: later step numbers have more
+ * digits. */
 static const char digits_room[] = "18446744073709551615";
 
 static uint64_t size_of(const tsr_tensor *tensor) {
@@ -56,7 +57,7 @@ static void append_hex(tsr_buffer *line, const tsr_digest *digest) {
     tsr_buffer_text(line, "\"");
 }
 
-/* The chain goes on with a step. */
+/* Begins the chain value of the next step. */
 static tsr_hasher chain_begin(const tsr_digest *chain, uint64_t step) {
     tsr_hasher hasher;
     unsigned char bytes[8];
@@ -111,7 +112,8 @@ static tsr_result write_line(tsr_ctx *ctx, tsr_recorder *recorder) {
     return TSR_SUCCESS;
 }
 
-/* In pieces that the line has room for, since it is long and must allocate nothing. */
+/* Writes in pieces that fit into the reserved line, since the values are long and nothing may be
+ * allocated. */
 static tsr_result write_values(tsr_ctx *ctx, tsr_recorder *recorder) {
     enum { PIECE_BYTES = 64 };
     static const char digits[] = "0123456789abcdef";
@@ -236,9 +238,10 @@ tsr_result tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder) {
 
 typedef struct replay_step {
     uint64_t step;
-    tsr_digest *digests; /* tensor_count of them */
-    tsr_sums *sums;      /* as many; NULL in version 1 */
-    /* As many, each of the size that its digest tells; NULL but of one step in version 3. */
+    tsr_digest *digests; /* one per tensor */
+    tsr_sums *sums;      /* one per tensor; NULL in version 1 */
+    /* One per tensor, each of the size that its digest states; NULL for all but one step in version
+     * 3. */
     const unsigned char **values;
     size_t *value_bytes;
 } replay_step;
@@ -253,7 +256,7 @@ struct tsr_replay {
     size_t step_count;
     bool is_first_version, has_values;
     uint64_t values_of;        /* step */
-    tsr_digest chain;          /* of the last line read */
+    tsr_digest chain;          /* chain of the last line read */
     const char *const *places; /* borrowed; NULL: unknown */
 };
 
@@ -370,7 +373,7 @@ static int digit_of(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* NULL where `hex` are no bytes, or there is no memory. */
+/* Returns NULL if `hex` is not a string of bytes, or if memory is out. */
 static const unsigned char *read_bytes(tsr_replay *replay, const char *hex, size_t *out_size) {
     size_t length = strlen(hex);
     unsigned char *bytes = TSR_NEW(&replay->arena, unsigned char, length / 2 + 1);
@@ -383,7 +386,7 @@ static const unsigned char *read_bytes(tsr_replay *replay, const char *hex, size
     return length % 2 ? NULL : bytes;
 }
 
-/* They are bound by the digests, which the chain binds. */
+/* The digests authenticate the values, and the chain authenticates the digests. */
 static tsr_result read_values(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
                               const tsr_json_options *options, replay_step *step) {
     const cJSON *array = NULL, *item = NULL;
@@ -409,7 +412,7 @@ static tsr_result read_values(tsr_ctx *ctx, tsr_replay *replay, const cJSON *roo
     return TSR_SUCCESS;
 }
 
-/* A line that was changed, left out or put in breaks it. */
+/* A line that was changed, removed or inserted breaks the chain. */
 static tsr_result check_chain(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
                               const tsr_json_options *options, const replay_step *step) {
     tsr_hasher hasher = chain_begin(&replay->chain, step->step);
@@ -522,7 +525,7 @@ void tsr_replay_set_places(tsr_replay *replay, const char *const *places) {
     replay->places = places;
 }
 
-/* The first element that differs, where the log has its values. */
+/* Finds the first element that differs, if the log has the values of this step. */
 static bool find_first(const replay_step *recorded, size_t index, const tsr_tensor *tensor,
                        tsr_difference *out) {
     size_t each = tsr_dtype_size(tensor->dtype), size = (size_t)size_of(tensor);
@@ -562,7 +565,7 @@ static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index
          expected, got, comma, place ? place : "", step);
 }
 
-/* Sums that collectives take were not tracked at first: evidence.h. */
+/* Older logs do not track sums computed by collectives: evidence.h. */
 static bool may_be_missing(const char *name) {
     static const char *const begins[] = {"all_reduce ", "reduce_scatter "};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
@@ -579,11 +582,11 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
     const char *const *places = replay->places;
     if (replay->is_first_version && tensor_count > replay->tensor_count) {
         if (places) places += tensor_count - replay->tensor_count;
-        tensors += tensor_count - replay->tensor_count; /* evidence stands first */
+        tensors += tensor_count - replay->tensor_count; /* evidence comes first */
         tensor_count = replay->tensor_count;
     }
     const replay_step *recorded = &replay->steps[step - replay->header.step];
-    size_t known = 0; /* of the log's tensors */
+    size_t known = 0; /* number of tensors found in the log */
     for (size_t i = 0; i < tensor_count; i++) {
         bool ends = known == replay->tensor_count;
         if (ends || strcmp(tensors[i].name, replay->tensors[known]) != 0) {
