@@ -13,7 +13,7 @@ typedef struct array_format {
     tsr_result (*locate)(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat);
 } array_format;
 
-/* Those with members first: "a.npz:b.npy" is a member of an .npz. */
+/* Formats with members come first: "a.npz:b.npy" is a member of an .npz. */
 static const array_format formats[] = {
     {".npz", true, tsr_npz_locate},
     {".safetensors", true, tsr_safetensors_locate},
@@ -21,7 +21,8 @@ static const array_format formats[] = {
     {"", false, tsr_flat_locate},
 };
 
-/* Whether a spec is of a format, and then the length of its path and its member (NULL: none). */
+/* Returns true if a spec has this format; then also the length of its path and its member (NULL:
+ * none). */
 static bool match(const array_format *format, const char *spec, size_t *out_path_length,
                   const char **out_member) {
     const size_t length = strlen(format->extension);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All places in the file are computed first; then headers, elements as they come, and for a zip the
- * local headers with their checksums and the directory at the end (APPNOTE.TXT 6.3.10, sections 4.3
- * and 4.5.3). Every size and offset of a zip stands in the zip64 fields, so that there is one way
- * to write it, however large it is.
+ * All offsets in the file are computed first; then headers and, as they arrive, elements are
+ * written. For a zip, the local headers with their checksums and the directory are written at the
+ * end (APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3). Every size and offset of a zip is stored in the
+ * zip64 fields, so that files of any size are written in the same way.
  */
 #include "runtime/data/array_writer.h"
 
@@ -18,22 +18,22 @@
 enum {
     LOCAL_BYTES = 30,
     LOCAL_EXTRA_BYTES = 4 + 2 * 8, /* id, length; size, packed size */
-    ENTRY_EXTRA_BYTES = 4 + 3 * 8, /* the same and the offset of the local header */
+    ENTRY_EXTRA_BYTES = 4 + 3 * 8, /* the same, and the offset of the local header */
     END64_BYTES = 56,
     VERSION_ZIP64 = 45,
     MADE_ON_UNIX = 3 << 8,
     FLAG_UTF8 = 0x800,
     EXTRA_ZIP64 = 1,
     MODE_PLAIN_FILE = 0100644,
-    DATE_NONE = 0x21,      /* 1980-01-01, the first there is */
-    HEADERS_MAX = 1 << 16, /* bytes an array: a name in three places, what a format adds */
+    DATE_NONE = 0x21,      /* 1980-01-01, the earliest possible */
+    HEADERS_MAX = 1 << 16, /* bytes per array: a name in three places, a format's overhead */
 };
 
 typedef struct stream {
-    uint64_t next, end;    /* offsets in the file: of the next element, behind the last */
-    const char *member;    /* of a zip, in the arena */
+    uint64_t next, end;    /* offsets in the file: of the next element, after the last element */
+    const char *member;    /* member name in a zip, in the arena */
     uint64_t local, begin; /* offsets of its local header and of its first byte */
-    uint32_t crc;          /* of its bytes so far */
+    uint32_t crc;          /* checksum of its bytes so far */
 } stream;
 
 typedef struct array_format {
@@ -55,10 +55,11 @@ struct tsr_array_writer {
     stream *streams;  /* in the arena */
     size_t count;
     const array_format *format;
-    uint64_t size_bytes; /* what is placed so far; then where the directory of a zip begins */
+    uint64_t
+        size_bytes; /* end of the parts placed to date; finally the offset of a zip's directory */
 };
 
-/* ---- places ---- */
+/* ---- offsets ---- */
 
 static uint64_t array_size(const tsr_tensor *array) {
     uint64_t size = 0;
@@ -67,7 +68,7 @@ static uint64_t array_size(const tsr_tensor *array) {
     return size;
 }
 
-/* Checked once, with room for the headers. */
+/* Checks the total size once, with room for the headers. */
 static tsr_result check_size(tsr_ctx *ctx, const tsr_array_writer *self, const tsr_tensor *arrays) {
     uint64_t total = 0, size = 0;
     for (size_t i = 0; i < self->count; i++)
@@ -130,7 +131,7 @@ static void begin_flat(tsr_array_writer *self, const tsr_tensor *array, stream *
     to->end = self->size_bytes = array_size(array);
 }
 
-/* All that is written but the directory of a zip. */
+/* Reserves space for everything except the directory of a zip. */
 static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
     uint64_t end = 0;
     for (size_t i = 0; i < self->count; i++)
@@ -141,7 +142,7 @@ static tsr_result reserve(tsr_ctx *ctx, const tsr_array_writer *self) {
 static tsr_result choose_format(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *arrays) {
     const char *slash = strrchr(self->path, '/'), *name = slash ? slash + 1 : self->path;
     const char *dot = strrchr(name, '.');
-    self->format = formats; /* of a name that says none */
+    self->format = formats; /* format of a name without an extension */
     for (size_t i = 0; dot && dot != name && i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(dot, formats[i].suffix) != 0) continue;
         self->format = &formats[i];
@@ -226,7 +227,7 @@ static void put16(tsr_buffer *out, unsigned value) {
     tsr_buffer_append(out, bytes, sizeof bytes);
 }
 
-/* From the version to the length of the name: equal in both headers. */
+/* The fields from the version to the length of the name, which are equal in both headers. */
 static void put_common(tsr_buffer *out, const stream *from) {
     put16(out, VERSION_ZIP64);
     put16(out, FLAG_UTF8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of arrays whose shapes are known before their elements: rows are written as they come, of
- * several arrays by turns.
+ * Writes a file of arrays whose shapes are known before their elements: rows are written as they
+ * arrive, also alternately for several arrays.
  *
  *     tsr_array_writer *writer = NULL;
  *     TRY_GOTO(ctx, result, tsr_array_writer_create(ctx, "out.npz", arrays, 2, &writer));
@@ -17,23 +17,23 @@
 
 typedef struct tsr_array_writer tsr_array_writer;
 
-/* The extension is the format: `.npy` (one array), `.npz` (a stored, zip64 member NAME.npy each,
- * without a date), `.safetensors`, `.bin` (one array, its elements alone), `.txt` (the same, of
- * elements of one byte); a name without an extension is a `.npy`. Equal arrays make equal bytes.
- * The data of `arrays` is not looked at, names are copied. TSR_USAGE: another extension, more than
- * one array for a file of one, a name that the format cannot hold, more than 2^63 bytes; TSR_IO.
- * Space for the whole file is reserved: TSR_IO where there is too little. */
+/* The extension determines the format: `.npy` (one array), `.npz` (one stored zip64 member NAME.npy
+ * per array, without a date), `.safetensors`, `.bin` (only the elements of one array), `.txt` (the
+ * same, for one-byte elements); a name without an extension is a `.npy`. Equal arrays give equal
+ * bytes. The data of `arrays` is not read, names are copied. TSR_USAGE: another extension, more
+ * than one array for a format with one, a name that the format cannot hold, more than 2^63 bytes;
+ * TSR_IO. Space for the complete file is reserved: TSR_IO if there is not enough. */
 TSR_RESULT tsr_array_writer_create(tsr_ctx *ctx, const char *path, const tsr_tensor *arrays,
                                    size_t array_count, tsr_array_writer **out_writer);
-/* The next elements of arrays[array], little-endian, row-major; asserts that they are not too many.
- */
+/* Writes the next elements of arrays[array], little-endian, row-major; asserts that there are not
+ * too many. */
 TSR_RESULT tsr_array_writer_append(tsr_ctx *ctx, tsr_array_writer *writer, size_t array,
                                    const void *elements, size_t size_bytes);
-/* Makes the file appear under its name; asserts that every array is complete. */
+/* Gives the file its final name; asserts that every array is complete. */
 TSR_RESULT tsr_array_writer_commit(tsr_ctx *ctx, tsr_array_writer *writer);
-/* Leaves nothing of what was not committed; accepts NULL. */
+/* Removes an uncommitted file; accepts NULL. */
 void tsr_array_writer_destroy(tsr_ctx *ctx, tsr_array_writer *writer);
-/* Of the temporary file: two spellings of one path have the same. */
+/* Descriptor of the temporary file: two spellings of one path refer to the same file. */
 int tsr_array_writer_get_fd(const tsr_array_writer *writer);
 
 #endif

@@ -13,7 +13,7 @@ static const uint64_t memory_limit_default = (uint64_t)1 << 30;
 
 typedef struct dataset_column {
     tsr_array *array;    /* owned; NULL once it is in memory */
-    unsigned char *rows; /* owned; NULL: read at need */
+    unsigned char *rows; /* owned; NULL: read on demand */
     uint64_t row_elements;
     size_t row_bytes;
 } dataset_column;
@@ -22,12 +22,13 @@ struct tsr_dataset {
     size_t column_count;
     dataset_column *columns; /* owned */
     uint64_t row_count, memory_bytes;
-    uint64_t stream_offset; /* from a sample to its place in the shuffler's stream, modulo 2^64 */
+    uint64_t stream_offset; /* offset from a sample to its position in the shuffler's stream, modulo
+                               2^64 */
     tsr_shuffler shuffler;
     uint32_t *shuffle_table; /* owned */
 };
 
-/* "name: 64x64xui8, …" of all ports. */
+/* Formats "name: 64x64xui8, …" for all ports. */
 static void describe_ports(const tsr_dataset_port *ports, size_t port_count, char *out_text,
                            size_t capacity) {
     size_t used = 0;
@@ -76,7 +77,7 @@ static tsr_result check_batch(tsr_ctx *ctx, const tsr_dataset_port *first,
          tsr_type_format(first->dtype, &first->shape, first_type));
 }
 
-/* Fits the array to the port: elements of a row, and how many rows. */
+/* Fits the array to the port: number of elements in a row, and number of rows. */
 static tsr_result fit(tsr_ctx *ctx, const tsr_dataset_port *port, const char *spec,
                       const tsr_array *array, dataset_column *out_column, uint64_t *out_rows) {
     const tsr_shape *have = tsr_array_get_shape(array);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arrays are hashed piece by piece under a lock, by the thread and, from finish on, by the
- * caller too: so finish need not wait for a thread that gets no processor.
+ * The arrays are hashed piece by piece under a lock, by the thread and, after finish is called, by
+ * the caller too: so finish need not wait for a thread that gets no CPU time.
  */
 #include "runtime/data/fingerprint.h"
 
@@ -26,7 +26,7 @@ typedef struct source {
     tsr_array *open; /* owned; until its digest is known */
     uint64_t element_count, size_bytes;
     tsr_file_state state; /* when it was opened */
-    bool known, hashed;   /* its digest; by us, not from the cache */
+    bool known, hashed;   /* its digest is known; we computed it, not the cache */
     bool settled;         /* it was last changed long enough ago */
     tsr_digest digest;
 } source;
@@ -38,10 +38,10 @@ struct tsr_fingerprint {
     bool started, cache_written;
     pthread_t thread;
     atomic_bool stop;
-    tsr_ctx beside;       /* of the thread */
-    pthread_mutex_t lock; /* for all below, and for `known` and `digest` of the sources */
-    size_t at;            /* source */
-    uint64_t element;     /* of it, the next one */
+    tsr_ctx beside;       /* context of the thread */
+    pthread_mutex_t lock; /* guards all fields below, and `known` and `digest` of the sources */
+    size_t at;            /* index of the current source */
+    uint64_t element;     /* its next element */
     tsr_tree_hasher hasher;
     char piece[PIECE_BYTES];
 };
@@ -149,7 +149,7 @@ static tsr_result end_source(tsr_ctx *ctx, tsr_fingerprint *f, source *s) {
     return TSR_SUCCESS;
 }
 
-/* One piece, under the lock. *out_done: nothing is left. */
+/* Hashes one piece, under the lock. *out_done: nothing remains. */
 static tsr_result hash_piece(tsr_ctx *ctx, tsr_fingerprint *f, bool *out_done) {
     while (f->at < f->count && f->sources[f->at].known) f->at++;
     *out_done = f->at == f->count;
@@ -182,7 +182,7 @@ static void *run_beside(void *user) {
     return NULL;
 }
 
-/* An error is met again, and told, by finish. */
+/* If an error occurs, finish finds it again and reports it. */
 void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     tsr_fingerprint *f = fingerprint;
     if (f->started) return;
@@ -191,7 +191,7 @@ void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     f->beside.trace = NULL;
     if (tsr_fingerprint_get_bytes(f) <= AT_ONCE_BYTES)
         (void)hash_all(&f->beside, f).code;
-    else /* without a thread, finish hashes all of it */
+    else /* finish hashes everything if there is no thread */
         f->started = pthread_create(&f->thread, NULL, run_beside, f) == 0;
 }
 

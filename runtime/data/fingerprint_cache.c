@@ -30,7 +30,7 @@ bool tsr_file_state_equal(const tsr_file_state *a, const tsr_file_state *b) {
 
 /* ---- reading ---- */
 
-/* Without its last line, which is the hash of the others; NULL: unusable. */
+/* Returns the file without its last line, which is the hash of the others; NULL: unusable. */
 static char *read_lines(tsr_ctx *ctx, const char *path, tsr_arena *arena) {
     enum { LAST_LINE = TSR_DIGEST_HEX + 1 };
     tsr_ctx aside = tsr_ctx_fork(ctx);
@@ -50,7 +50,7 @@ static char *read_lines(tsr_ctx *ctx, const char *path, tsr_arena *arena) {
     return text + head;
 }
 
-/* The next line; false at the end, or where a line is malformed. */
+/* Returns the next line; false at the end, or if a line is malformed. */
 static bool take_line(char **lines, tsr_fingerprint_known *out_known) {
     char digest[TSR_DIGEST_HEX + 1], member[TSR_DIGEST_HEX + 1];
     tsr_file_state *state = &out_known->state;
@@ -89,7 +89,7 @@ static void put_line(tsr_buffer *text, const tsr_fingerprint_known *known) {
                       state->size_bytes, state->mtime_ns, state->ctime_ns, state->inode, member);
 }
 
-/* Of one file and member the last digest counts. */
+/* Only the last digest counts for one file and member. */
 static bool is_replaced(const tsr_fingerprint_known *old, const tsr_fingerprint_known *known,
                         size_t count) {
     for (size_t i = 0; i < count; i++)

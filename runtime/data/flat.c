@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A flat file: elements and nothing else, little-endian, one dimension.
+ * A flat file: only elements, little-endian, one dimension.
  */
 #include "runtime/base/plural.h"
 #include "runtime/data/foreign.h"

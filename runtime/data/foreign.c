@@ -54,7 +54,7 @@ bool tsr_array_says_other(const char *path, const char *extension) {
     return tsr_foreign_by_name(path) != NULL;
 }
 
-/* Protocols 2 to 5: its number, an opcode that can come first, and STOP at the end. */
+/* Protocols 2 to 5: the protocol number, an opcode that can come first, and STOP at the end. */
 static tsr_result check_pickle(tsr_ctx *ctx, const tsr_array *array, const unsigned char *head,
                                size_t size, bool *out_is_pickle) {
     unsigned char last = 0;
@@ -66,7 +66,7 @@ static tsr_result check_pickle(tsr_ctx *ctx, const tsr_array *array, const unsig
     return TSR_SUCCESS;
 }
 
-/* A length of a header that fits, and a JSON object there. */
+/* A plausible header length, and a JSON object after it. */
 static bool is_safetensors(const tsr_array *array, const unsigned char *head, size_t size) {
     uint64_t length = 0;
     for (size_t i = 0; i < 8 && size > 16; i++) length |= (uint64_t)head[i] << (8 * i);
@@ -74,7 +74,7 @@ static bool is_safetensors(const tsr_array *array, const unsigned char *head, si
            head[8] == '{' && (head[9] == '"' || head[9] == ' ' || head[9] == '}');
 }
 
-/* Printable ASCII alone, which elements of several bytes hardly are. */
+/* Only printable ASCII, which multi-byte elements rarely are. */
 static bool is_text(const unsigned char *head, size_t size) {
     size_t at = 0;
     while (at < size && ((head[at] >= ' ' && head[at] <= '~') || strchr("\t\r\n", head[at])) &&

@@ -154,7 +154,7 @@ static tsr_result parse_literal(literal *in, tsr_dtype *out_dtype, tsr_shape *ou
     return TSR_SUCCESS;
 }
 
-/* Where the literal begins and how long it is. */
+/* Returns the begin and the length of the literal. */
 static tsr_result read_prefix(tsr_ctx *ctx, const tsr_array *array, size_t *out_begin,
                               size_t *out_size) {
     unsigned char prefix[PREFIX_BYTES + 2] = {0};
@@ -212,7 +212,7 @@ done:
     return result;
 }
 
-/* As NumPy writes it, with room for dimension 0 to grow in place. */
+/* Like NumPy's header, with room for dimension 0 to grow in place. */
 tsr_result tsr_npy_header(tsr_ctx *ctx, tsr_dtype dtype, const tsr_shape *shape, tsr_arena *arena,
                           void **out_bytes, size_t *out_size_bytes) {
     tsr_result result = TSR_SUCCESS;

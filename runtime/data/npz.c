@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Members of NumPy's .npz, a zip archive (APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3) of .npy
- * files, stored or deflated. The central directory is the authority; local headers are only
- * checked against it. In order: find the end record (and its zip64 sibling), read the directory,
- * select the member, check its local header, verify its CRC-32 (inflating it if need be), hand the
- * window to the reader of .npy.
+ * files, stored or deflated. The central directory is authoritative; local headers are only checked
+ * against it. Steps: find the end record (and its zip64 counterpart), read the directory, select
+ * the member, check its local header, verify its CRC-32 (inflate it if necessary), pass the window
+ * to the .npy reader.
  */
 #include "runtime/base/io.h"
 #include "runtime/base/plural.h"
@@ -25,7 +25,7 @@ enum {
     METHOD_DEFLATED = 8,
     FLAG_ENCRYPTED = 1,
     EXTRA_ZIP64 = 1,
-    INFLATE_RATIO_MAX = 1040, /* deflate gives at most 1032 bytes for one */
+    INFLATE_RATIO_MAX = 1040, /* deflate expands one byte to at most 1032 */
 };
 
 typedef struct zip_directory {
@@ -49,8 +49,8 @@ static tsr_result malformed(tsr_ctx *ctx, const tsr_array *array, const char *wh
     FAIL(ctx, TSR_DATA, "'%s': not a usable zip archive: %s", array->spec, what);
 }
 
-/* The zip64 end record, if its locator lies before the end record at `end_offset`. Some writers
- * leave the plain record usable too, so its fields do not tell. */
+/* Finds the zip64 end record, if its locator is before the end record at `end_offset`. Some writers
+ * leave the plain record usable, so its fields do not show if there is a zip64 record. */
 static tsr_result find_directory64(tsr_ctx *ctx, const tsr_array *array, uint64_t end_offset,
                                    bool *out_found, zip_directory *out) {
     unsigned char locator[LOCATOR64_BYTES], end[END64_BYTES];
@@ -129,7 +129,7 @@ static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry
     return true;
 }
 
-/* The entry at *offset of the directory; moves it past the entry. */
+/* Reads the entry at *offset of the directory; moves *offset past the entry. */
 static bool read_entry(const zip_directory *directory, uint64_t *offset, zip_entry *out) {
     const unsigned char *at = directory->bytes + *offset;
     const uint64_t left = directory->size_bytes - *offset;

@@ -26,17 +26,17 @@ static const char known_dtypes[] = ""
 
 enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
 
-/* The header is read token by token: no tree is built, so that a header of the greatest size takes
+/* The header is read token by token without a tree, so that a header of the maximum size needs only
  * a few times its own memory. */
 typedef struct reader {
     const char *subject;
     tsr_code code;
     tsr_arena *arena;
-    tsr_safetensors_entry *entries; /* owned; the last is under way while `depth` > 1 */
+    tsr_safetensors_entry *entries; /* owned; the last one is being read while `depth` > 1 */
     size_t entry_count, entry_capacity;
     bool in_metadata;
-    unsigned member;         /* the one whose value comes next, 0: none of a tensor's */
-    unsigned members, extra; /* those that the tensor has had; how many others */
+    unsigned member;         /* member whose value comes next; 0: no member of a tensor */
+    unsigned members, extra; /* members that the tensor already has; number of unknown members */
     uint64_t offsets[2];
     size_t offset_count;
 } reader;
@@ -124,8 +124,8 @@ static tsr_result take_number(tsr_ctx *ctx, reader *r, const tsr_json_event *eve
     return TSR_SUCCESS;
 }
 
-/* The entry's offset is still relative to the data. The size of an element of an unknown dtype is
- * not known: only the offsets say what such a tensor takes. */
+/* The entry's offset is still relative to the data. The element size of an unknown dtype is not
+ * known: only the offsets give the size of such a tensor. */
 static tsr_result end_entry(tsr_ctx *ctx, reader *r) {
     tsr_safetensors_entry *entry = &r->entries[r->entry_count - 1];
     char type[TSR_TYPE_TEXT_MAX];
@@ -207,7 +207,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* One after the other, from the first byte of the data to the last. */
+/* Checks that tensors follow each other, from the first byte of the data to the last. */
 static tsr_result check_cover(tsr_ctx *ctx, tsr_safetensors *index, uint64_t data_bytes,
                               const char *subject, tsr_code code) {
     uint64_t at = 0;
@@ -247,7 +247,7 @@ static tsr_result decode_header(tsr_ctx *ctx, const char *text, size_t size_byte
     return TSR_SUCCESS;
 }
 
-/* The header's length from the first 8 bytes, checked against the blob. */
+/* Returns the header's length from the first 8 bytes, checked against the blob. */
 static tsr_result header_length(tsr_ctx *ctx, const unsigned char *bytes, size_t size_bytes,
                                 uint64_t blob_size_bytes, const char *subject, tsr_code code,
                                 uint64_t *out_length) {
@@ -355,7 +355,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What a reader would refuse is not written. */
+/* Refuses tensors that a reader would refuse. */
 static tsr_result check_names(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
                               tsr_arena *arena) {
     const char **names = TSR_NEW(arena, const char *, tensor_count + 1);
@@ -378,8 +378,8 @@ static tsr_result check_names(tsr_ctx *ctx, const tsr_tensor *tensors, size_t te
 }
 
 typedef struct layout {
-    const tsr_tensor **order; /* as laid out */
-    void *header;             /* with the length, padded */
+    const tsr_tensor **order; /* ordered as in the file */
+    void *header;             /* includes the length, padded */
     size_t header_bytes;
     uint64_t data_bytes;
 } layout;

@@ -16,7 +16,7 @@ static uint64_t ceil_sqrt(uint64_t count) {
     return root * root < count ? root + 1 : root;
 }
 
-/* What a round adds to the left half: below `side`, which is at most 2^32. */
+/* The value that a round adds to the left half: below `side`, which is at most 2^32. */
 static uint32_t round_value(const tsr_shuffler *shuffler, uint32_t round, uint64_t right) {
     const uint32_t key[2] = {shuffler->seed, stream};
     const uint32_t counter[4] = {(uint32_t)right, round, (uint32_t)shuffler->epoch,

@@ -2,13 +2,13 @@
  *
  * The order of training samples, version 1. Samples form one endless stream: global sample index g
  * is position g % count of epoch g / count, and each epoch is its own permutation of 0 … count-1.
- * The permutation is counter-based, so (seed, step) alone give the batch and nothing has to be
+ * The permutation is counter-based, so (seed, step) alone determine the batch and nothing has to be
  * saved: a balanced Feistel network over Z_a x Z_a, a the smallest integer with a^2 >= count, with
  * Philox4x32-10 as round function and addition modulo a, cycle-walked into range (Black & Rogaway,
  * "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, methods 2 and 3). 8 rounds, and 12 for
- * fewer than 1024 samples, where 8 leave a measurable correlation between neighbours. A round
- * adds to the left half the high 64 bits of a * (words 0, 1) of Philox with key {seed,
- * 0x73687566} and counter {right half, round, epoch low, epoch high}; then the halves swap.
+ * fewer than 1024 samples, where 8 leave a measurable correlation between neighbours. A round adds
+ * to the left half the high 64 bits of a * (words 0, 1) of Philox with key {seed, 0x73687566} and
+ * counter {right half, round, epoch low, epoch high}; then the halves swap.
  */
 #ifndef TSR_RUNTIME_DATA_SHUFFLE_H
 #define TSR_RUNTIME_DATA_SHUFFLE_H
@@ -31,10 +31,11 @@ typedef struct tsr_shuffler {
     bool filled;
 } tsr_shuffler;
 
-/* Values that the table of `count` samples holds; 0 when it would be too large (count > 2^32): then
- * a shuffler computes every index afresh. */
+/* Number of values in the table for `count` samples; 0 if it would be too large (count > 2^32):
+ * then a shuffler computes every index without a table. */
 size_t tsr_shuffler_table_count(uint64_t count);
-/* `table` has tsr_shuffler_table_count(count) values, NULL if that is 0; it stays the caller's. */
+/* `table` has tsr_shuffler_table_count(count) values, NULL if that is 0; the caller keeps
+ * ownership. */
 void tsr_shuffler_init(tsr_shuffler *shuffler, uint64_t count, uint32_t *table);
 uint64_t tsr_shuffler_index(tsr_shuffler *shuffler, uint32_t seed, uint64_t sample);
 
