@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NVTX's header-only library does, as far as ranges need it: the injected library asks for a
- * table of pointers to our pointers to functions, and sets those it implements.
+ * The part of NVTX's header-only library that ranges need: the injected library asks for a table of
+ * pointers to our function pointers, and sets those that it implements.
  */
 #include "runtime/trace/nvtx.h"
 
@@ -15,7 +15,7 @@ typedef const void *(*export_table_fn)(uint32_t table);
 typedef int (*initialize_fn)(export_table_fn get_table);
 
 static function core[TSR_NVTX_CBID_CORE_SIZE + 1];        /* set by the library */
-static function *core_table[TSR_NVTX_CBID_CORE_SIZE + 1]; /* 0 and the last stay empty */
+static function *core_table[TSR_NVTX_CBID_CORE_SIZE + 1]; /* 0 and the last are unused */
 
 static int get_functions(int module, function ***out_table, unsigned *out_size) {
     if (module != TSR_NVTX_CB_MODULE_CORE) return 0;
@@ -61,7 +61,7 @@ tsr_result tsr_nvtx_open(tsr_ctx *ctx, const char *library, const tsr_trace_rang
     static const char symbol[] = "InitializeInjectionNvtx2";
     static const tsr_trace_ranges ranges = {push, pop};
     initialize_fn initialize = NULL;
-    /* It has threads and handlers of its own. */
+    /* Stays loaded, because it has its own threads and handlers. */
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) FAIL(ctx, TSR_IO, "cannot open the profiler's library: %s", dlerror());
     void *address = dlsym(handle, symbol);

@@ -78,7 +78,7 @@ void tsr_probe_end(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *s
                    tsr_device_list *list) {
     for (uint32_t i = 0; list->spans && i < list->command_count; i++) {
         const tsr_device_span *span = &list->spans[i];
-        if (!span->begin_ns) continue; /* one before it met a fault */
+        if (!span->begin_ns) continue; /* an earlier command had a fault */
         const tsr_program_command *command =
             source->numbers ? &source->entry->commands[source->numbers[i]] : source->alone;
         tsr_device_command_kind kind = list->commands[i].kind;

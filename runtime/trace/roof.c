@@ -10,9 +10,10 @@
 #include <string.h>
 
 enum {
-    COPY_BYTES = 64 << 20, /* far more than caches hold */
+    COPY_BYTES = 64 << 20, /* far more than the caches hold */
     ROUNDS = 10,           /* the best one counts */
-    CHAINS = 12,           /* more than a unit has under way at once, and no more than registers */
+    CHAINS = 12,           /* more than a unit has in flight at once, but not more than there are
+                              registers */
     STEPS = 1 << 18,
 };
 
@@ -28,7 +29,7 @@ static void copy_part(const tsr_kernel_args *args, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- arithmetic: chains that do not depend on each other ---- */
+/* ---- arithmetic: independent chains ---- */
 
 static float sum(const float *values, int count) {
     float all = 0;
@@ -58,7 +59,7 @@ CHAIN_KERNEL(chains_v3, "avx2,fma", __m256, 8, _mm256_set1_ps, _mm256_add_ps, _m
 CHAIN_KERNEL(chains_v4, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_add_ps, _mm512_storeu_ps,
              _mm512_fmadd_ps(chain[k], a, b))
 
-/* ---- the best of some rounds ---- */
+/* ---- the best of several rounds ---- */
 
 static double time_best(tsr_threads *threads, tsr_kernel_fn kernel, void *const *buffers,
                         uint64_t grid) {
