@@ -55,8 +55,7 @@ struct tsr_array_writer {
     stream *streams;  /* in the arena */
     size_t count;
     const array_format *format;
-    uint64_t
-        size_bytes; /* end of the parts placed to date; finally the offset of a zip's directory */
+    uint64_t size_bytes; /* end of the placed parts; finally the offset of a zip's directory */
 };
 
 /* ---- offsets ---- */
