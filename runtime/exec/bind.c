@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One block of memory:  tensors | workspace | prepared | inputs, outputs of entry 0 | of entry 1 |
- * … each piece rounded up to the alignment; what leaves keep and sum lies behind what is prepared.
- * At creation every command's arguments become addresses of the device, so that it walks an array.
- * What prepares from a tensor is a list of its own, shared by the entries and run before theirs:
- * they do not write the tensor. Where a region of resilience begins or ends, a list ends: what its
- * values are is looked at between two lists.
+ * … each piece rounded up to the alignment; the values and sums of leaves are stored after the
+ * prepared memory. At creation, every command's arguments become device addresses, so that a run
+ * walks an array. The commands that prepare from a tensor are a separate list, shared by the
+ * entries and run before their lists: the entries do not write the tensor. A list ends where a
+ * region of resilience begins or ends: its values are checked between two lists.
  */
 #include "runtime/exec/bound.h"
 #include "runtime/exec/plan.h"
@@ -39,7 +39,7 @@ static void *find_sum(const tsr_executor *executor, size_t entry,
                                                  : executor->of_sums + buffer->offset_bytes;
 }
 
-/* A scattered sum begins with this rank's first part. */
+/* A scattered sum starts at this rank's first part. */
 static void *find_sum_part(const tsr_executor *executor, size_t entry, uint32_t leaf,
                            size_t number) {
     const tsr_ways *ways = &executor->entries[entry].ways;
@@ -94,7 +94,7 @@ static bool is_slice(const tsr_program_command *command) {
     return command->opcode == TSR_OP_TAKE || command->opcode == TSR_OP_PUT;
 }
 
-/* For the device. */
+/* Returns the device address of a buffer. */
 static char *address_of(const tsr_executor *executor, size_t entry,
                         const tsr_program_buffer *buffer) {
     const tsr_device_memory *memory = &executor->memory;
@@ -175,7 +175,7 @@ static tsr_device_range range_of(const tsr_executor *executor, const char *begin
     return (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
 }
 
-/* Of all entries that fill a buffer, the last one's command counts: they are alike. */
+/* If several entries fill a buffer, the command of the last one is used: they are equal. */
 static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program_command *command) {
     const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
     bound_entry *bound = &executor->entries[entry];
@@ -191,7 +191,7 @@ static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program
     return bind_command(executor, entry, command, &made->command);
 }
 
-/* A copy for each pair of buffers. */
+/* Makes a copy for each pair of buffers. */
 static bool bind_transfer(tsr_executor *executor, size_t entry, const tsr_program_command *command,
                           tsr_device_command *out_bound) {
     uint32_t half = command->written_from;
@@ -206,7 +206,7 @@ static bool bind_transfer(tsr_executor *executor, size_t entry, const tsr_progra
     return true;
 }
 
-/* Commands of the device that command `index` becomes: none for what only orders. */
+/* Number of device commands for command `index`: 0 if it only affects the order. */
 static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
     const tsr_program_command *command = &entry->commands[index];
     switch (command->opcode) {
@@ -217,7 +217,7 @@ static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
     case TSR_OP_OFFLOAD:
     case TSR_OP_PREFETCH:
         return 1;
-    case TSR_OP_AWAIT: /* others are carried out where they stand */
+    case TSR_OP_AWAIT: /* other operations complete in order */
         return tsr_program_is_offload(&entry->commands[command->kernel]);
     case TSR_OP_EXPORT:
     case TSR_OP_IMPORT:
@@ -227,12 +227,12 @@ static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
     }
 }
 
-/* What it awaits stands before it in the list. */
+/* The awaited command is an earlier one in the list. */
 static void bind_await(const bound_entry *bound, const tsr_program_command *command, const part *at,
                        tsr_device_command *out_bound) {
     uint32_t index = at->list.command_count;
     while (index > 0 && bound->numbers[at->first + index - 1] != command->kernel) index--;
-    TSR_ASSERT(index > 0); /* so tsr_program_verify demands */
+    TSR_ASSERT(index > 0); /* tsr_program_verify ensures it */
     *out_bound = (tsr_device_command){
         .kind = TSR_DEVICE_AWAIT, .awaited = index - 1, .location = command->location};
 }
@@ -283,7 +283,7 @@ static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
     return note_change(((place *)user)->executor, ((place *)user)->entry, buffer);
 }
 
-/* A part of its own: of commands [begin, end) a loop; else, of command `begin`, a collective. */
+/* Binds a separate part: a loop of commands [begin, end), or the collective of command `begin`. */
 static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
                             part *at) {
     place p = {executor, entry};
@@ -342,7 +342,7 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
     return true;
 }
 
-/* The list's last command is a take or put. */
+/* Binds a slice; the last command of the list is a take or put. */
 static void bind_slice(bound_entry *bound, const tsr_program_command *command, uint64_t times,
                        part *at) {
     const tsr_device_command *copy = &at->list.commands[at->list.command_count - 1];
@@ -356,14 +356,14 @@ static void bind_slice(bound_entry *bound, const tsr_program_command *command, u
     made->stride_bytes = -stride;
 }
 
-/* The ranges that a command stands in. */
+/* The ranges that enclose a command. */
 typedef struct ranges {
-    uint32_t parts[TSR_PROGRAM_DEPTH_MAX]; /* that begin them */
+    uint32_t parts[TSR_PROGRAM_DEPTH_MAX]; /* parts at which they begin */
     uint32_t ends[TSR_PROGRAM_DEPTH_MAX];
     uint32_t depth;
 } ranges;
 
-/* Ranges that end before command `index`; true where there are such. */
+/* Closes the ranges that end before command `index`; returns true if there are any. */
 static bool close_ranges(bound_entry *bound, ranges *open, uint32_t index) {
     bool some = false;
     for (; open->depth && open->ends[open->depth - 1] == index; some = true)
@@ -386,7 +386,7 @@ static part *add_control(tsr_executor *executor, size_t entry, uint32_t index, r
     return add_part(bound, source->name, NO_REGION);
 }
 
-/* Of an entry with loops or branches. */
+/* Binds an entry with loops or branches. */
 static bool bind_controlled(tsr_executor *executor, size_t entry) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
@@ -412,13 +412,14 @@ static bool bind_controlled(tsr_executor *executor, size_t entry) {
     return true;
 }
 
-/* List `index` of a part; NULL behind the last. */
+/* Returns list `index` of a part; NULL after the last. */
 tsr_device_list *tsr_bound_list(part *at, uint32_t index) {
     if (!at->loop) return index ? NULL : &at->list;
     return index < at->loop->step_count ? &at->loop->steps[index].list : NULL;
 }
 
-/* What goes to the device goes with the first list that runs, and comes back with the last. */
+/* Transfers to the device are attached to the first list that runs, transfers back to the last one.
+ */
 static void bind_transfers(bound_entry *bound, tsr_device_range inputs, tsr_device_range outputs) {
     tsr_device_list *first = NULL, *last = NULL, *list;
     for (uint32_t i = 0; i < bound->part_count; i++)

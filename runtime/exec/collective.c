@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: what is copied within a rank · what ranks exchange, one function for each kind.
+ * Outline: copies within a rank · exchanges between ranks, one function for each kind.
  */
 #include "runtime/exec/collective.h"
 
@@ -14,10 +14,10 @@ typedef struct copier {
     const tsr_loop_source *of;
     const tsr_program_buffer *to_buffer, *from_buffer;
     const tsr_collective *collective;
-    bool scattered; /* what is sliced lies there from the first part of this rank on */
+    bool scattered; /* the sliced buffer starts at the first part of this rank */
     tsr_device_command *commands;
     uint32_t count, capacity;
-    void **buffers; /* two for each */
+    void **buffers; /* two per command */
 } copier;
 
 static bool make_copier(copier *c, uint32_t capacity) {
@@ -49,7 +49,7 @@ static char *from_of(const copier *c, uint32_t leaf) {
     return c->of->find(c->of->user, leaf, c->from_buffer);
 }
 
-/* Where the part of a position begins, in elements. */
+/* First element of the part of a position. */
 static uint64_t begin_of(const tsr_collective *c, uint64_t position) {
     uint64_t begin;
     if (__builtin_mul_overflow(position, c->part, &begin) || begin > c->count) return c->count;
@@ -134,9 +134,9 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
     return bound;
 }
 
-/* ---- among ranks ---- */
+/* ---- between ranks ---- */
 
-/* Where the leaves of each rank begin, and what they have of the whole, in elements. */
+/* The first leaf of each rank, and the first element of its share of the full value. */
 typedef struct shares {
     uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
     size_t first[TSR_TRANSPORT_RANKS_MAX + 1];
@@ -168,7 +168,7 @@ static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *t
                               c->from + s.first[leaves->rank] * c->element_bytes);
 }
 
-/* Leaf i of every rank sends its part to leaf k of every other; where there are such leaves. */
+/* Leaf i of every rank sends its part to leaf k of every other rank, if these leaves exist. */
 static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
                                  const tsr_leaves *leaves, uint32_t i, uint32_t k) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
@@ -209,7 +209,7 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
     case TSR_COLLECTIVE_ALL_REDUCE:
     case TSR_COLLECTIVE_REDUCE_SCATTER:
         return reduce(ctx, collective, transport, leaves, sums_bytes);
-    case TSR_COLLECTIVE_BROADCAST: /* leaf 0 is of rank 0 */
+    case TSR_COLLECTIVE_BROADCAST: /* leaf 0 is on rank 0 */
         return tsr_broadcast(ctx, transport, 0, collective->to,
                              collective->count * collective->element_bytes);
     case TSR_COLLECTIVE_ALL_GATHER:
@@ -223,7 +223,7 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
     return TSR_SUCCESS;
 }
 
-/* To rank 0, from each other what it holds. */
+/* Gathers on rank 0 the part of each other rank. */
 static tsr_result bring_together(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
                                  const tsr_leaves *leaves, char *whole) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops and branches of an entry: its parts are walked with a stack of the loops at hand. A
- * verified program has ranges that lie in each other, and at most TSR_PROGRAM_DEPTH_MAX of them.
+ * Loops and branches of an entry: its parts are walked with a stack of the current loops. A
+ * verified program has nested ranges, at most TSR_PROGRAM_DEPTH_MAX deep.
  */
 #include "runtime/exec/bound.h"
 
 typedef struct iteration {
-    const part *of; /* whose `target` is the first part behind the loop */
+    const part *of; /* the control part; its `target` is the first part after the loop */
     uint32_t begin; /* first part of the loop */
     uint64_t number;
 } iteration;
@@ -19,7 +19,7 @@ typedef struct walk {
     uint32_t at; /* the part that runs next */
 } walk;
 
-/* Is the scalar that the part looks at true? */
+/* Reads the scalar condition of the part. */
 static tsr_result read_condition(tsr_ctx *ctx, const walk *w, const part *at, bool *out_holds) {
     const tsr_executor *executor = w->executor;
     TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, at->condition, 1));
@@ -27,7 +27,7 @@ static tsr_result read_condition(tsr_ctx *ctx, const walk *w, const part *at, bo
     return TSR_SUCCESS;
 }
 
-/* Where the loops at hand end here, the next iteration begins, or what is behind them. */
+/* Begins the next iteration of current loops that end here, or leaves the loops. */
 static void turn(walk *w) {
     while (w->depth && w->loops[w->depth - 1].of->target == w->at) {
         iteration *loop = &w->loops[w->depth - 1];
@@ -44,7 +44,7 @@ static void move(const part *at, uint64_t number) {
         *at->moving[i].place = at->moving[i].first + (int64_t)number * at->moving[i].stride_bytes;
 }
 
-/* For what a kernel may have to say. */
+/* Records the iterations for the report of a kernel's fault. */
 static void note_loops(const walk *w) {
     w->executor->depth = w->depth;
     for (uint32_t i = 0; i < w->depth; i++) w->executor->iterations[i] = w->loops[i].number;

@@ -11,7 +11,7 @@
 static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
     tsr_device *device = executor->device;
     tsr_device_list *list;
-    uint32_t most = 1; /* commands of one */
+    uint32_t most = 1; /* commands of the longest list */
     const tsr_device_range ports = {plan->total_bytes - plan->port_bytes, plan->port_bytes};
     TRY(ctx, device->type->allocate(ctx, device, plan->total_bytes, plan->away_bytes, ports,
                                     &executor->memory));
@@ -74,8 +74,8 @@ void tsr_executor_destroy(tsr_executor *executor) {
     free(executor);
 }
 
-/* From tensor *at on the next ones, side by side, whose copy is bad: on the device, or on the host.
- * False where there are none; *at is the tensor behind them. */
+/* Finds the next contiguous tensors, from tensor *at, whose copy on the device (or host) is
+ * invalid. Returns false if no tensor is left; *at becomes the tensor after them. */
 static bool next_bad(const tsr_executor *executor, bool on_device, size_t *at,
                      tsr_device_range *out_range) {
     size_t count = executor->config->tensor_count, first = *at, last;
@@ -98,7 +98,7 @@ tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
             executor->memory.guard(executor->memory.guard_user, NULL);
         TRY(ctx, type->download(ctx, executor->device, &executor->memory, range));
     }
-    /* Others may be reading the marks. */
+    /* Other threads may be reading the marks. */
     if (!some) return TSR_SUCCESS;
     for (size_t i = 0; i < executor->config->tensor_count; i++) executor->copies[i].host = true;
     return TSR_SUCCESS;
@@ -176,7 +176,7 @@ static void one_byte_each(const tsr_transport *t, size_t *out_first_byte) {
     for (uint32_t r = 0; r <= t->rank_count; r++) out_first_byte[r] = r;
 }
 
-/* Where a region ends. */
+/* Bytes sent for the agreement at the end of a region. */
 static uint64_t plan_agreement(const tsr_transport *t) {
     size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
     one_byte_each(t, first_byte);
@@ -212,7 +212,7 @@ void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, si
            leaf * executor->entries[entry].input_strides[input];
 }
 
-/* leaf: the virtual rank whose rows the command worked on; -1: it worked on all there are. */
+/* leaf: the virtual rank whose rows the command processed; -1: it processed all rows. */
 static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, int64_t leaf,
                                const tsr_program_command *command, const tsr_fault *fault) {
     const tsr_fault_place where = {
@@ -267,7 +267,7 @@ tsr_result tsr_executor_ready_readers(tsr_ctx *ctx, tsr_executor *executor, unsi
     return type->shares_memory ? TSR_SUCCESS : type->ready_readers(ctx, executor->device, count);
 }
 
-/* From the first tensor of the state to where the last one ends. */
+/* Returns the range from the first tensor of the state to the end of the last one. */
 static tsr_device_range range_of_state(const tsr_executor *executor) {
     const tsr_config *config = executor->config;
     const char *begin = NULL, *end = NULL;
@@ -308,7 +308,7 @@ tsr_result tsr_executor_read_kept(tsr_ctx *ctx, tsr_executor *executor, unsigned
     return executor->device->type->read_kept(ctx, executor->device, reader, range, out_bytes);
 }
 
-/* The tensor at or before `data`. */
+/* Returns the tensor at or before `data`. */
 static size_t tensor_at(const tsr_executor *executor, const char *data) {
     size_t low = 0, high = executor->config->tensor_count;
     while (high - low > 1) {
@@ -333,7 +333,8 @@ tsr_result tsr_executor_read(tsr_ctx *ctx, tsr_executor *executor, unsigned read
     return type->read(ctx, executor->device, &executor->memory, reader, range, out_bytes);
 }
 
-/* What the entry reads, where its tensor has changed since it was made. */
+/* Prepares the memory that the entry reads, if its tensor has changed since the last preparation.
+ */
 static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entry *bound) {
     for (uint32_t i = 0; i < bound->prepared_count; i++) {
         prepared *made = bound->prepared[i];
@@ -357,8 +358,9 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
     }
 }
 
-/* A rank that has failed in a region goes along with the others to its end: it computes no more,
- * but exchanges what they wait for, which means nothing. Its own error stays in `ctx`. */
+/* A rank that has failed in a region continues with the other ranks to the end of the region: it
+ * computes nothing more, but takes part in the exchanges with meaningless data, because the others
+ * wait for it. Its own error stays in `ctx`. */
 static tsr_result go_along(tsr_ctx *ctx, tsr_executor *executor, tsr_result failure) {
     if (!executor->goes_along) return failure;
     TSR_ASSERT(ctx->error.text[0]);
@@ -397,18 +399,18 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
     return tsr_loop_tell(ctx, loop, executor->device, &executor->memory, &executor->observer);
 }
 
-/* Of the ranks, or nothing to do. */
+/* Runs the exchange of ranks, if there is one. */
 static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at, bool first) {
     const tsr_collective *collective = at->collective;
     if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
         return TSR_SUCCESS;
-    tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing it takes as long as a small kernel */
+    tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing an error takes as long as a small kernel */
     tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->transport,
                                                    &executor->leaves, executor->sums_bytes);
     return exchanged.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
-/* A sum that a collective takes: from the host's memory, where ranks have exchanged it. */
+/* Reports a sum that a collective consumes, from host memory, where ranks have exchanged it. */
 static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const part *at) {
     const tsr_collective *c = at->collective;
     if (!c || !c->held || !executor->observer.find || entry != executor->observer.entry)
@@ -444,7 +446,7 @@ tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, par
     return exchange(ctx, executor, at, false);
 }
 
-/* What leaves a region must be finite. */
+/* Values that leave a region must be finite. */
 static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                                 const part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
@@ -469,12 +471,12 @@ static bool is_failure(tsr_result result) {
 }
 
 typedef struct failure {
-    uint64_t code, row; /* row: of the batch, or UINT64_MAX */
+    uint64_t code, row; /* row: in the batch, or UINT64_MAX */
     char text[TSR_ERROR_TEXT_MAX];
 } failure;
 
-/* Where a region ends: it has failed on all ranks when it has on one, with the first one's error.
- */
+/* Called at the end of a region: it has failed on all ranks if it has failed on one, with the error
+ * of the first failed rank. */
 static tsr_result agree(tsr_ctx *ctx, tsr_executor *executor, tsr_result own) {
     tsr_transport *t = executor->transport;
     tsr_ctx aside = tsr_ctx_fork(ctx);
@@ -495,7 +497,7 @@ static tsr_result agree(tsr_ctx *ctx, tsr_executor *executor, tsr_result own) {
     FAIL(ctx, (tsr_code)first.code, "%.*s", TSR_ERROR_TEXT_MAX - 1, first.text);
 }
 
-/* A part of a region, whose ranks exchange what its loops make. */
+/* Runs a part of a region whose ranks exchange the results of its loops. */
 static tsr_result run_together(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     executor->goes_along = true;
     tsr_result result = tsr_bound_run(ctx, executor, entry, at), own = executor->failure;
@@ -505,7 +507,7 @@ static tsr_result run_together(tsr_ctx *ctx, tsr_executor *executor, size_t entr
     return agree(ctx, executor, own.code ? own : check_leaving(ctx, executor, entry, at));
 }
 
-/* After a failure of a region that runs again: its handler, once. The first error stays. */
+/* Runs the handler of a failed region that will be repeated, once. The first error stays. */
 static tsr_result handle_failure(tsr_ctx *ctx, tsr_executor *executor,
                                  const tsr_program_region *region, uint64_t step,
                                  const char *error) {
@@ -525,7 +527,7 @@ static uint32_t part_of(const bound_entry *bound, uint32_t region) {
     return index;
 }
 
-/* Runs the parts; a region of mode replay that fails begins again, a few times. */
+/* Runs the parts; a region of mode replay that fails is repeated, a few times. */
 static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
@@ -562,7 +564,7 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         tsr_ctx apart = tsr_ctx_fork(ctx);
         tsr_result handled = handle_failure(&apart, executor, region, step, ctx->error.text);
         if (handled.code) return tsr_error_adopt(ctx, &apart);
-        executor->failed_region = at->region; /* the handler's run has none */
+        executor->failed_region = at->region; /* the handler's run has reset it */
         if (++attempts == TSR_REGION_ATTEMPTS_MAX)
             return tsr_error_prefix(ctx, result, "region '%s' failed %u time%s", region->name,
                                     attempts, TSR_PLURAL(attempts));

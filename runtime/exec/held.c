@@ -55,7 +55,7 @@ tsr_result tsr_held_gather(tsr_ctx *ctx, const tsr_held *held, size_t tensor, vo
     return tsr_all_gather(ctx, held->transport, out_whole, first_byte);
 }
 
-/* Piece after piece goes from who holds it to all. */
+/* Broadcasts each piece from the rank that has it to all ranks. */
 static tsr_result hash_spread(tsr_ctx *ctx, const tsr_held *held, size_t tensor, char *room,
                               tsr_digest *out_digest) {
     const tsr_tensor *of = &held->tensors[tensor];

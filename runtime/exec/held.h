@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors as ranks hold them: whole, or the parts of their leaves. What is asked of all ranks is
- * asked by all of them, in the same order.
+ * Tensors as distributed over ranks: full, or as the parts of a rank's leaves. Collective functions
+ * are called by all ranks in the same order.
  */
 #ifndef TSR_RUNTIME_HELD_H
 #define TSR_RUNTIME_HELD_H
@@ -13,22 +13,23 @@
 
 /* All borrowed. */
 typedef struct tsr_held {
-    const tsr_tensor *tensors; /* shapes are those of the whole, data is what this rank holds */
+    const tsr_tensor *tensors; /* shapes are full shapes, data is this rank's part */
     size_t count;
-    const uint32_t *parts;    /* by tensor, see tsr_spread; NULL: all are whole */
-    tsr_transport *transport; /* NULL: one rank alone */
+    const uint32_t *parts;    /* one per tensor, see tsr_spread; NULL: all are full */
+    tsr_transport *transport; /* NULL: a single rank */
 } tsr_held;
 
-/* Do other ranks hold other elements of it? */
+/* True if other ranks have other elements of the tensor. */
 bool tsr_held_is_spread(const tsr_held *held, size_t tensor);
-/* Those of this rank. */
+/* Returns the elements of this rank. */
 tsr_elements tsr_held_range(const tsr_held *held, size_t tensor);
-/* This rank's elements, from the whole. */
+/* Copies this rank's elements from the full tensor. */
 void tsr_held_take(const tsr_held *held, size_t tensor, const void *whole);
-/* Of all ranks: the whole, row-major, on each of them. */
+/* Collective: gathers the full tensor, row-major, on every rank. */
 TSR_RESULT tsr_held_gather(tsr_ctx *ctx, const tsr_held *held, size_t tensor, void *out_whole);
-/* Of all ranks: tsr_state_hash of the whole tensors. `digests`, by tensor, has those of what is not
- * spread, and gets the others. Takes a megabyte, whatever they take. */
+/* Collective: tsr_state_hash of the full tensors. `digests`, one per tensor, must have the digests
+ * of tensors that are not spread, and receives the others. Needs a megabyte of memory for tensors
+ * of any size. */
 TSR_RESULT tsr_held_hash(tsr_ctx *ctx, const tsr_held *held, tsr_digest *digests,
                          tsr_digest *out_hash);
 

@@ -34,7 +34,8 @@ bool tsr_leaves_can_turn(const tsr_leaves *leaves) {
     return leaves->total % ranks == 0 && ((ranks & (ranks - 1)) == 0 || ranks == leaves->total);
 }
 
-/* One gather, or one a turn: where each begins, and what each rank has of it. */
+/* Divides one gather, or one gather per turn: the begin of each rank's bytes. Returns the number of
+ * gathers. */
 static uint32_t divide_rows(const tsr_leaves *leaves, size_t leaf_bytes, size_t *out_first_byte) {
     for (uint32_t r = 0; r <= leaves->rank_count; r++)
         out_first_byte[r] = (leaves->by_turns ? r : tsr_leaves_first(leaves, r)) * leaf_bytes;
@@ -73,13 +74,13 @@ tsr_reduction tsr_leaves_reduction(tsr_dtype dtype) {
                                     : TSR_REDUCTION_SUM_I64;
 }
 
-/* Two subtrees side by side are one when together they are a subtree. */
+/* Two adjacent subtrees are siblings if together they are a subtree. */
 static bool are_siblings(uint32_t total, tsr_subtree a, tsr_subtree b) {
     return tsr_tree_cover(total, a.first_leaf, a.leaf_count + b.leaf_count, NULL) == 1;
 }
 
 void tsr_leaves_fold(const tsr_leaves *leaves, uint32_t index, tsr_leaf_fold *out_fold) {
-    /* Turns are the leaves of a tree, too: the upper part of the one of all leaves. */
+    /* Turns are the leaves of a tree, too: the upper part of the tree of all leaves. */
     uint32_t first = leaves->by_turns ? 0 : leaves->first;
     uint32_t total = leaves->by_turns ? leaves->count : leaves->total;
     tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX], top = {first + index, 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chunk after chunk, by whoever is free; each is looked at while it is in that thread's cache. What
- * was found lies in order, so that nothing depends on who found it when.
+ * Chunks are distributed to free threads, and each chunk is hashed and checked while it is in that
+ * thread's cache. Results are stored in order, so that nothing depends on the timing of threads.
  */
 #include "runtime/exec/look.h"
 
@@ -11,17 +11,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { ONE_THREAD_BYTES = 8 << 20 /* below, starting threads takes longer */ };
+enum { ONE_THREAD_BYTES = 8 << 20 /* smaller states: starting threads takes longer */ };
 static_assert((int)TSR_DEVICE_READ_BYTES_MAX >= (int)TSR_HASH_CHUNK_BYTES,
               "a chunk is read at once");
 
 typedef struct chunk {
     size_t tensor;
-    const char *at;       /* in the host's memory */
-    uint64_t first_bytes; /* in what is held of the tensor */
+    const char *at;       /* address in host memory */
+    uint64_t first_bytes; /* offset in this rank's part of the tensor */
     size_t size_bytes;
     tsr_digest digest;
-    uint64_t nonfinite; /* an element of the chunk; UINT64_MAX: none */
+    uint64_t nonfinite; /* index of an element in the chunk; UINT64_MAX: none */
     double value;
 } chunk;
 
@@ -32,7 +32,7 @@ typedef struct look {
     size_t chunk_count;
     atomic_size_t next;
     atomic_bool failed;
-    tsr_ctx *contexts; /* of readers */
+    tsr_ctx *contexts; /* one per reader */
     tsr_result *results;
 } look;
 
@@ -70,7 +70,7 @@ static tsr_result look_at(tsr_ctx *ctx, look *l, unsigned reader, chunk *c) {
     return TSR_SUCCESS;
 }
 
-/* A program is a reader. */
+/* A kernel program acts as a reader. */
 static void work(const tsr_kernel_args *args, int64_t begin, int64_t end) {
     look *l = args->buffers[0];
     for (int64_t reader = begin; reader < end; reader++) {
@@ -108,7 +108,7 @@ static unsigned count_readers(const look *l, const tsr_threads *threads) {
     return count ? (unsigned)count : 1;
 }
 
-/* The digest of each tensor that is whole, from those of its chunks, which lie in order. */
+/* Computes the digest of each full tensor from the digests of its chunks, which are in order. */
 static void collect(const look *l, tsr_digest *out_digests) {
     const chunk *at = l->chunks;
     for (size_t i = 0; i < l->held->count; i++) {

@@ -7,22 +7,22 @@
 #include <stdlib.h>
 
 typedef struct tsr_loop_exchange {
-    bool sums;     /* else gathers */
-    bool by_turns; /* of a gather */
+    bool sums;     /* otherwise a gather */
+    bool by_turns; /* only for a gather */
     tsr_reduction reduction;
-    char *bytes;  /* the result; of a sum, slot 0 */
-    size_t count; /* elements of a sum; bytes that a leaf gives to a gather */
+    char *bytes;  /* the result; for a sum, slot 0 */
+    size_t count; /* elements of a sum; bytes that a leaf contributes to a gather */
 } exchange;
 
 typedef struct list_maker {
     const tsr_loop_source *of;
-    uint32_t leaf; /* of this rank */
+    uint32_t leaf; /* index on this rank */
     tsr_device_command *commands;
     uint32_t *sources, count;
     uint64_t cost_max;
     uint32_t source;
     tsr_loop_step *steps;
-    uint32_t step_count, begun; /* the first command of the step at hand */
+    uint32_t step_count, begun; /* the first command of the current step */
 } list_maker;
 
 /* ---- lists of device commands ---- */
@@ -99,7 +99,7 @@ static void end_step(list_maker *m, tsr_turn *then) {
     m->cost_max = 0;
 }
 
-/* What the ranks have of it in this turn is summed before it is folded. */
+/* Sums over the ranks' values in this turn, before they are folded. */
 static bool add_turn(list_maker *m, const tsr_program_command *command, const tsr_leaf_fold *fold) {
     const tsr_program_buffer *sum = buffer_of(m, command, 0);
     tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
@@ -155,7 +155,7 @@ static bool add_gather(list_maker *m, const tsr_program_command *command) {
                     size);
 }
 
-/* Of a tensor: this rank's parts are copied, those of others come then. */
+/* Gathers a tensor: copies this rank's parts; the other ranks' parts arrive in the exchange. */
 static bool add_collective(list_maker *m) {
     tsr_collective *gather = TSR_NEW(m->of->arena, tsr_collective, 1);
     tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
@@ -167,8 +167,8 @@ static bool add_collective(list_maker *m) {
     return true;
 }
 
-/* Commands [begin, end) of the program for one leaf; of a turn in which this rank has none, what
- * all ranks do. */
+/* Makes the steps of commands [begin, end) of the program for one leaf; for a turn in which this
+ * rank has no leaf, makes only the exchanges of all ranks. */
 static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, uint32_t end,
                        tsr_loop *loop) {
     size_t count = 1;
@@ -197,7 +197,7 @@ static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin,
     return true;
 }
 
-/* ---- what ranks exchange ---- */
+/* ---- exchanges of ranks ---- */
 
 static int by_place(const void *a, const void *b) {
     const exchange *x = a, *y = b;
@@ -205,7 +205,7 @@ static int by_place(const void *a, const void *b) {
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Sums that lie side by side are one: what lies between is less than the alignment, and zero. */
+/* Joins adjacent sums into one: the gap between them is smaller than the alignment, and zero. */
 static void join_sums(tsr_loop *s) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->exchange_count; i++) {
@@ -252,7 +252,7 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
                    tsr_loop *out_loop) {
     tsr_loop loop = {0};
-    size_t each = 1; /* steps of a leaf */
+    size_t each = 1; /* number of steps of a leaf */
     for (uint32_t i = begin; i < end; i++)
         each += source->entry->commands[i].opcode == TSR_OP_LEAF_SUM ||
                 source->entry->commands[i].opcode == TSR_OP_COLLECTIVE;
@@ -271,7 +271,7 @@ static tsr_reduce_options options_of(const exchange *e, uint64_t sums_bytes) {
         .reduction = e->reduction, .rows = e->bytes, .stride_bytes = sums_bytes, .count = e->count};
 }
 
-/* Sums that wait for the end are of leaves that follow each other. */
+/* Sums that are exchanged at the end are over consecutive leaves. */
 static tsr_leaves dealt(const exchange *e, const tsr_leaves *leaves) {
     tsr_leaves of = *leaves;
     of.by_turns = e->by_turns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop of a host program over the leaves of a rank: lists of device commands for each leaf,
- * which fold what is summed, and what ranks exchange between them and at its end. For executor.c.
+ * A loop of a host program over the leaves of a rank: lists of device commands for each leaf, which
+ * fold the sums, and the exchanges of ranks between the lists and at the end. Used by executor.c.
  */
 #ifndef TSR_RUNTIME_LOOP_H
 #define TSR_RUNTIME_LOOP_H
@@ -12,68 +12,69 @@
 #include "runtime/exec/turn.h"
 #include "runtime/exec/ways.h"
 
-/* Commands of one leaf up to where ranks exchange, or all there are left. */
+/* Commands of one leaf up to an exchange of ranks, or to the end. */
 typedef struct tsr_loop_step {
-    uint32_t leaf; /* of this rank */
+    uint32_t leaf; /* index on this rank */
     tsr_device_list list;
-    uint32_t *sources;     /* the program's command of each of its commands */
-    struct tsr_turn *then; /* exchanged behind it; NULL: nothing */
+    uint32_t *sources;     /* the program's command for each command of the list */
+    struct tsr_turn *then; /* exchange after the list; NULL: no exchange */
 } tsr_loop_step;
 
 typedef struct tsr_loop {
     uint32_t step_count;
-    tsr_loop_step *steps; /* in the arena, as all here */
+    tsr_loop_step *steps; /* as all memory here, in the arena */
     struct tsr_loop_exchange *exchanges;
     uint32_t exchange_count;
-    struct tsr_loop_result *results; /* of sums and gathers, but for sums that are scattered */
+    struct tsr_loop_result *results; /* results of sums and gathers, except scattered sums */
     uint32_t result_count;
 } tsr_loop;
 
-/* What all ranks have when they have exchanged, in the host's memory. */
+/* A result in host memory that all ranks have after the exchange. */
 typedef struct tsr_loop_result {
-    uint32_t command; /* of the program */
+    uint32_t command; /* index in the program */
     const char *bytes;
     uint64_t size_bytes;
 } tsr_loop_result;
 
 typedef struct tsr_loop_observer {
-    uint32_t entry;                                          /* of runs of this one alone */
+    uint32_t entry; /* only runs of this entry are observed */
     void (*call)(void *user, const tsr_loop_result *result); /* or NULL */
-    /* Of sums that collectives take, which no rank may have whole: where rank 0 puts that of a
-     * command of the program; NULL on other ranks. All ranks have it, or none: NULL. */
+    /* The sums that collectives consume, for which no rank may have the full value: returns the
+     * memory in which rank 0 stores the sum of a command of the program; NULL on other ranks. Set
+     * on all ranks, or NULL on all. */
     void *(*find)(void *user, uint32_t command);
     void *user; /* borrowed */
 } tsr_loop_observer;
 
-/* What it is made from; borrowed. */
+/* The inputs of tsr_loop_bind; borrowed. */
 typedef struct tsr_loop_source {
     tsr_arena *arena;
     const char *name;
     const tsr_program_entry *entry;
     const tsr_leaves *leaves;
     const tsr_device_memory *memory;
-    uint64_t leaf_bytes, sums_bytes; /* from leaf to leaf, slot to slot */
-    const bool *deferred;            /* buffers of sums that a collective takes */
+    uint64_t leaf_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
+    const bool *deferred;            /* true for buffers of sums that a collective consumes */
     const tsr_ways *ways;
-    char *turn;           /* the host's memory for what a turn exchanges */
-    void *const *tensors; /* by index, the host's memory */
-    /* The host's memory of a buffer, of leaf `leaf` of this rank. */
+    char *turn;           /* host memory for the exchanges of a turn */
+    void *const *tensors; /* host memory by tensor index */
+    /* Returns the host memory of a buffer, for leaf `leaf` of this rank. */
     void *(*find)(void *user, uint32_t leaf, const tsr_program_buffer *buffer);
-    /* A part of a tensor is written; false without memory. */
+    /* Called when a part of a tensor is written; returns false without memory. */
     bool (*note_change)(void *user, const tsr_program_buffer *buffer);
     void *user;
 } tsr_loop_source;
 
-/* Of commands [begin, end); false without memory. */
+/* Binds commands [begin, end); returns false without memory. */
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end, tsr_loop *out_loop);
-/* When all leaves of this rank have run. */
+/* Called when all leaves of this rank have run. */
 TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
                              const tsr_leaves *leaves, uint64_t sums_bytes);
-/* Of each result, then; with it in the host's memory. */
+/* Passes each result to the observer after the exchange, in host memory. */
 TSR_RESULT tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,
                          const tsr_device_memory *memory, const tsr_loop_observer *observer);
 
-/* What this rank sends with it. */
+/* Returns the number of bytes that this rank sends in the loop. */
 uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *transport,
                                 const tsr_leaves *leaves);
 

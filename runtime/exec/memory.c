@@ -27,13 +27,13 @@ static bool read_number(const char *path, uint64_t *out_value) {
     unsigned long long value = 0;
     FILE *file = fopen(path, "re");
     if (!file) return false;
-    bool found = fscanf(file, "%llu", &value) == 1; /* "max" is no number: no limit */
+    bool found = fscanf(file, "%llu", &value) == 1; /* "max" is not a number and means no limit */
     fclose(file);
     *out_value = value;
     return found;
 }
 
-/* What the page cache holds is given back under pressure. */
+/* Memory of the page cache is released under pressure. */
 static uint64_t read_cache(const char *group) {
     char path[1200], line[128];
     unsigned long long value = 0, total = 0;
@@ -60,8 +60,8 @@ static void read_group(const char *group, uint64_t *least) {
     lower(least, limit > used ? limit - used : 0);
 }
 
-/* cgroup v2: this process's group as /proc/self/cgroup names it, and those above it, under the
- * usual mount point. */
+/* cgroup v2: this process's group in /proc/self/cgroup and its ancestors, under the usual mount
+ * point. */
 static void read_cgroup(uint64_t *least) {
     static const char mount[] = "/sys/fs/cgroup";
     char line[1024], group[1100];

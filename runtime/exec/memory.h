@@ -1,50 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much memory a program needs, and how much this process may still take.
+ * The memory that a program needs, and the memory that this process may still allocate.
  */
 #ifndef TSR_RUNTIME_MEMORY_H
 #define TSR_RUNTIME_MEMORY_H
 
 #include "runtime/base/result.h"
 
-/* Bytes that tsr_executor_create allocates: tensors, and up to where the workspace begins, a line
- * of a GPU's cache; what is prepared from them, workspace, inputs and outputs. handler_bytes are a
- * part of the workspace, for entries that handle failures; leaf_bytes what one leaf of the virtual
- * ranks keeps, sum_bytes one set of sums over them, of which there are several, part_bytes the
- * rank's parts of sums that are scattered as they are made, turn_bytes what comes from other ranks
- * while they are. Of the host, besides the total: away_bytes, of what lies there while it waits,
- * with away_handler_bytes of those entries. */
+/* Bytes that tsr_executor_create allocates: tensors, padded to the aligned begin of the workspace
+ * (a cache line of a GPU); memory prepared from them, workspace, inputs and outputs. handler_bytes
+ * is the part of the workspace for entries that handle failures; leaf_bytes is the memory of one
+ * leaf of the virtual ranks, sum_bytes that of one set of sums over them (there are several sets),
+ * part_bytes that of the rank's parts of sums that are scattered during a loop, and turn_bytes that
+ * of data from other ranks during these exchanges. Host memory, not in the total: away_bytes for
+ * offloaded values, including away_handler_bytes for the entries that handle failures. */
 typedef struct tsr_memory_plan {
     uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
     uint64_t leaf_bytes, sum_bytes, part_bytes, turn_bytes;
     uint64_t away_bytes, away_handler_bytes;
 } tsr_memory_plan;
 
-/* What the host's memory holds: all where the device shares it; else tensors, inputs and outputs,
- * if it comes to that, and what is away. */
+/* Returns the bytes of host memory: everything if the device shares it; otherwise tensors, inputs
+ * and outputs, if they are needed there, and offloaded values. */
 uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares);
 
-/* What runs have written of a workspace, in whole lines of TSR_PROGRAM_ALIGN_BYTES, on which its
- * buffers begin: the end of the last line written, and how many were. */
+/* The part of a workspace that runs have written, in full lines of TSR_PROGRAM_ALIGN_BYTES, to
+ * which its buffers are aligned: the end of the last written line, and the size of all written
+ * lines. */
 typedef struct tsr_workspace_use {
     uint64_t planned_bytes, reached_bytes, written_bytes;
 } tsr_workspace_use;
 
-/* Fills `size_bytes` of a workspace with a pattern; what is not the pattern any more was written. A
- * line that was written with the pattern alone is not counted: no integer below 128, truth value or
- * usual result of arithmetic is it. */
+/* Fills `size_bytes` of a workspace with a pattern; bytes that differ from the pattern later have
+ * been written. A line that was overwritten only with the pattern is not counted: no integer below
+ * 128, truth value or usual result of arithmetic is equal to it. */
 void tsr_memory_mark(void *workspace, uint64_t size_bytes);
 tsr_workspace_use tsr_memory_measure(const void *workspace, uint64_t size_bytes);
 
-/* The least of: MemAvailable of /proc/meminfo; what is left of memory.max of the cgroup (v2) and of
- * each above it, the page cache counted as free; what is left of RLIMIT_AS. UINT64_MAX when nothing
- * is known. */
+/* Returns the minimum of: MemAvailable of /proc/meminfo; the remainder of memory.max of the cgroup
+ * (v2) and of each cgroup above it, where the page cache counts as free; the remainder of
+ * RLIMIT_AS. UINT64_MAX if nothing is known. */
 uint64_t tsr_memory_get_available(void);
 
-/* Memory of its own that this process has in use: resident, and no file's. 0: unknown. */
+/* Returns this process's resident private memory, without file mappings. 0: unknown. */
 uint64_t tsr_memory_get_resident(void);
 
-/* TSR_MEMORY with both values when `planned_bytes` is more than that. `what` begins the message. */
+/* TSR_MEMORY with both values when `planned_bytes` exceeds the available memory. `what` begins the
+ * message. */
 TSR_RESULT tsr_memory_check(tsr_ctx *ctx, const char *what, uint64_t planned_bytes);
 
 #endif

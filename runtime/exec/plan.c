@@ -29,7 +29,7 @@ bool tsr_plan_has_leaves(const tsr_config *config, const tsr_config_entry *entry
     return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
 }
 
-/* What one leaf gets of an input, or all there is. */
+/* Size of an input for one leaf, or of the full input. */
 bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
                          uint64_t *out_size) {
     const tsr_config_port *port = &entry->inputs[input];
@@ -96,7 +96,7 @@ tsr_result tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_pro
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* What leaves keep and sum, of the entry that needs most of each. */
+/* Plans the memory for leaves and sums, with the maximum over the entries for each. */
 static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                             const tsr_leaves *leaves, tsr_memory_plan *plan) {
     tsr_result result = TSR_SUCCESS;
@@ -115,7 +115,7 @@ static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_pr
     return result;
 }
 
-/* Of the entry that needs most; handlers run while another entry's values are away. */
+/* Maximum over the entries; handlers run while another entry's values are offloaded. */
 static bool plan_away(const tsr_program *program, tsr_memory_plan *plan) {
     for (uint32_t i = 0; i < program->entry_count; i++) {
         uint64_t *most =
@@ -161,8 +161,8 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     return TSR_SUCCESS;
 }
 
-/* Of those that are less than `below`, or as large and behind `after`: the largest one, the first
- * of several; tensor_count where there is none. */
+/* Finds the largest tensor that is smaller than `below`, or has the same size and comes after
+ * `after`, and the first of several; tensor_count if no tensor is left. */
 static size_t next_largest(const tsr_config *config, uint64_t below, size_t after,
                            uint64_t *out_size) {
     size_t found = config->tensor_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes in the memory of an executor, as tsr_executor_plan adds and executor.c places them. Private
- * to this folder.
+ * Sizes in the memory of an executor, shared by tsr_executor_plan, which adds them, and executor.c,
+ * which assigns addresses. Private to this folder.
  */
 #ifndef TSR_RUNTIME_PLAN_H
 #define TSR_RUNTIME_PLAN_H
@@ -10,18 +10,20 @@
 #include "runtime/exec/leaves.h"
 #include "runtime/exec/memory.h"
 
-/* Adds a piece of memory, which takes one unit of the alignment at least; false beyond 2^63. */
+/* Adds the size of a block of memory, which takes at least one unit of the alignment; returns false
+ * beyond 2^63. */
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes);
 bool tsr_plan_has_leaves(const tsr_config *config, const tsr_config_entry *entry);
-/* What one leaf gets of an input, or all there is; false beyond 2^63 bytes. */
+/* Size of an input for one leaf, or the full input; returns false beyond 2^63 bytes. */
 bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
                          uint64_t *out_size);
-/* What a rank holds of a tensor; false beyond 2^63 bytes. */
+/* Size of a rank's part of a tensor; returns false beyond 2^63 bytes. */
 bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, tsr_holding holding,
                           size_t tensor, uint64_t *out_size);
-/* Buffers of sums that a collective takes; out_deferred has a place for each buffer, false. */
+/* Finds buffers of sums that a collective consumes; out_deferred has one element per buffer,
+ * initially false. */
 void tsr_plan_find_deferred(const tsr_program_entry *entry, bool *out_deferred);
-/* Those of this rank; transport: NULL for one rank alone. */
+/* Computes the leaves of this rank; transport: NULL for a single rank. */
 TSR_RESULT tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                            const tsr_transport *transport, tsr_leaves *out_leaves);
 

@@ -4,7 +4,7 @@
 #include "runtime/exec/collective.h"
 #include "runtime/transport/collective.h"
 
-/* A rank has one leaf of a turn. */
+/* A rank has one leaf in a turn. */
 typedef struct division {
     uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
     size_t first[TSR_TRANSPORT_RANKS_MAX + 1]; /* elements */

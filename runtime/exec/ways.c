@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: which way sums go, and where they lie · what need not be copied · all of an entry.
+ * Outline: ways of sums, and their addresses · avoidable copies · all of an entry.
  */
 #include "runtime/exec/ways.h"
 
@@ -34,7 +34,7 @@ uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_leaves *le
     bool fits = tsr_shape_count(&sum->shape, &count);
     fits = fits && tsr_plan_add(&bytes, tsr_collective_part(count, leaves->total) * leaves->count *
                                             tsr_dtype_size(sum->dtype));
-    TSR_ASSERT(fits); /* hardly more than the sum */
+    TSR_ASSERT(fits); /* slightly more than the sum */
     return bytes;
 }
 
@@ -50,7 +50,7 @@ static void find_ways(const tsr_program_entry *entry, const uint8_t *owners, tsr
             ways->of[entry->commands[i].arguments[1]] = TSR_WAY_SCATTERED;
 }
 
-/* Where the sums lie, and the longest of a turn. */
+/* Computes the offsets of the sums, and the largest exchange of a turn. */
 static void place_sums(const tsr_program_entry *entry, const tsr_leaves *leaves, tsr_ways *ways) {
     uint64_t slots = tsr_leaves_count_slots(leaves);
     for (uint32_t i = 0; i < entry->buffer_count; i++) {
@@ -75,13 +75,13 @@ static bool is_written(const tsr_program_command *command, uint32_t argument) {
     return argument >= command->written_from && argument < tsr_program_written_end(command);
 }
 
-/* When what is read and written; commands of a loop are as one. */
+/* The order of reads and writes; all commands of a loop have the same time. */
 typedef struct uses {
-    uint32_t *read;    /* by buffer: the command behind the last that reads it; 0: none */
-    uint32_t *writes;  /* by buffer: how many commands */
-    uint32_t *written; /* by tensor: 1 + the first command */
-    uint32_t *sums;    /* by command: sums over leaves before it */
-    bool *mixed;       /* by buffer: an all_to_all takes it, which counts from leaf to leaf */
+    uint32_t *read;    /* the command after the last one that reads a buffer; 0: none */
+    uint32_t *writes;  /* number of commands that write a buffer */
+    uint32_t *written; /* 1 + the first command that writes a tensor */
+    uint32_t *sums;    /* number of sums over leaves before a command */
+    bool *mixed;       /* buffer used by an all_to_all, which counts from leaf to leaf */
 } uses;
 
 static bool mixes(const tsr_program_command *command) {
@@ -113,8 +113,8 @@ static void note_uses(const tsr_program_entry *entry, uses *u) {
     }
 }
 
-/* A tensor is gathered to a buffer that nothing else writes, and not written until that was read
- * for the last time: one rank alone reads the tensor itself. */
+/* A tensor is gathered into a buffer that no other command writes, and is not written until the
+ * last read of that buffer: a single rank reads the tensor itself. */
 static bool is_tensor(const tsr_program_entry *entry, const uses *u,
                       const tsr_program_command *command) {
     uint32_t to = command->arguments[0];
@@ -125,7 +125,7 @@ static bool is_tensor(const tsr_program_entry *entry, const uses *u,
            (!written || u->read[to] < written);
 }
 
-/* Parts of a sum, where nothing is summed until they were read for the last time. */
+/* Parts of a sum, if nothing is summed until their last read. */
 static bool is_sum(const tsr_program_entry *entry, const uses *u, uint32_t index) {
     const tsr_program_command *command = &entry->commands[index];
     uint32_t to = command->arguments[0];
@@ -157,7 +157,7 @@ static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *a
     return true;
 }
 
-/* Without parts of sums, which lie there. */
+/* Assigns memory without the parts of sums, which are stored in the sums. */
 static void place_kept(const tsr_program_entry *entry, const tsr_leaves *leaves, tsr_ways *ways) {
     uint64_t beyond = 0;
     bool fits = tsr_plan_add(&beyond, leaves->total * sizeof(uint64_t));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the values of an entry with leaves are summed, gathered and kept on a rank: what of it is
- * planned when the number of ranks is known. Private to this folder.
+ * How a rank sums, gathers and stores the values of an entry with leaves: the part of this plan
+ * that depends on the number of ranks. Private to this folder.
  */
 #ifndef TSR_RUNTIME_WAYS_H
 #define TSR_RUNTIME_WAYS_H
@@ -11,35 +11,36 @@
 
 /* How the buffers of an entry are summed or gathered over leaves. */
 typedef enum tsr_way {
-    TSR_WAY_AT_END,    /* when all leaves of the rank have run, which follow each other */
+    TSR_WAY_AT_END,    /* when all leaves of the rank have run, which are consecutive */
     TSR_WAY_IN_TURN,   /* each turn's sum goes to all ranks */
     TSR_WAY_SCATTERED, /* each rank gets the elements of its positions */
 } tsr_way;
 
 typedef struct tsr_ways {
-    tsr_way *of;            /* by buffer; in the arena, as all here */
-    uint64_t *offset_bytes; /* by buffer: what the rank has of a scattered sum, slot 0 */
-    uint64_t part_bytes;    /* of all those, with their slots */
-    uint64_t sum_bytes;     /* of one set of the other sums */
-    uint64_t leaf_bytes;    /* of what one leaf keeps */
-    uint64_t turn_bytes;    /* of the longest that is exchanged in a turn */
-    /* By buffer: 1 + the tensor that it is, gathered: one rank alone has all parts side by side. */
+    tsr_way *of;            /* one per buffer; in the arena, like all memory here */
+    uint64_t *offset_bytes; /* by buffer: slot 0 of the rank's part of a scattered sum */
+    uint64_t part_bytes;    /* size of all these parts, with their slots */
+    uint64_t sum_bytes;     /* size of one set of the other sums */
+    uint64_t leaf_bytes;    /* memory of one leaf */
+    uint64_t turn_bytes;    /* size of the largest exchange in a turn */
+    /* One per buffer: 1 + index of the tensor that the buffer gathers; a single rank has all parts
+     * contiguous in the tensor itself. */
     uint32_t *tensor;
-    /* By buffer: 1 + the sum that it is the leaf's part of, which is read where it lies. The last
-     * parts may reach beyond the sum, by less than V elements. */
+    /* One per buffer: 1 + index of the sum whose part for the leaf is this buffer; it is read from
+     * the sum itself. The last parts may extend beyond the sum, by less than V elements. */
     uint32_t *sum;
 } tsr_ways;
 
-/* May the leaves of the program be dealt by turns, and is there a sum that this serves? */
+/* True if the leaves of the program may be distributed by turns and a sum benefits from it. */
 TSR_RESULT tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                           const tsr_leaves *leaves, bool *out_serve);
-/* Of entry `entry`; false without memory. */
+/* Computes the ways of entry `entry`; returns false without memory. */
 bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t entry,
                    const tsr_leaves *leaves, tsr_arena *arena, tsr_ways *out_ways);
-/* Those of a sum or gather that goes to buffer `buffer`: by turns or not. */
+/* Returns the leaves of a sum or gather into buffer `buffer`: by turns or not. */
 tsr_leaves tsr_ways_leaves(const tsr_ways *ways, const tsr_leaves *leaves, uint32_t buffer);
 
-/* Bytes of one slot of a scattered sum. */
+/* Size of one slot of a scattered sum. */
 uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_leaves *leaves);
 
 #endif
