@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is small goes by meetings, where the transport has them. Larger reductions read the other
- * ranks' rows in place where the transport can expose them, else in rounds of what fits into its
- * scratch.
+ * Small data is exchanged in meetings, if the transport has them. Larger reductions read the other
+ * ranks' rows in place if the transport can expose them; otherwise they are done in rounds that fit
+ * into the transport's scratch memory.
  */
 #include "runtime/transport/collective.h"
 
@@ -25,7 +25,7 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_transport *t, tsr_operation operati
     return tsr_transport_exchange(ctx, t, &(tsr_exchange){operation, p->sends, p->receives, false});
 }
 
-/* The way is chosen by what all ranks know alike. */
+/* The method depends only on values that are the same on all ranks. */
 static bool can_meet(const tsr_transport *t, const size_t *sizes) {
     if (t->meeting_bytes == 0) return false;
     for (uint32_t r = 0; r < t->rank_count; r++)
@@ -149,7 +149,7 @@ typedef struct reduction {
     tsr_transport *t;
     size_t element_bytes;
     uint32_t first[TSR_TRANSPORT_RANKS_MAX + 1];
-    uint32_t row_max; /* of one rank */
+    uint32_t row_max; /* maximum number of rows of a rank */
     tsr_subtree subtrees[TSR_LEAVES_MAX];
     const void *values[TSR_LEAVES_MAX];
 } reduction;
@@ -187,7 +187,7 @@ static uint32_t own_row_count(const reduction *r) {
     return r->first[r->t->rank + 1] - r->first[r->t->rank];
 }
 
-/* Every row of another rank's range. */
+/* Number of bytes in this rank's rows outside its own range. */
 static uint64_t plan_scatter(const reduction *r, const size_t *first_element) {
     size_t own = first_element[r->t->rank + 1] - first_element[r->t->rank];
     return (uint64_t)own_row_count(r) * (r->options->count - own) * r->element_bytes;
@@ -212,7 +212,7 @@ static bool are_exposed(const reduction *r) {
     return true;
 }
 
-/* A chunk whose sums stay in the cache while they are made. */
+/* A chunk whose sums stay in the cache while they are computed. */
 enum { CHUNK_BYTES_MAX = 32 << 10 };
 
 static void reduce_exposed(reduction *r, const tsr_rows *rows, size_t begin, size_t count,
@@ -260,7 +260,8 @@ static tsr_result scatter_exposed(tsr_ctx *ctx, reduction *r, const size_t *firs
     return TSR_SUCCESS;
 }
 
-/* Elements [done, done + part) of each rank's range, all rows of it: into the scratch. */
+/* Receives elements [done, done + part) of this rank's range, of all rows, into the scratch memory.
+ */
 static tsr_result receive_round(tsr_ctx *ctx, reduction *r, tsr_operation operation,
                                 const size_t *first_element, size_t done, size_t chunk) {
     tsr_transport *t = r->t;
@@ -295,7 +296,7 @@ static tsr_result receive_round(tsr_ctx *ctx, reduction *r, tsr_operation operat
     return TSR_SUCCESS;
 }
 
-/* How many elements of every row fit into the scratch at once. */
+/* Finds the number of elements for which a piece of every row fits into the scratch memory. */
 static tsr_result find_chunk(tsr_ctx *ctx, const reduction *r, size_t *out_chunk) {
     size_t rows = (size_t)r->first[r->t->rank_count] + TSR_TREE_DEPTH_MAX;
     *out_chunk = r->t->scratch_bytes / rows / r->element_bytes;
@@ -325,7 +326,8 @@ static tsr_result scatter_in_rounds(tsr_ctx *ctx, reduction *r, const size_t *fi
     return TSR_SUCCESS;
 }
 
-/* Few elements: every rank brings all its rows, and reduces of those of all what it needs. */
+/* Few elements: every rank contributes all its rows, and reduces the elements that it needs from
+ * the rows of all ranks. */
 static bool can_reduce_by_meeting(const reduction *r, size_t *out_sizes) {
     size_t row_bytes = r->options->count * r->element_bytes;
     for (uint32_t rank = 0; rank < r->t->rank_count; rank++)
@@ -370,7 +372,7 @@ tsr_result tsr_reduce_scatter(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_o
     return scatter_in_rounds(ctx, &r, first_element, out);
 }
 
-/* Few elements: every rank gets all rows and reduces them itself. */
+/* Few elements: every rank receives all rows and reduces them itself. */
 static tsr_result all_reduce_small(tsr_ctx *ctx, reduction *r, size_t chunk, void *out) {
     tsr_transport *t = r->t;
     size_t count = r->options->count;
@@ -406,7 +408,7 @@ static bool is_small(const reduction *r, size_t chunk) {
     return r->options->count <= chunk && r->options->count * r->element_bytes <= SMALL_BYTES;
 }
 
-/* Ranges of whole cache lines, so that no two ranks write one. */
+/* Divides into ranges of full cache lines, so that no two ranks write the same line. */
 static void share_lines(const reduction *r, size_t *first_element, size_t *first_byte) {
     size_t line = LINE_BYTES / r->element_bytes, count = r->options->count;
     size_t lines = (count + line - 1) / line;
@@ -439,7 +441,7 @@ tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_optio
     return gather(ctx, t, bytes, first_byte, options->count * r.element_bytes <= CACHED_BYTES);
 }
 
-/* ---- what is sent ---- */
+/* ---- bytes sent ---- */
 
 uint64_t tsr_all_gather_plan(const tsr_transport *t, const size_t *first_byte) {
     return (uint64_t)(t->rank_count - 1) * (first_byte[t->rank + 1] - first_byte[t->rank]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * To each rank one message that says what it is about, with the first bytes, then the rest from and
- * to where they lie. Who receives knows what to expect, so the rest is asked for only after the
- * first was checked.
+ * Each rank receives a message with a description and the first bytes; the rest is then sent
+ * directly between the buffers. A receiver knows the expected message, so it requests the rest only
+ * after it has checked the first part.
  */
 #include "runtime/transport/mpi_job.h"
 
@@ -17,10 +17,10 @@
 
 enum {
     SCRATCH_BYTES = 1 << 20,
-    FIRST_BYTES = 4096, /* of a message, its head included */
+    FIRST_BYTES = 4096, /* size of the first message, including its head */
     PART_BYTES = 1 << 30,
     TAG = 1,
-    SPIN_NS = 1000 * 1000, /* how long a rank looks before it sleeps now and then */
+    SPIN_NS = 1000 * 1000, /* how long a waiting rank polls before it sleeps in between */
     NAP_NS = 50 * 1000,
 };
 
@@ -37,15 +37,15 @@ static_assert(sizeof(envelope) == FIRST_BYTES, "no padding");
 typedef struct flow {
     envelope *outgoing, *incoming; /* owned by `envelopes` */
     MPI_Request send, receive;
-    size_t sent, received; /* bytes handed to MPI */
+    size_t sent, received; /* bytes passed to MPI */
     bool sending, receiving, head_seen;
 } flow;
 
 typedef struct mpi {
-    tsr_transport base; /* first */
+    tsr_transport base; /* must be the first member */
     MPI_Comm comm;
-    envelope *envelopes; /* owned; two a rank */
-    flow *flows;         /* owned; by rank */
+    envelope *envelopes; /* owned; two per rank */
+    flow *flows;         /* owned; one per rank */
     _Atomic int failed;  /* code of the first failure, set by any thread; TSR_OK: none */
 } mpi;
 
@@ -176,7 +176,7 @@ static tsr_result fail_deadline(tsr_ctx *ctx, const mpi *m, const head *about) {
          (unsigned long long)about->step, (double)m->base.deadline_ns * 1e-9);
 }
 
-/* Nothing has moved for some time. */
+/* Called when nothing has changed for some time. */
 static tsr_result wait_a_little(tsr_ctx *ctx, mpi *m, const head *about, uint64_t waited_ns) {
     if (m->failed) FAIL(ctx, TSR_RANK, "rank %u has failed in another thread", m->base.rank);
     if (m->base.deadline_ns && waited_ns >= m->base.deadline_ns)
@@ -209,7 +209,7 @@ static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
     }
 }
 
-/* The job ends when this rank closes its end: until then it can tell its error. */
+/* The job ends when this rank closes its end: until then it can report its error. */
 static void mpi_fail(tsr_transport *t, tsr_code code, const char *text) {
     int none = TSR_OK;
     (void)text;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Joining and leaving. A rank holds a lock on one byte of the file from joining to its end; the
- * kernel lets go of it when the process dies. That is how others see its death, and how a rank
- * started twice is refused.
+ * Joining and leaving. A rank locks one byte of the file from joining to its end; the kernel
+ * releases the lock when the process dies. In this way other ranks notice its death, and a rank
+ * that is started twice is refused.
  */
 #include "runtime/transport/shared.h"
 
@@ -28,7 +28,7 @@ enum {
     TURNS = 100,
 };
 
-#define ADDRESSES (UINT64_C(1) << 46) /* of the 47 bits a process has */
+#define ADDRESSES (UINT64_C(1) << 46) /* of the 47-bit address space of a process */
 
 typedef struct layout {
     uint64_t seats, boards, channels, slots, heaps, slot_bytes, board_bytes, heap_bytes, total;
@@ -73,7 +73,8 @@ tsr_result tsr_shared_create(tsr_ctx *ctx, const tsr_shared_options *options, in
                         .board_bytes = l.board_bytes,
                         .total_bytes = l.total,
                         .rank_count = options->rank_count};
-    /* What every run uses is taken now: too little room is an error here, not a signal later. */
+    /* Memory that every run uses is allocated now: a lack of memory is an error here, not a signal
+     * later. */
     if (ftruncate(fd, (off_t)l.total) || fallocate(fd, 0, 0, (off_t)l.slots) ||
         pwrite(fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
@@ -95,7 +96,7 @@ unsigned char *tsr_shared_get_own_heap(const shared_end *s) {
 
 static void shared_fail(tsr_transport *t, tsr_code code, const char *text) {
     shared_end *s = (shared_end *)t;
-    if (atomic_exchange(&s->head->failing, 1)) return; /* the first one counts */
+    if (atomic_exchange(&s->head->failing, 1)) return; /* only the first failure counts */
     s->head->failed_rank = t->rank;
     s->head->failed_code = code;
     snprintf(s->head->failed_text, sizeof s->head->failed_text, "%s", text);
@@ -128,7 +129,7 @@ static const tsr_transport_kind shared_kind = {
     .close = shared_close,
 };
 
-/* A description of its own: locks belong to descriptions. */
+/* Opens a separate file description, because locks belong to descriptions. */
 static tsr_result reopen(tsr_ctx *ctx, shared_end *s, int fd) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -198,7 +199,7 @@ static tsr_result join(tsr_ctx *ctx, const tsr_shared_join_options *options, sha
     TRY(ctx, reopen(ctx, s, options->fd));
     tsr_result result = use_layout(ctx, s);
     shared_seat *seats = s->seats;
-    s->seats = NULL; /* a rank that has not sat down does not leave */
+    s->seats = NULL; /* a rank without a seat does not leave */
     TRY(ctx, result);
     s->flows = calloc(s->base.rank_count, sizeof *s->flows);
     s->base.scratch = aligned_alloc(64, SCRATCH_BYTES);
@@ -206,7 +207,7 @@ static tsr_result join(tsr_ctx *ctx, const tsr_shared_join_options *options, sha
     if (!s->flows || !s->base.scratch)
         FAIL(ctx, TSR_MEMORY, "no memory for a transport of %u ranks", s->base.rank_count);
     s->seats = seats;
-    /* Where ranks share processors, who spins keeps others from what it waits for. */
+    /* If ranks share CPUs, a spinning rank takes CPU time from the ranks that it waits for. */
     s->turns = sysconf(_SC_NPROCESSORS_ONLN) >= (long)s->base.rank_count ? TURNS : 0;
     result = sit_down(ctx, s, options->rank, options->is_private);
     if (result.code) s->seats = NULL;

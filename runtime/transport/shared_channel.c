@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An exchange looks at all its channels in turn: what can be posted is posted, what was posted is
- * taken. What was copied needs no more of its sender; what lies in place, in a heap or in the
- * sender's own memory, is waited for until it is taken. The latter needs the system's leave, for
- * which each receiver asks once; its end of the channel tells the sender.
+ * An exchange checks all its channels in turn: it posts pieces where possible and takes posted
+ * ones. Copied data no longer needs its sender; for data that is read in place, in a heap or in the
+ * sender's own memory, the sender waits until it is taken. Reads of the sender's memory need the
+ * system's permission, which each receiver tests once; it records the result in the channel for the
+ * sender.
  */
 #include "runtime/base/plural.h"
 #include "runtime/transport/shared_end.h"
@@ -29,8 +30,8 @@ bool tsr_shared_is_in_heap(const tsr_transport *t, const void *bytes, size_t siz
            size_bytes <= s->head->heap_bytes - (at - heap);
 }
 
-/* How many that this rank posted are under way. The other rank's count is a line of its own, which
- * is read only where more than `most` would be by what was seen of it before. */
+/* Returns the number of this rank's posts that have not been taken. The other rank's count is a
+ * separate cache line, which is read only if the last known count would give more than `most`. */
 static uint64_t count_under_way(shared_end *s, uint32_t to, uint64_t most) {
     shared_flow *f = &s->flows[to];
     if (f->posted - f->seen_taken > most)
@@ -43,7 +44,7 @@ static bool can_post(shared_end *s, uint32_t to) {
     return count_under_way(s, to, SLOTS - 1) < SLOTS;
 }
 
-/* The post that is next, but for its place and sequence. */
+/* Prepares the next post, except for its location and sequence number. */
 static shared_post *next_free(shared_end *s, uint32_t to, const shared_claim *claim) {
     shared_post *p = &channel(s, s->base.rank, to)->posts[s->flows[to].posted % SLOTS];
     p->number = claim->number;
@@ -58,7 +59,7 @@ static void post(shared_end *s, uint32_t to, shared_post *p) {
     tsr_shared_wake(s, to);
 }
 
-/* Bytes of another process, at its address; false where that cannot be. */
+/* Reads memory of another process at its address; returns false if this is not possible. */
 static bool read_memory(const shared_seat *seat, uint64_t address, void *out, size_t size_bytes) {
     struct iovec to = {out, size_bytes};
     struct iovec from = {(void *)(uintptr_t)address, size_bytes};
@@ -71,10 +72,11 @@ static bool read_memory(const shared_seat *seat, uint64_t address, void *out, si
     return true;
 }
 
-/* Where it pays to ask the system to read the sender's memory instead of copying twice. */
+/* Size from which it is faster to let the system read the sender's memory than to copy twice. */
 enum { READ_BYTES = 16 << 10 };
 
-/* Once for each sender, when it sends so much: can this rank read its memory? Says so. */
+/* Tests once for each sender, when a piece is large enough, if this rank can read its memory, and
+ * publishes the result. */
 static void probe(shared_end *s, uint32_t from, size_t size_bytes) {
     shared_flow *f = &s->flows[from];
     const shared_seat *seat = &s->seats[from];
@@ -86,10 +88,10 @@ static void probe(shared_end *s, uint32_t from, size_t size_bytes) {
         atomic_store(&channel(s, from, s->base.rank)->can_read, 1);
 }
 
-/* Small pieces are copied even where they could be read in place: their sender goes on sooner. */
+/* Small pieces are copied even if they could be read in place: their sender can continue sooner. */
 enum { EAGER_BYTES = 4096 };
 
-/* Writes what is next of a piece; returns how much that is. */
+/* Posts the next part of a piece; returns its size. */
 static size_t put(const shared_end *s, uint32_t to, const tsr_piece *piece, shared_post *p) {
     const shared_flow *f = &s->flows[to];
     const unsigned char *bytes = (const unsigned char *)piece->bytes + f->sent;
@@ -121,11 +123,11 @@ static size_t put(const shared_end *s, uint32_t to, const tsr_piece *piece, shar
     return p->at.memory.size_bytes;
 }
 
-/* True if something moved. */
+/* Returns true if there was progress. */
 static bool send_some(shared_end *s, uint32_t to, const tsr_piece *piece, shared_claim claim) {
     shared_flow *f = &s->flows[to];
     if (!f->sending) return false;
-    if (f->sent == SIZE_MAX) { /* all is posted */
+    if (f->sent == SIZE_MAX) { /* everything is posted */
         f->sending = !all_is_taken(s, to);
         return !f->sending;
     }
@@ -161,7 +163,7 @@ static const shared_post *find_post(const shared_end *s, uint32_t from) {
     return atomic_load(&p->sequence) == taken + 1 ? p : NULL;
 }
 
-/* The next post of `from`, checked; NULL: none yet. */
+/* Returns the next post of `from`, checked; NULL: none yet. */
 static tsr_result next_post(tsr_ctx *ctx, shared_end *s, uint32_t from,
                             const shared_claim *expected, const shared_post **out_post) {
     *out_post = NULL;
@@ -174,7 +176,8 @@ static tsr_result next_post(tsr_ctx *ctx, shared_end *s, uint32_t from,
     return TSR_SUCCESS;
 }
 
-/* Its sender is told now and then, so that it does not run out of slots, and where it waits. */
+/* Takes a post. The sender is notified occasionally, so that it does not run out of slots, and if
+ * it waits. */
 static void take(shared_end *s, uint32_t from, bool is_awaited) {
     shared_flow *f = &s->flows[from];
     f->taken++;
@@ -199,7 +202,7 @@ static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from, const
              piece->size_bytes, TSR_PLURAL(piece->size_bytes));
     unsigned char *to = (unsigned char *)piece->bytes + f->received;
     if (what->place == SHARED_IN_PROCESS) {
-        /* Its end is seen by who waits. */
+        /* The waiting code detects the sender's death. */
         if (!read_memory(&s->seats[from], what->at.memory.offset, to, size)) return TSR_SUCCESS;
     } else if (size) {
         tsr_shared_copy(to, is_here ? what->at.bytes : s->memory + what->at.memory.offset, size);
@@ -234,7 +237,8 @@ tsr_result tsr_shared_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
         bool moved = false, pending = false;
         tsr_shared_look(s, &w);
         for (uint32_t i = 1; i < t->rank_count; i++) {
-            /* Each begins with its neighbour, so that not all read one rank's memory at once. */
+            /* Each rank begins with its neighbour, so that they do not all read one rank's memory
+             * at once. */
             uint32_t r = (t->rank + i) % t->rank_count;
             moved |= send_some(s, r, &exchange->sends[r], claim);
             TRY(ctx, receive_some(ctx, s, r, &exchange->receives[r], claim, &moved));
@@ -246,7 +250,7 @@ tsr_result tsr_shared_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
     }
 }
 
-/* True if it was posted. */
+/* Returns true if it was posted. */
 static bool expose_to(shared_end *s, uint32_t to, const tsr_rows *rows, shared_claim claim) {
     if (!s->flows[to].sending || !can_post(s, to)) return false;
     bool any = rows->row_count && rows->size_bytes;
@@ -277,7 +281,7 @@ static tsr_result find_exposed(tsr_ctx *ctx, shared_end *s, uint32_t from, const
     return TSR_SUCCESS;
 }
 
-/* Waits until all have posted; what was posted is taken when it is retracted. */
+/* Waits until all ranks have posted; posts are taken when they are retracted. */
 tsr_result tsr_shared_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure,
                              tsr_rows *out_rows) {
     shared_end *s = (shared_end *)t;

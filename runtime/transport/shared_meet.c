@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A meeting is one line from each rank to all: its number tells that it is there, and what few
- * bytes it brings come with it. Nobody says that it has read (shared_layout.h).
+ * A meeting is one cache line from each rank to all: its number shows that the rank has arrived,
+ * and the line contains its few bytes. No rank acknowledges that it has read (shared_layout.h).
  */
 #include "runtime/transport/shared_end.h"
 
@@ -10,7 +10,8 @@ static shared_board *board(const shared_end *s, uint32_t rank) {
     return (shared_board *)(void *)(s->boards + index * s->head->board_bytes);
 }
 
-/* In the line of the number what fits there, else in lines of its own. */
+/* Returns the place of the data: in the line of the number if it fits there, otherwise in separate
+ * lines. */
 static unsigned char *bytes_of(shared_board *b, size_t size_bytes) {
     size_t rest = sizeof *b - offsetof(shared_board, bytes);
     return size_bytes <= rest ? b->bytes : (unsigned char *)b + sizeof *b;
@@ -35,7 +36,7 @@ static size_t size_of(const tsr_meeting *meeting, uint32_t rank) {
     return meeting->sizes ? meeting->sizes[rank] : 0;
 }
 
-/* True if that rank is there, or was before. */
+/* Returns true if that rank has arrived, now or earlier. */
 static bool has_come(shared_end *s, const tsr_meeting *meeting, uint32_t rank, uint64_t number,
                      const void **out_bytes) {
     if (!s->flows[rank].receiving) return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rank that finds nothing moved looks again a few times, then asks for the time between looks and
- * gives its processor away, then sleeps. Before it sleeps its seat says so, and it looks once more:
- * whoever stores something reads the seat afterwards, so that nothing is slept through, and costs
- * others nothing while nobody sleeps. Only who has waited for a while asks whether
- * the others live, do the same, and are in time.
+ * A waiting rank that finds no progress polls a few times, then reads the clock between polls and
+ * yields its CPU, then sleeps. Before it sleeps, it shows this in its seat and polls once more. A
+ * rank that stores something reads the seat afterwards, so no wake-up is missed, and there is no
+ * cost for others while nobody sleeps. A rank checks only after some waiting if the others are
+ * alive, run the same operation, and are in time.
  */
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
@@ -23,7 +23,7 @@
 
 enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
 
-/* ---- where ranks are ---- */
+/* ---- positions of ranks ---- */
 
 enum { OPERATION_BITS = 7, WAY_BIT = 1 << OPERATION_BITS, NUMBER_SHIFT = OPERATION_BITS + 1 };
 static_assert((int)TSR_OPERATION_COUNT <= WAY_BIT, "an operation has seven bits");
@@ -91,7 +91,7 @@ void tsr_shared_describe_seat(const shared_end *s, uint32_t rank, char *out_text
              there.step, tsr_operation_name(there.operation), there.number);
 }
 
-/* ---- what may be wrong ---- */
+/* ---- possible failures ---- */
 
 static bool waits_for(const shared_end *s, uint32_t rank) {
     return rank != s->base.rank && (s->flows[rank].sending || s->flows[rank].receiving);
@@ -103,7 +103,7 @@ static bool holds_lock(const shared_end *s, uint32_t rank) {
     return fcntl(s->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-/* Every rank that is waited for: is it there? */
+/* Checks that every awaited rank is alive. */
 static tsr_result look_for_dead(tsr_ctx *ctx, shared_end *s) {
     for (uint32_t rank = 0; rank < s->base.rank_count; rank++) {
         shared_seat *seat = &s->seats[rank];
@@ -167,8 +167,9 @@ tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
          (unsigned long long)mine->total_bytes, (unsigned long long)mine->row_count);
 }
 
-/* Is that rank in an operation in which this one never meets it? Who meets waits for all. One that
- * sends or receives alone has the number of the operation before, and may yet come. */
+/* Returns true if that rank is in an operation in which this one never meets it. A meeting waits
+ * for all ranks. A rank that only sends or receives has the number of the operation before, and may
+ * still arrive. */
 static bool is_elsewhere(const place *here, const place *there) {
     if (there->operation == TSR_OPERATION_SEND) return false;
     if (here->operation == TSR_OPERATION_SEND)
@@ -177,8 +178,8 @@ static bool is_elsewhere(const place *here, const place *there) {
            (there->operation != here->operation || there->way != here->way);
 }
 
-/* What a rank brought before it went elsewhere may have come since the last look: it is named only
- * if nothing has moved by the next one. */
+/* The data that a rank sent before its current operation may have arrived since the last check: the
+ * rank is reported only if there is no progress until the next check. */
 static tsr_result look_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
     place here = place_of(s, s->base.rank);
     uint32_t suspect = 0;
@@ -235,14 +236,14 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
     if (w->began_ns == 0) w->began_ns = w->looked_ns = now;
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {
-        /* Whom it waits for may want this very processor. */
+        /* The awaited rank may need this CPU. */
         if (s->turns == 0 || now - w->began_ns > YIELD_NS) sched_yield();
         for (int i = 0; i < PAUSES; i++) _mm_pause();
         return TSR_SUCCESS;
     }
     TRY(ctx, look_around(ctx, s, w, now));
     shared_seat *seat = &s->seats[s->base.rank];
-    if (!w->sleeping) { /* and looks once more */
+    if (!w->sleeping) { /* and polls once more */
         w->sleeping = true;
         atomic_store(&seat->sleeping, 1);
         return TSR_SUCCESS;

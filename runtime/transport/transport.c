@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all transports share: own pieces, counting, failing for all.
+ * Shared by all transports: pieces to the own rank, counting, failure of all ranks.
  */
 #include "runtime/transport/transport.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Blocks of a fixed length are what the compiler turns into vectors. */
+/* The compiler vectorises blocks of a fixed length. */
 enum { BLOCK = 16 };
 #define X(name, type, expression)                                                                  \
     static void combine_##name(void *out_bytes, const void *a_bytes, const void *b_bytes,          \
@@ -49,7 +49,7 @@ uint32_t tsr_tree_split(uint32_t leaf_count) {
     return UINT32_C(1) << (31 - __builtin_clz(leaf_count - 1));
 }
 
-/* Of the subtree of `all` leaves from `begin` on. */
+/* Covers within the subtree of `all` leaves that starts at `begin`. */
 static uint32_t cover(uint32_t begin, uint32_t all, uint32_t first, uint32_t end,
                       tsr_subtree *out) {
     if (first >= begin + all || end <= begin) return 0;
@@ -70,7 +70,7 @@ uint32_t tsr_tree_cover(uint32_t leaf_count, uint32_t first, uint32_t count,
 
 typedef struct walk {
     const tsr_tree_inputs *inputs;
-    uint32_t next; /* subtree */
+    uint32_t next; /* index of a subtree */
     size_t row_bytes;
 } walk;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Virtual ranks. A program fixes the number V of positions that a batch is spread over; whatever a
- * batch is summed to (gradients, norms, the loss) is summed over these V leaves by one binary tree,
- * so that the bits do not depend on how many ranks there are. A tree of n leaves has the largest
- * power of two below n on its left.
+ * Virtual ranks. A program fixes the number V of positions over which a batch is spread; all sums
+ * over a batch (gradients, norms, the loss) are computed over these V leaves with one binary tree,
+ * so that the bits do not depend on the number of ranks. In a tree of n leaves, the left subtree
+ * has the largest power of two below n.
  *
  *                  +
  *             +         \           V = 6, two ranks of three leaves: rank 0 holds the subtrees
@@ -29,29 +29,30 @@ typedef struct tsr_subtree {
     uint32_t first_leaf, leaf_count;
 } tsr_subtree;
 
-/* How many of `leaf_count` leaves (2 or more) are on the left. */
+/* Number of leaves on the left of a tree with `leaf_count` leaves (2 or more). */
 uint32_t tsr_tree_split(uint32_t leaf_count);
 
-/* The largest subtrees that together hold leaves [first, first + count) of a tree of `leaf_count`
- * (up to TSR_LEAVES_MAX), in order; their number, at most `count`. NULL: only the number. */
+/* Finds the largest subtrees that together contain leaves [first, first + count) of a tree with
+ * `leaf_count` leaves (up to TSR_LEAVES_MAX), in order; returns their number, at most `count`.
+ * NULL: returns only the number. */
 uint32_t tsr_tree_cover(uint32_t leaf_count, uint32_t first, uint32_t count,
                         tsr_subtree *out_subtrees);
 
-/* out[i] = a[i] + b[i], or what the reduction is; out may be a or b. */
+/* out[i] = a[i] + b[i], or another reduction; out may be a or b. */
 void tsr_tree_combine(tsr_reduction reduction, void *out, const void *a, const void *b,
                       size_t count);
 
-/* One result from the results of subtrees. */
+/* Combines the results of subtrees into one result. */
 typedef struct tsr_tree_inputs {
     tsr_reduction reduction;
     uint32_t leaf_count;
-    const tsr_subtree *subtrees; /* borrowed; together all leaves, in order */
-    const void *const *values;   /* borrowed; by subtree: `count` elements */
+    const tsr_subtree *subtrees; /* borrowed; together they contain all leaves, in order */
+    const void *const *values;   /* borrowed; for each subtree: `count` elements */
     size_t count;
     void *scratch; /* borrowed; TSR_TREE_DEPTH_MAX times `count` elements */
 } tsr_tree_inputs;
 
-/* out: `count` elements; may be one of the values, otherwise apart from them. */
+/* out: `count` elements; may be one of the values, otherwise it must not overlap them. */
 void tsr_tree_reduce(const tsr_tree_inputs *inputs, void *out);
 
 #endif
