@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGES_FROM = 8 << 20 }; /* bytes of a block: so that what is rounded up is little */
+enum { HUGE_PAGES_FROM = 8 << 20 }; /* block size, large enough that rounding up wastes little */
 
 typedef struct cpu_device {
     tsr_device base;
@@ -82,7 +82,7 @@ static tsr_result map(tsr_ctx *ctx, const cpu_device *self, uint64_t size_bytes,
     if (block == MAP_FAILED)
         FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes%s%s", (unsigned long long)size_bytes,
              planned ? "; " : "", planned ? planned : "");
-    /* Kernels walk down columns of matrices: with small pages every row is on another one. */
+    /* Kernels read columns of matrices: with small pages, every row is on a different page. */
     if (size_bytes >= HUGE_PAGES_FROM) (void)madvise(block, (size_t)size_bytes, MADV_HUGEPAGE);
     *out_block = block;
     return TSR_SUCCESS;
@@ -125,7 +125,7 @@ static tsr_result cpu_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device
 
 static void cpu_finish(tsr_device *device, tsr_device_list *list) { (void)device, (void)list; }
 
-/* False where the command met a fault. */
+/* Returns false if the command had a fault. */
 static bool run_command(cpu_device *self, const tsr_device_memory *memory,
                         const tsr_device_command *command, tsr_fault *out_fault) {
     for (uint32_t k = 0; memory->guard && k < command->guarded_count; k++)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An NVIDIA GPU as a device, over the CUDA driver: the primary context, one stream, a module of the
- * image that matches. A list becomes a graph when it is prepared; a run launches it and waits:
+ * An NVIDIA GPU as a device, with the CUDA driver: the primary context, one stream, a module with
+ * the matching image. A list becomes a graph when it is prepared; a run launches it and waits:
  *
  *     inputs to the device -> clear fault records -> launches and copies -> outputs, records back
  *
- * A list that is to be timed becomes other graphs, with an event between any two of these.
+ * For a timed list there are other graphs, with an event between any two of these.
  *
- * Others may be reading what commands write: the first command of a list that writes such begins a
- * graph of its own, which is launched when they have finished, while what is before it runs. An
- * event on the way there tells when to copy what they have not read by then.
+ * Other threads may be reading memory that commands write: the first command of a list that writes
+ * such memory begins a second graph, which is launched when they have finished, while the commands
+ * before it run. An event in the first graph tells when to copy the memory that they have not read
+ * yet.
  *
- * All addresses are known by then and the step number is an input like any other, so a graph is
- * never changed; copies whose addresses change go to the stream without one.
+ * All addresses are known at that time and the step number is an ordinary input, so a graph is
+ * never changed; copies whose addresses change are put into the stream without a graph.
  *
- * The host's memory is address space: pages of it are taken where something is written. Those of
- * inputs and outputs are page-locked, as transfers within graphs need.
+ * The host's memory is reserved address space: pages are allocated when they are written. The pages
+ * of inputs and outputs are page-locked, which transfers within graphs require.
  */
 #include "manifests/fatbin.h"
 #include "runtime/base/clock.h"
@@ -30,14 +31,15 @@
 #include <unistd.h>
 
 enum {
-    BLOCKS_MAX = INT32_MAX,      /* of a grid */
-    BLOCKS_WITH_SCRATCH_MAX = 4, /* of a multiprocessor */
-    LAST_PART = 64,              /* of a list's cost: what runs while tensors are copied */
+    BLOCKS_MAX = INT32_MAX,      /* limit for a grid */
+    BLOCKS_WITH_SCRATCH_MAX = 4, /* limit per multiprocessor */
+    LAST_PART = 64,              /* copies overlap the last 1/64 of a list's cost */
     STATIC_SHARED_MAX = 48 * 1024,
     LOG_BYTES = 400,
 };
 
-/* Of a list: up to the first command that writes what others may read, and from it on. */
+/* Halves of a list: up to the first command that writes memory that others may read, and from this
+ * command on. */
 enum { BEFORE, BEHIND, HALVES };
 
 typedef struct prepared {
@@ -45,8 +47,8 @@ typedef struct prepared {
     struct CUgraphExec_st *execs[HALVES]; /* NULL: nothing to do */
     tsr_cuda_address faults;              /* one record for each command */
     tsr_fault *host_faults;               /* page-locked */
-    /* For runs that are timed, from the first one on; NULL before. Events: at the beginning, before
-     * each command, behind the last one, at the end. */
+    /* Graphs for timed runs, created by the first timed run; NULL before. Events: at the beginning,
+     * before each command, after the last one, at the end. */
     struct CUgraphExec_st *timed[HALVES];
     struct CUevent_st **events; /* in the arena */
     tsr_cuda_beside beside;
@@ -102,8 +104,8 @@ static tsr_result load_module(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_fat
     return tsr_cuda_check(ctx, &self->cuda, result, tsr_cuda_name_module_load, about);
 }
 
-/* Blocks that run together lie in one part of the GPU: how many of them run at a time depends on
- * how many multiprocessors each part has, which differs from one GPU to the next. */
+/* Blocks that run together are in one part of the GPU. The number that run at a time depends on the
+ * number of multiprocessors in each part, which differs between GPUs. */
 static tsr_result ask_fitting(tsr_ctx *ctx, tsr_cuda_device *self, uint32_t index) {
     const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[index];
     tsr_cuda_launch config = {
@@ -134,7 +136,7 @@ static tsr_result find_functions(tsr_ctx *ctx, tsr_cuda_device *self) {
     return TSR_SUCCESS;
 }
 
-/* Decodes the code; its image for this GPU. */
+/* Decodes the code and returns its image for this GPU. */
 static tsr_result choose_image(tsr_ctx *ctx, tsr_cuda_device *self,
                                const tsr_device_options *options,
                                const tsr_fatbin_image **out_image) {
@@ -163,7 +165,7 @@ static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
     return find_functions(ctx, self);
 }
 
-/* What is free may lie in pieces, or be another process's a moment later. */
+/* Free memory may be fragmented, or taken by another process a moment later. */
 tsr_result tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const char *about,
                             uint64_t size_bytes, tsr_cuda_address *out_address) {
     tsr_result result =
@@ -173,7 +175,7 @@ tsr_result tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const cha
                             (unsigned long long)size_bytes, TSR_PLURAL(size_bytes));
 }
 
-/* Enough for every launch: they follow each other. */
+/* Enough for every launch, since launches run one after the other. */
 static uint64_t size_scratch(const tsr_cuda_device *self) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < self->fatbin.kernel_count; i++)
@@ -188,7 +190,7 @@ static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
     return tsr_cuda_reserve(ctx, self, self->about, size_bytes, &self->scratch);
 }
 
-/* The context: what the calling thread works with from now on. */
+/* Retains the context and makes it current for the calling thread. */
 static tsr_result retain(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_options *options) {
     TRY(ctx, tsr_cuda_open(ctx, options->library, &self->cuda));
     self->cuda.planned = options->planned;
@@ -252,7 +254,7 @@ tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char 
     return result;
 }
 
-/* A run reserves scratch memory first, and compares what is then left with its buffers. */
+/* A run first reserves scratch memory, then compares the remaining memory with its buffers. */
 static tsr_result compare_room(tsr_ctx *ctx, const tsr_cuda_device *self,
                                const tsr_device_options *options, uint64_t size_bytes,
                                uint64_t scratch_bytes) {
@@ -298,7 +300,7 @@ static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
     *memory = (tsr_device_memory){0};
 }
 
-/* Whole pages, with what lies on them besides. */
+/* Locks full pages, with all other data on them. */
 static tsr_result lock_pages(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_range range,
                              tsr_device_memory *memory) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = range.offset_bytes % page;
@@ -382,7 +384,7 @@ static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_devi
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* Argument `fact->argument` as the copy engine sees it. */
+/* Encodes a tensor map for argument `fact->argument`, as used by the copy engine. */
 static tsr_result encode_map(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
                              const tsr_device_command *command, const tsr_fatbin_map *fact,
                              struct CUtensorMap_st **out_map) {
@@ -412,7 +414,7 @@ static tsr_result encode_map(tsr_ctx *ctx, tsr_cuda_device *self, prepared *grap
         TSR_CUDA_MAP_L2_128B, 0);
 }
 
-/* A kernel may take fewer maps than there are pointers to. */
+/* A kernel may have fewer maps than there are pointers; the other pointers refer to zeros. */
 static tsr_result add_maps(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
                            const tsr_device_command *command, void **parameters) {
     const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
@@ -426,7 +428,7 @@ static tsr_result add_maps(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
     return TSR_SUCCESS;
 }
 
-/* The driver reads as many arguments as the code says that it takes, of the sizes it says. */
+/* The driver reads the number and sizes of arguments that the code declares. */
 static tsr_result check_parameters(tsr_ctx *ctx, const tsr_cuda_device *self,
                                    const tsr_device_command *command) {
     const char *name = self->names[command->kernel];
@@ -461,7 +463,7 @@ static tsr_result launch(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
     if (kernel->blocks && self->fitting[command->kernel]) limit = self->fitting[command->kernel];
     if (blocks > limit) blocks = limit - limit % self->clusters[command->kernel];
     TRY(ctx, check_parameters(ctx, self, command));
-    /* The driver copies what the pointers point to. */
+    /* The driver copies the values to which the pointers refer. */
     void **parameters =
         TSR_NEW(&graph->arena, void *, (size_t)command->buffer_count + 3 + TSR_FATBIN_MAPS_MAX);
     if (!parameters) FAIL(ctx, TSR_MEMORY, "no memory for %u arguments", command->buffer_count);
@@ -478,12 +480,12 @@ static tsr_result launch(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
                          1, 1, kernel->shared_bytes, self->stream, parameters, NULL);
 }
 
-/* Without a graph. */
+/* True if the list runs without a graph. */
 static bool is_eager(const tsr_cuda_device *self, const tsr_device_list *list) {
     return self->one_by_one || list->moves;
 }
 
-/* Event `index` of a graph that is timed. */
+/* Records event `index` of a timed graph. */
 static tsr_result stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
                         const prepared *graph, uint32_t index) {
     if (!graph->events) return TSR_SUCCESS;
@@ -491,7 +493,7 @@ static tsr_result stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_dev
                          self->stream, is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL);
 }
 
-/* Of a half that begins with command `begin`. */
+/* Records a command of the half that begins with command `begin`. */
 static tsr_result record_command(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
                                  prepared *graph, uint32_t begin, uint32_t index) {
     const tsr_device_command *command = &list->commands[index];
@@ -519,7 +521,7 @@ static tsr_result wait_for_command(tsr_ctx *ctx, const tsr_cuda_device *self,
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, about, self->stream);
 }
 
-/* The first command of that half; of the one behind both, how many commands there are. */
+/* Returns the first command of that half; for HALVES, the number of commands. */
 static uint32_t begin_of(const tsr_device_list *list, int half) {
     uint32_t index = 0;
     if (half == BEFORE) return 0;
@@ -534,7 +536,8 @@ static bool has_half(const tsr_device_list *list, int half) {
            (half == BEFORE && !list->command_count);
 }
 
-/* The command of the first half before which it is time to copy what the second one will write. */
+/* Returns the command of the first half before which the memory that the second half writes must be
+ * copied. */
 static uint32_t time_to_copy(const tsr_device_list *list) {
     uint32_t count = list->command_count, at = begin_of(list, BEHIND);
     uint64_t all = 0, left = 0;
@@ -565,7 +568,7 @@ static tsr_result record_end(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_devi
     return stamp(ctx, self, list, graph, 2 + list->command_count);
 }
 
-/* What a half of a run does, in the stream. */
+/* Puts the commands of one half of a run into the stream. */
 static tsr_result record(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                          const tsr_device_list *list, prepared *graph, int half) {
     uint32_t begin = begin_of(list, half), end = begin_of(list, half + 1);
@@ -611,7 +614,7 @@ static tsr_result capture(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_
     return TSR_SUCCESS;
 }
 
-/* What a run does; with one_by_one, with a wait behind each command. */
+/* Runs without a graph; with one_by_one, waits after each command. */
 static tsr_result run_eagerly(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                               const tsr_device_list *list, const prepared *graph, int half) {
     prepared once = *graph;
@@ -622,7 +625,7 @@ static tsr_result run_eagerly(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_dev
     return result;
 }
 
-/* The graph with events, once. */
+/* Prepares the graph with events, once. */
 static tsr_result prepare_timed(tsr_ctx *ctx, tsr_cuda_device *self,
                                 const tsr_device_memory *memory, const tsr_device_list *list,
                                 prepared *graph) {
@@ -648,7 +651,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
     void *host = NULL;
     prepared *graph = calloc(1, sizeof *graph);
     if (!graph) FAIL(ctx, TSR_MEMORY, "no memory to prepare '%s'", list->name);
-    list->prepared = graph; /* finished by the caller, also after a failure */
+    list->prepared = graph; /* the caller finishes it, also after a failure */
     TRY(ctx, tsr_cuda_enter(ctx, self));
     if (fault_bytes) {
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, list->name, &host, fault_bytes, 0));
@@ -679,7 +682,8 @@ static void cuda_finish(tsr_device *device, tsr_device_list *list) {
     list->prepared = NULL;
 }
 
-/* The device's clock on the host's: its last event is when the wait for it ended. */
+/* Converts the device's times to the host's clock: the last event corresponds to the end of the
+ * wait for it. */
 static tsr_result read_spans(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
                              const prepared *graph, uint64_t began_ns) {
     uint64_t ended_ns = tsr_clock_ns(), before_ns = 0;

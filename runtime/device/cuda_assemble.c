@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of the build: the PTX of the kernel that hashes, for an assembler, and the source of what came
- * of it.
+ * A build tool: prints the PTX of the leaf hash kernel for an assembler, and converts the assembled
+ * code to C source.
  *
  *     cuda-assemble                   writes the PTX to stdout
  *     cuda-assemble 80=FILE 90=FILE   writes tsr_cuda_leaves_codes, with each file's bytes as the

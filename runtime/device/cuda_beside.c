@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies to the host's memory and back that run beside the other commands of a list, each direction
- * in a stream of its own:
+ * Copies to the host's memory and back that run concurrently with the other commands of a list,
+ * with a separate stream for each direction:
  *
  *     the device's stream   a --+-- b -- c --+-- d
- *     of offloads               +-- copy ----+        c is what runs until it is awaited
+ *     of offloads               +-- copy ----+        c runs during the copy
  *
- * An event leads from one stream to the other and back. In a capture that makes branches of one
- * graph, which all have to be back before it ends. A list without a graph copies in order.
+ * Events connect the streams in both directions. In a capture, they create branches of one graph,
+ * which all must join before the capture ends. A list without a graph copies in order.
  */
 #include "runtime/base/plural.h"
 #include "runtime/device/cuda_device.h"
@@ -141,7 +141,7 @@ tsr_result tsr_cuda_record_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
     const tsr_device_command *command = &list->commands[index];
     bool awaits = command->kind == TSR_DEVICE_AWAIT;
     if (!beside->done) return awaits ? TSR_SUCCESS : copy(ctx, self, list, command, self->stream);
-    if (awaits && command->awaited < begin) return TSR_SUCCESS; /* back when that half ended */
+    if (awaits && command->awaited < begin) return TSR_SUCCESS; /* joined when that half ended */
     if (awaits) return await(ctx, self, list, beside, command->awaited);
     struct CUstream_st *stream = stream_of(self, command);
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->beside.begins,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of a build without an assembler: the driver translates the kernel that hashes.
+ * Used in a build without an assembler: the driver compiles the hash kernel.
  */
 #include "runtime/device/cuda_ptx.h"
 

@@ -27,8 +27,8 @@ static const char *find_advice(tsr_cuda_result result) {
     return NULL;
 }
 
-/* What is free and planned, each behind a "; ". Unknown is what is free before there is a context.
- */
+/* Formats the free and planned sizes, each after a "; ". The free size is unknown before there is a
+ * context. */
 static void describe_memory(const tsr_cuda *cuda, char out_text[MEMORY_TEXT_MAX]) {
     size_t left = 0, total = 0, at = 0;
     out_text[0] = 0;
@@ -118,7 +118,7 @@ static tsr_result start(tsr_ctx *ctx, tsr_cuda *cuda) {
 tsr_result tsr_cuda_open(tsr_ctx *ctx, const char *library, tsr_cuda *out_cuda) {
     tsr_cuda cuda = {0};
     if (!library) library = library_name;
-    /* NODELETE: the driver has threads and handlers of its own. */
+    /* NODELETE: the driver has its own threads and handlers. */
     cuda.library = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!cuda.library) FAIL(ctx, TSR_MACHINE, "there is no NVIDIA driver here: %s", dlerror());
     tsr_result result = start(ctx, &cuda);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chunks of a file on their way to tensors. A window of page-locked memory, which many threads have
- * filled, is copied to a slot of the device as one: a bus is slower with smaller copies, and with
- * copies of several streams. The slot's own stream hashes the leaves there and writes their digests
- * to the host; when these are the expected ones, what is wanted of the slot goes to where it
- * belongs. While one chunk is hashed, which takes as long as copying several, those after it
- * arrive.
+ * Loads chunks of a file into tensors. Many threads fill a window of page-locked memory, which is
+ * copied to a slot of the device in one piece: a bus is slower with smaller copies, and with copies
+ * of several streams. The slot's own stream hashes the leaves and writes their digests to the host;
+ * if they are as expected, the needed ranges of the slot are copied to their tensors. While one
+ * chunk is hashed, which takes as long as the copies of several, later chunks arrive.
  *
- * Nothing here waits for a slot: who takes a chunk has asked for the digest, and put all, of the
- * one that was in the slot before, TSR_DEVICE_DEPTH chunks and those of all windows ago.
+ * Nothing here waits for a slot: before a chunk is taken, the caller has already requested the
+ * digest and made all puts of the slot's previous chunk, TSR_DEVICE_DEPTH chunks earlier.
  */
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/cuda_ptx.h"
@@ -33,17 +32,17 @@ static tsr_cuda_slot *slot_of(tsr_cuda_device *self, uint64_t number) {
     return &self->intake.slots[number % TSR_CUDA_SLOTS];
 }
 
-/* ---- what is worth it ---- */
+/* ---- minimum size ---- */
 
-/* A host hashes and copies 5 GB/s, 0.2 ms a megabyte; here it is 53 GB/s, 0.02 ms, and before that
- * 12 ms for windows and pages, where nobody readied them ahead: 12 / (0.2 - 0.02) = 67 MB. A driver
- * that translates the kernel takes 60 to 100 ms more: 400 to 620 MB. */
+/* A host hashes and copies 5 GB/s, 0.2 ms per megabyte; the GPU 53 GB/s, 0.02 ms, after 12 ms for
+ * windows and pages unless they were prepared in advance: 12 / (0.2 - 0.02) = 67 MB. A driver that
+ * compiles the kernel needs 60 to 100 ms more: 400 to 620 MB. */
 static uint64_t intake_bytes_min(const tsr_device *device) {
     const uint64_t mib = 1 << 20;
     return tsr_cuda_find_leaves((const tsr_cuda_device *)device) ? 64 * mib : 512 * mib;
 }
 
-/* ---- what it needs ---- */
+/* ---- resources ---- */
 
 void tsr_cuda_finish_intake(tsr_cuda_device *self) {
     const tsr_cuda *cuda = &self->cuda;
@@ -64,7 +63,7 @@ void tsr_cuda_finish_intake(tsr_cuda_device *self) {
     *intake = (tsr_cuda_intake){0};
 }
 
-/* The digests lie in a part behind the windows. */
+/* The digests are in a part after the windows. */
 static tsr_result map_windows(tsr_ctx *ctx, tsr_cuda_device *self) {
     tsr_cuda_intake *intake = &self->intake;
     char *parts = NULL;
@@ -93,11 +92,11 @@ static tsr_result ready_slot(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda
                          TSR_CUDA_EVENT_DISABLE_TIMING);
 }
 
-/* All but the windows' pages and the device's memory. */
+/* Prepares everything except the windows' pages and the device's memory. */
 static tsr_result ready(tsr_ctx *ctx, tsr_cuda_device *self) {
     tsr_cuda_intake *intake = &self->intake;
     if (intake->copies) return TSR_SUCCESS;
-    tsr_cuda_finish_intake(self); /* what a failure has left */
+    tsr_cuda_finish_intake(self); /* leftovers of a failure */
     TRY(ctx, map_windows(ctx, self));
     TRY(ctx, lock_window(ctx, self, &intake->digests, DIGESTS_BYTES));
     for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
@@ -118,7 +117,7 @@ tsr_result tsr_cuda_ready_intake(tsr_ctx *ctx, tsr_cuda_device *self) {
     return TSR_SUCCESS;
 }
 
-/* What is ready stays so; windows that are not become so when they are used. */
+/* Resources that are ready stay ready; other windows are locked when they are used. */
 static tsr_result intake_begin(tsr_ctx *ctx, tsr_device *device) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_intake *intake = &self->intake;
@@ -131,7 +130,7 @@ static tsr_result intake_begin(tsr_ctx *ctx, tsr_device *device) {
                               &intake->memory));
     for (uint64_t i = 0; i < TSR_CUDA_SLOTS; i++)
         intake->slots[i].bytes = intake->memory + i * CHUNK_BYTES;
-    /* Before other streams use it. */
+    /* Completes before other streams use the memory. */
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
@@ -170,7 +169,7 @@ static tsr_result launch_leaves(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_c
                          TSR_CUDA_PTX_THREADS, 1, 1, 0, slot->stream, parameters, NULL);
 }
 
-/* The last leaf of a chunk, if it is not a whole one, is hashed here. */
+/* An incomplete last leaf of a chunk is hashed here. */
 static tsr_result intake_take(tsr_ctx *ctx, tsr_device *device, uint64_t number,
                               size_t size_bytes) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors that are read while they change. Readers begin with the tensors themselves: as long as a
- * step computes what it will write, nothing is in their way. Some time before it comes to writing,
- * what nobody has read to its end yet is copied within the device, beside the commands that are
- * left before; readers go on with the copy, and those who were just reading begin anew with it. So
- * nobody waits for readers, what they read before need not be copied, and the device does not stand
- * still while the host finds out what that is.
+ * Tensors that are read while they change. Readers begin with the tensors themselves, which do not
+ * change until the step writes its results. Some time before these writes, the parts that have not
+ * been read completely are copied within the device, concurrently with the remaining commands.
+ * Readers continue with the copy, and a read in progress is repeated from the copy. So no command
+ * waits for readers, the parts that were read need not be copied, and the device is not idle while
+ * the host determines these parts.
  *
- * A run's own results are brought by the same engine, one transfer after the other, and readers of
- * the copy are in no hurry: they begin when the run that wrote has its results, and there is never
- * more than one short transfer of theirs before the results of later runs.
+ * A run's own results use the same copy engine, which does one transfer at a time. Readers of the
+ * copy are not urgent: they begin when the writing run has its results, and at most one of their
+ * short transfers precedes the results of later runs.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -41,7 +41,7 @@ void tsr_cuda_finish_keeping(tsr_cuda_device *self) {
     self->kept.before = NULL;
 }
 
-/* Nothing where there is no room for it. */
+/* Reserves nothing if there is not enough memory. */
 static tsr_result reserve_copy(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes) {
     size_t left = 0, total = 0;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
@@ -90,14 +90,15 @@ tsr_result tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
     return TSR_SUCCESS;
 }
 
-/* ---- what was read ---- */
+/* ---- parts that were read ---- */
 
-/* Between tensors there is less than that. */
+/* True if the gap is smaller than the alignment, as between tensors. */
 static bool touch(const tsr_cuda_extent *a, const tsr_cuda_extent *b) {
     return a->end <= b->begin && b->begin - a->end < TSR_BUFFER_ALIGN_BYTES;
 }
 
-/* Extents lie in order. One for which there is no room is copied though it was read. */
+/* Extents are stored in order. An extent without room in the table is copied although it was read.
+ */
 static void note_read(tsr_cuda_kept *kept, tsr_device_range range) {
     const tsr_cuda_extent own = {range.offset_bytes, range.offset_bytes + range.size_bytes};
     tsr_cuda_extent *read = kept->read;
@@ -120,7 +121,7 @@ static void note_read(tsr_cuda_kept *kept, tsr_device_range range) {
     }
 }
 
-/* What lies between tensors is not copied. */
+/* Gaps between tensors are not copied. */
 static tsr_result copy_extent(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_t begin,
                               uint64_t end) {
     const tsr_cuda_kept *kept = &self->kept;
@@ -145,8 +146,8 @@ static tsr_result copy_rest(tsr_ctx *ctx, const tsr_cuda_device *self) {
                          kept->copied, 0);
 }
 
-/* As late as the copies still have time beside what comes before the writing: by then there is
- * little left to read. Where nothing is under way, what the event stands for is over. */
+/* Waits as long as the copies can still finish concurrently with the commands before the writes:
+ * few parts remain unread then. If nothing is running, the event has already happened. */
 tsr_result tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_readers) {
     tsr_cuda_kept *kept = &self->kept;
     if (!kept->open) return TSR_SUCCESS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a GPU does at most, measured: copies of a block larger than the caches; chains of f32
- * multiplications and additions; products of 16 bits on matrix units, by the instruction that our
- * kernels use there: wgmma on 9.0, which multiplies what lies in shared memory, mma.sync on others.
- * The kernels are PTX that the driver translates. Matrices are of zeros: others heat the GPU, which
- * then slows down.
+ * Measures the limits of a GPU: copies of a block larger than the caches; chains of f32
+ * multiplications and additions; 16-bit products on matrix units, with the instruction of our
+ * kernels: wgmma on 9.0, with operands in shared memory, and mma.sync on others. The kernels are
+ * PTX that the driver compiles. Matrices contain only zeros: other values heat the GPU, which then
+ * slows down.
  */
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
@@ -13,36 +13,36 @@
 
 enum {
     COPY_BYTES = 256 << 20,
-    COPIES = 8, /* one after the other, so that the wait behind them is little */
+    COPIES = 8, /* one after the other, so that the final wait is relatively short */
     ROUNDS = 5, /* the best one counts */
     THREADS = 256,
     LANES = 32,
     WARP_GROUP = 128,
-    BLOCKS = 4,  /* for each multiprocessor */
-    CHAINS = 16, /* of a thread; more than a unit has under way at once */
-    SUMS = 8,    /* of a warp, on matrix units: the same */
-    /* of an instruction: */
+    BLOCKS = 4,  /* per multiprocessor */
+    CHAINS = 16, /* per thread; more than a unit has in flight at once */
+    SUMS = 8,    /* per warp, on matrix units: the same */
+    /* per instruction: */
     MMA_ROWS = 16,
     MMA_COLUMNS = 8,
     WGMMA_ROWS = 64,
     WGMMA_COLUMNS = 256,
     DEPTH = 16,
-    WGMMA_SUMS = WGMMA_ROWS * WGMMA_COLUMNS / WARP_GROUP, /* of a thread */
-    WGMMA_BYTES = 2 * WGMMA_COLUMNS * DEPTH,              /* of what it reads at most */
-    WGMMA_AT_ONCE = 8,                                    /* before they are waited for */
+    WGMMA_SUMS = WGMMA_ROWS * WGMMA_COLUMNS / WARP_GROUP, /* per thread */
+    WGMMA_BYTES = 2 * WGMMA_COLUMNS * DEPTH,              /* maximum bytes that it reads */
+    WGMMA_AT_ONCE = 8,                                    /* issued before a wait */
 };
 
-/* What a kernel is like: how many operations all its threads do. */
+/* A kernel that measures a rate, and the number of its operations. */
 typedef struct rate_kernel {
     void (*print)(tsr_buffer *out);
     uint32_t steps;
-    double flops_of_step; /* of a block */
+    double flops_of_step; /* operations of a block */
 } rate_kernel;
 
 #define NAME TSR_CUDA_PTX_RATE
 #define P(...) tsr_buffer_printf(out, __VA_ARGS__)
 
-/* ---- the kernels: %q counts steps; the sum of all sums goes to `to` where it is no number ---- */
+/* ---- the kernels: %q counts steps; the total of all sums is written to `to` if it is NaN ---- */
 
 static void print_begin(tsr_buffer *out, const char *version, const char *target, int sum_count) {
     P(".version %s\n.target %s\n.address_size 64\n"
@@ -51,7 +51,7 @@ static void print_begin(tsr_buffer *out, const char *version, const char *target
       "%%p;\n"
       "ld.param.u32 %%steps, [steps];\nmov.u32 %%q, 0;\nmov.u32 %%t, %%tid.x;\n",
       version, target, THREADS, WGMMA_SUMS);
-    /* Others than each other, or they would be computed once. */
+    /* Must differ, otherwise the compiler would merge them. */
     for (int i = 0; i < sum_count; i++)
         P("add.u32 %%t, %%t, %d;\ncvt.rn.f32.u32 %%f%d, %%t;\n", THREADS, i);
 }
@@ -66,7 +66,7 @@ static void print_end(tsr_buffer *out, int sum_count) {
 
 static void print_chains(tsr_buffer *out) {
     print_begin(out, "7.0", "sm_80", CHAINS);
-    /* 0.999, 0.001 */
+    /* The values are 0.999 and 0.001. */
     P("mov.f32 %%a, 0f3F7FBE77;\nmov.f32 %%b, 0f3A83126F;\nSTEP:\n");
     for (int i = 0; i < CHAINS; i++) P("fma.rn.f32 %%f%d, %%f%d, %%a, %%b;\n", i, i);
     print_end(out, CHAINS);
@@ -83,7 +83,7 @@ static void print_mma(tsr_buffer *out) {
 }
 
 /* Both operands are the same bytes of shared memory, without a swizzle: blocks of 8 rows of 16
- * bytes, 128 bytes apart along K, 256 from one to the next. */
+ * bytes, 128 bytes apart along K, 256 bytes apart along the rows. */
 static void print_wgmma(tsr_buffer *out) {
     enum { ALONG = 128, APART = 256 };
     print_begin(out, "8.0", "sm_90a", WGMMA_SUMS);
@@ -113,7 +113,7 @@ static const rate_kernel wgmma = {
 
 /* ---- measuring ---- */
 
-/* In the stream. */
+/* Work that is put into the stream. */
 typedef tsr_result (*work_fn)(tsr_ctx *ctx, tsr_cuda_device *self, void *user);
 
 static tsr_result time_best(tsr_ctx *ctx, tsr_cuda_device *self, work_fn work, void *user,
@@ -139,7 +139,7 @@ static tsr_result copy_blocks(tsr_ctx *ctx, tsr_cuda_device *self, void *user) {
     return TSR_SUCCESS;
 }
 
-/* Where there is room for two blocks. */
+/* Measures only if there is enough memory for two blocks. */
 static tsr_result measure_memory(tsr_ctx *ctx, tsr_cuda_device *self, double *out_bytes_per_s) {
     tsr_cuda_address blocks = 0;
     size_t left = 0, total = 0;
@@ -158,7 +158,7 @@ typedef struct rate {
     uint32_t steps;
 } rate;
 
-/* `to` is never written: there is no such number. */
+/* `to` is never written, because the total is never NaN. */
 static tsr_result launch_rate(tsr_ctx *ctx, tsr_cuda_device *self, void *user) {
     rate *of = user;
     tsr_cuda_address to = 0;

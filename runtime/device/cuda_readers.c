@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors read beside runs, and the runtime's own kernels: numbers that the GPU draws.
+ * Reads tensors concurrently with runs, and runs the runtime's own kernels: numbers that the GPU
+ * draws.
  */
 #include "runtime/base/plural.h"
 #include "runtime/device/cuda_device.h"
@@ -53,7 +54,7 @@ char *tsr_cuda_next_room(tsr_cuda_reader *reader) {
     return reader->rooms + (size_t)reader->at * TSR_DEVICE_READ_BYTES_MAX;
 }
 
-/* Only the reader's own thread waits: the device runs on. */
+/* Only the reader's own thread waits: the device continues to run. */
 tsr_result tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          unsigned number, tsr_device_range range, const void **out_bytes) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
@@ -111,8 +112,8 @@ done:
     return result;
 }
 
-/* One of the runtime's own kernels, unless it is there. A driver older than the assembler may not
- * take its machine code (NULL: there is none), but takes the text. */
+/* Loads one of the runtime's own kernels, if it is not loaded yet. A driver older than the
+ * assembler may refuse its machine code (NULL: none), but accepts the text. */
 static tsr_result load(tsr_ctx *ctx, tsr_cuda_device *self, const char *name,
                        const tsr_fatbin_image *code, void (*print)(tsr_buffer *),
                        struct CUmod_st **module, struct CUfunc_st **function) {

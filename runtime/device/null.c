@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device of its own memory that carries out copies and skips launches: the template of a device,
- * and what tests of transfers need. It never computes.
+ * A device with its own memory that executes copies and skips launches: a template for devices, and
+ * a device for tests of transfers. It never computes.
  */
 #include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
