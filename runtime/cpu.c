@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The file stays open as long as the object: the dynamic linker knows objects by path, and a second
- * one under a reused /proc/self/fd/N would be taken for the first. */
+/* The file stays open as long as the object: the dynamic linker knows objects by path, and would
+ * mistake a second object under a reused /proc/self/fd/N for the first. */
 struct tsr_code_object {
     void *handle;
     int fd;

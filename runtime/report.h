@@ -36,7 +36,8 @@ typedef enum tsr_finite_mode {
 
 /* Resource use of one of several ranks, when the last step is done. */
 typedef struct tsr_rank_use {
-    /* Memory: planned; additionally kept by saves; allocated since before the plan's memory was. */
+    /* Memory: planned; also kept for saves; growth of resident memory since before the planned
+     * memory was allocated. */
     uint64_t planned_bytes, saver_bytes, resident_bytes;
     uint64_t planned_sent_bytes, sent_bytes; /* bytes that a step sends to other ranks: planned;
                                                 sent by the last step */

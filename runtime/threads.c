@@ -2,12 +2,12 @@
  *
  * A launch is divided among some of the threads, its sharers: each has a share of a few parts that
  * are adjacent in the grid. The division is the same for equal launches, so that a thread's data
- * stays in its cache. A share's word holds the launch's number and how many of its parts are
- * claimed; a part is claimed by compare-and-swap on that word: by its owner, usually without
- * contention, or by a thread that has finished its own share. So the caller never waits for a
- * sleeping worker, only for parts that were claimed. A launch takes as long as two cores need to
- * exchange three cache lines: the description of the launch, which only the caller writes; the word
- * of another thread's share; and the number of parts that workers have done.
+ * stays in its cache. A share's word holds the launch's number and the number of its claimed parts;
+ * a part is claimed by compare-and-swap on that word: by its owner, usually without contention, or
+ * by a thread that has finished its own share. So the caller never waits for a sleeping worker,
+ * only for parts that were claimed. A launch takes as long as two cores need to exchange three
+ * cache lines: the description of the launch, which only the caller writes; the word of another
+ * thread's share; and the number of parts that workers have done.
  *
  * The claim of a late worker fails. The number is odd while the fields of a launch change; a thread
  * that reads the same even number before and after the fields has read those of one launch. The

@@ -90,7 +90,7 @@ static void say_region(run *self, const char *region) {
     t->step = self->summary->position.step + 1;
 }
 
-/* A rank that is later than several of the longest steps so far is considered hung. */
+/* A rank counts as hung if others wait for it longer than SLACK times the longest step measured. */
 static void learn_deadline(run *self, double seconds) {
     tsr_transport *t = self->job->transport;
     if (!t || ++self->steps_timed < 2) return; /* the first one warms up */
@@ -102,7 +102,7 @@ static void learn_deadline(run *self, double seconds) {
 
 static bool is_asked_to_stop(const run *self) { return self->job->stop && *self->job->stop; }
 
-/* All ranks stop at the same step if any of them was asked to stop. If one failed without damage to
+/* All ranks stop at the same step if any rank was asked to stop. If one failed without damage to
  * the state, all stop there, so that the state can be saved. */
 static tsr_result meet(tsr_ctx *ctx, run *self, const char *region, tsr_result own,
                        bool *out_stop) {

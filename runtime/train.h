@@ -66,7 +66,7 @@ TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
 
 /* Computes the means of the outputs of an entry with independent rows over all rows of `data`;
  * out_means has one element per output. TSR_NONFINITE names the output and the row; with another
- * `finite` mode, the mean of such an output is not finite. */
+ * `finite` mode, its mean is not finite. */
 TSR_RESULT tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
                         size_t entry, tsr_dataset *data, tsr_finite_mode finite, double *out_means);
 

@@ -33,7 +33,7 @@ typedef enum tsr_track {
 
 typedef struct tsr_trace tsr_trace;
 
-/* Another consumer, a profiler: it is told when ranges begin and end, in all steps. */
+/* Another consumer, a profiler, which is notified when ranges begin and end, in all steps. */
 typedef struct tsr_trace_ranges {
     void (*push)(const char *name);
     void (*pop)(void); /* ends the range that this thread began last */

@@ -4,7 +4,7 @@
  * BASE and manifests, decides which generation all ranks resume, and removes files that are no
  * longer needed (docs/state-store.md). It is a state machine: it runs inside the calls below, never
  * waits, reads no clock and starts no thread. Files go through the context's io table, messages and
- * time through tsr_outside, so that a simulation can replace all three.
+ * time through tsr_outside, so that a simulation can replace them.
  *
  *     tsr_coordinator_open(ctx, &options, &c);       ranks are asked to verify a generation
  *     while (c->phase != TSR_PHASE_IDLE)             messages from the network

@@ -20,8 +20,8 @@ typedef struct tsr_rank_data {
     /* Returns the bytes of a segment of the plan, aligned to TSR_DIRECT_ALIGN; they do not change
      * until the generation is committed or aborted. */
     const uint8_t *(*segment)(void *user, uint32_t segment);
-    /* Computes the plan's digests of these chunks from the source, concurrently with the writing if
-     * there are threads; hash_end waits for them. */
+    /* Computes the digests of the given chunks of the plan from the source, during the writing if
+     * there are threads; hash_end waits for the result. */
     void (*hash_begin)(void *user, tsr_part part);
     void (*hash_end)(void *user);
     /* Reads these chunks of a generation and compares them. TSR_STATE: they are damaged. May keep

@@ -29,7 +29,7 @@ TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
 void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
 /* Number of bytes of the path in a spec. */
 size_t tsr_array_path_length(const char *spec);
-/* True if a path has the extension of a known format, ours or another program's, other than
+/* True if a path has the extension of a known format (ours or another program's) other than
  * `extension`. */
 bool tsr_array_says_other(const char *path, const char *extension);
 tsr_dtype tsr_array_get_dtype(const tsr_array *array);

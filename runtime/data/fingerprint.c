@@ -191,7 +191,7 @@ void tsr_fingerprint_begin(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     f->beside.trace = NULL;
     if (tsr_fingerprint_get_bytes(f) <= AT_ONCE_BYTES)
         (void)hash_all(&f->beside, f).code;
-    else /* finish hashes everything if there is no thread */
+    else /* finish hashes everything if no thread was started */
         f->started = pthread_create(&f->thread, NULL, run_beside, f) == 0;
 }
 

@@ -3,7 +3,7 @@
  * A cache of digests of data files. A file counts as unchanged while its size, inode and time
  * stamps are equal. The cache is text: a first line with the version; a line for each array with
  * its digest, size, mtime and ctime in nanoseconds, inode and the SHA-256 of its member; and the
- * SHA-256 of these lines. A file with any other content is ignored and replaced.
+ * SHA-256 of the lines before. A file with any other content is ignored and replaced.
  */
 #ifndef TSR_RUNTIME_DATA_FINGERPRINT_CACHE_H
 #define TSR_RUNTIME_DATA_FINGERPRINT_CACHE_H

@@ -125,7 +125,7 @@ static tsr_result take_number(tsr_ctx *ctx, reader *r, const tsr_json_event *eve
 }
 
 /* The entry's offset is still relative to the data. The element size of an unknown dtype is not
- * known: only the offsets give the size of such a tensor. */
+ * known: only the offsets give its size. */
 static tsr_result end_entry(tsr_ctx *ctx, reader *r) {
     tsr_safetensors_entry *entry = &r->entries[r->entry_count - 1];
     char type[TSR_TYPE_TEXT_MAX];

@@ -23,7 +23,8 @@ typedef struct tsr_listing {
                                name; 0: none */
 } tsr_listing;
 TSR_RESULT tsr_disk_list(tsr_ctx *ctx, int fd, tsr_listing *listing);
-/* Sorts by kind, epoch, generation; required by the next three functions. */
+/* Sorts by kind, epoch, generation; required by tsr_listing_find, epoch_below, find_other and has.
+ */
 void tsr_listing_sort(tsr_listing *listing);
 /* Returns the number of names before this one. */
 size_t tsr_listing_find(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,

@@ -47,7 +47,7 @@ typedef struct shared_end {
     shared_channel *channels; /* index: from rank * rank_count + to rank */
     unsigned char *boards, *slots, *heaps;
     uint64_t spin_ns;
-    uint32_t turns;    /* polls before it reads the clock; 0: other threads need this CPU */
+    uint32_t turns;    /* polls before it reads the clock; 0: other ranks need this CPU */
     bool just_written; /* copied from the current exchange */
     uint64_t meeting_count;
     uint64_t probe_word;                       /* other ranks read it as a test */
