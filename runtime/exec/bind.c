@@ -217,7 +217,7 @@ static uint32_t device_count(const tsr_program_entry *entry, uint32_t index) {
     case TSR_OP_OFFLOAD:
     case TSR_OP_PREFETCH:
         return 1;
-    case TSR_OP_AWAIT: /* other operations complete in order */
+    case TSR_OP_AWAIT: /* other awaited commands complete in order */
         return tsr_program_is_offload(&entry->commands[command->kernel]);
     case TSR_OP_EXPORT:
     case TSR_OP_IMPORT:

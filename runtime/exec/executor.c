@@ -404,7 +404,7 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
     const tsr_collective *collective = at->collective;
     if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
         return TSR_SUCCESS;
-    tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing an error takes as long as a small kernel */
+    tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing a context takes as long as a small kernel */
     tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->transport,
                                                    &executor->leaves, executor->sums_bytes);
     return exchanged.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;

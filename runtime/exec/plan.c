@@ -161,8 +161,9 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     return TSR_SUCCESS;
 }
 
-/* Finds the largest tensor that is smaller than `below`, or has the same size and comes after
- * `after`, and the first of several; tensor_count if no tensor is left. */
+/* Finds the next tensor in descending order of size: the largest one that is smaller than `below`,
+ * or has the same size and comes after `after`; of equal ones the first. Returns tensor_count if no
+ * tensor is left. */
 static size_t next_largest(const tsr_config *config, uint64_t below, size_t after,
                            uint64_t *out_size) {
     size_t found = config->tensor_count;

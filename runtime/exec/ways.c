@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: ways of sums, and their addresses · avoidable copies · all of an entry.
+ * Outline: ways and offsets of sums · avoidable copies · the plan of an entry.
  */
 #include "runtime/exec/ways.h"
 

@@ -67,7 +67,8 @@ static tsr_result load_part(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *te
     void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
     if (!destinations)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
-    /* A state that was not read does not fit; rank 0 reports the difference. */
+    /* If the state was not read at opening, the tensors do not match; rank 0 reports the
+     * difference. */
     if (!store->landed && store->coordinator)
         TRY_GOTO(ctx, result,
                  tsr_find_destinations(ctx, &store->coordinator->recovered, tensors, tensor_count,
