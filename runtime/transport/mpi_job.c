@@ -20,7 +20,7 @@ enum {
     FIRST_BYTES = 4096, /* size of the first message, including its head */
     PART_BYTES = 1 << 30,
     TAG = 1,
-    SPIN_NS = 1000 * 1000, /* how long a waiting rank polls before it sleeps in between */
+    SPIN_NS = 1000 * 1000, /* how long a waiting rank polls before it also sleeps */
     NAP_NS = 50 * 1000,
 };
 
