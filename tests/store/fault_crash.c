@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a crash leaves behind.
+ * The state of the file system after a crash.
  */
 #include "tests/store/fault_state.h"
 
@@ -14,8 +14,8 @@ static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea, Flood
     return z ^ (z >> 31);
 }
 
-/* Of a file: each 512-byte block old or new, the size old or new; blocks never written read as
- * zeros or as garbage. */
+/* Each 512-byte block of the file becomes the old or the new one, and so does the size. Blocks that
+ * were never written read as zeros or as garbage. */
 static void mix_file(fault_node *n, uint64_t *random) {
     fault_bytes mixed = {0};
     fault_resize(&mixed, next_random(random) & 1 ? n->now.size : n->synced.size);
@@ -32,7 +32,7 @@ static void mix_file(fault_node *n, uint64_t *random) {
     n->now = mixed;
 }
 
-/* A name stands for one file: what replaced it is there, or it is. */
+/* A directory has one entry per name: either the old file or the file that replaced it. */
 static void settle(fault_node *dir) {
     for (size_t i = 0; i < dir->entry_count; i++) {
         fault_entry *e = &dir->entries[i];
@@ -58,7 +58,7 @@ static bool file_differs(const fault_node *n) {
 void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed) {
     for (size_t i = 0; i < disk->node_count; i++) {
         fault_node *n = &disk->nodes[i];
-        /* After kill -9 the kernel still owes what was not synced. */
+        /* The kernel survives kill -9 and still writes the unsynced data. */
         if (crash == FAULT_KEEP) break;
         if (crash == FAULT_LOSE) fault_copy(&n->now, &n->synced);
         if (crash == FAULT_MIX && file_differs(n)) mix_file(n, &seed);
@@ -74,7 +74,7 @@ void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed) {
     come_up(disk);
 }
 
-/* ---- every state there may be ---- */
+/* ---- every possible state ---- */
 
 static bool block_differs(const fault_node *n, size_t block, size_t *out_size) {
     size_t at = block * FAULT_BLOCK_BYTES;
@@ -89,12 +89,13 @@ static bool block_differs(const fault_node *n, size_t block, size_t *out_size) {
 typedef enum part {
     PART_NOTHING,
     PART_ALL,
-    PART_SIZE,         /* the size without the data: zeros */
-    PART_SIZE_GARBAGE, /* what the disk held there before */
+    PART_SIZE,         /* the size without the data, which reads as zeros */
+    PART_SIZE_GARBAGE, /* the size; the blocks have the previous contents of the disk */
     PART_FIRST_HALF,
     PART_SECOND_HALF,
     PART_ODD,
-    PART_COUNT, /* then, for each block: it alone; all but it */
+    PART_COUNT, /* the first choice per block; two per block: only this block, all except this
+                 * block */
 } part;
 
 static bool takes(unsigned choice, size_t index, size_t count) {
@@ -111,7 +112,7 @@ static bool takes(unsigned choice, size_t index, size_t count) {
     }
 }
 
-/* A file some of whose blocks were not synced. */
+/* Chooses the state of a file that has unsynced blocks. */
 static void choose_file(fault_node *n, const fault_choice *choice) {
     size_t block_count = (n->now.size + FAULT_BLOCK_BYTES - 1) / FAULT_BLOCK_BYTES, count = 0, size;
     for (size_t i = 0; i < block_count; i++) count += block_differs(n, i, &size);
@@ -168,7 +169,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) { /* FNV-1a *
     return hash;
 }
 
-/* Entries in any order: their hashes are added. */
+/* The order of the entries does not matter: their hashes are added. */
 static uint64_t fingerprint(const fault_io *disk, int at) {
     const fault_node *n = &disk->nodes[at];
     uint64_t sum = UINT64_C(0xcbf29ce484222325);

@@ -63,8 +63,8 @@ static fault_entry *find(fault_node *dir, const char *name) {
     return NULL;
 }
 
-/* Node of the directory that holds the last component, which is copied to `name`; or -errno. A path
- * that names the start itself gives an empty name. */
+/* Returns the node of the directory that contains the last component of the path, or -errno. Copies
+ * this component to `name`; it is empty if the path names the start itself. */
 static int resolve(fault_io *disk, int dir, const char *path, char name[static 112]) {
     int at = 0;
     if (path[0] != '/' && dir != TSR_IO_CWD) {
@@ -110,7 +110,7 @@ static void note_hit(fault_io *disk, size_t which, const char *name) {
     if (!disk->fired_name) disk->fired_name = name;
 }
 
-/* What an operation is to return once it was done. */
+/* The result of an operation that is replaced after the operation was done. */
 typedef struct after {
     bool crash;
     int error;
@@ -142,8 +142,8 @@ static int apply(fault_io *disk, size_t which, const char *name, after *out_afte
     }
 }
 
-/* Called at the start of every operation: 0, or what it returns at once. Holds the mutex until
- * leave(). */
+/* Called at the start of every operation. Returns 0, or a result that the operation returns at
+ * once. The mutex is locked until leave(). */
 static int enter(fault_io *disk, const char *name, after *out_after) {
     int result = 0;
     pthread_mutex_lock(&disk->mutex);
@@ -208,8 +208,8 @@ static fault_descriptor *get(fault_io *disk, int fd) {
     return index >= 0 && index < FAULT_FDS_MAX && disk->fds[index].used ? &disk->fds[index] : NULL;
 }
 
-/* Past the page cache only whole blocks move, from and to aligned memory. What was written so is no
- * more durable than the rest: a disk has a cache, too. */
+/* Direct I/O moves only whole blocks, from and to aligned memory. Data that was written this way is
+ * no more durable than other data, since disks have caches, too. */
 static bool is_refused(fault_io *disk, const fault_descriptor *d, const void *memory,
                        size_t size_bytes, off_t offset) {
     if (!d->direct) return false;
@@ -322,7 +322,7 @@ static int io_open(void *self, int dir, const char *path, int flags, mode_t mode
     if (d) *d = (fault_descriptor){0}; /* the caller will not learn its number */
     return leave(disk, what, result);
 }
-/* Closes even when it fails, as Linux does. A dead machine has no open files. */
+/* Closes the descriptor even when it fails, as Linux does. A crashed machine has no open files. */
 static int io_close(void *self, int fd) {
     fault_io *disk = self;
     after what;
@@ -401,7 +401,7 @@ static int io_rename(void *self, int dir, const char *from, const char *to) {
 static int io_unlink(void *self, int dir, const char *path, int flags) {
     OPERATION((fault_io *)self, "unlink", do_unlink(self, dir, path, flags));
 }
-/* Lists a copy: the callback may use the table. */
+/* Lists a copy of the entries, because the callback may use the table. */
 static int io_list(void *self, int fd, tsr_io_entry_fn callback, void *user) {
     fault_io *disk = self;
     after what;

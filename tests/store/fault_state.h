@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the file system in memory consists of, shared by the files that make it.
+ * The data structures of the in-memory file system, shared by the files that implement it.
  */
 #ifndef TSR_TESTS_STORE_FAULT_STATE_H
 #define TSR_TESTS_STORE_FAULT_STATE_H
@@ -23,8 +23,8 @@ typedef struct fault_entry {
 
 typedef struct fault_node {
     bool is_dir, stuck;
-    fault_bytes now, synced; /* of a file */
-    fault_entry *entries;    /* of a directory */
+    fault_bytes now, synced; /* for files */
+    fault_entry *entries;    /* for directories */
     size_t entry_count, entry_capacity;
 } fault_node;
 
@@ -40,19 +40,20 @@ struct fault_io {
     size_t node_count, node_capacity;
     fault_descriptor fds[FAULT_FDS_MAX];
     fault_plan plans[2];
-    uint64_t count, matched[2]; /* since arming; of the plan's name */
+    uint64_t count, matched[2]; /* operations since arming; operations that match each plan's
+                                 * name */
     uint64_t fs_type;
     fault_direct direct;
     uint64_t direct_count;
     bool dead, endless;
     bool fired[2];
-    const char *fired_name; /* of the first that fired */
+    const char *fired_name; /* name of the first operation that met a fault */
 };
 
-/* Memory that is there, or the test ends. */
+/* Returns `memory`; ends the test if it is NULL. */
 void *fault_checked(void *memory);
-void fault_resize(fault_bytes *b, size_t size); /* grown with zeros */
+void fault_resize(fault_bytes *b, size_t size); /* fills a larger size with zeros */
 void fault_copy(fault_bytes *to, const fault_bytes *from);
-void fault_forget(fault_node *dir); /* entries that are neither live nor durable */
+void fault_forget(fault_node *dir); /* removes entries that are neither live nor durable */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small state, of one whole block and a rest, whose every byte is a function of the step, to tell
- * which generation was loaded and that it is of one piece.
+ * A small state of one whole block and a remainder. Every byte is a function of the step, so that a
+ * test can tell which generation was loaded and that all bytes belong to the same generation.
  */
 #ifndef TSR_TESTS_STORE_MODEL_H
 #define TSR_TESTS_STORE_MODEL_H
@@ -14,7 +14,7 @@ typedef struct model {
     float weights[MODEL_WEIGHTS];
     int64_t moments[5];
     double scale;
-    tsr_tensor tensors[MODEL_TENSORS]; /* not in the order of names; one has no elements */
+    tsr_tensor tensors[MODEL_TENSORS]; /* not sorted by name; one has no elements */
 } model;
 
 void model_init(model *m);
@@ -23,7 +23,7 @@ bool model_is(const model *m, uint64_t step);
 tsr_position model_position(uint64_t step);
 tsr_digest model_bundle(void);
 
-/* Counts what is logged. */
+/* Counts the logged messages. */
 typedef struct model_log {
     unsigned errors, warnings;
     char last_error[TSR_ERROR_TEXT_MAX];

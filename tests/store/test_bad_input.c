@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Directories and disks that are not as they should be: each has its message and its code, no
- * generation is lost, and none is skipped in silence.
+ * Directories and disks in bad states: each gets its message and its code, no generation is lost,
+ * and no generation is skipped silently.
  */
 #include "tests/base/sweep.h"
 #include "tests/store/fixture.h"
@@ -30,7 +30,7 @@ static void remove_all(bench *b, const char *prefix, uint64_t first, uint64_t la
     }
 }
 
-/* ---- manifests that are gone ---- */
+/* ---- missing manifests ---- */
 
 Test(bad_input, all_manifests_deleted_by_hand_are_no_fresh_start) {
     bench *b = with_generations(3);
@@ -59,7 +59,7 @@ Test(bad_input, the_newest_manifest_deleted_is_told) {
     cr_assert_eq(b->recovery.uncommitted_count, 0);
     cr_assert(strstr(b->log.last_error, "generation 3 of epoch 1 was committed"), "%s",
               b->log.last_error);
-    must_open(b); /* told once: from here on the run goes on from generation 2 */
+    must_open(b); /* reported once: the run resumes from generation 2 from here on */
     must_load(b, 2);
     cr_assert_eq(b->recovery.damaged_count, 0);
     end(b);
@@ -67,7 +67,7 @@ Test(bad_input, the_newest_manifest_deleted_is_told) {
 
 Test(bad_input, an_older_manifest_deleted_is_no_alarm) {
     bench *b = with_generations(3);
-    remove_all(b, "MANIFEST.", 2, 2, ".1"); /* as a crash within collecting leaves it */
+    remove_all(b, "MANIFEST.", 2, 2, ".1"); /* as a crash during a collection leaves it */
     must_open(b);
     must_load(b, 3);
     cr_assert_eq(b->log.errors, 0);
@@ -185,7 +185,7 @@ Test(bad_input, a_disk_that_vanishes_loses_nothing) {
     }
 }
 
-/* ---- strangers ---- */
+/* ---- stray files ---- */
 
 enum { STRAYS = 1000000 / SWEEP_STEP(5) };
 static const tsr_io *under;
@@ -208,12 +208,12 @@ static double cpu_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* In the root and in gen/; each listing has STRAYS more names, of files that another program
- * left or that nobody can open. */
+/* Each listing of the root and of gen/ has STRAYS additional names, of files that another program
+ * left or that cannot be opened. */
 Test(bad_input, a_million_stray_files_cost_time_and_memory_in_proportion) {
     const struct {
         const char *format;
-        size_t bytes_each; /* of memory, while it is opened */
+        size_t bytes_each; /* bytes of memory per name during the opening */
     } rows[] = {{"stray-%u", 0}, {"TEMP.1.7.%u", 0}, {"EPOCH.%u", 0}, {"999999999-%u", 400}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bench *b = with_generations(2);
@@ -244,7 +244,7 @@ Test(bad_input, a_million_stray_files_cost_time_and_memory_in_proportion) {
     }
 }
 
-/* A higher epoch is seen even where the names of a directory outgrow the room there is for them. */
+/* A higher epoch is seen even if a directory has more names than fit into memory. */
 static int list_with_epoch(void *self, int fd, tsr_io_entry_fn entry, void *user) {
     int code = list_with_strays(self, fd, entry, user);
     return code ? code : entry(user, "EPOCH.77");

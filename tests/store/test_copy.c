@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copy of a state: each tensor may be written once it is copied, in the order given, and what
- * is not finite goes no further.
+ * The copy of a state: the caller may write to each tensor as soon as it is copied, in the given
+ * order; values that are not finite are not saved.
  */
 #include "runtime/store/stream.h"
 #include "tests/store/fixture.h"
@@ -10,13 +10,13 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { BYTES = 6 << 20 }; /* two chunks, more than the caller copies by itself */
+enum { BYTES = 6 << 20 }; /* two chunks, more than the caller's thread copies alone */
 
 static void nap(long milliseconds) {
     nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
 }
 
-/* Not by name, and one without elements between them. */
+/* The tensors are not sorted by name, and one without elements is between them. */
 static void make_tensors(tsr_tensor tensors[static 4]) {
     static const char *const names[] = {"d", "b", "none", "a"};
     for (size_t i = 0; i < 4; i++) {
@@ -35,8 +35,8 @@ static void ignore_line(void *user, const char *line) {
     (void)line;
 }
 
-/* Written as soon as they may be, one after the other. Each save is verified: which of two threads
- * is the faster may differ from one to the next. */
+/* Tensors are written as soon as this is allowed, one after the other. Each save is verified, since
+ * a different thread may be faster each time. */
 Test(copy, each_tensor_is_waited_for_alone) {
     bench *b = begin();
     tsr_tensor tensors[4];
@@ -65,7 +65,7 @@ Test(copy, each_tensor_is_waited_for_alone) {
     end(b);
 }
 
-/* As a save sets it: so many tasks, of a chunk each, are done. */
+/* Sets the progress as a save does: this many tasks of one chunk each are done. */
 static void set_progress(tsr_store *store, bool copying, uint64_t tasks_done) {
     pthread_mutex_lock(&store->mutex);
     store->copying = copying;
@@ -89,7 +89,7 @@ static void *go_on_later(void *user) {
     return NULL;
 }
 
-/* Is it given back before `tasks` more are done, or the copy has ended? */
+/* Returns true if the tensor is still in use until `after` tasks are done or the copy has ended. */
 static bool waits_for(tsr_store *store, const void *data, uint64_t before, uint64_t after,
                       bool copying) {
     later l = {store, after, copying, false};
@@ -103,7 +103,7 @@ static bool waits_for(tsr_store *store, const void *data, uint64_t before, uint6
     return waited;
 }
 
-/* In the order given each tensor is two tasks further; not by name, nor by address. */
+/* Each tensor takes two tasks more, in the given order, not in the order of names or addresses. */
 Test(copy, a_tensor_is_given_back_when_its_last_chunk_is_copied, .timeout = 60) {
     bench *b = begin();
     tsr_tensor tensors[4];
@@ -113,7 +113,7 @@ Test(copy, a_tensor_is_given_back_when_its_last_chunk_is_copied, .timeout = 60) 
     for (size_t i = 0, chunks = 2; i < 4; i++) {
         if (i == 2) continue;
         set_progress(b->store, true, chunks);
-        tsr_store_wait_copied(b->store, tensors[i].data); /* at once, or for ever */
+        tsr_store_wait_copied(b->store, tensors[i].data); /* returns at once, or never */
         cr_assert(waits_for(b->store, tensors[i].data, chunks - 1, chunks, true), "tensor %zu", i);
         cr_assert(waits_for(b->store, tensors[i].data, 0, 0, false), "until nothing is copied");
         chunks += 2;
@@ -125,7 +125,7 @@ Test(copy, a_tensor_is_given_back_when_its_last_chunk_is_copied, .timeout = 60) 
     end(b);
 }
 
-/* ---- what is not finite ---- */
+/* ---- values that are not finite ---- */
 
 static bench *open_finite(const tsr_tensor *tensors, size_t count) {
     bench *b = begin();
@@ -148,14 +148,15 @@ static tsr_save_status save_step(bench *b, uint64_t step) {
     return status;
 }
 
-/* Anywhere, also where a block ends and behind the last one; large states and small. */
+/* The value may be anywhere, also at the end of a block or in the remainder after the last block,
+ * in large states and in small ones. */
 Test(copy, not_finite_is_not_saved) {
     static const uint64_t counts[] = {5, 600, (9 << 20) / 4 + 3};
     for (size_t n = 0; n < 3; n++) {
         const uint64_t count = counts[n];
         const uint64_t places[] = {0, count / 2, count - 1, 511 % count, 512 % count};
         float *values = calloc(count, sizeof *values), other = 0;
-        uint8_t odd[5] = {0}; /* what comes after it is not aligned */
+        uint8_t odd[5] = {0}; /* the data after it are not aligned */
         const tsr_tensor tensors[] = {{"odd", TSR_DTYPE_UI8, {1, {5}}, odd},
                                       {"z", TSR_DTYPE_F32, {0, {0}}, &other},
                                       {"w", TSR_DTYPE_F32, {1, {count}}, values}};
@@ -164,7 +165,7 @@ Test(copy, not_finite_is_not_saved) {
         for (size_t i = 0; i < 5; i++) {
             cr_assert_eq(save_step(b, ++step).committed_count, i + 1);
             values[places[i]] = i % 2 ? NAN : -INFINITY;
-            other = NAN; /* the first by name is told */
+            other = NAN; /* the first by name is reported */
             tsr_save_status status = save_step(b, ++step);
             cr_assert_eq(status.committed_count, i + 1);
             cr_assert(status.nonfinite.found && status.failed_count == 0);
@@ -186,7 +187,8 @@ Test(copy, not_finite_is_not_saved) {
     }
 }
 
-/* Of two in one tensor the first, though both are looked at at once. */
+/* If one tensor has two such elements, the first is reported, although two threads scan the tensor
+ * concurrently. */
 Test(copy, the_first_element_is_told) {
     enum { COUNT = 40 << 20 >> 2 };
     float *values = calloc(COUNT, sizeof *values);
@@ -204,7 +206,7 @@ Test(copy, the_first_element_is_told) {
     end(b);
 }
 
-/* Who did not ask for it saves what there is. */
+/* A caller that did not ask for the check saves such values. */
 Test(copy, only_where_it_is_asked_for) {
     float value = NAN;
     const tsr_tensor tensor = {"w", TSR_DTYPE_F32, {0, {0}}, &value};
@@ -220,7 +222,8 @@ Test(copy, only_where_it_is_asked_for) {
 
 enum { STREAM_BYTES = 1024, STREAM_ROOM = STREAM_BYTES + 128 };
 
-/* Every dtype, from and to every place in a line, every size up to some lines: what memcpy does. */
+/* The result equals that of memcpy for every dtype, every source and target offset within a cache
+ * line, and every size up to several lines. */
 Test(copy, streamed_bytes_are_those_copied) {
     static _Alignas(64) uint8_t from[STREAM_ROOM], to[STREAM_ROOM], expected[STREAM_ROOM];
     for (int dtype = 1; dtype <= (int)TSR_DTYPE_I8; dtype++) {
@@ -240,7 +243,7 @@ Test(copy, streamed_bytes_are_those_copied) {
     }
 }
 
-/* Wherever it is, in front, among whole lines or behind. */
+/* The value is found at the beginning, among whole cache lines, and at the end. */
 Test(copy, streamed_floats_are_looked_at) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_F16};
     static const double values[] = {INFINITY, -INFINITY, NAN};

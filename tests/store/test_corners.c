@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Corners of the protocol that lives under faults do not reach: names and numbers at their limits,
- * strangers' files, messages that come at the wrong time.
+ * foreign files, messages that come at the wrong time.
  */
 #include "runtime/commit/coordinator.h"
 #include "tests/store/fixture.h"
@@ -46,7 +46,7 @@ Test(corners, numbers_that_leave_no_next_one) {
     end(b);
 }
 
-/* Good in itself, under a name of another generation, or of another epoch. */
+/* A manifest that is valid, but has the name of another generation or of another epoch. */
 Test(corners, manifest_under_another_name) {
     const char *const names[] = {"/s/MANIFEST.3.1", "/s/MANIFEST.2.2"};
     for (size_t i = 0; i < 2; i++) {
@@ -63,9 +63,9 @@ Test(corners, manifest_under_another_name) {
     }
 }
 
-/* ---- strangers ---- */
+/* ---- foreign files ---- */
 
-/* A file of somebody else keeps the directory of a generation: a warning, and saving goes on. */
+/* A foreign file keeps the directory of a generation: this logs a warning, and saving continues. */
 Test(corners, stray_files_stay) {
     bench *b = begin();
     must_open(b);
@@ -105,7 +105,7 @@ static void open_keeping(bench *b, uint32_t keep) {
         "%s", b->ctx.error.text);
 }
 
-/* Five generations, all kept. */
+/* Makes five generations and keeps all. */
 static bench *begin_many(void) {
     bench *b = begin();
     open_keeping(b, 8);
@@ -115,8 +115,8 @@ static bench *begin_many(void) {
 }
 
 /* A manifest that no run wrote, of an epoch above all others. The generations below it may have
- * been replaced, so none is resumed by default; one that is asked for by its number and verifies
- * is. */
+ * been replaced, so none is resumed by default. A generation that is requested by its number is
+ * resumed if it verifies. */
 Test(corners, a_stray_manifest_hides_nothing_that_is_asked_for) {
     static const char *const strays[] = {"/s/MANIFEST.1.3", "/s/MANIFEST.3.9"};
     for (size_t i = 0; i < 2; i++) {
@@ -131,7 +131,7 @@ Test(corners, a_stray_manifest_hides_nothing_that_is_asked_for) {
         cr_assert_gt(b->log.warnings, 0, "it is told");
         must_load(b, 3);
         must_open(b);
-        must_load(b, 3); /* the newest run went on from it */
+        must_load(b, 3); /* the newest run resumed from it */
         must_save(b, 4, 5);
         must_open(b);
         must_load(b, 5);
@@ -140,7 +140,7 @@ Test(corners, a_stray_manifest_hides_nothing_that_is_asked_for) {
     }
 }
 
-/* Nothing is damaged: a later run went on from an older generation. */
+/* Nothing is damaged: a later run resumed from an older generation. */
 Test(corners, what_was_replaced_is_used_when_asked_for) {
     bench *b = begin_many();
     cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 2).code, TSR_OK, "%s", b->ctx.error.text);
@@ -152,7 +152,8 @@ Test(corners, what_was_replaced_is_used_when_asked_for) {
     end(b);
 }
 
-/* Its data is verified like any other, and a newer format is not damage. */
+/* The data of a requested generation are verified like any other, and a newer format is not
+ * damage. */
 Test(corners, what_is_asked_for_must_verify) {
     bench *b = begin_many();
     size_t size = 0;
@@ -171,8 +172,8 @@ Test(corners, what_is_asked_for_must_verify) {
     end(b);
 }
 
-/* Each open that fails while the generation is looked for: an error that says nothing of the data
- * ends the opening, and the next one finds it. */
+/* Each open fails once while the generation is searched. An error that says nothing about the data
+ * ends the opening, and the next opening finds the generation. */
 Test(corners, looking_for_what_is_asked_for_may_fail) {
     bench *b = begin_many();
     unsigned failed = 0;
@@ -192,7 +193,7 @@ Test(corners, looking_for_what_is_asked_for_may_fail) {
     end(b);
 }
 
-/* A run between that saved nothing leaves a BASE without a manifest, above all manifests. */
+/* An intermediate run that saved nothing leaves a BASE without a manifest, above all manifests. */
 Test(corners, base_above_all_manifests) {
     for (int stray = 0; stray <= 1; stray++) {
         bench *b = begin_many();
@@ -211,7 +212,7 @@ Test(corners, base_above_all_manifests) {
     }
 }
 
-/* A manifest of its epoch may be among the names that found no room: the BASE stays. */
+/* One of the names that did not fit may be a manifest of the BASE's epoch, so the BASE stays. */
 Test(corners, base_stays_where_names_are_missed) {
     bench *b = begin();
     char path[64];
@@ -235,7 +236,7 @@ Test(corners, base_stays_where_names_are_missed) {
     end(b);
 }
 
-/* ---- what is asked for, and is not there ---- */
+/* ---- requested generations that do not exist ---- */
 
 Test(corners, a_generation_of_an_empty_store) {
     bench *b = begin();
@@ -258,8 +259,8 @@ Test(corners, a_generation_that_is_not_among_many) {
     end(b);
 }
 
-/* Two runs have used the same number. What the base of the later one says of the earlier one's
- * generation is not said of its own. */
+/* Two runs have used the same generation number. The base of the later run describes the earlier
+ * run's generation, not its own generation of that number. */
 Test(corners, the_same_number_of_two_runs) {
     bench *b = begin();
     const tsr_link other = {.generation = 2, .epoch = 1, .manifest_hash = tsr_hash("x", 1)};
@@ -298,8 +299,9 @@ static void remove_file(bench *b, const char *kind, unsigned first, unsigned sec
     cr_assert(fault_io_remove(b->disk, path), "%s", path);
 }
 
-/* Of the run that the newest one went on from the manifests and BASE are gone, and perhaps the
- * marks in its directories, too: told, and an older one goes on. */
+/* The manifests and the BASE of the run that the newest one resumed from are missing; in some cases
+ * the marks in its directories are missing, too. This is reported, and the next run resumes from an
+ * older generation. */
 Test(corners, all_of_a_run_is_gone) {
     enum { MARKS_STAY, MARKS_GO, BOTH_RUNS, WAYS };
     for (unsigned way = MARKS_STAY; way < WAYS; way++) {
@@ -334,7 +336,8 @@ Test(corners, all_of_a_run_is_gone) {
     }
 }
 
-/* All older ones are damaged: the newest alone counts, and nothing is removed for it. */
+/* All older generations are damaged: only the newest one counts, and nothing is removed in its
+ * favour. */
 Test(corners, older_ones_are_all_damaged) {
     bench *b = begin_many();
     for (unsigned n = 1; n <= 4; n++) {
@@ -372,14 +375,14 @@ Test(corners, no_permission_while_older_ones_are_counted) {
     end(many);
 }
 
-/* ---- damage, and something else at the same time ---- */
+/* ---- damage together with another event ---- */
 
 static const char *const harmed[] = {"/s/gen/1-5/segment.0", "/s/MANIFEST.5.1",
                                      "/s/gen/1-4/segment.0", "/s/MANIFEST.4.1"};
 enum { HARMED = sizeof harmed / sizeof harmed[0], OPERATIONS_MAX = 400 };
 
-/* Something is damaged, and the directory cannot be listed once more: nothing is told as damage,
- * nothing goes on. */
+/* A file is damaged, and the directory cannot be listed again: no damage is reported, and no run
+ * resumes. */
 Test(corners, no_permission_while_damage_is_looked_into) {
     for (size_t i = 0; i < HARMED; i++) {
         unsigned refused = 0;
@@ -410,7 +413,7 @@ Test(corners, no_permission_while_damage_is_looked_into) {
 
 static void publish_epoch(void *user) { put_file(user, "/s/EPOCH.9", ""); }
 
-/* The same, and another run takes the store over: it may have removed what is missing. */
+/* The same, but another run takes the store over: it may have removed the missing files. */
 Test(corners, taken_over_while_damage_is_looked_into) {
     for (size_t i = 0; i < HARMED; i++) {
         unsigned told = 0;
@@ -444,7 +447,7 @@ static void take_over_and_remove(void *user) {
     flip(b, "/s/gen/1-3/segment.0", 9);
 }
 
-/* What was acknowledged does not read back, and that because another run took over. */
+/* An acknowledged save cannot be read back, because another run took over. */
 Test(corners, taken_over_while_reading_back) {
     bench *b = begin();
     must_open(b);
@@ -474,7 +477,7 @@ Test(corners, lock_of_a_process_without_a_name) {
     end(b);
 }
 
-/* The name of the epoch is taken between listing and creating it. */
+/* The name of the epoch is taken between the listing and the creation. */
 Test(corners, epoch_taken_at_this_moment) {
     bench *b = begin();
     unsigned told = 0;
@@ -495,8 +498,9 @@ Test(corners, epoch_taken_at_this_moment) {
     end(b);
 }
 
-/* No BASE: the manifests of its epoch are asked, and one of them may not be read. That says nothing
- * about the data, so the opening ends, and the next one finds all. */
+/* There is no BASE, so the opening reads the manifests of its epoch, and one of these reads is
+ * refused. That says nothing about the data, so the opening ends, and the next one finds
+ * everything. */
 Test(corners, no_permission_while_the_base_is_guessed) {
     bench *b = begin();
     unsigned refused = 0;
@@ -523,7 +527,7 @@ Test(corners, no_permission_while_the_base_is_guessed) {
     end(b);
 }
 
-/* link() says it failed, and what is there cannot be looked into: nothing is known. */
+/* link() fails, and the result cannot be inspected: the outcome is unknown. */
 Test(corners, published_or_not_cannot_be_told) {
     const char *const names[] = {"open", "fstat", "pread"};
     for (size_t i = 0; i < 3; i++) {
@@ -600,7 +604,7 @@ static tsr_result answer(bench *b, tsr_coordinator *c, tsr_message m) {
     return tsr_coordinator_receive(&b->ctx, c, bytes, tsr_message_encode(&m, bytes));
 }
 
-/* The rank says yes to the last thing it was asked. */
+/* The rank agrees to the last request. */
 static tsr_message yes(const wire *w) {
     static char text[TSR_MESSAGE_TEXT_MAX + 1];
     static const uint8_t digests[4 * TSR_DIGEST_BYTES];
@@ -689,7 +693,8 @@ Test(corners, answers_that_are_none) {
     finish(b, w, c);
 }
 
-/* Removing old ones between two saves: the directory of the next one is no leftover. */
+/* Old generations are removed between two saves: the directory of the next save is not a
+ * leftover. */
 Test(corners, a_directory_made_ready_stays) {
     bench *b = begin_many();
     wire *w = calloc(1, sizeof *w);
@@ -706,7 +711,7 @@ Test(corners, a_directory_made_ready_stays) {
     finish(b, w, c);
 }
 
-/* A tick changes nothing where nothing was asked, or where nobody wants it to. */
+/* A tick changes nothing if no request is pending, or if no timeout is wanted. */
 Test(corners, ticks) {
     bench *b = begin();
     wire *w = calloc(1, sizeof *w);

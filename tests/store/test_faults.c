@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Faults that need a scene of their own: file systems that refuse O_DIRECT, a crash during the
- * recovery from a crash, a paused writer that wakes up. Single faults, pairs and crash states:
+ * Faults that need special scenes: file systems that refuse O_DIRECT, a crash during the recovery
+ * from a crash, a paused writer that wakes up. For single faults, pairs and crash states see
  * tests/store/proof.
  */
 #include "tests/base/sweep.h"
@@ -19,14 +19,15 @@ enum { SAVES = 2, MIXES = 6 };
 #ifdef __SANITIZE_ADDRESS__
 enum {
     SECOND_STEP = 8
-}; /* takes four times as long: every eighth second crash, at other places for each first */
+}; /* takes four times as long: tries every eighth second crash, at different places for each first
+    * crash */
 #else
 enum { SECOND_STEP = 2 };
 #endif
 
 typedef struct outcome {
     uint64_t floor;     /* highest step that may not be lost */
-    uint64_t attempted; /* highest step a save was begun for */
+    uint64_t attempted; /* highest step whose save was begun */
 } outcome;
 
 typedef struct where {
@@ -59,7 +60,7 @@ static void run(fault_io *disk, outcome *out) {
         uint64_t step = recovery.found ? recovery.generation.position.step : 0;
         cr_assert_geq(step, out->floor, "went back from step %llu to %llu",
                       (unsigned long long)out->floor, (unsigned long long)step);
-        out->floor = step; /* it goes on from here */
+        out->floor = step; /* it resumes from here */
         if (!tsr_store_reserve(&ctx, store, m->tensors, MODEL_TENSORS).code)
             for (uint64_t i = 1; i <= SAVES; i++) {
                 if (step + i > out->attempted) out->attempted = step + i;
@@ -79,7 +80,7 @@ static void count_line(void *user, const char *line) {
            &((fsck_counts *)user)->damaged, &((fsck_counts *)user)->uncommitted);
 }
 
-/* Recovers twice. `clean`: nothing on the disk may look damaged. */
+/* Recovers twice. If `clean`, nothing on the disk may look damaged. */
 static void check_recovery(fault_io *disk, const outcome *out, unsigned good_min, bool clean,
                            const where *w) {
     model_log log = {0};
@@ -107,7 +108,7 @@ static void check_recovery(fault_io *disk, const outcome *out, unsigned good_min
                       (unsigned long long)steps[i]);
         }
         tsr_store_close(&ctx, store);
-        /* What a run went on from is there for good, whatever was synced before. */
+        /* The generation that a run resumed from is permanent, regardless of the syncs before. */
         fault_io_crash(disk, i ? FAULT_KEEP : FAULT_LOSE, 0);
     }
     cr_assert_geq(steps[0], out->floor, "%s: step %llu was acknowledged, %llu recovered",
@@ -174,9 +175,10 @@ static void every_operation(const start *from, const fault_plan *kind) {
     cr_assert_gt(n, 50, "only %llu operations were tried", (unsigned long long)n);
 }
 
-/* ---- past the page cache ---- */
+/* ---- direct I/O ---- */
 
-/* A file system that takes no direct reads and writes, or says so only when they come. */
+/* A file system that supports no direct reads and writes. Some refuse at open, others only at the
+ * read or write. */
 Test(store_faults, direct_refused) {
     const fault_direct answers[] = {FAULT_DIRECT_NOT_OPENED, FAULT_DIRECT_NOT_USED};
     for (size_t i = 0; i < 2; i++) {
@@ -193,8 +195,8 @@ Test(store_faults, direct_refused) {
     }
 }
 
-/* Only EINVAL and EOPNOTSUPP mean that the page cache should be asked. Whole blocks went past it.
- */
+/* Only EINVAL and EOPNOTSUPP mean that the page cache should be used. Whole blocks were written
+ * directly. */
 Test(store_faults, direct_errors_kill_the_save) {
     const int errors[] = {EINVAL, EOPNOTSUPP, EIO, ENOSPC, EDQUOT};
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
@@ -257,8 +259,8 @@ Test(store_faults, crash_twice) {
     fault_io_destroy(from.disk);
 }
 
-/* Killed between link() and the sync of its directory, then power is cut while the next run
- * publishes that it goes on from there: its BASE may not outlive the manifest it names. */
+/* A run is killed between link() and the sync of its directory. Then power is cut while the next
+ * run publishes that it resumes from there: its BASE may not outlive the manifest that it names. */
 Test(store_faults, recovered_is_synced_before_base) {
     start from = start_settled();
     outcome out = from.known;
@@ -281,7 +283,7 @@ Test(store_faults, recovered_is_synced_before_base) {
 
 typedef struct usurper {
     fault_io *disk;
-    uint64_t step; /* what it went on from */
+    uint64_t step; /* the step that it resumed from */
     tsr_ctx ctx;
     tsr_store *store;
 } usurper;
@@ -295,7 +297,7 @@ static void take_over(void *user) {
     cr_assert_eq(result.code, TSR_OK, "%s", u->ctx.error.text);
     cr_assert(recovery.found);
     u->step = recovery.generation.position.step;
-    /* What a run of a later epoch would have under way. */
+    /* The unfinished files of a run of a later epoch. */
     const tsr_io *io = u->ctx.io;
     cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/99-99", 0755), 0);
     int fd = io->open(io->self, TSR_IO_CWD, "/s/TEMP.99.1.1", O_WRONLY | O_CREAT, 0644);
@@ -332,8 +334,8 @@ Test(store_faults, fenced_writer_never_commits) {
             if (acknowledged < 8) cr_assert_gt(status.failed_count, 0);
             cr_assert(!model_save(&ctx, store, m, 9));
             cr_assert(tsr_store_wait(store).fenced);
-            /* Whatever the old one left behind, the new one and its successors go on from u.step.
-             */
+            /* Whatever files the old run left, the new run and its successors resume from
+             * u.step. */
             outcome out = {.floor = u.step, .attempted = u.step};
             where w = {.start = "taken over", .plan = {.at = n}, .operation = ""};
             tsr_store_close(&u.ctx, u.store);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of docs/state-store.md: written out by hand here, and decoders that take nothing on
- * trust.
+ * The bytes that docs/state-store.md specifies, written out by hand here, and decoders that trust
+ * no input.
  */
 #include "runtime/commit/directory.h"
 #include "runtime/state/format.h"
@@ -80,7 +80,7 @@ static uint64_t number(const uint8_t *at, unsigned width) {
     for (unsigned i = 0; i < width; i++) value |= (uint64_t)at[i] << (8 * i);
     return value;
 }
-/* Makes own hash, and token hash, right again after a change. */
+/* Updates the token hash and the manifest hash after a change. */
 static void reseal(uint8_t *bytes, size_t size, size_t token_size) {
     tsr_digest token = tsr_hash(bytes, token_size - TSR_DIGEST_BYTES);
     memcpy(bytes + token_size - TSR_DIGEST_BYTES, token.bytes, TSR_DIGEST_BYTES);
@@ -106,7 +106,7 @@ Test(store_format, round_trip) {
     finish(&s);
 }
 
-/* What version 2 adds lies between the numbers and the hashes of version 1. */
+/* The fields that version 2 adds are between the numbers and the hashes of version 1. */
 Test(store_format, version_2_names_the_data) {
     sample one = make(), two = make_with_data();
     tsr_manifest back;
@@ -128,8 +128,8 @@ Test(store_format, version_2_names_the_data) {
     finish(&two);
 }
 
-/* Each token has one form: version 2 must say something of the data, and its epoch must not
- * begin after its sample. */
+/* Each token has one form: version 2 must name data, and its epoch must not begin after its
+ * sample. */
 Test(store_format, version_2_says_something_that_can_be) {
     sample s = make_with_data();
     const size_t token_size = 176 + 56 + 5 + 12 + 7 + 32;
@@ -143,7 +143,7 @@ Test(store_format, version_2_says_something_that_can_be) {
     finish(&s);
 }
 
-/* Offsets as in the document. */
+/* The offsets are those of the document. */
 Test(store_format, layout_is_the_documented_one) {
     sample s = make();
     const size_t token_size = 176 + 5 + 12 + 7 + 32;
@@ -176,14 +176,14 @@ Test(store_format, layout_is_the_documented_one) {
     tsr_digest nothing = tsr_hash(NULL, 0);
     cr_assert_eq(memcmp(tensor + 28, nothing.bytes, 32), 0);
     cr_assert_eq(memcmp(tensor + 60, "empty", 5), 0);
-    const uint8_t *chunk = s.bytes + s.size - 32 - 3 * 64; /* of "scale" */
+    const uint8_t *chunk = s.bytes + s.size - 32 - 3 * 64; /* chunks of "scale" */
     cr_assert_eq(number(chunk + 8, 8), 1);
     cr_assert_eq(number(chunk + 64 + 16, 8), 8, "'w' follows 'scale'");
     cr_assert_eq(number(chunk + 64 + 28, 4), 5600);
     finish(&s);
 }
 
-/* State hash, spelled out. */
+/* Computes the state hash by hand. */
 Test(store_format, state_hash_is_the_documented_one) {
     uint8_t text[200] = "tessera.state.1";
     float b[2] = {1.0f, -2.0f};
@@ -210,7 +210,7 @@ Test(store_format, state_hash_is_the_documented_one) {
     cr_assert(tsr_digest_equal(&expected, &found));
 }
 
-/* More tensors than one sorting pass holds, in falling order, against the rising one. */
+/* More tensors than one sorting pass takes, in descending order, compared with ascending order. */
 Test(store_format, state_hash_does_not_depend_on_order) {
     enum { COUNT = 700 };
     static char names[COUNT][8];
@@ -236,7 +236,7 @@ static void try_every_bit_and_length(sample s) {
         s.bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
     }
     for (size_t size = 0; size < s.size; size++) {
-        uint8_t *copy = malloc(size + 1); /* its end is where a sanitizer looks */
+        uint8_t *copy = malloc(size + 1); /* a sanitizer detects reads past its end */
         memcpy(copy, s.bytes, size);
         cr_assert_eq(decode(&s, copy, size, NULL), TSR_STATE, "length %zu", size);
         free(copy);
@@ -248,7 +248,8 @@ Test(store_format, every_bit_and_every_length) {
     try_every_bit_and_length(make_with_data());
 }
 
-/* With hashes made right again, only what is a free choice of the writer may still be accepted. */
+/* With corrected hashes, a changed bit is accepted only in fields that the writer chooses
+ * freely. */
 static void try_every_bit_with_right_hashes(sample s, size_t data_bytes) {
     const size_t token_size = (size_t)number(s.bytes + 12, 4), fixed_end = 176 + data_bytes;
     unsigned accepted = 0;
@@ -321,7 +322,7 @@ Test(store_format, base_records) {
                      TSR_STATE);
         bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
     }
-    link.epoch = 4; /* goes on from its own epoch */
+    link.epoch = 4; /* resumes from its own epoch */
     tsr_base_encode(4, &link, bytes);
     cr_assert_eq(tsr_base_decode(&ctx, "BASE.4", bytes, sizeof bytes, 4, &back).code, TSR_STATE);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that are whole, but not those that were committed.
+ * Files that are intact, but not the committed ones.
  */
 #include "tests/store/fixture.h"
 
@@ -14,7 +14,7 @@ static void copy_file(bench *from, bench *to, const char *path) {
     memcpy(target, source, size);
 }
 
-/* A byte that belongs to no chunk: nothing that was read of it is wrong. */
+/* An additional byte that belongs to no chunk: none of the bytes that are read are wrong. */
 Test(identity, segment_that_grew) {
     bench *b = begin();
     size_t size = 0;
@@ -31,7 +31,7 @@ Test(identity, segment_that_grew) {
     end(b);
 }
 
-/* Generation 2 of another store: good in itself, of the same numbers, and not what the BASE of
+/* Generation 2 of another store: valid, with the same numbers, but not the one that the BASE of
  * epoch 2 names. */
 Test(identity, generation_of_another_store) {
     bench *b = begin(), *other = begin();
@@ -52,7 +52,8 @@ Test(identity, generation_of_another_store) {
     end(b);
 }
 
-/* The newest generation of the epoch before, named by the BASE, with all that told of it. */
+/* The newest generation of the previous epoch, which the BASE names, is missing with all files that
+ * mention it. */
 Test(identity, generation_that_is_gone) {
     bench *b = begin();
     must_open(b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A coordinator, or a rank, alone with messages made by hand: whom it obeys, and when it goes on.
+ * A coordinator, or a rank, alone with messages made by hand: which messages it obeys, and when it
+ * continues.
  */
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
@@ -11,7 +12,7 @@
 
 enum { SENT_MAX = 16, SENT_BYTES = 2048, SUBJECT = 9 };
 
-/* What was sent, and what was asked of the bytes. */
+/* The messages that were sent and the callbacks' data. */
 typedef struct wire {
     uint8_t bytes[SENT_MAX][SENT_BYTES];
     size_t sizes[SENT_MAX], count;
@@ -87,7 +88,8 @@ static void tell(rank_bench *b, tsr_message m) {
     tsr_rank_receive(&b->ctx, b->rank, bytes, tsr_message_encode(&m, bytes));
 }
 
-/* Has agreed with the coordinator of epoch 5 that there is nothing, and may be asked to save. */
+/* Begins a rank that has agreed with the coordinator of epoch 5 that the store is empty. It may be
+ * asked to save. */
 static void begin_rank(rank_bench *b) {
     static const tsr_tensor tensors[] = {{"t", TSR_DTYPE_F32, {1, {100}}, NULL}};
     const tsr_tensor *sorted[1];
@@ -161,7 +163,7 @@ Test(protocol, a_rank_obeys_no_coordinator_that_was_replaced) {
     end_rank(&b);
 }
 
-/* A new coordinator: the rank has agreed to nothing yet, and saves nothing. */
+/* A new coordinator: the rank has not agreed to anything yet, and saves nothing. */
 Test(protocol, a_rank_saves_nothing_before_it_agreed) {
     rank_bench b;
     char text[TSR_MESSAGE_TEXT_MAX + 1];
@@ -203,7 +205,7 @@ static tsr_message propose(const tsr_digest *hash, uint64_t generation, tsr_purp
                          .part = {0, chunks}};
 }
 
-/* Bytes that are no message, messages to another rank, and what only ranks say. */
+/* Invalid messages, messages to another rank, and messages that only ranks send. */
 Test(protocol, a_rank_ignores_what_is_not_for_it) {
     rank_bench b;
     begin_rank(&b);
@@ -227,7 +229,7 @@ Test(protocol, a_rank_ignores_what_is_not_for_it) {
     end_rank(&b);
 }
 
-/* Candidates descend and purposes rise: what was overtaken is not done any more. */
+/* Candidates descend and purposes rise: overtaken requests are not processed any more. */
 Test(protocol, a_rank_leaves_what_was_overtaken) {
     rank_bench b;
     char text[TSR_MESSAGE_TEXT_MAX + 1];
@@ -320,7 +322,7 @@ static void answer(bench *b, tsr_coordinator *c, tsr_message m) {
                  TSR_OK, "%s", b->ctx.error.text);
 }
 
-/* What the rank that was asked last would say. */
+/* Returns the reply of the rank that was asked last. */
 static tsr_message verdict(const wire *w, tsr_verdict what) {
     char text[TSR_MESSAGE_TEXT_MAX + 1];
     tsr_message m = last_sent(w, text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A coordinator and several ranks in one process: every rank writes its own segments and verifies
- * its own part, whatever number of ranks wrote the generation; messages are lost, repeated and
- * reordered; one rank fails. Here the ranks share one file system and have the whole state each.
+ * its own part, for any number of ranks that wrote the generation; messages are lost, repeated and
+ * reordered; one rank fails. The ranks share one file system here, and each has the whole state.
  */
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
@@ -29,7 +29,7 @@ typedef struct member {
     tsr_manifest plan;
     tsr_tensor tensors[TENSORS];
     float values[TENSORS][ELEMENTS];
-    uint8_t *segments[TENSORS]; /* by index; only its own are filled */
+    uint8_t *segments[TENSORS]; /* by index; only its own segments are filled */
     void *landing[TENSORS];
     float landed[TENSORS][ELEMENTS];
     uint64_t step;
@@ -90,7 +90,7 @@ static void count_errors(void *user, tsr_log_level level, const char *text) {
     if (level == TSR_LOG_ERROR) ((cluster *)user)->damages++;
 }
 
-/* ---- what a rank has ---- */
+/* ---- the data of a rank ---- */
 
 static void fill(member *m, uint64_t step) {
     m->step = step;
@@ -110,7 +110,7 @@ static const uint8_t *segment_of(void *user, uint32_t segment) {
 static void hash_begin(void *user, tsr_part part) {
     member *m = user;
     for (uint32_t i = part.first; i < part.first + part.count; i++) {
-        tsr_chunk_row *chunk = &m->plan.chunks[i]; /* a chunk a tensor */
+        tsr_chunk_row *chunk = &m->plan.chunks[i]; /* one chunk per tensor */
         uint8_t **segment = &m->segments[chunk->segment];
         if (!*segment) *segment = aligned_alloc(TSR_DIRECT_ALIGN, TENSORS * 8192);
         memcpy(*segment + chunk->offset, m->values[i], chunk->size_bytes);
@@ -191,7 +191,7 @@ static void end(cluster *home) {
     free(home->members);
 }
 
-/* Until the coordinator is idle or stopped, and nothing is on its way. */
+/* Delivers messages until the coordinator is idle or stopped and no message is in flight. */
 static tsr_result deliver(cluster *home) {
     tsr_result first = TSR_SUCCESS;
     for (unsigned rounds = 0; rounds < 100000; rounds++) {
@@ -229,7 +229,7 @@ static tsr_result save(cluster *home, uint64_t step) {
     return result.code ? result : delivered;
 }
 
-/* Everything of the generation gone on from lies in some rank's memory, and all have agreed. */
+/* Every tensor of the resumed generation is in some rank's memory, and all ranks have agreed. */
 static void must_have(cluster *home, uint64_t step) {
     cr_assert_eq(home->c->phase, TSR_PHASE_IDLE, "%s", home->ctx.error.text);
     cr_assert(home->c->recovery.found);
@@ -249,7 +249,7 @@ static void must_have(cluster *home, uint64_t step) {
 static const uint32_t sizes[] = {1, 2, 3, 8};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* Segments of one writer do not mix with another's, and together they are the state. */
+/* Segments of different writers do not mix, and together they contain the state. */
 static void check_segments(const cluster *home) {
     const tsr_manifest *plan = &home->members[0].plan;
     uint64_t bytes = 0;
@@ -334,7 +334,7 @@ Test(ranks, one_that_fails_aborts_for_all) {
     cr_assert_eq(begin(&home, disk, 3, 0).code, TSR_OK);
     cr_assert_eq(deliver(&home).code, TSR_OK);
     cr_assert_eq(save(&home, 1).code, TSR_OK);
-    /* The second rank's segment: each rank opens it once, then once more past the page cache. */
+    /* Fails at the second rank's segment: each rank opens it once, then again for direct I/O. */
     fault_io_arm(disk,
                  &(fault_plan){.kind = FAULT_ERROR, .error = ENOSPC, .at = 2, .name = "fallocate"});
     cr_assert_eq(save(&home, 2).code, TSR_IO);
@@ -345,7 +345,7 @@ Test(ranks, one_that_fails_aborts_for_all) {
     size_t size;
     cr_assert(!fault_io_bytes(disk, "/s/gen/1-2/segment.0", &size), "its bytes are given back");
     cr_assert_eq(save(&home, 3).code, TSR_OK, "%s", home.ctx.error.text);
-    /* Of another step than the coordinator's: not saved. */
+    /* A rank whose step differs from the coordinator's is not saved. */
     for (uint32_t i = 0; i < 3; i++) fill(&home.members[i], 4 + (i == 2));
     cr_assert_eq(
         tsr_coordinator_save(&home.ctx, home.c, &(tsr_position){.step = 4, .virtual_ranks = 8})
@@ -372,7 +372,7 @@ Test(ranks, one_that_is_silent_is_given_up) {
     home.mute = UINT32_MAX;
     cr_assert_eq(save(&home, 3).code, TSR_OK, "%s", home.ctx.error.text);
     end(&home);
-    /* While it is opened: it ends, in bounded time, and nothing is lost. */
+    /* A rank is mute during the opening: the opening ends in bounded time, and nothing is lost. */
     cr_assert_eq(begin(&home, disk, 2, 0).code, TSR_OK);
     home.mute = 0;
     while (home.queued) free(home.queue[--home.queued].bytes);
@@ -421,13 +421,13 @@ Test(ranks, a_clock_that_jumps_loses_nothing) {
     for (uint32_t i = 0; i < 2; i++) fill(&home.members[i], 2);
     const tsr_position position = {.step = 2, .virtual_ranks = 8};
     cr_assert_eq(tsr_coordinator_save(&home.ctx, home.c, &position).code, TSR_OK);
-    home.now = 5; /* back: nobody is late */
+    home.now = 5; /* the clock is set back: no rank is late */
     cr_assert_eq(tsr_coordinator_tick(&home.ctx, home.c).code, TSR_OK);
     cr_assert_eq(home.c->phase, TSR_PHASE_PREPARING);
     cr_assert_eq(deliver(&home).code, TSR_OK);
     cr_assert_eq(home.c->committed_count, 2);
     end(&home);
-    /* The same process id and the same time of day again, as after a restart of the machine. */
+    /* The process id and the time of day repeat, as after a restart of the machine. */
     cr_assert_eq(begin(&home, disk, 2, 0).code, TSR_OK);
     cr_assert_eq(deliver(&home).code, TSR_OK, "%s", home.ctx.error.text);
     must_have(&home, 2);

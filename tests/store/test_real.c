@@ -87,7 +87,7 @@ Test(store_real, second_process_is_refused) {
             tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
         byte = (char)result.code;
         if (write(ready[1], &byte, 1) != 1 || read(done[0], &byte, 1) != 1) _exit(1);
-        _exit(0); /* as if killed: nothing is closed */
+        _exit(0); /* as if killed: no file is closed */
     }
     char byte = 1;
     cr_assert_eq(read(ready[0], &byte, 1), 1);
@@ -149,11 +149,11 @@ Test(store_real, killed_while_saving) {
     end(b);
 }
 
-/* ---- a state that is worth threads ---- */
+/* ---- a state that is large enough for threads ---- */
 
 enum { LARGE_TENSORS = 4, LARGE_BYTES = 48 << 20 };
 
-/* Of lengths that leave no tensor after the first at a whole block. */
+/* The lengths are chosen so that no tensor after the first begins at a whole block. */
 static void divide_large(uint8_t *memory, size_t skip, tsr_tensor tensors[static LARGE_TENSORS]) {
     static const char *const names[] = {"a", "b", "c", "d"};
     static const uint64_t sizes[] = {(13 << 20) + 5, 77, (9 << 20) + 4096, 4 << 20};
@@ -171,7 +171,8 @@ static void fill_large(const tsr_tensor *tensors, uint64_t seed) {
         }
 }
 
-/* With large pages, where the system has them, and without; fresh, and touched before. */
+/* Loads with large pages, if the system has them, and without; into fresh memory, and into memory
+ * that was touched before. */
 Test(store_real, a_large_state_lands_where_it_will_be_used) {
     for (int large = 0; large <= 1; large++)
         for (int way = 0; way < 4; way++) {

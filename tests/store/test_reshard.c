@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes between chunks and ranks, against a naive gather and slice: element by element, for
- * every number of ranks up to 8 on either side, every division of a state, tensors of up to 17
- * elements and chunks of any size. And how long a large plan takes.
+ * The moves between chunks and ranks, compared with a naive gather and slice, element by element:
+ * for every number of ranks up to 8 on either side, every division of a state, tensors of up to 17
+ * elements, and chunks of any size. Also measures how long planning takes for a large state.
  */
 #include "runtime/base/clock.h"
 #include "runtime/store/reshard.h"
@@ -20,7 +20,7 @@ typedef struct plan {
     tsr_chunk_row chunks[CHUNKS_MAX];
 } plan;
 
-/* Tensors of these sizes, in chunks of `each` elements. */
+/* Makes a plan of tensors of these sizes, in chunks of `each` elements. */
 static void make_plan(plan *p, const uint64_t *counts, uint64_t each) {
     *p = (plan){.manifest = {.tensors = p->tensors, .chunks = p->chunks, .tensor_count = TENSORS}};
     for (uint32_t i = 0; i < TENSORS; i++) {
@@ -38,8 +38,8 @@ static int value_of(uint32_t tensor, uint64_t element) {
     return (int)(1 + tensor * 1000 + element);
 }
 
-/* The naive slice: is this element on this rank? Parts one after another, ranks one after
- * another. */
+/* The naive slice: returns true if this element is on this rank. Parts are consecutive, and so are
+ * ranks. */
 static bool is_held(uint64_t count, uint32_t parts, uint32_t rank, uint32_t ranks,
                     uint64_t element) {
     if (parts == 0) return true;
@@ -52,8 +52,9 @@ typedef struct world {
     uint32_t ranks;
     uint32_t parts[TENSORS];
     uint64_t counts[TENSORS];
-    int held[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* by element of the tensor; 0: none */
-    int chunks[TENSORS][ELEMENTS_MAX];          /* of whichever rank has the chunk */
+    int held[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* by element of the tensor; 0: not on this rank */
+    int chunks[TENSORS][ELEMENTS_MAX];          /* by element; written by the rank that owns the
+                                                 * chunk */
     unsigned written[TENSORS][ELEMENTS_MAX];
 } world;
 
@@ -71,7 +72,8 @@ static bool same_move(const tsr_move *a, const tsr_move *b) {
            a->elements.count == b->elements.count;
 }
 
-/* Who sends has planned what who receives has, in the same round, and no pair meets twice in it. */
+/* Sender and receiver have planned the same move in the same round, and no pair occurs twice in a
+ * round. */
 static void check_pairs(const tsr_moves *all, uint32_t ranks) {
     for (uint32_t r = 0; r < ranks; r++)
         for (size_t i = 0; i < all[r].count; i++) {
@@ -102,7 +104,7 @@ static void run_moves(world *w, tsr_direction direction) {
     for (uint32_t r = 0; r < w->ranks; r++)
         for (size_t i = 0; i < all[r].count; i++) {
             const tsr_move *m = &all[r].moves[i];
-            if (m->to != r) continue; /* each once */
+            if (m->to != r) continue; /* count each move once */
             uint32_t owner = direction == TSR_TO_CHUNKS ? m->to : m->from;
             cr_assert_eq(owner, owner_of_chunk(w, m->chunk));
             const tsr_chunk_row *chunk = &w->p.chunks[m->chunk];
@@ -128,7 +130,7 @@ static void slice(world *w) {
                     w->held[r][i][e] = value_of(i, e);
 }
 
-/* Saved by w->ranks: every element of every chunk once, and right. */
+/* Saves from w->ranks ranks: every element of every chunk is written once, with the right value. */
 static void check_save(world *w) {
     memset(w->chunks, 0, sizeof w->chunks);
     memset(w->written, 0, sizeof w->written);
@@ -141,7 +143,7 @@ static void check_save(world *w) {
         }
 }
 
-/* Loaded by w->ranks: every rank has its slice, nothing else, and nothing came twice. */
+/* Loads on w->ranks ranks: every rank has its slice and nothing else, and no element came twice. */
 static void check_load(world *w) {
     int expected[RANKS_MAX][TENSORS][ELEMENTS_MAX];
     unsigned holders[TENSORS][ELEMENTS_MAX] = {0};
@@ -157,7 +159,8 @@ static void check_load(world *w) {
     cr_assert_eq(memcmp(holders, w->written, sizeof holders), 0);
 }
 
-/* Stage 0: nothing in parts; 1 and 2: the state; 3: the parameter, too. */
+/* Stage 0 has no tensors in parts; stages 1 and 2 divide the state; stage 3 also divides the
+ * parameter. */
 static void set_stage(world *w, int stage, uint32_t positions) {
     w->parts[0] = stage == 3 ? positions : 0;
     w->parts[1] = w->parts[2] = stage >= 1 ? positions : 0;
@@ -177,8 +180,8 @@ static void check_all_of(world *w, uint32_t positions) {
         }
 }
 
-/* Timeouts are equal: Criterion 2.4 leaks the timer of one that is to end earlier than another that
- * is running. */
+/* All timeouts are equal: Criterion 2.4 leaks the timer of a test that ends earlier than another
+ * running test. */
 Test(reshard, any_number_and_stage_to_any_other, .timeout = 120) {
     world *w = malloc(sizeof *w);
     for (uint64_t count = 0; count <= ELEMENTS_MAX; count++)
@@ -213,7 +216,7 @@ Test(reshard, any_number_of_parts, .timeout = 120) {
 
 enum { MANY = 10000, MANY_RANKS = 64, TRIES = 5 };
 #ifdef __SANITIZE_ADDRESS__
-enum { PLAN_MS_MAX = 200 }; /* every access is looked at */
+enum { PLAN_MS_MAX = 200 }; /* the sanitizer checks every access */
 #else
 enum { PLAN_MS_MAX = 10 };
 #endif

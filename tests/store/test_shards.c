@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One store of several ranks, each a process: what some number of them saved is recovered by any
- * other; a rank dies, or a file operation of it fails, at every single one of them in turn.
+ * One store of several ranks, each of them a process. A state that any number of ranks saved is
+ * recovered by any other number. A rank dies, or one of its file operations fails, at each
+ * operation in turn.
  */
 #include "runtime/base/io.h"
 #include "runtime/store/reshard.h"
@@ -23,7 +24,7 @@
 
 enum { RANKS_MAX = 8, BIG_ELEMENTS = 5 << 20, NEVER = -1 };
 
-/* ---- an io table that counts what changes something ---- */
+/* ---- an io table that counts changing operations ---- */
 
 typedef enum fault { NONE, DIES, FAILS } fault;
 
@@ -34,7 +35,7 @@ static struct {
     uint64_t written_bytes, read_bytes;
 } faulty;
 
-/* True: this operation does not take place. */
+/* Returns true if this operation must fail. */
 static bool strikes(void) {
     if (faulty.fault == NONE || faulty.count++ != faulty.at) return false;
     if (faulty.fault == DIES) raise(SIGKILL);
@@ -89,7 +90,7 @@ static const tsr_io *faulty_io(fault kind, int at) {
 typedef struct report {
     uint64_t found_step, acknowledged_step; /* 0: none */
     uint64_t committed_count, failed_count;
-    uint64_t written_bytes, read_bytes; /* read: until it was loaded */
+    uint64_t written_bytes, read_bytes; /* until the state was loaded */
     uint64_t nonfinite_step, nonfinite_element;
     int operations;
     char error[256];
@@ -98,10 +99,11 @@ typedef struct report {
 typedef struct job {
     const char *directory;
     uint32_t count;
-    uint64_t step_count; /* saves, from the one after what was found on */
-    bool big;            /* a tensor of several chunks, too */
-    uint32_t parts;      /* of all but the weights; 0: every rank has all */
-    uint64_t poisoned;   /* its last but one element is not finite at this step; 0: at none */
+    uint64_t step_count; /* number of saves after the recovered step */
+    bool big;            /* also has a tensor of several chunks */
+    uint32_t parts;      /* all tensors but the weights have this many parts; 0: every rank has all
+                          * elements */
+    uint64_t poisoned;   /* the last but one element is not finite at this step; 0: never */
     fault fault;
     uint32_t victim;
     int at;
@@ -114,7 +116,7 @@ typedef struct state {
     float *big;
     tsr_tensor tensors[MODEL_TENSORS + 1];
     size_t count;
-    /* What this rank has; whole tensors where there are no parts. */
+    /* The tensors of this rank; whole tensors if there are no parts. */
     tsr_tensor held[MODEL_TENSORS + 1];
     uint32_t parts[MODEL_TENSORS + 1];
     tsr_elements elements[MODEL_TENSORS + 1];
@@ -128,7 +130,7 @@ static void init_state(const job *j, state *s) {
     s->big = malloc(BIG_ELEMENTS * sizeof *s->big);
     s->tensors[s->count++] = (tsr_tensor){"v", TSR_DTYPE_F32, {1, {BIG_ELEMENTS}}, s->big};
 }
-/* In memory of exactly its size, so that a sanitizer sees what is beyond. */
+/* The memory has exactly the size of the part, so that a sanitizer detects accesses beyond it. */
 static void divide_state(const job *j, state *s, uint32_t rank) {
     for (size_t i = 0; i < s->count; i++) {
         uint64_t count = 0;
@@ -155,7 +157,7 @@ static void fill_state(state *s, uint64_t step, bool poisoned) {
         if (s->parts[i] && size) memcpy(s->held[i].data, (char *)s->tensors[i].data + offset, size);
     }
 }
-/* Where a rank has parts, only those are looked at. */
+/* If a rank has parts, only these are compared. */
 static void adopt_parts(state *s, uint64_t step) {
     state want = *s;
     if (s->big) want.big = malloc(BIG_ELEMENTS * sizeof *want.big);
@@ -270,7 +272,7 @@ static void run_job(job *j) {
     close(fd);
 }
 
-/* ---- what all tests need ---- */
+/* ---- shared by all tests ---- */
 
 typedef struct bench {
     char directory[64];
@@ -324,9 +326,9 @@ static unsigned count_segments(const bench *b, uint64_t epoch, uint64_t generati
     return count;
 }
 
-/* ---- any number saves, any number goes on ---- */
+/* ---- any number of ranks saves, any number recovers ---- */
 
-/* Every byte of a state is read once by all ranks together: what it is, and a manifest each. */
+/* All ranks together read every byte of the state once, and one manifest each. */
 static void check_traffic(const job *j) {
     const uint64_t state_bytes = BIG_ELEMENTS * sizeof(float);
     uint64_t written = 0, most = 0, read = 0;
@@ -337,7 +339,8 @@ static void check_traffic(const job *j) {
         if (of->written_bytes > most) most = of->written_bytes;
     }
     cr_assert(written >= state_bytes && written < state_bytes + 65536);
-    /* Eight chunks: of 20 MiB in five, the others small. A rank writes two at most of five. */
+    /* There are eight chunks: five of 20 MiB together, three small ones. A rank writes at most two
+     * of the five. */
     if (j->count >= 4) cr_assert_lt(most, (2 * 4 << 20) + 65536, "%llu", (unsigned long long)most);
     if (j->reports[0].found_step)
         cr_assert(read >= state_bytes && read < state_bytes + j->count * 65536, "%llu bytes read",
@@ -370,7 +373,7 @@ static void check_any(uint32_t parts_of_odd, uint32_t parts_of_even) {
 Test(shards, saved_by_any_recovered_by_any, .timeout = 60) { check_any(0, 0); }
 Test(shards, saved_in_parts_recovered_in_others, .timeout = 60) { check_any(8, 13); }
 Test(shards, saved_in_parts_recovered_whole, .timeout = 60) { check_any(0, 8); }
-/* In the part of one rank, and all know it: so they stop alike. */
+/* The value is in the part of one rank, and all ranks are told, so all stop in the same way. */
 static void check_nonfinite(uint32_t parts) {
     for (uint32_t ranks = 2; ranks <= 8; ranks += 3) {
         bench b = begin();
@@ -398,7 +401,7 @@ Test(shards, not_finite_in_parts_is_known_to_all) { check_nonfinite(8); }
 
 /* ---- a rank dies ---- */
 
-/* What all ranks heard acknowledged is there, whole, for any number of ranks. */
+/* A save that all ranks saw acknowledged is recovered completely, for any number of ranks. */
 static void check_after(const bench *b, uint64_t acknowledged, uint32_t count) {
     job after = make_job(b, count, 1);
     after.parts = count % 3 ? 0 : 8;
@@ -411,7 +414,8 @@ static void check_after(const bench *b, uint64_t acknowledged, uint32_t count) {
     for (uint32_t r = 1; r < count; r++) cr_assert_eq(b->reports[r].found_step, found);
 }
 
-/* At operation `at` of the victim; ranks have tensors in parts every other time. */
+/* Adds a fault at operation `at` of the victim; the ranks have tensors in parts every other
+ * time. */
 static job struck(job j, fault how, uint32_t victim, int at) {
     j.fault = how;
     j.victim = victim;
@@ -420,7 +424,7 @@ static job struck(job j, fault how, uint32_t victim, int at) {
     return j;
 }
 
-/* Operation `at` of the victim is its last; false: it did not come to it. */
+/* Operation `at` of the victim is its last one. Returns false if the victim did not reach it. */
 static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     uint64_t acknowledged = 0;
     clear_directory(b);
@@ -454,14 +458,14 @@ Test(shards, the_middle_of_three_dies, .timeout = 120) { die_everywhere(3, 1, 10
 
 /* ---- a file operation fails ---- */
 
-/* All ranks are told the same of every save, and what was acknowledged is there. */
+/* All ranks are told the same result for every save, and acknowledged saves are recovered. */
 static bool fail_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     clear_directory(b);
     job j = struck(make_job(b, count, 3), FAILS, victim, at);
     run_job(&j);
     uint64_t acknowledged = b->reports[0].acknowledged_step;
     bool struck = b->reports[victim].operations > at;
-    bool opened = true; /* what fails in the opening ends it, for all */
+    bool opened = true; /* a failure during the opening ends the opening for all ranks */
     for (uint32_t r = 0; r < count; r++) opened &= j.codes[r] == 0;
     for (uint32_t r = 0; r < count; r++) {
         cr_assert_eq(j.signals[r], 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names that a failed sync has forgotten: shown until power is cut, whatever is synced later. What
- * a run goes on from gets a second name, from which a missing first one is put back.
+ * Names that a failed sync has forgotten: they are visible until power is cut, whatever is synced
+ * later. A generation that a run resumes from gets a second name, from which a missing first name
+ * is restored.
  */
 #include "tests/store/fixture.h"
 
@@ -13,13 +14,13 @@ static void close_store(bench *b) {
     b->store = NULL;
 }
 
-/* From now on sync `at` fails, and what it should have written never becomes durable. */
+/* From now on sync `at` fails, and the data that it should have written never become durable. */
 static void forget_sync(bench *b, uint64_t at) {
     fault_io_arm(b->disk,
                  &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
 }
 
-/* Generation 2 is shown and forgotten, and has not been gone on from. */
+/* Generation 2 is visible but forgotten, and no run has resumed from it. */
 static bench *with_a_forgotten_name(void) {
     for (uint64_t at = 1; at <= 16; at++) {
         bench *b = begin();
@@ -60,7 +61,7 @@ Test(spare, what_was_forgotten_and_gone_on_from_is_there_after_a_power_cut) {
     end(b);
 }
 
-/* Nobody went on from it: nobody misses it. */
+/* No run resumed from it, so it is not missed. */
 Test(spare, what_was_forgotten_alone_is_gone) {
     bench *b = with_a_forgotten_name();
     cut_power(b);
@@ -71,7 +72,7 @@ Test(spare, what_was_forgotten_alone_is_gone) {
     end(b);
 }
 
-/* At every operation of the opening that would put it back. */
+/* Fails at every operation of the opening that would restore the name. */
 Test(spare, putting_back_may_fail) {
     static const fault_kind kinds[] = {FAULT_ERROR, FAULT_ERROR_AFTER, FAULT_CRASH_AFTER};
     for (size_t i = 0; i < 3; i++) {
@@ -93,7 +94,7 @@ Test(spare, putting_back_may_fail) {
 
 static void ignore_line(void *user, const char *line) { (void)user, (void)line; }
 
-/* The listing after it was put back fails: nothing is opened, and the next opening succeeds. */
+/* The listing after the name was restored fails: the opening fails, and the next one succeeds. */
 Test(spare, listing_again_may_fail) {
     unsigned refused = 0;
     bool fired = true;
@@ -115,7 +116,7 @@ Test(spare, listing_again_may_fail) {
     cr_assert_geq(refused, 4, "%u", refused);
 }
 
-/* Before it was published that a run goes on from it. */
+/* The crash comes before the run published that it resumes from the generation. */
 Test(spare, no_base_names_it_yet) {
     bench *b = with_a_forgotten_name();
     fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CRASH_BEFORE, .name = "link", .at = 2});
@@ -128,7 +129,8 @@ Test(spare, no_base_names_it_yet) {
     end(b);
 }
 
-/* Deleted by hand: the same. A reader changes nothing, and tells that it is missing. */
+/* The same for a manifest that was deleted by hand. A reader changes nothing, and reports that it
+ * is missing. */
 Test(spare, a_deleted_manifest_is_put_back) {
     bench *b = begin();
     must_open(b);
@@ -145,7 +147,8 @@ Test(spare, a_deleted_manifest_is_put_back) {
     end(b);
 }
 
-/* The second name is that of something else: damage, told, and an older one goes on. */
+/* The second name is a name of a different file: damage is reported, and an older generation is
+ * resumed. */
 Test(spare, another_file_of_that_name) {
     bench *b = begin();
     must_open(b);
@@ -162,7 +165,7 @@ Test(spare, another_file_of_that_name) {
     end(b);
 }
 
-/* It is no manifest at all: it is not put back, and the first name is missed. */
+/* The file is not a manifest: it is not restored, and the first name is reported missing. */
 Test(spare, damaged_itself) {
     bench *b = begin();
     must_open(b);
@@ -180,7 +183,7 @@ Test(spare, damaged_itself) {
     end(b);
 }
 
-/* Collecting removes those of older runs. */
+/* A collection removes the second names of older runs. */
 Test(spare, older_ones_are_collected) {
     bench *b = begin();
     must_open(b);
@@ -194,10 +197,10 @@ Test(spare, older_ones_are_collected) {
     end(b);
 }
 
-/* ---- what was removed ---- */
+/* ---- removed generations ---- */
 
-/* Of the third save sync `at` fails, and what it should have written is forgotten. True: it is
- * acknowledged, and generation 1 is removed. */
+/* During the third save sync `at` fails, and the data that it should have written are forgotten.
+ * Returns true if the save is acknowledged and generation 1 is removed. */
 static bool removes_and_forgets(bench *b, uint64_t at) {
     must_open(b);
     must_save(b, 1, 2);
@@ -207,8 +210,8 @@ static bool removes_and_forgets(bench *b, uint64_t at) {
     return saved && !exists(b, "/s/MANIFEST.1.1");
 }
 
-/* Generation 1 was collected, and the sync of its removal failed; the next run saves up to `last`
- * before power is cut: from 6 on it collects what it went on from, too. */
+/* Generation 1 was collected, and the sync of its removal failed. The next run saves up to `last`
+ * before power is cut; from 6 on it also collects the generation that it resumed from. */
 static bench *with_a_removal_undone(uint64_t last) {
     for (uint64_t at = 1; at <= 40; at++) {
         bench *b = begin();
@@ -224,7 +227,8 @@ static bench *with_a_removal_undone(uint64_t last) {
     return NULL;
 }
 
-/* Not by fsck, and not by a run, which goes on from `last` and collects it again. */
+/* Neither fsck nor a run reports damage; the run resumes from `last` and collects the generation
+ * again. */
 static void must_not_be_damage(bench *b, uint64_t last) {
     cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL).code, TSR_OK, "%s",
                  b->ctx.error.text);
@@ -236,7 +240,8 @@ static void must_not_be_damage(bench *b, uint64_t last) {
     cr_assert(!exists(b, "/s/MANIFEST.1.1"), "it is collected again");
 }
 
-/* Neither that its BASE is gone nor that its data is: fsck, ls and a run say what it is. */
+/* A missing BASE and missing data of that generation are not damage: fsck, ls and a run report the
+ * cause. */
 Test(spare, what_was_removed_and_comes_back_is_no_damage) {
     bench *b = with_a_removal_undone(6);
     cr_assert(!exists(b, "/s/BASE.1") && !exists(b, "/s/gen/1-1/segment.0"));
@@ -246,7 +251,7 @@ Test(spare, what_was_removed_and_comes_back_is_no_damage) {
     end(b);
 }
 
-/* Nor where what the next run went on from is still there. */
+/* The same, while the generation that the next run resumed from still exists. */
 Test(spare, what_comes_back_beside_a_base_is_no_damage) {
     bench *b = with_a_removal_undone(4);
     cr_assert(exists(b, "/s/MANIFEST.3.1") && !exists(b, "/s/gen/1-1"));
@@ -254,7 +259,8 @@ Test(spare, what_comes_back_beside_a_base_is_no_damage) {
     end(b);
 }
 
-/* The same of what a run went on from and collected itself; the next one swept its data. */
+/* The same for a generation that a run resumed from and collected itself; the next run swept its
+ * data. */
 Test(spare, what_a_run_went_on_from_comes_back) {
     unsigned met = 0;
     for (uint64_t at = 1; at <= 40; at++) {
@@ -281,7 +287,7 @@ Test(spare, what_a_run_went_on_from_comes_back) {
     cr_assert_geq(met, 1);
 }
 
-/* What is there, and damaged, is told, though newer ones are there. */
+/* A damaged generation that exists is reported, although newer ones exist. */
 Test(spare, what_a_run_went_on_from_is_damaged) {
     bench *b = begin();
     must_open(b);
@@ -294,7 +300,8 @@ Test(spare, what_a_run_went_on_from_is_damaged) {
     end(b);
 }
 
-/* All that is newer being damaged, it is not passed over in silence: nothing is left. */
+/* If all newer generations are damaged, the damage is not skipped silently: no good generation is
+ * left. */
 Test(spare, what_came_back_is_nothing_to_go_on_from) {
     bench *b = with_a_removal_undone(6);
     flip(b, "/s/gen/2-5/segment.0", 100);
@@ -304,8 +311,8 @@ Test(spare, what_came_back_is_nothing_to_go_on_from) {
     end(b);
 }
 
-/* In the run whose removal it was: that removes nothing more, so that what comes back has its data.
- */
+/* The run whose removal failed removes nothing more, so that a removed generation that reappears
+ * still has its data. */
 Test(spare, after_a_removal_that_may_come_undone_nothing_more_is_removed) {
     unsigned met = 0;
     for (uint64_t at = 1; at <= 40; at++) {
@@ -324,7 +331,8 @@ Test(spare, after_a_removal_that_may_come_undone_nothing_more_is_removed) {
 
 /* ---- directories ---- */
 
-/* At every sync of the first opening: what the next one finds is perhaps never durable. */
+/* Every sync of the first opening fails in turn: the directory that the next opening finds may
+ * never become durable. */
 Test(spare, a_store_whose_making_was_not_synced) {
     bool fired = true;
     unsigned refused = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the state store promises its callers, on the file system in memory.
+ * The promises of the state store to its callers, on the in-memory file system.
  */
 #include "tests/store/fixture.h"
 
@@ -46,7 +46,7 @@ Test(store, opened_twice_without_a_save) {
     end(b);
 }
 
-/* What is overwritten at once after the copy was waited for is saved as it was. */
+/* A tensor that is overwritten right after its copy was awaited is saved with its old values. */
 Test(store, copied_while_the_caller_goes_on) {
     enum { COUNT = 9 << 20 };
     bench *b = begin();
@@ -104,7 +104,7 @@ Test(store, large_tensors_and_many_segments) {
     end(b);
 }
 
-/* Tensors named at opening are read there, once; a load of them reads nothing more. */
+/* Tensors named at opening are read into their memory once; loading them reads nothing more. */
 Test(store, lands_where_it_was_named) {
     bench *b = begin();
     must_open(b);
@@ -129,7 +129,7 @@ Test(store, lands_where_it_was_named) {
     end(b);
 }
 
-/* Others are no error at opening: the load tells. */
+/* Different tensors are no error at opening: the load reports them. */
 Test(store, lands_elsewhere_when_tensors_differ) {
     bench *b = begin();
     must_open(b);
@@ -160,7 +160,7 @@ Test(store, state_without_tensors) {
     end(b);
 }
 
-/* The staging is a copy: what the caller does after save does not reach the disk. */
+/* The staging buffer is a copy: changes by the caller after the save do not reach the disk. */
 Test(store, save_takes_a_copy) {
     bench *b = begin();
     tsr_position position = model_position(1);
@@ -192,7 +192,7 @@ Test(store, collection_keeps_what_was_asked) {
     end(b);
 }
 
-/* A run that dies again and again before it reached `keep` saves must not fill the disk. */
+/* A run that is killed again and again before it reaches `keep` saves must not fill the disk. */
 Test(store, many_short_runs_leave_no_litter) {
     bench *b = begin();
     tsr_store_options options = model_options("/s");
@@ -298,7 +298,7 @@ static void add_victim(void *user, const char *path) {
     snprintf(v->paths[v->count++], sizeof v->paths[0], "%s", path);
 }
 
-/* I5: whichever byte of the store is flipped, what is loaded is one of its generations. */
+/* I5: whichever byte of the store is flipped, the loaded state is one of its generations. */
 Test(store, every_flipped_byte) {
     bench *b = begin();
     victim files = {.count = 0};
@@ -335,8 +335,7 @@ Test(store, every_flipped_byte) {
     end(b);
 }
 
-/* A medium that gives back other bytes than were written: nothing old may be removed on its word.
- */
+/* A medium that returns wrong bytes: the store may not rely on it and remove old generations. */
 static void corrupt_newest(void *user) {
     bench *b = user;
     flip(b, "/s/gen/1-3/segment.0", 1000);
@@ -535,7 +534,7 @@ Test(store, failures_are_counted_and_forgotten) {
     end(b);
 }
 
-/* Without fallocate() a file system is still good enough. */
+/* A file system without fallocate() is sufficient. */
 Test(store, fallocate_not_supported) {
     bench *b = begin();
     must_open(b);
@@ -549,7 +548,7 @@ Test(store, fallocate_not_supported) {
 }
 
 Test(store, every_close_of_a_save_counts) {
-    /* segment past the page cache, segment, its directory (only read), manifest */
+    /* segment with direct I/O, segment, its directory (only read), manifest */
     const bool counts[] = {true, true, false, true};
     for (uint64_t n = 1; n <= 4; n++) {
         bench *b = begin();
@@ -581,7 +580,7 @@ Test(store, outcome_unknown_stops_commits) {
     end(b);
 }
 
-/* link() says EEXIST or an error although it was done, as it can when a reply is lost. */
+/* link() returns EEXIST or an error although it succeeded, as can happen when a reply is lost. */
 static int (*real_link)(void *self, int dir, const char *from, const char *to);
 static int link_error;
 static int link_twice(void *self, int dir, const char *from, const char *to) {
@@ -647,7 +646,7 @@ Test(store, read_without_lock) {
             .code,
         TSR_OK);
     cr_assert(!recovery.found && count == 0);
-    must_save(b, 1, 3); /* and stays open */
+    must_save(b, 1, 3); /* and the store stays open */
     for (uint64_t n = 2; n <= 3; n++) {
         tsr_result result = tsr_store_read(&b->ctx, "/s", n == 2 ? &bundle : NULL,
                                            n == 2 ? TSR_RESUME_EXACT : TSR_RESUME_AUTO, n, &arena,
@@ -701,8 +700,8 @@ Test(store, fsck_reports_and_changes_nothing) {
     end(b);
 }
 
-/* Acknowledged, and for want of descriptors not read back: it does not go while an older one stays,
- * and when a newer one turns out to be damaged it is there. */
+/* An acknowledged generation that could not be read back for lack of descriptors: it is not removed
+ * while an older one remains, and it is available when a newer one turns out to be damaged. */
 Test(store, acknowledged_and_not_read_back) {
     bool met = false;
     for (uint64_t at = 1; !met; at++) {

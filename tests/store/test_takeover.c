@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A run that is being replaced collects while its successor, or a reader, has listed the directory
- * and reads: at each operation of the one the other acts once. What was collected so is no damage;
- * what is gone otherwise is. Locks do not work here.
+ * and reads: at each operation of one process, the other acts once. Files that were collected this
+ * way are not damage; files that are missing for other reasons are. Locks do not work here.
  */
 #include "tests/store/fixture.h"
 
@@ -10,11 +10,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* What another process does, and when. */
+/* The action of another process. */
 typedef struct other {
     bench *b;
-    const char *remove; /* this name of the root, or: */
-    bool collect;       /* generations 3 and 4, as a run does that keeps 5 and 6 */
+    const char *remove; /* removes this name of the root; NULL: see `collect` */
+    bool collect;       /* collects generations 3 and 4, as a run does that keeps 5 and 6 */
 } other;
 
 static void remove_name(const tsr_io *io, const char *path, int flags) {
@@ -47,7 +47,7 @@ static tsr_result open_keeping(bench *b, uint32_t keep) {
     return tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
 }
 
-/* Generations 3 to 6 of epoch 1. */
+/* Makes generations 3 to 6 of epoch 1. */
 static bench *with_four(void) {
     bench *b = begin();
     cr_assert_eq(open_keeping(b, 4).code, TSR_OK);
@@ -58,7 +58,8 @@ static bench *with_four(void) {
     return b;
 }
 
-/* Manifests of epoch 2 alone, and the BASE of epoch 1, which goes with the next collection. */
+/* Makes a store with manifests of epoch 2 alone, and the BASE of epoch 1, which the next collection
+ * removes. */
 static bench *with_two_epochs(void) {
     bench *b = begin();
     must_open(b);
@@ -80,7 +81,7 @@ typedef struct counts {
     unsigned openings, damaged, newest, refused;
 } counts;
 
-/* One opening for each of its operations. */
+/* Opens the store once for each operation of the opening. */
 static counts open_beside(bench *(*start)(void), other *o, uint64_t newest) {
     counts n = {0, 0, 0, 0};
     for (bool fired = true; fired; n.openings++) {
@@ -117,7 +118,8 @@ Test(takeover, a_base_that_the_old_run_collects_is_no_damage) {
     cr_assert_eq(n.newest, n.openings);
 }
 
-/* Collecting leaves newer ones, and a BASE as long as its epoch has a manifest. */
+/* A collection never removes newer generations, nor a BASE whose epoch still has a manifest. If
+ * these are missing, damage is reported. */
 Test(takeover, what_collecting_leaves_is_missed) {
     counts n = open_beside(with_four, &(other){.remove = "/s/MANIFEST.6.1"}, 6);
     cr_assert_gt(n.damaged, 5);
@@ -128,7 +130,7 @@ Test(takeover, what_collecting_leaves_is_missed) {
     cr_assert_eq(n.newest, n.openings);
 }
 
-/* Gone before anybody looked, while its epoch has a manifest. */
+/* The BASE was removed before the opening, while its epoch has a manifest. */
 Test(takeover, a_base_that_nobody_collects_is_missed) {
     bench *b = begin();
     must_open(b);
@@ -145,7 +147,7 @@ Test(takeover, a_base_that_nobody_collects_is_missed) {
 
 static void ignore_line(void *user, const char *line) { (void)user, (void)line; }
 
-/* fsck and ls of a store that a run is using. */
+/* Runs fsck and ls on a store that a run is using. */
 Test(takeover, readers_raise_no_alarm) {
     for (int data = 0; data <= 2; data++) {
         unsigned tried = 0;
@@ -164,7 +166,7 @@ Test(takeover, readers_raise_no_alarm) {
     }
 }
 
-/* Looking again fails: nothing is known, so nothing is told. */
+/* The second listing fails: the cause is unknown, so no damage is reported. */
 Test(takeover, a_directory_that_cannot_be_listed_again) {
     unsigned refused = 0;
     for (uint64_t at = 1; at <= 8; at++) {
@@ -193,7 +195,7 @@ typedef struct successor {
     model m;
 } successor;
 
-/* A whole run, of a later epoch if the other has published its own. */
+/* Runs a whole run, of a later epoch if the other run has published its own. */
 static void run_after(void *user) {
     successor *s = user;
     tsr_store *store;
@@ -207,8 +209,9 @@ static void run_after(void *user) {
     tsr_store_close(&s->ctx, store);
 }
 
-/* It sleeps anywhere in its opening while another opens, saves, collects and ends: either it goes
- * on, and may not save, or it is told that it was replaced, or that what it had chosen is gone. */
+/* A run sleeps at any point of its opening while another run opens, saves, collects and ends. The
+ * first run either continues but may not save, or gets an error that it was replaced or that its
+ * chosen generation is gone. */
 Test(takeover, a_run_that_sleeps_while_it_opens) {
     unsigned refused = 0, tried = 0;
     for (bool fired = true; fired; tried++) {
@@ -246,7 +249,7 @@ static void publish_epoch(void *user) {
     io->close(io->self, fd);
 }
 
-/* Replaced after it acknowledged, while it reads back. */
+/* The run is replaced after it acknowledged, while it reads back. */
 Test(takeover, a_run_that_was_replaced_collects_nothing) {
     bench *b = begin();
     must_open(b);
@@ -273,7 +276,8 @@ static void publish_epoch_and_damage(void *user) {
     flip(user, "/s/gen/1-3/segment.0", 100);
 }
 
-/* What does not read back is no alarm of a run that was replaced: another may have removed it. */
+/* A replaced run whose save cannot be read back reports no damage: another run may have removed
+ * it. */
 Test(takeover, a_run_that_was_replaced_tells_no_damage) {
     bench *b = begin();
     must_open(b);
@@ -291,8 +295,8 @@ Test(takeover, a_run_that_was_replaced_tells_no_damage) {
     end(b);
 }
 
-/* Replaced before it looked for what may be swept: what has no manifest may be its successor's to
- * give back, or a manifest whose removal is not durable yet. */
+/* The run is replaced before it looks for data to sweep. Data without a manifest may belong to its
+ * successor, or to a manifest whose removal is not durable yet. */
 static void take_over_with_data(void *user) {
     const bench *b = user;
     const tsr_io *io = b->ctx.io;
@@ -310,7 +314,7 @@ Test(takeover, a_run_that_was_replaced_sweeps_nothing) {
     bool swept = true;
     for (uint64_t at = 1; swept; at++) {
         bench *b = with_four();
-        /* Each link: the second name, then the BASE. */
+        /* Every link: the one of the second name, then the one of the BASE. */
         fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CALL,
                                             .at = at,
                                             .name = "link",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What people do with a state directory beside running: list it, prune it.
+ * The tools for a state directory: listing and pruning.
  */
 #include "tests/store/fixture.h"
 
@@ -132,7 +132,7 @@ Test(store, prune_keeps_what_was_asked) {
     cr_assert(strstr(l.last, "2 removed, 3 left"), "%s", l.last);
     cr_assert(!exists(b, "/s/MANIFEST.2.1") && !exists(b, "/s/gen/1-2/segment.0"));
     cr_assert(exists(b, "/s/MANIFEST.3.1") && exists(b, "/s/gen/1-3/segment.0"));
-    /* Pruning is safe at once: nothing of it waits in a cache. */
+    /* Pruning is durable at once: no part waits in a cache. */
     fault_io_crash(b->disk, FAULT_LOSE, 0);
     flip(b, "/s/gen/1-4/segment.0", 0);
     must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_STATE,

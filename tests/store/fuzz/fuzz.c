@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzing of what the state store reads, with libFuzzer under ASan and UBSan.
+ * Fuzzes the decoders of the state store, with libFuzzer under ASan and UBSan.
  *
- *     fuzz -target=NAME -seeds=FOLDER     writes valid inputs to begin with
+ *     fuzz -target=NAME -seeds=FOLDER     writes valid seed inputs
  *     fuzz -target=NAME [libFuzzer's options] FOLDER...
  *
- * Nearly every input is mended after it was changed, so that it passes the checks of magic, size
- * and hash, behind which all others stand; the share that did is printed at the end.
+ * Nearly every mutated input is repaired so that it passes the checks of magic, size and hash,
+ * which come before all other checks. The program prints the share of such inputs at the end.
  */
 #include "tests/store/fuzz/fuzz.h"
 

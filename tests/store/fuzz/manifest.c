@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Manifests, and tokens inside of a manifest whose map is valid. The mending is written from
- * docs/state-store.md, not with the encoder under test.
+ * Fuzzes manifests, and tokens inside a manifest whose map is valid. The repair follows
+ * docs/state-store.md and does not use the encoder under test.
  */
 #include "runtime/state/format.h"
 #include "tests/store/fuzz/fuzz.h"
@@ -19,10 +19,10 @@ enum {
     SEED_COUNT = 4,
 };
 
-/* ---- where things lie ---- */
+/* ---- offsets ---- */
 
 typedef struct map {
-    uint8_t *bytes; /* of the map, up to the manifest's own hash */
+    uint8_t *bytes; /* bytes of the map, up to the hash of the manifest */
     size_t size;
     uint64_t segments, tensors, chunks; /* as stated */
 } map;
@@ -44,7 +44,7 @@ static bool find_map(uint8_t *bytes, size_t size_bytes, map *out_map) {
            out_map->size - MAP_FIXED;
 }
 
-/* Calls back for each tensor row that lies within the map; returns where the chunks begin, or 0. */
+/* Calls back for each tensor row that is inside the map; returns the offset of the chunks, or 0. */
 static size_t each_tensor(const map *m, void (*row)(void *user, uint8_t *row), void *user) {
     size_t at = MAP_FIXED + (size_t)m->segments * 8;
     for (uint64_t i = 0; i < m->tensors; i++) {
@@ -59,11 +59,11 @@ static size_t each_tensor(const map *m, void (*row)(void *user, uint8_t *row), v
     return at;
 }
 
-/* ---- mending ---- */
+/* ---- repairing ---- */
 
 typedef struct mender {
     tsr_hasher state;
-    const uint8_t *chunk, *end; /* digests still to be used */
+    const uint8_t *chunk, *end; /* digests that have not been used yet */
 } mender;
 
 static void mend_tensor(void *user, uint8_t *row) {
@@ -77,7 +77,7 @@ static void mend_tensor(void *user, uint8_t *row) {
         if (chunks == 1) memcpy(digest, m->chunk + 32, DIGEST);
         tsr_hasher_update(&whole, m->chunk + 32, DIGEST);
     }
-    tsr_digest all = tsr_hasher_finish(&whole); /* of nothing, where there is no chunk */
+    tsr_digest all = tsr_hasher_finish(&whole); /* digest of no bytes if there is no chunk */
     if (chunks != 1) memcpy(digest, all.bytes, DIGEST);
     fuzz_give(head, name, 4);
     tsr_hasher_update(&m->state, head, 4);
@@ -126,7 +126,7 @@ static bool manifest_passes(const uint8_t *bytes, size_t size_bytes) {
            fuzz_is_sealed(bytes, size_bytes);
 }
 
-/* ---- changes ---- */
+/* ---- mutations ---- */
 
 static size_t open_gap(uint8_t *bytes, size_t size_bytes, size_t size_max, size_t at, size_t gap) {
     if (size_bytes + gap > size_max) return size_bytes;
@@ -134,7 +134,7 @@ static size_t open_gap(uint8_t *bytes, size_t size_bytes, size_t size_max, size_
     return size_bytes + gap;
 }
 
-/* A text of the token becomes longer or shorter. */
+/* Makes a text of the token longer or shorter. */
 static size_t change_text(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t *random) {
     size_t token = token_size(bytes, size_bytes), which = fuzz_random(random) % 4;
     size_t gap = fuzz_random(random) % 300, size = size_bytes;
@@ -154,7 +154,7 @@ static size_t change_count(uint8_t *bytes, size_t size_bytes, const map *where, 
     return size_bytes;
 }
 
-/* A row of a tensor or a chunk, or the size of a segment, comes twice or goes. */
+/* Duplicates or removes a tensor row, a chunk row, or the size of a segment. */
 static size_t change_rows(uint8_t *bytes, size_t size_bytes, size_t size_max, const map *where,
                           uint32_t *random) {
     size_t chunks = each_tensor(where, NULL, NULL), base = (size_t)(where->bytes - bytes);
@@ -183,7 +183,7 @@ static size_t change_rows(uint8_t *bytes, size_t size_bytes, size_t size_max, co
     return size_bytes + row;
 }
 
-/* A number of a row. */
+/* Changes a number of a row. */
 static size_t change_number(size_t size_bytes, const map *where, uint32_t *random) {
     size_t chunks = each_tensor(where, NULL, NULL), at = MAP_FIXED + (size_t)where->segments * 8;
     unsigned what = fuzz_random(random) % 3, width = 8;
@@ -231,7 +231,7 @@ static size_t manifest_change(uint8_t *bytes, size_t size_bytes, size_t size_max
     }
 }
 
-/* ---- what is promised ---- */
+/* ---- promises of the decoder ---- */
 
 static void check_accepted(const tsr_manifest *m, const uint8_t *bytes, size_t size_bytes) {
     tsr_manifest again = *m;
@@ -282,7 +282,7 @@ static void manifest_run(const uint8_t *bytes, size_t size_bytes) {
     tsr_arena_finish(&arena);
 }
 
-/* ---- inputs to begin with ---- */
+/* ---- seed inputs ---- */
 
 static void *encode_sample(unsigned which, tsr_arena *arena, size_t *out_size_bytes) {
     static uint8_t data[1 << 16];
@@ -353,7 +353,7 @@ static bool token_passes(const uint8_t *bytes, size_t size_bytes) {
            fuzz_is_sealed(bytes, size_bytes);
 }
 
-/* The last text is made to fill what there is. */
+/* Sets the length of the last text so that it fills the token. */
 static size_t token_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) {
     if (size_max < TOKEN_FIXED + DIGEST) return size_bytes;
     for (; size_bytes < TOKEN_FIXED + DIGEST; size_bytes++) bytes[size_bytes] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * BASE records, and messages of coordinator and ranks.
+ * Fuzzes BASE records, and the messages of the coordinator and the ranks.
  */
 #include "runtime/state/message.h"
 #include "tests/store/fuzz/fuzz.h"
@@ -17,7 +17,7 @@ static void base_run(const uint8_t *bytes, size_t size_bytes) {
     tsr_link link;
     uint8_t again[TSR_BASE_BYTES];
     uint64_t epoch = size_bytes >= 16 ? fuzz_take(bytes + 8, 8) : 1;
-    /* Under its own name, and under another. */
+    /* Decodes it under its own epoch, and under another. */
     for (uint64_t other = 0; other < 2; other++) {
         tsr_result result = tsr_base_decode(&ctx, "fuzz", bytes, size_bytes, epoch + other, &link);
         if (result.code) {
@@ -96,7 +96,7 @@ static bool message_passes(const uint8_t *bytes, size_t size_bytes) {
            fuzz_is_sealed(bytes, size_bytes);
 }
 
-/* The text, or the digests, are made to fill what there is. */
+/* Sets the length of the text, or the number of digests, so that it fills the message. */
 static size_t message_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) {
     if (size_max < MESSAGE_FIXED + TSR_DIGEST_BYTES) return size_bytes;
     for (; size_bytes < MESSAGE_FIXED + TSR_DIGEST_BYTES; size_bytes++) bytes[size_bytes] = 0;
@@ -133,7 +133,7 @@ static size_t message_change(uint8_t *bytes, size_t size_bytes, size_t size_max,
     uint64_t small = fuzz_random(random) % 9;
     fuzz_give(bytes + fields[pick].at, fuzz_random(random) & 1 ? small : fuzz_number(random),
               fields[pick].width);
-    /* What a kind has not is zero: let kinds be reached that have little. */
+    /* Fields that a kind does not use are zero: zero them, to reach kinds that use few fields. */
     if (fuzz_random(random) % 4 == 0) memset(bytes + 72, 0, MESSAGE_FIXED - 4 - 72);
     return size_bytes;
 }

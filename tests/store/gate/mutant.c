@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Switches the planted bug on that TESSERA_MUTANT names, before main; none where it names none.
+ * Enables the planted bug that TESSERA_MUTANT names, before main. Enables none if TESSERA_MUTANT
+ * names none.
  */
 #include "runtime/commit/mutants.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The allocator of the process under test, told to fail: the linker sends its calls of malloc,
- * calloc, realloc, aligned_alloc, mmap and pthread_create here (--wrap), and those of an arena, of
- * which few need a new block. Those that the file system in memory makes are not counted.
+ * An allocator that can be told to fail, for the process under test: the linker redirects its calls
+ * of malloc, calloc, realloc, aligned_alloc, mmap and pthread_create here (--wrap). Arena
+ * allocations are redirected, too, because few of them need a new block. Calls by the in-memory
+ * file system are not counted.
  */
 #ifndef TSR_TESTS_STORE_PROOF_ALLOCATION_H
 #define TSR_TESTS_STORE_PROOF_ALLOCATION_H
@@ -10,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The `at`-th call from now on fails, if persistent all that follow it, too; 0: none does, and none
- * is counted. */
+/* The `at`-th call from now on fails, and all later calls if `persistent`. If `at` is 0, no call
+ * fails and no call is counted. */
 void allocation_arm(uint64_t at, bool persistent);
-uint64_t allocation_count(void); /* since then */
+uint64_t allocation_count(void); /* calls since allocation_arm() */
 bool allocation_fired(void);
 
 #endif

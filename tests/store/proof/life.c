@@ -18,7 +18,7 @@ enum { KEEP_ALL = 8, RECOVERY_OPERATIONS_MAX = 2000 };
 
 #define BIT(step) (UINT64_C(1) << (step))
 
-static model state, loaded; /* not of a life's own memory, which may fail */
+static model state, loaded; /* not in the life's own memory, whose allocation may fail */
 
 const life_fault life_faults[] = {
     {.name = "crash-before", .plan = {.kind = FAULT_CRASH_BEFORE}, .dies = true},
@@ -49,7 +49,7 @@ const size_t life_fault_count = sizeof life_faults / sizeof life_faults[0];
 __attribute__((format(printf, 2, 3))) static void violate(char out_text[LIFE_TEXT],
                                                           const char *format, ...) {
     va_list list;
-    if (out_text[0]) return; /* the first one is told */
+    if (out_text[0]) return; /* only the first violation is reported */
     va_start(list, format);
     vsnprintf(out_text, LIFE_TEXT, format, list);
     va_end(list);
@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static void violate(char out_text[LIFE_TEX
 
 /* ---- one save ---- */
 
-/* True if it was acknowledged. */
+/* Returns true if the save was acknowledged. */
 static bool save(tsr_ctx *ctx, tsr_store *store, life_facts *facts, char violation[LIFE_TEXT]) {
     unsigned step = facts->steps + 1;
     tsr_position position = model_position(step);
@@ -76,7 +76,7 @@ static bool save(tsr_ctx *ctx, tsr_store *store, life_facts *facts, char violati
     }
     if (after.failed_count == before.failed_count)
         violate(violation, "the save of step %u neither failed nor was it acknowledged", step);
-    /* Failed for certain: it may not turn up later. */
+    /* A save that failed for certain may not appear later. */
     if (after.outcome_unknown || after.fenced) facts->allowed |= BIT(step);
     return false;
 }
@@ -137,7 +137,7 @@ static void save_some(life_run *run, tsr_ctx *ctx, tsr_store *store, unsigned co
     for (unsigned i = 0; i < count; i++) save(ctx, store, &run->facts, run->violation);
 }
 
-/* Everything, from the opening to the close. */
+/* Runs a whole life, from opening to closing the store. */
 static void live_whole(life_run *run) {
     tsr_ctx ctx = {.io = fault_io_table(run->disk)};
     tsr_store *store;
@@ -182,12 +182,12 @@ static void live_recover(life_run *run) {
     end_faults(run);
 }
 
-/* From an earlier generation: those above it are given up. */
+/* Resumes from an earlier generation; the generations above it are given up. */
 static void live_resume(life_run *run) {
     tsr_ctx ctx = {.io = fault_io_table(run->disk)};
     tsr_store *store;
     tsr_recovery recovery;
-    run->facts.allowed |= BIT(3); /* generation 3 of the start is of step 3 */
+    run->facts.allowed |= BIT(3); /* generation 3 of the start contains step 3 */
     run->facts.good = 3;
     begin_faults(run);
     if (!open_store(run, &ctx, KEEP_ALL, 3, NULL, &store, &recovery).code) {
@@ -213,7 +213,7 @@ static void live_prune(life_run *run) {
     end_faults(run);
 }
 
-/* Without taking the store: nothing may change. */
+/* Reads without taking the store: nothing may change. */
 static void live_read(life_run *run) {
     tsr_ctx ctx = {.io = fault_io_table(run->disk)};
     tsr_arena arena = {0};
@@ -264,7 +264,7 @@ static life_run fresh(void) {
     return (life_run){.disk = fault_io_create(), .facts = {.allowed = BIT(0)}};
 }
 
-/* Four generations saved by two runs, two of them kept. */
+/* Makes four generations, saved by two runs. Two of the generations are kept. */
 static life_run make_settled(void) {
     life_run run = fresh();
     live_whole(&run);
@@ -275,7 +275,7 @@ static life_run make_settled(void) {
     return run;
 }
 
-/* Killed in the middle of a collection, then before a manifest was published. */
+/* Kills a run in the middle of a collection, and another one before a manifest was published. */
 static life_run make_littered(void) {
     static const life_fault kills[] = {
         {.plan = {.kind = FAULT_CRASH_AFTER, .name = "unlink"}},
@@ -293,7 +293,7 @@ static life_run make_littered(void) {
     return run;
 }
 
-/* Five generations of two runs, all kept. */
+/* Makes five generations of two runs and keeps all. */
 static life_run make_many(void) {
     life_run run = fresh();
     for (unsigned i = 0; i < 2; i++) {
@@ -311,7 +311,8 @@ static life_run make_many(void) {
     return run;
 }
 
-/* A later run went on from an earlier generation; those it gave up still lie about. */
+/* A later run resumed from an earlier generation. The generations that it gave up are still on the
+ * disk. */
 static life_run make_replaced(void) {
     life_run run = make_many();
     live_resume(&run);
@@ -357,7 +358,7 @@ void life_live(const life_case *which, life_run *run) {
 }
 
 void life_go_on(life_run *run) {
-    if (run->facts.good > 2) run->facts.good = 2; /* as many as it keeps */
+    if (run->facts.good > 2) run->facts.good = 2; /* the number of generations that it keeps */
     live_whole(run);
 }
 
@@ -382,7 +383,7 @@ static void check_good(fault_io *disk, const life_facts *facts, char violation[L
         violate(violation, "%u good generations; there were %u", counts.good, facts->good);
 }
 
-/* One recovery; then, if `goes_on`, a save, which must be acknowledged. */
+/* Recovers once; if `goes_on`, also saves, and the save must be acknowledged. */
 static void check_once(fault_io *disk, life_facts *facts, bool goes_on, char violation[LIFE_TEXT]) {
     model_log log = {0};
     tsr_ctx ctx = {.io = fault_io_table(disk), .log = model_log_add, .log_user = &log};
@@ -417,8 +418,8 @@ bool life_check(fault_io *disk, const life_facts *facts, char out_text[LIFE_TEXT
     out_text[0] = 0;
     if (facts->good) check_good(disk, facts, out_text);
     check_once(disk, &now, false, out_text);
-    /* What a run went on from is there for good, whatever was synced before, and whatever a sync
-     * that failed has forgotten. */
+    /* The generation that a run resumed from is permanent, regardless of the syncs before and of
+     * entries that a failed sync forgot. */
     fault_io_crash(disk, FAULT_LOSE, 0);
     check_once(disk, &now, true, out_text);
     fault_io_crash(disk, FAULT_LOSE, 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lives of a process that uses the store on the file system in memory, and what must hold after
- * each, whatever befell it. A violation is a text, not an exit: the layers of proof report it with
- * what reproduces it.
+ * Lives of a process that uses the store on the in-memory file system, and the invariants after
+ * each, whatever faults it met. A violation is a text, not an exit: the layers of proof report it
+ * together with the options that reproduce it.
  *
- * Each save is of a step of its own, so that the bytes recovered tell which save they are of. The
- * facts say which steps may be recovered: a save that was begun may, one that was acknowledged
- * must, one that failed for certain may not, and nothing that was there before a later step that
- * was acknowledged or gone on from.
+ * Each save has a step of its own, so that the recovered bytes tell which save they belong to. The
+ * facts say which steps may be recovered. A save that was begun may be recovered; a save that was
+ * acknowledged must be; a save that failed for certain may not be. After a step was acknowledged or
+ * resumed from, no earlier step may be recovered.
  */
 #ifndef TSR_TESTS_STORE_PROOF_LIFE_H
 #define TSR_TESTS_STORE_PROOF_LIFE_H
@@ -17,12 +17,12 @@
 enum { LIFE_STEPS_MAX = 63, LIFE_TEXT = 600, LIFE_CASES = 13 };
 
 typedef struct life_facts {
-    uint64_t allowed; /* bit s: step s may be recovered; bit 0: nothing there */
-    unsigned steps;   /* the highest a save was begun for */
+    uint64_t allowed; /* bit s: step s may be recovered; bit 0: the store may be empty */
+    unsigned steps;   /* the highest step whose save was begun */
     unsigned good;    /* generations that must be good */
 } life_facts;
 
-/* A store to begin with. */
+/* A store that lives start from. */
 typedef struct life_start {
     const char *name;
     fault_io *disk;
@@ -31,12 +31,14 @@ typedef struct life_start {
 
 typedef struct life_fault {
     const char *name;
-    fault_plan plan; /* `at` and `persistent` are set by its user */
-    bool allocation; /* the at-th allocation instead; the kind of the plan is none */
-    bool dies;       /* a crash: there is no "persistent" */
+    fault_plan plan; /* the user sets `at` and `persistent` */
+    bool allocation; /* fails the at-th allocation instead; the kind of the plan is then
+                      * FAULT_NONE */
+    bool dies;       /* a crash, which is never persistent */
 } life_fault;
 
-/* Up to two faults, from the moment on that the life is about. `second` counts operations. */
+/* One life with up to two faults, which are armed when the tested part of the life begins. `second`
+ * counts operations. */
 typedef struct life_run {
     fault_io *disk;
     life_facts facts;
@@ -44,11 +46,13 @@ typedef struct life_run {
     uint64_t at;
     bool persistent;
     const fault_plan *second; /* or NULL */
-    bool medium_fails;        /* both are read errors: together they are damage, if told */
-    bool fell_back;           /* so they were: what holds without damage does not hold */
+    bool medium_fails;        /* both faults are read errors: together they mean damage, if it is
+                               * reported */
+    bool fell_back;           /* the run reported damage and fell back, so the invariants for
+                               * undamaged stores do not apply */
     bool fired, both_fired;
-    uint64_t opportunities; /* operations that the first fault could meet */
-    char operation[16];     /* the first that met a fault */
+    uint64_t opportunities; /* operations that the first fault matches */
+    char operation[16];     /* the first operation that met a fault */
     char violation[LIFE_TEXT];
 } life_run;
 
@@ -62,16 +66,18 @@ extern const life_case life_cases[LIFE_CASES];
 extern const life_fault life_faults[];
 extern const size_t life_fault_count;
 
-/* The start of a case; made once. A violation while it is made ends the process. */
+/* Returns the start of a case, which is made once. A violation while it is made ends the
+ * process. */
 const life_start *life_start_get(const char *name);
 
-/* Runs the case on a copy of its start, which run->disk then is; the caller destroys it. */
+/* Runs the case on a copy of its start. The copy becomes run->disk; the caller destroys it. */
 void life_live(const life_case *which, life_run *run);
-/* One more life on the disk that the run has, up again: from the opening to the close. */
+/* Runs one more life on the run's disk, which is up again: from opening to closing the store. */
 void life_go_on(life_run *run);
-/* On a disk that is up again (fault_io_crash): everything committed is good, what is recovered is
- * allowed, the same after another power cut, and the store goes on: a save is acknowledged. Changes
- * the disk. False with the violation in `out_text`. */
+/* Checks a disk that is up again (fault_io_crash): every committed generation is good, the
+ * recovered one is allowed and stays the same after another power cut, and a further save is
+ * acknowledged. Changes the disk. Returns false and writes the violation to `out_text` on
+ * failure. */
 bool life_check(fault_io *disk, const life_facts *facts, char out_text[LIFE_TEXT]);
 
 #endif

@@ -3,8 +3,8 @@
  * usage: proof LAYER [--seconds N] [--seed N] [--life NAME] [--start NAME] [--fault NAME] [--at N]
  *        [--every N]
  *
- * LAYER: singles, pairs, weak. Without --seconds all of it. A violation is printed with what
- * reproduces it; the exit status is 1.
+ * LAYER: singles, pairs, weak. Without --seconds the whole layer runs. A violation is printed with
+ * the options that reproduce it; the exit status is then 1.
  */
 #include "tests/store/proof/proof.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * T1, two faults: each single fault of each life, with each other in the same life, or in the life
- * after it. All pairs of a case are numbered; a stride without a common factor with their number
- * goes through all of them in an order that looks random.
+ * T1, two faults: combines each single fault of each life with every other fault in the same life
+ * or in the next life. All pairs of a case are numbered. A stride that is coprime to the number of
+ * pairs visits all of them in an order that looks random.
  */
 #include "tests/store/proof/proof.h"
 
@@ -13,7 +13,7 @@
 
 enum { SINGLES_MAX = 8192 };
 
-/* What may happen in one life. */
+/* A fault that may occur in one life. */
 typedef struct single {
     const life_fault *fault;
     uint64_t at;
@@ -27,7 +27,7 @@ typedef struct singles {
 
 typedef struct space {
     const life_case *which[LIFE_CASES];
-    singles first[LIFE_CASES], again; /* of each case; of the life after it */
+    singles first[LIFE_CASES], again; /* faults in the life of each case; in the life after it */
     uint64_t sizes[LIFE_CASES], total;
     size_t count;
 } space;
@@ -40,7 +40,8 @@ static void add_faults(singles *list, const life_fault *fault, uint64_t opportun
         }
 }
 
-/* Counted in a life that meets none. The second life begins where the first one ended well. */
+/* Counts the operations in a life that meets no fault. The second life begins after a first one
+ * without faults. */
 static singles list_singles(const life_case *which, bool again) {
     singles list = {.rows = calloc(SINGLES_MAX, sizeof(single))};
     if (!list.rows) abort();
@@ -88,20 +89,20 @@ static bool report(const life_case *which, const single *a, const single *b, con
 
 static bool drops(const single *s) { return s->fault->plan.kind == FAULT_SYNC_DROPS; }
 
-/* After the first of the two lives. A removal that a failed sync forgot is believed until power is
- * cut: no later life can know better. */
+/* Runs between the two lives. After a removal that a failed sync forgot, power must be cut, because
+ * later lives cannot know that the removal is not durable. */
 static void between(life_run *run, const single *a, uint64_t random) {
     fault_io_crash(run->disk, drops(a) ? FAULT_LOSE : (fault_crash)(random % 3), random);
     run->first = NULL;
     run->second = NULL;
 }
 
-/* A read that fails twice is damage: the run falls back, and says so. */
+/* A read that fails twice counts as damage: the run falls back and reports it. */
 static bool reads_fail(const single *a, const single *b) {
     return a->fault->plan.error == EIO && b->fault->plan.error == EIO;
 }
 
-/* False if the second fault found nothing to meet. */
+/* Returns false if the second fault matched no operation. */
 static bool live_pair(const life_case *which, const single *a, const single *b, bool same,
                       uint64_t random, life_run *run) {
     fault_plan second = b->fault->plan;
@@ -124,7 +125,7 @@ static bool live_pair(const life_case *which, const single *a, const single *b, 
     return run->fired;
 }
 
-/* 1: done, 0: there was no such pair, -1: a violation. */
+/* Returns 1 if the pair was tried, 0 if it does not exist, -1 after a violation. */
 static int try_pair(const space *all, uint64_t number, const proof_options *options) {
     size_t c = 0;
     uint64_t rest = number, random = options->seed ^ (number * UINT64_C(0x2545f4914f6cdd1d));
@@ -136,8 +137,8 @@ static int try_pair(const space *all, uint64_t number, const proof_options *opti
     size_t index = rest / first->count;
     bool same = index < first->count;
     const single *b = same ? &first->rows[index] : &all->again.rows[index - first->count];
-    /* Only one allocation can be told to fail, and of two faults in a life one has to be the first.
-     */
+    /* Only one allocation can be made to fail, and one of two faults in the same life must come
+     * first. */
     if (same && (b->fault->allocation || a == b)) return 0;
     bool met = live_pair(all->which[c], a, b, same, random, &run);
     random = proof_random(&random);

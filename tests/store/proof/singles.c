@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * T1: every operation of every life meets every fault, once or from then on; then the process dies,
- * or power is cut and of what was not synced nothing, or some mixture, is left.
+ * T1: every operation of every life meets every fault, once or from then on. Then the process is
+ * killed, or power is cut and none or some mixture of the unsynced data remains.
  */
 #include "tests/store/proof/proof.h"
 
@@ -46,7 +46,7 @@ typedef struct operations {
     uint64_t first, step; /* step 0: the first alone */
 } operations;
 
-/* Each fault has others of them, where not all are asked for. */
+/* If not all operations are tried, each fault gets a different subset. */
 static operations choose_operations(const proof_options *options, uint64_t number) {
     if (options->at) return (operations){.first = options->at};
     uint64_t step = options->every ? options->every : 1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * T2: power is cut after every operation of every life, and every state is generated that a weak
- * file system may leave: entries of directories in any order, the size of a file without its data,
- * any of its blocks. Where at most three files and entries are pending, all of them; else the
- * corners (nothing, all, one alone, all but one) and a sample. Recovery runs on each state once.
+ * T2: power is cut after every operation of every life, and every state that a weak file system may
+ * leave is generated: entries of directories in any order, the size of a file without its data, any
+ * subset of its blocks. If at most three files and entries are pending, all states are tried;
+ * otherwise the corners (nothing, all, one alone, all but one) and a sample. Recovery runs once on
+ * each state.
  */
 #include "tests/store/proof/proof.h"
 
@@ -13,19 +14,19 @@
 
 enum { PENDING_ALL = 3, TRAIL_MAX = 256, OPERATIONS_MAX = 2000 };
 
-/* How thorough: in a limited time, and without a limit. */
+/* How thorough the search is: with a time limit, and without. */
 typedef struct effort {
-    size_t blocks; /* of a file, of which every subset is tried */
+    size_t blocks; /* every subset is tried if a file has at most this many unsynced blocks */
     unsigned samples;
 } effort;
 static const effort brief = {3, 24}, thorough = {12, 4000};
 
-/* One path through the choices; the next one is found by counting up from its end. */
+/* One path through the choices. The next path is found by counting up from the end. */
 typedef enum way { WAY_COUNT, WAY_NONE, WAY_ALL, WAY_ONLY, WAY_EXCEPT, WAY_RANDOM } way;
 typedef struct trail {
     way how;
     unsigned choices[TRAIL_MAX], alternatives[TRAIL_MAX], length, known;
-    unsigned index; /* of ONLY and EXCEPT */
+    unsigned index; /* for ONLY and EXCEPT */
     uint64_t random;
 } trail;
 
@@ -62,7 +63,7 @@ static unsigned choose(void *user, unsigned alternatives) {
     return (unsigned)(proof_random(&t->random) % alternatives);
 }
 
-/* False when all paths were taken. */
+/* Returns false after the last path. */
 static bool count_up(trail *t) {
     while (t->length && t->choices[t->length - 1] + 1 == t->alternatives[t->length - 1])
         t->length--;
@@ -72,7 +73,7 @@ static bool count_up(trail *t) {
     return true;
 }
 
-/* True if it was not there. */
+/* Returns true if the key was not in the set. */
 static bool insert(seen *set, uint64_t key) {
     if (!key) key = 1;
     if (2 * (set->count + 1) > set->capacity) {
@@ -105,7 +106,7 @@ static bool report(const life_case *which, const life_run *run, const trail *pat
     return false;
 }
 
-/* One state, if it is a new one. */
+/* Tries one state if it is new. */
 static bool try_state(const life_case *which, const life_run *run, size_t blocks, trail *path,
                       tally *done) {
     char text[LIFE_TEXT];
@@ -147,7 +148,7 @@ static bool every_state(const life_case *which, const life_run *run, const effor
     return true;
 }
 
-/* False after a violation; *out_end: there is no such operation. */
+/* Returns false after a violation. Sets *out_end if there is no such operation. */
 static bool cut_power(const life_case *which, uint64_t at, const effort *how, uint64_t seed,
                       tally *done, bool *out_end) {
     static const life_fault crash = {.name = "crash-after", .plan = {.kind = FAULT_CRASH_AFTER}};
@@ -165,8 +166,8 @@ static bool cut_power(const life_case *which, uint64_t at, const effort *how, ui
     return good;
 }
 
-/* The same operation of all lives, then the next, from a place that the seed decides: so that
- * little time is spread over all lives. */
+/* Visits the same operation of all lives, then the next operation, from a start that the seed
+ * decides, so that a short run covers all lives. */
 bool proof_weak(const proof_options *options) {
     const effort *how = options->seconds > 0 ? &brief : &thorough;
     tally done = {0};
