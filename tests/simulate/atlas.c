@@ -20,7 +20,7 @@ const char *sim_fault_name(sim_fault fault) { return faults[fault].name; }
 
 /* ---- processes ---- */
 
-/* Any that is alive: those of an older run, too. */
+/* Returns any live process, also one of an older run; NULL if no process lives. */
 static sim_process *any_process(sim_world *world, bool coordinators) {
     sim_process *found = NULL;
     uint64_t count = 0;
@@ -41,7 +41,7 @@ static void pause_one(sim_atlas *atlas, sim_process *process) {
     sim_world *world = atlas->job->world;
     if (!process) return;
     sim_pause(process);
-    /* Sometimes for longer than anybody waits. */
+    /* Some pauses are longer than any timeout. */
     uint64_t longest = sim_chance(&world->dice, 500000) ? SIM_S / 2 : 20 * SIM_MS;
     sim_at(world, world->now_ns + sim_below(&world->dice, longest), wake_up, process, 0);
 }
@@ -54,7 +54,7 @@ typedef struct victim {
     uint64_t generation, epoch, seen;
 } victim;
 
-/* A manifest or a segment of an acknowledged generation. */
+/* Chooses among the manifests and segments of acknowledged generations. */
 static void consider(void *user, const char *path) {
     victim *v = user;
     const char *file = strrchr(path, '/') + 1;
@@ -98,7 +98,7 @@ static fault_node *find_node(fault_io *disk, const char *path) {
     return NULL;
 }
 
-/* No name leads to it any more, after a crash either. */
+/* Removes every name of the node, also from the state after a crash. */
 static void forget_node(fault_io *disk, const fault_node *node) {
     for (size_t i = 0; i < disk->node_count; i++) {
         fault_node *dir = &disk->nodes[i];
@@ -178,7 +178,7 @@ static void clear_up(void *user, uint64_t fault) {
     if (!atlas->over) set_weather(atlas, (sim_fault)fault, false);
 }
 
-/* ---- one after another ---- */
+/* ---- drawing the faults ---- */
 
 static void strike(sim_atlas *atlas, sim_fault fault) {
     sim_job *job = atlas->job;
@@ -254,7 +254,7 @@ void sim_atlas_draw(sim_atlas *atlas, sim_job *job, uint32_t ranks) {
     for (int i = 0; i < SIM_FAULT_COUNT; i++)
         atlas->weights[i] =
             sim_chance(dice, 600000) ? (uint32_t)sim_between(dice, 1, faults[i].weight) : 0;
-    /* Locks that work are not forgotten. */
+    /* Working locks are never forgotten. */
     if (job->locks_work) atlas->weights[SIM_FAULT_FORGET_LOCKS] = 0;
     job->world->watch = (sim_watch){.self = atlas, .may_damage = may_damage, .damaged = damaged};
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What befalls a simulated run, drawn from its seed. One generation that can be recovered is always
- * left; and at some time all faults end, and from then on the run must make progress.
+ * The faults of a simulated run, drawn from its seed. At least one recoverable generation always
+ * remains. At some time all faults end, and the run must make progress from then on.
  */
 #ifndef TSR_TESTS_SIMULATE_ATLAS_H
 #define TSR_TESTS_SIMULATE_ATLAS_H
 
 #include "tests/simulate/job.h"
 
-/* X(NAME, "name", weight at most): kinds of faults. A seed draws a weight for each. */
+/* X(NAME, "name", maximum weight): kinds of faults. A seed draws a weight for each. */
 #define SIM_FAULTS(X)                                                                              \
     X(KILL_COORDINATOR, "kill-coordinator", 4)                                                     \
     X(KILL_RANK, "kill-rank", 4)                                                                   \
@@ -39,16 +39,17 @@ typedef enum sim_fault {
 typedef struct sim_atlas {
     sim_job *job;
     uint32_t weights[SIM_FAULT_COUNT]; /* 0: not in this run */
-    uint64_t every_ns;                 /* about as often something happens */
+    uint64_t every_ns;                 /* approximate time between faults */
     uint64_t counts[SIM_FAULT_COUNT];
     bool over;
 } sim_atlas;
 
 const char *sim_fault_name(sim_fault fault);
-/* Draws the job's own numbers, too. ranks: 0, or that many. */
+/* Also draws the job's parameters. ranks: the number of ranks; 0: draw it. */
 void sim_atlas_draw(sim_atlas *atlas, sim_job *job, uint32_t ranks);
 void sim_atlas_start(sim_atlas *atlas);
-/* All faults end: the weather is fair, those asleep wake up, only the newest processes stay. */
+/* Ends all faults: the weather is fair, paused processes continue, and only the newest processes
+ * stay alive. */
 void sim_atlas_end(sim_atlas *atlas);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is here stands for what is around the protocol in a real run: the training that says which
- * step comes next, the memory of a rank, and a supervisor, which sees deaths late and sometimes
- * takes for dead what only sleeps.
+ * Substitutes for the environment of the protocol in a real run: the training, which decides the
+ * next step; the memory of a rank; and a supervisor, which notices deaths late and sometimes
+ * mistakes a sleeping process for a dead one.
  */
 #include "tests/simulate/job.h"
 
@@ -19,7 +19,7 @@
 enum { STEPS_PER_SAVE = 10, FAILURES_MAX = 3 };
 static const uint64_t tick_ns = 2 * SIM_MS, look_ns = 7 * SIM_MS, wait_ns = 50 * SIM_MS;
 
-/* ---- what is known of the generations ---- */
+/* ---- the known generations ---- */
 
 static sim_copy *find_copy(sim_job *job, uint64_t generation, uint64_t epoch) {
     for (size_t i = 0; i < job->copy_count; i++)
@@ -61,7 +61,7 @@ void sim_job_damage(sim_job *job, uint64_t generation, uint64_t epoch) {
             generation, epoch);
 }
 
-/* Of the lines that processes write, those that change what is known. */
+/* Updates the known generations from a line that a process logged. */
 static void observe(sim_job *job, const char *line) {
     uint64_t epoch = 0, generation = 0;
     const char *at = strstr(line, "\"epoch\":");
@@ -100,7 +100,7 @@ static void send_to_rank(void *self, uint32_t rank, const uint8_t *bytes, size_t
     sim_send(process, to, bytes, size_bytes);
 }
 
-/* The training takes its ranks to a step. */
+/* Sends the training step to all ranks. */
 static void train(sim_process *process, uint64_t step) {
     sim_job *job = process->user;
     uint8_t bytes[8];
@@ -113,7 +113,7 @@ typedef struct lead {
     tsr_coordinator *coordinator;
     sim_model *model;
     uint64_t step, next_ns;
-    unsigned failures; /* in a row */
+    unsigned failures; /* consecutive */
     bool planned;
 } lead;
 
@@ -133,7 +133,7 @@ static void save_if_due(sim_process *process, lead *l) {
     l->step += STEPS_PER_SAVE;
     l->next_ns = process->world->now_ns + job->interval_ns;
     train(process, l->step);
-    /* Most of the time all ranks have got there. */
+    /* Most of the time all ranks have reached the step. */
     sim_sleep(process, sim_below(&process->world->dice, SIM_MS / 2));
     tsr_position position = sim_model_position(l->step);
     if (tsr_coordinator_save(&process->ctx, c, &position).code) l->failures++;
@@ -170,7 +170,7 @@ static void lead_main(sim_process *process) {
             free(message.bytes);
         } else
             done = tsr_coordinator_tick(&process->ctx, l.coordinator);
-        /* An opening that failed is over; a save that failed is one of three. */
+        /* A failed opening ends the process; a failed save counts toward the limit of three. */
         if (done.code && (phase == TSR_PHASE_RECOVERING || phase == TSR_PHASE_COUNTING)) break;
         if (done.code) l.failures++;
         if (l.coordinator->committed_count > before) l.failures = 0;
@@ -186,12 +186,12 @@ typedef struct follow {
     sim_model *model;
     tsr_rank *rank;
     tsr_part part;
-    uint64_t step;  /* of what is staged */
-    uint64_t epoch; /* of the last AGREE obeyed */
+    uint64_t step;  /* of the staged data */
+    uint64_t epoch; /* epoch of the last AGREE that the rank obeyed */
     int root, gens;
     tsr_reader *reader;
     uint8_t *buffer;
-    void **destinations; /* in buffer, by tensor */
+    void **destinations; /* pointers into `buffer`, one per tensor */
 } follow;
 
 static uint64_t staged_step(void *user) { return ((follow *)user)->step; }
@@ -210,7 +210,8 @@ static void hash_begin(void *user, tsr_part part) {
 }
 static void hash_end(void *user) { (void)user; }
 
-/* Room for all tensors of a manifest; the part that was read is looked at. */
+/* Makes memory for all tensors of a manifest; compare_with_model() checks the part that was
+ * read. */
 static void **make_destinations(follow *f, const tsr_manifest *manifest) {
     uint64_t size = 0;
     for (uint32_t i = 0; i < manifest->tensor_count; i++)
@@ -258,7 +259,8 @@ static void send_to_coordinator(void *self, uint32_t rank, const uint8_t *bytes,
     sim_send(process, world->processes[process->answering - 1], bytes, size_bytes);
 }
 
-/* The directory is there once a coordinator speaks. */
+/* Opens the store. Called when a coordinator has sent a message, since the directory exists
+ * then. */
 static bool open_store(sim_process *process, follow *f) {
     const tsr_io *io = &process->io;
     f->root = io->open(process, TSR_IO_CWD, SIM_DIRECTORY, O_RDONLY | O_DIRECTORY, 0);
@@ -331,7 +333,7 @@ static void follow_main(sim_process *process) {
     sim_model_destroy(f.model);
 }
 
-/* ---- who starts them ---- */
+/* ---- the supervisor ---- */
 
 static void start_ranks(sim_job *job) {
     char name[32];
@@ -370,7 +372,7 @@ static void look(void *user, uint64_t number) {
     bool hung = world->now_ns - job->changed_ns > job->patience_ns;
     bool ranks = are_ranks_alive(job), leader = sim_is_alive(job->coordinator);
     if (!ranks || !leader || hung) {
-        /* Otherwise those that are left go on, as if nobody could reach them. */
+        /* Otherwise the remaining processes go on, as if they were unreachable. */
         if (job->calm || sim_chance(&world->dice, 500000)) kill_all(job);
         if (!are_ranks_alive(job) || (hung && sim_chance(&world->dice, 500000))) start_ranks(job);
         start_coordinator(job);

@@ -2,9 +2,10 @@
  *
  * usage: simulate [--first SEED] [--count N] [--ranks N] [--out FOLDER] [--mutant NAME]
  *
- * Runs the product's coordinator and 2 to 64 ranks in a world of faults, a seed a run. Prints a
- * line for each; leaves in FOLDER the history <seed>.log and what is on the disk, <seed>/. Ends
- * with 1 if a run made no progress once its faults had ended, or showed bytes it must not show.
+ * Runs the product's coordinator and 2 to 64 ranks in a world of faults, one run per seed. Prints a
+ * line for each run; writes the history to <seed>.log and the contents of the disk to <seed>/ in
+ * FOLDER. Exits with 1 if a run made no progress after its faults had ended, or showed bytes of a
+ * wrong step.
  */
 #include "tests/simulate/atlas.h"
 #include "tests/simulate/mutant.h"
@@ -17,7 +18,7 @@
 #include <sys/stat.h>
 
 static const uint64_t faults_ns = 2 * SIM_S, grace_ns = 20 * SIM_S;
-enum { PROGRESS = 3 }; /* generations that must follow when the faults have ended */
+enum { PROGRESS = 3 }; /* generations that must follow after the faults have ended */
 
 typedef struct arguments {
     uint64_t first, count;
@@ -25,7 +26,7 @@ typedef struct arguments {
     const char *out;
 } arguments;
 
-/* ---- what a run leaves ---- */
+/* ---- the output of a run ---- */
 
 static void must(bool good, const char *what, const char *path) {
     if (good) return;
@@ -60,7 +61,7 @@ static void dump_file(void *user, const char *path) {
     write_file(target, bytes, size);
 }
 
-/* A generation of no bytes may be an empty directory. */
+/* A generation without bytes may be an empty directory. */
 static int dump_folder(void *user, const char *name) {
     char target[2048];
     snprintf(target, sizeof target, "%s/s/gen/%s", ((const dump *)user)->folder, name);
@@ -84,7 +85,7 @@ static void leave(const sim_world *world, const char *out, uint64_t seed) {
     io->close(io->self, gens);
 }
 
-/* ---- a run ---- */
+/* ---- running ---- */
 
 static uint64_t fingerprint(const sim_world *world) { /* FNV-1a */
     uint64_t hash = UINT64_C(0xcbf29ce484222325);

@@ -9,14 +9,15 @@
 
 enum { TENSOR_BYTES_MAX = 700, LARGE_BYTES = 9000, DIRECT_ALIGN = 4096 };
 
-/* Bytes 8 n … 8 n + 7 of a tensor at a step. */
+/* Returns bytes 8 n … 8 n + 7 of a tensor at a step. */
 static uint64_t word_at(const char *name, uint64_t step, uint64_t n) {
     sim_dice dice = {.state = step * UINT64_C(0x2545f4914f6cdd1d) + n};
     for (; *name; name++) dice.state = dice.state * 31 + (uint8_t)*name;
     return sim_roll(&dice);
 }
 
-/* One byte after another of those from `index` on; *word is kept between. */
+/* Returns the byte at `index`, which rises by one with each call. *word is kept between the
+ * calls. */
 static uint8_t next_byte(const char *name, uint64_t step, uint64_t index, bool first,
                          uint64_t *word) {
     if (first || index % 8 == 0) *word = word_at(name, step, index / 8);
@@ -37,7 +38,7 @@ static void make_tensors(sim_model *model, uint32_t rank_count, uint64_t shape) 
         if (sim_chance(&dice, 100000)) size = LARGE_BYTES;
         if (sim_chance(&dice, 100000)) size = 0;
         char *name = taken(tsr_arena_alloc(&model->arena, 16, 1, 1));
-        /* Not in the order of names. */
+        /* The tensors are not sorted by name. */
         snprintf(name, 16, "t%03zu", (i * 7 + 3) % 1000);
         model->tensors[i] = (tsr_tensor){.name = name,
                                          .dtype = TSR_DTYPE_UI8,

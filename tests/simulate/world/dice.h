@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All chance of a simulated run, from one seed: splitmix64 (Steele, Lea, Flood 2014).
+ * All random numbers of a simulated run, from one seed: splitmix64 (Steele, Lea, Flood 2014).
  */
 #ifndef TSR_TESTS_SIMULATE_WORLD_DICE_H
 #define TSR_TESTS_SIMULATE_WORLD_DICE_H
@@ -18,7 +18,8 @@ static inline uint64_t sim_roll(sim_dice *dice) {
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
 }
-/* Below `limit`, which is not 0; the bias of the remainder does not matter here. */
+/* Returns a number below `limit`, which is not 0. The bias of the remainder does not matter
+ * here. */
 static inline uint64_t sim_below(sim_dice *dice, uint64_t limit) { return sim_roll(dice) % limit; }
 static inline uint64_t sim_between(sim_dice *dice, uint64_t first, uint64_t last) {
     return first + sim_below(dice, last - first + 1);

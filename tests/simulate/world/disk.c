@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a process sees of the disk: the file system in memory that all share, where every operation
- * takes time, in which others run, and may fail as the weather has it.
+ * The disk as a process sees it: an in-memory file system that all processes share. Every operation
+ * takes time, during which other processes run, and may fail according to the weather.
  */
 #include "runtime/state/names.h"
 #include "tests/simulate/world/world.h"
@@ -16,7 +16,8 @@ enum { BLOCK_BYTES = 4096, BASE_BYTES = 96 };
 
 typedef struct sim_file {
     int fd;
-    uint64_t generation, epoch; /* its directory is, or lies in, gen/<epoch>-<generation>; or 0 */
+    uint64_t generation, epoch; /* the generation whose directory, gen/<epoch>-<generation>, is or
+                                 * contains the file; or 0 */
     char name[SIM_NAME_BYTES];
 } sim_file;
 
@@ -32,13 +33,13 @@ static const tsr_io *below(const sim_process *process) {
 
 /* ---- time and faults ---- */
 
-/* Typical of a disk with a cache, in µs: at least, and how much more at most. */
+/* Typical latencies of a disk with a cache, in µs: the minimum and the maximum addition. */
 typedef struct latency {
     uint32_t least, more;
 } latency;
 static const latency quick = {2, 20}, medium = {20, 100}, slow = {200, 3000};
 
-/* 0: it may be done. */
+/* Returns 0 if the operation may proceed. */
 static int begin(sim_process *process, latency takes) {
     sim_world *world = process->world;
     if (process->dead) {
@@ -58,7 +59,7 @@ static int fail(sim_process *process, int error) {
     return -error;
 }
 
-/* An operation that changes something. */
+/* Begins an operation that changes the file system. */
 static int begin_change(sim_process *process, latency takes, bool grows) {
     static const int errors[] = {EIO, ENOSPC, EDQUOT, EINTR};
     sim_world *world = process->world;
@@ -70,15 +71,15 @@ static int begin_change(sim_process *process, latency takes, bool grows) {
     return 0;
 }
 
-/* It was done, and says otherwise. */
+/* Ends an operation that was done; it may report an error nevertheless. */
 static int end_change(sim_process *process, int code) {
     sim_world *world = process->world;
     if (code < 0 || !sim_chance(&world->dice, world->weather.error / 4)) return code;
     return fail(process, EIO);
 }
 
-/* One that only looks. A read error that stays is damage of the medium, which is the atlas's to
- * decide: here the next try succeeds. */
+/* Begins an operation that only reads. Permanent read errors are damage of the medium, which the
+ * atlas decides; here the next attempt succeeds. */
 static int begin_look(sim_process *process, latency takes) {
     sim_world *world = process->world;
     int code = begin(process, takes);
@@ -121,10 +122,10 @@ static int io_close(void *self, int fd) {
     sim_process *process = self;
     if (process->dead) return -EIO;
     sim_file *file = find_file(process, fd);
-    TSR_ASSERT(file); /* closed twice, or another's */
+    TSR_ASSERT(file); /* closed twice, or belongs to another process */
     int code = below(process)->close(below(process)->self, fd);
     *file = process->files[--process->file_count];
-    /* Linux closes, and may tell what went wrong before. */
+    /* Linux closes the file and may report an earlier error. */
     if (!code && sim_chance(&process->world->dice, process->world->weather.error))
         return fail(process, EIO);
     return code;
@@ -135,13 +136,14 @@ static ssize_t io_pread(void *self, int fd, void *bytes, size_t size_bytes, off_
     sim_world *world = process->world;
     int code = begin_look(process, medium);
     if (code < 0) return code;
-    /* Whole blocks, because what goes past the page cache must stay aligned. */
+    /* Reads whole blocks, since direct I/O must stay aligned. */
     size_t half = size_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES;
     if (half && sim_chance(&world->dice, world->weather.short_write)) size_bytes = half;
     return below(process)->pread(below(process)->self, fd, bytes, size_bytes, offset);
 }
 
-/* Is this write to land somewhere else in its file? What belongs here is missing then. */
+/* True if this write must go to a wrong offset in its file. The bytes at the right offset are
+ * missing then. */
 static bool goes_astray(const sim_process *process, const sim_file *file, size_t size_bytes) {
     sim_world *world = process->world;
     sim_watch *watch = &world->watch;
@@ -178,7 +180,8 @@ static ssize_t io_pwrite(void *self, int fd, const void *bytes, size_t size_byte
     return done;
 }
 
-/* A sync that fails drops what it should have written, and says nothing of it the next time. */
+/* A sync that fails drops the data that it should have written, and the next sync reports no
+ * error. */
 static int io_fsync(void *self, int fd) {
     sim_process *process = self;
     fault_io *disk = process->world->disk;
@@ -221,7 +224,8 @@ static int io_mkdir(void *self, int dir, const char *path, mode_t mode) {
                : end_change(process, below(process)->mkdir(below(process)->self, dir, path, mode));
 }
 
-/* The temporary file of a record is closed by then; what was misdirected is known by its name. */
+/* The temporary file of a record is already closed, so a misdirected record is known by its
+ * name. */
 static int io_link(void *self, int dir, const char *from, const char *to) {
     sim_process *process = self;
     sim_watch *watch = &process->world->watch;

@@ -8,8 +8,8 @@
 
 enum { STACK_BYTES = 512 << 10 };
 
-/* Where somebody stopped. context_prepare: in front of start(fiber), on a stack of its own, from
- * which it does not return. */
+/* The saved position of a fiber or of the world. context_prepare() sets it to the beginning of
+ * start(fiber), which never returns, on a stack of its own. */
 #ifdef __x86_64__
 typedef struct context {
     void *stack_pointer;
@@ -17,8 +17,8 @@ typedef struct context {
 
 static void start(sim_fiber *fiber);
 
-/* What a function must leave as it was (System V ABI for x86-64, 3.2.1) lies on the stack it left;
- * swapcontext makes two system calls each time, for signals that nobody here masks. */
+/* The callee-saved registers (System V ABI for x86-64, 3.2.1) are saved on the old stack.
+ * swapcontext would make two system calls each time, for signals that are not masked here. */
 void sim_context_switch(context *from, const context *to);
 void sim_context_begin(void);
 __asm__(".text\n"
@@ -53,7 +53,7 @@ __asm__(".text\n"
         ".size sim_context_begin, . - sim_context_begin\n");
 
 static void context_prepare(context *at, void *stack, sim_fiber *fiber) {
-    enum { WORDS = 9 }; /* r15, r14, r13, r12, rbx, rbp, where to go on; two that align */
+    enum { WORDS = 9 }; /* r15, r14, r13, r12, rbx, rbp, return address; two words of alignment */
     uintptr_t *top = (uintptr_t *)(void *)((char *)stack + STACK_BYTES) - WORDS;
     memset(top, 0, WORDS * sizeof *top);
     top[2] = (uintptr_t)start;
@@ -72,7 +72,7 @@ typedef struct context {
 
 static void start(sim_fiber *fiber);
 
-/* makecontext passes ints. */
+/* makecontext passes ints, so the pointer is split. */
 static void start_of(unsigned high, unsigned low) {
     start((sim_fiber *)((uintptr_t)high << 32 | (uintptr_t)low));
 }
@@ -96,7 +96,7 @@ struct sim_fiber {
     void (*run)(void *user);
     void *user;
     bool ended;
-    void *fake_inside, *fake_outside; /* of AddressSanitizer */
+    void *fake_inside, *fake_outside; /* used by AddressSanitizer */
     const void *outer_stack;
     size_t outer_size;
 };

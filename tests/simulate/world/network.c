@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages take a while, and as long as the weather is bad they are lost, repeated, damaged, late
- * and out of order, or do not cross from one side to the other.
+ * Messages take time. While the weather is bad they are lost, repeated, damaged, delayed and
+ * reordered, or do not pass from one side to the other.
  */
 #include "tests/simulate/world/world.h"
 

@@ -173,7 +173,7 @@ void sim_power_cut(sim_world *world, fault_crash crash) {
     fault_io_crash(world->disk, crash, sim_roll(&world->dice));
 }
 
-/* Back to the world, until woken. */
+/* Returns to the world until the process is woken. */
 static void yield(sim_process *process) {
     if (process->dead) {
         TSR_ASSERT(++process->ghost_steps < GHOST_STEPS_MAX);
@@ -189,7 +189,7 @@ void sim_sleep(sim_process *process, uint64_t duration_ns) {
         yield(process);
         return;
     }
-    /* Nothing happens before: no need to take turns. */
+    /* No event comes before that, so no other process needs to run. */
     if (!process->paused && (!world->event_count || world->events[0].time_ns > until) &&
         until <= world->until_ns) {
         world->now_ns = until;

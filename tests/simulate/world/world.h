@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A simulated world: a clock that jumps from event to event, processes that take turns, and a log
- * of all they tell. Nothing in it depends on anything but the seed, so a seed is a run.
+ * of all their messages. Everything depends only on the seed, so a seed identifies a run.
  *
- * A process runs until it sleeps, waits for a message or touches its disk. One that is killed never
- * notices: from then on all it does fails at once and has no effect, until its main returns and
- * frees what it had.
+ * A process runs until it sleeps, waits for a message or accesses its disk. A killed process does
+ * not notice: from then on all its operations fail at once and have no effect, until its main
+ * function returns and its memory is freed.
  */
 #ifndef TSR_TESTS_SIMULATE_WORLD_WORLD_H
 #define TSR_TESTS_SIMULATE_WORLD_WORLD_H
@@ -26,21 +26,22 @@ typedef struct sim_world sim_world;
 typedef struct sim_process sim_process;
 
 typedef struct sim_message {
-    uint32_t from;  /* process */
-    bool inner;     /* of the harness: what the training itself tells its ranks */
+    uint32_t from;  /* pid of the sender; 0: the harness */
+    bool inner;     /* sent by the harness: the training's message to its ranks */
     uint8_t *bytes; /* owned */
     size_t size_bytes;
 } sim_message;
 
-/* What goes wrong at the moment, in millionths of all operations or messages. Of the network: */
+/* The current probabilities of faults, in millionths of all operations or messages. The first
+ * fields concern the network: */
 typedef struct sim_weather {
     uint32_t lose, repeat, damage;
-    uint64_t delay_ns; /* at most, beside what a message takes anyway; reorders them */
-    bool parted;       /* nothing passes between sides */
-    /* Of the disk: */
+    uint64_t delay_ns; /* maximum additional delay of a message; reorders messages */
+    bool parted;       /* no message passes between the sides */
+    /* Disk faults: */
     uint32_t error, short_write, misdirect;
     bool full;
-    uint32_t slowness; /* times as slow; 0: 1 */
+    uint32_t slowness; /* factor by which the disk is slower; 0: 1 */
 } sim_weather;
 
 struct sim_process {
@@ -49,31 +50,32 @@ struct sim_process {
     char name[32];
     void (*main)(sim_process *process);
     void *user;
-    uint32_t index;         /* the user's: of a rank */
+    uint32_t index;         /* the user's: index of a rank */
     sim_process **peers;    /* the user's, freed with the process */
-    sim_fiber *fiber;       /* NULL: it has ended */
-    bool dead, paused, due; /* due: it was to be woken while it was paused */
+    sim_fiber *fiber;       /* NULL: the process has ended */
+    bool dead, paused, due; /* due: it should have been woken while it was paused */
     bool waiting;           /* for a message */
-    uint64_t wake;          /* number of the wake-up that counts */
-    uint64_t ghost_steps;   /* taken since its death */
-    unsigned side;          /* of a parted network */
-    uint32_t answering;     /* whose message it handles */
+    uint64_t wake;          /* number of the valid wake-up */
+    uint64_t ghost_steps;   /* steps taken since its death */
+    unsigned side;          /* its side of a parted network */
+    uint32_t answering;     /* pid of the sender of the message that it handles */
     sim_message *inbox;
     size_t inbox_count, inbox_capacity;
     tsr_io io; /* its disk */
     struct sim_file *files;
     size_t file_count, file_capacity;
-    char spoiled[SIM_NAME_BYTES]; /* of a record written wrong, not published yet; or "" */
-    bool read_failed;             /* the last read did: the next one does not */
+    char spoiled[SIM_NAME_BYTES]; /* name of a misdirected record that is not published yet; or
+                                   * "" */
+    bool read_failed;             /* the last read failed, so the next one does not fail */
     tsr_ctx ctx;
 };
 
-/* Of the processes' events, by the world's own rules: who has died, what was damaged. */
+/* Observes the events of the processes by the rules of the harness. */
 typedef struct sim_watch {
     void *self;
-    /* May bytes of a generation that is being written be misdirected? */
+    /* True if bytes of a generation that is being written may be misdirected. */
     bool (*may_damage)(void *self);
-    /* They were, or will be as soon as it is published. */
+    /* Bytes were misdirected, or will be as soon as the record is published. */
     void (*damaged)(void *self, uint64_t generation, uint64_t epoch);
 } sim_watch;
 
@@ -86,51 +88,53 @@ struct sim_world {
     struct sim_event *events; /* a heap */
     size_t event_count, event_capacity;
     uint64_t event_number;
-    sim_process **processes; /* by pid - 1, the dead included */
+    sim_process **processes; /* indexed by pid - 1; includes dead processes */
     size_t process_count, process_capacity;
     sim_process *running; /* NULL: the world itself */
     bool stopped;
-    const char *failure; /* what the world itself found wrong, or NULL */
+    const char *failure; /* the first violation that the world found, or NULL */
     char *log;
     size_t log_bytes, log_capacity;
-    /* What happened. */
+    /* Counts of events. */
     uint64_t operation_count, message_count, lost_count, repeated_count, error_count, kill_count;
 };
 
 sim_world *sim_world_create(uint64_t seed);
 void sim_world_destroy(sim_world *world);
-/* Calls `call` at that time; of the same time in the order given. */
+/* Calls `call` at that time. Calls at the same time are made in the order in which they were
+ * given. */
 void sim_at(sim_world *world, uint64_t time_ns, void (*call)(void *user, uint64_t number),
             void *user, uint64_t number);
 void sim_run(sim_world *world, uint64_t until_ns); /* or until `stopped` */
 void sim_log(sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_fail(sim_world *world, const char *failure); /* keeps the first, and stops */
+void sim_fail(sim_world *world, const char *failure); /* keeps the first failure, and stops the
+                                                       * world */
 
-/* Begins at once. `name` is copied. */
+/* Starts the process at once. `name` is copied. */
 sim_process *sim_spawn(sim_world *world, const char *name, void (*main)(sim_process *process),
                        void *user);
 bool sim_is_alive(const sim_process *process); /* neither dead nor ended */
 void sim_kill(sim_process *process);
 void sim_pause(sim_process *process);
 void sim_continue(sim_process *process);
-/* Every process dies; of what was not synced the disk keeps nothing or any part. */
+/* Kills every process. The disk keeps none or any part of the unsynced data. */
 void sim_power_cut(sim_world *world, fault_crash crash);
 
-/* For processes. */
+/* The following functions are called by processes. */
 void sim_sleep(sim_process *process, uint64_t duration_ns);
-/* False: nothing came in time, or it is dead. The caller frees the bytes. */
+/* False: no message came in time, or the process is dead. The caller frees the bytes. */
 bool sim_receive(sim_process *process, uint64_t timeout_ns, sim_message *out_message);
 
 /* disk.c: the io table of a process. */
 void sim_disk_attach(sim_process *process);
-void sim_disk_detach(sim_process *process); /* closes what it has open */
+void sim_disk_detach(sim_process *process); /* closes its open files */
 /* network.c */
 void sim_send(sim_process *from, sim_process *to, const uint8_t *bytes, size_t size_bytes);
-/* Always arrives, soon, in order. */
+/* The message always arrives, soon and in order. */
 void sim_tell(sim_world *world, sim_process *to, const uint8_t *bytes, size_t size_bytes);
 void sim_deliver(sim_process *to, const sim_message *message); /* takes its bytes */
-/* The event of a message under way; it owns `user`. */
+/* The event of a message in flight; it owns `user`. */
 void sim_arrive(void *user, uint64_t number);
-void sim_forget(void *user); /* of one that will not arrive */
+void sim_forget(void *user); /* frees a message that will not arrive */
 
 #endif
