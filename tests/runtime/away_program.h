@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry of copies alone, of which two values go to the host's memory, are overwritten meanwhile
- * and come back: y0 = x0, y1 = x1, if each copy is done when it is awaited, and begins when what is
- * before it is done.
+ * An entry that only copies. It offloads two values to host memory, overwrites them on the device,
+ * and fetches them back: y0 = x0 and y1 = x1 if each copy is complete when it is awaited and begins
+ * after the preceding commands are complete.
  */
 #ifndef TSR_TESTS_RUNTIME_AWAY_PROGRAM_H
 #define TSR_TESTS_RUNTIME_AWAY_PROGRAM_H
 
 #include "manifests/program.h"
 
-enum { AWAY_COUNT = 512, AWAY_BYTES = 4 * AWAY_COUNT }; /* of a value */
+enum { AWAY_COUNT = 512, AWAY_BYTES = 4 * AWAY_COUNT }; /* elements and bytes per value */
 enum {
     AWAY_X0,
     AWAY_X1,
@@ -53,22 +53,22 @@ static inline void away_put_commands(away_program *p) {
     away_put(p, TSR_OP_COPY, AWAY_B, AWAY_X1);
     away_put(p, TSR_OP_OFFLOAD, AWAY_A_KEPT, AWAY_A);
     away_put(p, TSR_OP_OFFLOAD, AWAY_B_KEPT, AWAY_B);
-    away_put(p, TSR_OP_COPY, AWAY_A_BACK, AWAY_B); /* beside both */
+    away_put(p, TSR_OP_COPY, AWAY_A_BACK, AWAY_B); /* concurrent with both offloads */
     away_put(p, TSR_OP_AWAIT, 2, 0);
-    away_put(p, TSR_OP_COPY, AWAY_A, AWAY_ZERO); /* beside one */
+    away_put(p, TSR_OP_COPY, AWAY_A, AWAY_ZERO); /* concurrent with one offload */
     away_put(p, TSR_OP_AWAIT, 3, 0);
     away_put(p, TSR_OP_COPY, AWAY_B, AWAY_ZERO);
     away_put(p, TSR_OP_COPY, AWAY_B_BACK, AWAY_ZERO);
     away_put(p, TSR_OP_PREFETCH, AWAY_A_BACK, AWAY_A_KEPT);
     away_put(p, TSR_OP_PREFETCH, AWAY_B_BACK, AWAY_B_KEPT);
-    away_put(p, TSR_OP_COPY, AWAY_A, AWAY_B); /* beside both */
+    away_put(p, TSR_OP_COPY, AWAY_A, AWAY_B); /* concurrent with both prefetches */
     away_put(p, TSR_OP_AWAIT, 11, 0);
     away_put(p, TSR_OP_COPY, AWAY_Y1, AWAY_B_BACK);
     away_put(p, TSR_OP_AWAIT, 10, 0);
     away_put(p, TSR_OP_COPY, AWAY_Y0, AWAY_A_BACK);
 }
 
-/* The struct stays where it is. */
+/* The struct must not be moved afterwards, since it contains pointers to itself. */
 static inline void away_make(away_program *p) {
     static const char *const names[] = {"x0", "x1", "y0", "y1"};
     static const char *kernels[] = {"mean", "update", "twice"};

@@ -14,8 +14,8 @@ int64_t bench_limit = BENCH_LIMIT;
 const char bench_planned[] = "'toy' plans 9 bytes, of them 8 for tensors: w (4)";
 
 void bench_open_fake(void) {
-    /* A fake driver writes to all it gives: memory that was given back is used again, without a
-     * system call and a page fault for each page. */
+    /* A fake driver writes to all memory that it allocates. Freed memory is reused without a system
+     * call and page faults. */
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (!bench_library) return;

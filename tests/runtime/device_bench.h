@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device for tests: a CPU, the null device, a GPU of fake_cuda.c with the kernels of toy.c, or
- * one that is there with those of device/toy_ptx.c.
+ * A device for tests: a CPU, the null device, a GPU of fake_cuda.c with the kernels of toy.c, or a
+ * real GPU with the kernels of device/toy_ptx.c.
  */
 #ifndef TSR_TESTS_RUNTIME_DEVICE_BENCH_H
 #define TSR_TESTS_RUNTIME_DEVICE_BENCH_H
@@ -17,14 +17,14 @@ typedef struct bench {
     tsr_device *device;
 } bench;
 
-/* What the toy plans, the end of every message about memory. */
+/* The memory that the toy plans; every message about memory ends with it. */
 extern const char bench_planned[];
 
 enum { BENCH_LIMIT = 256 };
-extern int64_t bench_limit; /* of values of x, on whichever device is opened next */
+extern int64_t bench_limit; /* limit for the values of x, on the device that is opened next */
 
-/* Of who starts the cases (device/criterion.c, device/main.c): the driver, NULL for the system's;
- * whether it translates code, or takes any text for some; how a case ends. */
+/* Defined by the program that runs the cases (device/criterion.c, device/main.c): the driver, NULL
+ * for the system's; whether it translates code or accepts any text; how a case ends. */
 extern const char *bench_library;
 extern const bool bench_translates;
 _Noreturn void bench_failed(const char *file, int line, const char *condition, const char *format,
@@ -33,18 +33,19 @@ _Noreturn void bench_failed(const char *file, int line, const char *condition, c
 #define REQUIRE(condition, ...)                                                                    \
     ((condition) ? (void)0 : bench_failed(__FILE__, __LINE__, #condition, __VA_ARGS__))
 
-extern fake_cuda *fake; /* of the library the device has loaded; NULL where that has a GPU */
+extern fake_cuda *fake; /* of the library that the device has loaded; NULL if that drives a real
+                         * GPU */
 
 void bench_open_fake(void);
-/* Images and the toy's kernels, in the bench's arena. */
+/* Returns options with images and the toy's kernels, in the bench's arena. */
 tsr_device_options bench_cuda_options(bench *b);
 void bench_open(bench *b, const char *name);
-/* With what `more` says of draws, takes, one_by_one, memory_max. */
+/* Uses draws, takes, one_by_one and memory_max of `more`. */
 void bench_open_as(bench *b, const char *name, const tsr_device_options *more);
 void bench_must(const bench *b, tsr_result result);
 void bench_close(bench *b);
 void bench_expect_nothing_open(const char *when);
-/* A chunk of `size` bytes. */
+/* Hashes a chunk of `size` bytes on the device. */
 tsr_result bench_take_chunk(bench *b, uint64_t number, const char *bytes, size_t size);
 
 #endif

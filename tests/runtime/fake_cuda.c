@@ -15,7 +15,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Prototypes of what this library exports, from the table. */
+/* Prototypes of the exported functions, from the table. */
 #define X(name, symbol, parameters) EXPORT tsr_cuda_result symbol parameters;
 #include "runtime/device/cuda_driver.def"
 #undef X
@@ -36,7 +36,7 @@ enum {
     ARGUMENTS_MAX = 8
 };
 
-static const unsigned argument_counts[] = {4, 3, 2}; /* of the toy's kernels */
+static const unsigned argument_counts[] = {4, 3, 2}; /* number of arguments of each toy kernel */
 static const char *const kernel_names[] = {"mean", "update", "twice"};
 /* The runtime's own kernels. */
 #define LEAVES ((struct CUfunc_st *)(uintptr_t)100)
@@ -46,8 +46,8 @@ static const char *const kernel_names[] = {"mean", "update", "twice"};
 /* One captured call. */
 typedef struct step {
     enum { LAUNCH, MOVE, FILL, STAMP, WAIT } kind;
-    int lane;     /* of the graph, that it is in */
-    int of, done; /* WAIT: another lane, of which so many steps are done */
+    int lane;     /* index of the step's lane in the graph */
+    int of, done; /* WAIT: until `done` steps of lane `of` are done */
     int kernel;
     void *buffers[ARGUMENTS_MAX];
     tsr_fault *fault;
@@ -61,11 +61,12 @@ typedef struct step {
 struct CUevent_st {
     uint64_t time_ns;
     int launches;
-    struct CUstream_st *stream; /* that it was recorded in */
-    int capture;                /* the same, of captures; 0: in none */
-    int lane, done;             /* of that, and steps of it that are before the event */
+    struct CUstream_st *stream; /* the stream that recorded it */
+    int capture;                /* number of the capture that recorded it; 0: none */
+    int lane, done;             /* the lane that recorded it, and the number of its steps before the
+                                 * event */
 };
-/* Lanes: the stream that is captured, and those that wait for it. */
+/* Lanes: the captured stream, and the streams that wait for it. */
 struct CUgraph_st {
     step steps[STEPS_MAX];
     int count, lane_count;
@@ -77,9 +78,10 @@ struct CUstream_st {
 struct CUgraphExec_st {
     struct CUgraph_st graph;
 };
-static struct CUgraph_st *captured; /* of the capture that is going on */
+static struct CUgraph_st *captured; /* graph of the active capture */
 static char context, module;
-static struct CUstream_st *copying; /* with a copy that no other stream waits for; NULL: none */
+static struct CUstream_st *copying; /* stream with a copy that no other stream waits for; NULL: no
+                                     * such stream */
 
 static unsigned fails(const char *symbol) {
     if (fake.stuck) return fake.stuck;
@@ -131,7 +133,7 @@ static tsr_cuda_result perform(const step *s) {
     return 0;
 }
 
-/* Of the capture that is going on; -1: it is not captured. */
+/* Returns the stream's lane in the active capture; -1: it is not captured. */
 static int lane_of(const struct CUstream_st *stream) {
     for (int i = 0; captured && i < captured->lane_count; i++)
         if (captured->lanes[i] == stream) return i;
@@ -155,7 +157,7 @@ static int count_steps(const struct CUgraph_st *graph, int lane) {
     return count;
 }
 
-/* Does the first lane wait for all that is in the others? */
+/* True if the first lane waits for all steps of the other lanes. */
 static bool is_joined(const struct CUgraph_st *graph) {
     for (int lane = 1; lane < graph->lane_count; lane++) {
         int joined = 0;
@@ -169,10 +171,11 @@ static bool is_joined(const struct CUgraph_st *graph) {
     return true;
 }
 
-/* How far each lane is. */
+/* The progress of each lane. */
 typedef struct run {
     const struct CUgraph_st *graph;
-    int next[LANES_MAX], done[LANES_MAX]; /* a step of the graph; steps of the lane */
+    int next[LANES_MAX], done[LANES_MAX]; /* next step of the graph; number of completed steps of
+                                           * the lane */
 } run;
 
 static bool advance(run *r, int lane, bool forces);
@@ -182,7 +185,8 @@ static void run_until(run *r, int lane, int done) {
     }
 }
 
-/* One step of a lane; what it waits for is done, or made to be. */
+/* Runs one step of a lane if the step that it waits for is done. With `forces`, runs that step
+ * first. */
 static bool advance(run *r, int lane, bool forces) {
     const struct CUgraph_st *graph = r->graph;
     int *next = &r->next[lane];
@@ -198,7 +202,7 @@ static bool advance(run *r, int lane, bool forces) {
     return true;
 }
 
-/* Other lanes are as early as they can be, or as late. */
+/* The other lanes run as early as possible, or as late as possible. */
 static void run_graph(const struct CUgraph_st *graph) {
     run r = {.graph = graph};
     do {
@@ -337,7 +341,7 @@ tsr_cuda_result cuFuncSetAttribute(struct CUfunc_st *function, tsr_cuda_enum att
     return attribute == TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? 0 : INVALID_VALUE;
 }
 
-/* Blocks of the last kernel run in pairs. */
+/* The last kernel runs in clusters of two blocks. */
 static unsigned cluster_of(const struct CUfunc_st *function) {
     return (uintptr_t)function == 3 ? 2 : 1;
 }
@@ -350,7 +354,7 @@ tsr_cuda_result cuFuncGetAttribute(int *value, tsr_cuda_enum attribute,
     return 0;
 }
 
-/* Clusters of the last kernel, one at a time. */
+/* The GPU runs one cluster of the last kernel at a time. */
 tsr_cuda_result cuOccupancyMaxActiveClusters(int *count, struct CUfunc_st *function,
                                              const struct CUlaunchConfig_st *config) {
     CHECK(cuOccupancyMaxActiveClusters);
@@ -362,7 +366,7 @@ tsr_cuda_result cuOccupancyMaxActiveClusters(int *count, struct CUfunc_st *funct
     return 0;
 }
 
-/* Buffers, fault record, scratch, count; the last kernel has a map. */
+/* Buffers, fault record, scratch, program count; the last kernel also has a map. */
 tsr_cuda_result cuFuncGetParamInfo(struct CUfunc_st *function, size_t index, size_t *offset_bytes,
                                    size_t *size_bytes) {
     CHECK(cuFuncGetParamInfo);
@@ -383,10 +387,10 @@ tsr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     return 0;
 }
 
-/* What was never written is not zero. */
+/* Memory that was never written is not zero. */
 static void *poisoned(size_t size_bytes) {
     void *memory = malloc(size_bytes ? size_bytes : 1);
-    /* AddressSanitizer gives large blocks back to the kernel, so each page would be made again. */
+    /* AddressSanitizer returns large blocks to the kernel, so each page would fault again. */
     size_t filled = size_bytes / SWEEP_STEP(64);
     if (memory) memset(memory, 0xa5, filled);
     return memory;
@@ -500,7 +504,7 @@ tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
     return captured ? INVALID_VALUE : 0;
 }
 
-/* A stream that waits for what is captured is captured, too. */
+/* A stream that waits for a captured event is captured, too. */
 static tsr_cuda_result wait_captured(struct CUstream_st *s, const struct CUevent_st *event) {
     if (event->capture != fake.captures) return CAPTURE_ISOLATION;
     if (lane_of(s) < 0) {
@@ -540,7 +544,8 @@ tsr_cuda_result cuEventSynchronize(struct CUevent_st *event) {
     return 0;
 }
 
-/* Within a capture, with the flag a node of the graph, without it where the stream is now. */
+/* During a capture the event becomes a node of the graph if the flag is set; otherwise it marks the
+ * current position of the stream. */
 tsr_cuda_result cuEventRecordWithFlags(struct CUevent_st *event, struct CUstream_st *s,
                                        unsigned flags) {
     CHECK(cuEventRecordWithFlags);
@@ -598,7 +603,9 @@ tsr_cuda_result cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct
 
 tsr_cuda_result cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s) {
     CHECK(cuGraphLaunch);
-    if (copying && copying != s) return INVALID_VALUE; /* what is copied may be written */
+    if (copying && copying != s)
+        return INVALID_VALUE; /* the source of the copy may be
+                               * overwritten */
     run_graph(&exec->graph);
     return 0;
 }
@@ -615,7 +622,7 @@ tsr_cuda_result cuGraphDestroy(struct CUgraph_st *graph) {
     return 0;
 }
 
-/* Strides are those of rows that lie as the toy's, the innermost left out. */
+/* Expects the strides of rows laid out as in the toy; the innermost stride is omitted. */
 tsr_cuda_result cuTensorMapEncodeTiled(struct CUtensorMap_st *map, tsr_cuda_enum element,
                                        uint32_t rank, void *address, const uint64_t *dims,
                                        const uint64_t *strides, const uint32_t *box,
@@ -637,7 +644,7 @@ tsr_cuda_result cuTensorMapEncodeTiled(struct CUtensorMap_st *map, tsr_cuda_enum
     return 0;
 }
 
-/* The maps follow the count of programs. */
+/* The maps follow the number of programs. */
 static bool has_maps(void **parameters, int kernel) {
     const unsigned char *map = parameters[argument_counts[kernel] + 3];
     return map[0] == (kernel == 2 ? 0x5a : 0) && map[TSR_CUDA_MAP_BYTES - 1] == map[0];

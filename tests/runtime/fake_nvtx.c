@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profiler's library, as NVTX loads one: it writes what it is told to the file that FAKE_NVTX_LOG
- * names, a line for each range, indented by those around it, and "end" behind each.
+ * A profiler's library, as NVTX loads one. It writes a line for each range, indented by the
+ * enclosing ranges, to the file that FAKE_NVTX_LOG names, and "end" after each range.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values that lie in the host's memory while others run: what is planned for them, and that a
- * handler of failures, which has such values too, leaves those of the entry that failed alone.
+ * Values that are offloaded to host memory while other commands run: their plan, and a failure
+ * handler that also offloads values, which must not overwrite those of the failed entry.
  */
 #include "runtime/exec/executor.h"
 #include "tests/runtime/away_program.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program with every collective, run by several numbers of ranks: whole numbers, so that sums are
- * exact and compared with a plain sum; the bytes that went between ranks are those of a ring.
+ * A program with every collective, run by several numbers of ranks. The values are integers, so
+ * that sums are exact and can be compared with a plain sum. The number of bytes sent between the
+ * ranks is that of a ring.
  */
 #include "runtime/exec/executor.h"
 #include "tests/transport/ranks.h"
@@ -121,7 +122,8 @@ static void count_guard(void *user, const void *tensor) {
     g->count += tensor == tsr_executor_get_tensor(g->executor, 0);
 }
 
-/* Of this rank, where each has as many leaves; few elements are reduced by sending them to all. */
+/* The planned bytes of this rank if all ranks have equal numbers of leaves. Few elements are
+ * reduced by sending them to all ranks. */
 static uint64_t planned_bytes(uint32_t ranks, uint32_t rank) {
     uint64_t leaves = V / ranks, others = ranks - 1;
     uint64_t begin = rank * leaves * PART, end = begin + leaves * PART;

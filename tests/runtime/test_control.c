@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops and branches as they run: slices in both directions, an end by condition and one by number,
- * loops in each other.
+ * Running loops and branches: slices in both directions, an end by condition and an end by count,
+ * nested loops.
  */
 #include "runtime/exec/executor.h"
 #include "tests/manifests/control_program.h"
@@ -49,7 +49,7 @@ static results run(example *e, float first, float second, float third) {
                  TSR_OK);
     float *x = tsr_executor_get_input(executor, 0, 0), rows[] = {first, second, third};
     for (int i = 0; i < 12; i++) x[i] = rows[i / 4];
-    /* Twice: addresses begin where they did. */
+    /* Two runs: addresses start at the same values again. */
     for (int i = 0; i < 2; i++)
         cr_assert_eq(tsr_executor_run(&ctx, executor, 0, 0).code, TSR_OK, "%s", ctx.error.text);
     const float *y = tsr_executor_get_output(executor, 0, 0);
@@ -65,7 +65,7 @@ static results run(example *e, float first, float second, float third) {
 Test(control, runs_as_often_as_it_may) {
     example e;
     make_example(&e);
-    results got = run(&e, 0.5F, 1, 2); /* 2, 3, 3.5 from the last on; then doubled */
+    results got = run(&e, 0.5F, 1, 2); /* 2, 3, 3.5 from the last row on; then doubled */
     cr_expect_float_eq(got.ys[2], 2, 0);
     cr_expect_float_eq(got.ys[1], 3, 0);
     cr_expect_float_eq(got.ys[0], 3.5F, 0);
@@ -75,7 +75,7 @@ Test(control, runs_as_often_as_it_may) {
 Test(control, stops_where_its_condition_is_false) {
     example e;
     make_example(&e);
-    results got = run(&e, 100, 5, 2); /* 2, 7: enough; not below 6: 0 */
+    results got = run(&e, 100, 5, 2); /* 2, 7: the loop ends; 7 is not below 6, so y is 0 */
     cr_expect_float_eq(got.ys[2], 2, 0);
     cr_expect_float_eq(got.ys[1], 7, 0);
     cr_expect_float_eq(got.ys[0], 0, 0, "never written");
@@ -103,7 +103,7 @@ Test(control, takes_the_first_slice_first) {
     cr_expect_float_eq(got.ys[0], 3.5F, 0);
 }
 
-/* The whole example but its last copies twice: each time from 0 on, or not. */
+/* Runs the whole example but its last copies twice, starting from 0 each time, or not. */
 Test(control, runs_loops_in_loops) {
     for (int from_zero = 0; from_zero < 2; from_zero++) {
         example e;
@@ -114,7 +114,7 @@ Test(control, runs_loops_in_loops) {
         commands[1].kernel = ZERO + 1;
         commands[1].grid = 2;
         for (int i = START; i < COMMANDS; i++) commands[2 + i] = e.commands[i];
-        /* Else 7 at the end of the first: enough. */
+        /* Otherwise the first inner loop ends with 7, so the second one ends at once. */
         if (!from_zero) commands[2 + START] = e.commands[TEST];
         e.entry.commands = commands;
         e.entry.command_count = COMMANDS + 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Our declarations of the CUDA driver against NVIDIA's own: compiled where cuda.h is installed.
+ * Compares our declarations of the CUDA driver with NVIDIA's own. Compiled if cuda.h is installed.
  */
 #include "runtime/device/cuda_driver.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every device must do, and what the CUDA one does with a driver that fails.
+ * Runs the suite for every device, and tests the CUDA device with a driver that fails.
  */
 #include "manifests/fatbin.h"
 #include "runtime/base/trace.h"
@@ -33,8 +33,7 @@ static void run_case(const char *name) {
 #include "tests/runtime/device/cases.def"
 #undef X
 
-/* ---- what the driver is asked for -------------------------------------------------------------
- */
+/* ---- calls of the driver --------------------------------------------------------------------- */
 
 static void train(bench *b, tsr_executor *executor, uint64_t steps, float out_losses[]) {
     uint8_t *x = tsr_executor_get_input(executor, TOY_TRAIN, 0);
@@ -46,7 +45,7 @@ static void train(bench *b, tsr_executor *executor, uint64_t steps, float out_lo
     }
 }
 
-/* Runs launch what was captured once: step numbers are inputs. */
+/* Runs launch a graph that was captured once: step numbers are inputs. */
 Test(device, one_graph_a_step) {
     bench b;
     tsr_executor *executor = NULL;
@@ -60,12 +59,13 @@ Test(device, one_graph_a_step) {
     cr_assert(captures > 0 && fake->captures == captures && fake->launches == 40,
               "%d captures before, %d behind; %d launches", captures, fake->captures,
               fake->launches);
-    cr_assert_eq(fake->paired_blocks, 2); /* as many as run at a time */
+    cr_assert_eq(fake->paired_blocks, 2); /* the number that runs at a time */
     tsr_executor_destroy(executor);
     bench_close(&b);
 }
 
-/* The toy's training, whose mean is a region that runs again where its values are at fault. */
+/* The toy's training program with the mean in a region that is replayed after a fault in its
+ * values. */
 static tsr_program make_region(tsr_program_entry entries[2], tsr_program_command commands[5]) {
     static tsr_program_region region = {"stage", TSR_REGION_REPLAY, 0};
     const tsr_program_entry *train_entry = &toy_program.entries[TOY_TRAIN];
@@ -84,8 +84,8 @@ static tsr_program make_region(tsr_program_entry entries[2], tsr_program_command
     return program;
 }
 
-/* An error of the device within a region is told with the region's name, and is not tried again;
- * behind the region it has no part in it. */
+/* A device error within a region is reported with the name of the region, and the region is not
+ * retried. Errors after the region do not name it. */
 Test(device, an_error_in_a_region_names_it) {
     static const struct {
         const char *call;
@@ -135,7 +135,7 @@ Test(device, an_error_in_a_region_names_it) {
     }
 }
 
-/* Which wait of a run fails, and what is said of it. */
+/* The number of the failing wait of a run, and the expected message. */
 typedef struct named {
     unsigned at;
     const char *text;
@@ -155,7 +155,7 @@ static void expect_named(bench *b, tsr_executor *executor, size_t entry, uint64_
     fake->fail = NULL;
 }
 
-/* Without a graph an error names the command. */
+/* If no graph is used, an error names the command. */
 Test(device, one_by_one_names_the_command) {
     static const named rows[] = {
         {1, "(700): mean at toy.mlir:3:5; "}, {2, "(700): a copy; "}, {3, "(700): update; "}};
@@ -194,7 +194,7 @@ Test(device, one_by_one_names_what_copies_beside) {
     bench_expect_nothing_open("at the end");
 }
 
-/* Streams of their own are for lists that copy beside other commands. */
+/* Only lists that copy concurrently with other commands have additional streams. */
 Test(device, other_lists_have_one_stream) {
     bench b;
     tsr_executor *executor = NULL;
@@ -208,7 +208,7 @@ Test(device, other_lists_have_one_stream) {
     bench_close(&b);
 }
 
-/* Copies beside kernels are shown apart from others, and what waits for them is. */
+/* Concurrent copies have tracks of their own in a trace, and the waits for them are shown. */
 Test(device, copies_beside_are_traced) {
     const tsr_trace_options options = {.size_bytes = sizeof options};
     static const char *const shown[] = {"\"copies to the host beside kernels\"",
@@ -272,7 +272,7 @@ static tsr_result live_intake(bench *b) {
     return result.code ? result : ended;
 }
 
-/* Once as it is, once traced. */
+/* Runs once without a trace, and once with one. */
 static tsr_result live_away(bench *b) {
     away_program p;
     tsr_executor *executor = NULL;
@@ -331,7 +331,7 @@ static tsr_result live(bench *b, const tsr_device_options *options) {
     return result;
 }
 
-/* What is planned, and what is free as soon as there is a context to ask. */
+/* The message names the planned bytes, and the free bytes if a context exists. */
 static void expect_memory_told(const bench *b, const char *symbol) {
     static const char *const before[] = {"cuInit", "cuDriver", "cuDevice"};
     bool knows_free = true;
@@ -346,7 +346,7 @@ static void expect_memory_told(const bench *b, const char *symbol) {
               "%s", b->ctx.error.text);
 }
 
-/* Each call of each function fails once: it is named, and nothing stays open. */
+/* Each call of each function fails once: the error names it, and all objects are released. */
 Test(device, each_call_fails) {
     static const char *const symbols[] = {
 #define X(name, symbol, parameters) #symbol,
@@ -354,7 +354,7 @@ Test(device, each_call_fails) {
 #undef X
     };
     static const char *const enders[] = {
-        /* what is not checked: they give back */
+        /* errors of functions that release objects are not checked */
         "cuGetErrorName",    "cuDevicePrimaryCtxRelease_v2", "cuModuleUnload",     "cuMemFreeAsync",
         "cuMemFreeHost",     "cuStreamDestroy_v2",           "cuGraphExecDestroy", "cuGraphDestroy",
         "cuEventDestroy_v2", "cuMemHostUnregister"};
@@ -381,9 +381,9 @@ Test(device, each_call_fails) {
             }
             failed++;
             bench_expect_nothing_open(symbols[i]);
-            /* A call that only enters the context to give back may fail unseen, what would be kept
-             * of tensors is done without where there is no room, and text is loaded where machine
-             * code of the runtime's own kernel is not. */
+            /* A call that only enters the context to release objects may fail unnoticed. If memory
+             * is short, the device keeps no tensors. If the machine code of the runtime's own
+             * kernel cannot be loaded, its text is. */
             if (!result.code && (strcmp(symbols[i], "cuCtxSetCurrent") == 0 ||
                                  (strcmp(symbols[i], "cuMemAllocAsync") == 0 && at % 2 == 0) ||
                                  (strcmp(symbols[i], "cuModuleLoadDataEx") == 0 && at > 1 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What devices of their own memory do beside runs: tensors that are read, and kept, chunks of files
- * that a GPU hashes.
+ * Work of devices with their own memory that is concurrent with runs: reading and keeping tensors,
+ * and hashing chunks of files on a GPU.
  */
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
@@ -15,16 +15,17 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- readers beside runs --------------------------------------------------------------------- */
+/* ---- readers concurrent with runs ------------------------------------------------------------ */
 
 typedef struct beside {
     bench b;
     tsr_executor *executor;
-    float before[4]; /* what the tensor held before the step */
+    float before[4]; /* values of the tensor before the step */
     int guarded, launches;
 } beside;
 
-/* Until this returns nobody writes the tensor, however far the step is. */
+/* No command writes the tensor until this function returns, regardless of the progress of the
+ * step. */
 static void look(void *user, const void *tensor) {
     beside *s = user;
     const void *bytes = NULL;
@@ -83,7 +84,7 @@ static void never(void *user, const void *tensor) {
     cr_assert_fail("%s", (const char *)user);
 }
 
-/* A step of it is run while a tensor is on its way. */
+/* Runs a step while a tensor is being downloaded. */
 static bench *running;
 static tsr_executor *run_by;
 static void run_between(void) {
@@ -99,8 +100,8 @@ static void expect_kept(bench *b, tsr_executor *executor, size_t tensor, const v
     cr_assert_eq(memcmp(bytes, expected, tensor == 0 ? 16 : 8), 0, "tensor %zu", tensor);
 }
 
-/* What was kept is read as it was: before it is written, while it is, and after; then it is copied,
- * what was read before is not, and nobody is waited for. */
+/* Kept tensors are read with their old values: before, during and after the write of a step. The
+ * step copies only tensors that were not read before, and it waits for no reader. */
 Test(device_beside, what_is_kept_stays) {
     static const struct {
         bool before[2], between;
@@ -173,7 +174,7 @@ static void *read_late(void *user) {
     return NULL;
 }
 
-/* The run has written, and waits for its results. */
+/* Called when the run has written its results and waits for them. */
 static void read_in_wait(void) {
     const struct timespec moment = {.tv_nsec = 50000000};
     int before = fake->downloads;
@@ -205,7 +206,7 @@ static void close_late(late *l) {
     bench_expect_nothing_open("at the end");
 }
 
-/* Then they read what was kept. */
+/* The readers then read the kept values. */
 Test(device_beside, readers_wait_for_results) {
     late l = {.begun = false};
     open_late(&l);
@@ -215,13 +216,13 @@ Test(device_beside, readers_wait_for_results) {
     cr_assert_eq(pthread_join(l.thread, NULL), 0);
     cr_assert_eq(l.result.code, TSR_OK, "%s", l.ctx.error.text);
     cr_assert_arr_eq(l.got, l.kept, sizeof l.got);
-    /* Later runs hold nobody. */
+    /* A later read does not wait. */
     expect_kept(&l.b, l.executor, 1, (char[8]){0});
     close_late(&l);
 }
 
-/* A run that fails at any of its calls behind the keep holds nobody either: what was kept is there,
- * or said to be lost. */
+/* Readers do not wait for a run that failed at any call after the keep: the kept values are
+ * available, or reported lost. */
 Test(device_beside, readers_do_not_wait_for_a_run_that_failed) {
     static const struct {
         const char *call;
@@ -269,7 +270,7 @@ Test(device_beside, nothing_is_kept_of_the_host) {
     bench_close(&b);
 }
 
-/* Where there is no room, the guard is asked as ever. */
+/* If there is no room to keep tensors, the guard is called as before. */
 Test(device_beside, no_room_to_keep) {
     beside s = {.guarded = 0};
     bench_open_fake();
@@ -278,7 +279,7 @@ Test(device_beside, no_room_to_keep) {
     enum { SHORT, CAPPED, REFUSED, WAYS };
     for (int way = 0; way < WAYS; way++) {
         const size_t free_bytes = fake->free_bytes;
-        /* The state lies in 72 bytes. */
+        /* The state needs 72 bytes. */
         options.memory_max = way == CAPPED ? taken + 71 : 0;
         cr_assert_eq(tsr_device_open(&s.b.ctx, "cuda", &options, &s.b.device).code, TSR_OK);
         cr_assert_eq(
@@ -313,7 +314,7 @@ Test(device_beside, no_room_to_keep) {
 
 /* ---- chunks of files ---- */
 
-/* As many at once as there may be. */
+/* Hashes chunks, as many at once as the device allows. */
 static void take_chunks(bench *b, const char *bytes, const size_t *sizes, uint64_t count) {
     const tsr_device_type *type = b->device->type;
     tsr_device_memory memory;
@@ -375,7 +376,8 @@ static bool has_code(uint32_t arch) {
     return false;
 }
 
-/* `fails`: of the loads of modules behind the program's own. */
+/* `fails`: how the loads of modules after the program's own fail: 0: none fails, 1: the first one,
+ * 2: all. */
 static tsr_result begin_intake(bench *b, unsigned fails, unsigned code) {
     const tsr_device_intake *intake = b->device->type->intake;
     fake->fail = fails ? "cuModuleLoadDataEx" : NULL;
@@ -392,12 +394,12 @@ static tsr_result begin_intake(bench *b, unsigned fails, unsigned code) {
     return result;
 }
 
-/* Machine code where the build has some for the GPU, else text; text where a driver refuses the
- * code; and as few bytes go that way as either is worth. */
+/* The GPU hashes by machine code if the build has code for it, otherwise by translated text, also
+ * if a driver refuses the code. The minimum number of bytes depends on which of the two it is. */
 Test(device_beside, hashes_by_machine_code) {
     static const struct {
         int major, minor;
-        uint32_t arch; /* whose machine code it runs; 0: none */
+        uint32_t arch; /* architecture of the machine code that it runs; 0: none */
     } rows[] = {{9, 0, 90}, {8, 0, 80}, {8, 9, 80}, {10, 3, 100}, {12, 0, 0}};
     bench b = {.device = NULL};
     bench_open_fake();
@@ -411,7 +413,7 @@ Test(device_beside, hashes_by_machine_code) {
             options.takes_bytes = (has ? with_code : with_text) - 1;
             cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK, "%s",
                          b.ctx.error.text);
-            cr_assert_eq(fake->modules, 1); /* not readied for so few bytes */
+            cr_assert_eq(fake->modules, 1); /* not loaded for so small a file */
             cr_assert_eq(b.device->type->intake->bytes_min(b.device), options.takes_bytes + 1);
             tsr_result result = begin_intake(&b, fails, fails == 1 ? 209 : 700);
             bool fell = fails == 1 && has; /* back to the text */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is prepared from a tensor is made once, for all entries, and again after every change of the
- * tensor: by an entry that writes it, or from outside.
+ * Prepared data of a tensor are made once for all entries, and again after every change of the
+ * tensor by an entry or from outside.
  */
 #include "runtime/exec/executor.h"
 

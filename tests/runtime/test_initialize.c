@@ -47,7 +47,7 @@ Test(initialize, uniform_has_its_range_and_moments) {
     cr_assert_float_eq(deviation, 0.75 / sqrt(12), 0.002);
 }
 
-/* Between neighbours rounding goes up half of the time. */
+/* The bounds are adjacent numbers, so half of the values would be rounded up to the upper one. */
 Test(initialize, uniform_never_reaches_its_bound) {
     static double wide[1000];
     tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, 1, nextafterf(1, 2), 1000);
@@ -68,7 +68,7 @@ Test(initialize, normal_has_its_moments) {
     cr_assert_float_eq(deviation, 2, 0.019);
 }
 
-/* Many at once, and in pieces of threads: the bits of one by one. */
+/* Many values at once, also split among threads, have the same bits as values drawn one by one. */
 Test(initialize, many_at_once_are_as_one_by_one) {
     enum { ODD = 200003 };
     static double many[ODD], given[ODD];
@@ -85,7 +85,7 @@ Test(initialize, many_at_once_are_as_one_by_one) {
         double one = tsr_philox_normal_f64(words.words[0], words.words[1]);
         cr_assert_eq(memcmp(&one, &many[i], sizeof one), 0, "element %lu: %a, %a", i, one, many[i]);
     }
-    /* Far tails, which are hardly ever drawn, between others. */
+    /* Mixes values of the far tails, which are hardly ever drawn, with others. */
     for (int i = 0; i < ODD; i++) {
         double u = ldexp(1 + i % 4096, -52 + i % 40);
         given[i] = many[i] = i % 3 && u < 0.5 ? i % 2 ? u : 1 - u : 0.25 + 0.5 * i / ODD;
@@ -139,14 +139,14 @@ Test(initialize, sixteen_bits_stay_below_the_bound) {
             if (x > highest) highest = x;
         }
         cr_assert(highest > 0.0009, "%g", highest);
-        tensor.init_a = -1e-30; /* rounds up to the bound of 0 */
+        tensor.init_a = -1e-30; /* rounds up to the bound 0 */
         tensor.init_b = 0;
         fill(&tensor, 3, narrow);
         for (uint64_t i = 0; i < 100000; i++) cr_assert(tsr_dtype_read(dtype, narrow, i) < 0);
     }
 }
 
-/* Bounds of which the difference overflows, and normal values beyond the largest number. */
+/* Bounds whose difference overflows, and normal values beyond the largest number. */
 Test(initialize, values_are_finite) {
     static double wide[COUNT];
     tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, -1.7e308, 1.7e308, COUNT);

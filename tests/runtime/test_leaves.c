@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folding the leaves of each rank, then the ranks: the bits of adding neighbours level by level.
+ * Folding the leaves of each rank, then the ranks, gives the same bits as adding neighbours level
+ * by level.
  */
 #include "runtime/exec/leaves.h"
 
@@ -13,7 +14,7 @@ enum { LEAVES = 70, SLOTS = 2 * TSR_TREE_DEPTH_MAX };
 
 static float draw(void) { return (float)(rand() % 20001 - 10000) * ldexpf(1.0f, rand() % 24 - 12); }
 
-/* Who is left over waits for the next level. */
+/* An element without a neighbour is added on a later level. */
 static float pair_up(const float *leaves, uint32_t count) {
     float row[LEAVES];
     memcpy(row, leaves, count * sizeof *row);
@@ -76,7 +77,7 @@ Test(leaves, sums_do_not_depend_on_the_number_of_ranks) {
     }
 }
 
-/* Sums of turns, folded as they come. */
+/* Sums turn by turn, each folded as it arrives. */
 static float sum_by_turns(const float *leaves, uint32_t total, uint32_t ranks) {
     tsr_ctx ctx = {0};
     tsr_leaves of;
@@ -87,7 +88,7 @@ static float sum_by_turns(const float *leaves, uint32_t total, uint32_t ranks) {
         cr_assert_eq(tsr_leaves_number(&of, i), i * ranks);
         sums[i] = pair_up(leaves + tsr_leaves_number(&of, i), ranks);
     }
-    of.first = 0; /* fold_rank reads from there */
+    of.first = 0; /* fold_rank reads from this index */
     cr_assert_eq(fold_rank(&of, sums, slots), 1);
     return slots[0];
 }

@@ -18,7 +18,7 @@ static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16,
                                    TSR_DTYPE_I8,  TSR_DTYPE_UI8, TSR_DTYPE_I1};
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
-/* Every element of tensors of every length, type and highest or lowest bit. */
+/* Changes every element of tensors of every length and type, by the highest or the lowest bit. */
 Test(locate, one_element) {
     for (size_t d = 0; d < DTYPES; d++) {
         size_t size = tsr_dtype_size(dtypes[d]);
@@ -45,7 +45,7 @@ Test(locate, one_element) {
     }
 }
 
-/* The first part that differs is named; where several of its elements do, as a whole. */
+/* The first part that differs is reported; if several of its elements differ, as a whole. */
 Test(locate, several_elements) {
     tsr_tensor tensor = make(TSR_DTYPE_I32, 64);
     int32_t *values = (int32_t *)(void *)bytes;
@@ -59,7 +59,7 @@ Test(locate, several_elements) {
     values[19]++; /* as if it were values[18], twice */
     cr_assert(tsr_sums_locate(&tensor, &sums, &found));
     cr_assert(found.first == 16 && found.last == 23, "%lu", (unsigned long)found.first);
-    values[19] -= 2; /* now the sum of the values is what it was */
+    values[19] -= 2; /* now the sum of the values is the original one */
     cr_assert(tsr_sums_locate(&tensor, &sums, &found));
     cr_assert(found.first == 16 && found.last == 23);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A state that many threads look at, on a device of the host's memory and on one of its own: the
- * hash is that of the tensors one after the other, what is not finite is told by the first of them.
+ * A state that many threads scan, on a device that shares the host's memory and on one that does
+ * not. The hash equals that of a sequential scan, and the first tensor with a value that is not
+ * finite is reported.
  */
 #include "manifests/fatbin.h"
 #include "runtime/exec/look.h"
@@ -98,7 +99,7 @@ static void end(bench *b) {
     tsr_arena_finish(&b->arena);
 }
 
-/* To both memories. */
+/* Writes to both memories. */
 static void put(bench *b, size_t tensor, uint64_t element, double value) {
     tsr_dtype dtype = of[tensor].dtype;
     size_t width = tsr_dtype_size(dtype);
@@ -109,7 +110,7 @@ static void put(bench *b, size_t tensor, uint64_t element, double value) {
     must(b, b->device->type->upload(&b->ctx, b->device, memory, range));
 }
 
-/* So that the host's copy of a device's own memory is not good. */
+/* Invalidates the host's copy if the device has a memory of its own. */
 static void turn_host(bench *b) {
     for (size_t i = 0; i < TENSORS && !b->device->type->shares_memory; i++) {
         unsigned char *data = b->tensors[i].data;
@@ -148,7 +149,7 @@ static void look_on(bool gpu) {
 Test(look, of_the_host) { look_on(false); }
 Test(look, of_a_gpu) { look_on(true); }
 
-/* What cannot be read is told. */
+/* A failed read is reported. */
 Test(look, read_fails) {
     bench b;
     tsr_digest hash;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Our declarations of NVTX against NVIDIA's own: compiled where its headers are installed.
+ * Compares our declarations of NVTX with NVIDIA's own. Compiled if its headers are installed.
  */
 #include "runtime/trace/nvtx.h"
 

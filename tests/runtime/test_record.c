@@ -114,7 +114,7 @@ Test(record, divergence_names_step_and_tensor) {
     tsr_replay_close(replay);
 }
 
-/* A tensor of 5000 elements of which every 7th from each place on differs. */
+/* A tensor of 5000 elements. From each starting position on, every 7th element differs. */
 Test(record, values_name_the_first_of_several) {
     enum { COUNT = 5000, EACH = 7 };
     static float many[COUNT];
@@ -139,7 +139,7 @@ Test(record, values_name_the_first_of_several) {
                  (double)first, (double)many[first]);
         cr_assert_str_eq(ctx.error.text, expected);
         cr_assert_eq(tsr_replay_check(&ctx, replay, 2, &tensor, 1).code, TSR_DIVERGED);
-        if (first % (COUNT / 8) + EACH < COUNT / 8) /* beside others of an eighth */
+        if (first % (COUNT / 8) + EACH < COUNT / 8) /* several elements of this eighth differ */
             cr_assert(strstr(ctx.error.text, "a log with the values of step 2 tells"), "%s",
                       ctx.error.text);
         if (first < EACH) break;

@@ -48,7 +48,7 @@ Test(threads, every_program_runs_once) {
     }
 }
 
-/* Many launches back to back, with pauses that send the workers to sleep. */
+/* Many launches back to back, with pauses in which the workers go to sleep. */
 Test(threads, no_launch_is_lost) {
     enum { GRID = 37, LAUNCHES = 20000 };
     tsr_threads *threads = open_pool(4);
@@ -68,7 +68,7 @@ Test(threads, no_launch_is_lost) {
     tsr_threads_destroy(threads);
 }
 
-/* Which thread ran a program; takes 20 us. */
+/* Records which thread ran a program; takes 20 us. */
 static void thread_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
     static _Thread_local char mine;
     const void *volatile *seen = args->buffers[0];
@@ -79,7 +79,7 @@ static void thread_kernel(const tsr_kernel_args *args, int64_t begin, int64_t en
     for (int64_t i = begin; i < end; i++) seen[i] = &mine;
 }
 
-/* Launches too small to wake anybody for, one after the other. */
+/* Consecutive launches that are too small to wake a worker. */
 Test(threads, small_launches_wake_workers_in_the_end) {
     enum { LAUNCHES = 200000 };
     tsr_threads *threads = open_pool(2);
@@ -87,7 +87,7 @@ Test(threads, small_launches_wake_workers_in_the_end) {
     void *buffers[] = {seen};
     tsr_fault fault;
     struct timespec pause = {0, 5000000};
-    nanosleep(&pause, NULL); /* it sleeps */
+    nanosleep(&pause, NULL); /* the worker sleeps */
     tsr_threads_launch(threads, thread_kernel, buffers, 2, 199999, &fault);
     cr_assert_eq(seen[0], seen[1], "too small to be shared");
     int launches = 0;

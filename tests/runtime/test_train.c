@@ -70,7 +70,7 @@ static void write_data(bench *b, uint8_t value) {
     must(b, tsr_npy_write(&b->ctx, b->data_path, &tensor));
 }
 
-/* Fresh, or from the state directory of an earlier bench. */
+/* Begins a fresh run, or one from the state directory of an earlier bench. */
 static void begin(bench *b, const char *folder, uint32_t seed, bool with_store) {
     memset(b, 0, sizeof *b);
     if (folder)
@@ -175,7 +175,7 @@ Test(train, evaluates_every_row_once) {
     begin(&b, NULL, 0, false);
     b.job.eval_every = 5;
     must(&b, tsr_train_run(&b.ctx, &b.job, &b.summary));
-    cr_assert_eq(b.eval_count, 4); /* 5, 10, 15, and the end */
+    cr_assert_eq(b.eval_count, 4); /* at steps 5, 10 and 15, and at the end */
     cr_assert_float_eq(b.last_mean, 2 * 29.0 / 2,
                        1e-9); /* the mean of 1 … 28, doubled: the padding does not count */
     finish(&b, true);
@@ -213,8 +213,8 @@ static void poison_state(void *user, const tsr_step_report *step) {
     if (step->step == 3) ((float *)b->state[0].data)[2] = -INFINITY;
 }
 
-/* The save of step 3 finds it while step 4 runs, whose loss shows it too: what is told is where it
- * came from, after step 3, whether the state is saved then, at the end, or not at all. */
+/* The save of step 3 finds the value while step 4 runs, whose loss shows it too. The message names
+ * the origin, after step 3, whether the state is saved then, at the end, or never. */
 Test(train, a_state_that_is_not_finite_is_told_before_what_came_of_it) {
     for (uint64_t save_every = 0; save_every < 4; save_every++) {
         bench b;
@@ -233,7 +233,7 @@ Test(train, a_state_that_is_not_finite_is_told_before_what_came_of_it) {
     }
 }
 
-/* Of every type of float; integers are never looked at. */
+/* Each type of float is checked; integers are not. */
 Test(train, not_finite_in_any_float) {
     static float f32[] = {1, INFINITY};
     static double f64[] = {1, -INFINITY};
@@ -277,7 +277,7 @@ static void note_guard(void *user, const void *tensor) {
     }
 }
 
-/* Whoever reads the tensors is told before each of them changes. */
+/* The guard is called before each change of a tensor, for its readers. */
 Test(train, the_guard_is_called_before_a_tensor_is_written) {
     bench b;
     begin(&b, NULL, 0, false);
@@ -309,7 +309,7 @@ Test(train, index_out_of_range_changes_nothing) {
     memcpy(before, b.state[0].data, sizeof before);
     toy_limit = 1; /* every value is out of range */
     cr_assert_eq(tsr_train_run(&b.ctx, &b.job, &b.summary).code, TSR_DATA);
-    /* Row r of the data holds 4 r + 1 … 4 r + 4. */
+    /* Row r of the data contains 4 r + 1 … 4 r + 4. */
     cr_assert(strstr(b.ctx.error.text,
                      "step 1, row 3 of the data: x[0] is 13; expected 0 to 0 at toy.mlir:3:5"),
               "%s", b.ctx.error.text);

@@ -21,7 +21,7 @@ static void mean_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end)
     }
 }
 
-/* mean -> w, count; one program an element */
+/* mean -> w, count; one program per element */
 static void update_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
     const float *mean = args->buffers[0];
     float *w = args->buffers[1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program small enough to check by hand, with kernels in C: one step moves parameter "w" (f32[4])
- * a tenth of the way to the mean of the batch x (ui8[2,4]) and adds 1 to state "w.count" (i64);
- * output "loss" is the squared distance before. An index in x above `toy_limit` is a fault. Entry
- * "rows" doubles each element of x.
+ * A program that is small enough to check by hand, with kernels in C. One step moves parameter "w"
+ * (f32[4]) a tenth of the way to the mean of the batch x (ui8[2,4]) and adds 1 to state "w.count"
+ * (i64); output "loss" is the squared distance before the step. An index in x above `toy_limit` is
+ * a fault. Entry "rows" doubles each element of x.
  */
 #ifndef TSR_TESTS_RUNTIME_TOY_H
 #define TSR_TESTS_RUNTIME_TOY_H
@@ -18,7 +18,7 @@ extern const tsr_config toy_config;
 extern const tsr_program toy_program;
 extern const tsr_kernel_fn toy_kernels[3];
 
-/* What the third kernel copies, as machine code for a GPU says it. */
+/* The tensor map of the third kernel, as the machine code of a GPU describes it. */
 #define TOY_MAP                                                                                    \
     {                                                                                              \
         .argument = 1, .element = TSR_FATBIN_F32, .rank = 3, .box_rows = 64, .box_columns = 32,    \

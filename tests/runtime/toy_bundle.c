@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes the toy as a bundle for a GPU: toy_bundle FILE [NUMERICS [away]]. Its machine code is
- * text: fake_cuda.c runs the kernels of toy.c instead. Its schedule says that one of them is a
- * product. away: the mean waits in the host's memory, while something else lies in its place.
+ * text: fake_cuda.c runs the kernels of toy.c instead. Its schedule says that one kernel is a
+ * product. away: the mean is offloaded to host memory, and its buffer is overwritten during that
+ * time.
  */
 #include "bundle/bundle.h"
 #include "manifests/fatbin.h"
@@ -18,7 +19,7 @@ static const char schedule[] =
     "{\"name\":\"update\",\"kind\":\"matmul\",\"source\":\"\",\"flops\":1000000,\"bytes\":8,"
     "\"ops\":[\"tessera.matmul\"]}]}";
 
-enum { W = 1, MEAN = 3, COPY = 5, KEPT, BUFFERS }; /* of the toy's training */
+enum { W = 1, MEAN = 3, COPY = 5, KEPT, BUFFERS }; /* buffer indices of the toy's training */
 
 static tsr_program make_away(void) {
     static uint32_t keep[] = {KEPT, MEAN}, spoil[] = {MEAN, W}, bring[] = {COPY, KEPT};

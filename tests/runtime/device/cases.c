@@ -34,7 +34,7 @@ void device_case_memory(const char *device) {
     bench_close(&b);
 }
 
-/* What ran is timed, where that is asked for. */
+/* The commands are timed if that is requested. */
 static void require_spans(bench *b, const tsr_device_memory *memory, tsr_device_list *list) {
     tsr_device_span spans[4] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
     tsr_fault fault;
@@ -54,7 +54,8 @@ static void require_spans(bench *b, const tsr_device_memory *memory, tsr_device_
     list->spans = NULL;
 }
 
-/* Inputs arrive, copies are made in order, outputs come back; nothing else does. */
+/* Inputs are uploaded, copies are made in order, outputs are downloaded; no other bytes are
+ * changed. */
 void device_case_copies(const char *device) {
     bench b;
     tsr_device_memory memory;
@@ -101,15 +102,15 @@ void device_case_limits(const char *device) {
     bench_close(&b);
 }
 
-/* ---- beside other commands --------------------------------------------------------------------
- */
+/* ---- copies concurrent with other commands --------------------------------------------------- */
 
-/* Blocks: two inputs, two outputs, two values, zeros, and where the values come back. */
+/* Indices of blocks: two inputs, two outputs, two values, zeros, and the destinations of the
+ * prefetches. */
 enum { IN, OUT = 2, VALUE = 4, ZERO = 6, BACK = 7, BLOCKS = 9 };
 enum {
     BLOCK_BYTES = 2 << 20,
     MOVES = 17
-}; /* long enough that a GPU does the next command beside */
+}; /* large enough that a GPU runs the next command concurrently */
 
 typedef struct moves {
     tsr_device_command commands[MOVES];
@@ -135,7 +136,7 @@ static void add_await(moves *m, uint32_t awaited) {
         (tsr_device_command){.kind = TSR_DEVICE_AWAIT, .awaited = awaited, .location = ""};
 }
 
-/* Command `guarded`: what is behind it is launched by itself. */
+/* If `guarded` is the number of a command, a separate graph begins at that command. */
 static void make_moves(moves *m, const tsr_device_memory *memory, uint32_t guarded) {
     static void *const anything[] = {NULL};
     *m = (moves){.list = {.name = "moves"}};
@@ -143,7 +144,7 @@ static void make_moves(moves *m, const tsr_device_memory *memory, uint32_t guard
     add_move(m, memory, TSR_DEVICE_COPY, VALUE + 1, IN + 1);
     add_move(m, memory, TSR_DEVICE_OFFLOAD, 0, VALUE);
     add_move(m, memory, TSR_DEVICE_OFFLOAD, 1, VALUE + 1);
-    add_move(m, memory, TSR_DEVICE_COPY, BACK, VALUE); /* beside both */
+    add_move(m, memory, TSR_DEVICE_COPY, BACK, VALUE); /* concurrent with both offloads */
     add_await(m, 2);
     add_move(m, memory, TSR_DEVICE_COPY, VALUE, ZERO);
     add_await(m, 3);
@@ -151,7 +152,7 @@ static void make_moves(moves *m, const tsr_device_memory *memory, uint32_t guard
     add_move(m, memory, TSR_DEVICE_COPY, BACK, ZERO);
     add_move(m, memory, TSR_DEVICE_PREFETCH, BACK, 0);
     add_move(m, memory, TSR_DEVICE_PREFETCH, BACK + 1, 1);
-    add_move(m, memory, TSR_DEVICE_COPY, VALUE, VALUE + 1); /* beside both */
+    add_move(m, memory, TSR_DEVICE_COPY, VALUE, VALUE + 1); /* concurrent with both prefetches */
     add_await(m, 11);
     add_move(m, memory, TSR_DEVICE_COPY, OUT + 1, BACK + 1);
     add_await(m, 10);
@@ -186,8 +187,8 @@ static void run_moves(bench *b, const tsr_device_memory *memory, moves *m, unsig
     }
 }
 
-/* Each copy is timed by itself: behind what is before it, and over when it is awaited. `late`: it
- * does not begin before that. */
+/* Each copy has times of its own: it begins after the preceding copy ends, and it ends before it is
+ * awaited. If `late`, it does not begin before that. */
 static void require_times(bench *b, const tsr_device_memory *memory, moves *m, bool late) {
     tsr_device_span spans[MOVES + 2] = {{0, 0}};
     m->list.spans = spans;
@@ -211,7 +212,7 @@ static void require_times(bench *b, const tsr_device_memory *memory, moves *m, b
     }
 }
 
-/* `guarded`: of the list; MOVES: none. `early`: of a driver without a GPU. */
+/* `guarded`: number of the guarded command of the list, or MOVES. `early`: see fake_cuda.h. */
 static void move_values(const char *device, uint32_t guarded, bool one_by_one, bool early) {
     bench b;
     moves m;
@@ -246,15 +247,15 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
     bench_close(&b);
 }
 
-/* What was copied was what was there, whatever is written behind the await; alike where a graph
- * ends before the await, and where the copies are as early, or as late, as they may be. */
+/* The copies contain the values from before the commands that follow the await. The results are the
+ * same if a graph ends before the await, and if the copies run as early or as late as possible. */
 void device_case_offloads(const char *device) {
     static const uint32_t guarded[] = {MOVES, 4, 6, 12, 14};
     for (size_t i = 0; i < sizeof guarded / sizeof *guarded; i++)
         for (int way = 0; way < 3; way++) move_values(device, guarded[i], way == 0, way == 1);
 }
 
-/* The same by a program. */
+/* The same with a program. */
 void device_case_values_away(const char *device) {
     bench b;
     away_program p;
@@ -283,8 +284,8 @@ void device_case_values_away(const char *device) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* ys = xs from the last on, y = the last of them, three times as long as `go` holds: copies whose
- * addresses change, conditions that lie on the device. */
+/* Writes xs to ys in reverse order and their last row to y, three times if `go` remains true:
+ * copies with changing addresses, and conditions in device memory. */
 static const tsr_shape loop_row = {1, {4}}, loop_rows = {2, {3, 4}};
 enum { LOOP_X, LOOP_GO, LOOP_YS, LOOP_Y, LOOP_SLICE, LOOP_ALL, LOOP_LAST, LOOP_BUFFERS };
 
@@ -395,9 +396,9 @@ static void train_on(const char *device, trained *out) {
     float *w = tsr_executor_get_tensor(executor, 0);
     int64_t *count = tsr_executor_get_tensor(executor, 1);
     for (int i = 0; i < 4; i++) w[i] = (float)i;
-    tsr_executor_clear(executor, 1); /* as it is already */
+    tsr_executor_clear(executor, 1); /* it is zero already */
     train(&b, executor, 5, out->losses);
-    /* Read, change and go on: what the host writes after a claim counts. */
+    /* Reads, changes and continues: changes by the host after a claim take effect. */
     bench_must(&b, tsr_executor_fetch(&b.ctx, executor));
     REQUIRE(*count == 5, "%ld steps are counted", *count);
     train(&b, executor, 3, out->losses + 5);
@@ -406,8 +407,8 @@ static void train_on(const char *device, trained *out) {
     w[2] += 10;
     *count = 100;
     train(&b, executor, 4, out->losses + 8);
-    /* What was zero from the beginning and is not any more becomes so again; one tensor is given
-     * without the others being fetched. */
+    /* A tensor that was zero at first and has changed becomes zero again. One tensor is replaced,
+     * and the others are not fetched. */
     tsr_executor_clear(executor, 1);
     *(float *)tsr_executor_replace(executor, 0) = 3;
     for (int i = 1; i < 4; i++) w[i] = (float)(3 + i);
@@ -419,7 +420,7 @@ static void train_on(const char *device, trained *out) {
     bench_close(&b);
 }
 
-/* The bits are those of the CPU. */
+/* The bits equal those of the CPU. */
 void device_case_training(const char *device) {
     trained expected, got;
     train_on("cpu", &expected);
@@ -433,7 +434,7 @@ void device_case_training(const char *device) {
                 (double)expected.losses[i]);
 }
 
-/* The same losses where each command is waited for, and where it is timed. */
+/* The losses are the same if each command is awaited, and if it is timed. */
 void device_case_one_by_one(const char *device) {
     float losses[2][3];
     for (int way = 0; way < 2; way++) {
@@ -449,7 +450,7 @@ void device_case_one_by_one(const char *device) {
             (double)losses[0][2], (double)losses[1][2]);
 }
 
-/* What a kernel says of a bad value; the next run is without it. */
+/* A kernel reports a bad value; the next run has no fault. */
 void device_case_faults(const char *device) {
     bench b;
     bench_limit = 100;
@@ -470,16 +471,17 @@ void device_case_faults(const char *device) {
     bench_limit = BENCH_LIMIT;
 }
 
-/* ---- beside runs ----------------------------------------------------------------------------- */
+/* ---- reads concurrent with runs -------------------------------------------------------------- */
 
 typedef struct reading {
     bench b;
     tsr_executor *executor;
-    float before[4]; /* what the tensor held before the step */
+    float before[4]; /* values of the tensor before the step */
     int guarded;
 } reading;
 
-/* Until this returns nobody writes the tensor, however far the step is. */
+/* No command writes the tensor until this function returns, regardless of the progress of the
+ * step. */
 static void look(void *user, const void *tensor) {
     reading *r = user;
     const void *bytes = NULL;
@@ -523,7 +525,7 @@ void device_case_readers(const char *device) {
     bench_close(&r.b);
 }
 
-/* What was kept is there as it was, however many runs have written it since. */
+/* Kept tensors retain their values, regardless of the number of later runs. */
 void device_case_kept(const char *device) {
     reading r;
     bool keeps = false;
@@ -553,7 +555,7 @@ void device_case_kept(const char *device) {
     bench_close(&r.b);
 }
 
-/* The numbers that the host draws. */
+/* The device draws the same numbers as the host. */
 static void draw(const char *device, bool told) {
     enum { COUNT = 1003, BEGIN = 64 };
     static float expected[COUNT];

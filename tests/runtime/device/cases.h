@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The suite that every device passes, whoever starts it: Criterion for CPUs and for a driver
- * without a GPU, main.c where a GPU is. A case ends at the first REQUIRE that does not hold.
+ * The suite that every device must pass. It is started by Criterion for CPUs and for a driver
+ * without a GPU, by main.c for a GPU. A case ends at the first REQUIRE whose condition is false.
  */
 #ifndef TSR_TESTS_RUNTIME_DEVICE_CASES_H
 #define TSR_TESTS_RUNTIME_DEVICE_CASES_H
@@ -9,7 +9,7 @@
 typedef struct device_case {
     const char *name;
     void (*run)(const char *device); /* "cpu", "null", "cuda", "cuda:sm_90a" */
-    const char *const *devices;      /* it holds on; the last one is NULL */
+    const char *const *devices;      /* it must pass on these; the last one is NULL */
 } device_case;
 
 extern const device_case device_cases[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the bench needs of who starts the cases, under Criterion: the driver without a GPU, and a
- * test that ends.
+ * The functions that the bench needs to run the cases under Criterion: the driver without a GPU,
+ * and the end of a failed test.
  */
 #include "tests/runtime/device_bench.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The suite of cases.h where a GPU is, without anything but the runtime:
+ * The suite of cases.h on a machine with a GPU; it depends only on the runtime:
  *
  *     device-cases [--list] [LIBRARY]
  *
- * on the CPU, the device that does nothing, and the GPU that LIBRARY (the system's NVIDIA driver)
- * shows. Each case has a process of its own, so that one that breaks the GPU's context is alone
- * with that. Exit code: 0 all hold, 1 some do not, 77 there is no GPU.
+ * runs on the CPU, on the device that does nothing, and on the GPU of LIBRARY (default: the
+ * system's NVIDIA driver). Each case has a process of its own, so that a case that breaks the GPU's
+ * context does not affect the others. Exit code: 0 if all cases pass, 1 if some do not, 77 if there
+ * is no GPU.
  */
 #include "runtime/device/device.h"
 #include "tests/runtime/device/cases.h"
@@ -45,7 +46,7 @@ static void probe(const char *device) {
     _exit(result.code ? 1 : 0);
 }
 
-/* In a process of its own; false: it does not hold. */
+/* Runs a case in a process of its own. Returns false if the case fails. */
 static bool hold(void (*run)(const char *), const char *device) {
     int status = 0;
     pid_t child = fork();

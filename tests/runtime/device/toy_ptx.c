@@ -6,17 +6,18 @@
 #define REGISTERS                                                                                  \
     ".reg .pred %p<2>;\n.reg .b32 %r<8>;\n.reg .f32 %f<4>;\n.reg .b64 %d<16>, %fault, %scratch, "  \
     "%grid;\n"
-/* Behind the buffers: fault record, scratch, number of programs. */
+/* The parameters after the buffers: fault record, scratch, number of programs. */
 #define HEAD(name, buffers, more)                                                                  \
     ".visible .entry " name "(" buffers                                                            \
     ".param .u64 fault, .param .u64 scratch, .param .u64 grid" more ")\n{\n" REGISTERS             \
     "ld.param.u64 %fault, [fault];\nld.param.u64 %grid, [grid];\n"
 #define BUFFER(name) ".param .u64 " name ", "
 #define LOAD(to, name) "ld.param.u64 " to ", [" name "];\n"
-/* %r0: the block; %r1: the thread; %r2: how many blocks there are. */
+/* %r0: the block; %r1: the thread; %r2: the number of blocks. */
 #define PLACE "mov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %nctaid.x;\n"
 
-/* (No parameter has a kernel's name: the driver then says that it has no bytes.) */
+/* (No parameter has the same name as a kernel: the driver would report a size of 0 bytes for
+ * it.) */
 static const char mean[] = HEAD("mean", BUFFER("x") BUFFER("w") BUFFER("loss") BUFFER("means"), "")
     LOAD("%d0", "x") LOAD("%d1", "w") LOAD("%d2", "loss") LOAD("%d3", "means") PLACE
     "or.b32 %r3, %r0, %r1;\n"
@@ -28,7 +29,7 @@ static const char mean[] = HEAD("mean", BUFFER("x") BUFFER("w") BUFFER("loss") B
     "MEAN_NEXT:\n"
     "mov.u32 %r6, 0;\n"
     "mov.u64 %d6, %d5;\n"
-    "MEAN_ROW:\n" /* %d6: the element of x, in one row, then in the other; %r6: their sum */
+    "MEAN_ROW:\n" /* %d6: the element of x, first in one row, then in the other; %r6: their sum */
     "add.u64 %d7, %d0, %d6;\n"
     "ld.global.u8 %r5, [%d7];\n"
     "add.u32 %r6, %r6, %r5;\n"
@@ -66,7 +67,7 @@ static const char mean[] = HEAD("mean", BUFFER("x") BUFFER("w") BUFFER("loss") B
     "MEAN_DONE:\n"
     "ret;\n}\n";
 
-/* A warp a program, four of them a block. */
+/* One warp per program, four warps per block. */
 static const char update[] =
     HEAD("update", BUFFER("means") BUFFER("w") BUFFER("count"), "") LOAD("%d0", "means")
         LOAD("%d1", "w") LOAD("%d2", "count") PLACE "and.b32 %r3, %r1, 31;\n"
@@ -101,7 +102,7 @@ static const char update[] =
                                                     "UPDATE_DONE:\n"
                                                     "ret;\n}\n";
 
-/* A block a program; it takes a map, which it does not look at. */
+/* One block per program. It takes a map, which it does not read. */
 static const char twice[] =
     HEAD("twice", BUFFER("x") BUFFER("y"), ", .param .align 64 .b8 map[128]") LOAD("%d0", "x")
         LOAD("%d1", "y") PLACE "setp.ne.u32 %p0, %r1, 0;\n"
