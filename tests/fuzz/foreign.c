@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For MSan: OpenSSL, cJSON and zstd are not instrumented, so what they write would count as unset.
- * Linked with --wrap: what goes in must be set, what comes out is told to be.
+ * Wrappers for MSan: OpenSSL, cJSON and zstd are not instrumented, so MSan would treat their output
+ * as uninitialized. Linked with --wrap: each wrapper requires initialized input and marks the
+ * output as initialized.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <cjson/cJSON.h>
@@ -60,14 +61,14 @@ size_t __wrap_LLVMFuzzerMutate(unsigned char *bytes, size_t size, size_t room) {
     return result;
 }
 
-/* What cJSON keeps for itself is set from the start. */
+/* Memory that cJSON allocates is initialized. */
 static void *zeroed(size_t size) { return calloc(1, size); }
 __attribute__((constructor)) static void set_hooks(void) {
     cJSON_Hooks hooks = {.malloc_fn = zeroed, .free_fn = free};
     cJSON_InitHooks(&hooks);
 }
 
-/* Depth is bounded by the scan before. */
+/* The recursion is bounded, because the scan has limited the depth. */
 static void unpoison_tree(const cJSON *item) {
     for (; item; item = item->next) {
         __msan_unpoison(item, sizeof *item);

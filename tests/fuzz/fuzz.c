@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer's hooks around the target of this program.
+ * libFuzzer's hooks for the target of this program.
  *
- *     fuzz -seeds=FOLDER                  writes valid inputs to begin with
- *     fuzz [libFuzzer's options] FOLDER   fuzzes; closes with the number of executions and the
- *                                         share of them that passed the header checks
+ *     fuzz -seeds=FOLDER                  writes valid seed inputs
+ *     fuzz [libFuzzer's options] FOLDER   fuzzes; prints the number of executions and the share of
+ *                                         them that passed the header checks at the end
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: a scan finds where the values of the text begin and end; one change is made to one of
- * them. What is no JSON is made JSON again; one text in sixteen gets libFuzzer's changes of bytes.
+ * Outline: a scan finds the begin and end of each value in the text; one of them is changed. A text
+ * that is not JSON is repaired; one text in sixteen gets libFuzzer's byte mutations.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -45,8 +45,8 @@ static bool is_scalar(const text *t, size_t begin, size_t end) {
     return size > 0 && at[size - 1] >= '0' && at[size - 1] <= '9';
 }
 
-/* The grammar but for what stands inside of strings and numbers. Values that end before the first
- * error are found too. */
+/* Checks the grammar except for the contents of strings and numbers. Also finds the values that end
+ * before the first error. */
 static bool find_values(text *t) {
     enum { VALUE, FIRST_VALUE, FIRST_KEY, KEY, COLON, NEXT, END } want = VALUE;
     struct {
@@ -94,7 +94,7 @@ static bool find_values(text *t) {
     return want == END;
 }
 
-/* What is no JSON is cut down to the longest value in it. */
+/* Reduces a text that is not JSON to the longest value in it. */
 static void repair(text *t) {
     span longest = {0, 0};
     for (size_t i = 0; i < t->value_count; i++)
@@ -105,7 +105,7 @@ static void repair(text *t) {
     if (t->size == 0 && t->size_max >= 2) memcpy(t->bytes, "{}", t->size = 2);
 }
 
-/* Puts `size` bytes where the span was. */
+/* Replaces the span by `size` bytes. */
 static bool replace(text *t, span old, const void *piece, size_t size) {
     size_t rest = t->size - old.end;
     if (t->size - (old.end - old.begin) + size > t->size_max) return false;
@@ -154,13 +154,14 @@ static void put_known(text *t, uint32_t *state) {
                                         "{\"a\":1,\"a\":2}",
                                         "01"};
     enum { REFUSED = 9 };
-    /* The last ones are no integers, no UTF-8 text or too deep: refused at once. */
+    /* The last ones are not integers, not UTF-8 or nested too deeply, so they are rejected at
+     * once. */
     size_t count = sizeof known / sizeof known[0] - (fuzz_one_in(state, 8) ? 0 : REFUSED);
     const char *piece = known[fuzz_random(state) % count];
     replace(t, pick(t, state), piece, strlen(piece));
 }
 
-/* Inside of a string: libFuzzer's bytes, made to be characters. */
+/* Mutates the contents of a string with libFuzzer, and turns the result into valid characters. */
 static void change_string(text *t, uint32_t *state) {
     uint8_t piece[PIECE_MAX];
     span value = pick(t, state);
@@ -209,7 +210,7 @@ static void change_number(text *t, uint32_t *state) {
     replace(t, value, piece, (size_t)length);
 }
 
-/* With its key and one comma, so that what is left is JSON. */
+/* Removes a value with its key and one comma, so that the rest is JSON. */
 static void drop(text *t, uint32_t *state) {
     span value = pick(t, state);
     while (value.begin > 0 && !strchr("{[,", t->bytes[value.begin - 1])) value.begin--;
@@ -221,7 +222,7 @@ static void drop(text *t, uint32_t *state) {
     replace(t, value, "", 0);
 }
 
-/* Once more beside itself, as an element; or a copy of another value in its place. */
+/* Inserts a copy of a value as the next element, or replaces another value with the copy. */
 static void copy(text *t, uint32_t *state, bool beside) {
     uint8_t piece[PIECE_MAX];
     span from = pick(t, state), to = beside ? (span){from.end, from.end} : pick(t, state);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  *     replay [--faults] FILE|FOLDER...    runs the target on every file
- *     replay --seeds FOLDER               writes valid inputs to begin with
+ *     replay --seeds FOLDER               writes valid seed inputs
  *
  * With --faults each input runs again with the n-th read failing, and with the n-th allocation
- * failing, for every n until none fails. Links with --wrap: allocations of the product come here;
- * cJSON's do too, through its hooks.
+ * failing, for every n until none fails. Linked with --wrap: the product's allocations are
+ * redirected to this file, and cJSON's through its hooks.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -44,7 +44,7 @@ void *__wrap_aligned_alloc(size_t align, size_t size) {
 }
 static void *cjson_malloc(size_t size) { return __wrap_malloc(size); }
 
-/* The mutators are linked, and not called. */
+/* The mutators are linked, but not called. */
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size_bytes, size_t size_max) {
     (void)bytes, (void)size_max;
     return size_bytes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chunk tables, and reading through them. The input is a list of reads, a row of bits that spoil
- * digests of the table, and bytes that are added to it. A read gives the right bytes or is refused,
- * and is refused only where it touches a chunk whose digest was spoilt; so does one that sends the
- * chunks elsewhere.
+ * Fuzzes chunk tables, and reading through them. The input is a list of reads, a row of bits that
+ * select digests of the table to corrupt, and bytes that are added to the table. A read returns the
+ * right bytes or fails, and fails only if it touches a chunk whose digest was corrupted. The same
+ * holds for a read into a sink.
  */
 #include "bundle/bundle.h"
 #include "tests/bundle/kit.h"
@@ -13,11 +13,11 @@
 #include <string.h>
 
 enum {
-    LARGE_TAIL = 1000, /* of the layer that has a second chunk */
+    LARGE_TAIL = 1000, /* size of the second chunk of the large layer */
     LARGE_BYTES = TSR_HASH_CHUNK_BYTES + LARGE_TAIL,
     LAYERS = 3,
     CHUNKS = 4,
-    HEAD_BYTES = 2, /* spoilt digests, bytes more or less */
+    HEAD_BYTES = 2, /* corrupted digests; change of the table's size */
     READ_BYTES = 6, /* layer, slow or not, offset, size */
     READS_MAX = 16,
     SLOW_READ = 0xa5,
@@ -37,7 +37,7 @@ typedef struct subject {
     tsr_digest table[CHUNKS + 2];
 } subject;
 
-/* Digests are made once: the large layer takes milliseconds. */
+/* The digests are made once, since the large layer takes milliseconds. */
 static void make(subject *s, uint8_t spoilt, uint8_t more) {
     static const char small[40] = "weights";
     static tsr_digest right[CHUNKS], large;
@@ -67,7 +67,7 @@ static void make(subject *s, uint8_t spoilt, uint8_t more) {
     if (more >= 224) s->k.table_size_bytes = (size_t)(more - 224) * 5 + 1;
 }
 
-/* A sink in memory. */
+/* An in-memory sink. */
 enum { WINDOWS = 2, DEPTH = 2, SLOTS = WINDOWS + DEPTH };
 
 static uint8_t sink_windows[WINDOWS][TSR_HASH_CHUNK_BYTES], sink_slots[SLOTS][TSR_HASH_CHUNK_BYTES];
@@ -176,7 +176,7 @@ static void seed(const char *folder) {
         fuzz_put(folder, i, seeds[i], sizeof seeds[i]);
 }
 
-/* Reads near the ends of layers and chunks. */
+/* Moves reads to the ends of layers and chunks. */
 static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
     static const uint16_t edges[] = {0, 1, 39, 40, 41, 999, 1000, 1001, 16383, 16384, 65535};
     uint32_t state = seed;
@@ -186,7 +186,7 @@ static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_
     uint8_t *at = bytes + HEAD_BYTES + fuzz_random(&state) % reads * READ_BYTES;
     uint16_t edge = edges[fuzz_random(&state) % (sizeof edges / sizeof edges[0])];
     memcpy(at + (fuzz_one_in(&state, 2) ? 2 : 4), &edge, sizeof edge);
-    for (size_t i = 0; i < reads; i++) { /* most inputs without a slow one */
+    for (size_t i = 0; i < reads; i++) { /* most inputs have no slow read */
         uint8_t *slow = bytes + HEAD_BYTES + i * READ_BYTES + 1;
         if (*slow == SLOW_READ && !fuzz_one_in(&state, 64)) *slow = 0;
     }

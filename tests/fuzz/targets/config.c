@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config decoder: what it accepts can be written, and what is written reads back as the same
- * bytes.
+ * Fuzzes the config decoder: an accepted input can be encoded, and the encoded bytes can be decoded
+ * and encoded again to the same bytes.
  */
 #include "manifests/config.h"
 
@@ -51,7 +51,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
                          ctx.error.text[0],
                      "the code of damage, and a message");
     tsr_arena_finish(&arena);
-    /* The JSON scan names the offset it stopped at. */
+    /* The JSON scan names the offset of its error. */
     return code == TSR_OK || !strstr(ctx.error.text, ": offset ");
 }
 

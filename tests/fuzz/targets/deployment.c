@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reader of deployment manifests: what it accepts, of a version it knows, are the bytes that it
- * is written as.
+ * Fuzzes the reader of deployment manifests: an accepted input of a known version is written as the
+ * same bytes.
  */
 #include "manifests/deployment.h"
 
@@ -51,7 +51,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
                          ctx.error.text[0],
                      "the code of damage, and a message");
     tsr_arena_finish(&arena);
-    /* The JSON scan names the offset it stopped at. */
+    /* The JSON scan names the offset of its error. */
     return code == TSR_OK || !strstr(ctx.error.text, "deployment: offset ");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reader of GPU code: what it accepts of its own version is written as the same bytes, images
- * lie in what was read, and memory taken is in proportion to the size.
+ * Fuzzes the reader of GPU code: an accepted input of its own version is written as the same bytes,
+ * images are inside the input, and the allocated memory is proportional to its size.
  */
 #include "manifests/fatbin.h"
 
@@ -84,12 +84,12 @@ static void check(tsr_ctx *ctx, const tsr_fatbin *fatbin, const uint8_t *bytes, 
     }
     fuzz_require(!tsr_fatbin_encode(ctx, fatbin, arena, &again, &size).code,
                  "code that can be written");
-    /* It is written in the first version that holds it. */
+    /* The writer chooses the first version that can represent it. */
     if (size && bytes[8] == ((const uint8_t *)again)[8])
         fuzz_require(size == size_bytes && memcmp(again, bytes, size) == 0, "the same bytes");
 }
 
-/* Magic and version. */
+/* Checks magic and version. */
 static bool head_good(const uint8_t *bytes, size_t size_bytes) {
     uint32_t version;
     if (size_bytes < HEAD_BYTES || memcmp(bytes, "TSRFATB\n", 8) != 0) return false;

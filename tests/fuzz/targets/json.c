@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The JSON reader: what it accepts, cJSON prints and the reader accepts again; the accessors take
- * whatever the tree holds.
+ * Fuzzes the JSON reader: the reader accepts cJSON's print of an accepted text again; the accessors
+ * accept any value of the tree.
  */
 #include "runtime/base/json.h"
 
@@ -24,7 +24,7 @@ static void seed(const char *folder) {
         fuzz_put(folder, i, texts[i], strlen(texts[i]));
 }
 
-/* Every accessor on every value that is an object. */
+/* Calls every accessor on every object of the tree. */
 static void use(const cJSON *value, const tsr_json_options *options) {
     static const char *const keys[] = {"a", "text", "list", "o"};
     for (const cJSON *item = value; item; item = item->next) {

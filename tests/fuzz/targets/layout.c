@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OCI JSON of a bundle behind right digests. The first byte picks the document that the rest
- * is: oci-layout, index.json, index or manifest. Or the rest picks which files of a good layout
- * stand in a tar, and in which order. What opens can be read and verified.
+ * Fuzzes the OCI JSON of a bundle with right digests. The first byte says which document the rest
+ * is: oci-layout, index.json, index or manifest. Or the rest selects the files of a good layout
+ * that a tar contains, and their order. A bundle that can be opened can be read and verified.
  */
 #include "bundle/bundle.h"
 #include "runtime/base/json.h"
@@ -23,7 +23,7 @@ static void put_seed(const char *folder, unsigned number, unsigned pick, const r
     fuzz_put(folder, number, bytes, 1 + file->size_bytes);
 }
 
-/* The documents of a good layout: the last four of its files, and its manifest twice. */
+/* Writes the documents of a good layout: the last four of its files, and its manifest twice. */
 static void seed(const char *folder) {
     kit k;
     kit_init(&k);
@@ -88,7 +88,7 @@ static bool is_json(const uint8_t *bytes, size_t size_bytes) {
     return true;
 }
 
-/* The files of the kit that the bytes name, as the one file of its file system. */
+/* Makes a tar of the selected files of the kit, which becomes the only file of its file system. */
 static void make_tar(kit *k, const uint8_t *members, size_t count) {
     static uint8_t archive[TAR_BYTES_MAX];
     static ram_file file;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program decoder: what it accepts is written as the same bytes, can be listed, and took memory
- * in proportion to its size.
+ * Fuzzes the program decoder: an accepted input is encoded as the same bytes, can be listed, and
+ * needs memory proportional to its size.
  */
 #include "manifests/program.h"
 
@@ -33,7 +33,7 @@ static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
 
 static void seed(const char *folder) { fuzz_put_valid(folder, SEEDS, encode); }
 
-/* Magic, version and the two counts. */
+/* Checks magic, version and the two counts. */
 static bool head_good(const uint8_t *bytes, size_t size_bytes) {
     uint32_t head[3];
     if (size_bytes < HEAD_BYTES || memcmp(bytes, "TSRPROG\n", 8) != 0) return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The safetensors reader: tensors it accepts lie in the data, one after the other, and cover it;
- * written again and read, they are the same.
+ * Fuzzes the safetensors reader: the tensors of an accepted input are consecutive and cover the
+ * data; written and read again, they are the same.
  */
 #include "runtime/base/json.h"
 #include "runtime/data/array_file.h"
@@ -70,7 +70,7 @@ static uint64_t header_length(const uint8_t *bytes) {
 
 static bool header_good(const uint8_t *bytes, size_t size_bytes, const tsr_ctx *ctx) {
     if (size_bytes < LENGTH_BYTES || header_length(bytes) > size_bytes - LENGTH_BYTES) return false;
-    /* The JSON scan names the offset it stopped at; nothing else of the reader does. */
+    /* Only the JSON scan of the reader names the offset of its error. */
     return !strstr(ctx->error.text, ": offset ") && !strstr(ctx->error.text, "begin with");
 }
 
@@ -83,7 +83,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     fuzz_require(!result.code || result.code == TSR_DATA || fuzz_faults, "the code given");
     if (!result.code) check(bytes, size_bytes, &index);
     bool good = !result.code || header_good(bytes, size_bytes, &ctx);
-    /* Half of the file at hand, as when the header alone was fetched. */
+    /* Half of the file is available, as if only the header had been fetched. */
     result = tsr_safetensors_decode(&ctx, bytes, size_bytes / 2, size_bytes, "fuzz", TSR_DATA,
                                     &arena, &index);
     if (!result.code) check(bytes, size_bytes, &index);
@@ -91,7 +91,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     return good;
 }
 
-/* The length of the header, and now and then as many bytes of data as its tensors ask for. */
+/* Writes the length of the header, and sometimes as many bytes of data as its tensors need. */
 static size_t seal(uint8_t *bytes, size_t json_size, size_t size_max, uint32_t *state) {
     size_t size = LENGTH_BYTES + json_size, most = 0;
     for (size_t i = 0; i < LENGTH_BYTES; i++) bytes[i] = (uint8_t)(json_size >> 8 * i);

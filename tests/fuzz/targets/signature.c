@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of signatures, taken apart. The first byte picks the kind: Sigstore bundle or minisign.
- * What is accepted has the lengths it says, and one form: taken apart again it is the same.
+ * Fuzzes the parsers of signature files. The first byte selects the kind: Sigstore bundle or
+ * minisign. An accepted input has the stated lengths, and only one form: parsing it again gives the
+ * same result.
  */
 #include "bundle/trust/dsse.h"
 #include "bundle/trust/minisign.h"
@@ -53,7 +54,7 @@ static bool run_sigstore(tsr_ctx *ctx, const uint8_t *bytes, size_t size, tsr_ar
     tsr_buffer_finish(&signed_bytes);
     fuzz_require(!result.code || result.code == TSR_SIGNATURE || fuzz_faults,
                  "the code of refusal");
-    /* The JSON scan names the offset it stopped at. */
+    /* The JSON scan names the offset of its error. */
     return !result.code || !strstr(ctx->error.text, ": offset ");
 }
 
@@ -85,7 +86,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     return passed;
 }
 
-/* One line of a minisign file, which keeps its line feeds. */
+/* Mutates one line of a minisign file, which keeps its line feeds. */
 static size_t mutate_line(uint8_t *text, size_t size, size_t size_max, uint32_t *state) {
     uint8_t line[512];
     size_t begin = 0, wanted = fuzz_random(state) % 4;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk over an archive: every member that is shown lies inside of the file.
+ * Fuzzes the walk over an archive: every reported member is inside the file.
  */
 #include "bundle/tar.h"
 
@@ -96,7 +96,7 @@ static void fix_checksums(uint8_t *bytes, size_t size_bytes) {
     }
 }
 
-/* One field of one header: offset and size as in POSIX.1-2017, pax. */
+/* Changes one field of one header; offsets and sizes as in POSIX.1-2017, pax. */
 static void change_field(uint8_t *block, uint32_t *state) {
     static const struct {
         size_t offset, size;
@@ -126,7 +126,7 @@ static void change_field(uint8_t *block, uint32_t *state) {
     }
 }
 
-/* Moves, doubles or drops one block. */
+/* Moves, duplicates or drops one block. */
 static size_t change_blocks(uint8_t *bytes, size_t size, size_t size_max, uint32_t *state) {
     size_t count = size / BLOCK, from = fuzz_random(state) % count, to = fuzz_random(state) % count;
     uint8_t block[BLOCK];
@@ -157,14 +157,14 @@ static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_
         size = change_blocks(bytes, size, size_max, &state);
         break;
     case 5:
-    case 6: /* what lies behind a header: pax records */
+    case 6: /* the block after a header: pax records */
         if (chosen + 1 < blocks) LLVMFuzzerMutate(bytes + (chosen + 1) * BLOCK, 64, BLOCK);
         break;
     default:
         size = LLVMFuzzerMutate(bytes, size, size_max);
         break;
     }
-    if (!fuzz_one_in(&state, 32)) { /* whole blocks, and an end */
+    if (!fuzz_one_in(&state, 32)) { /* whole blocks, and an end marker */
         while (size % BLOCK && size < size_max) bytes[size++] = 0;
         size -= size % BLOCK;
         if (size >= 3 * BLOCK && fuzz_one_in(&state, 2))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compressed layers: four bytes of claimed plain size, then what is stored. What is accepted is one
- * frame with the claimed size, and zstd alone decompresses it to the same bytes.
+ * Fuzzes compressed layers: four bytes of stated uncompressed size, then the stored bytes. An
+ * accepted input is one frame with the stated size, and zstd alone decompresses it to the same
+ * bytes.
  */
 #include "bundle/bundle.h"
 #include "tests/bundle/kit.h"
@@ -85,8 +86,8 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     return header;
 }
 
-/* Other plain bytes, compressed again; now and then bits of the blocks, or anything. What is no
- * frame becomes the plain bytes of one. */
+/* Mutates the uncompressed bytes and compresses them again; sometimes mutates bits of the blocks,
+ * or any bytes. An input that is not a frame becomes the content of one. */
 static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
     static uint8_t plain[PLAIN_MAX];
     uint32_t state = seed;
