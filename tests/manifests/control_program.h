@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program with every command of loops and branches. In words, of x [3, 4], last slice first:
+ * A program with every command of loops and branches. It computes from x [3, 4], starting with the
+ * last slice:
  *
  *     sum = 0; while (sum[0] < 6, at most 3 times) { sum = sum + x[i]; sums[i] = sum }
  *     if (sum[0] < 6) sum = 2 sum, else sum = 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program of one entry on four leaves, and what is asked of each such example.
+ * A program with one entry on four leaves, and checks that apply to every such example.
  */
 #ifndef TSR_TESTS_MANIFESTS_LEAF_PROGRAM_H
 #define TSR_TESTS_MANIFESTS_LEAF_PROGRAM_H
@@ -22,7 +22,8 @@ typedef struct example {
     uint32_t arguments[LEAF_COMMANDS][LEAF_ARGUMENTS];
 } example;
 
-/* All but buffers, commands and arguments, which the entry already points to. */
+/* Sets everything but the contents of the buffers, commands and arguments, to which the entry
+ * already points. */
 static void begin_example(example *e, tsr_config_entry *entries, uint32_t buffer_count,
                           uint32_t command_count) {
     *e = (example){.program = {.kernel_count = 1, .entry_count = 1}, .kernels = {"k"}};
@@ -42,8 +43,8 @@ static void begin_example(example *e, tsr_config_entry *entries, uint32_t buffer
     e->program.entries = &e->entry;
 }
 
-/* It is written as `version`, read back, and refused under the version before, which does not know
- * what it holds, and under one to come. */
+/* The program is written as `version` and read back. It is refused under the previous version,
+ * which does not know its contents, and under a future one. */
 static void check_version(example *e, uint8_t version) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
@@ -82,7 +83,7 @@ static void check_version(example *e, uint8_t version) {
         cr_expect(strstr(ctx.error.text, message), "%s: %s", #change, ctx.error.text);             \
     } while (0)
 
-/* It is valid; appends its listing. */
+/* Requires that the program is valid; appends its listing. */
 static void list_valid(const example *e, tsr_buffer *out_text) {
     tsr_ctx ctx = {0};
     cr_assert_eq(tsr_program_verify(&ctx, &e->program, &e->config, TSR_INTERNAL).code, TSR_OK, "%s",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For schema_test.py: prints the config and the deployment manifest of random configs, one a line.
+ * For schema_test.py: prints the config and the deployment manifest of random configs, one per
+ * line.
  */
 #include "manifests/deployment.h"
 #include "tests/manifests/random_manifests.h"
@@ -16,7 +17,7 @@ int main(void) {
         size_t size;
         if (tsr_config_encode(&ctx, &config, &arena, &json, &size).code) return 1;
         puts(json);
-        /* With what passes did the one time, plain the other. */
+        /* Alternates between a manifest with the results of passes and one without. */
         tsr_deployment deployment = random_deployment(seed, &config, &arena);
         if (tsr_deployment_encode(&ctx, &config, seed > 16 && seed % 2 ? &deployment : NULL,
                                   TSR_PART_ALL, &arena, &json, &size)

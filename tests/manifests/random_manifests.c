@@ -14,7 +14,7 @@ typedef struct maker {
 
 static uint32_t below(maker *m, uint32_t count) { return random_below(&m->state, count); }
 
-/* Unique and in byte order when `index` rises; of all kinds of characters. */
+/* Returns unique names, in byte order for rising `index`, with all kinds of characters. */
 static const char *make_name(maker *m, uint32_t index) {
     static const char *const tails[] = {"",
                                         ".weight",
@@ -36,7 +36,8 @@ static tsr_shape make_shape(maker *m, uint64_t first) {
     return shape;
 }
 
-/* Finite, of any magnitude; sometimes 0, subnormal or a plain fraction. */
+/* Returns a finite number of any magnitude; sometimes 0, a subnormal number or a simple
+ * fraction. */
 static double make_double(maker *m) {
     double value;
     uint64_t bits = random_u64(&m->state);
@@ -140,7 +141,7 @@ static void make_bound(const tsr_config *config, const tsr_config_entry *entry,
         buffer->shape.dims[0] /= config->virtual_ranks;
 }
 
-/* Every output first, then anything; so buffer i is output i for the first ones. */
+/* Makes the outputs first, then any buffers; so buffer i is output i for the first buffers. */
 static void make_buffers(maker *m, uint32_t size, const tsr_config *config,
                          const tsr_config_entry *entry, tsr_program_entry *out) {
     out->buffer_count = (uint32_t)entry->output_count + 2 * size + 1;
@@ -150,7 +151,7 @@ static void make_buffers(maker *m, uint32_t size, const tsr_config *config,
         buffer->name = below(m, 3) ? "" : make_name(m, i);
         buffer->space = i < entry->output_count ? TSR_SPACE_OUTPUT : (tsr_space)(1 + below(m, 4));
         if (buffer->space == TSR_SPACE_INPUT && entry->input_count &&
-            has_leaves(config, entry)) /* read by loops alone */
+            has_leaves(config, entry)) /* read only by loops */
             buffer->space = TSR_SPACE_WORKSPACE;
         size_t count = buffer->space == TSR_SPACE_TENSOR   ? config->tensor_count
                        : buffer->space == TSR_SPACE_INPUT  ? entry->input_count
@@ -198,7 +199,7 @@ static void make_launch(maker *m, uint32_t kernel_count, const tsr_config *confi
         command->written_from--;
 }
 
-/* One launch for each output, then launches into the workspace, then perhaps a copy. */
+/* Makes one launch for each output, then launches into the workspace, then an optional copy. */
 static void make_commands(maker *m, uint32_t size, uint32_t kernel_count, const tsr_config *config,
                           const tsr_config_entry *entry, tsr_program_entry *out) {
     out->command_count = (uint32_t)entry->output_count + size + 1;
@@ -221,7 +222,7 @@ static void make_commands(maker *m, uint32_t size, uint32_t kernel_count, const 
         }
 }
 
-/* The first tensor in another form, in the entries that leave it as it is. */
+/* Prepares the first tensor, in entries that do not change it. */
 static void add_prepare(maker *m, const tsr_config *config, const tsr_config_entry *entry,
                         tsr_program_entry *out) {
     if (!config->tensor_count ||
@@ -245,7 +246,7 @@ static void add_prepare(maker *m, const tsr_config *config, const tsr_config_ent
                                                                 .location = ""};
 }
 
-/* A region that holds nothing and checks one buffer, in the entries that change no tensor. */
+/* Adds an empty region that checks one buffer, in entries that change no tensor. */
 static void add_region(maker *m, const tsr_config_entry *entry, tsr_program_entry *out) {
     if (entry->kind == TSR_ENTRY_TRAIN) return;
     uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 1);
@@ -262,7 +263,8 @@ static void add_region(maker *m, const tsr_config_entry *entry, tsr_program_entr
                                                                 .location = "m.mlir:1:1"};
 }
 
-/* A loop at the end: a launch of the leaf's number into its own place, summed and gathered. */
+/* Appends a loop: a launch with the leaf's number writes to its own buffer, which is summed and
+ * gathered. */
 static void append_loop(maker *m, uint32_t kernel_count, const tsr_config *config,
                         tsr_program_entry *out) {
     static const tsr_space spaces[] = {TSR_SPACE_LEAF_NUMBER, TSR_SPACE_LEAF, TSR_SPACE_SUMS,
@@ -303,7 +305,8 @@ static void append_loop(maker *m, uint32_t kernel_count, const tsr_config *confi
     out->command_count += 4;
 }
 
-/* Behind that loop: its sum for all, and what was gathered once more. */
+/* Appends collectives after that loop: an all_reduce of its sum, and another gather of its
+ * buffers. */
 static void append_collectives(maker *m, tsr_program_entry *out) {
     static const tsr_collective_kind kinds[] = {TSR_COLLECTIVE_ALL_REDUCE,
                                                 TSR_COLLECTIVE_ALL_GATHER};
@@ -330,7 +333,7 @@ static void append_collectives(maker *m, tsr_program_entry *out) {
     out->command_count += 2;
 }
 
-/* Behind it all: a tensor's part is written by each leaf, and made whole. */
+/* Appends at the end: each leaf writes its part of a tensor, which is then gathered. */
 static void append_parts(maker *m, const tsr_config *config, tsr_program_entry *out) {
     uint32_t tensor = below(m, (uint32_t)config->tensor_count), first = out->buffer_count;
     const tsr_config_tensor *of = &config->tensors[tensor];
@@ -372,7 +375,7 @@ static void append_parts(maker *m, const tsr_config *config, tsr_program_entry *
     out->command_count += 3;
 }
 
-/* A command whose arguments are counted from the first buffer of those that are added with it. */
+/* A command whose arguments are relative to the first buffer that is added with it. */
 typedef struct step {
     tsr_opcode opcode;
     uint32_t of, grid, count, written_from, arguments[2];
@@ -402,8 +405,8 @@ static void append_steps(maker *m, const step *steps, uint32_t count, tsr_progra
     out->command_count += count;
 }
 
-/* At the end: a loop that takes slices of a sequence and puts them to another, in between a branch
- * and an end; in entries without regions and leaves. */
+/* Appends a loop that takes slices of a sequence and puts them into another one, with a branch and
+ * a stop between, in entries without regions and leaves. */
 static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *out) {
     enum { FROM, TO, SLICE, HOLDS, COUNT };
     const uint64_t times = 1 + below(m, 4);
@@ -429,8 +432,8 @@ static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *o
     append_steps(m, steps, sizeof steps / sizeof *steps, buffers, COUNT, out);
 }
 
-/* At the end: a value goes to the host's memory and comes back to another place, with a launch
- * beside the first copy; in entries without loops, branches and leaves. */
+/* Appends an offload of a value to host memory and a prefetch to another buffer, with a launch
+ * concurrent with the offload, in entries without loops, branches and leaves. */
 static void append_offload(maker *m, uint32_t kernel_count, tsr_program_entry *out) {
     enum { VALUE, OTHER, BACK, KEPT, COUNT };
     uint32_t first = out->buffer_count, begin = out->command_count, rows = 1 + below(m, 9);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that breaks a rule is refused before it is written and after it is read.
+ * Requires that a program that breaks a rule is refused before it is written and after it is read.
  */
 #ifndef TSR_TESTS_MANIFESTS_REFUSED_H
 #define TSR_TESTS_MANIFESTS_REFUSED_H
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From a copy of exactly these bytes, so that reading behind them is seen. */
+/* Decodes a copy of exactly this size, so that a sanitizer detects reads past its end. */
 static inline tsr_result decode_copy(tsr_ctx *ctx, const void *bytes, size_t size,
                                      const tsr_config *of, tsr_arena *arena, tsr_program *program) {
     char *copy = malloc(size ? size : 1);
@@ -21,8 +21,8 @@ static inline tsr_result decode_copy(tsr_ctx *ctx, const void *bytes, size_t siz
     return result;
 }
 
-/* `change`: what was done to it; `message` is all that is said of it, or where it does not begin
- * with "program: " a part. */
+/* `change` describes the change to the program. `message` is the whole expected message, or, if it
+ * does not begin with "program: ", a part. */
 static inline void check_program_refused(const tsr_program *program, const tsr_config *of,
                                          const char *change, const char *message) {
     tsr_ctx ctx = {0};
@@ -48,7 +48,7 @@ static inline void check_program_refused(const tsr_program *program, const tsr_c
     tsr_arena_finish(&arena);
 }
 
-/* Of a file with `config` and one example, whose commands are `c` in the change. */
+/* Refuses a file with `config` and one example, whose commands are called `c` in the change. */
 #define EXAMPLE_REFUSED(change, message)                                                           \
     do {                                                                                           \
         example e;                                                                                 \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives of a program: what they may say, their listing, their version.
+ * Collectives of a program: valid fields, their listing, their version.
  */
 #include "tests/manifests/leaf_program.h"
 
@@ -12,7 +12,7 @@ static tsr_config_entry entries[] = {
 enum { OWN, SUM, PART, Y, ROWS, MIXED, BUFFERS };
 enum { LOOP, FILL, ADD, SCATTER, GATHER, MIX, COMMANDS };
 
-/* A sum over four leaves of seven elements, in parts of two, and together again. */
+/* A sum over four leaves of seven elements, reduced in parts of two elements and gathered again. */
 static void make_example(example *e) {
     static const tsr_space spaces[] = {TSR_SPACE_LEAF,   TSR_SPACE_SUMS, TSR_SPACE_LEAF,
                                        TSR_SPACE_OUTPUT, TSR_SPACE_LEAF, TSR_SPACE_LEAF};

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The config of a small perceptron, as the compiler makes it. */
+/* The config of a small perceptron, as the compiler writes it. */
 static const char example[] =
     "{\"formatVersion\":\"1.0\",\"required\":[],\"optional\":[],\"name\":\"digits\","
     "\"producer\":\"tessera 0.1.0\",\"numerics\":\"portable\",\"virtualRanks\":1,\"tensors\":["
@@ -30,7 +30,7 @@ static const char example[] =
     "{\"name\":\"step\",\"dtype\":\"i64\",\"shape\":[],\"source\":\"step\"}],"
     "\"outputs\":[{\"name\":\"loss\",\"dtype\":\"f32\",\"shape\":[]}]}]}";
 
-/* From a copy of exactly these bytes, so that reading behind them is seen. */
+/* Decodes a copy of exactly this size, so that a sanitizer detects reads past its end. */
 static tsr_result decode(tsr_ctx *ctx, const char *json, size_t size, tsr_arena *arena,
                          tsr_config *config) {
     char *copy = malloc(size ? size : 1);
@@ -152,9 +152,9 @@ Test(config, unused_fields_are_not_written) {
     tsr_config config = decode_example(&arena);
     char *json;
     size_t size;
-    config.tensors[1].init_b = NAN; /* constant: a alone */
+    config.tensors[1].init_b = NAN; /* a constant uses only init_a */
     config.tensors[1].init_stream = 305419896;
-    config.tensors[2].init_a = INFINITY; /* data: nothing */
+    config.tensors[2].init_a = INFINITY; /* data uses neither */
     cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &json, &size).code, TSR_OK);
     cr_assert_str_eq(json, example);
     tsr_arena_finish(&arena);
@@ -195,7 +195,7 @@ Test(config, every_truncation_is_refused) {
     tsr_arena_finish(&arena);
 }
 
-/* A flip gives another valid config with one spelling, or an error. */
+/* A flipped bit gives another valid config in its canonical spelling, or an error. */
 static int check_flips(const char *json, size_t size) {
     char *flipped = malloc(size);
     int accepted = 0;
@@ -212,7 +212,7 @@ static int check_flips(const char *json, size_t size) {
             char *again;
             size_t size_again;
             accepted++;
-            /* A later minor version is read, not written. */
+            /* A later minor version can be read, but is not written. */
             if (config.version_minor == 0) {
                 cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &again, &size_again).code,
                              TSR_OK, "%s", ctx.error.text);
@@ -241,7 +241,7 @@ Test(config, every_bit_flip_is_refused_or_valid, .timeout = 120) {
     }
 }
 
-/* The example with one piece replaced. */
+/* One edit of the example. */
 typedef struct edit {
     const char *from, *to;
     tsr_code code;
@@ -520,7 +520,7 @@ static void make_parameters(tsr_config *config, tsr_arena *arena, size_t count) 
     }
 }
 
-/* 100,000 parameters with AdamW are written and read in time that is linear in their number. */
+/* The time to write and read 100,000 parameters with AdamW is linear in their number. */
 Test(config, hundred_thousand_parameters) {
     enum { COUNT = 100000 };
     tsr_ctx ctx = {0};
@@ -608,7 +608,7 @@ Test(config, streams_are_the_first_bytes_of_sha256) { /* FIPS 180-2, appendix B.
     cr_assert_eq(tsr_name_stream("abc"), 0xbf1678ba);
 }
 
-/* Random bytes and random JSON: no crash, an error with a text. */
+/* Random bytes and random JSON cause no crash, but an error with a message. */
 Test(config, noise_is_refused) {
     uint64_t seed = 4;
     for (int i = 0; i < 20000; i++) {

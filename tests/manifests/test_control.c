@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops and branches of a program: the bytes come back, what breaks a rule is refused by verify and
- * by decode, and what a loop reads is in use as long as it runs.
+ * Loops and branches of a program: decoded bytes encode to the same bytes, verify and decode refuse
+ * invalid programs, and buffers that a loop reads are live during the whole loop.
  */
 #include "tests/manifests/control_program.h"
 #include "tests/manifests/refused.h"
@@ -66,7 +66,7 @@ Test(control, only_so_many_lie_in_each_other) {
         example e;
         tsr_ctx ctx = {0};
         make_example(&e);
-        /* Of the example's own, one more range lies in these. */
+        /* The example itself has one more nested range. */
         for (int i = 0; i < depth; i++)
             commands[i] = (tsr_program_command){.opcode = TSR_OP_REPEAT,
                                                 .kernel = (uint32_t)(depth - 1 - i + OUT_SUM),
@@ -128,19 +128,20 @@ Test(control, goes_with_no_region) {
             "commands[9]: opcode: expected a launch, copy, prepare or one of loops and branches");
 }
 
-/* A loop has no argument, and what it says of its commands is none. */
+/* A loop has no arguments; the field for the number of its commands is not an argument. */
 Test(control, tensors_written_beside_loops_are_numbered) {
     example e;
     uint32_t numbers[3] = {0};
     make_example(&e);
-    e.commands[REPEAT].arguments = NULL; /* it has none to be read */
+    e.commands[REPEAT].arguments = NULL; /* must not be read */
     tsr_program_number_changes(&e.entry, numbers);
     cr_expect(!numbers[0] && !numbers[1] && !numbers[2], "outputs are no tensors");
-    e.buffers[Y].space = TSR_SPACE_TENSOR; /* behind the loop */
+    e.buffers[Y].space = TSR_SPACE_TENSOR; /* written after the loop */
     e.buffers[Y].index = 2;
-    e.buffers[SUMS].space = TSR_SPACE_TENSOR; /* by a PUT in the loop */
+    e.buffers[SUMS].space = TSR_SPACE_TENSOR; /* written by a PUT in the loop */
     e.buffers[SUMS].index = 1;
-    e.buffers[X].space = e.buffers[GOES_ON].space = TSR_SPACE_TENSOR; /* read, and by a launch */
+    e.buffers[X].space = e.buffers[GOES_ON].space = TSR_SPACE_TENSOR; /* only read, and written by a
+                                                                       * launch */
     tsr_program_number_changes(&e.entry, numbers);
     cr_expect(numbers[0] == 1, "written by a launch of the loop, got %u", numbers[0]);
     cr_expect(numbers[1] == 2, "written by a put, got %u", numbers[1]);
@@ -167,7 +168,8 @@ Test(control, what_a_loop_reads_is_in_use_until_it_ends) {
     uint64_t live[COMMANDS];
     make_example(&e);
     cr_assert(tsr_program_live(&e.entry, &arena, live));
-    /* The sums are there from the loop's begin on, one running sum all along. */
+    /* The sums are live from the beginning of the loop on, and the running sum during the whole
+     * loop. */
     cr_assert_eq(live[REPEAT], 16 + 48);
     cr_assert_eq(live[ADD], 16 + 48 + 16 + 16 + 1);
     cr_assert_eq(live[OUT_SUMS], 48);

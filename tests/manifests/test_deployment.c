@@ -73,7 +73,7 @@ Test(deployment, one_rank_holds_everything) {
     tsr_arena_finish(&arena);
 }
 
-/* Strict JSON, with every tensor in exactly one list. */
+/* Strict JSON; every tensor is in exactly one list. */
 Test(deployment, random_configs) {
     static const tsr_json_options options = {.subject = "deployment", .code = TSR_CORRUPT};
     static const char *const keys[] = {"parameters", "optimizer", "constants"};
@@ -101,7 +101,7 @@ Test(deployment, random_configs) {
     }
 }
 
-/* ---- what passes did ---- */
+/* ---- results of passes ---- */
 
 static uint64_t begins[] = {0, 2, 3}, ends[] = {2, 3, 3};
 static tsr_deployment_axis axes[] = {{"data", 3, false}, {"model", 1, false}};
@@ -146,7 +146,7 @@ static tsr_config small_config(void) {
                         .entries = entries};
 }
 
-/* The example with every part; in the arena. */
+/* Returns the example with every part, in the arena. */
 static char *encode_example(tsr_arena *arena, size_t *out_size_bytes) {
     tsr_ctx ctx = {0};
     tsr_config config = small_config();
@@ -299,7 +299,7 @@ Test(deployment, what_passes_did_comes_back) {
     tsr_arena_finish(&arena);
 }
 
-/* `json` with the first `from` replaced by `to`; in the arena. */
+/* Returns `json` with the first `from` replaced by `to`, in the arena. */
 static char *changed(const char *json, const char *from, const char *to, tsr_arena *arena) {
     const char *at = strstr(json, from);
     cr_assert(at, "%s", from);
@@ -320,7 +320,7 @@ static const struct {
      "rank, got 2 axes, 1 on 2",
      TSR_CORRUPT},
     {"\"batch\":false", "\"batch\":true", "deployment: offset", TSR_CORRUPT},
-    /* names are looked for in the parts that are there */
+    /* names are searched in the existing parts */
     {"\"parameters\"", "\"Parameters\"", "deployment: offset", TSR_CORRUPT},
     {"\"optimizer\"", "\"other\"", "deployment: member 'optimizer': expected", TSR_CORRUPT},
     {"\"f32\"", "\"f31\"", "deployment: parameters[0]: dtype: expected a known dtype, got 'f31'",
@@ -362,7 +362,8 @@ static const struct {
 
 /* ---- several virtual ranks ---- */
 
-/* A batch axis of three virtual ranks, and another of as many positions; a sum without a name. */
+/* A batch axis of three virtual ranks, another axis with as many positions, and a collective
+ * without a tensor. */
 static char *encode_ranks(tsr_arena *arena, tsr_config *out_config, size_t *out_size) {
     static tsr_deployment_axis two[] = {{"model", 3, false}, {"data", 3, true}};
     static tsr_deployment_collective sums[] = {{"train", "all_reduce", "data", NULL, 3, 16},
@@ -405,8 +406,8 @@ Test(deployment, virtual_ranks_have_the_shards) {
     tsr_arena_finish(&arena);
 }
 
-/* A manifest of version 1.1, as it was written: it took each axis of V positions for one of the
- * batch, and all shards were on rank 0. */
+/* A manifest of version 1.1. That version treated each axis of V positions as a batch axis, and put
+ * all shards on rank 0. */
 Test(deployment, older_manifests_are_read) {
     tsr_arena arena = {0};
     tsr_config config;
@@ -463,7 +464,7 @@ Test(deployment, pipelines_come_back) {
     cr_assert_str_eq(p[0].stages[3], "head");
     cr_assert_str_eq(p[1].function, "train");
     cr_assert_null(p[1].axis);
-    /* From stage to stage in the same form. */
+    /* The form that is passed from one compiler stage to the next. */
     cr_assert_eq(tsr_deployment_write(&ctx, &read.deployment, &arena, &text, &text_size).code,
                  TSR_OK);
     cr_assert_eq(tsr_deployment_read(&ctx, text, text_size, &arena, &whole).code, TSR_OK);
@@ -524,7 +525,7 @@ Test(deployment, damaged_manifests_are_refused) {
     cr_assert_eq(
         tsr_deployment_decode(&ctx, json, TSR_DEPLOYMENT_BYTES_MAX + 1, &arena, &read).code,
         TSR_CORRUPT);
-    /* A later minor version: what is unknown is ignored. */
+    /* A later minor version: unknown members are ignored. */
     json = changed(json, "\"1.1\"", "\"1.9\",\"news\":[1]", &arena);
     cr_assert_eq(tsr_deployment_decode(&ctx, json, strlen(json), &arena, &read).code, TSR_OK, "%s",
                  ctx.error.text);

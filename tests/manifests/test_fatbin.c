@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code for GPUs: there and back, which image runs where, and bytes that must be refused.
+ * Code for GPUs: encoding and decoding, the choice of an image for a device, and bytes that must be
+ * refused.
  */
 #include "manifests/fatbin.h"
 
@@ -58,7 +59,7 @@ Test(fatbin, there_and_back) {
     cr_assert(again_size == size && memcmp(again, bytes, size) == 0);
 }
 
-/* More maps than version 2 knows make it version 3, and nothing else does. */
+/* Only more maps than version 2 supports cause version 3. */
 Test(fatbin, many_maps) {
     size_t size = 0;
     tsr_fatbin got;
@@ -79,7 +80,7 @@ Test(fatbin, many_maps) {
     cr_assert_str_eq(ctx.error.text, "GPU code: kernels[0].map_count is 8; expected 0 to 4");
 }
 
-/* A map with a pitch makes it version 4, whose maps all have one; it is more than a row. */
+/* A map with a pitch causes version 4, in which all maps have one; a pitch is larger than a row. */
 Test(fatbin, pitches) {
     enum { MAP = 20 + 36, PITCH = MAP + 64 };
     size_t size = 0;
@@ -95,7 +96,7 @@ Test(fatbin, pitches) {
     cr_assert_eq(b[8], 4);
     cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_OK);
     cr_assert_arr_eq(got.kernels[0].maps, kernel.maps, 2 * sizeof *kernel.maps);
-    b[PITCH] = 0, b[PITCH + 1] = 2; /* 512, as many as a row has */
+    b[PITCH] = 0, b[PITCH + 1] = 2; /* 512, equal to a row */
     cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text,
                      "GPU code: maps[0].pitch is 512; expected 0 or 513 to 4294967295");
@@ -108,7 +109,7 @@ Test(fatbin, pitches) {
 Test(fatbin, match) {
     static const struct {
         uint32_t capability;
-        int image; /* -1: none */
+        int image; /* -1: no image */
     } rows[] = {{90, 0}, {80, 2}, {86, 2}, {89, 2}, {100, 3}, {120, 3}, {75, -1}};
     const tsr_fatbin fatbin = {kernels, 2, images, 4}, text = {kernels, 2, images + 1, 1};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -119,8 +120,7 @@ Test(fatbin, match) {
     cr_assert_null(tsr_fatbin_match(&text, 100)); /* sm_90a has no successors */
 }
 
-/* No prefix, and no longer file, is taken for the whole; and no byte of the head can be anything.
- */
+/* No prefix and no longer file is accepted, and every byte of the header is checked. */
 Test(fatbin, every_size) {
     size_t size = 0;
     unsigned char *bytes = encode(4, &size);
@@ -174,7 +174,7 @@ Test(fatbin, refused) {
             "GPU code: images[1] is text that does not end with a NUL");
 }
 
-/* Code of version 1 has kernels of seven fields. */
+/* Kernels of version 1 have seven fields. */
 Test(fatbin, first_version) {
     static const unsigned char bytes[] = "TSRFATB\n\1\0\0\0\1\0\0\0\1\0\0\0"
                                          "\x80\0\0\0\4\0\0\0\0\0\0\0\0\0\0\0"
@@ -188,7 +188,7 @@ Test(fatbin, first_version) {
     cr_assert_arr_eq(got.kernels, kernels, sizeof kernels[0]);
 }
 
-/* What cuOccupancyMaxActiveBlocksPerMultiprocessor says on an H200 of such kernels. */
+/* The results of cuOccupancyMaxActiveBlocksPerMultiprocessor for such kernels on an H200. */
 Test(fatbin, resident) {
     static const struct {
         uint32_t threads, registers, shared, blocks;

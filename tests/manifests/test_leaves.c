@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs with leaves of virtual ranks: what they may say, their listing, their version.
+ * Programs with leaves of virtual ranks: valid fields, their listing, their version.
  */
 #include "tests/manifests/leaf_program.h"
 
@@ -18,7 +18,7 @@ static tsr_config_entry entries[] = {{.name = "train",
 
 enum { X, NUMBER, PART, SUM, ALL, Y, BUFFERS, COMMANDS = 5 };
 
-/* y = the sum over four leaves of k(number, x); its gather is not read. */
+/* y = the sum over four leaves of k(number, x); no command reads the gathered values. */
 static void make_example(example *e) {
     static const tsr_space spaces[] = {TSR_SPACE_INPUT, TSR_SPACE_LEAF_NUMBER, TSR_SPACE_LEAF,
                                        TSR_SPACE_SUMS,  TSR_SPACE_WORKSPACE,   TSR_SPACE_OUTPUT};

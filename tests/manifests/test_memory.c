@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The n-th allocation fails, for every n: TSR_MEMORY, no crash, nothing written to the outputs. The
- * linker sends the libraries' malloc, calloc and realloc here; cJSON has a hook.
+ * The n-th allocation fails, for every n: the result is TSR_MEMORY, nothing crashes, and no output
+ * is written. The linker redirects the libraries' malloc, calloc and realloc here; cJSON has a
+ * hook.
  */
 #include "manifests/deployment.h"
 #include "manifests/program.h"

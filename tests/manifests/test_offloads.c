@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values that lie in the host's memory meanwhile: the bytes come back, what breaks a rule is
- * refused by verify and by decode, and what is copied is in use until it is awaited.
+ * Values that are offloaded to host memory: decoded bytes encode to the same bytes, verify and
+ * decode refuse invalid programs, and the buffers of a copy are live until it is awaited.
  */
 #include "tests/manifests/refused.h"
 
@@ -12,14 +12,14 @@ enum { K_MAKE, K_USE, KERNELS };
 enum { X, Y, A, B, BACK, KEPT, KEPT_B, BUFFERS };
 enum {
     MAKE_A,
-    OFFLOAD, /* a goes */
-    MAKE_B,  /* of a, beside it */
+    OFFLOAD, /* copies a to the host */
+    MAKE_B,  /* reads a during the offload */
     AWAIT,
-    MAKE_A_AGAIN, /* over a */
+    MAKE_A_AGAIN, /* overwrites a */
     OFFLOAD_B,
     AWAIT_B,
-    PREFETCH, /* a comes back, where b was */
-    USE_A,    /* beside it */
+    PREFETCH, /* copies a back to the place of b */
+    USE_A,    /* during the prefetch */
     AWAIT_BACK,
     USE,
     COMMANDS
@@ -241,16 +241,16 @@ Test(offloads, what_is_copied_is_left_alone_until_it_is_awaited) {
     REFUSED(e.arguments[USE_A][1] = B,
             "commands[8]: arguments[1]: expected command 7 to be awaited before buffer 4, to which "
             "it copies, is touched, got buffer 3");
-    /* Another offload over the place of one that is under way. */
+    /* Another offload overwrites the place of one that is in flight. */
     REFUSED((c[MAKE_B] = c[OFFLOAD_B], c[OFFLOAD_B] = c[AWAIT_B], c[OFFLOAD_B].kernel = MAKE_B,
              e.buffers[KEPT_B].offset_bytes = 128, c[AWAIT_B] = c[MAKE_A_AGAIN]),
             "commands[2]: arguments[0]: expected command 1 to be awaited before buffer 5, to which "
             "it copies, is touched, got buffer 6");
-    /* A prefetch of what has not arrived. */
+    /* A prefetch of a value that has not arrived. */
     REFUSED((c[MAKE_B] = c[PREFETCH], c[AWAIT_BACK].kernel = MAKE_B, c[PREFETCH] = c[USE_A]),
             "commands[2]: arguments[1]: expected command 1 to be awaited before buffer 5, to which "
             "it copies, is touched, got buffer 5");
-    /* An offload over what is on its way back. */
+    /* An offload overwrites a value that is being prefetched. */
     REFUSED((swap(&c[OFFLOAD_B], &c[PREFETCH]), swap(&c[AWAIT_B], &c[USE_A]),
              c[AWAIT_BACK].kernel = OFFLOAD_B, c[USE_A].kernel = PREFETCH,
              e.buffers[BACK].offset_bytes = 192, e.entry.workspace_bytes = 320,
@@ -263,7 +263,7 @@ Test(offloads, may_read_what_another_one_reads) {
     example e;
     tsr_ctx ctx = {0};
     make_example(&e);
-    e.buffers[KEPT_B].offset_bytes = 192; /* a goes to two places at a time */
+    e.buffers[KEPT_B].offset_bytes = 192; /* a is copied to two places at the same time */
     e.buffers[KEPT_B].shape = e.buffers[B].shape = (tsr_shape){1, {32}};
     e.arguments[MAKE_B][0] = KEPT_B;
     e.arguments[MAKE_B][1] = A;
@@ -309,8 +309,8 @@ Test(offloads, what_comes_back_is_what_went) {
             "commands[7]: prefetch: expected an offload before it to 16xf32 at 192, got none");
 }
 
-/* Where it overlaps nothing, what was offloaded first is still there; and again after the same
- * place was taken anew. */
+/* A value can be prefetched after an offload to another place, and after its own place was used
+ * again. */
 Test(offloads, a_place_is_taken_anew) {
     example e;
     tsr_ctx ctx = {0};
@@ -322,7 +322,7 @@ Test(offloads, a_place_is_taken_anew) {
                  ctx.error.text);
 }
 
-/* Command `at` is in the way of the one that begins before it. */
+/* Puts a command between an offload and its await. */
 static void stand_between(example *e, int at, tsr_program_command command) {
     e->commands[at] = command;
     e->commands[at].arguments = e->arguments[at];
@@ -342,7 +342,7 @@ Test(offloads, stand_in_one_list_with_their_await) {
     REFUSED(stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_IMPORT}),
             "commands[2]: expected launches, copies and prepares until command 1 is awaited, got "
             "opcode 7");
-    /* Not in an entry with loops or branches, nor with leaves. */
+    /* Not in an entry with loops or branches, and not in one with leaves. */
     REFUSED((stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_REPEAT}),
              c[MAKE_B].kernel = 1, c[MAKE_B].grid = 2, e.entry.region_count = 0),
             "commands[1]: opcode: expected a launch, copy, prepare or one of loops and branches");
@@ -355,7 +355,7 @@ Test(offloads, stand_in_one_list_with_their_await) {
                           "got 6");
 }
 
-/* All begin, then all are awaited. */
+/* All offloads begin before the first is awaited. */
 Test(offloads, only_so_many_are_under_way) {
     enum { MOST = TSR_PROGRAM_UNDER_WAY_MAX };
     static tsr_program_command commands[2 * (MOST + 1) + 2];
@@ -396,7 +396,7 @@ Test(offloads, what_is_copied_is_in_use_until_it_is_awaited) {
     tsr_arena arena = {0};
     uint64_t live[COMMANDS];
     make_example(&e);
-    e.arguments[MAKE_A_AGAIN][1] = B; /* a is gone once it is away */
+    e.arguments[MAKE_A_AGAIN][1] = B; /* a is dead after its offload */
     e.arguments[USE_A][0] = X;
     e.arguments[USE][0] = X;
     cr_assert(tsr_program_live(&e.entry, &arena, live));
@@ -413,7 +413,7 @@ Test(offloads, what_is_copied_is_in_use_until_it_is_awaited) {
     tsr_arena_finish(&arena);
 }
 
-/* A view is a buffer of its own, in the place of what was written. */
+/* A view is a separate buffer at the same offset as the written one. */
 Test(offloads, what_is_read_in_another_shape_is_in_use_until_then) {
     enum { WRITTEN, VIEW, OTHER, OVER, ALL };
     tsr_arena arena = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of tensors in a program: what may be said of them, how ranks then hold the tensors, their
- * listing, their version.
+ * Parts of tensors in a program: valid fields, the resulting distribution of the tensors over
+ * ranks, their listing, their version.
  */
 #include "tests/manifests/leaf_program.h"
 
@@ -14,8 +14,8 @@ static tsr_config_entry entries[] = {{.name = "train", .kind = TSR_ENTRY_TRAIN, 
 enum { W_PART, M_PART, W, SUM, G_PART, OWN, BUFFERS };
 enum { FIRST, ADD, SLICE, SECOND, STEP, GATHER, COMMANDS };
 
-/* A sum over four leaves of nine elements; its parts of three step parts of a parameter and of its
- * state; the parameter is made whole again. */
+/* A sum over four leaves of nine elements. Its parts of three elements update parts of a parameter
+ * and of its state; the parameter is then gathered. */
 static void make_example(example *e) {
     static const tsr_space spaces[] = {TSR_SPACE_PART, TSR_SPACE_PART, TSR_SPACE_TENSOR,
                                        TSR_SPACE_SUMS, TSR_SPACE_LEAF, TSR_SPACE_LEAF};
@@ -76,13 +76,14 @@ Test(parts, leaves_and_positions_are_told_apart) {
     cr_expect_eq(owners[SUM], TSR_OWNER_JOINED);
     cr_expect_eq(owners[G_PART], TSR_OWNER_POSITION);
     cr_expect_eq(owners[W], TSR_OWNER_ALL);
-    /* A leaf's number in a step on parts. */
+    /* The number of a leaf as input of a step on parts. */
     e.buffers[OWN].space = TSR_SPACE_LEAF_NUMBER;
     cr_assert(tsr_program_find_owners(&e.config, entries, &e.entry, owners));
     cr_expect_eq(owners[SUM], TSR_OWNER_JOINED | TSR_OWNER_LEAF);
     e.arguments[STEP][0] = OWN;
     cr_expect(!tsr_program_find_owners(&e.config, entries, &e.entry, owners));
-    /* Of positions, no reduce_scatter can be made by turns; from leaf to leaf, nothing can. */
+    /* If the parts belong to positions, a reduce_scatter cannot use turns; if they are exchanged
+     * between leaves, no collective can. */
     make_example(&e);
     e.arguments[ADD][1] = M_PART;
     cr_assert(tsr_program_find_owners(&e.config, entries, &e.entry, owners));
@@ -103,14 +104,14 @@ Test(parts, a_rank_holds_what_entries_have) {
     cr_expect_eq(holdings[1], TSR_HOLDING_PARTS);
     cr_expect_eq(holdings[2], TSR_HOLDING_WHOLE);
     cr_expect_eq(tsr_program_part_bytes(&e.config, 0), 12);
-    e.config.virtual_ranks = 8; /* 9 elements in parts of 2: the last are empty */
+    e.config.virtual_ranks = 8; /* 9 elements in parts of 2: the last parts are empty */
     cr_expect_eq(tsr_program_part_bytes(&e.config, 0), 8);
     uint32_t numbers[3] = {0};
     tsr_program_number_changes(&e.entry, numbers);
     cr_expect(numbers[1] == 1 && numbers[0] == 2 && numbers[2] == 0);
 }
 
-/* An entry that does not train gathers the parts of a tensor, and writes none. */
+/* An entry that does not train gathers the parts of a tensor, and writes no part. */
 static void make_reader(example *e) {
     static tsr_config_entry readers[] = {{.name = "train", .kind = TSR_ENTRY_EVAL, .batch = 8}};
     make_example(e);
@@ -145,7 +146,7 @@ Test(parts, any_entry_gathers_them) {
               ctx.error.text);
 }
 
-/* The first loop gathers a tensor, as if it were for a launch that reads it. */
+/* The first loop gathers a tensor, as for a launch that reads it. */
 static void make_gathering(example *e) {
     make_example(e);
     e->buffers[W].space = TSR_SPACE_WORKSPACE;
@@ -192,7 +193,7 @@ Test(parts, loops_gather_tensors_that_they_do_not_write) {
     e.buffers[W].space = TSR_SPACE_TENSOR;
     refuse_gathering(&e, "expected a place of the leaf, written in a loop");
     make_gathering(&e);
-    e.commands[SLICE] = e.commands[GATHER]; /* the step, instead of the sum */
+    e.commands[SLICE] = e.commands[GATHER]; /* the step instead of the sum */
     refuse_gathering(&e, "all_gather: expected a tensor that its loop does not write, got 'w'");
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a small program, written out ---- */
+/* ---- a small program as bytes ---- */
 
 static const tsr_shape rows = {2, {4, 3}};
 static tsr_config_tensor tensors[] = {
@@ -54,7 +54,7 @@ typedef struct example {
     uint32_t launch[2][3], copy[2][2];
 } example;
 
-/* Both entries: y = copy of what k1(x, w) wrote to the workspace. */
+/* Both entries: k1(x, w) writes to the workspace, and y is a copy. */
 static void make_example(example *e) {
     *e = (example){.program = {.kernel_count = 2, .entry_count = 2}, .kernels = {"k0", "_k1"}};
     e->program.kernels = e->kernels;
@@ -233,7 +233,8 @@ Test(program, every_truncation_is_refused) {
     tsr_arena_finish(&arena);
 }
 
-/* A flip gives another valid program with exactly these bytes, or an error; never much memory. */
+/* A flipped bit gives another valid program with exactly these bytes, or an error. The allocated
+ * memory stays small. */
 static size_t check_flips(const char *bytes, size_t size, const tsr_config *of) {
     char *flipped = malloc(size);
     size_t accepted = 0;
@@ -346,7 +347,7 @@ Test(program, noise_is_refused) {
     }
 }
 
-/* ---- meanings that must be refused, found by verify and after a round trip by decode ---- */
+/* ---- invalid programs, found by verify, and by decode after a round trip ---- */
 
 #define REFUSED(change, message)                                                                   \
     do {                                                                                           \
@@ -533,7 +534,7 @@ Test(program, what_is_prepared_is_checked) {
                      AT_TRAIN "prepare: expected buffer 0 from tensor 1 by kernel 1 as elsewhere, "
                               "got 0 by 1");
     REFUSED_PREPARED(train->grid = 5, AT_TRAIN "prepare: expected grid 4 as elsewhere, got 5");
-    /* Read before it is there in this entry. */
+    /* Read before this entry prepares it. */
     REFUSED_PREPARED((e.commands[1][0] = e.commands[1][1], e.copy[1][1] = 4),
                      "entry 'train': commands[0]: arguments[1]: expected a command before that "
                      "prepares buffer 0, got none");
@@ -569,7 +570,7 @@ Test(program, counts_are_limited) {
     check_limit(&e, "program: " AT_LAUNCH "expected at most 2048 arguments, got 2049");
 }
 
-/* The same limits in bytes, found before memory is taken or an array is filled. */
+/* The same limits in bytes: found before memory is allocated or an array is filled. */
 static void check_patched(const tsr_program *program, size_t at, uint32_t value,
                           const char *message) {
     tsr_ctx ctx = {0};
@@ -591,7 +592,7 @@ Test(program, limits_in_bytes) {
     make_example(&e);
     size_t rank_at = 20 + 6 + 7 + 11 + 16 + 20, name_at = rank_at + 4 + 16;
     memset(text, 'a', TSR_PROGRAM_TEXT_MAX);
-    e.buffers[0][0].name = e.buffers[0][1].name = text; /* room for what is claimed */
+    e.buffers[0][0].name = e.buffers[0][1].name = text; /* long enough for the stated lengths */
     check_patched(&e.program, rank_at, 9,
                   "program: entries[0]: buffers[0] at offset 84: rank: expected 0 ... 8, got 9");
     check_patched(&e.program, name_at, TSR_PROGRAM_TEXT_MAX + 1,
@@ -604,12 +605,12 @@ Test(program, limits_in_bytes) {
     e.commands[0][0].argument_count = TSR_PROGRAM_ARGUMENTS_MAX + 1;
     e.commands[0][0].arguments = many;
     check_patched(
-        &e.program, 0, 0x50525354, /* as it is */
+        &e.program, 0, 0x50525354, /* unchanged */
         "program: entries[0]: commands[0] at offset 359: expected at most 2048 arguments, "
         "got 2049");
 }
 
-/* What only training may do. */
+/* Only training entries write parameters. */
 Test(program, training_writes_parameters) {
     example e;
     tsr_ctx ctx = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Regions, exports and handlers of a program: the bytes come back, and an order that is broken is
- * refused by verify and by decode.
+ * Regions, exports and handlers of a program: decoded bytes encode to the same bytes, and verify
+ * and decode refuse commands in a wrong order.
  */
 #include "tests/manifests/refused.h"
 
@@ -53,7 +53,7 @@ static void put(example *e, int at, tsr_opcode opcode, uint32_t of, uint32_t cou
                                             .location = ""};
 }
 
-/* What the step before exported, y = k(it) in a region, which is exported. */
+/* Imports the export of the previous step, computes y = k(it) in a region, and exports y. */
 static void make_example(example *e) {
     static const tsr_space spaces[] = {TSR_SPACE_TENSOR, TSR_SPACE_OUTPUT, TSR_SPACE_WORKSPACE,
                                        TSR_SPACE_WORKSPACE};
