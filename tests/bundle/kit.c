@@ -24,7 +24,7 @@ kit_layer kit_compress(kit *k, const void *plain, size_t size_bytes) {
 void kit_init(kit *k) {
     static const char plain[] = "module { }";
     static const char weights[40] = "weights";
-    static unsigned char frame[64]; /* made once: fuzzers begin here every time */
+    static unsigned char frame[64]; /* made once, since fuzzers call this for each input */
     static kit_layer ir;
     *k =
         (kit){.target = "cpu:x86-64-v3", .config = "{\"formatVersion\":\"1.0\"}", .layer_count = 2};
@@ -63,7 +63,7 @@ static tsr_descriptor add_blob(kit *k, const char *media_type, const void *bytes
     return add_known_blob(k, media_type, bytes, size_bytes, &digest);
 }
 
-/* The text, edited if it is its turn; takes the buffer. */
+/* Returns the text, edited if it is the one to edit; frees the buffer. */
 static const char *edited(kit *k, kit_text which, tsr_buffer *text, size_t *out_size) {
     size_t find_at = 0, find_size = text->size_bytes;
     size_t replace_size =

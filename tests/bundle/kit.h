@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A layout directory in memory whose digests are all right and whose content is up to the test:
- * hostile JSON and blobs get past the hashes.
+ * An in-memory layout directory. Its digests are right and its content is chosen by the test, so
+ * hostile JSON and blobs pass the hash checks.
  */
 #ifndef TSR_TESTS_KIT_H
 #define TSR_TESTS_KIT_H
@@ -17,24 +17,25 @@ typedef struct kit_layer {
     const char *media_type, *title;
     const void *bytes; /* as stored */
     size_t size_bytes;
-    uint64_t plain_size_bytes; /* of +zstd */
+    uint64_t plain_size_bytes; /* for +zstd layers */
     tsr_digest plain_digest;
-    const tsr_digest *digest; /* of the bytes, where they are many; NULL: made by kit_link */
+    const tsr_digest *digest; /* digest of many bytes; NULL: kit_link computes it */
 } kit_layer;
 
 typedef struct kit {
-    kit_layer layers[KIT_LAYERS_MAX]; /* without the chunk table */
+    kit_layer layers[KIT_LAYERS_MAX]; /* all but the chunk table */
     size_t layer_count;
-    const void *table; /* NULL: the right one */
+    const void *table; /* NULL: the right table */
     size_t table_size_bytes;
     const char *target, *config;
-    kit_text edit; /* in this text the first `find` becomes `replace`; find NULL: the whole text */
+    kit_text edit; /* the first `find` in this text is replaced by `replace`; find NULL: the whole
+                    * text */
     const char *find, *replace;
     size_t replace_size_bytes; /* 0: strlen */
     tsr_arena arena;
     ram_file files[KIT_FILES_MAX];
     size_t file_count;
-    tsr_descriptor manifest; /* of the files */
+    tsr_descriptor manifest; /* descriptor of the manifest in `files` */
     ram_io ram;
     tsr_ctx ctx;
 } kit;
@@ -42,12 +43,12 @@ typedef struct kit {
 /* One target and two layers: IR (zstd of `plain`) and weights. */
 void kit_init(kit *k);
 void kit_finish(kit *k);
-/* Zstd frame of the bytes as the format wants it, as a layer. */
+/* Returns a layer with the bytes as a zstd frame that the format accepts. */
 kit_layer kit_compress(kit *k, const void *plain, size_t size_bytes);
-/* Makes the files from all of the above and points the context at them. */
+/* Makes the files from the fields above, and sets the context's io table. */
 void kit_link(kit *k);
-/* Before kit_link of `k`: its index also names the manifest of the linked kit `other`. After it:
- * the blobs of `other` are there too. */
+/* kit_name, before kit_link of `k`: its index also names the manifest of the linked kit `other`.
+ * kit_merge, after kit_link: adds the blobs of `other`. */
 void kit_name(kit *k, const kit *other);
 void kit_merge(kit *k, const kit *other);
 

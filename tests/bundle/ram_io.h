@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file system in memory: one file under any path, or one directory of files. Only what a reader
- * of bundles calls; the operations that write fail with -EROFS.
+ * An in-memory file system: one file under any path, or one directory of files. It has only the
+ * operations that a reader of bundles calls; those that write fail with -EROFS.
  */
 #ifndef TSR_TESTS_RAM_IO_H
 #define TSR_TESTS_RAM_IO_H
@@ -9,15 +9,15 @@
 #include "runtime/base/io.h"
 
 typedef struct ram_file {
-    const char *name; /* below the directory: "index.json", "blobs/sha256/…" */
+    const char *name; /* relative to the directory: "index.json", "blobs/sha256/…" */
     const void *bytes;
     size_t size_bytes;
 } ram_file;
 
 typedef struct ram_io {
-    tsr_io io; /* put its address into the context */
+    tsr_io io; /* the context points to this */
     bool is_directory;
-    const ram_file *files; /* borrowed; not a directory: the first one */
+    const ram_file *files; /* borrowed; if it is not a directory, only the first is used */
     size_t file_count;
     long fail_at;    /* the n-th pread (from 0) fails with -EIO; -1: none */
     size_t part_max; /* a pread returns at most this many bytes; 0: all */

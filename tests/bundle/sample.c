@@ -44,7 +44,7 @@ static tsr_bundle_blob blob(const char *media_type, const char *title, size_t si
     return (tsr_bundle_blob){media_type, title, bytes, size_bytes, NULL};
 }
 
-/* program_size 0: the program of the first target, so that one blob serves two. */
+/* program_size 0: uses the program of the first target, so that both share a blob. */
 static void add_target(sample *s, const char *name, size_t elf_size, size_t program_size) {
     size_t t = s->target_count++;
     s->own[t][0] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bundles to test with, and a folder to put them in. Failures end the process with a message: they
- * are not what is being tested.
+ * Sample bundles for tests, and a folder for them. Failures end the process with a message, since
+ * they are not subjects of the tests.
  */
 #ifndef TSR_TESTS_SAMPLE_H
 #define TSR_TESTS_SAMPLE_H
@@ -14,21 +14,22 @@ typedef enum sample_size {
     SAMPLE_LARGE, /* blobs of several chunks: about 14 MiB */
 } sample_size;
 
-/* Deterministic bytes. */
+/* Writes deterministic bytes. */
 void sample_fill(void *bytes, size_t size_bytes, uint64_t seed);
 
-/* `shuffled`: the same targets given in another order. */
+/* `shuffled`: gives the same targets in another order. */
 tsr_result sample_write(tsr_ctx *ctx, const char *path, sample_size size, bool shuffled);
-/* What a read of the layer must give: the bytes that went into the writer. */
+/* Returns the bytes that the writer was given, which a read of the layer must return. */
 const tsr_bundle_blob *sample_layer(sample_size size, const char *target, size_t layer);
-size_t sample_layer_count(sample_size size, const char *target); /* without the chunk table */
+size_t sample_layer_count(sample_size size, const char *target); /* all layers but the chunk
+                                                                  * table */
 
-char *sample_path(const char *name); /* in a fresh folder of this process; static storage */
+char *sample_path(const char *name); /* in a new folder of this process; static storage */
 void *sample_load(const char *path, size_t *out_size_bytes); /* malloc */
 void sample_store(const char *path, const void *bytes, size_t size_bytes);
 /* Fails with the message of the context unless result is TSR_OK. */
 void sample_must(const tsr_ctx *ctx, tsr_result result);
-/* The first place of `needle` in `bytes`; it must occur. */
+/* Returns the first offset of `needle` in `bytes`; it must occur. */
 size_t sample_find(const void *bytes, size_t size_bytes, const void *needle, size_t needle_size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The library on the command line, for the scripts of this folder:
+ * The library as a command-line tool, for the scripts in this folder:
  *   write PATH | tiny PATH | repack IN OUT | open PATH | strict PATH | verify PATH | bench MIB PATH
  *   keygen PRIVATE PUBLIC | sign PATH PRIVATE | check PATH PUBLIC…
  */
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Wall clock, and processor time of all threads: the latter holds on a busy machine too. */
+/* Wall-clock time, and processor time of all threads, which is also valid on a busy machine. */
 typedef struct moment {
     double wall, cpu;
 } moment;
@@ -85,8 +85,8 @@ static tsr_result bench_read(tsr_ctx *ctx, const char *path, void *bytes, size_t
     return result;
 }
 
-/* One weights blob: the worst case, a single chain of hashes beside its chunks. Verify hashes every
- * byte twice: blob digest and chunk digest. */
+/* Measures one weights blob: the worst case, since its own digest is one sequential chain of
+ * hashes. Verification hashes every byte twice: for the blob's digest and the chunk's digest. */
 static tsr_result bench(tsr_ctx *ctx, size_t size, const char *path) {
     void *bytes = malloc(size);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Claims of great size, names that lead elsewhere, files that are no files: each is refused with
- * its message before memory is spent on it, or goes nowhere. ../bundle/checks.md lists them all.
+ * Large stated sizes, names that lead outside, files that are not regular files: each is refused
+ * with its message before memory is allocated, or has no effect. ../bundle/checks.md lists all of
+ * them.
  */
 #include "bundle/bundle.h"
 #include "tests/bundle/kit.h"
@@ -17,7 +18,7 @@
 
 enum { SPARE_BYTES = 64 << 20 };
 
-/* From here on the process may take this much more memory. */
+/* Limits the memory that the process may allocate from here on to SPARE_BYTES. */
 static void limit_memory(void) {
     unsigned long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -109,8 +110,8 @@ Test(bombs, index_json_of_a_gigabyte) {
     kit_finish(&k);
 }
 
-/* The whole of a document, as one string of three megabytes, is text like any other; a byte more
- * than the limit of metadata is not read (manifest_of_a_gigabyte). */
+/* A single string of three megabytes in a document is ordinary text. One byte more than the limit
+ * of metadata is not read (manifest_of_a_gigabyte). */
 Test(bombs, long_string) {
     enum { SIZE = 3 << 20 };
     char *text = malloc(SIZE + 64);
@@ -125,7 +126,7 @@ Test(bombs, long_string) {
     free(text);
 }
 
-/* What is said of it is cut. */
+/* The message about such a string is truncated. */
 Test(bombs, long_string_in_a_message) {
     enum { SIZE = 3 << 20 };
     char *text = malloc(SIZE + 64);
@@ -153,8 +154,8 @@ static const char *const elsewhere[] = {"../../escaped",
                                         "blobs/sha256/ABCDEF",
                                         "con\x01trol"};
 
-/* In normal mode such members are ignored, nothing is written under their names, and what is
- * repacked is the canonical bundle; strict mode refuses them. */
+/* In normal mode such members are ignored, no file is written under their names, and repacking
+ * gives the canonical bundle; strict mode refuses them. */
 Test(bombs, names_that_lead_elsewhere) {
     static const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
     char good_path[300], path[300], out[300];
@@ -186,7 +187,7 @@ Test(bombs, names_that_lead_elsewhere) {
     free(bytes);
 }
 
-/* What a bundle may be, and what a blob of an unpacked one: files. */
+/* A bundle, or a blob of an unpacked bundle, must be a regular file. */
 Test(bombs, devices_pipes_and_links) {
     tsr_ctx ctx = {0};
     tsr_bundle *bundle = NULL;

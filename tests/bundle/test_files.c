@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths that are no bundles, specs that are refused, and writes that fail.
+ * Paths that are not bundles, specs that are refused, and failing writes.
  */
 #include "bundle/bundle.h"
 #include "tests/bundle/sample.h"
@@ -43,7 +43,7 @@ Test(files, unreadable) {
     tsr_ctx ctx = {0};
     char *path = sample_path("unreadable.tsb");
     sample_must(&ctx, sample_write(&ctx, path, SAMPLE_TINY, false));
-    bool root = geteuid() == 0; /* whom no mode bits stop */
+    bool root = geteuid() == 0; /* mode bits do not restrict root */
     cr_assert_eq(chmod(path, 0) | chmod(sample_path("."), 0755), 0);
     if (root) cr_assert_eq(seteuid(65534), 0);
     expect_open(path, TSR_IO, "Permission denied");
@@ -133,7 +133,7 @@ static size_t count_files(const char *folder) {
     return count;
 }
 
-/* The n-th operation fails, for all n: the old file stays as it was, no temporary file is left. */
+/* The n-th operation fails, for all n: the old file is unchanged, and no temporary file is left. */
 Test(files, every_write_fails) {
     tsr_ctx ctx = {.io = &faulty};
     char *folder = sample_path("out"), path[300];
@@ -149,7 +149,7 @@ Test(files, every_write_fails) {
     long count = operations;
     cr_assert_gt(count, 20);
     sample_store(path, "old", 3);
-    /* The last operation syncs the directory: by then the new file is there. */
+    /* The last operation syncs the directory, when the new file is already visible. */
     for (long at = 0; at < count - 1; at++) {
         operations = 0;
         fail_at = at;

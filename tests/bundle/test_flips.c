@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Damage: every bit of a tiny bundle, every length, every read that fails. Strict mode refuses all
- * of it; normal mode refuses or gives the same outputs.
+ * Damage: every bit of a tiny bundle, every length, every failing read. Strict mode refuses all of
+ * it; normal mode refuses it or returns the same outputs.
  */
 #include "tests/base/sweep.h"
 #include "tests/bundle/ram_io.h"
@@ -19,10 +19,11 @@ typedef struct fixture {
     ram_file file;
     ram_io ram;
     tsr_ctx ctx;
-    tsr_digest outputs; /* of the undamaged bundle */
+    tsr_digest outputs; /* digest of the outputs of the undamaged bundle */
 } fixture;
 
-/* Everything a user of the bundle sees; false with the context's error when it is refused. */
+/* Hashes everything that a user of the bundle can read. Returns false if it is refused; the error
+ * is in the context. */
 static bool digest_outputs(tsr_ctx *ctx, const tsr_bundle_open_options *options,
                            tsr_digest *out_digest) {
     tsr_bundle *bundle = NULL;
@@ -65,7 +66,7 @@ static void fixture_init(fixture *f, sample_size size) {
     cr_assert(digest_outputs(&f->ctx, &strict, &f->outputs), "%s", f->ctx.error.text);
 }
 
-/* A refusal has one of the codes that are documented, and names the file. */
+/* A refusal has one of the documented codes, and names the file. */
 static void check_refusal(const fixture *f, const char *what, size_t at) {
     tsr_code code = f->ctx.error.code;
     cr_assert(code == TSR_CORRUPT || code == TSR_VERSION, "%s %zu: code %d, %s", what, at, code,
@@ -91,7 +92,7 @@ static void flip(fixture *f, size_t at, unsigned char mask) {
     f->bytes[at] ^= mask;
 }
 
-/* Split, so that several processes share the work. */
+/* Split into parts, so that several processes share the work. */
 static void flip_part(unsigned part, unsigned parts) {
     fixture f;
     fixture_init(&f, SAMPLE_TINY);
@@ -104,7 +105,7 @@ Test(flips, every_bit_2_of_4) { flip_part(1, 4); }
 Test(flips, every_bit_3_of_4) { flip_part(2, 4); }
 Test(flips, every_bit_4_of_4) { flip_part(3, 4); }
 
-/* Pads and large blobs: a sample of the bytes of a bundle that has them. */
+/* Flips a sample of the bytes of a bundle that has pads and large blobs. */
 Test(flips, aligned_bundle) {
     fixture f;
     fixture_init(&f, SAMPLE_SMALL);

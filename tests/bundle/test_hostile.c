@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Metadata and blobs whose digests are right and whose content is not.
+ * Metadata and blobs with right digests and wrong content.
  */
 #include "bundle/bundle.h"
 #include "tests/bundle/kit.h"
@@ -184,7 +184,7 @@ Test(hostile, json) {
     }
 }
 
-/* A layer type that a newer version says must be understood. */
+/* A layer type that a newer version marks as required. */
 Test(hostile, required_layer) {
     kit k;
     kit_init(&k);
@@ -240,7 +240,7 @@ static void expect_frame(kit *k, kit_layer layer, const char *message) {
     kit_finish(k);
 }
 
-/* What is said of a changed bit: the last four bytes are zstd's checksum. */
+/* Returns the expected message for a changed bit; the last four bytes are zstd's checksum. */
 static const char *frame_message(size_t at, size_t size) {
     if (at < 4) return "a zstd frame";
     if (at == 4) return "no reserved bit";
@@ -286,7 +286,8 @@ Test(hostile, zstd_frames) {
     expect_frame(&k, bad, "digest of the plain bytes");
 }
 
-/* RFC 8878: descriptor 0x84 = 4-byte content size, checksum, no single segment; then the window. */
+/* RFC 8878: descriptor 0x84 = 4-byte content size, checksum, no single segment; the window
+ * follows. */
 Test(hostile, zstd_window) {
     unsigned char frame[32] = {0x28, 0xb5, 0x2f, 0xfd, 0x84, (18 << 3) | 0, 0, 1, 0, 0, 1, 0, 0};
     kit k;
@@ -314,8 +315,8 @@ Test(hostile, zstd_bomb) {
     free(zeros);
 }
 
-/* The writer does not make what the reader refuses: text that compresses too well is written in
- * blocks, and read back. */
+/* The writer makes nothing that the reader refuses: text that compresses too well is written in
+ * blocks, and can be read back. */
 Test(hostile, writer_limits_the_ratio) {
     enum { SIZE = 32 << 20 };
     tsr_ctx ctx = {0};
@@ -364,7 +365,7 @@ Test(hostile, chunk_table) {
     kit_finish(&k);
 }
 
-/* A manifest without target: its blobs must exist, nothing else of it is read. */
+/* A manifest without a target: its blobs must exist, but the reader ignores the rest. */
 Test(hostile, foreign_manifest) {
     static const char foreign[] =
         "{\"schemaVersion\":2,\"config\":{\"mediaType\":\"application/x\",\"digest\":\"sha256:%s\","
@@ -394,7 +395,7 @@ Test(hostile, foreign_manifest) {
     }
 }
 
-/* Two targets, of which the second is as the test wants it. */
+/* Two targets; the test chooses the second one. */
 static void expect_two(kit *second, tsr_code code, const char *text) {
     kit first;
     kit_init(&first);
@@ -486,7 +487,7 @@ Test(hostile, too_many_files) {
     kit_finish(&k);
 }
 
-/* Every file of a layout missing in turn. */
+/* Each file of a layout is missing in turn. */
 Test(hostile, missing_files) {
     kit k;
     kit_init(&k);

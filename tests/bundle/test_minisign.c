@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signatures of minisign. Those in minisign/ were made by Debian's minisign 0.11 over the frozen
+ * Signatures of minisign. Those in minisign/ were made by Debian's minisign 0.11 for the frozen
  * bundle tests/golden/format-1.0.tsb.
  */
 #include "bundle/layout.h"
@@ -21,7 +21,7 @@ typedef struct subject {
     char path[300], minisig[320], sigstore[320];
 } subject;
 
-/* The frozen bundle, and the signature file of that name beside it. */
+/* A copy of the frozen bundle, with the signature file of that name next to it. */
 static subject make_subject(const char *signature) {
     subject s;
     size_t size;
@@ -79,7 +79,7 @@ Test(minisign, legacy_algorithm) {
     refuse(s.path, NULL, "sign again without -l");
 }
 
-/* All but the untrusted comment, which no signature covers. */
+/* Changes every bit and length, except of the untrusted comment, which no signature covers. */
 Test(minisign, every_bit_and_length) {
     subject s = make_subject(VECTOR "format-1.0.tsb.minisig");
     size_t size;
@@ -140,7 +140,7 @@ Test(minisign, hostile_files) {
     }
 }
 
-/* The file was changed, its index not: a signature of the file's bytes tells. */
+/* The file was changed, but not its index: a signature of the file's bytes detects this. */
 Test(minisign, another_file) {
     subject s = make_subject(VECTOR "format-1.0.tsb.minisig");
     size_t size;
@@ -149,7 +149,7 @@ Test(minisign, another_file) {
     memcpy(longer, bytes, size);
     sample_store(s.path, longer, size + 512);
     refuse(s.path, the_key, "did not make it over");
-    /* A member before the others: the signed bytes do not begin with the index. */
+    /* If another member comes first, the signed bytes do not begin with the index. */
     tsr_tar_format_header(longer, "README", '0', 0);
     memcpy(longer + 512, bytes, size);
     sample_store(s.path, longer, size + 512);
@@ -173,7 +173,7 @@ Test(minisign, unpacked_bundle) {
     refuse(folder, the_key, "is a directory");
 }
 
-/* One good signature is enough; a wrong one is refused beside a good one. */
+/* One good signature is sufficient; a wrong one next to a good one is refused. */
 Test(minisign, beside_another_signature) {
     tsr_ctx ctx = {0};
     tsr_digest id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many parts of a layer at once, against the bytes that went into the writer; damage is met where
- * it is touched, and nowhere else; what verify and verify --full look at.
+ * Reading many parts of a layer at once, compared with the bytes that the writer was given; damage
+ * is found where it is read, and nowhere else; the coverage of verify and verify --full.
  */
 #include "bundle/bundle.h"
 #include "tests/base/random.h"
@@ -24,7 +24,8 @@ static tsr_bundle *open_large(tsr_ctx *ctx, const char *name) {
     return bundle;
 }
 
-/* Ordered, with gaps, of sizes from nothing to several chunks; the rest of `room` stays 0xee. */
+/* Makes ordered pieces with gaps, of sizes from 0 to several chunks; the rest of `room` stays
+ * 0xee. */
 static size_t random_pieces(uint64_t *seed, char *room, tsr_bundle_piece *pieces) {
     static const uint32_t sizes[] = {3, 100, 40000, 300000, 2000000};
     uint64_t at = random_below(seed, 5000);
@@ -72,7 +73,7 @@ Test(pieces, are_what_was_written) {
     free(pieces);
 }
 
-/* ---- to somewhere else ---- */
+/* ---- reading into a sink ---- */
 
 static void flip(const char *path, uint64_t offset) {
     unsigned char byte;
@@ -87,7 +88,8 @@ enum { WINDOWS = 3, DEPTH = 2 * WINDOWS, SLOTS = WINDOWS + DEPTH };
 typedef struct slots {
     char windows[WINDOWS][TSR_HASH_CHUNK_BYTES], chunks[SLOTS][TSR_HASH_CHUNK_BYTES];
     size_t sizes[SLOTS];
-    atomic_uint_least64_t taken[WINDOWS], done[SLOTS]; /* of the last chunk there, plus 1 */
+    atomic_uint_least64_t taken[WINDOWS], done[SLOTS]; /* number of the last chunk in each, plus
+                                                        * 1 */
     atomic_int puts;
 } slots;
 
@@ -149,7 +151,7 @@ Test(pieces, go_elsewhere) {
         sample_must(&ctx, tsr_bundle_send_pieces(&ctx, bundle, &layer, pieces, count, &sink));
         check_room(room, expected, pieces, count);
     }
-    /* Nothing of a damaged chunk is put anywhere. */
+    /* No byte of a damaged chunk is put anywhere. */
     const tsr_bundle_piece second = {TSR_HASH_CHUNK_BYTES + 5, 8, room};
     flip(sample_path("elsewhere.tsb"), layer.offset_bytes + LAYER_BYTES - 1);
     s->puts = 0;
@@ -187,8 +189,8 @@ static tsr_bundle *open_many(tsr_ctx *ctx, const char *name, char **out_bytes) {
     return bundle;
 }
 
-/* More chunks than a sink has slots, by one thread and by several; one that is damaged ends it, and
- * goes nowhere. */
+/* More chunks than a sink has slots, on one thread and on several. A damaged chunk ends the
+ * transfer, and is not put anywhere. */
 Test(pieces, many_chunks_go_elsewhere) {
     enum { DAMAGED = 11 };
     tsr_ctx ctx = {0};
@@ -245,7 +247,7 @@ Test(pieces, that_make_no_sense_are_refused) {
     tsr_bundle_close(&ctx, bundle);
 }
 
-/* Verified lazily: a damaged chunk is no matter to who does not read it. */
+/* Verification is lazy: a damaged chunk matters only to its readers. */
 Test(pieces, damage_is_met_where_it_is_touched) {
     tsr_ctx ctx = {0};
     char bytes[8];
@@ -280,7 +282,7 @@ static ssize_t counted_pread(void *self, int fd, void *bytes, size_t size, off_t
     return result;
 }
 
-/* Hundreds of tensors of one chunk cost one reading of it. */
+/* Hundreds of tensors in one chunk need only one read of the chunk. */
 Test(pieces, no_chunk_is_read_twice) {
     tsr_ctx ctx = {0};
     char *room = malloc(LAYER_BYTES);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes in comes out, and the file is what FORMAT.md says, as libarchive sees it.
+ * A bundle returns the bytes that the writer was given, and the file is as FORMAT.md says, as read
+ * by libarchive.
  */
 #include "bundle/layout.h"
 #include "tests/bundle/sample.h"
@@ -106,7 +107,7 @@ Test(round_trip, ranges) {
     tsr_bundle_close(&ctx, bundle);
 }
 
-/* The directory, the time, the locale and the order of the targets leave no trace. */
+/* The directory, the time, the locale and the order of the targets do not affect the bytes. */
 Test(round_trip, two_writes_are_equal) {
     tsr_ctx ctx = {0};
     size_t first_size, second_size;
@@ -124,7 +125,7 @@ Test(round_trip, two_writes_are_equal) {
     free(second);
 }
 
-/* libarchive is the independent reader: names, sizes, order, metadata, alignment, bytes. */
+/* libarchive is the independent reader for names, sizes, order, metadata, alignment and bytes. */
 Test(round_trip, libarchive_reads_every_member) {
     tsr_ctx ctx = {0};
     char *path = sample_path("archive.tsb");
@@ -178,8 +179,8 @@ Test(round_trip, verify_counts_every_blob) {
     tsr_bundle_close(&ctx, bundle);
 }
 
-/* The bundle that the first release of the format wrote is read forever, and written again to the
- * same bytes by the zstd that wrote it. */
+/* The bundle that the first release of the format wrote can be read forever, and the zstd that
+ * wrote it writes it again as the same bytes. */
 Test(round_trip, format_1_0) {
     static const char root[] = "5ec3ced430bfafa31e1c9a4f90d15756f785c6a86ae21fce8d6b144dc16174c0";
     tsr_ctx ctx = {0};

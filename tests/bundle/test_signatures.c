@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signatures beside a bundle: who is believed, and what is refused.
+ * Signatures next to a bundle: which are trusted, and which are refused.
  */
 #include "bundle/limits.h"
 #include "bundle/sign.h"
@@ -56,7 +56,7 @@ static void sign_with(const subject *of, const key_pair *key) {
     cr_assert(tsr_digest_equal(&id, &key->id));
 }
 
-/* keys ends with NULL. */
+/* `keys` ends with NULL. */
 static tsr_result check(tsr_ctx *ctx, const char *path, const char *const *keys, bool required,
                         tsr_signature_report *out_report) {
     tsr_signature_policy policy = {.size_bytes = sizeof policy, .keys = keys, .required = required};
@@ -97,7 +97,7 @@ Test(signatures, signed_and_verified) {
     cr_assert_eq(report.state, TSR_SIGNATURE_GOOD);
     cr_assert(tsr_digest_equal(&report.key_id, &key.id));
     expect(&bundle, keys, false, TSR_SIGNATURE_GOOD);
-    /* Each signature is another one; all are good. */
+    /* Each signature differs; all are good. */
     size_t size, size_again;
     char *first = sample_load(bundle.signature, &size);
     sign_with(&bundle, &key);
@@ -120,7 +120,7 @@ Test(signatures, unpacked_bundle) {
     sign_with(&folder, &key);
     cr_assert_eq(access(sample_path("dir" TSR_SIGNATURE_SUFFIX), F_OK), 0);
     expect(&folder, keys, true, TSR_SIGNATURE_GOOD);
-    /* The same index, so the same signature. */
+    /* The index is the same, so the signature is the same. */
     cr_assert_eq(rename(sample_path("dir" TSR_SIGNATURE_SUFFIX), bundle.signature), 0);
     expect(&bundle, keys, true, TSR_SIGNATURE_GOOD);
 }
@@ -190,7 +190,7 @@ Test(signatures, rotated_keys) {
 
 /* ---- damaged files ---- */
 
-/* Replaces `find` by `replace` in the signature file. */
+/* Replaces `find` with `replace` in the signature file. */
 static void edit(const subject *of, const char *find, const char *replace) {
     size_t size;
     char *text = sample_load(of->signature, &size);
@@ -304,7 +304,7 @@ Test(signatures, key_files) {
                       *const last[] = {key.open, "/dev/null", NULL};
     cr_assert_eq(stat(key.secret, &info), 0);
     cr_assert_eq(info.st_mode & 0777, 0600);
-    /* Keys are read even where there is no signature to check. */
+    /* Keys are read even if there is no signature to check. */
     refuse(&bundle, secret, false, TSR_USAGE, "holds no public key");
     refuse(&bundle, none, false, TSR_IO, "No such file");
     refuse(&bundle, last, false, TSR_IO, "/dev/null");
@@ -313,7 +313,7 @@ Test(signatures, key_files) {
     char *fresh = sample_path("fresh.pem");
     cr_assert_eq(tsr_signature_generate_key(&ctx, fresh, key.open, &id).code, TSR_IO);
     cr_assert_eq(access(fresh, F_OK), -1, "a private key without its public one is left");
-    sign_with(&bundle, &key); /* the files are as they were */
+    sign_with(&bundle, &key); /* restores the files */
     tsr_bundle *opened = NULL;
     sample_must(&ctx, tsr_bundle_open(&ctx, bundle.path, NULL, &opened));
     cr_assert_eq(tsr_signature_write(&ctx, opened, key.open, &id).code, TSR_USAGE);
@@ -353,7 +353,8 @@ static int faulty_fstat(void *self, int fd, struct stat *out_stat) {
     return fails() ? -EIO : tsr_io_system()->fstat(self, fd, out_stat);
 }
 
-/* The n-th operation fails, for all n: an error, never a verdict, and no half of a key pair. */
+/* The n-th operation fails, for all n: the result is an error, never a verdict, and no half of a
+ * key pair remains. */
 Test(signatures, every_operation_fails) {
     key_pair key = make_key("a");
     subject bundle = make_subject("a.tsb", SAMPLE_TINY);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Foreign and hostile archives: what normal mode accepts, repack restores; the rest is refused.
+ * Foreign and hostile archives: repack restores those that normal mode accepts; the rest is
+ * refused.
  */
 #include "bundle/layout.h"
 #include "tests/bundle/sample.h"
@@ -22,7 +23,7 @@ typedef struct member {
     size_t size;
 } member;
 
-/* All members of a bundle, read by libarchive. */
+/* Reads all members of a bundle with libarchive. */
 static size_t read_members(const char *path, member *members) {
     struct archive *archive = archive_read_new();
     struct archive_entry *entry;
@@ -74,7 +75,8 @@ static void check_repack(const char *from, const char *canonical) {
     free(expected);
 }
 
-/* Reversed order, "./" names, directories, other files, times, owners, three dialects of tar. */
+/* Reversed order, "./" names, directories, additional files, times, owners, three dialects of
+ * tar. */
 static void check_foreign(const char *dialect) {
     static const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
     tsr_ctx ctx = {0};
@@ -96,7 +98,7 @@ static void check_foreign(const char *dialect) {
     }
     add_entry(archive, "README", AE_IFREG, "hello", 5);
     add_entry(archive, "blobs/sha256/notahash", AE_IFREG, "hello", 5);
-    /* Nothing names this blob, so nothing of it is looked at. */
+    /* No manifest names this blob, so its content is ignored. */
     memset(strcpy(name, TSR_BLOB_FOLDER) + sizeof TSR_BLOB_FOLDER - 1, 'a', TSR_DIGEST_HEX);
     name[sizeof TSR_BLOB_FOLDER - 1 + TSR_DIGEST_HEX] = 0;
     add_entry(archive, name, AE_IFREG, "hello", 5);
@@ -144,7 +146,7 @@ Test(tars, directory) {
     for (size_t i = 0; i < count; i++) free(members[i].bytes);
 }
 
-/* A damaged blob is never written under the output's name; in place works. */
+/* A damaged blob is never written under the name of the output; repacking in place works. */
 Test(tars, repack_refuses_damage) {
     tsr_ctx ctx = {0};
     size_t size;
@@ -167,12 +169,12 @@ Test(tars, repack_refuses_damage) {
     free(bytes);
 }
 
-/* ---- hostile archives: a good tiny bundle with something put before it ---- */
+/* ---- hostile archives: a good tiny bundle after a hostile member ---- */
 
 typedef struct tar_case {
     const char *name;
     char type;
-    uint64_t size;                /* of the header */
+    uint64_t size;                /* stated in the header */
     const char *data;             /* or NULL */
     const char *magic_and_prefix; /* "g": GNU magic; else prefix; NULL: none */
     tsr_code code;
@@ -299,7 +301,7 @@ Test(tars, header_fields) {
         if (message) cr_assert(strstr(ctx.error.text, message), "%zu: %s", i, ctx.error.text);
         free(bytes);
     }
-    good[100 + 6] ^= 1; /* of the mode, without a new checksum */
+    good[100 + 6] ^= 1; /* changes the mode without updating the checksum */
     cr_assert_eq(open_bytes(&ctx, "patched.tsb", good, size).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "header checksum at offset 148 (entry oci-layout): expected"),
               "%s", ctx.error.text);
@@ -330,7 +332,7 @@ Test(tars, two_pax_headers_and_pax_at_the_end) {
     free(good), free(bytes), free(pax);
 }
 
-/* Twice the same blob; one block of zeros alone; nothing but zeros. */
+/* The same blob twice; a single block of zeros; only zeros. */
 Test(tars, duplicates_and_ends) {
     tsr_ctx ctx = {0};
     size_t size;
@@ -351,7 +353,7 @@ Test(tars, duplicates_and_ends) {
     free(good), free(bytes);
 }
 
-/* One of them under another name. */
+/* One of the two files has another name. */
 Test(tars, no_marker_or_no_root) {
     static const char *const names[] = {"oci-layout", "index.json"};
     tsr_ctx ctx = {0};
@@ -360,7 +362,7 @@ Test(tars, no_marker_or_no_root) {
     for (size_t i = 0; i < 2; i++) {
         char expected[32];
         unsigned char *bytes = sample_load(sample_path("good.tsb"), &size);
-        unsigned char *header = bytes + i * 1024; /* the first two, of a block each */
+        unsigned char *header = bytes + i * 1024; /* the first two members have one block each */
         snprintf(expected, sizeof expected, "got no '%s'", names[i]);
         cr_assert_str_eq((const char *)header, names[i]);
         header[0] = 'X';
@@ -371,7 +373,7 @@ Test(tars, no_marker_or_no_root) {
     }
 }
 
-/* Zeros after the end: up to the limit of 1 MiB, and nothing else. */
+/* Zeros after the end: accepted up to the limit of 1 MiB; other bytes are not. */
 Test(tars, tail) {
     tsr_ctx ctx = {0};
     size_t size, room = 1024 * 1024 + 512;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writer: blobs that are read while they are written give the bytes of blobs in memory; equal
- * ones are stored once however late that shows; sources that fail; bundles larger than the memory
- * they take.
+ * The writer: blobs from sources give the same bytes as blobs in memory; equal blobs are stored
+ * once, even if that is found late; failing sources; bundles larger than the memory that is used.
  */
 #include "tests/bundle/sample.h"
 
@@ -16,7 +15,7 @@
 
 static const char config[] = "{}";
 
-/* Bytes of sample_fill, handed out by request; counts what was asked for. */
+/* A source of sample_fill bytes; counts the requested bytes. */
 typedef struct filler {
     const char *bytes;
     uint64_t size_bytes, asked_bytes, fail_from;
@@ -35,7 +34,7 @@ static tsr_result fill(tsr_ctx *ctx, void *user, uint64_t offset, void *bytes, s
     return TSR_SUCCESS;
 }
 
-/* What a test took, given back when it ends. */
+/* Memory of the test, freed when it ends. */
 static void *owned[8];
 static size_t owned_count;
 
@@ -108,7 +107,7 @@ Test(writer, a_source_gives_the_same_bytes, .fini = release) {
     cr_assert_eq(b.asked_bytes, b.size_bytes);
 }
 
-/* Two sources that turn out to hold the same bytes: what lies behind the second moves down. */
+/* Two sources turn out to have the same bytes: the blobs after the second one move down. */
 Test(writer, equal_sources_are_stored_once, .fini = release) {
     tsr_ctx ctx = {0};
     const char *once = own(strdup(sample_path("once.tsb"))), *twice = sample_path("twice.tsb");
@@ -156,7 +155,7 @@ Test(writer, refuses_what_is_neither_or_both, .fini = release) {
 
 /* ---- larger than memory ---- */
 
-/* TESSERA_TEST_GIB=8 in the environment for the size that is promised, which takes a minute. */
+/* TESSERA_TEST_GIB=8 in the environment tests the promised size, which takes a minute. */
 enum { SHARDS = 2, GIB_DEFAULT = 1, GIB_MAX = 8 };
 
 static uint64_t shard_size(void) {
@@ -166,7 +165,8 @@ static uint64_t shard_size(void) {
     return ((uint64_t)gib << 30) / SHARDS - 4096;
 }
 
-/* Zeros, but for a word at the start of some chunks, so that no two are equal. */
+/* Returns zeros, except for a word at the start of some chunks, so that no two sources are
+ * equal. */
 static tsr_result fill_sparse(tsr_ctx *ctx, void *user, uint64_t offset, void *bytes, size_t size) {
     const uint64_t *seed = user;
     (void)ctx;
@@ -176,8 +176,8 @@ static tsr_result fill_sparse(tsr_ctx *ctx, void *user, uint64_t offset, void *b
     return TSR_SUCCESS;
 }
 
-/* A row of /proc/self/status in bytes. The highest RssAnon is not told: it is VmHWM less what is
- * mapped from files. */
+/* Returns a row of /proc/self/status in bytes. The maximum of RssAnon is not available: it is VmHWM
+ * minus the memory that is mapped from files. */
 static uint64_t read_status(const char *key) {
     char line[256];
     unsigned long long kib = 0;
@@ -189,8 +189,8 @@ static uint64_t read_status(const char *key) {
     return kib * 1024;
 }
 
-/* Two shards written, opened, verified, read in parts within 64 MiB of memory. The file is sparse.
- */
+/* Writes two shards, opens and verifies them, and reads parts of them within 64 MiB of memory. The
+ * file is sparse. */
 Test(writer, gigabytes_in_64_megabytes, .timeout = 600) {
     tsr_ctx ctx = {0};
     const uint64_t shard_bytes = shard_size();
