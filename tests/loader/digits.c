@@ -105,7 +105,7 @@ tsr_result digits_predict(tsr_ctx *ctx, tsr_model *model, const uint8_t *x, uint
     return tsr_model_call(ctx, model, "predict", &input, 1, &output, 1);
 }
 
-/* out = in * weight + bias, below 0 cut off unless `last`. */
+/* out = in * weight + bias; negative values become 0 unless `last`. */
 static void layer(const tsr_model *model, const char *name, const double *in, bool last,
                   double *out) {
     char full[64];

@@ -59,7 +59,8 @@ Test(bake, the_bundle_predicts_as_the_model_did) {
     digits_must(&d, bake(digits_bundle_path(), again, NULL));
     cr_assert(equal_files(out, again), "equal inputs, equal bytes");
     digits_must(&d, tsr_model_open(&d.ctx, out, &strict, &trained));
-    digits_must(&d, tsr_model_initialize(&d.ctx, trained, 99)); /* no seed changes what is stored */
+    digits_must(&d, tsr_model_initialize(&d.ctx, trained, 99)); /* a seed does not change stored
+                                                                 * tensors */
     predict(d.model, expected);
     predict(trained, got);
     cr_assert_eq(memcmp(expected, got, sizeof got), 0);
@@ -139,7 +140,8 @@ Test(bake, every_failing_operation_leaves_nothing) {
         if (!result.code && digits_operations <= digits_fail_at) break;
         failed += result.code != TSR_OK;
         size_t left = digits_count_files(d.folder);
-        /* Only what fails after the rename leaves the bundle; never another name. */
+        /* The new bundle remains only if the failure came after the rename; no other name ever
+         * does. */
         cr_assert(left == 1 || (left == 2 && remove(out) == 0), "operation %llu: %zu files",
                   (unsigned long long)digits_fail_at, left);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls and evaluation, against the same model in double precision.
+ * Calls and evaluation, compared with the same model in double precision.
  */
 #include "runtime/data/array_file.h"
 #include "tests/loader/digits.h"
@@ -32,7 +32,7 @@ Test(call, any_number_of_rows) {
     static double expected[DIGITS_TEST_ROWS * DIGITS_CLASSES];
     digits_must(&d, digits_predict(&d.ctx, d.model, images, DIGITS_TEST_ROWS, all));
     digits_reference(d.model, images, DIGITS_TEST_ROWS, expected);
-    /* 128 products of a few units each: f32 rounding stays below 1e-5. */
+    /* 128 products of a few units each: the rounding error of f32 is below 1e-5. */
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         cr_assert_float_eq((double)all[i], expected[i], 1e-5, "element %zu", i);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -148,7 +148,7 @@ Test(call, outputs_that_are_one_file) {
             "no output of entry 'evaluate'");
 }
 
-/* Whatever fails, and when: no output, no temporary file, no descriptor. */
+/* Whichever operation fails, no output, temporary file or descriptor remains. */
 Test(call, every_failing_operation_leaves_nothing) {
     size_t files = digits_count_files("/proc/self/fd");
     tsr_ctx ctx = {.io = digits_failing_io()};
@@ -158,8 +158,8 @@ Test(call, every_failing_operation_leaves_nothing) {
         digits_operations = 0;
         tsr_result result = tsr_model_call_files(&ctx, d.model, "predict", &input, 1, &output, 1);
         cr_assert_eq(digits_count_files("/proc/self/fd"), files);
-        /* What fails while looking whether the output may be replaced shows when it is written;
-         * what fails after the rename is told, but the file is there. */
+        /* A failure while checking whether the output may be replaced is reported only when it is
+         * written. A failure after the rename is reported, but the file exists. */
         if (!result.code && digits_operations <= digits_fail_at) break;
         if (access(output.path, F_OK) == 0) unlink(output.path);
         cr_assert_eq(digits_count_files(d.folder), 0, "operation %llu",

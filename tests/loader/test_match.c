@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which target of a bundle runs on which CPU, and what is said about it.
+ * The choice of a bundle's target for a CPU or GPU, and the messages about it.
  */
 #include "loader/match.h"
 #include "runtime/cpu.h"
@@ -15,7 +15,7 @@ static tsr_ctx ctx;
 static tsr_arena arena;
 static tsr_bundle *bundle;
 
-/* A bundle with nothing but these targets; the names end in NULL. */
+/* Opens a bundle with only these targets; the names end with NULL. */
 static void open_bundle(const char *const *names) {
     static const char config[] = "{}";
     const tsr_bundle_blob blob = {TSR_MEDIA_PROGRAM, NULL, "x", 1, NULL};
@@ -77,7 +77,7 @@ Test(match, gpus) {
     chosen_gpu(80, "cuda:sm_80");
     chosen_gpu(89, "cuda:sm_80");
     chosen_gpu(90, "cuda:sm_90a");
-    chosen_gpu(92, "cuda:sm_80"); /* sm_90a runs on 9.0 alone */
+    chosen_gpu(92, "cuda:sm_80"); /* sm_90a runs only on 9.0 */
     chosen_gpu(100, "cuda:sm_100");
     chosen_gpu(120, "cuda:sm_100");
     cr_assert_eq(tsr_match_cuda(&ctx, bundle, 75, &arena, &index, &reason).code, TSR_TARGET);
@@ -104,7 +104,7 @@ static size_t index_of(const char *name) {
     return name ? i : count;
 }
 
-/* Each cause has its reason, whatever runs (NULL: none does). */
+/* Each cause has its reason, whichever target runs (NULL: none). */
 Test(match, reasons) {
     static const char *const names[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a",
                                         "cuda:sm_100",   "cuda:odd",   NULL};
@@ -148,7 +148,8 @@ Test(match, reasons) {
     }
 }
 
-/* "auto" alone, from a GPU alone, and for what is wrong with it alone. */
+/* Only "auto" leaves a target, only if it is a GPU target, and only because of errors of the
+ * GPU. */
 Test(match, leaving) {
     static const char *const names[] = {"cpu:x86-64-v2", "cuda:sm_80", NULL};
     static const tsr_code left[] = {TSR_MACHINE, TSR_MEMORY, TSR_TARGET};
@@ -165,7 +166,7 @@ Test(match, leaving) {
         cr_assert(!tsr_match_may_leave(bundle, &match, kept[i]));
 }
 
-/* Equal texts, equal bits: matrix units have their own. */
+/* Equal texts mean equal bits: matrix units have texts of their own. */
 Test(match, numerics) {
     static const char *const rows[][3] = {
         {"cuda:sm_80", "portable", "portable+fma"},
@@ -237,7 +238,7 @@ Test(match, a_cpu_above_the_bundle) {
            "cpu:x86-64-v2: a lower level");
 }
 
-/* Code for dot products of bf16 is above all of v4, and runs nowhere else. */
+/* Code for bf16 dot products ranks above all v4 code, and runs only on CPUs that support them. */
 Test(match, dot_products) {
     cr_assert_eq(tsr_cpu_parse_level("cpu:x86-64-v4-bf16"), TSR_CPU_LEVEL_V4_BF16);
     for (unsigned level = 1; level < TSR_CPU_LEVELS; level++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening and closing models: often, several at once, with options of any age, with every operation
- * on the file failing.
+ * Opening and closing models: repeatedly, several at once, with options of any age, and with each
+ * operation on the file failing.
  */
 #include "tests/loader/digits.h"
 
@@ -47,8 +47,8 @@ static void predict_all(tsr_model *model, float y[static DIGITS_BATCH * DIGITS_C
     digits_must(&d, digits_predict(&d.ctx, model, x, DIGITS_BATCH, y));
 }
 
-/* The code of v2 has no FMA, so its bits tell which code was run. A model that is closed frees
- * descriptor numbers, which the next one gets. */
+/* The v2 code has no FMA, so its bits tell which code ran. Closing a model frees descriptor
+ * numbers, which the next model gets. */
 Test(model, several_at_once_run_their_own_code) {
     float alone[2][DIGITS_BATCH * DIGITS_CLASSES], y[DIGITS_BATCH * DIGITS_CLASSES];
     const char *const levels[] = {"x86-64-v2", "x86-64-v3"};
@@ -124,7 +124,7 @@ Test(model, what_cannot_be_opened) {
     cr_assert_null(model);
 }
 
-/* Every operation on the bundle fails once. */
+/* Each operation on the bundle fails once. */
 Test(model, every_failing_operation_is_an_error_that_leaves_nothing) {
     size_t files = digits_count_files("/proc/self/fd");
     tsr_ctx ctx = {.io = digits_failing_io()};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where parameters come from and go to.
+ * Loading and exporting parameters.
  */
 #include "runtime/data/array_file.h"
 #include "tests/loader/digits.h"
@@ -17,7 +17,7 @@ static void init(void) {
 static void finish(void) { digits_finish(&d); }
 TestSuite(params, .init = init, .fini = finish);
 
-/* The parameters in the model's memory: the state without the optimizer's. */
+/* Returns the parameters in the model's memory: the state without the optimizer's state. */
 static size_t collect(const tsr_model *model, tsr_tensor out_params[static 16]) {
     size_t state_count = 0, count = 0;
     const tsr_tensor *state = tsr_model_get_state(model, &state_count);
@@ -55,7 +55,7 @@ Test(params, survive_a_file) {
     const char *path = digits_path(&d, "p.safetensors");
     tsr_model *other = digits_open(&d, NULL);
     digits_must(&d, tsr_model_export_params(&d.ctx, d.model, path));
-    digits_must(&d, tsr_model_load_params(&d.ctx, other, path)); /* into an empty model */
+    digits_must(&d, tsr_model_load_params(&d.ctx, other, path)); /* into a model without values */
     cr_assert(equal_params(d.model, other));
     tsr_digest mine = digits_state_hash(d.model), theirs = digits_state_hash(other);
     cr_assert(tsr_digest_equal(&mine, &theirs), "its optimizer state has its first values");
@@ -65,8 +65,8 @@ Test(params, survive_a_file) {
     tsr_model_close(&d.ctx, other);
 }
 
-/* A file with other tensors too is good; one that lacks a parameter, or has it as another type,
- * changes nothing. */
+/* A file with additional tensors is accepted. A file that lacks a parameter, or has it in another
+ * type, changes nothing. */
 Test(params, files_that_do_not_fit) {
     const char *path = digits_path(&d, "p.safetensors");
     float extra[3] = {1, 2, 3};
@@ -117,7 +117,7 @@ Test(params, files_that_are_none) {
     REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_DATA, path);
 }
 
-/* A read that fails half-way leaves a model that is not used until it is filled again. */
+/* A read that fails half-way makes the model unusable until its tensors are set again. */
 Test(params, a_load_that_fails_half_way) {
     const char *path = digits_path(&d, "p.safetensors");
     uint8_t x[DIGITS_PIXELS] = {0};
@@ -140,8 +140,8 @@ Test(params, a_load_that_fails_half_way) {
     digits_must(&d, digits_predict(&d.ctx, d.model, x, 1, y));
 }
 
-/* An error in what looks for leftovers of dead processes does not matter; after the rename only
- * that of syncing the directory is left to come. */
+/* An error in the search for leftovers of dead processes does not matter. After the rename only the
+ * sync of the directory can fail. */
 Test(params, an_export_that_fails_leaves_nothing) {
     const char *path = digits_path(&d, "p.safetensors");
     tsr_ctx ctx = {.io = digits_failing_io()};
@@ -186,7 +186,7 @@ Test(params, from_a_state_directory) {
     tsr_model_close(&d.ctx, other);
 }
 
-/* ---- what kernels prepared from parameters is made anew ---- */
+/* ---- tensors prepared from parameters are updated ---- */
 
 enum { ROWS = 3 };
 typedef struct answer {
@@ -201,7 +201,7 @@ static answer predict(tsr_model *model) {
     return got;
 }
 
-/* By a model that never held other parameters. */
+/* Returns the answer of a model that never had other parameters. */
 static answer predict_fresh(uint32_t seed) {
     tsr_model *model = digits_open(&d, NULL);
     digits_must(&d, tsr_model_initialize(&d.ctx, model, seed));
@@ -262,6 +262,7 @@ Test(params, trained_count_from_the_next_call_on) {
     digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
     predict(d.model);
     options.resume = TSR_RESUME_AUTO;
-    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary)); /* nothing left to do */
+    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary)); /* nothing remains to be
+                                                                      * done */
     cr_assert(equal_answers(predict(d.model), trained), "resumed");
 }

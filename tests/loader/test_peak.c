@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The planned peak of the workspace against the measured one. Each entry runs twice, over a
- * workspace of 0xA5 and of 0x5A: the bytes that differ from either were written. They must be those
- * of the program's buffers, no more and no less, and end where the plan says that its peak is.
+ * Compares the planned peak of the workspace with the measured one. Each entry runs twice, on a
+ * workspace filled with 0xA5 and with 0x5A: the bytes that differ from either pattern were written.
+ * They must be exactly the bytes of the program's buffers, and end at the planned peak.
  */
 #include "loader/model.h"
 #include "tests/loader/digits.h"
@@ -21,7 +21,8 @@ static void init(void) {
 static void finish(void) { digits_finish(&d); }
 TestSuite(peak, .init = init, .fini = finish);
 
-/* Behind the tensors, the first of which is where the executor's memory begins. */
+/* The workspace follows the tensors; the first tensor is at the beginning of the executor's
+ * memory. */
 static uint8_t *workspace_of(const tsr_model *model) {
     return (uint8_t *)tsr_executor_get_tensor(model->executor, 0) + model->plan.tensor_bytes;
 }
@@ -38,7 +39,7 @@ static void fill_inputs(const tsr_model *model, size_t entry) {
     }
 }
 
-/* written[i]: byte i of the workspace was written by a run of the entry. */
+/* Sets written[i] if a run of the entry wrote byte i of the workspace. */
 static void measure(tsr_model *model, size_t entry, uint8_t *written) {
     static const uint8_t patterns[] = {0xA5, 0x5A};
     uint8_t *workspace = workspace_of(model);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a bundle to a device that hashes them itself: what arrives, what does not go that way,
- * what is damaged. The device is a GPU of tests/runtime/fake_cuda.c.
+ * Sending weights of a bundle to a device that hashes them itself: the values on the device,
+ * weights that are not sent this way, and damaged weights. The device is a GPU of
+ * tests/runtime/fake_cuda.c.
  */
 #include "loader/shards.h"
 #include "loader/weights.h"
@@ -138,8 +139,8 @@ Test(sender, few_bytes_go_through_the_host) {
     expect_values();
 }
 
-/* What it takes besides the tensors does not fit: no reason to fail, for the host can do without.
- */
+/* The additional memory does not fit on the device: this is no error, since the host can load the
+ * weights instead. */
 Test(sender, without_room_they_go_through_the_host) {
     bool sent[TENSORS] = {false};
     fake_cuda *cuda = dlsym(dlopen(FAKE_CUDA, RTLD_NOW | RTLD_NOLOAD), "fake");

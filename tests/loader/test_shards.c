@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sets of tensors as blobs: more than 4 GiB are split, in the order of the names; what a shard
- * reads is the safetensors file of its tensors; splats.
+ * Sets of tensors as blobs: sets of more than 4 GiB are split, in the order of the names; the
+ * source of a shard returns the safetensors file of its tensors; splats.
  */
 #include "loader/shards.h"
 #include "runtime/data/array_file.h"
@@ -17,7 +17,7 @@ static void must(tsr_result result) { cr_assert_eq(result.code, TSR_OK, "%s", ct
 static void finish(void) { tsr_arena_finish(&arena); }
 TestSuite(shards, .fini = finish);
 
-/* Bytes that tell where they are: of tensor `user`, at `offset`. */
+/* Returns a byte that depends on the tensor `user` and on the offset. */
 static unsigned char byte_at(const void *user, uint64_t offset) {
     return (unsigned char)(*(const uint64_t *)user * 131 + offset * 7 + (offset >> 8));
 }
@@ -29,7 +29,7 @@ static tsr_result read_pattern(tsr_ctx *context, void *user, uint64_t offset, vo
     return TSR_SUCCESS;
 }
 
-/* `count` tensors of `size` bytes each, t0000 … */
+/* Makes `count` tensors of `size` bytes each, named t0000 … */
 static tsr_value *make_values(size_t count, uint64_t size) {
     tsr_value *values = TSR_NEW(&arena, tsr_value, count);
     for (size_t i = 0; i < count; i++) {
@@ -44,7 +44,8 @@ static tsr_value *make_values(size_t count, uint64_t size) {
     return values;
 }
 
-/* The blob's header names these tensors of the set, and each one's bytes stand where it says. */
+/* Requires that the blob's header names these tensors of the set, and that the bytes of each are at
+ * the stated offset. */
 static void check_blob(const tsr_bundle_blob *blob, const tsr_value *values, size_t count) {
     enum { HEADER_MAX = 1 << 20 };
     tsr_safetensors index;
@@ -73,7 +74,7 @@ static void check_blob(const tsr_bundle_blob *blob, const tsr_value *values, siz
 Test(shards, more_than_4_gib_are_split) {
     tsr_bundle_blob *blobs = NULL;
     size_t count = 0;
-    tsr_value *values = make_values(50, UINT64_C(200) << 20); /* 10 GB, of which none exist */
+    tsr_value *values = make_values(50, UINT64_C(200) << 20); /* 10 GB that are never stored */
     must(tsr_shards_make(&ctx, values, 50, TSR_MEDIA_WEIGHTS, "weights", TSR_SHARD_BYTES_MAX,
                          &arena, &blobs, &count));
     cr_assert_eq(count, 3);

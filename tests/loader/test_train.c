@@ -125,7 +125,7 @@ Test(train, stopped_then_resumed_equals_undisturbed) {
     h.stop_at = 0;
     options = listening(60);
     options.state_directory = digits_path(&d, "state");
-    options.has_seed = false; /* the state's */
+    options.has_seed = false; /* uses the seed of the state */
     tsr_model *other = digits_open(&d, NULL);
     cr_assert(equal(run(other, &options), whole));
     cr_assert(h.found && h.first_step == 23 && h.steps == 37 && h.saves == 1 && h.evals == 1);
@@ -171,7 +171,7 @@ Test(train, what_is_refused) {
     cr_assert_eq(digits_count_files(d.folder), 0);
 }
 
-/* An older program's options end before the state directory. */
+/* The options of an older program end before the state directory. */
 Test(train, options_of_an_older_program) {
     tsr_train_options options = digits_training(&d, 5);
     options.size_bytes = offsetof(tsr_train_options, state_directory);
@@ -197,7 +197,7 @@ Test(train, a_state_that_does_not_fit) {
     REFUSED(&d, try(&options), TSR_USAGE, "1");
 }
 
-/* A state as another program saved it, of this bundle and these tensors. */
+/* Saves a state of this bundle and these tensors, as another program would. */
 static void save_state(const char *directory, const tsr_position *position) {
     const tsr_store_options options = {.size_bytes = sizeof options,
                                        .directory = directory,
@@ -213,7 +213,8 @@ static void save_state(const char *directory, const tsr_position *position) {
     tsr_store_close(&d.ctx, store);
 }
 
-/* Of the same bundle, and yet of another V, another shuffle, another place in the data. */
+/* States of the same bundle with a different V, a different shuffle, or a different position in the
+ * data. */
 Test(train, a_state_of_another_v) {
     static const struct {
         const char *name;
@@ -243,7 +244,7 @@ Test(train, a_state_of_another_v) {
          "the state has global sample index"},
     };
     tsr_train_options options = digits_training(&d, 5);
-    digits_must(&d, try(&options)); /* the tensors hold values */
+    digits_must(&d, try(&options)); /* the tensors have values */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         options.state_directory = digits_path(&d, rows[i].name);
         save_state(options.state_directory, &rows[i].position);
@@ -289,7 +290,8 @@ Test(train, a_log_is_replayed_to_the_same_bits) {
     REFUSED(&d, try(&options), TSR_IO, "none.npy");
 }
 
-/* Without FMA the bits differ: neither a state nor a log of the other numerics is gone on with. */
+/* Code without FMA gives other bits: neither a state nor a log of the other numerics is continued.
+ */
 Test(train, numerics_are_never_mixed) {
     if (strcmp(tsr_model_get_target(d.model), "cpu:x86-64-v2") == 0)
         cr_skip_test("this CPU has x86-64-v2 alone");

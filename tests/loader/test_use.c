@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every public function, called from a callback of a model that is in use: changes of the
- * model are refused, everything else works, and the run that was under way ends with its own bits.
+ * Calls every public function from a callback of a model that is in use: functions that change the
+ * model are refused, all others work, and the active run still computes the same bits.
  */
 #include "tests/loader/digits.h"
 
@@ -13,9 +13,9 @@
 static digits d;
 static char state_path[128], params_path[128];
 static uint8_t *images;
-static const tsr_model *idle; /* a model that nobody uses, for comparison */
+static const tsr_model *idle; /* an idle model for comparison */
 
-/* Where a function is called from. */
+/* The context from which a function is called. */
 typedef enum place { IN_TRAINING, IN_A_CALL, IN_ADOPTION, PLACES } place;
 static const char *const place_names[PLACES] = {"training", "a call", "an adoption"};
 
@@ -28,7 +28,7 @@ static tsr_result fail_unless(bool condition) {
     return condition ? TSR_SUCCESS : (tsr_result){TSR_USAGE};
 }
 
-/* ---- one for each function ---- */
+/* ---- one test function for each public function ---- */
 
 static tsr_result version(tsr_ctx *ctx) {
     (void)ctx;
@@ -148,7 +148,7 @@ static tsr_result train(tsr_ctx *ctx) {
     return tsr_train(ctx, d.model, &options, &summary);
 }
 static tsr_result write_roofline(tsr_ctx *ctx) {
-    /* Of a model without a trace it is refused, in use or not. */
+    /* A model without a trace refuses this, in use or not. */
     tsr_result result = tsr_model_write_roofline(ctx, d.model, digits_path(&d, "roofline.csv"));
     return fail_unless(result.code == TSR_USAGE && strstr(ctx->error.text, "trace"));
 }
@@ -177,7 +177,7 @@ static tsr_result prune(tsr_ctx *ctx) {
 
 typedef struct row {
     const char *name;
-    tsr_result (*run)(tsr_ctx *ctx); /* NULL: it has no model */
+    tsr_result (*run)(tsr_ctx *ctx); /* NULL: the function takes no model */
     tsr_code codes[PLACES];          /* expected */
 } row;
 
@@ -224,7 +224,7 @@ static const row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* ---- the places ---- */
+/* ---- the contexts ---- */
 
 static unsigned visits;
 
@@ -309,7 +309,7 @@ Test(use, training_is_not_disturbed_by_its_callbacks) {
     cr_assert(tsr_digest_equal(&alone.state_hash, &disturbed.state_hash));
     tsr_digest held = digits_state_hash(d.model);
     cr_assert(tsr_digest_equal(&held, &disturbed.state_hash));
-    /* Once it is over the model can be changed again. */
+    /* The model can be changed again after the run. */
     digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 0));
     cr_assert(tsr_model_mark_workspace(d.model));
 }
@@ -346,7 +346,7 @@ Test(use, an_adoption_is_not_disturbed_by_the_log) {
     digits_must(&d, call(&d.ctx));
 }
 
-/* A new function of the headers has to be put into the table. */
+/* Requires that the table contains every function of the header. */
 static void check_header(const char *path) {
     char line[512];
     FILE *file = fopen(path, "r");
