@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For the scripts of this folder that compare with other readers and writers.
+ * A tool for the scripts in this folder that compare with other readers and writers.
  *
- *     array_tool read SPEC [FLAT_DTYPE]    "TYPE\n" and the elements
- *     array_tool npy OUT IN                IN.npy through tsr_array_open into OUT
- *     array_tool safetensors OUT SPEC …    each SPEC "FILE:NAME" as the tensor NAME of OUT
- *     array_tool npz OUT SPEC …            each SPEC "FILE:NAME" as the member NAME of OUT
+ *     array_tool read SPEC [FLAT_DTYPE]    prints "TYPE
+ * " and the elements
+ *     array_tool npy OUT IN                copies IN.npy through tsr_array_open to OUT
+ *     array_tool safetensors OUT SPEC …    writes each SPEC "FILE:NAME" as the tensor NAME of OUT
+ *     array_tool npz OUT SPEC …            writes each SPEC "FILE:NAME" as the member NAME of OUT
  *     array_tool quantile                  standard normal quantiles of the doubles on stdin
  *
- * Exit code: the result's; its text goes to standard error.
+ * The exit code is that of the result; the error text is written to standard error.
  */
 #include "runtime/base/philox.h"
 #include "runtime/data/array_file.h"
@@ -64,7 +65,7 @@ static tsr_result write_safetensors(tsr_ctx *ctx, const char *out, char **specs,
     return tsr_safetensors_write(ctx, out, tensors, (size_t)spec_count, metadata);
 }
 
-/* Element by element, the arrays by turns. */
+/* Appends one element at a time, taking turns between the arrays. */
 static tsr_result append_all(tsr_ctx *ctx, tsr_array_writer *writer, const tsr_tensor *tensors,
                              size_t count) {
     bool more = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files written row by row: the bytes of the writers of whole tensors; archives that libarchive
- * reads.
+ * Files that are written row by row have the same bytes as those of the writers of whole tensors;
+ * libarchive reads the archives.
  */
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
@@ -45,7 +45,7 @@ static void fill(void) {
     }
 }
 
-/* The arrays by turns, in parts of different lengths. */
+/* Writes parts of different lengths, taking turns between the arrays. */
 static tsr_result write_parts(tsr_ctx *ctx, const char *path, const tsr_tensor *tensors,
                               size_t count) {
     size_t done[ARRAYS] = {0}, left = 0;
@@ -134,12 +134,12 @@ Test(array_writer, other_formats_are_refused) {
     }
 }
 
-/* libarchive checks sizes and checksums of local headers; the members are .npy files. */
+/* libarchive checks sizes and checksums in local headers; the members are .npy files. */
 Test(array_writer, archives_for_others) {
     tsr_ctx ctx = {0};
     fill();
     expect_success(&ctx, write_parts(&ctx, files_path(&dir, "a.npz"), arrays, ARRAYS));
-    setlocale(LC_ALL, "C.UTF-8"); /* libarchive converts names to it */
+    setlocale(LC_ALL, "C.UTF-8"); /* libarchive converts names to this encoding */
     struct archive *zip = archive_read_new();
     struct archive_entry *entry = NULL;
     archive_read_support_format_zip(zip);
@@ -215,7 +215,8 @@ Test(array_writer, refusals) {
                  "/nowhere/a.npz");
 }
 
-/* Whatever fails: nothing under the name, no temporary file; what was there stays. */
+/* Whichever operation fails, no new file and no temporary file remains, and the old file is
+ * unchanged. */
 Test(array_writer, every_failing_operation) {
     fill();
     for (const char *const *name = (const char *const[]){"a.npz", "a.safetensors", NULL}; *name;

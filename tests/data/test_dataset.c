@@ -48,13 +48,14 @@ static tsr_result open_pair(tsr_ctx *ctx, const char *image_spec, const char *la
 
 static const tsr_dataset_options storages[] = {
     {.memory_limit_bytes = 0},
-    {.memory_limit_bytes = 80}, /* the labels alone do not fit beside the images */
+    {.memory_limit_bytes = 80}, /* the labels do not fit in addition to the images */
     {.never_in_memory = true},
 };
 static const uint64_t memory_bytes[] = {120, 40, 0};
 enum { STORAGE_COUNT = sizeof storages / sizeof storages[0] };
 
-/* 25 batches of 4 are ten epochs: each row ten times, pairs kept, in the order of shuffle.h. */
+/* 25 batches of 4 are ten epochs: each row occurs ten times, pairs stay together, and the order is
+ * that of shuffle.h. */
 Test(dataset, batches) {
     for (size_t s = 0; s < STORAGE_COUNT; s++) {
         tsr_ctx ctx = {0};
@@ -174,7 +175,7 @@ Test(dataset, bindings) {
     tsr_dataset_close(&ctx, NULL);
 }
 
-/* What a damaged bundle could ask for. */
+/* Ports that a damaged bundle could declare. */
 Test(dataset, impossible_ports) {
     tsr_ctx ctx = {0};
     tsr_dataset *dataset = NULL;
@@ -190,7 +191,7 @@ Test(dataset, impossible_ports) {
     }
 }
 
-/* A row that cannot be read is an error of the call, and the next call works. */
+/* An unreadable row is an error of the call, and the next call works. */
 Test(dataset, faults) {
     faulty_io io;
     faulty_init(&io);
@@ -218,7 +219,7 @@ Test(dataset, faults) {
     expect_success(&ctx, result);
 }
 
-/* The data of the example: sizes, ranges, and a rough look at the labels. */
+/* The data of the example: sizes, ranges, and a rough check of the labels. */
 Test(dataset, digits) {
     tsr_ctx ctx = {0};
     static const struct {

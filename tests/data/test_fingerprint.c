@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fingerprints against hashes of the whole arrays, with and without a thread, and the cache.
+ * Compares fingerprints with hashes of whole arrays, with and without a thread, and tests the
+ * cache.
  */
 #include "runtime/data/array_file.h"
 #include "runtime/data/fingerprint.h"
@@ -65,7 +66,7 @@ static void check_digests(const tsr_fingerprint *fingerprint) {
     cr_assert(tsr_digest_equal(&got, &first));
     got = tsr_fingerprint_get_array(fingerprint, 1);
     cr_assert(tsr_digest_equal(&got, &second));
-    /* By the names, whatever the order. */
+    /* Sorted by name, regardless of the order of the arrays. */
     unsigned char text[15 + 8 + 2 * (8 + 1 + TSR_DIGEST_BYTES)], *at = text;
     memset(text, 0, sizeof text);
     memcpy(at, "tessera.data.1", 15);
@@ -94,7 +95,7 @@ Test(fingerprint, is_the_same_with_and_without_a_thread) {
     }
     tsr_fingerprint *left = open_both(&(tsr_fingerprint_options){0});
     tsr_fingerprint_begin(&ctx, left);
-    tsr_fingerprint_close(&ctx, left); /* in the middle */
+    tsr_fingerprint_close(&ctx, left); /* while it is hashing */
     tsr_fingerprint_close(&ctx, NULL);
 }
 
@@ -109,7 +110,7 @@ Test(fingerprint, a_file_that_changes_while_it_is_hashed_is_refused) {
     tsr_fingerprint_close(&ctx, fingerprint);
 }
 
-/* However much there is to hash: a run begins, and the error waits for the first save. */
+/* A run begins regardless of the amount of data, and the error is reported at the first save. */
 Test(fingerprint, what_cannot_be_hashed_is_told_by_finish) {
     for (int is_large = 0; is_large < 2; is_large++) {
         const tsr_fingerprint_array array = {"y", is_large ? large_path : small_path,
@@ -149,7 +150,7 @@ Test(fingerprint, only_settled_files_are_cached) {
         open_both(&(tsr_fingerprint_options){.cache_path = cache_path, .ignores_cache = true});
     cr_assert_eq(tsr_fingerprint_get_bytes(fingerprint), LARGE + SMALL);
     tsr_fingerprint_close(&ctx, fingerprint);
-    /* The same bytes with another time stamp are hashed again. */
+    /* The same bytes with a different time stamp are hashed again. */
     write_file(small_path, large + 7, SMALL);
     fingerprint = open_both(&cached);
     cr_assert_eq(tsr_fingerprint_get_bytes(fingerprint), SMALL);
@@ -175,7 +176,7 @@ Test(fingerprint, the_cache_keeps_the_newest) {
         cr_assert_eq(known, i >= 300 - 256, "%u", (unsigned)i);
         cr_assert(!known || tsr_digest_equal(&found, &expected));
     }
-    /* A file has one digest. */
+    /* Each file has only one digest. */
     tsr_fingerprint_known again = {state_number(298), tsr_hash("new", 3)};
     again.state.mtime_ns = 5;
     cr_assert_eq(tsr_fingerprint_cache_add(&ctx, cache_path, &again, 1).code, TSR_OK);
@@ -186,7 +187,8 @@ Test(fingerprint, the_cache_keeps_the_newest) {
     cr_assert(tsr_fingerprint_cache_find(&ctx, cache_path, &old, &found), "another member");
 }
 
-/* Every prefix and every changed byte is ignored, and replaced by the next addition. */
+/* Every truncation and every changed byte makes the cache ignored; the next addition replaces
+ * it. */
 Test(fingerprint, a_damaged_cache_is_ignored) {
     char bytes[1024];
     tsr_digest found;
@@ -202,7 +204,7 @@ Test(fingerprint, a_damaged_cache_is_ignored) {
         cr_assert(!tsr_fingerprint_cache_find(&ctx, cache_path, &known[0].state, &found));
         bytes[i] ^= 1;
         write_file(cache_path, bytes, size);
-        bool last = i + 1 == size; /* its newline does not count */
+        bool last = i + 1 == size; /* its newline is optional */
         cr_assert(last || !tsr_fingerprint_cache_find(&ctx, cache_path, &known[1].state, &found));
         bytes[i] ^= 1;
     }

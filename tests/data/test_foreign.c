@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flat files that are files of other programs, told by name and by content; flat files that are
- * none, however they begin; the notice of how a flat file is read.
+ * Flat files that belong to other programs, detected by name and by content; flat files that do
+ * not, although they begin similarly; the notice about the interpretation of a flat file.
  */
 #include "runtime/data/array_file.h"
 #include "tests/data/files.h"
@@ -34,7 +34,7 @@ static void expect_taken(const char *name, tsr_dtype flat) {
     tsr_array_close(&ctx, array);
 }
 
-/* 64 bytes that begin as told; the rest is no text. */
+/* Writes a file with the given bytes at `offset`; the other bytes are not text. */
 static void write_begin(const char *name, size_t offset, const char *begin, size_t size,
                         char last) {
     char bytes[320] = {0};
@@ -118,23 +118,23 @@ Test(foreign, contents) {
         }
 }
 
-/* Data that begin like something else, and names that say nothing. */
+/* Data that begin like another format, and names without a known extension. */
 Test(foreign, flat_files_are_taken) {
     static const struct {
         const char *begin;
         size_t size;
         char last;
     } rows[] = {
-        {"\x80\4\x95", 3, 3},               /* no end of a pickle */
-        {"\x80\4\x96", 3, '.'},             /* no opcode */
-        {"\x80\6}", 3, '.'},                /* no protocol */
-        {"\x80\2\x07", 3, '.'},             /* no opcode */
-        {"\x1f\x8b\x09", 3, 3},             /* no method of gzip */
-        {"PK\5\5", 4, 3},                   /* no zip */
+        {"\x80\4\x95", 3, 3},               /* does not end like a pickle */
+        {"\x80\4\x96", 3, '.'},             /* not an opcode */
+        {"\x80\6}", 3, '.'},                /* not a protocol */
+        {"\x80\2\x07", 3, '.'},             /* not an opcode */
+        {"\x1f\x8b\x09", 3, 3},             /* not a compression method of gzip */
+        {"PK\5\5", 4, 3},                   /* not a zip file */
         {"\x93NUMPX", 6, 3},                /* not NumPy */
         {"\xff\xff\0\0\0\0\0\0{\"", 10, 3}, /* a header longer than the file */
         {"\1\0\0\0\0\0\0\0{\"", 10, 3},     /* a header of one byte */
-        {"\x40\0\0\0\0\0\0\0[\"", 10, 3},   /* no object */
+        {"\x40\0\0\0\0\0\0\0[\"", 10, 3},   /* not an object */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         write_begin("x.bin", 0, rows[i].begin, rows[i].size, rows[i].last);
@@ -159,11 +159,11 @@ Test(foreign, text_is_bytes_alone) {
     for (size_t i = 0; i < sizeof tokens; i += 2) tokens[i] = 'a'; /* small numbers of 16 bits */
     files_write(&dir, "t.bin", tokens, sizeof tokens);
     expect_taken("t.bin", TSR_DTYPE_F16);
-    files_write(&dir, "t.bin", "abcdefgh", 8); /* too little to tell */
+    files_write(&dir, "t.bin", "abcdefgh", 8); /* too short to decide */
     expect_taken("t.bin", TSR_DTYPE_F32);
 }
 
-/* ---- what is told ---- */
+/* ---- the notice ---- */
 
 typedef struct told {
     int count;

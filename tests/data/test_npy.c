@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * .npy and flat files, the parts of array_file.c that all formats share. Files written by NumPy are
- * read in reference_numpy.py.
+ * .npy files, flat files, and the parts of array_file.c that all formats share. Files written by
+ * NumPy are read in reference_numpy.py.
  */
 #include "runtime/base/buffer.h"
 #include "runtime/data/array_file.h"
@@ -19,7 +19,7 @@ TestSuite(flat, .init = setup, .fini = teardown);
 
 static const float six[6] = {1, -2, 3.5f, 0, 5e-3f, -6};
 
-/* A file of any version around any literal. */
+/* Writes a file of any version with any header literal. */
 static void write_npy(const char *name, unsigned version, const char *literal, const void *data,
                       size_t size) {
     tsr_buffer file = {0};
@@ -121,7 +121,7 @@ Test(npy, refused_headers) {
     expect_refused("a.npy", TSR_DTYPE_NONE, TSR_DATA, "NPY magic");
 }
 
-/* What we write, we read; every part of it alone is refused, and so is one byte more. */
+/* Written files can be read; every truncation is refused, and so is a file with one byte more. */
 Test(npy, truncated_at_every_byte) {
     tsr_ctx ctx = {0};
     unsigned char *bytes = NULL;
@@ -141,7 +141,7 @@ Test(npy, truncated_at_every_byte) {
     free(bytes);
 }
 
-/* A flipped bit gives an error or another, smaller or equal, readable array. */
+/* A flipped bit gives an error, or a different readable array that is not larger. */
 Test(npy, every_bit_of_the_header) {
     tsr_ctx ctx = {0};
     unsigned char *bytes = NULL;
@@ -193,8 +193,8 @@ Test(npy, not_a_file) {
     tsr_array_close(&ctx, NULL);
 }
 
-/* Short reads change nothing; an error at any operation is reported, but for those that look at the
- * file to be replaced and for temporaries of dead processes; and no file is left behind. */
+/* Short reads change nothing. An error of any operation is reported, except while checking the file
+ * to be replaced and searching for temporary files of dead processes. No file is left. */
 Test(npy, faults) {
     faulty_io io;
     faulty_init(&io);

@@ -23,7 +23,7 @@ static void make_values(int64_t *values) {
     for (int64_t i = 0; i < COUNT; i++) values[i] = i * i % 1000;
 }
 
-/* The bytes of an .npy file with `count` of the values. */
+/* Returns the bytes of an .npy file with `count` of the values. */
 static unsigned char *make_npy(size_t count, size_t *out_size) {
     static int64_t values[COUNT];
     tsr_ctx ctx = {0};
@@ -49,7 +49,7 @@ static void add_member(struct archive *zip, const char *name, size_t count, bool
     free(bytes);
 }
 
-/* Members "first.npy" of `count` values and "second.npy" of 3. */
+/* Makes members "first.npy" with `count` values and "second.npy" with 3. */
 static void make_npz(const char *name, const char *options, size_t count, bool with_size) {
     struct archive *zip = archive_write_new();
     archive_write_set_format_zip(zip);
@@ -133,7 +133,7 @@ Test(npz, selection) {
     expect_refused(files_path(&dir, "d.npz"), TSR_DATA, "no member; those there are: none");
 }
 
-/* Names in messages are one line of UTF-8, whatever the archive says. */
+/* Names in messages are one line of UTF-8, regardless of the bytes in the archive. */
 Test(npz, hostile_names) {
     static const struct {
         const char *name, *shown;
@@ -192,7 +192,7 @@ Test(npz, truncated_at_every_byte) {
     }
 }
 
-/* Wherever a bit flips: refused, or the same values (dates, the other member …). */
+/* Any flipped bit is refused, or gives the same values (dates, the other member …). */
 Test(npz, every_bit) {
     static int64_t values[COUNT], got[COUNT];
     make_values(values);

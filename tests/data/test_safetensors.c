@@ -71,7 +71,7 @@ Test(safetensors, encode_decode) {
     }
 }
 
-/* The bytes are a function of the tensors, not of their order. */
+/* The bytes depend on the tensors, but not on their order. */
 Test(safetensors, canonical) {
     tsr_ctx ctx = {0};
     tsr_tensor reversed[TENSOR_COUNT];
@@ -216,7 +216,7 @@ Test(safetensors, refused_headers) {
     expect_success(&ctx, decode_text(&ctx, "{\"__metadata__\":{\"a\":\"b\"}}", 0));
 }
 
-/* Each file also has a tensor that can be used. */
+/* Each file also has a usable tensor. */
 Test(safetensors, unusable_tensors_refuse_their_use_alone) {
     static const struct {
         const char *entry, *message;
@@ -250,7 +250,7 @@ Test(safetensors, unusable_tensors_refuse_their_use_alone) {
     }
 }
 
-/* A header of nearly 100 MB, the most that is accepted: about 1,100,000 tensors. */
+/* A header of nearly 100 MB, the maximum: about 1,100,000 tensors. */
 Test(safetensors, header_of_the_greatest_size) {
     tsr_ctx ctx = {0};
     tsr_safetensors index;
@@ -270,7 +270,7 @@ Test(safetensors, header_of_the_greatest_size) {
     cr_assert_eq(index.entry_count, count);
     cr_assert_str_eq(index.entries[0].name, "model.layers.0.weight");
     cr_assert_eq(index.entries[0].offset_bytes, index.data_offset_bytes);
-    /* All pairs of keys would take an hour. */
+    /* Comparing all pairs of keys would take an hour. */
     cr_assert_lt(seconds, 30.0, "%.1f s", seconds);
     tsr_buffer_finish(&text);
 }
@@ -292,7 +292,8 @@ Test(safetensors, lengths) {
         {10, 10, 3, 0, "has 10 bytes; its header ends at byte 11"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        unsigned char *copy = malloc(rows[i].size); /* so that a sanitizer sees reads past it */
+        unsigned char *copy = malloc(rows[i].size); /* exact size, so that a sanitizer detects reads
+                                                     * past it */
         memcpy(copy, blob, rows[i].size);
         copy[0] = rows[i].first;
         if (rows[i].size > 7) copy[7] = rows[i].last;

@@ -25,7 +25,7 @@ Test(shuffle, is_a_permutation) {
         check_permutation(5, others[i], (uint64_t)1 << 33);
 }
 
-/* Large counts cannot be walked whole: in range, and no two of 100,000 alike. */
+/* Large counts cannot be visited completely: 100,000 values are in range and distinct. */
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -50,7 +50,8 @@ Test(shuffle, large_counts) {
     free(drawn);
 }
 
-/* With a table and without, forwards, backwards and with changing seeds. */
+/* tsr_shuffler_index() agrees with tsr_shuffle_index(), with a table and without: forwards,
+ * backwards and with changing seeds. */
 Test(shuffle, shuffler_agrees) {
     static const uint64_t counts[] = {1, 2, 7, 1023, 1024, 1438, 50000};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -69,13 +70,14 @@ Test(shuffle, shuffler_agrees) {
     cr_assert_eq(tsr_shuffler_table_count(((uint64_t)1 << 32) + 1), 0);
 }
 
-/* Chi-square, as the number of standard deviations from its mean. */
+/* Returns chi-square as the number of standard deviations from its mean. */
 static double deviation(double chi_square, double degrees) {
     return (chi_square - degrees) / sqrt(2 * degrees);
 }
 
-/* Over many epochs: each sample is as often at each position, and each difference between
- * neighbours is as frequent. Fixed seeds, so the result is too; six deviations. */
+/* Each sample is equally frequent at each position over many epochs, and so is each difference
+ * between adjacent samples. The seeds are fixed, so the result is, too; the limit is six
+ * deviations. */
 static void check_uniform(uint64_t count, uint64_t epochs) {
     uint32_t *positions = calloc(count * count, sizeof *positions);
     uint32_t *steps = calloc(count, sizeof *steps);
@@ -127,7 +129,7 @@ Test(shuffle, seeds_and_epochs_differ) {
     }
 }
 
-/* Version 1 is part of every state ever saved: these values may never change. Made by
+/* Version 1 is part of every saved state, so these values may never change. They were made by
  * tests/data/shuffle_reference.py, which shares no code with the library. */
 Test(shuffle, frozen) {
     static const struct {
