@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For json_reference.py: reads texts, each as a decimal size, a newline and that many bytes; prints
- * 1 or 0 for each: accepted or not.
+ * For json_reference.py: reads texts, each as a decimal size, a newline and that many bytes. Prints
+ * 1 for each accepted text, 0 for each refused one.
  */
 #include "runtime/base/json.h"
 

@@ -14,7 +14,7 @@ static inline uint64_t random_u64(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* 0 … count - 1 */
+/* Returns a number from 0 to count - 1. */
 static inline uint32_t random_below(uint64_t *state, uint32_t count) {
     return (uint32_t)(random_u64(state) % count);
 }

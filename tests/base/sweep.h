@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sweeps over every bit, byte or operation. Code under AddressSanitizer is several times as slow:
- * the sanitized build takes every n-th case of a sweep that the other build takes whole.
+ * Sweeps over every bit, byte or operation. Code under AddressSanitizer is several times slower, so
+ * the sanitized build tests only every n-th case of a sweep.
  *
  *     for (size_t bit = 0; bit < count; bit += SWEEP_STEP(5))
  */

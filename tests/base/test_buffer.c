@@ -58,7 +58,7 @@ Test(buffer, integers_are_little_endian) {
     tsr_buffer_finish(&buffer);
 }
 
-/* cJSON reads back what was written. */
+/* cJSON parses the written string back to the original. */
 Test(buffer, json_strings_survive) {
     char text[4096];
     size_t size = 0;

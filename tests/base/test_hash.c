@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference is OpenSSL's EVP interface, and the definition of the tree written out plainly.
+ * The references are OpenSSL's EVP interface and a direct implementation of the definition of the
+ * tree.
  */
 #include "runtime/base/hash.h"
 #include "runtime/base/sha256_pair.h"
@@ -19,7 +20,7 @@ static tsr_digest evp(const void *bytes, size_t size) {
     return digest;
 }
 
-/* Digest of the concatenated digests of parts of `part` bytes. */
+/* Returns the digest of the concatenated digests of parts of `part` bytes. */
 static tsr_digest evp_parts(const unsigned char *bytes, size_t size, size_t part,
                             tsr_digest (*digest)(const void *, size_t)) {
     size_t count = (size + part - 1) / part;

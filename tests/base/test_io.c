@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The helpers over the system's table, and over one that fails its n-th operation, for every n.
+ * The helpers with the system's table, and with a table that fails its n-th operation, for every n.
  */
 #include "runtime/base/io.h"
 
@@ -17,7 +17,7 @@
 typedef enum fault_mode {
     FAULT_NONE,
     FAULT_ONCE,       /* the n-th operation fails; later ones work */
-    FAULT_FROM,       /* it and all later ones fail, as after a crash */
+    FAULT_FROM,       /* the n-th and all later ones fail, as after a crash */
     FAULT_SHORT,      /* every read and write moves one byte */
     FAULT_INTERRUPTS, /* every other read and write fails with EINTR */
 } fault_mode;
@@ -26,7 +26,7 @@ typedef struct faults {
     fault_mode mode;
     int code; /* errno */
     unsigned at, count;
-    char log[64]; /* a letter for each operation */
+    char log[64]; /* one letter per operation */
 } faults;
 
 static bool strikes(faults *f, char letter) {
@@ -44,7 +44,7 @@ static int faulty_open(void *self, int dir, const char *path, int flags, mode_t 
     return below()->open(NULL, dir, path, flags, mode);
 }
 static int faulty_close(void *self, int fd) {
-    int code = below()->close(NULL, fd); /* the descriptor is gone whatever close says */
+    int code = below()->close(NULL, fd); /* close releases the descriptor even if it fails */
     STRIKE(self, 'c');
     return code;
 }
@@ -129,7 +129,7 @@ static void put(const char *path, const char *text) {
     fclose(file);
 }
 
-/* NULL when absent. */
+/* Returns the text of the file, or NULL if it does not exist. */
 static const char *got(const char *path) {
     static char text[4096];
     FILE *file = fopen(path, "rb");
@@ -225,7 +225,7 @@ Test(io, every_fault_while_reading_is_reported) {
         int before = open_fd_count();
         tsr_result result = tsr_io_read_file(&ctx, "a", 99, &arena, &bytes, &size);
         cr_assert_eq(open_fd_count(), before);
-        /* The last operation is close, which has nothing to lose here. */
+        /* The last operation is close, which cannot lose data here. */
         if (n >= 3) cr_assert_eq(result.code, TSR_OK);
         if (n < 3) {
             cr_assert_eq(result.code, TSR_IO, "operation %u", n);
@@ -296,7 +296,8 @@ Test(io, atomic_file_refuses_what_it_must_not_replace) {
     tsr_arena_finish(&arena);
 }
 
-/* Whatever fails, `out` is whole: the old text or the new one, and the new one on success. */
+/* Whichever operation fails, `out` is complete: it has the old or the new text, and the new one on
+ * success. */
 static void check_faulty_save(fault_mode mode, unsigned at, bool *out_past_the_end) {
     faults f = {.mode = mode, .code = ENOSPC, .at = at};
     tsr_io io = faulty(&f);
@@ -340,7 +341,7 @@ Test(io, atomic_file_syncs_before_and_after_the_rename) {
     tsr_arena_finish(&arena);
 }
 
-/* Each of these must not be taken for success. */
+/* An operation may not report success after one of the errors. */
 Test(io, atomic_file_reports_write_sync_close_and_rename_errors) {
     unsigned failures = 0, total = 0;
     bool past = false;

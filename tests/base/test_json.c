@@ -13,7 +13,7 @@ static const tsr_json_options strict = {.subject = "blob", .code = TSR_CORRUPT};
 static const tsr_json_options numbers = {
     .subject = "blob", .code = TSR_DATA, .allow_numbers = true};
 
-/* From a copy of exactly these bytes, so that reading behind them is seen. */
+/* Parses a copy of exactly this size, so that a sanitizer detects reads past its end. */
 static tsr_result parse(tsr_ctx *ctx, const char *text, size_t size,
                         const tsr_json_options *options, cJSON **out_root) {
     char *copy = malloc(size ? size : 1);
@@ -175,7 +175,7 @@ Test(json, tokens_are_counted) {
     tsr_buffer_finish(&text);
 }
 
-/* 500,000 keys that differ in their last bytes only: a check of all pairs would take hours. */
+/* 500,000 keys that differ only in their last bytes: comparing all pairs would take hours. */
 Test(json, many_keys_are_checked_quickly) {
     tsr_ctx ctx = {0};
     cJSON *root = NULL;
@@ -198,7 +198,7 @@ Test(json, many_keys_are_checked_quickly) {
 
 typedef struct spelled {
     tsr_buffer text;
-    size_t limit; /* tokens until the visitor fails; 0: never */
+    size_t limit; /* number of tokens after which the visitor fails; 0: never */
 } spelled;
 
 static tsr_result spell(tsr_ctx *ctx, void *user, const tsr_json_event *event) {
@@ -227,7 +227,7 @@ Test(json, scan_reports_every_token) {
     tsr_buffer_finish(&s.text);
 }
 
-/* Keys of an object are compared with each other, whatever lies between them. */
+/* The keys of an object are compared with each other, regardless of the values between them. */
 Test(json, duplicates_around_closed_objects) {
     static const char text[] = "{\"a\":{\"x\":{\"y\":1},\"z\":2},\"b\":[{\"a\":1},{\"a\":1}],"
                                "\"x\":3,\"a\":4}";
@@ -238,7 +238,7 @@ Test(json, duplicates_around_closed_objects) {
                      "blob: offset 53: expected each key once, got 'a' again (first at offset 1)");
 }
 
-/* Whatever the scan accepts, cJSON must accept too (else it is reported as TSR_MEMORY). */
+/* cJSON must accept every text that the scan accepts (otherwise TSR_MEMORY is reported). */
 Test(json, mutated_texts) {
     static const char seed_text[] = "{\"formatVersion\":\"1.0\",\"a\":[1,2,{\"b\":null,\"c\":"
                                     "\"\\u00e4\\ud83d\\ude00\xe2\x82\xac\"}],"
@@ -300,7 +300,7 @@ Test(json, members) {
     tsr_json_destroy(root);
 }
 
-/* How many of all strings of these bytes are UTF-8, against the count that Unicode implies. */
+/* Counts the valid UTF-8 strings, and compares with the number that follows from Unicode. */
 Test(json, utf8_is_exact) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < 1u << 24; i++) {

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* As an old program knows it, and as the library does. */
+/* The struct as an old program knows it, and as the library does. */
 typedef struct old_options {
     size_t size_bytes;
     uint32_t keep, pad;

@@ -96,7 +96,7 @@ Test(normal, symmetric_and_increasing) {
     }
 }
 
-/* Every pair of words is good, the extremes are what 52 bits give. */
+/* Every pair of words gives a finite number; the extremes are those of 52 bits. */
 Test(normal, every_word_is_good) {
     double low = tsr_philox_normal_f64(0, 0), high = tsr_philox_normal_f64(UINT32_MAX, UINT32_MAX);
     cr_assert_eq(low, tsr_normal_quantile(0x1p-53));
@@ -124,7 +124,7 @@ Test(normal, moments) {
     cr_assert_float_eq(fourth / n, 3, error * sqrt(96));
 }
 
-/* Initial values of every model made so far depend on these bits: they may never change. */
+/* Initial values of every existing model depend on these bits, so they may never change. */
 Test(normal, frozen_bits) {
     static const struct {
         double u;

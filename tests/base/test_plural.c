@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words of messages that depend on a number, of any integer type.
+ * Words in messages that depend on a number of any integer type.
  */
 #include "runtime/base/plural.h"
 

@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-/* The examples are those of the algorithm's literature. */
+/* The examples are from publications on the algorithm. */
 Test(suggest, distances) {
     static const struct {
         const char *a, *b;

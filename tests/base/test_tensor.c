@@ -125,15 +125,18 @@ static unsigned narrowed(tsr_dtype dtype, double value) {
     return bits;
 }
 
-/* Neighbours, and what lies between them, in both signs; `infinity` is the first pattern that is
- * not a number. */
+/* Tests adjacent numbers and the values between them, with both signs. `infinity` is the first bit
+ * pattern that is not a finite number. */
 static void check_narrow(tsr_dtype dtype, unsigned infinity) {
     for (unsigned bits = 0; bits < infinity; bits++) {
         double x = narrow(dtype, bits), next = narrow(dtype, bits + 1);
         cr_assert_eq(narrowed(dtype, x), bits);
         cr_assert_eq(narrowed(dtype, -x), bits | 0x8000);
         cr_assert(x < next);
-        if (bits + 1 == infinity) next = x + (x - narrow(dtype, bits - 1)); /* had it one more */
+        if (bits + 1 == infinity)
+            next =
+                x + (x - narrow(dtype,
+                                bits - 1)); /* the next number, if the exponent range were larger */
         double middle = x / 2 + next / 2;
         cr_assert_eq(narrowed(dtype, middle), bits + (bits & 1), "a tie goes to even: %x", bits);
         cr_assert_eq(narrowed(dtype, nextafter(middle, 0)), bits);

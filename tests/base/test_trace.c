@@ -12,7 +12,7 @@
 
 static const tsr_trace_detail nothing;
 
-/* The file's text, in the arena. */
+/* Returns the text of the file, in the arena. */
 static const char *write_and_read(const tsr_trace *trace, tsr_arena *arena) {
     tsr_ctx ctx = {0};
     char folder[] = "/tmp/tessera-trace-XXXXXX", path[64];
@@ -84,7 +84,7 @@ Test(trace, steps_and_saves) {
     for (uint64_t step = 4; step < 9; step++) {
         tsr_trace_step(trace, step);
         cr_assert_eq(tsr_trace_records(trace, TSR_TRACK_COPIES), step == 5 || step == 6);
-        /* A save goes on as it began, whichever step is next. */
+        /* Recording of a save is decided when it begins, regardless of later steps. */
         cr_assert_eq(tsr_trace_records(trace, TSR_TRACK_HASHES), step == 4 || step == 7);
         if (step == 4 || step == 6 || step == 7) tsr_trace_save(trace);
         cr_assert_eq(tsr_trace_begin(trace, TSR_TRACK_SAVES) > 0, step == 6);
@@ -101,7 +101,7 @@ static void *record_many(void *user) {
     return NULL;
 }
 
-/* Threads do not disturb each other, and what finds no room is counted. */
+/* Threads do not affect each other, and events that do not fit are counted. */
 Test(trace, room) {
     static const uint32_t rooms[] = {4000, 700};
     for (size_t r = 0; r < 2; r++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results of uniform rules stay in [low, high): over all numbers of 16 bits as bounds.
+ * Results of uniform rules are in [low, high), for all 16-bit numbers as bounds.
  */
 #include "runtime/base/uniform.h"
 
@@ -12,7 +12,8 @@ static double number(tsr_dtype dtype, unsigned bits) {
     return tsr_dtype_read(dtype, (uint16_t[]){(uint16_t)bits}, 0);
 }
 
-/* Bits of the finite numbers in ascending order, -0 left out; returns how many. */
+/* Writes the bit patterns of the finite numbers in ascending order, without -0; returns their
+ * number. */
 static unsigned ascending(unsigned infinity, uint16_t *out_bits) {
     unsigned count = 0;
     for (unsigned bits = infinity - 1; bits > 0; bits--)
@@ -74,7 +75,7 @@ Test(uniform, finite_numbers_of_a_type) {
     cr_assert(tsr_dtype_rounds_finite(TSR_DTYPE_F64, -1e300));
 }
 
-/* high - low overflows, low + (high - low) u does not. */
+/* high - low overflows, but low + (high - low) u does not. */
 Test(uniform, widest_intervals_are_finite) {
     static const double draws[] = {0, 0.25, 0.5, 1 - 0x1p-53};
     tsr_uniform wide = tsr_uniform_make(TSR_DTYPE_F64, TSR_DTYPE_F64, -DBL_MAX, DBL_MAX);
