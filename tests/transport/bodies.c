@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sizes are drawn from one seed on all ranks, so that each knows what the others send.
+ * All ranks draw the sizes from the same seed, so that each knows the sizes that the others send.
  */
 #include "tests/transport/bodies.h"
 
@@ -11,7 +11,7 @@ enum { ROUNDS = 12, SIZE_MAX_BYTES = 700 * 1000 };
 
 static uint32_t next(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
-/* Mostly small, some more than a slot, some nothing. */
+/* Returns mostly small sizes, some larger than a slot, and sometimes 0. */
 static size_t draw_size(uint32_t *state) {
     switch (next(state) >> 28) {
     case 0:
@@ -19,7 +19,7 @@ static size_t draw_size(uint32_t *state) {
     case 1:
         return 1;
     case 2:
-    case 3: /* several in a channel, so that some are read where they lie */
+    case 3: /* several slots of a channel, so that some messages are read in place */
         return next(state) % SIZE_MAX_BYTES;
     default:
         return (next(state) >> 8) % 5000;
@@ -91,7 +91,8 @@ int body_gather_and_broadcast(tsr_ctx *ctx, tsr_transport *t, void *user) {
                    "round %d: other bytes from rank %u", round, r);
         uint32_t root = next(&state) % n;
         size_t size = draw_size(&state);
-        EXPECT_OK(tsr_barrier(ctx, t)); /* all have read what comes next */
+        EXPECT_OK(tsr_barrier(ctx, t)); /* all ranks have read the memory that is overwritten
+                                         * next */
         if (t->rank == root)
             fill(memory, root, 7, size);
         else
@@ -104,7 +105,7 @@ int body_gather_and_broadcast(tsr_ctx *ctx, tsr_transport *t, void *user) {
     return 0;
 }
 
-/* A ring of messages, several under way in each pair. */
+/* A ring of messages, with several in flight between each pair. */
 int body_send_and_receive(tsr_ctx *ctx, tsr_transport *t, void *user) {
     const plan *p = user;
     uint32_t state = p->seed, n = t->rank_count;
@@ -118,7 +119,7 @@ int body_send_and_receive(tsr_ctx *ctx, tsr_transport *t, void *user) {
     for (int round = 0; round < ROUNDS && n > 1; round++) {
         size_t size = draw_size(&state);
         fill(memory, t->rank, to, size);
-        /* A ring in which all send first would wait for itself. */
+        /* A ring in which all ranks send first would deadlock. */
         if (t->rank == 0) EXPECT_OK(tsr_send(ctx, t, to, memory, size));
         EXPECT_OK(tsr_receive(ctx, t, from, memory + SIZE_MAX_BYTES, size));
         EXPECT(is_filled(memory + SIZE_MAX_BYTES, from, t->rank, size), "round %d: other bytes",
@@ -140,7 +141,7 @@ static float leaf_value(uint32_t seed, uint32_t leaf, size_t element) {
     return next(&state) >> 31 ? value : value * 1e-6f;
 }
 
-/* Neighbours are paired level by level; see test_tree.c. */
+/* Adjacent values are added level by level; see test_tree.c. */
 static float pair_up(float *values, uint32_t count) {
     while (count > 1) {
         uint32_t n = 0;
@@ -183,7 +184,7 @@ int body_sums(tsr_ctx *ctx, tsr_transport *t, void *user) {
             first[r] = first[r - 1] + next(&state) % (count - first[r - 1] + 1);
         first[n] = count;
         uint32_t seed = next(&state);
-        /* In place where the result may lie in row 0, if this rank has one. */
+        /* The result may overwrite row 0 if this rank has one; odd rounds do so. */
         bool in_place = round % 2 && first_leaf[t->rank + 1] != first_leaf[t->rank];
         float *all = in_place ? rows : out;
         tsr_reduce_options o = {

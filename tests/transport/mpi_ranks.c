@@ -2,8 +2,8 @@
  *
  * usage: mpirun -n COUNT test_transport_mpi [--desync]
  *
- * Each body as a rank of an MPI job, at either end. --desync: the last rank does something else,
- * and the job ends with what the others were told.
+ * Runs each body as a rank of an MPI job, on each transport of the job. --desync: the last rank
+ * calls a different operation, and the job ends with the error that the other ranks got.
  */
 #include "runtime/transport/mpi_job.h"
 #include "tests/transport/bodies.h"
@@ -22,7 +22,8 @@ static const struct {
 static int run_bodies(tsr_ctx *ctx, tsr_transport *t) {
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         plan p = {.seed = 7};
-        /* A body that ends in an agreement refused leaves an end that can only be closed. */
+        /* The last body ends in a refused agreement, after which the endpoint can only be closed.
+         */
         t->sent_bytes = t->received_bytes = 0;
         if (bodies[i].body(ctx, t, &p)) return 1;
         if (t->rank == 0) printf("%s: right on %u ranks\n", bodies[i].name, t->rank_count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks of a test: processes or threads that run one function each, over one of the transports.
+ * Ranks of a test: processes or threads that each run one function, on one of the transports.
  */
 #ifndef TSR_TESTS_TRANSPORT_RANKS_H
 #define TSR_TESTS_TRANSPORT_RANKS_H
@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* How ranks are run. */
+/* The way to run ranks. */
 typedef enum ranks_kind {
 #define X(name, text) RANKS_##name,
 #include "tests/transport/ranks.def"
@@ -19,7 +19,7 @@ typedef enum ranks_kind {
 } ranks_kind;
 extern const char *const ranks_kind_names[RANKS_KIND_COUNT];
 
-/* One rank's part; 0 if all was as it should be. Says what was not on standard error. */
+/* The function of one rank. Returns 0 on success; otherwise prints the reason to standard error. */
 typedef int (*ranks_body)(tsr_ctx *ctx, tsr_transport *t, void *user);
 
 typedef struct ranks_options {
@@ -31,11 +31,12 @@ typedef struct ranks_options {
 /* The number of ranks whose body did not return 0. */
 int ranks_run(const ranks_options *options, ranks_body body, void *user);
 
-/* Where a test puts bytes: in the heap of a transport that has one, or not. */
+/* Allocates memory for a test: from the heap of the transport if it has one and `in_heap`,
+ * otherwise not. */
 void *ranks_memory(tsr_transport *t, size_t size_bytes, bool in_heap);
 void ranks_memory_free(tsr_transport *t, void *memory);
 
-/* For bodies: leave with 1 and a line when something is not so. */
+/* Used in bodies: prints a line and returns 1 if the condition is false. */
 #define EXPECT(condition, ...)                                                                     \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each body on each way to run ranks of this host.
+ * Runs each body with each way to run ranks on this host.
  */
 #include "tests/transport/bodies.h"
 

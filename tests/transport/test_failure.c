@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks that die, hang, leave, do something else, or are no ranks at all. One rank misbehaves; the
- * others write what they were told, and when, where the test can read it.
+ * Ranks that die, hang, leave, call different operations, or are not ranks at all. One rank
+ * misbehaves; the others record their errors and the times in memory that the test can read.
  */
 #include "runtime/base/clock.h"
 #include "tests/transport/ranks.h"
@@ -18,9 +18,9 @@
 
 enum { RANKS = 4, BAD = 2, HEAP = 1 << 20, DEADLINE_MS = 300 };
 
-/* Shared between the processes of a test. */
+/* Memory shared between the processes of a test. */
 typedef struct board {
-    _Atomic uint64_t when_ns; /* it happened */
+    _Atomic uint64_t when_ns; /* time of the event */
     struct {
         uint64_t seen_ns;
         int code;
@@ -38,7 +38,8 @@ static int play(tsr_ctx *ctx, tsr_transport *t, void *user) {
     scene *s = user;
     t->region = "train";
     t->step = 41;
-    tsr_result result = tsr_barrier(ctx, t); /* fails on who has not left it when others fail */
+    tsr_result result = tsr_barrier(ctx, t); /* if another rank fails first, this fails on ranks
+                                              * that have not left it yet */
     t->step = 42;
     if (result.code == TSR_OK) result = t->rank == BAD ? s->bad(ctx, t, s->board) : s->good(ctx, t);
     s->board->told[t->rank].seen_ns = tsr_clock_ns();
@@ -59,7 +60,7 @@ static void run_scene(scene *s, uint64_t deadline_ms) {
     ranks_run(&options, play, s);
 }
 
-/* All but the bad rank were told so; `text` stands in what at least one was told. */
+/* Requires that all but the bad rank got the error, and that at least one error contains `text`. */
 static void expect_told(const board *b, const char *text) {
     bool found = false;
     for (int r = 0; r < RANKS; r++) {
@@ -105,12 +106,12 @@ Test(failure, a_killed_rank_is_seen_within_100_ms) {
     cr_expect_lt(took[TIMES / 2], 100u * 1000000u);
 }
 
-/* In the middle of a transfer that does not fit into its slots. */
+/* Dies in the middle of a transfer that does not fit into its slots. */
 static tsr_result die_sending(tsr_ctx *ctx, tsr_transport *t, board *b) {
     (void)ctx;
     (void)b;
     static unsigned char bytes[8 << 20];
-    if (fork() == 0) { /* holds no lock of the rank */
+    if (fork() == 0) { /* the child holds no lock of the rank */
         usleep(1000);
         kill(getppid(), SIGKILL);
         _exit(0);
@@ -267,7 +268,7 @@ Test(failure, memory_that_is_no_group_is_refused) {
     cr_expect_eq(join(fd, 0, &t, text), TSR_CORRUPT);
     cr_expect(strstr(text, "begins with 0000000000000000"), "%s", text);
     close(fd);
-    /* Each word of the head, changed. */
+    /* Changes each word of the header. */
     for (off_t at = 0; at < 48; at += 8) {
         fd = create(2);
         cr_assert_eq(pread(fd, &word, 8, at), 8);
@@ -294,7 +295,7 @@ Test(failure, groups_that_cannot_be_are_refused) {
     cr_expect_eq(fd, -1);
 }
 
-/* What a rank posts is checked before it is read. */
+/* The values that a rank posts are checked before they are used. */
 static int post_nonsense(tsr_ctx *ctx, tsr_transport *t, void *user) {
     tsr_rows rows[2] = {{0}}, expected[2] = {{0}}, theirs[2];
     (void)user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tree against another way to say it: neighbours are paired level by level, and who is left
- * over waits for the next level.
+ * Compares the tree with another description: adjacent values are paired level by level, and a
+ * value without a neighbour is added on a later level.
  */
 #include "runtime/transport/tree.h"
 
@@ -46,7 +46,7 @@ Test(tree, covers_are_whole_and_largest) {
             }
 }
 
-/* However the leaves are dealt to ranks, whole subtrees first: the bits of pairing up. */
+/* The bits equal those of pairing adjacent values, for every distribution of leaves to ranks. */
 Test(tree, sums_do_not_depend_on_who_holds_the_leaves) {
     static float leaves[LEAVES][COUNT], rows[LEAVES][COUNT], levels[TSR_TREE_DEPTH_MAX][COUNT];
     static tsr_subtree parts[LEAVES];
