@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzing of what reads bytes of others, with libFuzzer under ASan and UBSan. What a bundle holds
- * has fuzzers of its own: tests/fuzz.
+ * Fuzzes the parsers of foreign bytes, with libFuzzer under ASan and UBSan. The contents of bundles
+ * have fuzzers of their own: tests/fuzz.
  *
- *     fuzz -parser=NAME -seeds=FOLDER     writes valid inputs to begin with
+ *     fuzz -parser=NAME -seeds=FOLDER     writes valid seed inputs
  *     fuzz -parser=NAME [libFuzzer's options] FOLDER
  *
- * Whatever the bytes, a parser returns a result; what it accepts must survive being written and
- * read again.
+ * A parser returns a result for any bytes; an accepted input must be the same after it was written
+ * and read again.
  */
 #include "runtime/data/array_file.h"
 #include "runtime/record/record.h"
@@ -23,10 +23,10 @@ typedef struct parser {
     const char *name;
     void (*write_seeds)(const char *folder);
     void (*run)(const uint8_t *bytes, size_t size_bytes);
-    const char *extension; /* of the file the bytes are put into, or NULL */
+    const char *extension; /* extension of the file that contains the input; NULL: no file */
 } parser;
 
-static char input_path[PATH_BYTES]; /* of parsers that read files */
+static char input_path[PATH_BYTES]; /* path of the input for parsers that read files */
 static char array_spec[PATH_BYTES + 2];
 
 static void require(bool ok, const char *what) {
@@ -83,10 +83,11 @@ static void npy_seeds(const char *folder) {
                 ctx.error.text);
 }
 
-/* A stored and a deflated member, as NumPy writes them, come from tests/parsers/seeds/npz. */
+/* The seeds are files in tests/parsers/seeds/npz: a stored and a deflated member, as NumPy writes
+ * them. */
 static void npz_seeds(const char *folder) { (void)folder; }
 
-/* ---- record of a run ---- */
+/* ---- recordings of runs ---- */
 
 static void record_seed(const char *folder, size_t number, bool has_values) {
     tsr_ctx ctx = {0};
@@ -150,7 +151,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         const char *folder = getenv("TMPDIR");
         snprintf(input_path, sizeof input_path, "%s/tessera-fuzz-%ld%s", folder ? folder : "/tmp",
                  (long)getpid(), chosen->extension);
-        /* The seeds of .npz have a member "a". */
+        /* The .npz seeds have a member "a". */
         snprintf(array_spec, sizeof array_spec, "%s%s", input_path,
                  strcmp(chosen->extension, ".npz") == 0 ? ":a" : "");
         atexit(remove_input);
