@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry client on the command line, without the compiler, so that the scripts of this folder
- * run under the sanitizers too. push and pull are those of tessera-aot, flag by flag:
+ * The registry client as a command-line tool without the compiler, so that the scripts in this
+ * folder can also run under the sanitizers. push and pull have the flags of tessera-aot:
  *   push FILE REF [flags] | pull REF -o OUT [flags]
- *   faults REF OUT: pulls again and again, the first, second, third … file operation failing
- *   make PATH WEIGHTS_MIB WEIGHTS_SEED CHANGED_MIB KERNEL_SEED: a bundle of three targets; the seed
- *     of the weights holds but for the first CHANGED_MIB, whose content the kernels' seed decides
+ *   faults REF OUT: pulls repeatedly; the first, second, third … file operation fails
+ *   make PATH WEIGHTS_MIB WEIGHTS_SEED CHANGED_MIB KERNEL_SEED: a bundle of three targets. The seed
+ *     of the weights determines all but the first CHANGED_MIB, which the kernels' seed determines
  */
 #include "bundle/bundle.h"
 #include "runtime/base/io.h"
@@ -98,9 +98,9 @@ static tsr_result make(tsr_ctx *ctx, const char *path, const uint64_t *numbers) 
     return result;
 }
 
-/* ---- file operations that fail ---- */
+/* ---- failing file operations ---- */
 
-static atomic_int countdown; /* at 1 the next operation fails */
+static atomic_int countdown; /* the next operation fails when this is 1 */
 
 static bool fails(void) { return atomic_fetch_sub(&countdown, 1) == 1; }
 
@@ -150,7 +150,7 @@ static int faulty_lock(void *self, int fd) {
 
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
-/* Whatever operation fails: an error, and no file; or success, and the file is whole. */
+/* Whichever operation fails: either an error and no file, or success and a complete file. */
 static tsr_result faults(tsr_ctx *ctx, const char *reference, const char *path) {
     tsr_io io = *tsr_io_system();
     const tsr_registry_options options = {
@@ -198,7 +198,7 @@ static tsr_result run(tsr_ctx *ctx, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    static const char tool[] = "tessera-aot"; /* what it stands for */
+    static const char tool[] = "tessera-aot"; /* the tool that this one replaces */
     tsr_ctx ctx = {
         .log = tsr_tool_log, .log_user = (void *)(uintptr_t)tool, .log_level = TSR_LOG_NOTICE};
     tsr_tool_begin();

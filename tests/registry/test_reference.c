@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * References, and what counts as the registry's own origin.
+ * References, and the rules for the registry's own origin.
  */
 #include "registry/http.h"
 
