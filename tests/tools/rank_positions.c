@@ -2,10 +2,10 @@
  *
  * usage: rank_positions BUNDLE IMAGES LABELS STEPS STATE OUT RANKS|mpi [new]
  *
- * Trains a bundle of digits on so many ranks of this host, or as a rank of an MPI job, with
- * --new-data if the last word is there. Each rank writes the positions at which it began and ended
- * to OUT.<rank>, as two lines of numbers: what is saved is the position of the first rank, but
- * every rank draws its samples by its own.
+ * Trains a bundle of digits on RANKS ranks of this host, or as a rank of an MPI job; with
+ * --new-data if the last word is given. Each rank writes the positions at its begin and its end to
+ * OUT.<rank>, as two lines of numbers: only the position of the first rank is saved, but every rank
+ * draws its samples by its own position.
  */
 #include "loader/tessera.h"
 
@@ -20,7 +20,7 @@ typedef struct run {
     uint64_t steps;
     const char *out;
     bool new_data;
-    FILE *file; /* of this rank */
+    FILE *file; /* OUT.<rank> */
 } run;
 
 static void write_position(run *self, const tsr_position *p) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nothing allocates between the first and the last step. The linker sends our calls of the
- * allocator here (--wrap); the steps of a run with saves, a record and evaluation must make none,
- * on any thread.
+ * Nothing allocates between the first and the last step. The linker redirects our calls of the
+ * allocator here (--wrap); the steps of a run with saves, a record and evaluation must make no such
+ * call, on any thread.
  *
  * usage: test_allocation BUNDLE FOLDER WORK
  */
@@ -93,6 +93,6 @@ int main(int argc, char **argv) {
     tsr_model_close(&ctx, model);
     printf("%llu allocations, %llu of them between steps %d and %d\n",
            (unsigned long long)call_count, (unsigned long long)watched_count, WARM_STEPS, STEPS);
-    /* Without any call seen at all the wrapping is broken, and the test would pass for nothing. */
+    /* If no call was counted at all, the wrapping is broken, and the test would always pass. */
     return result.code || call_count == 0 || watched_count != 0;
 }

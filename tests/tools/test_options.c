@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables of flags: one whose value names a file says what is done with it.
+ * Tables of flags: a flag whose value names a file says how the file is used.
  */
 #include "tools/common/options.h"
 
