@@ -309,8 +309,7 @@ Test(offloads, what_comes_back_is_what_went) {
             "commands[7]: prefetch: expected an offload before it to 16xf32 at 192, got none");
 }
 
-/* A value can be prefetched after an offload to another place, and after its own place was used
- * again. */
+/* A second offload may overwrite a host buffer, which can then be prefetched. */
 Test(offloads, a_place_is_taken_anew) {
     example e;
     tsr_ctx ctx = {0};

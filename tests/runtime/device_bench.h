@@ -33,8 +33,7 @@ _Noreturn void bench_failed(const char *file, int line, const char *condition, c
 #define REQUIRE(condition, ...)                                                                    \
     ((condition) ? (void)0 : bench_failed(__FILE__, __LINE__, #condition, __VA_ARGS__))
 
-extern fake_cuda *fake; /* of the library that the device has loaded; NULL if that drives a real
-                         * GPU */
+extern fake_cuda *fake; /* state of the loaded driver library; NULL if the driver is real */
 
 void bench_open_fake(void);
 /* Returns options with images and the toy's kernels, in the bench's arena. */

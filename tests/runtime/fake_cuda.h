@@ -23,7 +23,7 @@ typedef struct fake_cuda {
     unsigned fail_code;        /* its return value */
     unsigned calls;            /* number of calls of `fail` */
     bool sticks;               /* every call after a failure fails, unless memory was short */
-    unsigned stuck;            /* the error of these calls; 0: no failure yet */
+    unsigned stuck;            /* the error that these calls return; 0: no failure yet */
     int captures;              /* number of captures begun */
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
     int launches;              /* number of kernel launches */

@@ -175,7 +175,7 @@ Test(train, evaluates_every_row_once) {
     begin(&b, NULL, 0, false);
     b.job.eval_every = 5;
     must(&b, tsr_train_run(&b.ctx, &b.job, &b.summary));
-    cr_assert_eq(b.eval_count, 4); /* at steps 5, 10 and 15, and at the end */
+    cr_assert_eq(b.eval_count, 4); /* steps 5, 10 and 15, and the end */
     cr_assert_float_eq(b.last_mean, 2 * 29.0 / 2,
                        1e-9); /* the mean of 1 … 28, doubled: the padding does not count */
     finish(&b, true);

@@ -186,7 +186,7 @@ typedef struct follow {
     sim_model *model;
     tsr_rank *rank;
     tsr_part part;
-    uint64_t step;  /* of the staged data */
+    uint64_t step;  /* step of the staged data */
     uint64_t epoch; /* epoch of the last AGREE that the rank obeyed */
     int root, gens;
     tsr_reader *reader;

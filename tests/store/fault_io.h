@@ -70,7 +70,7 @@ void fault_io_arm_pair(fault_io *disk, const fault_plan *first, const fault_plan
 uint64_t fault_io_count(const fault_io *disk);   /* operations since arming */
 uint64_t fault_io_matched(const fault_io *disk); /* operations since arming that match the first
                                                   * plan */
-bool fault_io_fired(const fault_io *disk);       /* at least one planned fault occurred */
+bool fault_io_fired(const fault_io *disk);       /* true if a planned fault occurred */
 bool fault_io_both_fired(const fault_io *disk);
 bool fault_io_is_dead(const fault_io *disk); /* crashed, and not up again */
 /* While a plan is armed, the file system dies after 20,000 operations: a caller retries forever.

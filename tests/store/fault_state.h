@@ -23,8 +23,8 @@ typedef struct fault_entry {
 
 typedef struct fault_node {
     bool is_dir, stuck;
-    fault_bytes now, synced; /* for files */
-    fault_entry *entries;    /* for directories */
+    fault_bytes now, synced; /* used for files */
+    fault_entry *entries;    /* used for directories */
     size_t entry_count, entry_capacity;
 } fault_node;
 

@@ -498,7 +498,7 @@ Test(corners, epoch_taken_at_this_moment) {
     end(b);
 }
 
-/* There is no BASE, so the opening reads the manifests of its epoch, and one of these reads is
+/* There is no BASE, so the opening reads the manifests of its epoch, and one read is
  * refused. That says nothing about the data, so the opening ends, and the next one finds
  * everything. */
 Test(corners, no_permission_while_the_base_is_guessed) {

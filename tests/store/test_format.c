@@ -248,7 +248,7 @@ Test(store_format, every_bit_and_every_length) {
     try_every_bit_and_length(make_with_data());
 }
 
-/* With corrected hashes, a changed bit is accepted only in fields that the writer chooses
+/* A changed bit is accepted despite corrected hashes only in fields that the writer chooses
  * freely. */
 static void try_every_bit_with_right_hashes(sample s, size_t data_bytes) {
     const size_t token_size = (size_t)number(s.bytes + 12, 4), fixed_end = 176 + data_bytes;

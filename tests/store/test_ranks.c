@@ -29,7 +29,7 @@ typedef struct member {
     tsr_manifest plan;
     tsr_tensor tensors[TENSORS];
     float values[TENSORS][ELEMENTS];
-    uint8_t *segments[TENSORS]; /* by index; only its own segments are filled */
+    uint8_t *segments[TENSORS]; /* indexed by segment; only its own segments are filled */
     void *landing[TENSORS];
     float landed[TENSORS][ELEMENTS];
     uint64_t step;

@@ -20,7 +20,7 @@ typedef struct plan {
     tsr_chunk_row chunks[CHUNKS_MAX];
 } plan;
 
-/* Makes a plan of tensors of these sizes, in chunks of `each` elements. */
+/* Plans tensors with these numbers of elements, in chunks of `each` elements. */
 static void make_plan(plan *p, const uint64_t *counts, uint64_t each) {
     *p = (plan){.manifest = {.tensors = p->tensors, .chunks = p->chunks, .tensor_count = TENSORS}};
     for (uint32_t i = 0; i < TENSORS; i++) {
@@ -52,7 +52,7 @@ typedef struct world {
     uint32_t ranks;
     uint32_t parts[TENSORS];
     uint64_t counts[TENSORS];
-    int held[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* by element of the tensor; 0: not on this rank */
+    int held[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* value of each element; 0: not on the rank */
     int chunks[TENSORS][ELEMENTS_MAX];          /* by element; written by the rank that owns the
                                                  * chunk */
     unsigned written[TENSORS][ELEMENTS_MAX];

@@ -14,7 +14,7 @@ static void close_store(bench *b) {
     b->store = NULL;
 }
 
-/* From now on sync `at` fails, and the data that it should have written never become durable. */
+/* Lets sync `at` fail from now on; the data that it should have written never become durable. */
 static void forget_sync(bench *b, uint64_t at) {
     fault_io_arm(b->disk,
                  &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});

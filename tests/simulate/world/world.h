@@ -54,7 +54,7 @@ struct sim_process {
     sim_process **peers;    /* the user's, freed with the process */
     sim_fiber *fiber;       /* NULL: the process has ended */
     bool dead, paused, due; /* due: it should have been woken while it was paused */
-    bool waiting;           /* for a message */
+    bool waiting;           /* it waits for a message */
     uint64_t wake;          /* number of the valid wake-up */
     uint64_t ghost_steps;   /* steps taken since its death */
     unsigned side;          /* its side of a parted network */

@@ -26,7 +26,7 @@ typedef enum way { WAY_COUNT, WAY_NONE, WAY_ALL, WAY_ONLY, WAY_EXCEPT, WAY_RANDO
 typedef struct trail {
     way how;
     unsigned choices[TRAIL_MAX], alternatives[TRAIL_MAX], length, known;
-    unsigned index; /* for ONLY and EXCEPT */
+    unsigned index; /* used by ONLY and EXCEPT */
     uint64_t random;
 } trail;
 
