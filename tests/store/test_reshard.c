@@ -53,8 +53,7 @@ typedef struct world {
     uint32_t parts[TENSORS];
     uint64_t counts[TENSORS];
     int held[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* value of each element; 0: not on the rank */
-    int chunks[TENSORS][ELEMENTS_MAX];          /* by element; written by the rank that owns the
-                                                 * chunk */
+    int chunks[TENSORS][ELEMENTS_MAX];          /* value of each element, from its chunk's owner */
     unsigned written[TENSORS][ELEMENTS_MAX];
 } world;
 
