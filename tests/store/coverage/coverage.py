@@ -4,9 +4,9 @@
 
 usage: coverage.py ROOT NOTES_FOLDER MISSING_MAX PROGRAM[,ARGUMENT...]...
 
-Runs the programs, which were built with gcc --coverage, and reads what gcov says of the sources in
-NOTES_FOLDER. Lines with an assertion do not count: one side of it is never taken. Branches that no
-test takes are shown; more than MISSING_MAX of them fail.
+Runs the programs, which were built with gcc --coverage, and reads gcov's output for the sources in
+NOTES_FOLDER. Lines with an assertion do not count, since one of their branches is never taken.
+Branches that no test takes are listed; more than MISSING_MAX of them are a failure.
 """
 import json
 import os
@@ -29,7 +29,7 @@ def run(programs, folder):
 
 
 def is_assertion(text, number):
-    """Whether the statement that the line belongs to is an assertion."""
+    """True if the statement on this line is an assertion."""
     for line in range(number, max(0, number - 4), -1):
         if any(word in text[line - 1] for word in ASSERTIONS):
             return True
@@ -39,7 +39,9 @@ def is_assertion(text, number):
 
 
 def measure(root, notes, source):
-    """Branches taken, branches there are, and the lines of those that were not."""
+    """Returns the number of taken branches, the number of all branches, and the lines of the
+    others.
+    """
     out = subprocess.run(["gcov", "-b", "--json-format", "--stdout", str(notes)], check=True,
                          capture_output=True, cwd=notes.parent, text=True).stdout
     text = (root / source).read_text(encoding="utf-8").splitlines()

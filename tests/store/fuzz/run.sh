@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh FUZZ TARGET SECONDS SEEDS: fuzzes one target for so long, from valid inputs and from
-# SEEDS/TARGET, and requires that 80 % of the inputs passed the header check. Shows the input that
-# broke it.
+# run.sh FUZZ TARGET SECONDS SEEDS: fuzzes one target for SECONDS, starting from valid inputs and
+# from SEEDS/TARGET, and requires that 80 % of the inputs pass the header check. Prints the input
+# that caused a failure.
 #
-# run.sh FUZZ TARGET SECONDS SEEDS --minimise: then writes SEEDS/TARGET anew: the fewest inputs that
-# cover what all of them do.
+# run.sh FUZZ TARGET SECONDS SEEDS --minimise: then replaces SEEDS/TARGET by the fewest inputs that
+# have the same coverage.
 set -u
 fuzz=$(realpath -m "$1") target=$2 seconds=$3 seeds=$(realpath -m "$4")
 work=$(mktemp -d)

@@ -5,13 +5,12 @@
 usage: gate.py --mutants MUTANTS_DEF --page PAGE [--write] [--only NAME] [--limit SECONDS]
                LAYER=PROGRAM[,ARGUMENT...]...
 
-The layers are programs linked with the sources that hold the switches, cheapest first; one finds a
-bug by exiting with another status than 0.
+The layers are programs linked with the sources that contain the switches, cheapest first; a layer finds a bug by exiting with a status
+other than 0.
 
-Without --write each mutant is given to the layer that the page names; a mutant that lives, a page
-that does not list the mutants, or lists one with another text, fails. With --write the page is
-made: first every layer must pass without a mutant, then each mutant is given to one layer after
-another, for at most --limit seconds each, until one finds it.
+Without --write each mutant runs in the layer that the page names. It is a failure if a mutant survives, or if the page does not list
+exactly the mutants with their texts. With --write the page is generated: first every layer must pass without a mutant, then each mutant
+runs in one layer after another, for at most --limit seconds each, until one finds it.
 """
 import argparse
 import concurrent.futures
@@ -50,7 +49,7 @@ def parse_arguments():
 
 
 def first_words(output):
-    """What a test says of the first violation, short and without what differs from run to run."""
+    """The first violation that a test printed, short and without parts that differ between runs."""
     for pattern in (r"VIOLATION: (.*)", r"a start cannot be made: (.*)", r"Assertion Failed\n\S*\s*\n?(.*)", r"\[FAIL\] (\S+)",
                     r"\[CRASH\]? ?(\S+)", r"(?i)(assert.*)"):
         match = re.search(pattern, output)
@@ -62,7 +61,7 @@ def first_words(output):
 
 
 def run(layer, mutant, limit):
-    """Found or not, seconds, words; None for found: the layer did not end in time."""
+    """Returns (found, seconds, words); found is None if the layer did not end in time."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("CRITERION")}
     environment["TESSERA_MUTANT"] = mutant
     start = time.monotonic()

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# product.sh PRODUCT MUTATED MUTANTS_DEF: no symbol and no name of a mutant is in the library
-# PRODUCT; in MUTATED, built from the same sources, the symbol is.
+# product.sh PRODUCT MUTATED MUTANTS_DEF: the library PRODUCT contains no symbol and no name of a
+# mutant; MUTATED, built from the same sources, contains the symbol.
 set -eu
 product=$1 mutated=$2 mutants=$3
 if ! nm "$mutated" | grep -q tsr_mutant_active; then
