@@ -21,7 +21,7 @@ def read_names(path):
 
 
 def hunt(program, name, seconds):
-    """(seeds tried, what was wrong or None)"""
+    """Returns (number of seeds tried, the violation or None)."""
     options = simulate.parse([program, "--mutant", name, "--seconds", str(seconds), "--twice", "0"])
     first = []
     totals = simulate.explore(options, lambda seed, wrong: first.append(wrong))

@@ -27,7 +27,7 @@ BATCH = 8
 
 
 class Totals:
-    """Of the lines the program prints: "12 acknowledged, …"."""
+    """Counts from the lines that the program prints: "12 acknowledged, …"."""
     NAMES = ("starts", "acknowledged", "operations", "messages", "lost", "killed", "disk faults")
 
     def __init__(self):
@@ -48,7 +48,7 @@ class Totals:
 
 
 def simulate(options, first, count, folder):
-    """[(seed, line)] of the program, and its exit code."""
+    """Returns the program's [(seed, line)] and its exit code."""
     command = [options.program, "--first", str(first), "--count", str(count), "--out", folder]
     if options.ranks:
         command += ["--ranks", str(options.ranks)]
@@ -62,7 +62,7 @@ def simulate(options, first, count, folder):
 
 
 def judge(folder, seed, line):
-    """What is wrong with a seed."""
+    """Returns the violation of a seed."""
     wrong = []
     if "FAILED: " in line:
         wrong.append("world: " + line.partition("FAILED: ")[2])
@@ -81,7 +81,7 @@ def run_batch(options, first, count, totals, found):
                 wrong += compare_twice(options, seed, folder)
             if wrong:
                 found(seed, wrong, folder)
-        if len(lines) < count:  # a crash: of the seed after the last line
+        if len(lines) < count:  # a crash: it belongs to the seed after the last line
             text = "exit code %d: %s" % (done.returncode, done.stderr.strip()[-400:])
             if done.returncode == 77:
                 print(done.stderr.strip())
@@ -101,7 +101,7 @@ def compare_twice(options, seed, folder):
 
 
 def explore(options, found):
-    """Runs seeds until time or count is up; returns the totals."""
+    """Runs seeds until the time or the count is reached; returns the totals."""
     totals = Totals()
 
     def tell(seed, wrong, folder):
