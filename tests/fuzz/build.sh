@@ -6,7 +6,7 @@
 #
 #   checked   libFuzzer, ASan, UBSan
 #   fast      libFuzzer, UBSan that traps: several times as many executions
-#   memory    libFuzzer, MSan; what other libraries write counts as set (foreign.c)
+# memory    libFuzzer, MSan; output of other libraries counts as initialized (foreign.c)
 #   faults    no fuzzer: runs inputs, each with every failing read and allocation; objects of `checked`
 #   coverage  the same, by gcc with line counts
 set -eu
@@ -15,7 +15,7 @@ mkdir -p "$2/$mode"
 out=$(realpath "$2")/$mode
 cd "$root"
 exec 9>"$out/lock"
-flock 9 # the tests of one run share what is built
+flock 9 # the tests of one run share the built programs
 
 sources='bundle manifests runtime/base runtime/data tests/fuzz tests/bundle tests/manifests'
 # shellcheck disable=SC2086 # a list

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# campaign.sh FOLDER SECONDS [--mode=MODE] [TARGET...]: fuzzes the targets (all of them) in turn, a
-# minute each, one slice in eight under ASan, one in eight under MSan, the others fast; or all of
-# them in one mode of build.sh. Programs and the growing corpora stay in FOLDER. Each slice appends a
-# row to tests/fuzz/EXECUTIONS. What breaks is left in FOLDER/found, and ends the campaign.
+# campaign.sh FOLDER SECONDS [--mode=MODE] [TARGET...]: fuzzes the targets (all of them) in turn,
+# one minute each; one slice in eight under ASan, one in eight under MSan, the others fast; or all
+# of them in one mode of build.sh. Programs and the growing corpora stay in FOLDER. Each slice
+# appends a row to tests/fuzz/EXECUTIONS. An input that causes a failure is stored in FOLDER/found,
+# and ends the campaign.
 #
-# campaign.sh FOLDER --minimise: writes tests/fuzz/corpus anew from FOLDER's corpora: the fewest and
-# smallest inputs that cover what all of them do.
+# campaign.sh FOLDER --minimise: rewrites tests/fuzz/corpus from FOLDER's corpora: the fewest and
+# smallest inputs with the same coverage.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1/found"
@@ -39,7 +40,7 @@ fi
 
 round=0 begin=$(date +%s)
 while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
-    slice=$round # each target has its turn in every mode, another one than its neighbours
+    slice=$round # each target runs in every mode in turn, in a different one than its neighbours
     for target in "$@"; do
         left=$((seconds - $(date +%s) + begin))
         [ "$left" -gt 0 ] || break
@@ -50,7 +51,7 @@ while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
         *) mode=fast ;;
         esac
         mode=${only:-$mode}
-        if [ "$target" = signature ] && [ "$mode" = memory ]; then mode=checked; fi # all OpenSSL
+        if [ "$target" = signature ] && [ "$mode" = memory ]; then mode=checked; fi # mostly OpenSSL
         slice=$((slice + 1))
         corpus=$folder/corpus/$target
         mkdir -p "$corpus"

@@ -13,8 +13,8 @@ import tempfile
 
 EXPECTED = 95.0
 
-# Target: file of the product, functions in it that must be run. The lines of all functions that are
-# run count; those that are not are shown with -v.
+# Target: the file of the product, and the functions in it that must run. All lines of functions
+# that run are counted; those not run are printed with -v.
 READERS = {
     "chunks": {"bundle/range.c": ["tsr_bundle_read_range"]},
     "config": {"manifests/config_json.c": ["tsr_config_decode"],
@@ -37,7 +37,7 @@ READERS = {
 
 
 def lines_of(folder, source, needed, verbose):
-    """Line: times run, of the functions that were run."""
+    """Returns {line: number of executions} of the functions that ran."""
     notes = folder / "objects" / (source[:-2].replace("/", "+") + ".gcno")
     out = subprocess.run(["gcov", "--json-format", "--stdout", str(notes)], check=True,
                          capture_output=True, cwd=folder, text=True).stdout

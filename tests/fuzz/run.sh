@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh ROOT FOLDER MODE TARGET SECONDS: fuzzes one target for so long from its seeds and
-# tests/fuzz/corpus/TARGET, and requires that half of the inputs passed the header checks. Shows the
-# input that broke it. FOLDER is where build.sh puts programs.
+# run.sh ROOT FOLDER MODE TARGET SECONDS: fuzzes one target for SECONDS from its seeds and
+# tests/fuzz/corpus/TARGET, and requires that half of the inputs pass the header checks. Prints the
+# input that caused a failure. FOLDER is the folder of build.sh's programs.
 set -eu
 root=$1 folder=$2 mode=$3 target=$4 seconds=$5
 "$root/tests/fuzz/build.sh" "$root" "$folder" "$mode" || exit $?
