@@ -15,7 +15,7 @@ from validate import changed, validator
 
 
 def places(value, path=()):
-    """Every place in a JSON value: path, value."""
+    """Yields (path, value) for every value inside a JSON value."""
     yield path, value
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(
         value, list) else ()
@@ -24,8 +24,8 @@ def places(value, path=()):
 
 
 def may_lack(document, path):
-    """Is it a flag that only some outputs have, or a part of a deployment manifest beyond version 1.0? A file that a
-    program asks for has only some of the parts."""
+    """True for a flag that only some outputs have, and for a part of a deployment manifest beyond version 1.0. A
+    file that a program requests has only some of the parts."""
     if path[-1] == "watched":
         return True
     parts = ("mesh", "parameters", "optimizer", "constants", "collectives", "checkpoint", "pipeline")
@@ -48,7 +48,7 @@ def main():
         for path, value in places(document):
             if not path:
                 continue
-            # Every member is needed and none may be added; every value has its type.
+            # Every member is required, no other is allowed, and every value has its type.
             wrong = [changed(document, path, lambda at, key: at.__setitem__(key, 1.5))]
             if isinstance(path[-1], str) and not may_lack(document, path):
                 wrong.append(changed(document, path, lambda at, key: at.__delitem__(key)))
