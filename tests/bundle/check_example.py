@@ -17,7 +17,7 @@ for row in rows:
 assert len(rows) >= 20, "expected at least 20 rows"
 assert f"{len(raw)} bytes: one target" in section
 
-# Every digest the text names is one of: a blob's, of its leaf's digest, of nothing else.
+# Every digest in the text is the digest of a blob or of the leaf's hash.
 members = tarfile.open(sys.argv[2]).getmembers()
 blobs = [raw[m.offset_data:m.offset_data + m.size] for m in members if m.name.startswith("blobs/")]
 flat = {hashlib.sha256(b).hexdigest() for b in blobs}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures once more, with Python and its package `cryptography`: written here and verified there,
-and the other way round. usage: check_signature.py SAMPLE_TOOL; 77 without the package."""
+"""Checks signatures with Python and its package `cryptography`: written here and verified there, and the
+other way round. usage: check_signature.py SAMPLE_TOOL; 77 without the package."""
 
 import base64
 import hashlib
@@ -112,7 +112,7 @@ def check_read(payload):
     statement["subject"][0]["digest"]["sha256"] = "0" * 64
     write(private, json.dumps(statement).encode())
     assert "signs another bundle" in run("check", "a.tsb", "b.pub", expected=4)
-    # Numbers no signature has.
+    # Numbers that no signature has.
     r, s = utils.decode_dss_signature(private.sign(encoded(payload), ECDSA))
     for numbers in [(0, 0), (0, s), (r, 0), (ORDER, s), (r, ORDER), (r + ORDER, s), (r, s + ORDER), (s, r)]:
         write(private, payload, utils.encode_dss_signature(*numbers))

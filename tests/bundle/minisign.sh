@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What the program minisign signs is accepted; skipped without it.
+# Signatures made by the program minisign are accepted; skipped if it is not installed.
 # usage: minisign.sh SAMPLE_TOOL
 set -eu
 tool=$(realpath "$1") PYTHON=$(realpath "$(dirname "$0")/../python")
@@ -19,7 +19,7 @@ for size in tiny write; do
     "$tool" check $size.tsb other.pub 2>err || code=$?
     [ $code = 4 ] && grep -q 'expected the one given' err
     [ "$("$tool" check $size.tsb other.pub key.pub)" = good ]
-    # The same number, another key: who made it is told apart.
+    # A different key with the same number: the two are distinguished.
     "$PYTHON" - key.pub other.pub >forged.pub <<'END'
 import base64, sys
 ours, theirs = (base64.b64decode(open(p).read().splitlines()[1]) for p in sys.argv[1:])

@@ -1,11 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes each check of checks.md out of the reader, one at a time, and expects that a test of its row
-fails. Longer than a test may take: some ten minutes, so it has its own command.
+"""Removes each check of checks.md from the reader, one at a time, and expects that a test of its row fails. Takes about
+ten minutes, longer than a test may, so it is a separate command.
 
-mutants.py FOLDER [TEXT...]: works on a copy of the checkout in FOLDER, which a second run reuses.
-With TEXT only the rows that begin with one of them. Exits with 1 when a row has no mutant, or a mutant
-passes every test of its row.
+mutants.py FOLDER [TEXT...]: works on a copy of the checkout in FOLDER, which a second run reuses. With TEXT only the rows
+that begin with one of the texts. Exits with 1 if a row has no mutant, or a mutant passes every test of its row.
 """
 import json
 import os
@@ -24,7 +23,7 @@ BYTES, PROGRAM = "manifests/program_bytes.c", "manifests/program.c"
 DSSE, SIGN, MINISIGN = "bundle/trust/dsse.c", "bundle/trust/sign.c", "bundle/trust/minisign.c"
 TIMEOUT_S = 90
 
-# Start of the row: [(file, text that is there once, what it becomes)].
+# Start of the row: [(file, text that occurs there once, its replacement)].
 MUTANTS = {
     "file size": [
         (TAR, "w->size_bytes < TSR_BUNDLE_FILE_BYTES_MIN ||", ""),
@@ -285,7 +284,7 @@ MUTANTS = {
 
 
 def rows_of(path):
-    """Check: [(source of the test, suite/name)]."""
+    """Returns {check: [(source of the test, suite/name)]}."""
     rows = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.split("|")]
@@ -302,7 +301,7 @@ def rows_of(path):
 
 
 def copy_tree(tree):
-    """The files of the checkout; only what differs is written, so that a second build is short."""
+    """Copies the files of the checkout; writes only changed files, so that a second build is short."""
     names = subprocess.run(["git", "-C", ROOT, "ls-files", "-zco", "--exclude-standard"], check=True,
                            capture_output=True).stdout.decode().split("\0")
     for name in filter(None, names):
@@ -317,7 +316,7 @@ def copy_tree(tree):
 
 
 def programs_of(build):
-    """Source of a test: its program."""
+    """Returns {source of a test: its program}."""
     targets = json.loads((build / "meson-info/intro-targets.json").read_text())
     return {pathlib.Path(source): pathlib.Path(target["filename"][0])
             for target in targets if target["type"] == "executable"
@@ -325,7 +324,7 @@ def programs_of(build):
 
 
 def passes(program, name):
-    """A test that hangs has failed; it and the processes it started are ended."""
+    """A test that hangs has failed; ends it and the processes that it started."""
     with subprocess.Popen([program, "--filter", name, "--jobs=1"], stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, start_new_session=True) as run:
         try:
@@ -348,7 +347,7 @@ class Tree:
         self.rows = rows_of(self.folder / "tests/bundle/checks.md")
 
     def failing(self, tests, all_of_them):
-        """The tests that fail; None when it does not build."""
+        """Returns the failing tests; None if the build fails."""
         programs = sorted({str(self.programs[source].relative_to(self.build)) for source, _ in tests})
         made = subprocess.run(["ninja", "-C", self.build, f"-j{os.environ.get('JOBS', 2)}", *programs],
                               capture_output=True, text=True, check=False)
@@ -356,7 +355,7 @@ class Tree:
             print(made.stdout[-2000:])
             return None
         failed = []
-        for source, name in sorted(tests, key=lambda test: "every_bit" in test[1]):  # the long ones
+        for source, name in sorted(tests, key=lambda test: "every_bit" in test[1]):  # the slow ones
             if not passes(self.programs[source], name):
                 failed.append(name)
                 if not all_of_them:

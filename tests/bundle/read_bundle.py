@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of FORMAT.md in Python's standard library, sharing nothing with the C code.
+"""A reader of FORMAT.md that uses only Python's standard library and shares nothing with the C code.
 
 read_bundle.py BUNDLE [TARGET]: checks every digest and every chunk of one target (the last one by
-default), then prints one line for each tensor whose value the bundle says: NAME DTYPE SHAPE SHA-256,
-of stored ones and of splats.
+default), then prints one line for each tensor whose value is in the bundle: NAME DTYPE SHAPE SHA-256,
+for stored tensors and for splats.
 """
 import hashlib
 import json
@@ -16,7 +16,8 @@ CHUNK, LEAF = 4 << 20, 16 << 10
 WEIGHTS = "application/vnd.cncf.model.weight.v1.raw"
 STATE = "application/vnd.tessera.state.v1.raw"
 CHUNKS = "application/vnd.tessera.chunks.v1"
-# config's dtype: safetensors' name, bytes, how struct packs a double or an integer (bf16: by hand)
+# config's dtype: (safetensors' name, bytes, struct format of a double or an integer; bf16 is converted
+# by hand)
 DTYPES = {"f64": ("F64", 8, "<d"), "f32": ("F32", 4, "<f"), "f16": ("F16", 2, "<e"),
           "bf16": ("BF16", 2, None), "i64": ("I64", 8, "<q"), "i32": ("I32", 4, "<i"),
           "i8": ("I8", 1, "<b"), "ui8": ("U8", 1, "<B"), "i1": ("BOOL", 1, "<B")}
@@ -88,7 +89,7 @@ def blob(members, descriptor):
 
 
 def check_layer(members, layer, table, row):
-    """The blob's digest and those of its chunks; returns the row behind them."""
+    """Checks the blob's digest and those of its chunks; returns the row after them."""
     name, size, whole = name_of(layer), layer["size"], hashlib.sha256()
     assert members.size_of(name) == size, name
     for start in range(0, size, CHUNK):
@@ -128,7 +129,7 @@ def splat_bytes(dtype, value, count):
 
 
 def tensors(members, manifest):
-    """(config tensor, its bytes) of every tensor that is stored or a splat."""
+    """Yields (config tensor, its bytes) for every tensor that is stored or a splat."""
     config, places = json.loads(blob(members, manifest["config"])), {}
     for layer in manifest["layers"]:
         if layer["mediaType"] in (WEIGHTS, STATE):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The openssl program as the other side: it verifies what is written here, over the bytes that
-# FORMAT.md says are signed; and what it has signed is accepted here.
+# The openssl program as the other side: it verifies signatures made here, over the bytes that
+# FORMAT.md specifies, and signatures made by it are accepted here.
 # usage: signature.sh SAMPLE_TOOL
 set -eu
 tool=$(realpath "$1")
@@ -85,7 +85,8 @@ expect 4 'payload: offset 0' "$tool" check a.tsb theirs.pub
 foreign ours.pem theirs.pub statement
 expect 4 'the signature is wrong' "$tool" check a.tsb theirs.pub
 
-# A key in the older form of OpenSSL is one too. Other curves, other kinds, passphrases are refused.
+# A key in the older format of OpenSSL is accepted. Other curves, other kinds and passphrases are
+# refused.
 openssl ec -in theirs.pem -out older.pem 2>err
 expect 0 '' "$tool" sign a.tsb older.pem
 expect 0 good "$tool" check a.tsb theirs.pub
@@ -99,7 +100,7 @@ expect 6 'type ED25519; expected ECDSA' "$tool" sign a.tsb ed25519.pem
 expect 6 'without a passphrase' "$tool" sign a.tsb locked.pem </dev/null
 expect 0 good "$tool" check a.tsb theirs.pub
 
-# What the process is told about OpenSSL does not count.
+# OpenSSL settings in the environment have no effect.
 printf 'openssl_conf = x\n[x]\nproviders = y\n[y]\nnull = z\n[z]\nactivate = 1\n' >null.cnf
 expect 0 good env OPENSSL_CONF="$work/null.cnf" "$tool" check a.tsb theirs.pub
 echo "$checks checks"

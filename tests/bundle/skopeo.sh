@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A bundle goes through skopeo as an OCI archive, is opened as a layout directory and as the tar
-# that skopeo writes, and repack gives the first bytes again. usage: skopeo.sh SAMPLE_TOOL
+# A bundle is copied by skopeo as an OCI archive, and opened both as a layout directory and as the
+# tar that skopeo writes; repack restores the first bytes. usage: skopeo.sh SAMPLE_TOOL
 set -eu
 command -v skopeo >/dev/null || { echo 'skopeo is not installed'; exit 77; }
 tool=$1
@@ -21,7 +21,7 @@ for form in dir b.tsb; do
     "$tool" strict "$work/c.tsb" >/dev/null
 done
 if "$tool" strict "$work/b.tsb" 2>/dev/null; then echo 'strict mode took a repacked tar' >&2; exit 1; fi
-# Without --all skopeo picks the manifest without variant: the lowest x86 level.
+# Without --all skopeo picks the manifest without a variant: the lowest x86 level.
 skopeo --insecure-policy --tmpdir "$work" --override-os linux --override-arch amd64 \
     copy --quiet "oci-archive:$work/a.tsb" "oci:$work/one:latest"
 grep -q '"dev.tessera.target":"cpu:x86-64-v2"' "$work"/one/blobs/sha256/*

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Other people's tar programs read a bundle; what they make of it is accepted and repacked to the
-# same bytes. usage: tools.sh SAMPLE_TOOL CHECK_FORMAT_PY
+# Other tar programs read a bundle; archives that they write are accepted and repacked to the same bytes. usage:
+# tools.sh SAMPLE_TOOL CHECK_FORMAT_PY
 set -eu
 tool=$1 check=$2
 PYTHON=$(dirname "$0")/../python
