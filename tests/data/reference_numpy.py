@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays written by NumPy are read as they are, or refused; arrays we write are read by NumPy.
+"""Arrays written by NumPy are read exactly, or refused; arrays written here are read by NumPy.
 
     reference_numpy.py ARRAY_TOOL
 
@@ -32,7 +32,7 @@ def random_array(dtype, shape):
     raw = rng.integers(0, 256, int(np.prod(shape)) * np.dtype(dtype).itemsize, np.uint8)
     if dtype == "b1":
         raw &= 1
-    return np.frombuffer(raw.tobytes(), dtype).reshape(shape)  # NaNs of every kind among them
+    return np.frombuffer(raw.tobytes(), dtype).reshape(shape)  # including NaNs of every kind
 
 
 def expect_same(spec, array):
@@ -110,7 +110,7 @@ def check_npz(folder):
 
 
 def check_many_members(folder):
-    """More members than 16 bits count: zip64."""
+    """More members than fit into 16 bits: zip64."""
     member = io.BytesIO()
     np.save(member, np.arange(2))
     with zipfile.ZipFile(folder / "many.npz", "w") as archive:
@@ -146,7 +146,7 @@ def check_write_npz(folder):
 
 
 def check_quantile():
-    """The normal quantile beside Python's, which is AS 241 too, with libm's log."""
+    """Compares the normal quantile with Python's, which also uses AS 241, with libm's log."""
     from statistics import NormalDist
     u = np.concatenate([rng.random(20000), 2.0 ** -rng.uniform(1, 1000, 5000)])
     u = u[(u > 0) & (u < 1)]

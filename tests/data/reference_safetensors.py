@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the safetensors package are read as they are; files we write are read by it.
+"""Files of the safetensors package are read exactly; files written here are read by the package.
 
     reference_safetensors.py ARRAY_TOOL
 

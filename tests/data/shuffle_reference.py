@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The order of samples, version 1, written a second time from the text of shuffle.h.
+"""The order of samples, version 1, implemented independently from the text of shuffle.h.
 
-Prints the rows of the test shuffle.frozen. Needs Python alone.
+Prints the rows of the test shuffle.frozen. Needs only Python.
 """
 import math
 
