@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what runtime/base/json.c accepts with Python's json module, on random mutations.
+"""Compares the texts that runtime/base/json.c accepts with those of Python's json module, on random
+mutations.
 
-Arguments: the path of json_check. Python's parser is made as strict by its hooks.
+Arguments: the path of json_check. Python's parser is made equally strict by its hooks.
 """
 import json
 import random
