@@ -7,7 +7,7 @@
 set -eu
 program=$1
 run() {
-    # More ranks than cores, and as whoever runs the tests.
+    # Allows more ranks than cores, and running as root.
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         mpirun --oversubscribe -n "$@"
 }
