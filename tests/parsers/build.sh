@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh ROOT OUTPUT CLANG: the fuzzing program, from the sources of the libraries that read bytes
-# of others. Does nothing when OUTPUT is newer than every source.
+# build.sh ROOT OUTPUT CLANG: builds the fuzzing program from the sources of the libraries that read
+# foreign bytes. Does nothing if OUTPUT is newer than every source.
 set -eu
 root=$1 output=$(realpath -m "$2") clang=$3
 cd "$root"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh FUZZ PARSER SECONDS SEEDS: begins with the valid inputs of the parser and those of the
-# folder SEEDS/PARSER, fuzzes for so long, and shows the input that broke it.
+# run.sh FUZZ PARSER SECONDS SEEDS: fuzzes the parser for SECONDS, starting from its valid inputs
+# and those in the folder SEEDS/PARSER, and prints the input that caused a failure.
 set -u
 fuzz=$(realpath -m "$1") parser=$2 seconds=$3 seeds=$4
 folder=$(mktemp -d)
