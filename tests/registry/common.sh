@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by the scripts of this folder. Arguments: the program that pushes and pulls, registry_tool
-# (makes bundles), bundle_sample_tool (opens, repacks, signs them). What is started here ends here.
+# Sourced by the scripts in this folder. Arguments: the program that pushes and pulls, registry_tool (makes bundles),
+# bundle_sample_tool (opens, repacks, signs them). Processes that are started here end with the script.
 set -u
 AOT=$(realpath "$1") MAKE=$(realpath "$2") SAMPLE=$(realpath "$3")
 # shellcheck disable=SC2034 # used by the scripts
@@ -21,7 +21,7 @@ end() {
 trap end EXIT
 cd "$WORK" || exit 99
 
-# No login, proxy or setting of the machine takes part.
+# No login, proxy or setting of the machine is used.
 unset DOCKER_CONFIG REGISTRY_AUTH_FILE XDG_RUNTIME_DIR http_proxy https_proxy all_proxy no_proxy \
     HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
 export HOME=$WORK/home LC_ALL=C
@@ -43,12 +43,12 @@ fail() {
     sed 's/^/    /' "$WORK/.out" "$WORK/.err" 2>/dev/null | cut -c1-400
 }
 
-# within COMMAND…: a program, for two minutes at most, or a function.
+# within COMMAND…: runs a program for at most two minutes, or a function.
 within() {
     if [ "$(type -t "$1")" = function ]; then "$@"; else timeout 120 "$@"; fi
 }
 
-# expect WHAT CODE REGEX COMMAND…: the exit code, and the regex somewhere in what it printed.
+# expect WHAT CODE REGEX COMMAND…: requires the exit code, and a match of the regex in the output.
 expect() {
     local what=$1 code=$2 regex=$3 got
     shift 3
@@ -64,7 +64,7 @@ expect() {
     fi
 }
 
-# check WHAT COMMAND…: it succeeds.
+# check WHAT COMMAND…: the command must succeed.
 check() {
     local what=$1
     shift
@@ -72,7 +72,7 @@ check() {
     within "$@" >.out 2>.err </dev/null || fail "$what"
 }
 
-# number NAME: of the JSON summary that was printed last.
+# number NAME: a number of the JSON summary that was printed last.
 number() { sed -E "s/.*\"$1\": ([0-9.]+|true|false).*/\1/" .out; }
 
 # below WHAT VALUE LIMIT
@@ -89,7 +89,7 @@ equal() {
 
 free_port() { "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-# await PORT: something listens there.
+# await PORT: waits until a server listens there.
 await() {
     local try
     for try in $(seq 200); do
@@ -101,11 +101,11 @@ await() {
     exit 1
 }
 
-# start NAME COMMAND…: in the background, its output in NAME.log; sets LAST to its process.
+# start NAME COMMAND…: runs it in the background with its output in NAME.log; sets LAST to its process id.
 start() {
     local name=$1
     shift
-    : >"$WORK/$name.log" # appended to: a test may empty it
+    : >"$WORK/$name.log" # opened for appending: a test may empty it
     "$@" >>"$WORK/$name.log" 2>&1 </dev/null &
     LAST=$!
     STARTED+=("$LAST")
@@ -121,7 +121,7 @@ serve() {
     await "$PORT"
 }
 
-# python_server NAME SCRIPT ARGUMENTS…: a server of this folder; it gets a free port first; sets PORT.
+# python_server NAME SCRIPT ARGUMENTS…: starts a server of this folder with a free port as the first argument; sets PORT.
 python_server() {
     local name=$1 script=$2
     shift 2
@@ -130,7 +130,7 @@ python_server() {
     await "$PORT"
 }
 
-# authority: ca.pem, and tls.pem with tls.key for a server on loopback, and registry.test, that it has signed.
+# authority: makes ca.pem, and tls.pem with tls.key, signed by it, for a server on loopback and registry.test.
 authority() {
     openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca 2>.err
     openssl req -newkey rsa:2048 -nodes -keyout tls.key -out tls.csr -subj /CN=localhost 2>.err
@@ -138,8 +138,8 @@ authority() {
     openssl x509 -req -in tls.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out tls.pem 2>.err
 }
 
-# behind NAME UPSTREAM_PORT: proxy.py before a registry; sets PORT. Its rules are set by `rules LINE…`,
-# what it was asked for is in net/log.
+# behind NAME UPSTREAM_PORT: starts proxy.py in front of a registry; sets PORT. `rules LINE…` sets its rules; the requests that
+# it received are in net/log.
 behind() {
     mkdir -p net
     python_server "$1" proxy.py "$2" "$WORK/net"

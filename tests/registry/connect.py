@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain HTTP proxy, as in an office: GET and HEAD of absolute URLs, CONNECT. It prints what it is
-asked for, and refuses CONNECT to who has a login. Names in .test are this machine. usage: connect.py PORT"""
+"""A plain HTTP proxy, as in an office: GET and HEAD of absolute URLs, CONNECT. It prints its requests, and refuses a
+CONNECT that sends a login. Names in .test are this machine. usage: connect.py PORT"""
 import http.client
 import http.server
 import socket
@@ -13,7 +13,7 @@ telling = threading.Lock()
 
 
 def tell(*words):
-    """A line, whole: several connections are served at once."""
+    """Prints a whole line: several connections are served concurrently."""
     with telling:
         print(*words, flush=True)
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The blocks of commands in README.md and docs/*.md, run in order: pages share a folder, in which `examples` is a link.
-# A block is one without a language, or of `sh`, that begins with one of our programs or a variable. A line
-# `<!-- needs: WHAT ... -->` before it says what it needs: registry (registry.example.org is a registry on loopback),
-# ptxas, gpu. Of the scripts of tools/ only --help is run: they are whole test runs by themselves.
+# A block is one without a language, or of `sh`, that begins with one of our programs or a variable. Its requirements
+# are named in a line `<!-- needs: WHAT ... -->` before it: registry (registry.example.org is a registry on loopback),
+# ptxas, gpu. Of the scripts of tools/ only --help is run, since each of them is a whole test run.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 ROOT=$(cd "$HERE/../.." && pwd)
 PATH=$(dirname "$AOT"):$PATH
@@ -25,7 +25,7 @@ for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
 END
 "$PYTHON" extract.py "$ROOT" blocks
 
-# have NEED...: whether this machine has it.
+# have NEED...: true if this machine has it.
 have() {
     local need
     for need; do

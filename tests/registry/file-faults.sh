@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every file operation of a pull fails once: an error that says why and no file, or a whole one.
+# Every file operation of a pull fails once: the result is an error with its reason and no file, or
+# a complete file.
 . "$(dirname "$0")/common.sh"
 
 check "make" "$MAKE" make a.tsb 1 1 0 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A registry that means harm: what it answers depends on the name of the repository.
+"""A hostile registry: the name of the repository selects its answer.
 usage: hostile.py PORT"""
 import hashlib
 import http.server

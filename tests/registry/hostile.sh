@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A registry that means harm: every answer that is not as it should be has its message, in little
-# memory and time, and leaves no file under the name.
+# A hostile registry: every wrong answer has its message, costs little memory and time, and leaves no file
+# under the output's name.
 . "$(dirname "$0")/common.sh"
 
 python_server hostile hostile.py
@@ -74,7 +74,8 @@ case_ html-error 18 "status 418: '<h1>.\[31mteapot"
 case_ json-error 18 'status 400: A\?B: .\[2Jmmmm'
 case_ endless-error 18 "status 400: '"
 
-# ---- memory (of the client without the compiler, whose libraries alone take that much) ----
+# ---- memory (of the client without the compiler, since the compiler's libraries alone use that much)
+# ----
 # shellcheck disable=SC2016 # by the inner shell
 if [ "${4:-}" != sanitized ]; then
     expect "an endless answer in little memory" 18 'sends more' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What moves when little has changed. usage: incremental.sh AOT REGISTRY_TOOL SAMPLE_TOOL MIB
+# The bytes that are transferred after a small change. usage: incremental.sh AOT REGISTRY_TOOL SAMPLE_TOOL MIB
 . "$(dirname "$0")/common.sh"
 need docker-registry
 mib=$4
@@ -27,7 +27,7 @@ equal "bytes reused" "$(number reusedBytes)" "$(($((mib << 20)) + 4097 + 23))"
 check "the new one" cmp b.tsb out.tsb
 big="$bytes bytes, other kernels: $sent sent, $received received"
 
-# The same of a smaller one, in other ways.
+# The same with a smaller bundle, and in other ways.
 mib=40
 rm ./*.tsb
 "$MAKE" make a.tsb $mib 1 0 1
@@ -46,7 +46,7 @@ expect "nothing has changed" 0 '"unchanged": true' "$AOT" pull "$R:v2" -o b.tsb 
 below "bytes received" "$(number receivedBytes)" 50000
 expect "a base that is none" 7 'No such file' "$AOT" pull "$R:v2" -o out.tsb --base none.tsb
 
-# A tenth of the weights: the chunks that hold them.
+# A tenth of the weights has changed: only its chunks are sent.
 changed=$((mib / 10))
 rm b.tsb
 check "other weights" "$MAKE" make c.tsb "$mib" 1 "$changed" 1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A token server for docker-registry, as its "Token Authentication Specification" has it: it asks
-for user and password, and signs what the scope asks for (JWT, RS256, by the openssl program).
+"""A token server for docker-registry, according to its "Token Authentication Specification": it requires a
+user and a password, and signs the requested scope (JWT, RS256, by the openssl program).
 
 usage: issuer.py PORT KEY CERTIFICATE_DER LOG [LIFETIME_SECONDS]
 """

@@ -95,7 +95,7 @@ printf '{"auths": {"%s": {"auth": "%s", "identitytoken": "refresh me+&="}}}' "$T
 expect "an identity token" 0 '^pulled' "$AOT" pull "$T/a" -o out.tsb --authfile auth.json
 check "by POST" grep -q "POST True" tokens.log
 
-# Tokens that end while blobs move: renewed. (The registry allows a minute more.)
+# Tokens that expire during transfers are renewed. (The registry allows an additional minute.)
 python_server short issuer.py token.key token.der short.log -58
 realm=http://127.0.0.1:$PORT/token
 serve ending "auth:
@@ -107,7 +107,7 @@ rules "PUT /blobs/uploads/ 1 status 429:4"
 expect "a token that ends" 0 '^pushed' "$AOT" push a.tsb "$E/a" --authfile auth.json --jobs 1
 below "it was renewed" 1 "$(wc -l <short.log)"
 
-# ---- the login stays where it belongs ----
+# ---- the login is not sent to other hosts ----
 login "$E" 'user:päss:word'
 python_server elsewhere registry.py
 behind elsewhere "$PORT"

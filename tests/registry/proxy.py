@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proxy before a registry that misbehaves on purpose, and counts.
+"""A proxy in front of a registry that misbehaves on purpose, and counts.
 
 usage: proxy.py PORT UPSTREAM_PORT FOLDER
 
-Rules are the lines of FOLDER/rules: `METHOD PATTERN TIMES ACTION [VALUE]`. A request whose method is
-METHOD (or `*`) and whose path matches PATTERN meets the first rule that is not used up:
+Rules are the lines of FOLDER/rules: `METHOD PATTERN TIMES ACTION [VALUE]`. The first unexhausted rule
+whose METHOD (or `*`) and path PATTERN match a request applies to it:
   cut-request N     takes N bytes of the body, then closes the connection
   cut-response N    gives N bytes of the body, then closes the connection
   cut-after         passes the request on, and closes before the answer
@@ -12,9 +12,9 @@ METHOD (or `*`) and whose path matches PATTERN meets the first rule that is not 
   stall N           gives N bytes of the body, then nothing
   throttle N        N bytes a second of the answer; throttle-request N: of the body
   status CODE[:S]   answers CODE, with Retry-After S
-  redirect URL      answers 307 with URL, `{path}` in it standing for the path
+  redirect URL      answers 307 with URL; `{path}` in it is replaced by the path
   no-range          leaves the Range header out
-Each request is a line of FOLDER/log: method, path, bytes of body taken, whether it had a login.
+Each request is a line of FOLDER/log: method, path, bytes of body received, whether it had a login.
 """
 import http.client
 import http.server
@@ -104,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.cut()
         if action == "cut-request":
             upstream.close()
-            time.sleep(0.2)  # the registry has taken what it got before it is asked how much that was
+            time.sleep(0.2)  # the registry processes the received bytes before their number is requested
             return self.cut()
         answer = upstream.getresponse()
         if action == "cut-after":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A network that fails while a bundle is pulled: it arrives, or the message says what happened. What
-# comes twice after a cut is counted. A pull that was killed goes on.
+# A network that fails while a bundle is pulled: the bundle arrives, or the message names the reason. Bytes that are received twice
+# after a cut are counted. A killed pull is resumed.
 . "$(dirname "$0")/common.sh"
 need docker-registry
 
@@ -14,7 +14,7 @@ P=127.0.0.1:$PORT
 FAST=(--retry-delay 10 --json)
 chunk=4194304 slack=300000
 
-pull() { # WHAT CODE REGEX REF FLAGS…: and the bytes are right
+pull() { # WHAT CODE REGEX REF FLAGS…: also requires the right bytes
     local what=$1 code=$2 regex=$3
     shift 3
     rm -f out.tsb out.tsb.part
@@ -52,7 +52,7 @@ pull "a server that stalls" 18 'imed? ?out|too slow|Operation' "$P/a" --timeout 
 rules "GET $WEIGHTS 2 throttle 20000000"
 pull "a slow one" 0 '"retries": 0,' "$P/a"
 
-# ---- a pull that is killed goes on ----
+# ---- a killed pull is resumed ----
 rules "GET $WEIGHTS 99 throttle 15000000"
 rm -f out.tsb out.tsb.part
 "$AOT" pull "$P/a" -o out.tsb --jobs 1 --quiet &

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A network that fails while a bundle is pushed: it arrives, or the message says what happened. What
-# goes out twice after a cut is counted. Behind the proxy stands docker-registry, or a registry that
-# keeps an upload whose request broke off (registry.py).
+# A network that fails while a bundle is pushed: the bundle arrives, or the message names the reason. Bytes that
+# are sent twice after a cut are counted. The proxy's upstream is docker-registry, or a registry that keeps an
+# upload whose request was cut (registry.py).
 . "$(dirname "$0")/common.sh"
 need docker-registry
 

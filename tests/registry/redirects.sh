@@ -13,7 +13,7 @@ FAST=(--retry-delay 10 --json)
 BLOB=/blobs/sha256:
 check "push" "$AOT" push a.tsb "$P/a"
 
-pull() { # WHAT CODE REGEX REF FLAGS…: and the bytes are right
+pull() { # WHAT CODE REGEX REF FLAGS…: also requires the right bytes
     local what=$1 code=$2 regex=$3
     shift 3
     rm -f out.tsb out.tsb.part
@@ -66,7 +66,7 @@ check "the same bytes" cmp a.tsb tunnelled.tsb
 tunnel "the registry's certificate counts in a tunnel" 18 'certificate.*needs --ca FILE' --ca /etc/ssl/certs/ca-certificates.crt --proxy "http://$PROXY"
 check "the tunnel was there" grep -qx "CONNECT $S" "$WORK/proxy.log"
 
-# A name that the proxy alone knows, and what the environment says.
+# A name that only the proxy can resolve, and the proxy variables of the environment.
 S=registry.test:${S#*:}
 https_proxy=http://$PROXY tunnel "https_proxy" 0 '^pulled' --ca ca.pem
 equal "hosts alone were seen" "$(sort -u "$WORK/proxy.log")" "CONNECT $S"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small registry as the OCI distribution specification 1.1 has it, in memory: with what
-docker-registry 2.8 lacks, the referrers API and uploads that survive a request which broke off.
+"""A small in-memory registry according to the OCI distribution specification 1.1, with features that docker-registry
+2.8 lacks: the referrers API, and uploads that survive a cut request.
 
 usage: registry.py PORT [no-referrers] [chunk-min=N]
 """
@@ -104,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if owner == name and key == digest_of(data) and content.get("subject", {}).get("digest") == digest:
                 found.append({"mediaType": types[owner, key], "digest": key, "size": len(data),
                               "artifactType": content.get("artifactType"), "annotations": content.get("annotations")})
-        # Pages of one descriptor.
+        # Pages with one descriptor each.
         page = int(urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).get("page", ["0"])[0])
         headers = {"Content-Type": INDEX}
         if page + 1 < len(found):

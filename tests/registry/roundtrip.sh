@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A bundle through a registry, by our tools and others': whoever pushes, whoever pulls, repack gives
-# the same bytes.
+# A bundle passes through a registry, pushed and pulled by our tools or by others: repack always restores the same bytes.
 . "$(dirname "$0")/common.sh"
 need docker-registry skopeo
 

@@ -50,7 +50,7 @@ for registry in "$DOCKER" "$API" "127.0.0.1:$PORT"; do
     expect "pushed twice" 0 'with its signature' "$AOT" push a.tsb "$R:v1"
     expect "pushed twice, listed once" 0 'has 2 signatures' "$AOT" pull "$R:v1" -o key.tsb
 
-    # Another bundle takes its place: the old signature goes with the old bundle.
+    # Another bundle replaces it: the old signature stays with the old bundle.
     expect "not signed" 0 '^pushed' "$AOT" push b.tsb "$R:v2"
     cp a.tsb key.tsb
     echo stale >key.tsb.minisig
@@ -63,7 +63,7 @@ for registry in "$DOCKER" "$API" "127.0.0.1:$PORT"; do
     rm -f key.tsb
 done
 
-# What other tools see of it.
+# The signatures as other tools see them.
 check "the tag of the signatures" skopeo inspect --tls-verify=false --raw "docker://$DOCKER/models/a:sha256-$index"
 check "is an index of two" test "$("$PYTHON" -c 'import json, sys; m = json.load(open(".out"))["manifests"]; print(len(m), {one["artifactType"] for one in m})')" = \
     "2 {'application/vnd.dev.sigstore.bundle.v0.3+json'}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validates JSON files against a schema, and that the schema refuses what is near them.
+"""Validates JSON files against a schema, and requires that the schema refuses similar invalid files.
 
 usage: summary.py SCHEMA FILE…; exits with 77 without jsonschema.
 """

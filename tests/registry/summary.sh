@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The JSON summaries of push and pull: what their numbers say, and their schema.
+# The JSON summaries of push and pull: their numbers and their schema.
 . "$(dirname "$0")/common.sh"
 need docker-registry
 
 check "make" "$MAKE" make a.tsb 1 1 0 1
 serve registry
 P=127.0.0.1:$PORT
-says() { # NAME MEMBER VALUE: kept for the schema; its members
+says() { # NAME MEMBER VALUE: keeps the summary for the schema; requires its members
     cp .out "$1.json"
     while (($# > 1)); do
         equal "$1: $2" "$(number "$2")" "$3"

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a command on a terminal.
+"""Checks the output of a command on a terminal.
 
 usage: terminal.py COLUMNS CODE WHAT COMMAND…
 
-Runs COMMAND on a pseudo-terminal so wide, follows what it draws like a terminal (carriage return,
-new line, erase to the end of the line, going on in the next row behind the last column), and checks
-each state of the bar: the words WHAT, share, bytes, rate, time left, in one row; the share never
-falls, the numbers agree. Prints the rates of the later half, and then what is on the screen at the
-end, with `|` before each row.
+Runs COMMAND on a pseudo-terminal of that width, interprets its output like a terminal (carriage return, new
+line, erase to the end of the line, wrap after the last column), and checks each state of the progress bar:
+the words WHAT, share, bytes, rate, time left, in one row; the share never falls, the numbers agree. Prints
+the rates of the later half, and then the final contents of the screen, with `|` before each row.
 """
 import fcntl
 import os
@@ -31,7 +30,7 @@ def run(columns, command):
         while True:
             try:
                 piece = os.read(master, 65536)
-            except OSError:  # the other side is closed
+            except OSError:  # the other end is closed
                 break
             if not piece:
                 break
@@ -40,7 +39,7 @@ def run(columns, command):
 
 
 def screen(columns, text):
-    """The rows at the end, and (row, text) of each state that was erased behind: the bar's."""
+    """Returns the final rows, and (row, text) of each erased state: those of the bar."""
     rows, row, column, frames = [[]], 0, 0, []
     for part in re.findall(r"\033\[K|[^\033]|\033", text):
         if part == "\r":
@@ -63,7 +62,7 @@ def screen(columns, text):
 
 
 def check(columns, what, frames):
-    """The rates that were shown, of the states that have a time left."""
+    """The displayed rates, of the states that show the time left."""
     share, rates = 0, []
     for row, text in frames:
         if not text:
@@ -71,7 +70,7 @@ def check(columns, what, frames):
         assert row == 0, f"row {row}: {text!r}"
         assert len(text) < columns, (len(text), text)
         found = BAR.fullmatch(text)
-        if not found:  # cut at the right
+        if not found:  # truncated at the right
             assert len(text) >= columns - 2 and text.startswith(what), text
             continue
         name, _, percent, *numbers = found.groups()

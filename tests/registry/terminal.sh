@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The progress bar on a terminal: bytes, rate, time left, in one row; nothing of it stays.
+# The progress bar on a terminal: bytes, rate, time left, in one row, which is erased at the end.
 . "$(dirname "$0")/common.sh"
 need docker-registry
 
@@ -18,7 +18,7 @@ on_terminal() { # COLUMNS CODE WHAT ARGUMENTS…
     bars=$(sed -n 's/.* bars \([0-9]*\) .*/\1/p' .out)
     rate=$(sed -n 's/.* rate \([0-9]*\)$/\1/p' .out)
 }
-only() { # REGEX…: these rows are on the screen at the end, and no other
+only() { # REGEX…: only these rows are on the screen at the end
     local row number=0
     while IFS= read -r row; do
         number=$((number + 1))
@@ -59,7 +59,7 @@ on_terminal 400 18 receive pull "$P/a" -o out.tsb --retries 0
 below "drawn" 0 "$states"
 only 'tessera-aot: error: '
 
-# Where nothing can be drawn over there are lines.
+# If the terminal cannot erase, lines are printed.
 rules
 TERM=dumb on_terminal 200 0 receive pull "$P/a" -o out.tsb
 equal "a terminal that cannot erase" "$states" 0

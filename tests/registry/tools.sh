@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What went through a registry, in the hands of other tools: umoci walks the layout that skopeo made
-# of it, tar programs list, unpack and pack the file, repack restores it. Each tool is needed.
+# Other tools use a bundle that passed through a registry: umoci walks the layout that skopeo made from it, tar programs list, unpack and pack
+# the file, repack restores it. Each tool is required.
 . "$(dirname "$0")/common.sh"
 need docker-registry skopeo umoci bsdtar busybox tar
 
@@ -22,7 +22,7 @@ equal "the layout is the bundle" "$("$SAMPLE" open layout)" "$digest"
 check "repack of the layout" "$SAMPLE" repack layout c.tsb
 check "is the bundle" cmp a.tsb c.tsb
 
-# umoci unpacks one platform, and root file systems only: a bundle is none, and umoci says so.
+# umoci unpacks only one platform, and only root file systems: a bundle is not one, and umoci reports that.
 skopeo --insecure-policy --tmpdir "$WORK" --override-arch amd64 copy --quiet --src-tls-verify=false \
     "docker://$R:v1" oci:one:latest || fail "skopeo copies one platform"
 check "umoci tags one platform" umoci tag --image one:latest copy
