@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The command line of tessera-aot: help, versions, what is refused and what is listed.
+# The command line of tessera-aot: help, versions, refused arguments, lists.
 . "$(dirname "${BASH_SOURCE[0]}")/aot-kit.sh"
 
 run 0 "$aot" --version

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What tessera-aot build makes: bundles that verify, the same bytes wherever and however they are
-# built, dumps of every stage; inspect and repack of them.
+# The output of tessera-aot build: bundles that verify, the same bytes in every folder and way of building, dumps of every stage;
+# also inspect and repack.
 . "$(dirname "${BASH_SOURCE[0]}")/aot-kit.sh"
 
 mkdir -p here "there/far away"
@@ -73,7 +73,7 @@ sed 's/tensor<64x10xf32>/tensor<64x11xf32>/' here/digits.mlir >here/wrong.mlir
 run 9 "$aot" build --until graph here/wrong.mlir
 has err 'wrong.mlir:[0-9]+:[0-9]+: error'
 
-# The bundle knows nothing of where it was built.
+# The bundle does not contain the place where it was built.
 if grep -aq "$work" a.tsb; then fail 'a path of the machine is in the bundle'; fi
 
 run 0 "$aot" inspect a.tsb
@@ -127,7 +127,7 @@ if command -v readelf >/dev/null; then
     [[ $elves == 3 ]] || fail "$elves code objects, expected 3"
 fi
 
-# Stored weights and a constant that a kernel reads whole.
+# Stored weights, and a constant that a kernel reads as a whole.
 cat >stored.mlir <<'SOURCE'
 func.func @f(%x: tensor<2x3xf32> {tessera.name = "x"}) -> (tensor<2x2xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {

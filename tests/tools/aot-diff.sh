@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What tessera-aot diff tells of two bundles; its JSON against the schema.
+# The output of tessera-aot diff for two bundles; its JSON validated against the schema.
 schema=$(dirname "$(realpath "${BASH_SOURCE[0]}")")/../../schemas/diff.schema.json
 . "$(dirname "${BASH_SOURCE[0]}")/aot-kit.sh"
 
@@ -30,7 +30,7 @@ mkdir unpacked && tar xf same.tsb -C unpacked
 run 0 "$aot" diff a.tsb unpacked
 run 0 "$aot" diff --json a.tsb same.tsb
 has out '"identical":true,"differences":\[\]'
-# A slice has the digest of the whole.
+# A slice has the digest of the whole bundle.
 "$PYTHON" - unpacked <<'SLICE'
 import json, pathlib, sys
 blobs = pathlib.Path(sys.argv[1], "blobs/sha256")
@@ -49,7 +49,7 @@ run 0 "$aot" diff unpacked unpacked
 run 21 "$aot" diff a.tsb weights.tsb
 has err "'a.tsb' and 'weights.tsb' differ: [0-9]+ differences"
 one_error
-# 3.0000002 is the float after 3; 6 to -6 are 2 * 0x40c00000 apart in the order of floats.
+# 3.0000002 is the next float after 3; 6 and -6 are 2 * 0x40c00000 apart in the order of floats.
 has out '^tensor +w changed: 2 of 6 elements, the first at 2: 3, then 3.00000024; at most 12 apart, 2172649472 ulp$'
 has out '^layer +weights.safetensors changed: '
 has out "^text +graph.mlir changed: line [0-9]+, byte [0-9]+: '.*', then '.*'$"
@@ -72,7 +72,7 @@ run 7 "$aot" diff a.tsb absent.tsb
 head -c 5000 a.tsb >cut.tsb
 run 2 "$aot" diff a.tsb cut.tsb
 size=$(stat -c %s a.tsb)
-cp weights.tsb damaged.tsb # in the last blob: the weights, 65,560 bytes, 488 of padding, the end
+cp weights.tsb damaged.tsb # in the last blob; it is followed by 488 bytes of padding and the end marker
 printf 'x' | dd of=damaged.tsb bs=1 seek=$((size - 1024 - 488 - 2)) conv=notrunc status=none
 run 2 "$aot" diff a.tsb damaged.tsb
 has err 'damaged.tsb: digest of'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What tessera-aot does with bad programs, bad places to write to, and a stdout that takes nothing.
+# tessera-aot with invalid programs, unwritable outputs, and a stdout that cannot be written.
 . "$(dirname "${BASH_SOURCE[0]}")/aot-kit.sh"
 
 # bad NAME PATTERN: the program on stdin is refused with exit code 9 and a located diagnostic.
@@ -46,7 +46,7 @@ SOURCE
 : >empty.mlir
 run 9 "$aot" build empty.mlir -o bad.tsb
 one_error
-# Brackets that would use up the stack of a parser that calls itself for each.
+# Nested brackets that would exhaust the stack of a recursive parser.
 repeat() { printf "%0$2d" 0 | sed "s/0/$1/g"; }
 nested() { # NAME OPEN CLOSE DEPTH
     {
@@ -88,7 +88,7 @@ func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.
 SOURCE
 run 0 "$aot" build good.mlir -o good.tsb
 
-# Places to write to: exit code 7, the path in the message, nothing left behind.
+# Unwritable outputs: exit code 7, the path in the message, no files left.
 nowhere() {
     local before after
     before=$(find . -path ./out -o -path ./err -o -print | sort)
@@ -111,7 +111,7 @@ if [[ $(id -u) != 0 ]]; then
     nowhere locked/x.tsb 'Permission denied'
 fi
 
-# An existing bundle stays as it was when the new one cannot be written.
+# An existing bundle is unchanged if the new one cannot be written.
 cp good.tsb kept.tsb
 cat >other.mlir <<'SOURCE'
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"})

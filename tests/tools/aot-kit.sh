@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the tests of tessera-aot. Arguments: TESSERA_AOT EXAMPLES. Every check counts; the first
-# one that fails ends the test and shows what the program said.
+# Sourced by the tests of tessera-aot. Arguments: TESSERA_AOT EXAMPLES. Every check is counted; the
+# first failed check ends the test and prints the program's output.
 set -euo pipefail
 aot=$(realpath "$1") examples=$(realpath "$2")
 # shellcheck disable=SC2034 # used by the tests
@@ -17,7 +17,7 @@ fail() {
     exit 1
 }
 
-# run CODE COMMAND...: leaves stdout and stderr in the files out and err.
+# run CODE COMMAND...: writes stdout and stderr to the files out and err.
 run() {
     local want=$1 got=0
     shift
@@ -32,7 +32,7 @@ has() {
     checks=$((checks + 1))
 }
 
-# one_error: stderr ends in exactly one line of the form the tools promise.
+# one_error: stderr ends with exactly one line of the documented form.
 one_error() {
     [[ $(grep -c '^tessera-aot: error: ' err) == 1 ]] || fail "expected one error line"
     [[ $(tail -n 1 err) == "tessera-aot: error: "* ]] || fail "the error line is not the last"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle built from what any stage wrote is the bundle built from the source, but for provenance: of every example, and of a
-step that asks for shards, recomputation and a region. What is wrong there is told with its place in the source.
+"""A bundle built from the dump of any stage equals the bundle built from the source, except for the provenance: for every example, and for a step
+with shards, recomputation and a region. Errors are reported with their position in the source.
 
 aot-levels.py TESSERA_AOT EXAMPLES STEP
 """
@@ -16,9 +16,9 @@ import tempfile
 
 AOT, EXAMPLES, STEP = os.path.realpath(sys.argv[1]), *(pathlib.Path(word).resolve() for word in sys.argv[2:4])
 TARGET, OTHER = "cpu:x86-64-v3", "cpu:x86-64-v2"
-# What says what the source was, and what holds hashes of all blobs.
+# Layers that describe the source, or contain hashes of all blobs.
 APART = ["application/vnd.tessera.provenance.v1+json", "application/vnd.tessera.chunks.v1"]
-# Tensors with elements of their own, a module without name, a name with a quote and a newline.
+# Tensors with elements, a module without a name, a name with a quote and a newline.
 DATA = """
 func.func @f(%x: tensor<4xf32> {tessera.name = "x\\"y"}) -> (tensor<4xf32> {tessera.name = "z"})
     attributes {tessera.entry = "infer"} {
@@ -38,7 +38,7 @@ def build(*words, code=0):
 
 
 def contents(path):
-    """{target: digest, type and title of its blobs}."""
+    """Returns {target: digest, type and title of its blobs}."""
     found = {}
     with tarfile.open(path) as archive:
         def blob(digest):
@@ -71,7 +71,7 @@ def check_model(source, targets=(TARGET,), options=(), levels=("graph", "autodif
 
 
 def check_places(dumps):
-    """The model's author reads where in the model the error is, at whatever level it is found."""
+    """The error names the position in the model's source, whatever level it is found at."""
     lines = DATA.split("\n")
     data, add, function = (next(i for i, line in enumerate(lines, 1) if word in line) for word in ("tessera.param", "tessera.add", "func.func"))
     cases = [(f"{level}.mlir", r' data = dense<[^>]*>', "", f"data.mlir:{data}:8: error: [TSR-0203] ") for level in ("graph", "autodiff", "schedule")]
@@ -131,7 +131,7 @@ with tempfile.TemporaryDirectory() as work:
     models = sorted(EXAMPLES.glob("*/*.mlir"))
     assert len(models) >= 6
     for model in models:
-        # Of the largest, a level of either kind: a function of the whole program, and one of a target.
+        # The largest model is tested at one level of each kind: a function of the whole program, and one of a target.
         some = {"levels": ("schedule", "target")} if model.stem == "gpt2" else {}
         check_model(model, (TARGET, OTHER) if model.stem in ("digits", "convnet") else (TARGET,), **some)
     check_model(STEP, options=("--virtual-ranks", "1"))

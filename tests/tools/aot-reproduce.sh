@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The same source gives the same bytes: whoever builds it, where, when and how. And --verify-rebuild.
+# The same source gives the same bytes for every user, folder, time and way of building. Also --verify-rebuild.
 . "$(dirname "${BASH_SOURCE[0]}")/aot-kit.sh"
 
 mkdir -m 755 here "far away"
@@ -56,7 +56,7 @@ if needs faketime; then
 fi
 if [[ $(id -u) == 0 ]] && needs setpriv; then
     mkdir -m 777 nobody
-    # The user may be unable to reach the program where it was built; it can where it is copied to.
+    # The user may be unable to reach the built program, but can run the copy.
     cp "$aot" nobody/tessera-aot
     setpriv --reuid=65534 --regid=65534 --clear-groups nobody/tessera-aot build $targets here/digits.mlir -o nobody/b.tsb
     same 'another user' nobody/b.tsb
@@ -66,7 +66,7 @@ if needs unshare && unshare -u true 2>/dev/null; then
     same 'another host name'
 fi
 
-# SOURCE_DATE_EPOCH is told in the provenance, and nothing else.
+# SOURCE_DATE_EPOCH is stored in the provenance, and only there.
 SOURCE_DATE_EPOCH=1700000000 "$aot" build $targets here/digits.mlir -o dated.tsb
 [[ $(sha256sum <dated.tsb) != "$sum" ]] || fail 'SOURCE_DATE_EPOCH was not told'
 run 0 "$aot" provenance dated.tsb
@@ -85,11 +85,11 @@ same '--verify-rebuild'
 [[ ! -e b.tsb.rebuild ]] || fail 'the second build was left'
 SOURCE_DATE_EPOCH=1700000000 run 0 "$aot" build $targets here/digits.mlir -o=b.tsb --timing --threads 2 --verify-rebuild
 cmp b.tsb dated.tsb || fail '--verify-rebuild with a date'
-# A source that differs the second time is found out: a pipe that ends, a file that changes.
+# A source that differs at the second reading is detected: a pipe that ends, a file that changes.
 mkfifo pipe.mlir
 (cat here/digits.mlir >pipe.mlir && sed 's/0.2165/0.2166/' here/digits.mlir >pipe.mlir) >/dev/null 2>&1 &
 run 7 "$aot" build $targets --verify-rebuild pipe.mlir -o c.tsb
-exec 9<>pipe.mlir # a writer that no reader came for goes on
+exec 9<>pipe.mlir # lets a writer continue that no reader has opened
 wait || true
 exec 9>&-
 [[ -z $skipped ]] || echo "left out:$skipped"

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of a build per layer, counted by valgrind: a layer must not cost more in a deeper program.
-By hand, since it takes minutes: aot_instructions.py TESSERA_AOT [LAYERS]
+"""Instructions of a build per layer, counted by valgrind: a layer must not cost more in a deeper program. Not part of the
+test suite, since it takes minutes: aot_instructions.py TESSERA_AOT [LAYERS]
 
-Builds programs of LAYERS (25), twice and four times as many layers with AdamW. What the last doubling adds may be
-at most 2.15 times what the first one adds. Exits with 77 without valgrind.
+Builds programs with AdamW of LAYERS (25), twice and four times as many layers. The second doubling may add at most 2.15
+times as many instructions as the first one. Exits with 77 without valgrind.
 """
 import os
 import pathlib
@@ -33,7 +33,7 @@ def layers(count):
 
 
 def instructions(aot, folder, count):
-    """Of the compiler and its child processes."""
+    """Counts the instructions of the compiler and its child processes."""
     source = folder / 'layers.mlir'
     source.write_text(layers(count), 'utf-8')
     for old in folder.glob('out.*'):

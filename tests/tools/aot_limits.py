@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are large but honest: thousands of parameters, constants of megabytes, hundreds of
-layers. They build, run, take their data once, and cost time in proportion to their size.
-Usage: aot_limits.py TESSERA_AOT TESSERA_RUN"""
+"""Programs that are large but valid: thousands of parameters, constants of megabytes, hundreds of layers. They build, run, read their data once, and
+cost time in proportion to their size. Usage: aot_limits.py TESSERA_AOT TESSERA_RUN"""
 import array
 import os
 import random
@@ -111,7 +110,7 @@ def large_constants():
             said = run(AOT, "diff", f"{name}.tsb", "from.tsb", code=21)
             others = [line for line in said.splitlines() if "provenance.json" not in line and "2 differences" not in line]
             assert not others, f"{name}: another bundle from level {level}: {others}"
-    # One element more is another text and another digest in it.
+    # One additional element changes the text and the digest in it.
     noise[77] += 1
     write("noise.mlir", constant_program(1024, 512, "f32", hex_of(noise)))
     run(AOT, "build", "noise.mlir", "-o", "other.tsb", TARGET)
@@ -135,7 +134,7 @@ def mark_in_the_program():
 
 
 def user_seconds(source):
-    """The least of three, of the compiler and its children."""
+    """Returns the minimum of three measurements of the compiler and its children."""
     best = 1e9
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
@@ -145,7 +144,7 @@ def user_seconds(source):
 
 
 def linear_time():
-    """Twice the layers take about twice the time: 4 times would be quadratic."""
+    """Twice as many layers take about twice the time: 4 times would be quadratic."""
     for count in (1000, 2000):
         write(f"time{count}.mlir", layers(count, "train"))
     small, large = user_seconds("time1000.mlir"), user_seconds("time2000.mlir")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files that are no good bundle, through the tools. (Every bit of a small bundle: tests/bundle.)
+# Files that are not valid bundles, through the tools. (Every bit of a small bundle: tests/bundle.)
 . "$(dirname "$0")/common.sh"
 
 both() { # WHAT CODE REGEX FILE
@@ -25,7 +25,7 @@ if [ "$(id -u)" -ne 0 ]; then
     both "unreadable" 7 'unreadable.tsb.*Permission denied' unreadable.tsb
 fi
 
-# Bits spread over the whole file: strict refuses each; otherwise refused, or the same result.
+# Bits spread over the whole file: strict mode refuses each; normal mode refuses it, or gives the same result.
 expect "the result" 0 '' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 2 --quiet
 good=$(state_of .out)
 for part in $(seq 1 60); do

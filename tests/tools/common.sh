@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the scripts of this folder. Arguments: tessera-run, tessera-aot, digits.tsb, source root.
+# Sourced by the scripts in this folder. Arguments: tessera-run, tessera-aot, digits.tsb, source root.
 set -u
 RUN=$(realpath "$1") AOT=$(realpath "$2") BUNDLE=$(realpath "$3") ROOT=$(realpath "$4")
 DIGITS=$ROOT/examples/digits
@@ -20,7 +20,8 @@ fail() {
     sed 's/^/    /' "$WORK/.out" "$WORK/.err" 2>/dev/null
 }
 
-# expect WHAT CODE REGEX COMMAND…: the exit code, and the regex somewhere in what it printed. An error is one line.
+# expect WHAT CODE REGEX COMMAND…: requires the exit code, and a match of the regex in the output. An error must be
+# one line.
 expect() {
     local what=$1 code=$2 regex=$3 got
     shift 3
@@ -36,7 +37,7 @@ expect() {
     fi
 }
 
-# check WHAT COMMAND…: it succeeds.
+# check WHAT COMMAND…: the command must succeed.
 check() {
     local what=$1
     shift
@@ -44,7 +45,8 @@ check() {
     "$@" >.out 2>.err </dev/null || fail "$what"
 }
 
-# unprivileged COMMAND…: permissions of files hold for it, also where this is root. can_deny: whether they can.
+# unprivileged COMMAND…: file permissions apply to it, also if this runs as root. can_deny: true if that is
+# possible.
 # shellcheck disable=SC2034 # read by the scripts
 can_deny=true
 limits=(setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON that bundles hold and that is written beside them, against schemas/: every blob of several bundles by its media type,
-statements and signatures, logs of --record, headers of exported parameters. A blob of JSON whose type has no schema is an error.
+"""The JSON in bundles and in other output files, validated against schemas/: every blob of several bundles by its media type, statements
+and signatures, logs of --record, headers of exported parameters. A JSON blob whose type has no schema is an error.
 
 Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without jsonschema.
 """
@@ -19,7 +19,7 @@ from validate import refuses_changes, validator
 RUN, AOT, BUNDLE, ROOT = [str(pathlib.Path(a).resolve()) for a in sys.argv[1:5]]
 DIGITS = ROOT + "/examples/digits"
 INDEX = "application/vnd.oci.image.index.v1+json"
-# media type: its schema. Members that may be missing are those that the schema does not require.
+# media type: its schema. Optional members are those that the schema does not require.
 SCHEMAS = {
     INDEX: "oci-index", "application/vnd.oci.image.manifest.v1+json": "oci-manifest",
     "application/vnd.tessera.bundle.config.v1+json": "config", "application/vnd.tessera.deployment.v1+json": "deployment",
@@ -27,12 +27,12 @@ SCHEMAS = {
     "application/vnd.tessera.external.v1+json": "external", "application/vnd.tessera.position.v1+json": "position"}
 MAY_MISS = ("annotations", "variant", "tile", "startedOn", "metadata", "org.opencontainers.image.title", "org.cncf.model.filepath",
             "dev.tessera.compression", "file", "kind", "of", "a", "b", "stream", "batch", "rowsIndependent")
-FREE = ("options", "version", "data", "predicate")  # whose members have names of free choice
+FREE = ("options", "version", "data", "predicate")  # objects whose members have arbitrary names
 checkers, seen, refused = {}, {}, 0
 
 
 def check(name, document):
-    """`document` is valid, and what is changed in it is not."""
+    """`document` is valid, and changed versions are not."""
     global refused
     checker = checkers.setdefault(name, validator(ROOT, name))
     for error in checker.iter_errors(document):
@@ -49,7 +49,7 @@ def run(*command):
 
 
 def check_blobs(path):
-    """From index.json on: every descriptor names what its blob is."""
+    """Starting from index.json: every descriptor has the right type for its blob."""
     with tarfile.open(path) as archive:
         read = lambda name: archive.extractfile(name).read()
         check("oci-layout", json.loads(read("oci-layout")))
@@ -73,7 +73,7 @@ def check_blobs(path):
 
 
 def make_bundles(folder):
-    """Of several programs; with parameters in a file, with state; the header of the exported parameters."""
+    """Checks bundles of several programs; with parameters in a file, with state; the header of the exported parameters."""
     data = [f"--data=images={DIGITS}/train-images.npy", f"--data=labels={DIGITS}/train-labels.npy"]
     names = [BUNDLE]
     for source in ("flash-attn", "convnet"):

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The examples of examples/README.md: each is built and run as it says, and gives what is expected there.
+# The examples of examples/README.md: each is built and run by the documented commands, and gives the documented results.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# The levels of this CPU as the kernel tells them, so that one which the tool refuses is not taken for one that is not there.
+# The levels of this CPU according to the kernel, so that a level that the tool wrongly refuses is not skipped.
 LEVELS=1
 grep -q ' avx2 .* fma \| fma .* avx2 ' /proc/cpuinfo && LEVELS=2
 [ $LEVELS = 2 ] && grep ' avx512f ' /proc/cpuinfo | grep ' avx512bw ' | grep ' avx512cd ' | grep ' avx512dq ' | grep -q ' avx512vl' && LEVELS=3
 
-# example NAME KERNELS TOLERANCE [ENTRY]: every array of the folder but expected.npy is an input.
+# example NAME KERNELS TOLERANCE [ENTRY]: every array in the folder except expected.npy is an input.
 example() {
     local name=$1 kernels=$2 tolerance=$3 entry=${4:-$1} folder=$ROOT/examples/$1 inputs=() file run=0 absent=0
     for file in "$folder"/*.npy; do
@@ -25,7 +25,7 @@ example() {
             run=$((run + 1))
             expect "$name on $target" 0 '^near: ' "$PYTHON" "$ROOT/tests/tools/near.py" y.npy "$folder/expected.npy" "$tolerance"
             ;;
-        5) absent=$((absent + 1)) ;; # not this machine's
+        5) absent=$((absent + 1)) ;; # for another machine
         *) fail "$name on $target" ;;
         esac
     done
@@ -36,10 +36,10 @@ example() {
 example matmul 1 4e-6
 example softmax 1 4e-7
 example flash-attn 1 1e-6 attention
-# Inputs and results of 8 bits: NumPy, given them, is 7.7e-3 away.
+# Inputs and results have 8 significant bits: NumPy with the same inputs is 7.7e-3 away.
 example flash-attn-bf16 5 2e-2 attention
 
-# On a GPU these are computed by its matrix units.
+# These use the matrix units on a GPU.
 for row in 'matmul tile.mma' 'flash-attn-bf16 tile.attend'; do
     read -r name op <<<"$row"
     "$AOT" build "$ROOT/examples/$name/$name.mlir" -o gpu.tsb --numerics=native --target=cuda:sm_90a,cuda:sm_80 --dump=tile >tile 2>.err
@@ -49,7 +49,7 @@ done
 expect 'an entry is named where nothing trains' 6 'the bundle trains nothing; expected --entry with one of matmul$' \
     "$RUN" matmul.tsb --input a=a.npy
 
-# as_written NAME [TOLERANCE]: the commands at the top of the example, as a reader copies them, give what is said there.
+# as_written NAME [TOLERANCE]: the commands at the top of the example, copied as they are, give the documented results.
 PATH=$(dirname "$AOT"):$PATH
 as_written() {
     local source=$ROOT/examples/$1/$1.mlir ends
@@ -57,7 +57,7 @@ as_written() {
     sed -n '/^[^/]/q; s,^//   ,,p' "$source" >"$1/commands"
     check "$1 has commands" grep -q '^tessera-run' "$1/commands"
     ends=$(sed -n 's,^// It ends with: \(.*\)$,\1,p' "$source" | sed 's/[().]/\\&/g')
-    # CPUs without FMA have bits of their own.
+    # CPUs without FMA give different bits.
     grep -q ' avx2 ' /proc/cpuinfo || ends=${ends:+eval step}
     expect "$1 as written" 0 "^$ends" env -C "$1" bash -e commands
     cp .err said

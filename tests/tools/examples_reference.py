@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `expected.npy` of the examples must be: by NumPy in float64 from the inputs beside it, rounded to float32 once.
+"""The reference for `expected.npy` of the examples: computed by NumPy in float64 from the inputs in the same folder, rounded to float32
+once.
 
-examples_reference.py ROOT            compares with what is shipped: at most one float32 apart, since libraries' exp and erf differ
-examples_reference.py ROOT --update   writes it
+examples_reference.py ROOT            compares with the repository's files: at most one float32 apart, since erf and exp differ between
+libraries examples_reference.py ROOT --update   writes them
 
 Exits with 77 without NumPy.
 """
@@ -25,13 +26,13 @@ def softmax(x):
 
 
 def matmul(a, b, c):
-    """With a bias and GELU, of its definition with erf."""
+    """With a bias and GELU, from its definition with erf."""
     s = a @ b.T + c
     return 0.5 * s * (1 + np.vectorize(math.erf)(s / math.sqrt(2)))
 
 
 def attention(q, k, v):
-    """Causal; each key head is of as many query heads, side by side."""
+    """Causal; each key head serves an equal number of consecutive query heads."""
     k, v = (np.repeat(t, q.shape[1] // t.shape[1], axis=1) for t in (k, v))
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     later = np.arange(k.shape[2])[None, :] > np.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
@@ -49,7 +50,7 @@ def make(name):
 
 
 def compare(name, made):
-    """What is wrong with what is shipped."""
+    """Returns the difference between the repository's file and the computed array."""
     shipped = np.load(EXAMPLES / name / "expected.npy")
     if shipped.dtype != np.float32 or shipped.shape != made.shape:
         return f"{name}: shipped is {shipped.dtype} {shipped.shape}, made is {made.dtype} {made.shape}"
@@ -68,7 +69,7 @@ def main():
         if "--update" in sys.argv[2:]:
             np.save(EXAMPLES / name / "expected.npy", made)
         wrong += filter(None, [compare(name, made)])
-        # Nor can another array pass: one number two floats away.
+        # A different array is detected: one number two floats away.
         other = made.copy()
         other.flat[-1] += np.float32(3) * np.spacing(np.abs(other.flat[-1]))
         if (np.abs(other - made) > np.spacing(np.maximum(np.abs(other), np.abs(made)))).sum() != 1:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an exported state with the safetensors package and computes its state hash anew, as
-docs/state-store.md fixes it; validates an event log. Arguments: the file, the log, the schema, the
-state hash that `ls` printed. Exits with 77 where a package is absent."""
+"""Reads an exported state with the safetensors package and recomputes its state hash as docs/state-store.md
+defines it; validates an event log. Arguments: the file, the log, the schema, the state hash that `ls`
+printed. Exits with 77 if a package is missing."""
 import hashlib
 import json
 import re

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples/gpt-char: a few steps on one process and on two end with the same state, also when the ranks are killed; letters are
-# drawn by repeated calls. With --full behind the arguments: all of its README, which takes minutes.
+# examples/gpt-char: a few steps on one process and on two end with the same state, also if the ranks are killed; letters are drawn by repeated
+# calls. With --full as the last argument: all of its README, which takes minutes.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly E=$ROOT/examples/gpt-char STEPS=6
 TRAIN=(--data "text=$E/train.txt")
 WRITE=(--entry write --input "text=$E/prompt.txt")
 
-# small_pages COMMAND...: without huge pages (prctl 41), of which one more is used or less as memory happens to begin.
+# small_pages COMMAND...: runs it without huge pages (prctl 41), since their number depends on the start address of the memory.
 small_pages() {
     "$PYTHON" -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])' "$@"
 }
@@ -19,7 +19,7 @@ if ! "$RUN" gpt.tsb --check >.out 2>.err; then
 fi
 
 if [ "${5:-}" = --full ]; then
-    # 1.7135 by the version that wrote expected.txt; another order of sums moves it by some thousandths.
+    # 1.7135 with the version that wrote expected.txt; a different order of sums changes it by some thousandths.
     expect 'the whole training' 0 'eval step 1000 loss 1\.7[0-3]' "$RUN" gpt.tsb "${TRAIN[@]}" --data "test_text=$E/test.txt" \
         --steps 1000 --ranks 2 --state-dir G --save-every 100
     check 'it writes' "$RUN" gpt.tsb "${WRITE[@]}" --state-dir G --repeat 436 --output letter=poem.txt
@@ -29,13 +29,13 @@ fi
 
 expect 'one process' 0 "loss 4\.36" "$RUN" gpt.tsb "${TRAIN[@]}" --steps $STEPS
 state=$(state_of .out)
-# Killed when its first generation is there, at some place of a later step.
+# Killed after its first generation was saved, at any point of a later step.
 "$RUN" gpt.tsb "${TRAIN[@]}" --steps $STEPS --ranks 2 --state-dir G --save-every 2 >.out 2>.err &
 launcher=$!
 until compgen -G 'G/MANIFEST.1.*' >/dev/null || ! kill -0 $launcher 2>/dev/null; do sleep 0.01; done
 kill -KILL $launcher
 { wait $launcher; } 2>/dev/null
-# Its ranks end with it, but not at the same moment: until then the directory is in use (11).
+# Its ranks end with it, but slightly later: the directory is in use until then (11).
 for _ in {1..100}; do
     small_pages "$RUN" gpt.tsb "${TRAIN[@]}" --steps $STEPS --ranks 2 --state-dir G --metrics ranks.jsonl >.out 2>.err
     [ $? -eq 11 ] || break
@@ -44,7 +44,7 @@ done
 checks=$((checks + 1))
 [ "$(state_of .out)" = "${state:-none}" ] || fail "two ranks, killed and resumed: not the state $state"
 
-# What a rank holds is the plan's, and a copy of its part of the state to save.
+# A rank's memory is that of the plan, and a copy of the part of the state that it saves.
 checks=$((checks + 1))
 sed -n 's/.*"event":"rank".*"planned_bytes":\([0-9]*\),"saver_bytes":\([0-9]*\),"resident_bytes":\([0-9]*\).*/\1 \2 \3/p' ranks.jsonl >ranks.txt
 awk '{ off = ($3 - $1 - $2) / ($1 + $2); if (off > 0.05 || off < -0.05 || $2 < 2e6) exit 1; rows++ } END { exit rows != 2 }' ranks.txt ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples/gpt2, small: it trains, with the same state when it is killed, evaluates and writes; what its tokenizer made is what is shipped.
+# examples/gpt2, small: it trains, with the same state after kills, evaluates and writes; its tokenizer reproduces the tokens in the repository.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly E=$ROOT/examples/gpt2 STEPS=6 WINDOW=32
 SIZES=(--batch 4 --places 32 --width 64 --heads 4 --vocabulary 1024 --window "$WINDOW")
@@ -14,7 +14,7 @@ check 'merges are learned' "$PYTHON" "$E/tokenizer.py" learn --merges 3 --folder
 check 'they are the first of those shipped' cmp merges.txt <(head -n 3 "$E/merges.txt")
 checks=$((checks + 1))
 "$PYTHON" "$E/tokenizer.py" decode "$E/test.tokens" | cmp -s - "$ROOT/examples/gpt-char/test.txt" || fail 'decoded, it is the text'
-# Its source is not here: decoded and encoded again it is the same, and a line is a verse.
+# The source text is not in the repository: decoding and encoding gives the same tokens, and a line is a verse.
 check 'the Bible is decoded' "$PYTHON" "$E/tokenizer.py" decode "$E/bible.tokens"
 mv .out bible.txt
 check 'and encoded' "$PYTHON" "$E/tokenizer.py" encode bible.txt bible.tokens
@@ -38,7 +38,7 @@ fi
 
 expect 'one process' 0 'loss 6\.9' "$RUN" gpt2.tsb "${TRAIN[@]}" --data "test_text=$E/test.tokens" --steps $STEPS
 state=$(state_of .out)
-# Killed when its first generation is there, at some place of a later step.
+# Killed after its first generation was saved, at any point of a later step.
 "$RUN" gpt2.tsb "${TRAIN[@]}" --steps $STEPS --state-dir G --save-every 2 >.out 2>.err &
 training=$!
 until compgen -G 'G/MANIFEST.1.*' >/dev/null || ! kill -0 $training 2>/dev/null; do sleep 0.01; done
@@ -55,7 +55,7 @@ checks=$((checks + 1))
 "$PYTHON" "$E/tokenizer.py" decode longer.bin | head -c 64 | cmp -s - "$ROOT/examples/gpt-char/prompt.txt" || fail 'the text begins with the prompt'
 checks=$((checks + 1))
 [ "$(od -An -td8 -j160 -N40 -v longer.bin)" = "$(od -An -td8 -v token.bin)" ] || fail 'the tokens stand behind the prompt'
-# The same input each time, and so the same logits; what each call took.
+# The input is the same each time, and so are the logits; the time of each call is reported.
 PREDICT=(--entry predict --params first.safetensors --input tokens=text.bin)
 check 'parameters' "$RUN" gpt2.tsb --export-params first.safetensors
 check 'one call' "$RUN" gpt2.tsb "${PREDICT[@]}" --output logits=once.bin

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/gpt2, small, on a CPU, against PyTorch: bench/gpt2.py says how. Its losses are kept, and it can measure; it tells a loss that is too far.
+"""Compares examples/gpt2, small, on a CPU with PyTorch, see bench/gpt2.py. Losses are recorded, time can be measured, and a loss that is too far away
+is reported.
 
 usage: gpt2_reference.py TESSERA_AOT TESSERA_RUN ROOT. Exits with 77 without PyTorch.
 """
@@ -12,11 +13,11 @@ import types
 
 SIZES = ["--batch", "4", "--places", "32", "--width", "64", "--heads", "4", "--vocabulary", "1024", "--window", "16"]
 STEPS = 12
-LIMIT = "120"  # seconds of saves: a disk that others use is slow
+LIMIT = "120"  # seconds of saves: a disk that is shared with other users is slow
 
 
 def check_bounds(root):
-    """A loss 0.6 % away from PyTorch's passes where PyTorch parts from itself by as much, but for --strict; one of 2 % does not, nor one that is no number."""
+    """A loss 0.6 % away from PyTorch's passes if PyTorch's own runs differ by that much, except with --strict; a loss 2 % away or NaN does not."""
     sys.path.insert(0, str(root / "bench"))
     import gpt2
     theirs = {"bf16": [7.0, 6.0], "f32": [7.0, 6.03], "turned": [7.0, 6.0]}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: install.sh BUILD_DIR BUNDLE ROOT: what is installed is enough to build the embedding example and run it.
+# usage: install.sh BUILD_DIR BUNDLE ROOT: the installed files suffice to build the embedding example and run it.
 set -eu
 build=$1 bundle=$2 root=$3
 work=$(mktemp -d)

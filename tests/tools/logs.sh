@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Streams that cannot be written: the run saves and ends with exit code 7, logs hold whole lines only, and
-# what an earlier run tore is removed with a warning. Argument 5: tessera-opt.
+# Streams that cannot be written: the run saves and ends with exit code 7, logs contain only whole lines, and a partial last line of an earlier run is
+# removed with a warning. Argument 5: tessera-opt.
 OPT=$(realpath "$5")
 . "$(dirname "$0")/common.sh"
 train=("$RUN" "$BUNDLE" "${DATA[@]}" --quiet)
@@ -17,7 +17,7 @@ sys.exit(not text.endswith("\n") or not all(isinstance(json.loads(line), dict) f
 PYTHON
 }
 
-# ---- a log that takes nothing: the run saves what it has ----
+# ---- a log that cannot be written: the run saves its state ----
 for log in --metrics --store-log; do
     expect "$log /dev/full" 7 "cannot write (metrics|events) to '/dev/full': No space left on device" \
         "${train[@]}" --steps 5000 --save-every 2 --state-dir "S$log" "$log" /dev/full
@@ -41,7 +41,7 @@ limited() { (ulimit -f "$limit" && exec "$@"); }
 line='{"event":"step","step":1,"samples":64,"seconds":0.1,"outputs":{"loss":1.5}}'
 for log in --metrics --store-log; do
     file=m$log
-    yes "$line" | head -c $((limit * 1024 - 4000)) | sed '$d' >"$file" # whole lines, room for some more
+    yes "$line" | head -c $((limit * 1024 - 4000)) | sed '$d' >"$file" # whole lines, with space for some more
     before=$(wc -l <"$file")
     expect "$log: no room" 7 "cannot write (metrics|events) to '$file': File too large" \
         limited "${train[@]}" --steps 5000 --save-every 1 --state-dir "F$log" "$log" "$file"
@@ -138,7 +138,7 @@ for row in 'run --help' 'run --version' 'run --check d.tsb' 'run --check --json 
     'aot sign b.tsb --key k' 'aot build m.mlir -o x.tsb --dump=all' 'opt --help' 'opt --version' 'opt m.mlir' 'opt -canonicalize --emit-bytecode m.mlir'; do
     lost "$row"
 done
-# More than a buffer holds, so that the failure is not the last write's.
+# Longer than a buffer, so that an earlier write fails than the last.
 {
     cat m.mlir
     for i in $(seq 3000); do printf 'func.func private @f%s(tensor<4xf32>)\n' "$i"; done
@@ -149,7 +149,7 @@ checks=$((checks + 1)) code=0
 [[ $code == 7 ]] || fail "a run with a full standard output: exit code $code; expected 7"
 check "it ran to its end and saved" sh -c "'$RUN' ls O | grep -q 'step 6[ ,]'"
 
-# Progress on standard error: the run goes on, its exit code tells.
+# Progress on standard error: the run continues, and its exit code reports the failure.
 progress=("$RUN" "$BUNDLE" "${DATA[@]}" --steps 3)
 for row in '7|/dev/full' '0|/dev/null'; do
     checks=$((checks + 1)) code=0

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Are the f32 arrays of two .npy files of one shape, and nowhere further apart than TOLERANCE?
+"""Compares the f32 arrays of two .npy files: they must have one shape, and differ by at most
+TOLERANCE.
 
     near.py A.npy B.npy TOLERANCE
 
-Prints "near: DISTANCE" or "far: DISTANCE at INDEX" and exits with 0 or 1. Standard library alone.
+Prints "near: DISTANCE" or "far: DISTANCE at INDEX" and exits with 0 or 1. Uses only the standard
+library.
 """
 import ast
 import math

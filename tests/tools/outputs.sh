@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# No tool writes over what it reads, over another output, or into a directory that it reads: every
-# option that writes, with every spelling of the path. Argument 5: tessera-opt.
+# No tool overwrites its inputs, another output, or files in a directory that it reads: every option that writes is tested, with every spelling of the
+# path. Argument 5: tessera-opt.
 OPT=$(realpath "$5")
 . "$(dirname "$0")/common.sh"
 
-# ---- what is read: one of each kind ----
+# ---- the inputs: one of each kind ----
 cat >m.mlir <<'SOURCE'
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
@@ -28,14 +28,14 @@ find . -type f ! -name '.*' -print0 | sort -z | xargs -0 sha256sum >.sums
 names() { find . -mindepth 1 -name '.*' -prune -o -print | sort; }
 names >.names
 
-# Nothing that was there has changed, and nothing is new.
+# No existing file has changed, and no new file exists.
 whole() {
     checks=$((checks + 1))
     sha256sum --check --quiet .sums >.out 2>.err || fail "$1: what was read has changed"
     names | diff .names - >.out || fail "$1: files came or went"
 }
 
-# ---- every output that is a file which is read; @ stands for another spelling of the path ----
+# ---- every output that is also an input; @ marks a path that is spelt differently ----
 rows=(
     'aot build m.mlir -o @m.mlir'
     'aot build m.mlir --params w.safetensors -o @w.safetensors'
@@ -95,7 +95,7 @@ for spelling in dot folder absolute links descriptor; do
 done
 whole "outputs over inputs"
 
-# ---- outputs over each other ----
+# ---- two outputs in the same file ----
 touch .d/z && ln -sf .d/z .z
 for row in "aot bake d.tsb --state-dir S -o z --export-params ./z" "aot bake d.tsb --state-dir S -o .z --export-params .d/z" \
     "aot build m.mlir -o d2/graph.mlir --dump=all --dump-dir=d2" "aot build m.mlir -o d2/tile.x86-64-v3.mlir --dump=tile --dump-dir=./d2" \
@@ -107,7 +107,7 @@ for row in "aot bake d.tsb --state-dir S -o z --export-params ./z" "aot bake d.t
     rmdir d2 || fail "$row: something was written"
 done
 
-# ---- what a tool derives from a path ----
+# ---- paths that a tool derives ----
 cp m.mlir .d/graph.mlir && cp m.mlir .d/model.mlir
 one_file='are one file; expected two: what is read would be lost'
 expect "a dump over the source" 6 "SRC '.d/graph.mlir' and a file that --dump-dir writes in '.d' $one_file" "$AOT" build .d/graph.mlir -o .x.tsb --dump=all --dump-dir=.d
@@ -164,11 +164,11 @@ check "both append" sh -c "\"$RUN\" d.tsb ${train[*]} --metrics .m >>.m"
 check "both are there" grep -q '^state ' .m
 whole "streams"
 
-# ---- outputs that cannot be written, known before any work is done ----
+# ---- unwritable outputs are reported before any work is done ----
 mkdir .folder && mkfifo .pipe && mkdir .locked && chmod 555 .locked && ln -s .loop .loop
 locked=('.locked/x|Permission denied')
 $can_deny || { locked=() && skip "an unwritable folder: permissions do not hold here"; }
-head -c 100000 /dev/urandom >.noise # what would be refused later, with another code
+head -c 100000 /dev/urandom >.noise # would be refused later, with another code
 for row in "aot build .noise -o" "aot bake .noise --state-dir S -o" "aot bake .noise --state-dir S --export-params" "aot repack .noise -o" \
     "aot provenance .noise --sign k -o" "aot keygen -o" "aot pull localhost:1/a/b -o" "run .noise TRAIN --export-params" "run .noise TRAIN --record" \
     "run .noise TRAIN --trace" "run .noise TRAIN --roofline" "run .noise --entry predict --output y=" "run export S -o" "run .noise TRAIN --metrics" \
@@ -179,7 +179,7 @@ for row in "aot build .noise -o" "aot bake .noise --state-dir S -o" "aot bake .n
     for out in '.folder|is a directory; expected a file' '.missing/x|No such file or directory' '.noise/x|Not a directory' \
         '.loop|Too many levels of symbolic links' "${locked[@]}" \
         '.pipe|is not a regular file' '/dev/full|is not a regular file' '/dev/null|is not a regular file'; do
-        [[ $row != *--metrics && $row != *--store-log ]] || [[ $out != *regular* ]] || continue # they may be
+        [[ $row != *--metrics && $row != *--store-log ]] || [[ $out != *regular* ]] || continue # these are allowed
         path=${out%%|*}
         if [[ $row == *= ]]; then last=("y=$path"); else last=("${words[-1]}" "$path"); fi
         expect "$row $path" 7 "error: ([a-z]+: )?cannot write '$path': (it )?${out#*|}" unprivileged "${words[@]:0:${#words[@]}-1}" "${last[@]}"

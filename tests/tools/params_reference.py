@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters into a bundle and out of it, bit by bit, beside NumPy and the safetensors package.
+"""Parameters into a bundle and out of it, compared bit by bit with NumPy and the safetensors package.
 
 Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without the packages.
 """
@@ -39,7 +39,7 @@ def run(code, *command, pattern=""):
 
 
 def same(a, b):
-    """Names, dtypes, shapes and bits."""
+    """Returns names, dtypes, shapes and bits."""
     global checks
     assert sorted(a) == sorted(b), (sorted(a), sorted(b))
     for name, value in a.items():
@@ -49,7 +49,7 @@ def same(a, b):
 
 
 def layers(path):
-    """Titles and bytes of the layers of the first target."""
+    """Returns titles and bytes of the layers of the first target."""
     archive = tarfile.open(path)
     blob = lambda d: archive.extractfile("blobs/sha256/" + d["digest"][7:]).read()
     index = json.loads(blob(json.load(archive.extractfile("index.json"))["manifests"][0]))
@@ -60,7 +60,7 @@ def layers(path):
 
 
 def independent(path, params):
-    """What a reader that shares no code with Tessera makes of the bundle."""
+    """Checks the bundle with a reader that shares no code with Tessera."""
     global checks
     import hashlib
     lines = run(0, sys.executable, ROOT + "/tests/bundle/read_bundle.py", path).splitlines()
@@ -80,7 +80,7 @@ def random_params():
     rng = np.random.default_rng(7)
     params = {n: rng.standard_normal(s).astype(np.float32) for n, s in SHAPES.items()}
     params["layer3.weight"].flat[:3] = [np.nan, np.inf, -0.0]
-    params["layer3.weight"].flat[3:4].view(np.uint32)[0] = 0x7fc12345 # a NaN of its own
+    params["layer3.weight"].flat[3:4].view(np.uint32)[0] = 0x7fc12345 # a NaN with a payload
     for name, value in SPLATS.items():
         params[name][:] = value
     return params
@@ -97,7 +97,7 @@ def imported(params):
     for number, name in enumerate(["p.safetensors", "more.safetensors", "p.npz", "z.npz"]):
         run(0, AOT, "build", SOURCE, "--params", name, "-o", f"{number}.tsb")
         run(0, AOT, "verify", "--strict", "--full", f"{number}.tsb", pattern="good")
-        # The provenance names the file; nothing else depends on its form.
+        # The provenance names the file; the rest does not depend on the file format.
         config, found = layers(f"{number}.tsb")
         assert (config, without_provenance(found)) == first, name
     run(0, AOT, "bake", BUNDLE, "--params", "p.npz", "-o", "bundle.tsb")
@@ -137,7 +137,7 @@ def refused(params):
 
 
 def referenced(params):
-    """A bundle that names a file instead of storing it, and finds it by its digest or its name."""
+    """A bundle that refers to a file instead of storing it, and finds the file by its digest or its name."""
     import hashlib
     import shutil
     file = pathlib.Path("p.safetensors")
@@ -167,7 +167,7 @@ def referenced(params):
         pathlib.Path("out.safetensors").unlink(missing_ok=True)
         run(0, *export, "--weights-dir", "no", "--weights-dir", str(folder))
         same(st.load_file("out.safetensors"), params)
-    run(0, RUN, "named.tsb", "--export-params", "out.safetensors") # beside the bundle
+    run(0, RUN, "named.tsb", "--export-params", "out.safetensors") # next to the bundle
     flipped = bytearray(file.read_bytes())
     flipped[-1] ^= 1
     pathlib.Path("folder2/p.safetensors").write_bytes(flipped)
@@ -180,7 +180,7 @@ def referenced(params):
     for name in (".hidden.safetensors", "a\x01b.safetensors"):
         shutil.copy(file, name)
         run(6, *build, name, pattern="cannot be named by a bundle")
-    # With a tensor more, of holes, the file has more chunks than a layer names.
+    # An additional sparse tensor gives the file more chunks than a layer can name.
     whole, more = file.read_bytes(), 420 << 30
     begin = 8 + int.from_bytes(whole[:8], "little")
     header, data = json.loads(whole[8:begin]), len(whole) - begin
@@ -195,7 +195,7 @@ def referenced(params):
 
 
 def trained_further():
-    """Ten steps, the state into a bundle, ten steps more: the bits of twenty steps."""
+    """Ten steps, the state into a bundle, and ten more steps give the bits of twenty steps."""
     run(0, RUN, BUNDLE, *DATA, "--steps", "10", "--seed", "5", "--state-dir", "S", "--quiet")
     run(0, AOT, "bake", BUNDLE, "--state-dir", "S", "--with-state", "-o", "state.tsb")
     straight = run(0, RUN, BUNDLE, *DATA, "--steps", "20", "--seed", "5", "--quiet")
@@ -211,7 +211,7 @@ def trained_further():
     run(0, sys.executable, ROOT + "/tests/bundle/read_bundle.py", "state.tsb",
         pattern="layer1.weight.adam_m f32 64x128 ")
     assert sum(name.endswith(("adam_m", "adam_v")) for name in st.load(found["state.safetensors"][1])) == 12
-    # Without its state it begins anew, and parameters from elsewhere begin anew, too.
+    # Without its state it starts from step 0, as it does with other parameters.
     run(0, AOT, "bake", BUNDLE, "--state-dir", "S", "-o", "plain.tsb")
     _, found = layers("plain.tsb")
     assert "state.safetensors" not in found and "position.json" not in found

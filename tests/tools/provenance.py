@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The provenance of a bundle, checked with Python's `cryptography` and against what SLSA v1 asks for.
+"""The provenance of a bundle, checked with Python's `cryptography` and against the requirements of
+SLSA v1.
 
 provenance.py TESSERA_AOT SOURCE_ROOT TESSERA_RUN; 77 without the package.
 """
@@ -40,7 +41,7 @@ def index_digest(path):
 
 
 def check_statement(statement, path):
-    """in-toto Statement v1, SLSA Provenance v1: the fields that they require, and ours."""
+    """in-toto Statement v1, SLSA Provenance v1: their required fields, and ours."""
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert [s["digest"] for s in statement["subject"]] == [
         {"sha256": index_digest(path).removeprefix("sha256:")}]
@@ -61,7 +62,7 @@ def check_statement(statement, path):
 
 
 def check_stored(path, statement):
-    """The predicate is a layer of every target, as stored: what the index signs."""
+    """The predicate is a layer of every target, as stored, so the index signs it."""
     with tarfile.open(path) as archive:
         blob = lambda d: archive.extractfile("blobs/sha256/" + d["digest"][7:]).read()
         index = json.loads(blob(json.load(archive.extractfile("index.json"))["manifests"][0]))
@@ -90,7 +91,8 @@ def check_signed(path):
 
 
 def check_baked(statement):
-    """A bundle made of another one says so: its inputs, that bundle, the state that was stored."""
+    """A bundle made from another one records its inputs: that bundle, and the state that was stored.
+    """
     digits = ROOT / "examples/digits"
     done = subprocess.run([RUN, "a.tsb", f"--data=images={digits}/train-images.npy",
                            f"--data=labels={digits}/train-labels.npy", "--steps=1", "--quiet",
@@ -117,7 +119,7 @@ def main():
     run("keygen", "-o", "k")
     assert "signed by key sha256:" in run("provenance", "a.tsb", "--sign", "k", "-o", "p.json")
     assert check_signed("p.json") == statement
-    # It is another statement than the signature of the bundle, and is not taken for one.
+    # It differs from the signature of the bundle, and is not accepted as one.
     shutil.copy("p.json", "a.tsb.sigstore.json")
     assert "predicateType" in run("verify", "a.tsb", "--key", "k.pub", code=4)
     assert "predicateType" in run("provenance", "a.tsb", code=4)
@@ -126,7 +128,7 @@ def main():
     run("sign", "a.tsb", "--key", "k")
     run("provenance", "a.tsb", "--key", "k.pub", "--require-signature")
     check_baked(statement)
-    # Bundles without it, and bad arguments.
+    # Bundles without provenance, and invalid arguments.
     golden = str(ROOT / "tests/golden/format-1.0.tsb")
     assert "holds no provenance" in run("provenance", golden, code=8)
     assert "-o OUT is missing" in run("provenance", "a.tsb", "--sign", "k", code=6)

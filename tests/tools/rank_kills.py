@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: rank_kills.py TESSERA_RUN TESSERA_AOT EXAMPLE_FOLDER [--kills N] [--ranks W] [--seed S] [--stages] [--busy]
 
-Trains examples/digits or examples/gpt-char on W ranks with --restarts; ranks are killed at uniformly random times, N of them in all, each
-any rank but the launcher. Every run ends with the bits of the undisturbed run of one rank; every kill was told, and seen within 100 ms by
-the others. Prints how long that took, and how long it took from a kill until all had the state of the last generation again.
+Trains examples/digits or examples/gpt-char on W ranks with --restarts. Ranks are killed at uniformly random times, N of them in all, any
+rank but the launcher. Every run ends with the bits of the undisturbed run of one rank; every kill is reported, and noticed by the other
+ranks within 100 ms. Prints this time, and the time from a kill until all ranks had the state of the last generation again.
 
-  --stages  runs whose ranks hold all of the state, and runs of ZeRO 1, 2 and 3, in turn
-  --busy    others use this machine: a rank may seem to hang, and 100 ms may pass; both are only told
+  --stages  alternates between runs whose ranks have the whole state, and runs of ZeRO 1, 2 and 3
+  --busy    the machine is shared: a rank may seem to hang, and 100 ms may pass; both are only reported
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ parser.add_argument("--stages", action="store_true")
 parser.add_argument("--busy", action="store_true")
 options = parser.parse_args()
 SEEN_MS = 100
-# What a training reads; the steps of a run, and after how many it saves; the steps that a kill comes after, on average.
+# Inputs of a training; steps of a run, and steps between saves; average number of steps between kills.
 EXAMPLES = {
     "digits": {"data": {"images": "train-images.npy", "labels": "train-labels.npy"}, "steps": 480, "save_every": 10, "pause_steps": 40},
     "gpt-char": {"data": {"text": "train.txt"}, "steps": 60, "save_every": 2, "pause_steps": 6},
@@ -55,7 +55,7 @@ def command(bundle, *more):
 
 
 def build(folder, stage):
-    """A bundle of the example, whose ranks hold what `stage` leaves them."""
+    """Makes a bundle of the example; `stage` determines the parts that its ranks have."""
     source = (options.example / f"{options.example.name}.mlir").read_text(encoding="utf-8")
     if stage:
         source, places = re.subn(r"(optimizer = #tessera\.adamw<[^>]*>)", rf'\1, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
@@ -81,7 +81,7 @@ def is_running(pid):
 
 
 def seen_after(victim, others):
-    """Milliseconds until another rank has ended, too; None if the run went on to its end meanwhile."""
+    """Returns the milliseconds until another rank has ended, too; None if the run reached its end during that time."""
     began = time.monotonic()
     os.kill(victim, signal.SIGKILL)
     while time.monotonic() - began < 30:
@@ -96,7 +96,7 @@ def resumes(log):
 
 
 def pass_time(job, seconds, log, killed_at, before, restarts):
-    """Waits, and notes when the ranks that a kill ended have taken up a state again."""
+    """Waits, and records when the ranks that a kill ended have loaded a state again."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and job.poll() is None:
         if killed_at and resumes(log) > before:
@@ -106,7 +106,7 @@ def pass_time(job, seconds, log, killed_at, before, restarts):
 
 
 def disturb(job, draw, pause, kills, log, times, restarts):
-    """Kills ranks of a job until it ends or so many are killed; returns how many."""
+    """Kills ranks of a job until it ends or `kills` are killed; returns their number."""
     here, killed_at, before = 0, None, 0
     while job.poll() is None and here < kills:
         pass_time(job, draw.uniform(0, 2 * pause), log, killed_at, before, restarts)
@@ -124,7 +124,7 @@ def disturb(job, draw, pause, kills, log, times, restarts):
 
 
 def run_disturbed(folder, bundle, draw, pause, kills, expected, times, restarts):
-    """One run. Returns its kills, how often a rank was late, and whether it ended as it should."""
+    """Runs once. Returns the number of kills, the number of late ranks, and whether the run ended as expected."""
     state, log = folder / "state", folder / "metrics"
     shutil.rmtree(state, ignore_errors=True)
     log.unlink(missing_ok=True)
@@ -141,7 +141,7 @@ def run_disturbed(folder, bundle, draw, pause, kills, expected, times, restarts)
     if code != 0 or state_of(told) != expected:
         print(f"{bundle.stem}, after {here} kills: exit code {code}, {told}{said[-2000:]}")
         return here, late, False
-    if again > here or again < here - 1:  # the last kill may have met a run that was over
+    if again > here or again < here - 1:  # the last kill may have come after the end of a run
         print(f"{bundle.stem}: {here} kills, {again} restarts: {said[-2000:]}")
         return here, late, False
     return here, late, True
@@ -159,7 +159,7 @@ def main(folder):
     alone = subprocess.run(command(bundles[0]), check=True, capture_output=True, text=True).stdout
     pause = (time.monotonic() - began) / EXAMPLE["steps"] * EXAMPLE["pause_steps"]
     killed, rounds, hangs, times, restarts = 0, 0, 0, [], []
-    share = -(-options.kills // len(bundles))  # so that every stage has some
+    share = -(-options.kills // len(bundles))  # so that every stage gets some
     while killed < options.kills:
         bundle = bundles[rounds % len(bundles)]
         here, late, well = run_disturbed(folder, bundle, draw, pause, min(share, options.kills - killed), state_of(alone), times, restarts)

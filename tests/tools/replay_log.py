@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Another run's log: one value changed, and every chain made anew, as runtime/record/record.h describes it.
+"""Makes the log of a different run: changes one value, and recomputes every chain as runtime/record/record.h describes.
 
 usage: replay_log.py LOG OUT [STEP TENSOR COUNT ELEMENT WAS] [--header FROM TO] [--without TENSOR]
 
-In STEP, of TENSOR (the first whose name begins so, of COUNT elements), ELEMENT's bytes, which are the number WAS, are one more: its sums
-say so, and its digest is another one. WAS is "alone" where the element is a part of its own: then its sum is the value. --header replaces
-text of the first line; --without leaves out all tensors whose names begin so. Prints the tensor's name.
+In STEP, the bytes of ELEMENT of TENSOR (the first tensor whose name begins with it and that has COUNT elements), which are the number
+WAS, are increased by one; its sums and its digest change accordingly. WAS is "alone" if the element is a part by itself: its sum is then
+the value. --header replaces text in the first line; --without removes all tensors whose names begin with TENSOR. Prints the tensor's
+name.
 """
 import hashlib
 import json

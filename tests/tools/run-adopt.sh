@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An edited model goes on from the state of the one before: what fits is taken by name, also by a new one.
+# An edited model continues from the state of its predecessor: matching tensors are taken by name, also by a new name.
 . "$(dirname "$0")/common.sh"
 
 build() { "$AOT" build "$1" -o "$2" --target cpu:x86-64-v3 "${@:3}"; }
@@ -15,7 +15,7 @@ check "the one before" train "$BUNDLE" --quiet --steps 20 --seed 3 --state-dir b
 cp -r before undisturbed
 check "and on" train "$BUNDLE" --quiet --steps 30 --state-dir undisturbed --metrics undisturbed.jsonl
 
-# The same numbers as if nothing had been renamed, for any number of ranks.
+# The numbers are those of a run without renaming, for any number of ranks.
 RENAMES=(--rename layer1=first --rename layer3.bias=last.bias)
 expect "all is taken" 0 "18 of 18 tensors of generation 1, step 20, are taken over \(9 renamed\); the program has 18" \
     train renamed.tsb --steps 30 --adopt before "${RENAMES[@]}" --state-dir after --metrics after.jsonl
@@ -29,7 +29,7 @@ expect "by two ranks" 0 "^state $(state_of one.out) step 24" train two.tsb --qui
 expect "what was adopted is resumed then" 0 'resumed generation 1 at step 30' \
     train renamed.tsb --steps 31 --adopt before "${RENAMES[@]}" --state-dir after
 
-# What does not fit begins anew, and is named.
+# Tensors that do not match start with initial values, and are named.
 expect "a shape that changed" 0 "'layer3.weight' begins anew: it is 64x10xf32 in the state, 64x12xf32 in the program" \
     train edited.tsb --steps 25 --adopt before --state-dir edited
 expect "a name that is new" 0 "'layer2.offset' begins anew: the state has no such tensor" train edited.tsb --steps 25 --adopt before

@@ -31,7 +31,7 @@ for flag in --state-dir --metrics --record --replay --export-params --entry --pa
     expect "$flag empty" 6 "$flag is empty; expected [A-Z|a-z]+" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 "$flag" ''
 done
 
-# A flag that would mean nothing is refused, not ignored.
+# A flag without effect is refused, not ignored.
 expect "entry unknown, with steps" 6 "no entry 'trian'; the bundle has evaluate, predict, train" "$RUN" "$BUNDLE" --entry trian --steps 3
 for flag in '--input x=y.npy' '--output y=y.npy'; do
     expect "$flag to training" 6 "${flag%% *} does not apply to training" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 "${flag%% *}" "${flag##* }"
@@ -56,7 +56,7 @@ expect "cpu nonsense" 6 "'pentium' is no CPU level" "$RUN" "$BUNDLE" --cpu penti
 expect "eval without data" 6 'evaluation every 2 steps needs' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --eval-every 2
 check "nothing was left behind" test -z "$(ls)"
 
-# What is of the other device: refused, but for threads, which a notice tells of. "auto" may become either.
+# Flags for the other device are refused, except threads, which cause a notice. "auto" may become either device.
 for row in '--device cuda --cpu x86-64-v3|--cpu x86-64-v3 chooses code for the CPU; the device is .cuda.' \
     '--device cuda:1 --check --cpu x86-64-v3|--cpu x86-64-v3 chooses code for the CPU; the device is .cuda:1.' \
     '--device cpu --one-by-one|--one-by-one is of a GPU.s kernels; the device is the CPU' '--one-by-one|--one-by-one is of a GPU.s kernels' \
@@ -73,7 +73,7 @@ expect "auto takes all of them" 0 '^state ' "$RUN" "$BUNDLE" "${DATA[@]}" --step
 unset LD_LIBRARY_PATH
 rm -r none
 
-# Each file that is written is one of its own, however it is spelt.
+# Each output is a separate file, however its path is spelt.
 mkdir d
 ln -s ../z d/link
 cp "$BUNDLE" own.tsb
@@ -93,7 +93,7 @@ expect "of another rank" 6 "--record 't.rank1.json' and --trace 't.rank1.json' a
     "$RUN" own.tsb "${DATA[@]}" --steps 3 --ranks 2 --trace t.json --record t.rank1.json
 check "the bundle is whole" cmp own.tsb "$BUNDLE"
 
-# Nor is one written that is read: by its name, a link, a link to a link, a second name, a path through a folder.
+# No input is overwritten: by its name, a link, a link to a link, a second name, a path through a folder.
 cp "$DIGITS/train-images.npy" images.npy
 cp "$DIGITS/train-labels.npy" labels.npy
 ln -s ../images.npy d/images.npy
@@ -126,7 +126,7 @@ expect "data, of a rank" 6 "--data 't.rank1.json' and --trace 't.rank1.json' are
 check "what is read is whole" sha256sum --check --quiet sums
 expect "data of two members, another file" 0 '^state ' "$RUN" own.tsb --data images=both.npz:images --data labels=both.npz:labels --steps 1 --metrics other.jsonl
 
-# Nor the file of weights that a bundle names, which only the opened bundle tells of.
+# Nor is the weights file that a bundle names, which is known only after the bundle was opened.
 mkdir w
 cp p.safetensors w/weights.safetensors
 "$AOT" bake own.tsb --params w/weights.safetensors --reference -o named.tsb >/dev/null || fail "a bundle that names its weights"
@@ -145,7 +145,7 @@ expect "weights, others are read" 6 "$is_one" "${named[@]}" --params p.safetenso
 expect "weights, an output of a call" 6 "$is_one" "${named[@]}" --entry predict --input "x=$DIGITS/test-images.npy" --output y=second.safetensors
 cp w/weights.safetensors whole.safetensors
 size=$(stat -c %s w/weights.safetensors)
-printf '\n{"torn' | dd of=w/weights.safetensors bs=1 seek=$((size - 7)) conv=notrunc 2>/dev/null # would be cut off a log
+printf '\n{"torn' | dd of=w/weights.safetensors bs=1 seek=$((size - 7)) conv=notrunc 2>/dev/null # a log would be cut here
 expect "weights that end like a torn log" 6 "$is_one" "${named[@]}" "${DATA[@]}" --steps 1 --metrics w/weights.safetensors
 check "they are not cut" test "$(stat -c %s w/weights.safetensors)" -eq "$size"
 cp whole.safetensors w/weights.safetensors
@@ -166,7 +166,7 @@ rm again.npy second.npy d/images.npy
 expect "what is no file" 0 '^state ' "$RUN" own.tsb "${DATA[@]}" --steps 1 --metrics /dev/null --store-log /dev/null --state-dir S --trace z --roofline d/z
 check "both are written" grep -q -e traceEvents -e kernel z d/z
 
-# Steps that are to be traced and are none of the run.
+# Steps to trace that are outside the run.
 for row in '9:12|and none is traced' '3:12|and no others are traced'; do
     expect "trace steps ${row%%|*}" 0 "notice: --trace-steps is '${row%%|*}'; the run has steps 1 to 4, ${row#*|}" \
         "$RUN" own.tsb "${DATA[@]}" --steps 4 --trace z --trace-steps "${row%%|*}"
@@ -184,7 +184,7 @@ if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "
 if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "full stdout"; fi
 checks=$((checks + 2))
 
-# What is printed to closed streams goes nowhere, least of all into a file that the run opens.
+# Output to closed streams is dropped, and never written to a file that the run opens.
 "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --metrics m.jsonl --record run.log --state-dir S <&- >&- 2>&-
 [ $? -eq 7 ] || fail "closed streams: another exit code"
 check "the record is whole" "$RUN" "$BUNDLE" "${DATA[@]}" --replay run.log

@@ -3,7 +3,7 @@
 # Calls: warnings about untrained parameters and about outputs that are not finite.
 . "$(dirname "$0")/common.sh"
 
-# silent WHAT CODE COMMAND…: the exit code, and nothing on standard error.
+# silent WHAT CODE COMMAND…: requires the exit code, and no output on standard error.
 silent() {
     local what=$1 code=$2
     shift 2

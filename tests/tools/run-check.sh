@@ -12,7 +12,7 @@ for line in '^targets \(this CPU: x86-64-v[234](-bf16)?\)$' '^  \* cpu:x86-64-v[
 done
 check "the step is nobody's to give" sh -c '! grep -q "step=" good'
 
-# The numbers are those of the plan: parameters of 4 bytes each, two moments for each of them.
+# The numbers are those of the plan: parameters of 4 bytes each, with two moments each.
 "$RUN" --check --json "$BUNDLE" >j
 number() { grep -o "\"$1\":[0-9]*" j | cut -d: -f2; }
 parameters=$((4 * (64 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10)))
@@ -22,7 +22,7 @@ check "a save" test "$(number saveBytes)" = $((3 * parameters))
 total=$(($(number hostBytes) + 0))
 check "in all" test "$total" -ge $((3 * parameters + $(number workspaceBytes) + $(number portBytes)))
 
-# What does not run: the code of a run, a reason and advice, also in JSON.
+# A bundle that cannot run: the exit code of a run, a reason and advice, also in JSON.
 check "target v2" "$AOT" build "$DIGITS/digits.mlir" -o one.tsb --target=cpu:x86-64-v2
 expect "another level" 5 '^one.tsb: does not run here$' "$RUN" --check one.tsb --cpu x86-64-v3
 cp .out refused
@@ -35,7 +35,7 @@ expect "unsigned, though it must be" 4 '^do this: get it' sh -c '"$0" keygen -o 
 (ulimit -v 150000 2>/dev/null && "$RUN" --check one.tsb >limited 2>.err)
 check "a limit on memory is told" grep -Eq 'available on this host +[0-9]{1,9}$' limited
 
-# Metadata alone: a damaged kernel or weight is not looked at, and a run finds it.
+# Only metadata is read: a damaged kernel or weight is not noticed, but a run finds it.
 cp "$BUNDLE" damaged.tsb
 size=$(stat -c %s damaged.tsb)
 printf 'XXXX' | dd of=damaged.tsb bs=1 seek=$((size - 8192)) conv=notrunc status=none
@@ -45,7 +45,7 @@ if command -v strace >/dev/null && strace -f -e trace=pread64 -o trace "$RUN" --
     check "code is not read" sh -c '! grep -q "ELF" trace'
 fi
 
-# A GPU: a driver that is none, then one without a GPU behind it.
+# A GPU: first a file that is not a driver, then a driver without a GPU.
 cat >net.mlir <<'EOF'
 module @net {
   func.func @train(%x: tensor<4x600xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
@@ -64,7 +64,7 @@ touch none/libcuda.so.1
 ln -s "$FAKE_CUDA" fake/libcuda.so.1
 expect "no driver" 17 '^do this: install or renew the NVIDIA driver' env LD_LIBRARY_PATH=none "$RUN" --check --device cuda net.tsb
 expect "no code" 5 '^do this: build it with a --target=cuda:' env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda one.tsb
-# on HOW FLAG…: --check where the driver is told so.
+# on HOW FLAG…: --check with a driver that behaves as HOW says.
 on() {
     local how=$1
     shift
@@ -78,7 +78,7 @@ for line in '^    cpu:x86-64-v2 +not: a GPU runs it$' '^    cuda:sm_80 +not: cud
 done
 check "the seed is nobody's to give" sh -c '! grep -q "needs --input" gpu'
 
-# Memory of the GPU: what is free and what is allowed of it, in the words and with the code of a run.
+# GPU memory: the free and the allowed memory, with the messages and the exit code of a run.
 expect "it fits what is allowed" 0 '^  allowed there \(0: all\) +67108864$' on free=1048576000 --device cuda --device-memory 64
 plan="'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), "
 expect "too little is allowed" 15 \
@@ -105,7 +105,7 @@ for line in '^  \* cpu:x86-64-v2 ' '^    cuda:sm_90a +not: this GPU could not ta
     check "a line $line" grep -Eq -- "$line" left
 done
 
-# Code and scratch memory of kernels count, as inspect tells them: here of rows too long for a multiprocessor's own memory.
+# Code and scratch memory of kernels are included, as inspect reports them: here for rows too long for the memory of a multiprocessor.
 cat >wide.mlir <<'EOF'
 module @wide {
   func.func @f(%x: tensor<2x20000xf32> {tessera.name = "x"}) -> (tensor<2x20000xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
@@ -133,7 +133,7 @@ expect "no room for scratch memory" 15 \
     "^why:     with $((block * 20)) bytes of scratch memory for kernels: [0-9]+ bytes of device memory are needed on Fake A .*; 2000000 of [0-9]+ bytes" \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD=free=2000000 "$RUN" --check --device cuda wide.tsb
 
-# Why each target is not the one: a reason for each cause.
+# A reason for each target that is not chosen, for each cause.
 for row in "major=8|cuda:sm_90a +not: this GPU has compute capability 8.0" "major=10|cuda:sm_90a +not: for compute capability 9.0 alone; this GPU has 10.0" \
     "major=10|cpu:x86-64-v2 +not: a GPU runs it" "major=7|cuda:sm_80 +not: this GPU has compute capability 7.0" \
     "major=7|cpu:x86-64-v2 +not: a GPU is asked for" "devices=0|cuda:sm_80 +not: there is no GPU that can be used"; do
@@ -154,7 +154,7 @@ for how in "devices=0|5|.gpus.tsb. has no code for this CPU \(x86-64-v[234].*\);
         env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$told any=1" "$RUN" --device auto gpus.tsb --data x=x --steps 1
 done
 
-# Flags that mean nothing to it.
+# Flags without effect on --check.
 expect "steps" 6 '--steps does not apply to --check' "$RUN" --check "$BUNDLE" --steps 3
 expect "state" 6 '--state-dir does not apply to --check' "$RUN" --check "$BUNDLE" --state-dir S
 expect "json alone" 6 '--json needs --check' "$RUN" "$BUNDLE" --json

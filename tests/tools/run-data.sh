@@ -57,7 +57,7 @@ done
 expect "label out of range while evaluating" 8 'rows 640 to 703: test_labels.60. is 4294967296' \
     "$RUN" "$BUNDLE" --entry evaluate --quiet --data "test_images=$DIGITS/train-images.npy" --data test_labels=bad.npy
 
-# What was trained before an error in other data, or of a log, is saved.
+# Steps before an error in other data, or in a log, are saved.
 bad_eval=(--data "test_images=$DIGITS/train-images.npy" --data test_labels=bad.npy)
 expect "label out of range in an evaluation between" 8 'error: evaluation at step 20: rows 640 to 703: test_labels.60. is 4294967296' \
     "$RUN" "$BUNDLE" --steps 50 --eval-every 20 --quiet "${images[@]}" "${labels[@]}" "${bad_eval[@]}" --state-dir E
@@ -69,7 +69,7 @@ expect "no room for the record" 7 "cannot write 'run.log' at offset [0-9]+: File
 step=$(sed -n 's/.*warning: the run ends early; the state of step \([1-9][0-9]*\) is saved$/\1/p' .err)
 expect "nothing is lost" 0 "good, step ${step:-none}," "$RUN" fsck R
 
-# Numbers that are not finite: the tensor is named, and nothing of them is saved or written.
+# Numbers that are not finite: the tensor is named, and no such number is saved or written.
 for lr in 1.0e30:"output 'loss' is nan at step 2" 3.0e38:"tensor 'layer1.bias' has inf at element 0 at step 1"; do
     sed "s/lr = 1.0e-3/lr = ${lr%%:*}/" "$DIGITS/digits.mlir" >wild.mlir
     check "learning rate ${lr%%:*}" "$AOT" build wild.mlir -o wild.tsb --target=cpu:x86-64-v2
@@ -95,7 +95,7 @@ expect "it has no means" 6 "the rows of entry 'evaluate' depend on each other" "
 expect "nor while training" 6 "the rows of entry 'evaluate' depend on each other" \
     "$RUN" whole.tsb --quiet --steps 1 "${images[@]}" "${labels[@]}" "${TEST_DATA[@]}"
 
-# Names are the author's: the metrics are JSON all the same.
+# Names are the author's choice: the metrics are valid JSON nevertheless.
 sed 's/tessera.name = "loss"/tessera.name = "lo\\"ss\\\\"/' "$DIGITS/digits.mlir" >names.mlir
 check "a name with quotes" "$AOT" build names.mlir -o names.tsb --target=cpu:x86-64-v2
 expect "its metrics" 0 '^state ' "$RUN" names.tsb --quiet --steps 1 "${images[@]}" "${labels[@]}" "${TEST_DATA[@]}" --metrics names.jsonl
@@ -104,7 +104,7 @@ check "an evaluation" grep -Eq '^\{"event":"eval","step":1,"rows":359,"outputs":
 
 # A last partial batch in evaluation: 359 rows are 5 batches of 64 and one of 39.
 expect "every row counts once" 0 '\(359 rows\)' "$RUN" "$BUNDLE" --entry evaluate --quiet "${TEST_DATA[@]}"
-# Flat files as inputs of a call: elements in their order, of whatever number of dims; of independent rows any number of them.
+# Flat files as inputs of a call: elements in order, for any number of dims; if rows are independent, any number of rows.
 predict() { "$RUN" "$BUNDLE" --entry predict --quiet "$@"; }
 check "an array" predict --input "x=$DIGITS/test-images.npy" --output y=array.npy
 rows=$(head -c 128 "$DIGITS/test-images.npy" | grep -ao '([0-9]*' | tr -d '(')
@@ -124,7 +124,7 @@ rows=$(wc -c <a.bin)
 head -c $((rows - 4)) a.bin >less.bin
 expect "an element less" 8 "input 'a' is $((rows / 4 - 1))xf32; expected [0-9]+x[0-9]+xf32" product --input a=less.bin --input b=b.bin --input c=c.bin --output y=y.npy
 
-# A flat file says nothing of itself: how it is read is told, once. --quiet leaves it out.
+# A flat file does not describe itself: its interpretation is reported once. --quiet omits the notice.
 flat=(--data images=pixels --data labels=numbers)
 expect "flat files" 0 '^state ' "$RUN" "$BUNDLE" --steps 2 "${flat[@]}" --state-dir Flat
 cp .err told
@@ -141,13 +141,13 @@ expect "an input of a call" 0 "notice: input 'x': 'flat' is a flat file of ui8, 
 check "arrays that say what they are" "$RUN" "$BUNDLE" --steps 2 "${images[@]}" "${labels[@]}"
 check "are not told of" sh -c '! grep -q flat .err'
 
-# Files of other programs are no data, whatever their size: by name and by content, for data and inputs.
+# Files of other programs are not data, whatever their size: detected by name and by content, for data and inputs.
 for suffix in csv CSV gz pt pth parquet pkl json zip h5 png onnx; do
     cp pixels "p.$suffix"
     expect ".$suffix" 8 "'p.$suffix' is .*; expected .npy, .npz, .safetensors, or a flat file of elements: " train --data "images=p.$suffix" "${labels[@]}"
     expect "input .$suffix" 8 "'p.$suffix' is .*; expected .npy" predict --input "x=p.$suffix" --output y=y.npy
 done
-foreign() { # NAME WHAT: of 1438 rows of 64 bytes
+foreign() { # NAME WHAT: 1438 rows of 64 bytes
     truncate -s $((1438 * 64)) "$1"
     expect "$2" 8 "'$1' is $2; expected .npy, .npz, .safetensors, or a flat file of elements: " train --data "images=$1" "${labels[@]}"
 }
@@ -155,7 +155,7 @@ gzip -c pixels >zipped && foreign zipped "a compressed file"
 printf 'PAR1' >columns.dat && foreign columns.dat "a Parquet file"
 cp "$DIGITS/train-images.npy" array.raw && foreign array.raw "a NumPy array"
 tar -cf tape pixels && foreign tape "an archive"
-for protocol in 2 3 4 5; do # of a size that would fit
+for protocol in 2 3 4 5; do # with the expected size
     "$PYTHON" - $protocol <<'PYTHON'
 import pickle, sys
 protocol, wanted = int(sys.argv[1]), 1438 * 64
@@ -182,7 +182,7 @@ else
     skip "permissions do not hold here"
 fi
 
-# An output has the format that its name says, or is refused before anything is computed.
+# An output has the format of its name, or is refused before anything is computed.
 for suffix in csv pt json h5 parquet npy.gz tmp; do
     expect "output .$suffix" 6 "'q.$suffix' says the format '.*', which is not written; expected .npy, .npz, .safetensors, .bin" \
         predict --input "x=$DIGITS/test-images.npy" --output "y=q.$suffix"

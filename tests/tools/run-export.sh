@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
-flip() { # FILE OFFSET: its lowest bit
+flip() { # FILE OFFSET: flips the lowest bit
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
     printf '%b' "\\0$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none

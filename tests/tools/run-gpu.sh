@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A GPU that is not there, not enough, or breaks: each its message and exit code, and what was saved before stays. The driver is
+# A GPU that is missing, too small, or broken: each has its message and exit code, and earlier saves are kept. The driver is
 # tests/runtime/fake_cuda.c, the bundle tests/runtime/toy.c.
 . "$(dirname "$0")/common.sh"
 
@@ -11,7 +11,7 @@ touch none/libcuda.so.1
 for i in 1 2 3 4 5 6 7 8 9 10; do printf '%b' "\\x0$((i % 8))\\x1$i\\x2$((i % 5))\\x3$((i % 3))" | head -c 4; done >x.bin
 head -c 40 x.bin >x && mv x x.bin
 
-# gpu HOW FLAG…: what the driver is told, then the run.
+# gpu HOW FLAG…: runs with a driver that behaves as HOW says.
 gpu() {
     local how=$1
     shift
@@ -27,7 +27,7 @@ check "its kernels are in the trace" sh -c 'grep -q "\"name\":\"mean\",\"ph\":\"
 check "copies that the driver times" grep -q '"name":"copy","ph":"X"' t.json
 check "launches of two steps" grep -Eq '^update,2,' r.csv
 
-# computes FILE KERNEL ROW: the kernel is bound by the arithmetic that the row tells, and takes a part of its time for that.
+# computes FILE KERNEL ROW: the kernel is bound by the arithmetic of that row, and takes the corresponding part of its time.
 computes() {
     awk -F, -v kernel="$2" -v row="$3" '$1 == row { limit = $8 }
         $1 == kernel { found = $9 == "compute" && ($5 / 1e9 / limit / $3 / $10 - 1) ^ 2 < 1e-4 } END { exit !found }' "$1"
@@ -41,7 +41,7 @@ done
 expect "traced one at a time" 0 "^state $whole step 8 " gpu '' --state-dir both --trace u.json --one-by-one
 check "the same kernels" grep -q '"name":"update","ph":"X"' u.json
 
-# Values that wait in the host's memory: the same bits, wherever a graph has those copies; they are told and traced.
+# Offloaded values: the bits are the same wherever the copies are in a graph; the offloads are reported and traced.
 "$TOY_BUNDLE" away.tsb portable away || exit 99
 away() {
     local how=$1
@@ -58,10 +58,10 @@ expect "in JSON, too" 0 '"away":\[\{"target":"cuda:sm_90a","workspaceBytes":192,
 expect "no memory for them" 15 '[0-9]+ bytes of the host.s memory are to be locked: cuMemHostRegister_v2: CUDA_ERROR_OUT_OF_MEMORY .2.: .*; and 64 of the host.s memory for values that wait' \
     away 'fail=cuMemHostRegister_v2 at=2 code=2'
 
-# newest_is STEP: the last saved state is good and of that step.
+# newest_is STEP: the last saved state is good and belongs to that step.
 newest_is() { "$RUN" ls S --verify | head -n 1 | grep -Eq "step $1 .* good$"; }
 
-# In a run: steps 5 and on are lost, what was saved is not.
+# During a run: step 5 and later steps are lost, saved steps are not.
 row=0
 broken() {
     local what=$1 how=$2 code=$3 text=$4
@@ -85,7 +85,7 @@ planned="'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(
 short=".*; [0-9]+ of [0-9]+ bytes of device memory are free; $planned; a smaller batch needs less$"
 broken "no memory in a run" 'fail=cuGraphLaunch at=9 code=2' 15 "step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train$short"
 
-# Before a run: nothing is touched.
+# Before a run: no file is changed.
 refused() {
     local what=$1 how=$2 code=$3 text=$4
     shift 4
@@ -107,7 +107,7 @@ refused "no memory for a context" 'fail=cuDevicePrimaryCtxRetain at=1 code=2' 15
     "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY \(2\): Fake A .*\); $planned; a smaller batch needs less$"
 DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
 refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
-# What can be done about a driver that does not start, or takes no code.
+# Advice for a driver that does not start, or refuses code.
 for row in 'cuInit|34|the toolkit.s, which is for linking alone: .*LD_LIBRARY_PATH' 'cuInit|803|not that of the running driver: after an update reboot' \
     'cuInit|804|cuda-compat package, which this GPU does not support' 'cuDevicePrimaryCtxRetain|805|start nvidia-cuda-mps-control' \
     'cuDevicePrimaryCtxRetain|807|try again in a while' 'cuModuleLoadDataEx|221|libnvidia-ptxjitcompiler.so.1 is missing' \
@@ -127,7 +127,7 @@ module @net {
 }
 EOF
 check "a larger program" "$AOT" build net.mlir -o net.tsb --target=cuda:sm_90a
-# Where CUDA lies in its own folder its assembler is found in any case, and is named.
+# If CUDA is installed in its default folder, its assembler is always found and named.
 if [ -x /usr/local/cuda/bin/ptxas ]; then
     expect "the assembler is named" 0 'ptxas' "$AOT" inspect net.tsb
 else
@@ -142,7 +142,7 @@ expect "no driver" 17 'there is no NVIDIA driver here: .*libcuda.so.1' \
     env LD_LIBRARY_PATH=none "$RUN" toy.tsb --device cuda --data x=x.bin --steps 9 --state-dir S
 check "no driver: step 8 stays" newest_is 8
 
-# Ranges for a profiler, with and without a trace; without its library the run goes on.
+# Ranges for a profiler, with and without a trace; without the profiler's library the run continues.
 cat >ranges <<'TEXT'
 step 1
   train
@@ -167,10 +167,10 @@ NVTX_INJECTION64_PATH=$FAKE_CUDA expect "another library" 0 "warning: the profil
 unset FAKE_NVTX_LOG
 NVTX_INJECTION64_PATH=$FAKE_NVTX expect "a library that refuses" 0 "warning: the profiler's library '.*' refuses ranges" gpu '' --state-dir ranged-off
 
-# By UUID, or its beginning.
+# By UUID, or the beginning of it.
 DEVICE=cuda:GPU-1011 expect "the second one" 0 "^state $whole step 8 " gpu '' --state-dir second
 
-# The CPU only where `auto` is asked for, which says so.
+# The CPU is used only if `auto` was requested, and this is reported.
 expect "auto takes the GPU" 0 'notice: cuda:sm_90a: for compute capability 9.0' \
     env LD_LIBRARY_PATH=fake "$RUN" toy.tsb --device auto --data x=x.bin --steps 1
 expect "auto takes the CPU" 0 'no GPU: the NVIDIA driver shows no device' \
@@ -180,7 +180,7 @@ expect "auto without a driver" 0 'no GPU: there is no NVIDIA driver here' \
 expect "auto with an old one" 0 'no GPU: the NVIDIA driver is for CUDA 11.8' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='version=11080' "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
 
-# A cap below what is planned, for a run that would go on from a saved state: no byte of that changes, and another run goes on.
+# A memory limit below the plan, for a run that would resume from a saved state: the state is unchanged, and another run resumes from it.
 { head -c 12000 /dev/zero; head -c 12000 /dev/zero | tr '\0' '?'; } >z.bin
 both() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='any=1 free=1000000000' "$RUN" both.tsb --data x=z.bin "$@"; }
 check "code of both" "$AOT" build net.mlir -o both.tsb --target=cpu:x86-64-v2,cuda:sm_90a
@@ -195,7 +195,7 @@ check "no byte of the state has changed" cmp before after
 check "its last generation is good" sh -c '"$1" ls C --verify | head -n 1 | grep -Eq "step 2 .* good$"' sh "$RUN"
 expect "it goes on" 0 "^state $four step 4" both --steps 4 --state-dir C
 
-# A GPU that was chosen and does not open leaves a run to the CPU, until the model is open; then nothing is left.
+# If the chosen GPU cannot be opened, the run uses the CPU instead, but only before the model is open; nothing remains allocated.
 auto() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="any=1 $1" "$RUN" both.tsb --device auto --data x=z.bin --steps 2 "${@:2}"; }
 expect "the CPU" 0 '^state [0-9a-f]{64} step 2' "$RUN" both.tsb --data x=z.bin --steps 2
 on_cpu=$(state_of .out)

@@ -15,7 +15,7 @@ module @huge {
   }
 }
 END
-# Twice: as they are, and packed for products.
+# Twice: unchanged, and packed for products.
 check "64 TiB of parameters compile" "$AOT" build huge.mlir -o huge.tsb --target=cpu:x86-64-v2
 expect "more memory planned than there is" 15 'plans 1407375[0-9]+ bytes of memory; [0-9]+ are available' \
     "$RUN" huge.tsb --entry predict --input x=x.npy --output y=y.npy

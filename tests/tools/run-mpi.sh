@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ranks of an MPI job: the bits of one process, states that any other number goes on from, ranks that are told different things, one that dies.
+# Ranks of an MPI job: the bits of one process, states that any other number of ranks resumes from, ranks with different arguments, a rank that dies.
 . "$(dirname "$0")/common.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -8,9 +8,9 @@ check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --ta
 check "another bundle" "$AOT" build "$DIGITS/digits.mlir" -o other.tsb --target cpu:x86-64-v3 --virtual-ranks 4
 TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
 job() { mpirun --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
-# Two ranks that were started with different words.
+# Two ranks that were started with different arguments.
 pair() { mpirun --oversubscribe -n 1 "${TRAIN[@]}" --mpi --steps 9 : -n 1 "$RUN" "$@" --quiet --threads 1 --mpi; }
-# told WHAT CODE REGEX COMMAND…: the job ends with that code, and says why somewhere.
+# told WHAT CODE REGEX COMMAND…: the job ends with that code, and its output contains the reason.
 told() {
     local code=0
     checks=$((checks + 1))
@@ -28,7 +28,7 @@ expect "each its part" 0 '^6$' sh -c 'ls S/gen/*/segment.* | wc -l'
 expect "resumed by two processes of this host" 0 'step 30 generation 3' "${TRAIN[@]}" --steps 30 --ranks 2 --state-dir S
 expect "and by two of a job: as if undisturbed" 0 "^state $(state_of alone.out) step 40 generation 4" job 2 --steps 40 --state-dir S
 
-# Ranks that hold a part of the parameters and of the state each.
+# Ranks that each have a part of the parameters and of the state.
 sed -e 's/^module @digits {/module @digits attributes {tessera.mesh = {data = 8}} {/' \
     -e 's/weight_decay = 3.0e-1>}/weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">}/' \
     "$DIGITS/digits.mlir" >spread.mlir
@@ -45,8 +45,8 @@ told "a rank with other data" 12 'ranks have different data' \
 told "a rank with other code" 12 'ranks have different numerics' pair ranks.tsb "${DATA[@]}" --steps 9 --cpu x86-64-v2
 told "more ranks than virtual ones" 6 '9 ranks for 8 virtual ranks' job 9 --steps 9
 
-# A rank dies: the job ends, and what was committed is whole.
-launch() { exec mpirun --oversubscribe -n 2 "${TRAIN[@]}" --mpi "$@"; } # behind it `&`: then $! is the launcher
+# A rank dies: the job ends, and committed generations are complete.
+launch() { exec mpirun --oversubscribe -n 2 "${TRAIN[@]}" --mpi "$@"; } # followed by `&`, so that $! is the launcher
 launch --steps 100000 --save-every 20 --state-dir K --metrics m.jsonl >k.out 2>k.err &
 launcher=$!
 tries=0
@@ -58,7 +58,7 @@ expect "what was committed is whole" 0 '' "$RUN" fsck K
 step=$("$RUN" ls K | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
 expect "and is resumed" 0 "step $((step + 7))" job 3 --steps $((step + 7)) --state-dir K
 
-# A signal to any rank stops all of them at one step, which is saved.
+# A signal to any rank stops all ranks at the same step, which is saved.
 for signal in TERM INT HUP USR1; do
     for rank in 1 2; do
         rm -rf G m.jsonl

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --new-data with ranks that are killed, on this host and in an MPI job: the bits of an undisturbed run with the same flag, one
-# position on all ranks, runs that go on without the flag, the old data refused. Argument 5: rank_positions.
+# --new-data with ranks that are killed, on this host and in an MPI job: the bits of an undisturbed run with the same flag, the same position on all
+# ranks, runs that continue without the flag, the old data refused. Argument 5: rank_positions.
 POSITIONS=$(realpath "$5")
 . "$(dirname "$0")/common.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# States lie in memory where that can be: this is about ranks, not about a disk.
+# States are stored in memory if possible, since ranks are tested here, not a disk.
 rm -rf "$WORK"
 WORK=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 cd "$WORK" || exit 99
@@ -16,8 +16,8 @@ tail -c +129 "$DIGITS/train-labels.npy" | head -c $((1400 * 8)) >labels.i64
 NEW=(--data images=images.u8 --data labels=labels.i64)
 STEPS=2000
 train() { "$RUN" ranks.tsb --quiet --threads 1 "$@"; }
-launch() { exec "$RUN" ranks.tsb --quiet --threads 1 "$@"; } # behind it `&`: then $! is the launcher
-# The numbers that a run is resumed by, as the newest token of a state says them.
+launch() { exec "$RUN" ranks.tsb --quiet --threads 1 "$@"; } # followed by `&`, so that $! is the launcher
+# The position that a run resumes from, according to the newest token of a state.
 position_of() {
     "$RUN" ls "$1" --json | head -n 1 |
         sed -E 's/.*"seed":([0-9]+),"step":([0-9]+),"sample":([0-9]+),"virtualRanks":([0-9]+),"shuffleVersion":([0-9]+),"epochBase":([0-9]+),"epochBaseSample":([0-9]+),"rows":([0-9]+),"data":"([0-9a-f]+)".*/seed \1 step \2 sample \3 virtual \4 shuffle \5 base \6 base_sample \7 rows \8 data \9/'
@@ -32,7 +32,7 @@ same_end() {
     [ "$(state_of .out)" = "$expected" ] || fail "$1: other bits than the undisturbed run"
     [ "$(position_of "$2")" = "$position" ] || fail "$1: the position is '$(position_of "$2")'; expected '$position'"
 }
-# afterwards WHAT DIR COMMAND…: the command goes on without the flag, with the new data alone.
+# afterwards WHAT DIR COMMAND…: the command continues without the flag, and only with the new data.
 afterwards() {
     local what=$1 dir=$2
     shift 2
@@ -49,7 +49,7 @@ refuse_old() {
         fail "$what: the old data is refused with other words"
 }
 
-# Three generations of the old data; the first is not at an epoch's end.
+# Three generations of the old data; the first is not at the end of an epoch.
 check "the old data" train "${DATA[@]}" --steps 30 --save-every 10 --keep 8 --state-dir S
 cp -a S U
 expect "undisturbed" 0 '^state' train "${NEW[@]}" --steps $STEPS --state-dir U --new-data
@@ -64,8 +64,8 @@ expect "undisturbed, from the first generation" 0 '^state' train "${NEW[@]}" --s
 expected_first=$(state_of .out)
 [ "$expected_first" != "$expected" ] || fail "the epoch of new data begins elsewhere"
 
-# killed WHAT DIR SAVE_EVERY "STEP…" FLAG…: ranks are killed behind these steps; all start again. On a busy machine a run may end
-# before a kill reaches it: then it is done once more.
+# killed WHAT DIR SAVE_EVERY "STEP…" FLAG…: ranks are killed after these steps; all start again. On a busy machine a run may end before a kill reaches
+# it; it is then repeated.
 killed() {
     local what=$1 dir=$2 every=$3 steps=$4 launcher pid step number
     shift 4
@@ -104,7 +104,7 @@ killed "from the first generation, between saves" K 20 "100 300" --ranks 2 --res
 checks=$((checks + 1))
 [ "$(state_of .out)" = "$expected_first" ] || fail "from the first generation, between saves: other bits than the undisturbed run"
 
-# Each rank draws its samples by its own position: all have the same, in the beginning and at the end.
+# Each rank draws its samples by its own position: all positions are equal, at the beginning and at the end.
 one_position() { # WHAT DIR COUNT
     local rank
     checks=$((checks + 1))
@@ -132,9 +132,9 @@ check "positions of three ranks of a job" mpirun --oversubscribe -n 3 "$POSITION
 one_position "three ranks of a job" P 3
 afterwards "a job" P job 2
 
-# A rank of it dies: the job ends, and the next one has the same words.
+# A rank of the job dies: the job ends, and the next one has the same arguments.
 for every in 1000000 20; do
-    for _ in 1 2 3 4 5; do # on a busy machine a job may pass its end before it is killed
+    for _ in 1 2 3 4 5; do # on a busy machine a job may end before it is killed
         rm -rf M m.jsonl && cp -a S M
         mpirun --oversubscribe -n 2 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 1000000 --save-every "$every" --state-dir M --new-data --metrics m.jsonl >.out 2>.err </dev/null &
         launcher=$!
@@ -152,7 +152,7 @@ for every in 1000000 20; do
     afterwards "a job that was killed, saves every $every" M job 2
 done
 
-# Ranks that were told different things.
+# Ranks with different arguments.
 rm -rf M && cp -a S M
 checks=$((checks + 1)) code=0
 mpirun --oversubscribe -n 1 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 40 --state-dir M --new-data : \

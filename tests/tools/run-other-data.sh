@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A state goes on with the data it was trained with: other rows, another order and another file are
-# refused unless --new-data asks for them, and every epoch visits each of its samples once.
+# A state continues only with the data it was trained with: other rows, another order and another file are refused unless --new-data is given, and
+# every epoch visits each of its samples once.
 . "$(dirname "$0")/common.sh"
 
 FROZEN=$ROOT/tests/golden/state-1
@@ -25,7 +25,7 @@ numbers fewer.npy 0 900 1
 numbers reversed.npy 998 -1 -1
 train() { "$RUN" ids.tsb --quiet "$@"; }
 samples() { grep -h '"event":"step"' "$@" | grep -Eo '"[abc]":[0-9]+' | cut -d: -f2; }
-# once WHAT COUNT FILE: the first COUNT samples are COUNT different ones
+# once WHAT COUNT FILE: the first COUNT samples are distinct
 once() {
     checks=$((checks + 1))
     [ "$(head -n "$2" "$3" | sort -n | uniq | wc -l)" = "$2" ] || fail "$1: samples are visited twice"
@@ -36,7 +36,7 @@ expect "the token names the data" 0 '"epochBase":0,"epochBaseSample":0,"rows":99
 expect "export does" 0 'generation 1' "$RUN" export S -o s.safetensors
 grep -aq '"rows":"999"' s.safetensors || fail "the exported metadata has no rows"
 
-# Other data: found and expected are told, nothing is changed.
+# Other data: the message has found and expected values, and no file is changed.
 refused() { # WHAT REGEX FILE FLAG…
     local what=$1 regex=$2 file=$3
     shift 3
@@ -54,7 +54,7 @@ refused "another order" "the data has 999 rows with digest $digest; the state wa
 refused "by number" "the data has 1100 rows" more.npy --resume 1
 refused "rehashed" "the data has 999 rows" reversed.npy --verify-data
 
-# The same rows by another way are the same data.
+# The same rows from another file format are the same data.
 ln -s x.npy link.npy
 cp x.npy copy.npy
 tail -c $((999 * 4)) x.npy >flat.f32
@@ -69,7 +69,7 @@ check "the other half" train --data x=x.npy --steps 333 --state-dir D --metrics 
 samples second.jsonl >>once.txt
 once "one epoch" 999 once.txt
 
-# New data: an epoch of it begins at once, and goes on after a restart.
+# New data: an epoch with it begins at once, and continues after a restart.
 rm -rf D && cp -a S D
 expect "new data" 0 'new data: 1100 rows; the state was trained with 999. Epoch 1 begins with it at sample 498; 501 samples of the epoch before are left out' \
     "$RUN" ids.tsb --data x=more.npy --steps 400 --state-dir D --new-data --metrics new1.jsonl
@@ -86,7 +86,7 @@ expect "fewer rows, twice" 0 '^state' train --data x=fewer.npy --steps 900 --sta
 samples fewer.jsonl >fewer.txt
 once "an epoch of fewer rows" 900 fewer.txt
 expect "its epoch" 0 '"epochBase":3,"epochBaseSample":1620,"rows":900' "$RUN" ls D --json
-# At the end of an epoch nothing is left out.
+# At the end of an epoch no sample is left out.
 rm -rf D
 check "a whole epoch" train --data x=x.npy --steps 333 --state-dir D
 expect "new data at its end" 0 'Epoch 1 begins with it at sample 999; 0 samples' "$RUN" ids.tsb --data x=more.npy --steps 340 --state-dir D --new-data
@@ -103,14 +103,14 @@ expect "a baked state, the same data" 0 '^state' "$RUN" trained.tsb --quiet --da
 [ "$(state_of .out)" = "$straight" ] || fail "a baked state goes on with other bits"
 expect "a baked state, other data" 12 'the data has 999 rows .* trained with 1100 rows' "$RUN" trained.tsb --quiet --data x=x.npy --steps 540
 
-# States that do not say which data they were trained with.
+# States that do not name the data they were trained with.
 cp -r "$FROZEN/ids.state" old.state
 expect "an old state adopts the data" 0 'the state does not say which data it was trained with: it is taken to be this data of 999 rows' \
     "$RUN" "$FROZEN/ids.tsb" --data "x=$FROZEN/ids.npy" --steps 200 --state-dir old.state
 expect "once" 0 '"rows":999,"data":"[0-9a-f]{64}"' "$RUN" ls old.state --json
 expect "and then refuses others" 12 'trained with 999 rows' "$RUN" "$FROZEN/ids.tsb" --quiet --data x=more.npy --steps 300 --state-dir old.state
 
-# Files that cannot be data, before and after a state is there.
+# Files that cannot be data, before and after a state exists.
 mkfifo fifo.npy
 head -c 2000 x.npy >truncated.npy
 mkdir folder.npy
@@ -128,7 +128,7 @@ bad "a truncated file" 8 truncated.npy
 bad "a device" 7 /dev/full
 [ "$(id -u)" = 0 ] || bad "an unreadable file" 7 secret.npy
 
-# The cache: digests of files that did not change since are not computed again; --verify-data does.
+# The cache: digests of unchanged files are not recomputed, except with --verify-data.
 sleep 2.1 # files that have just changed are not cached
 cp -a S C
 check "hashed" train --data x=x.npy --steps 170 --state-dir C --verify-data
@@ -139,7 +139,7 @@ cp forged C/DATA
 expect "the cache is used" 12 'the data has 999 rows' train --data x=x.npy --steps 171 --state-dir C
 expect "but not with --verify-data" 0 '^state' train --data x=x.npy --steps 171 --state-dir C --verify-data
 check "which mends it" grep -vq '00000000000000aa' C/DATA
-cached() { # WHAT: the cache is unusable, which changes nothing but the time it takes
+cached() { # WHAT: the cache is unusable, which affects only the time
     local what=$1
     expect "cache: $what" 0 '^state' timeout 20 "$RUN" ids.tsb --quiet --data x=x.npy --steps "$((++step))" --state-dir C
     expect "cache: $what, other data" 12 'the data has 999 rows' timeout 20 "$RUN" ids.tsb --quiet --data x=reversed.npy --steps 999 --state-dir C

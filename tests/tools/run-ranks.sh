@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Several ranks: the same bits for any number of them, saved by one and resumed by others; ranks that die or hang.
+# Several ranks: the same bits for any number of them, saved by one number and resumed by others; ranks that die or hang.
 . "$(dirname "$0")/common.sh"
 
-# States lie in memory where that can be: this is about ranks, not about a disk.
+# States are stored in memory if possible, since ranks are tested here, not a disk.
 STATES=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d -p "$WORK")
 trap 'rm -rf "$WORK" "$STATES"' EXIT
 
 build() { "$AOT" build "$DIGITS/digits.mlir" --target cpu:x86-64-v3 "$@"; }
 train() { "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; }
-launch() { exec "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; } # behind it `&`: then $! is the launcher
+launch() { exec "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; } # followed by `&`, so that $! is the launcher
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
-ranks_of() { pgrep -P "$1"; } # in the order they were started
+ranks_of() { pgrep -P "$1"; } # in the order of their start
 wait_for_step() { # FILE STEP
     local tries=0
     until grep -q "\"step\":$2," "$1" 2>/dev/null || [ $((tries += 1)) -gt 1000 ]; do sleep 0.02; done
@@ -52,7 +52,7 @@ expect "restarts without ranks" 6 'needs --ranks' train --steps 9 --restarts 1 -
 expect "data that is not there" 7 "cannot open" "$RUN" ranks.tsb --data "images=none.npy" --data "labels=$DIGITS/train-labels.npy" --steps 9 --ranks 2
 expect "a batch that no 7 can share" 9 'TSR-0612' build -o seven.tsb --virtual-ranks 7
 
-# Each launch has one open file more than the last, until all can be watched.
+# Each launch may open one more file than the last, until all ranks can be watched.
 watched=0 files=3
 until [ $files -gt 64 ]; do
     (ulimit -n $files && timeout 60 "$RUN" ranks.tsb "${DATA[@]}" --quiet --steps 2 --ranks 4 --threads 1) >.out 2>.err
@@ -65,7 +65,7 @@ done
 checks=$((checks + 1))
 [ $watched -eq 1 ] || fail "no launch ran out of files where it watches a rank"
 
-# A rank dies: seen at once, named; what was committed stays.
+# A rank dies: this is noticed at once, and the rank is named; committed generations are kept.
 for victim in 1 2 3; do
     rm -rf "$STATES/K" m.jsonl
     launch --steps 100000 --ranks 3 --state-dir "$STATES/K" --save-every 20 --metrics m.jsonl >k.out 2>k.err &
@@ -88,7 +88,7 @@ done
 step=$("$RUN" ls "$STATES/K" | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
 expect "and is resumed" 0 "step $((step + 7))" train --steps $((step + 7)) --ranks 2 --state-dir "$STATES/K"
 
-# With restarts the end is as if nothing had happened.
+# With restarts the result is that of an undisturbed run.
 train --steps 400 >undisturbed.out
 undisturbed=$(state_of undisturbed.out)
 launch --steps 400 --ranks 2 --state-dir "$STATES/R" --save-every 10 --restarts 100 --metrics r.jsonl >r.out 2>r.err &
@@ -104,7 +104,7 @@ checks=$((checks + 1))
 [ "$(state_of r.out)" = "$undisturbed" ] || fail "restarts changed the bits"
 grep -q 'all ranks start again, 1 of 100 times' r.err || fail "no restart was told"
 
-# A rank that stands still is found by its deadline.
+# A stopped rank is detected by its deadline.
 rm -f m.jsonl
 launch --steps 1000000 --ranks 2 --metrics m.jsonl >h.out 2>h.err &
 launcher=$!
@@ -120,7 +120,7 @@ checks=$((checks + 1))
 [ $code -eq 22 ] || fail "exit code $code after a rank stopped; expected 22"
 grep -q 'rank 1 hangs: it did not come to' h.err || fail "the rank that hangs is not named"
 
-# SIGTERM to the run: all ranks end at one step, and save it.
+# SIGTERM to the run: all ranks end at the same step, and save it.
 rm -f m.jsonl
 launch --steps 1000000 --ranks 2 --state-dir "$STATES/G" --metrics m.jsonl >g.out 2>g.err &
 launcher=$!

@@ -15,7 +15,7 @@ for threads in 1 2 5; do expect "replay with $threads threads" 0 'matches: 60' t
 expect "another seed" 13 "step 0, tensor 'layer1.weight', several of elements 0 to 1023: recorded [0-9a-f]+, replayed" train --replay run.log --seed 4
 expect "never overwritten" 6 'run.log' train --steps 60 --record run.log
 
-# One digit of one digest: step 17 is line 19; the chain says so. As version 1, which has none, the step and the tensor are named.
+# One digit of one digest is changed: step 17 is line 19; its chain reveals it. Version 1 has no chain, so the step and the tensor are named.
 sed '19s/\(\["[0-9a-f]\{64\}","[0-9a-f]\{64\}","\)\(.\)/\1x\2/; 19s/x[0-8]/9/; 19s/x[9a-f]/0/' run.log >tampered.log
 check "tampered" sh -c '! cmp -s run.log tampered.log'
 expect "tampered log" 8 "line 19: the chain is [0-9a-f]+; what stands before it gives" train --replay tampered.log
@@ -42,14 +42,14 @@ expect "missing log" 7 'missing.log' train --replay missing.log
 head -c -20 run.log >cut.log
 expect "the last line is unfinished" 0 'matches: 59 steps' train --replay cut.log
 
-# What one rank records any number replays; another run that differs in one element of the batch, of a collective's result, of the state.
+# A recording of one rank can be replayed by any number; runs that differ in one element of the batch, of a collective's result, of the state.
 check "8 virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --virtual-ranks 8
 several() { "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; }
 expect "one rank" 0 'step 12' several --steps 12 --record one.log
 expect "two ranks" 0 'step 12' several --steps 12 --record two.log --ranks 2
 check "equal logs" cmp one.log two.log
 for ranks in 2 3 8; do expect "replay with $ranks ranks" 0 'matches: 12' several --replay one.log --ranks $ranks; done
-# planted WHAT STEP TENSOR COUNT ELEMENT WAS REGEX, by one rank and by two.
+# planted WHAT STEP TENSOR COUNT ELEMENT WAS REGEX: replays the changed log on one rank and on two.
 planted() {
     local name
     name=$("$PYTHON" "$LOG" one.log planted.log "$2" "$3" "$4" "$5" "$6")
@@ -62,7 +62,7 @@ planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 "recorded 1.4012984
 "$PYTHON" "$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
 "$PYTHON" "$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out
 expect "two of a tensor" 13 "step 0, tensor 'layer2.weight.adam_v', several of elements 4096 to 5119: recorded" several --replay planted2.log
-# What was recorded again with the values of that step names the first of them; here the first of all, of another seed.
+# A second recording with the values of that step names the first differing element; here the first of all elements, with another seed.
 expect "recorded with values" 0 'step 60' train --steps 60 --seed 3 --record values.log --record-values 0
 expect "replayed with values" 0 'matches: 60 steps' train --replay values.log --threads 2
 check "but for them it is the same log" cmp <(sed '1s/.*//; s/,"values":\[[^]]*\]//; s/,"chain":"[0-9a-f]*"//' values.log) \
@@ -89,7 +89,7 @@ sed '1s/,"values_of":4//' v1.log >bad.log
 expect "values of no step" 8 "line 2: the chain is" several --replay bad.log
 expect "values of a step that did not come" 0 "the log 'few.log' ends with step 5; it has no values of step 9" train --steps 5 --record few.log --record-values 9
 expect "values without a log" 6 'values of step 4 are asked for, but no log is written' train --steps 9 --record-values 4
-# Other data, which the log was told to be its own: one pixel of an image differs, and the batch that draws it is found.
+# Other data, although the log's header names them: one pixel of an image differs, and the batch that draws it is found.
 head -c -1 "$DIGITS/train-images.npy" >pixel.npy && printf '\020' >>pixel.npy
 cmp -s pixel.npy "$DIGITS/train-images.npy" && fail 'the pixel is another one'
 digest() { "$RUN" ranks.tsb --data "images=$1" --data "labels=$DIGITS/train-labels.npy" --quiet --steps 1 --record "$2" >.out &&
@@ -101,7 +101,7 @@ expect "an epoch and more" 0 'step 30' several --steps 30 --record long.log
 expect "a pixel of the data" 13 "step [0-9]+, tensor 'batch images', element [0-9]+: recorded 0, replayed 16; region 'train'$" "$RUN" ranks.tsb --quiet \
     --data images=pixel.npy --data "labels=$DIGITS/train-labels.npy" --replay other.log --ranks 2
 
-# Ranks that hold a part of the state each.
+# Ranks that each have a part of the state.
 sed -e 's/^module @digits {/module @digits attributes {tessera.mesh = {data = 8}} {/' \
     -e 's/weight_decay = 3.0e-1>}/weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">}/' \
     "$DIGITS/digits.mlir" >spread.mlir
@@ -110,8 +110,8 @@ expect "parts, one rank" 0 'step 6' several --steps 6 --record parts.log
 expect "parts, three ranks" 0 'step 6' several --steps 6 --record three.log --ranks 3
 check "equal logs of parts" cmp parts.log three.log
 expect "parts, replayed by four" 0 'matches: 6' several --replay parts.log --ranks 4
-# Sums of which each rank has a part are those that all ranks have where nothing is in parts, in one order or another.
-digests_of() { # LOG NAME: of the tensors whose names begin so, in step 3
+# If each rank has a part of the sums, the sums are those that all ranks have without parts, possibly in another order.
+digests_of() { # LOG NAME: of the tensors whose names begin with NAME, in step 3
     "$PYTHON" -c 'import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 print("\n".join(sorted(d for n, d in zip(lines[0]["tensors"], lines[4]["digests"]) if n.startswith(sys.argv[2]))))' "$1" "$2"
@@ -130,7 +130,7 @@ expect "a log without a tensor of the state" 12 "tracks tensor 'layer1.weight'; 
 "$PYTHON" "$LOG" parts.log fewer.log --without 'output loss' >.out
 expect "a log without an output" 12 "tracks tensor ''; this program has 'output loss'" several --replay fewer.log
 
-# A record that begins at a resumed generation.
+# A recording that begins at a resumed generation.
 expect "first part" 0 '' train --steps 40 --state-dir S --seed 3
 expect "recorded second part" 0 '' train --steps 60 --state-dir S --record second.log
 expect "values of a step before" 6 "the log 'third.log' begins with step 60; the values of step 59 are asked for" \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Saving, resuming, being killed: the bits of an undisturbed run, and no committed step lost.
+# Saving, resuming, being killed: the bits are those of an undisturbed run, and no committed step is lost.
 . "$(dirname "$0")/common.sh"
 
-command=("$RUN" "$BUNDLE" "${DATA[@]}" --quiet) # in the background as it is: a function would put a shell between
+command=("$RUN" "$BUNDLE" "${DATA[@]}" --quiet) # run directly in the background: a function would run in a shell
 train() { "${command[@]}" "$@"; }
 
 expect "undisturbed" 0 '^state [0-9a-f]{64} step 400 ' train --steps 400 --state-dir whole
@@ -21,7 +21,7 @@ expect "three threads" 0 "^state $whole step 400" train --steps 400 --threads 3
 expect "saving often does not matter" 0 "^state $whole step 400" train --steps 400 --state-dir often --save-every 7 --keep 3
 expect "fsck" 0 '' "$RUN" fsck often
 
-# Other numerics: refused, or said.
+# Other numerics: refused, or reported.
 expect "v2's bits" 0 '^state [0-9a-f]{64} step 150 ' train --steps 150 --cpu x86-64-v2 --state-dir N
 expect "other numerics" 12 "which does not give the same bits" train --steps 400 --cpu x86-64-v3 --state-dir N
 expect "other numerics allowed" 0 'resumed generation 1 at step 150' train --steps 400 --cpu x86-64-v3 --state-dir N --allow-inexact
@@ -41,12 +41,12 @@ for attempt in 1 2 3 4 5; do
     expect "resume after SIGKILL" 0 'resumed generation [1-9][0-9]* at step [1-9]' train --steps "$goal" --state-dir K --save-every 50
     from=$(sed -n 's/^resumed generation [0-9]* at step \([0-9]*\) .*/\1/p' .out)
     killed=$(state_of .out)
-    # One save may have been under way when the next was due: it is waited for before the following steps run.
+    # A save may have been active when the next was due: the run waits for it before the following steps.
     [ $((last - from)) -le 100 ] || fail "resumed from step $from after step $last: more than two intervals"
     expect "the same steps undisturbed" 0 "^state $killed step $goal" train --steps "$goal"
 done
 
-# A program whose loops stay loops: parameters have momenta, and what a loop comes to is kept in a tensor.
+# A program with loops that are not unrolled: parameters have momenta, and the result of a loop is kept in a tensor.
 cat >loop.mlir <<'END'
 module @loop {
   func.func private @next(%a: tensor<64xf32>) -> tensor<64xf32> {

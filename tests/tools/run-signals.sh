@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2012 # names of the tests themselves
-# Signals in each mode of tessera-run: what is saved, what is left, and the exit code.
+# Signals in each mode of tessera-run: the saved state, the remaining files, and the exit code.
 . "$(dirname "$0")/common.sh"
 
 steps_in() { sed -n 's/^{"event":"step","step":\([0-9]*\),.*/\1/p' "$1" 2>/dev/null | tail -n 1; }
@@ -16,14 +16,14 @@ begin() { # COMMAND…
     pid=$!
     wait_for_step m.jsonl 20
 }
-# ended WHAT CODE: of the process of begin.
+# ended WHAT CODE: exit code of the process that begin started.
 ended() {
     local got=0
     checks=$((checks + 1))
     wait "$pid" || got=$?
     [ "$got" -eq "$2" ] || fail "$1: exit code $got; expected $2"
 }
-# saved WHAT: it said so, and the state is there.
+# saved WHAT: the process reported the save, and the state exists.
 saved() {
     local step
     checks=$((checks + 1))
@@ -53,7 +53,7 @@ kill -TERM $pid
 ended "SIGTERM after an ignored SIGHUP" 0
 saved "SIGTERM after an ignored SIGHUP"
 
-# Signals that come together, while the process stands still: only a second SIGTERM or SIGINT ends it at once.
+# Signals that arrive together while the process is stopped: only a second SIGTERM or SIGINT ends it at once.
 begin "${train[@]}"
 kill -STOP $pid
 kill -HUP $pid
@@ -73,7 +73,7 @@ checks=$((checks + 1))
 [ $got -eq 143 ] || [ $got -eq 130 ] || fail "SIGINT and SIGTERM: exit code $got; expected 130 or 143"
 check "nothing was saved" test -z "$(find T -name 'MANIFEST.*')"
 
-# ---- several ranks: the run, and each of them ----
+# ---- several ranks: signals to the run, and to each rank ----
 
 check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target cpu:x86-64-v2,cpu:x86-64-v3 --virtual-ranks 8
 train=("$RUN" ranks.tsb "${DATA[@]}")
@@ -90,7 +90,7 @@ for signal in TERM INT HUP USR1; do
     done
 done
 
-# ---- calls: nothing is left, and the process ends by the signal ----
+# ---- calls: no file is left, and the signal ends the process ----
 
 cat >call.mlir <<'END'
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "x"}, tensor<1000xf32> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
@@ -107,7 +107,7 @@ outputs=(--output x=out/x.npy --output z=out/z.npy)
 call=("$RUN" call.tsb --entry f --quiet --input x=x.bin "${outputs[@]}")
 (ulimit -f 4000000 && exec "${call[@]}" --repeat 2) >.out 2>.err || fail "a short call: exit code $?"
 cp out/z.npy short.npy
-# begin_call: many calls, in the background as tessera-run itself; returns when its own temporaries are there.
+# begin_call: starts many calls, in the background as tessera-run itself; returns when its temporary files exist.
 begin_call() {
     local tries=0
     env --default-signal=HUP,INT,TERM,USR1 "${call[@]}" --repeat 200000 >.out 2>.err </dev/null &

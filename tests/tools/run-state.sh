@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Damaged and foreign states: fall back one, loudly; never start again at 0.
+# Damaged and foreign states: fall back by one generation with a message; never start again at step 0.
 . "$(dirname "$0")/common.sh"
 
 train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
 newest() { find "$1" -name 'MANIFEST.*' | sort -t. -k2 -n | tail -n 1; }
 count() { find "$1" -name 'MANIFEST.*' | wc -l; }
-flip() { # FILE OFFSET: its lowest bit
+flip() { # FILE OFFSET: flips the lowest bit
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
     printf '%b' "\\0$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
@@ -129,7 +129,7 @@ check "no output of a failed call" test ! -e u.npy
 for file in y.npz y.safetensors; do
     expect "an output in $file" 0 '' "$RUN" "$BUNDLE" --entry predict --state-dir S --input "x=$DIGITS/test-images.npy" --output "y=$file"
 done
-elements=$((359 * 10 * 4)) # behind the local header of member y.npy, and at the end
+elements=$((359 * 10 * 4)) # after the local header of member y.npy, and at the end of the others
 check "equal elements" cmp <(tail -c $elements y.npy) <(tail -c +$((30 + 5 + 20 + 128 + 1)) y.npz | head -c $elements)
 check "equal elements" cmp <(tail -c $elements y.npy) <(tail -c $elements y.safetensors)
 both=(--input "test_images=$DIGITS/test-images.npy" --input "test_labels=$DIGITS/test-labels.npy")
@@ -142,7 +142,7 @@ expect "unknown input" 6 "no input 'z'; it has x \(64x64xui8\)" "$RUN" "$BUNDLE"
 expect "missing input" 6 "input 'x' of entry 'predict' is missing" "$RUN" "$BUNDLE" --entry predict --output y=u.npy
 expect "unknown output" 6 "no output 'z'; it has y" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output z=u.npy
 expect "no output" 6 'no output' "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
-# A disk that is full for a while: saves fail, are told and counted, the run goes on; three in a row stop it.
+# A disk that is full for some time: saves fail, are reported and counted, and the run continues; three failures in a row stop it.
 mkdir full
 if mount -t tmpfs -o size=1m tmpfs full 2>/dev/null; then
     trap 'umount -l "$WORK/full"; rm -rf "$WORK"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The peak that `tessera-aot inspect` plans against the one that `tessera-run --measure-memory` measures.
+"""Compares the peak that `tessera-aot inspect` plans with the peak that `tessera-run --measure-memory` measures.
 
-Equal: where the last buffer of an entry ends, if all of its commands run. The peak in use is a bound below what is written: buffers
-of which no two live at once need not lie on each other. A branch not taken writes nothing: then the plan is a bound above.
+They are equal, the end of the last buffer of an entry, if all of its commands run. The peak in use is a lower bound of the written bytes, since
+buffers that are not live at the same time need not overlap. A branch that is not taken writes nothing: then the plan is an upper bound.
 
 Arguments: tessera-run, tessera-aot, the source root. Exits with 77 without NumPy.
 """
@@ -89,7 +89,7 @@ def call(*arguments):
 
 
 def build(folder, source):
-    """A bundle for every CPU; what `inspect` prints of its entries, as (workspace, peak in use)."""
+    """Builds a bundle for every CPU; returns the output of `inspect` for its entries, as (workspace, peak in use)."""
     bundle = str(folder / "one.tsb")
     call(AOT, "build", source, "-o", bundle, "--target=cpu:x86-64-v2")
     (target,) = json.loads(call(AOT, "inspect", "--json", bundle)[0])["targets"]
@@ -100,7 +100,7 @@ def build(folder, source):
 
 
 def measure(folder, bundle, *arguments):
-    """(planned, reached, written), as the line says and the metrics do."""
+    """Returns (planned, reached, written) from the printed line, which must match the metrics."""
     log = folder / "log"
     log.unlink(missing_ok=True)
     _, said = call(RUN, bundle, "--measure-memory", "--metrics", str(log), *arguments)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""`tessera-run --trace` and `--roofline`: the files against schemas/, against what a trace must be, against the plan.
+"""`tessera-run --trace` and `--roofline`: the files are validated against schemas/, against the trace format, and against the plan.
 
 Arguments: tessera-run, tessera-aot, a bundle of digits, the source root. Exits with 77 without jsonschema or NumPy.
 """
@@ -40,7 +40,7 @@ def run(*arguments, code=0):
 
 
 def read_trace(path):
-    """{track: spans by time}, the values of memory, what is said of the whole."""
+    """Returns {track: spans sorted by time}, the memory values, and the metadata of the whole trace."""
     trace = json.loads(path.read_text("utf-8"))
     for error in VALIDATOR.iter_errors(trace):
         sys.exit(f"{path.name}: {error.message[:200]} at {list(error.path)}")
@@ -94,7 +94,7 @@ def read_roofline(path):
 
 
 def schedule_flops():
-    """By kernel, out of the bundle's own schedule: what a tar and a JSON reader say."""
+    """Returns the schedule of the bundle by kernel, read with a tar and a JSON reader."""
     import tarfile
     with tarfile.open(BUNDLE) as archive:
         for member in archive.getmembers():
@@ -133,7 +133,7 @@ def check_training(folder):
 
 
 def check_plan(folder, launches, memory):
-    """Bytes and operations are those of the plan, and the memory in use never more."""
+    """Bytes and operations are those of the plan, and the memory in use never exceeds it."""
     inspect = json.loads(subprocess.run([AOT, "inspect", "--json", BUNDLE], stdout=subprocess.PIPE, check=True).stdout)
     (train,) = [e for e in inspect["entries"] if e["name"] == "train"]
     table = read_roofline(folder / "r.csv")
@@ -148,7 +148,7 @@ def check_plan(folder, launches, memory):
 
 
 def check_defaults(folder):
-    """The first ten steps of a run, whichever they are; a run that goes on; more than there is room for is no error."""
+    """The first ten steps of any run; a resumed run; more events than fit are not an error."""
     for steps, first in (("15", 1), ("18", 16)):
         run(BUNDLE, *TRAIN, "--steps", steps, "--state-dir", str(folder / "D"), "--quiet", "--trace", str(folder / "d.json"))
         tracks, _, other = read_trace(folder / "d.json")
@@ -161,7 +161,7 @@ def check_defaults(folder):
 
 
 def check_others(folder):
-    """An evaluation and a call are traced whole; the parameters of the bits are what they are without."""
+    """An evaluation and a call are traced completely; the results are the same bits as without a trace."""
     images = numpy.load(f"{DIGITS}/test-images.npy")
     run(BUNDLE, "--entry", "evaluate", *TEST, "--quiet", "--trace", str(folder / "e.json"), "--roofline", str(folder / "e.csv"))
     tracks, _, _ = read_trace(folder / "e.json")
@@ -176,7 +176,7 @@ def check_others(folder):
 
 
 def check_ranks(folder):
-    """Each rank writes its own, of one clock: what one sends, the others wait for."""
+    """Each rank writes a trace with the same clock: while one sends, the others wait."""
     bundle = str(folder / "v4.tsb")
     subprocess.run([AOT, "build", DIGITS + "/digits.mlir", "-o", bundle, "--virtual-ranks=4", "--target=cpu:x86-64-v2"], check=True)
     run(bundle, *TRAIN, "--steps", "6", "--save-every", "2", "--state-dir", str(folder / "R"), "--ranks", "2", "--threads", "1", "--quiet",
@@ -196,12 +196,12 @@ def check_ranks(folder):
         spans.append((third["ts"], third["ts"] + third["dur"]))
         total += read_roofline(folder / f"w.rank{rank}.csv")["bytes"].sum()
     assert max(s[0] for s in spans) < min(s[1] for s in spans), spans
-    # Both ranks have the steps of the optimizer; each leaf and each sum within a rank is run by one alone.
+    # Both ranks run the steps of the optimizer; each leaf, and each sum within a rank, runs on one rank only.
     assert 4 * train["launchBytes"] < total < 8 * train["launchBytes"], (total, train["launchBytes"])
 
 
 def check_format_itself(folder):
-    """That a trace which a viewer would not open whole is told."""
+    """A trace that a viewer could not open completely is reported."""
     run(BUNDLE, *TRAIN, "--steps", "2", "--quiet", "--trace", str(folder / "g.json"))
     text = (folder / "g.json").read_text("utf-8")
     at = {ph: [i for i, e in enumerate(json.loads(text)["traceEvents"]) if e["ph"] == ph] for ph in "MXC"}
@@ -221,7 +221,7 @@ def check_format_itself(folder):
 
 
 def check_failures(folder):
-    """What is wrong is told; a killed run leaves no file, a stopped one a whole file."""
+    """Errors are reported; a killed run leaves no file, a stopped run leaves a complete file."""
     text = run(BUNDLE, *TRAIN, "--steps", "3", "--trace-steps", "1:2", code=6)
     assert "--trace-steps needs --trace or --roofline" in text, text
     for steps in ("3", "0:4", "a:b", "3:", ":3", "1:2:3", "-1:3", "99999999999999999999:3"):
@@ -231,7 +231,7 @@ def check_failures(folder):
     assert "the last step of the trace is 4; the first one is 5" in text, text
     text = run(BUNDLE, "--entry", "evaluate", *TEST, "--trace", str(folder / "x"), "--trace-steps", "1:2", code=6)
     assert "--trace-steps does not apply to an evaluation" in text, text
-    # A file that cannot be written is known before the first step; where that becomes so later, the state is saved all the same.
+    # An unwritable file is reported before the first step; if it becomes unwritable later, the state is saved nevertheless.
     for flag in ("--trace", "--roofline"):
         text = run(BUNDLE, *TRAIN, "--steps", "3", "--state-dir", str(folder / "E"), "--quiet", flag, str(folder / "no/x"), code=7)
         assert "cannot write" in text and "no/x" in text and not (folder / "E").exists(), text
@@ -246,7 +246,7 @@ def check_failures(folder):
     assert process.returncode == 7 and "gone/x.json" in text, text
     listing = subprocess.run([RUN, "ls", str(folder / "F")], stdout=subprocess.PIPE, check=True).stdout.decode()
     assert " step " in listing, listing
-    # A run that fails tells what it did until then.
+    # A failed run writes the trace of its steps until the failure.
     labels = numpy.load(f"{DIGITS}/train-labels.npy")
     labels[:] = 77
     numpy.save(folder / "wrong.npy", labels)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of others hold tensors that cannot be represented here. Every option that reads a
-safetensors file takes the tensors it needs, and names the one that cannot be used when it is asked
-for. Usage: safetensors_unusable.py TESSERA_RUN TESSERA_AOT"""
+"""Files of other programs may contain tensors that cannot be represented here. Every option that reads a safetensors file takes the tensors it needs,
+and names an unusable one if it is requested. Usage: safetensors_unusable.py TESSERA_RUN TESSERA_AOT"""
 import json
 import os
 import struct
@@ -26,7 +25,7 @@ func.func @f(%x: tensor<2x3xf32> {tessera.name = "x"}) -> (tensor<2x3xf32> {tess
 }
 '''
 
-# What a tensor is that cannot be used: name, dtype, shape, bytes; what is said of it.
+# Unusable tensors: name, dtype, shape, bytes; the expected message.
 UNUSABLE = [
     ("q", "U16", [4], 8, "tensor 'q' has the dtype 'U16'; expected one of F64 F32"),
     ("q", "C64", [4], 32, "tensor 'q' has the dtype 'C64'; expected one of F64 F32"),
@@ -87,7 +86,7 @@ def main():
                     run(*command("plain.safetensors", wanted))
                     with open("y.npy", "rb") as file:
                         assert got == file.read()[-24:], f"{option} beside {dtype}: other values"
-                # The same tensor under the name that is asked for; a name of 300 bytes cannot be a parameter's.
+                # The same tensor under the requested name; a name of 300 bytes cannot be that of a parameter.
                 asked = wanted if len(name) < 256 else name
                 if asked == name and "params" in option or option == "aot --reference" and asked == name:
                     continue
@@ -98,7 +97,7 @@ def main():
             if os.path.exists("p.tsb"):
                 rc, said = run(RUN, "p.tsb", "--entry", "f", "--input", "x=plain.safetensors:x", "--output", y)
                 assert rc == 0, f"a bundle that refers to weights beside {dtype}: {said}"
-        # What contradicts itself is refused, used or not.
+        # A contradiction in the header is an error, whether the tensor is used or not.
         write("short.safetensors", [("q", "F32", [4], bytes(8)), ("x", "F32", [2, 3], x)])
         rc, said = run(*uses[0][1]("short.safetensors", "x"))
         assert rc == 8 and "tensor 'q' has the data offsets 0 to 8; 4xf32 needs 16 bytes" in said, said

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `tessera-run --check --json`, `--metrics`, `ls --json` and `tessera-aot inspect --json` print, against schemas/.
+"""Validates the output of `tessera-run --check --json`, `--metrics`, `ls --json` and `tessera-aot inspect --json` against schemas/.
 
 Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without jsonschema.
 """
@@ -25,7 +25,7 @@ def run(code, *command):
 
 
 def make_slice(folder):
-    """BUNDLE with its last target alone, and the names of the others."""
+    """Makes a copy of BUNDLE with only its last target; returns the names of the others."""
     blobs = folder / "unpacked/blobs/sha256"
     with tarfile.open(BUNDLE) as archive:
         archive.extractall(folder / "unpacked")
@@ -51,7 +51,7 @@ def train(folder):
 
 
 def list_states(folder):
-    """The lines of a list; of one whose newest generation lost its data; each against the bytes on the disk."""
+    """The lines of a list, and of one whose newest generation lost its data, compared with the bytes on the disk."""
     def lines(code):
         done = subprocess.run([RUN, "ls", str(folder / "S"), "--json"], stdout=subprocess.PIPE, check=False)
         assert done.returncode == code, done

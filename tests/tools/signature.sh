@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Who signed a bundle, through the tools. (Every bit of a signature: tests/bundle.)
+# The signer of a bundle, through the tools. (Every bit of a signature: tests/bundle.)
 . "$(dirname "$0")/common.sh"
 
 cp "$BUNDLE" a.tsb
@@ -57,7 +57,7 @@ both "the old key alone" 4 "signed by key sha256:$new; expected the one given" -
 both "both keys" 0 '' --key old.pub --key new.pub --require-signature
 both "the new key alone" 0 '' --key new.pub --require-signature
 
-# ---- wrong: refused whether required or not ----
+# ---- wrong signatures: refused whether required or not ----
 hint() { openssl pkey -pubin -in "$1" -outform DER | openssl dgst -sha256 -binary | openssl base64 -A; }
 sed "s,$(hint old.pub),$(hint new.pub)," old.json >$signature
 both "under another name" 4 'the signature is wrong' --key new.pub
@@ -80,7 +80,7 @@ cp old.json b.tsb.sigstore.json
 expect "the signature of another bundle" 4 'signs another bundle' "$AOT" verify b.tsb --key old.pub
 expect "the signature of another bundle, no key" 4 'signs another bundle' "$AOT" verify b.tsb
 
-# ---- nothing of a refused bundle is used ----
+# ---- no part of a refused bundle is used ----
 cp old.json $signature
 expect "refused before the state" 4 'expected the one given' run --key new.pub --state-dir state --metrics metrics.json
 [ ! -e state ] || fail "a refused bundle made a state directory"

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The digits training, written a second time in NumPy float64: same data order, same initial values, AdamW as Loshchilov
-and Hutter (and torch.optim.AdamW) have it. Compares parameters after some steps, the loss on the way, and predictions.
+"""The digits training, implemented independently in NumPy float64: the same data order, the same initial values, AdamW as
+defined by Loshchilov and Hutter (and torch.optim.AdamW). Compares parameters after some steps, the intermediate loss, and
+predictions.
 
 usage: train_reference.py TESSERA_RUN DIGITS_TSB ROOT
 
-Tolerances: tessera-run computes in float32. What rounding causes in 200 steps of size 1e-3 is 1e-6 in parameters and loss and
-3e-6 in predictions; 2e-5 and 5e-5 are allowed. A wrong formula is off by more than 1e-3.
+Tolerances: tessera-run computes in float32. Rounding in 200 steps of size 1e-3 causes differences of 1e-6 in parameters and loss
+and 3e-6 in predictions; 2e-5 and 5e-5 are allowed. A wrong formula is off by more than 1e-3.
 """
 import json
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Files that are not what they should be, for every option that reads arrays: each way a file can be wrong, refused at once with
-# its path. A link to a good file is that file. And the cache of digests in a state directory, which is only ever ignored.
+# Unusable files, for every option that reads arrays: each kind of defect is refused at once with the path of the file. A link to a good file
+# is accepted. Also the cache of digests in a state directory, which is ignored if it is unusable.
 . "$(dirname "$0")/common.sh"
 
 cp "$DIGITS/train-images.npy" images.npy && cp "$DIGITS/train-labels.npy" labels.npy && cp "$DIGITS/test-images.npy" x.npy
@@ -15,7 +15,7 @@ mkfifo fifo
 ln -s nowhere dangling && ln -s loop loop
 mkdir folder
 
-# WHAT|GOOD FILE|COMMAND, whose last word gets the path. A flat file has no end of its own: it is not truncated, but of other rows.
+# WHAT|GOOD FILE|COMMAND, whose last word gets the path. A flat file has no end marker: it cannot be truncated, but has other rows.
 rows=(
     "--data .npy|images.npy|train images="
     "--data .npz|images.npz|train images="
@@ -40,7 +40,7 @@ run_row() { # KIND FILE
     esac
     unprivileged timeout 30 "${words[@]}" "${1#* }$2"
 }
-# refused WHAT CODES KIND FILE: nothing is written, the state is as it was.
+# refused WHAT CODES KIND FILE: no output is written, and the state is unchanged.
 refused() {
     local what=$1 codes=$2 code=0
     rm -rf D y.npy && cp -a S D
@@ -85,7 +85,7 @@ refused "--data: elements of another type" 8 "train images=" labels.npy
 expect "--input: elements of another type" 8 "error: input 'x' is 1438xi64; expected 64x64xui8" run_row "predict x=" labels.npy
 refused "--params: an array" "6 8" "params " x.npy
 
-# ---- the cache of digests: whatever lies there, the run is the same, and nothing else is written ----
+# ---- the cache of digests: with any file there the run is the same, and no other file is written ----
 sleep 2.1 # files that have just changed are not cached
 resume() { unprivileged timeout 30 "$RUN" d.tsb --quiet --data images="$1" --data labels=labels.npy --steps "$2" --state-dir C; }
 cp -a S C

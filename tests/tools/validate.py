@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas, and documents that break them. Who imports this ends with 77 without jsonschema."""
+"""Schemas, and documents that break them. A script that imports this ends with 77 without jsonschema."""
 import copy
 import json
 import pathlib
@@ -12,7 +12,7 @@ except ImportError:
 
 
 def validator(root, name):
-    """Of schemas/NAME.schema.json below `root`."""
+    """Returns the validator of schemas/NAME.schema.json in `root`."""
     schema = json.loads((pathlib.Path(root) / "schemas" / f"{name}.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -35,7 +35,7 @@ def changed(document, path, change):
 
 
 def refuses_changes(check, document, may_miss, free=("versions",)):
-    """No member may be missing, renamed or of another type; those of members in `free` have names of free choice."""
+    """No member may be missing, renamed or of another type; members of objects in `free` have arbitrary names."""
     count = 0
     for path in members(document):
         if not isinstance(path[-1], str) or set(free) & set(path[:-1]):
