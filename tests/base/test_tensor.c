@@ -133,10 +133,7 @@ static void check_narrow(tsr_dtype dtype, unsigned infinity) {
         cr_assert_eq(narrowed(dtype, x), bits);
         cr_assert_eq(narrowed(dtype, -x), bits | 0x8000);
         cr_assert(x < next);
-        if (bits + 1 == infinity)
-            next =
-                x + (x - narrow(dtype,
-                                bits - 1)); /* the next number, if the exponent range were larger */
+        if (bits + 1 == infinity) next = x + (x - narrow(dtype, bits - 1)); /* one step more */
         double middle = x / 2 + next / 2;
         cr_assert_eq(narrowed(dtype, middle), bits + (bits & 1), "a tie goes to even: %x", bits);
         cr_assert_eq(narrowed(dtype, nextafter(middle, 0)), bits);

@@ -28,8 +28,7 @@ typedef struct kit {
     const void *table; /* NULL: the right table */
     size_t table_size_bytes;
     const char *target, *config;
-    kit_text edit; /* the first `find` in this text is replaced by `replace`; find NULL: the whole
-                    * text */
+    kit_text edit; /* the first `find` in it becomes `replace`; find NULL: the whole text */
     const char *find, *replace;
     size_t replace_size_bytes; /* 0: strlen */
     tsr_arena arena;

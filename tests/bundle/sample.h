@@ -21,8 +21,7 @@ void sample_fill(void *bytes, size_t size_bytes, uint64_t seed);
 tsr_result sample_write(tsr_ctx *ctx, const char *path, sample_size size, bool shuffled);
 /* Returns the bytes that the writer was given, which a read of the layer must return. */
 const tsr_bundle_blob *sample_layer(sample_size size, const char *target, size_t layer);
-size_t sample_layer_count(sample_size size, const char *target); /* all layers but the chunk
-                                                                  * table */
+size_t sample_layer_count(sample_size size, const char *target); /* without the chunk table */
 
 char *sample_path(const char *name); /* in a new folder of this process; static storage */
 void *sample_load(const char *path, size_t *out_size_bytes); /* malloc */

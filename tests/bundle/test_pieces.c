@@ -88,8 +88,7 @@ enum { WINDOWS = 3, DEPTH = 2 * WINDOWS, SLOTS = WINDOWS + DEPTH };
 typedef struct slots {
     char windows[WINDOWS][TSR_HASH_CHUNK_BYTES], chunks[SLOTS][TSR_HASH_CHUNK_BYTES];
     size_t sizes[SLOTS];
-    atomic_uint_least64_t taken[WINDOWS], done[SLOTS]; /* number of the last chunk in each, plus
-                                                        * 1 */
+    atomic_uint_least64_t taken[WINDOWS], done[SLOTS]; /* number of its last chunk, plus 1 */
     atomic_int puts;
 } slots;
 

@@ -292,8 +292,7 @@ Test(safetensors, lengths) {
         {10, 10, 3, 0, "has 10 bytes; its header ends at byte 11"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        unsigned char *copy = malloc(rows[i].size); /* exact size, so that a sanitizer detects reads
-                                                     * past it */
+        unsigned char *copy = malloc(rows[i].size); /* a sanitizer detects reads past it */
         memcpy(copy, blob, rows[i].size);
         copy[0] = rows[i].first;
         if (rows[i].size > 7) copy[7] = rows[i].last;

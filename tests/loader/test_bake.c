@@ -59,8 +59,7 @@ Test(bake, the_bundle_predicts_as_the_model_did) {
     digits_must(&d, bake(digits_bundle_path(), again, NULL));
     cr_assert(equal_files(out, again), "equal inputs, equal bytes");
     digits_must(&d, tsr_model_open(&d.ctx, out, &strict, &trained));
-    digits_must(&d, tsr_model_initialize(&d.ctx, trained, 99)); /* a seed does not change stored
-                                                                 * tensors */
+    digits_must(&d, tsr_model_initialize(&d.ctx, trained, 99)); /* a seed does not change them */
     predict(d.model, expected);
     predict(trained, got);
     cr_assert_eq(memcmp(expected, got, sizeof got), 0);

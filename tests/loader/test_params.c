@@ -262,7 +262,6 @@ Test(params, trained_count_from_the_next_call_on) {
     digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
     predict(d.model);
     options.resume = TSR_RESUME_AUTO;
-    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary)); /* nothing remains to be
-                                                                      * done */
+    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary)); /* no step is left */
     cr_assert(equal_answers(predict(d.model), trained), "resumed");
 }

@@ -140,8 +140,7 @@ Test(control, tensors_written_beside_loops_are_numbered) {
     e.buffers[Y].index = 2;
     e.buffers[SUMS].space = TSR_SPACE_TENSOR; /* written by a PUT in the loop */
     e.buffers[SUMS].index = 1;
-    e.buffers[X].space = e.buffers[GOES_ON].space = TSR_SPACE_TENSOR; /* only read, and written by a
-                                                                       * launch */
+    e.buffers[X].space = e.buffers[GOES_ON].space = TSR_SPACE_TENSOR; /* read; written in loop */
     tsr_program_number_changes(&e.entry, numbers);
     cr_expect(numbers[0] == 1, "written by a launch of the loop, got %u", numbers[0]);
     cr_expect(numbers[1] == 2, "written by a put, got %u", numbers[1]);

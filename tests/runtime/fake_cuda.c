@@ -63,8 +63,7 @@ struct CUevent_st {
     int launches;
     struct CUstream_st *stream; /* the stream that recorded it */
     int capture;                /* number of the capture that recorded it; 0: none */
-    int lane, done;             /* the lane that recorded it, and the number of its steps before the
-                                 * event */
+    int lane, done;             /* the recording lane; its number of earlier steps */
 };
 /* Lanes: the captured stream, and the streams that wait for it. */
 struct CUgraph_st {
@@ -80,8 +79,7 @@ struct CUgraphExec_st {
 };
 static struct CUgraph_st *captured; /* graph of the active capture */
 static char context, module;
-static struct CUstream_st *copying; /* stream with a copy that no other stream waits for; NULL: no
-                                     * such stream */
+static struct CUstream_st *copying; /* has a copy that no stream waits for; or NULL */
 
 static unsigned fails(const char *symbol) {
     if (fake.stuck) return fake.stuck;
@@ -174,8 +172,7 @@ static bool is_joined(const struct CUgraph_st *graph) {
 /* The progress of each lane. */
 typedef struct run {
     const struct CUgraph_st *graph;
-    int next[LANES_MAX], done[LANES_MAX]; /* next step of the graph; number of completed steps of
-                                           * the lane */
+    int next[LANES_MAX], done[LANES_MAX]; /* next step of the graph; completed steps of the lane */
 } run;
 
 static bool advance(run *r, int lane, bool forces);
@@ -603,9 +600,7 @@ tsr_cuda_result cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct
 
 tsr_cuda_result cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s) {
     CHECK(cuGraphLaunch);
-    if (copying && copying != s)
-        return INVALID_VALUE; /* the source of the copy may be
-                               * overwritten */
+    if (copying && copying != s) return INVALID_VALUE; /* the copied bytes may change */
     run_graph(&exec->graph);
     return 0;
 }

@@ -27,8 +27,7 @@ typedef struct fake_cuda {
     int captures;              /* number of captures begun */
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
     int launches;              /* number of kernel launches */
-    int paired_blocks;         /* blocks in the last launch of the kernel whose blocks run in
-                                * pairs */
+    int paired_blocks;         /* blocks in the last launch of the kernel with pairs */
     bool early;                /* the other streams of a graph run early; false: late */
     int lanes;                 /* number of streams of the graph that was captured last */
     int moves_beside;          /* number of copies by these streams */
@@ -40,8 +39,7 @@ typedef struct fake_cuda {
     int more;                  /* number of additional parameters of each kernel */
     unsigned first_bytes;      /* size of each kernel's first parameter; 0: 8 */
     int64_t toy_limit;         /* toy_limit of the kernels in this library */
-    bool any_kernel;           /* provides kernels of any name, for tests that end before they
-                                * run */
+    bool any_kernel;           /* has kernels of any name, for tests that never run them */
     char image_begin[8];       /* first bytes of the image that was loaded last */
 } fake_cuda;
 

@@ -23,10 +23,8 @@ typedef struct sim_job {
     uint32_t rank_count, keep;
     uint64_t shape;                               /* seed of the tensor shapes */
     uint64_t interval_ns;                         /* between saves */
-    uint64_t resend_ns, deadline_ns, patience_ns; /* timeouts of the coordinator; time without
-                                                   * progress after which a run counts as hung */
-    bool locks_work;                              /* otherwise a new run gets LOCK even if another
-                                                   * run has it */
+    uint64_t resend_ns, deadline_ns, patience_ns; /* the coordinator's; a run's without progress */
+    bool locks_work;                              /* false: a new run always gets LOCK */
     bool addresses_shared; /* an old coordinator reaches the ranks of a new one */
     bool calm;             /* old processes are killed before new ones begin */
 
@@ -39,8 +37,7 @@ typedef struct sim_job {
 } sim_job;
 
 void sim_job_start(sim_job *job);  /* starts the job and keeps it running */
-void sim_job_finish(sim_job *job); /* frees the memory of the struct; call it before the world
-                                    * ends */
+void sim_job_finish(sim_job *job); /* frees its memory; to be called before the world ends */
 
 /* The number of generations that are acknowledged, undamaged and not removed. */
 size_t sim_job_good_count(const sim_job *job);

@@ -94,8 +94,7 @@ typedef enum part {
     PART_FIRST_HALF,
     PART_SECOND_HALF,
     PART_ODD,
-    PART_COUNT, /* the first choice per block; two per block: only this block, all except this
-                 * block */
+    PART_COUNT, /* first of two choices per block: only it, all but it */
 } part;
 
 static bool takes(unsigned choice, size_t index, size_t count) {

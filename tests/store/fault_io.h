@@ -23,15 +23,13 @@ typedef struct fault_io fault_io;
 typedef enum fault_kind {
     FAULT_NONE,
     FAULT_ERROR,       /* the operation fails with `error` and does nothing */
-    FAULT_SYNC_DROPS,  /* like FAULT_ERROR; a sync that fails this way marks its pages clean: the
-                        * data written before can no longer become durable, and later syncs return
-                        * 0 */
+    FAULT_SYNC_DROPS,  /* like FAULT_ERROR; a failing sync marks its pages clean: earlier writes can
+                          no longer become durable, and later syncs return 0 */
     FAULT_ERROR_AFTER, /* the operation is done, but returns `error` */
     FAULT_SHORT_WRITE, /* pwrite writes `part_bytes` and returns that; others are not affected */
     FAULT_CRASH_BEFORE,
     FAULT_CRASH_AFTER,
-    FAULT_CALL, /* calls `call`, which acts as another process, before the operation; the operation
-                 * then runs */
+    FAULT_CALL, /* calls `call`, which acts as another process, before the operation */
 } fault_kind;
 
 typedef struct fault_plan {
@@ -59,8 +57,7 @@ typedef enum fault_direct {
 } fault_direct;
 
 fault_io *fault_io_create(void);
-fault_io *fault_io_clone(const fault_io *disk); /* copies the files and their durability, but no
-                                                 * open files */
+fault_io *fault_io_clone(const fault_io *disk); /* files and durability; no open files */
 void fault_io_destroy(fault_io *disk);
 const tsr_io *fault_io_table(fault_io *disk); /* borrowed */
 
@@ -68,8 +65,7 @@ void fault_io_arm(fault_io *disk, const fault_plan *plan); /* NULL: no fault; co
 /* Plans two faults at once. If both match one operation, the first decides. */
 void fault_io_arm_pair(fault_io *disk, const fault_plan *first, const fault_plan *second);
 uint64_t fault_io_count(const fault_io *disk);   /* operations since arming */
-uint64_t fault_io_matched(const fault_io *disk); /* operations since arming that match the first
-                                                  * plan */
+uint64_t fault_io_matched(const fault_io *disk); /* those that match the first plan */
 bool fault_io_fired(const fault_io *disk);       /* true if a planned fault occurred */
 bool fault_io_both_fired(const fault_io *disk);
 bool fault_io_is_dead(const fault_io *disk); /* crashed, and not up again */
@@ -92,8 +88,7 @@ typedef struct fault_choice {
     size_t exhaustive_blocks;
 } fault_choice;
 void fault_io_crash_choose(fault_io *disk, const fault_choice *choice);
-unsigned fault_io_pending(const fault_io *disk); /* files and entries that differ from their synced
-                                                  * versions */
+unsigned fault_io_pending(const fault_io *disk);     /* files and entries that were not synced */
 uint64_t fault_io_fingerprint(const fault_io *disk); /* hash of the reachable names and bytes */
 void fault_io_drop_locks(fault_io *disk); /* as a lock server does that lost its memory */
 void fault_io_set_fs_type(fault_io *disk, uint64_t magic);

@@ -40,8 +40,7 @@ struct fault_io {
     size_t node_count, node_capacity;
     fault_descriptor fds[FAULT_FDS_MAX];
     fault_plan plans[2];
-    uint64_t count, matched[2]; /* operations since arming; operations that match each plan's
-                                 * name */
+    uint64_t count, matched[2]; /* operations since arming; those of the plan's name */
     uint64_t fs_type;
     fault_direct direct;
     uint64_t direct_count;

@@ -334,8 +334,7 @@ Test(store_faults, fenced_writer_never_commits) {
             if (acknowledged < 8) cr_assert_gt(status.failed_count, 0);
             cr_assert(!model_save(&ctx, store, m, 9));
             cr_assert(tsr_store_wait(store).fenced);
-            /* Whatever files the old run left, the new run and its successors resume from
-             * u.step. */
+            /* The new run and its successors resume from u.step, whatever the old run left. */
             outcome out = {.floor = u.step, .attempted = u.step};
             where w = {.start = "taken over", .plan = {.at = n}, .operation = ""};
             tsr_store_close(&u.ctx, u.store);

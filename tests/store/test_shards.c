@@ -101,8 +101,7 @@ typedef struct job {
     uint32_t count;
     uint64_t step_count; /* number of saves after the recovered step */
     bool big;            /* also has a tensor of several chunks */
-    uint32_t parts;      /* all tensors but the weights have this many parts; 0: every rank has all
-                          * elements */
+    uint32_t parts;      /* number of parts of all tensors but the weights; 0: no parts */
     uint64_t poisoned;   /* the last but one element is not finite at this step; 0: never */
     fault fault;
     uint32_t victim;

@@ -91,8 +91,7 @@ int body_gather_and_broadcast(tsr_ctx *ctx, tsr_transport *t, void *user) {
                    "round %d: other bytes from rank %u", round, r);
         uint32_t root = next(&state) % n;
         size_t size = draw_size(&state);
-        EXPECT_OK(tsr_barrier(ctx, t)); /* all ranks have read the memory that is overwritten
-                                         * next */
+        EXPECT_OK(tsr_barrier(ctx, t)); /* all ranks have finished reading */
         if (t->rank == root)
             fill(memory, root, 7, size);
         else

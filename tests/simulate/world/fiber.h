@@ -11,10 +11,8 @@
 typedef struct sim_fiber sim_fiber;
 
 sim_fiber *sim_fiber_create(void (*run)(void *user), void *user);
-void sim_fiber_enter(sim_fiber *fiber); /* runs it until it leaves or ends; not to be called from a
-                                         * fiber */
-void sim_fiber_leave(sim_fiber *fiber); /* called by the fiber: returns to the caller of
-                                         * sim_fiber_enter() */
+void sim_fiber_enter(sim_fiber *fiber); /* runs it; not from within a fiber */
+void sim_fiber_leave(sim_fiber *fiber); /* called within the fiber: returns to its caller */
 bool sim_fiber_has_ended(const sim_fiber *fiber);
 void sim_fiber_destroy(sim_fiber *fiber); /* the fiber must have ended */
 

@@ -64,8 +64,7 @@ struct sim_process {
     tsr_io io; /* its disk */
     struct sim_file *files;
     size_t file_count, file_capacity;
-    char spoiled[SIM_NAME_BYTES]; /* name of a misdirected record that is not published yet; or
-                                   * "" */
+    char spoiled[SIM_NAME_BYTES]; /* name of a misdirected, unpublished record; or "" */
     bool read_failed;             /* the last read failed, so the next one does not fail */
     tsr_ctx ctx;
 };
@@ -107,8 +106,7 @@ void sim_at(sim_world *world, uint64_t time_ns, void (*call)(void *user, uint64_
             void *user, uint64_t number);
 void sim_run(sim_world *world, uint64_t until_ns); /* or until `stopped` */
 void sim_log(sim_world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_fail(sim_world *world, const char *failure); /* keeps the first failure, and stops the
-                                                       * world */
+void sim_fail(sim_world *world, const char *failure); /* keeps the first one, and stops */
 
 /* Starts the process at once. `name` is copied. */
 sim_process *sim_spawn(sim_world *world, const char *name, void (*main)(sim_process *process),

@@ -32,8 +32,7 @@ typedef struct life_start {
 typedef struct life_fault {
     const char *name;
     fault_plan plan; /* the user sets `at` and `persistent` */
-    bool allocation; /* fails the at-th allocation instead; the kind of the plan is then
-                      * FAULT_NONE */
+    bool allocation; /* fails the at-th allocation instead; plan.kind is FAULT_NONE */
     bool dies;       /* a crash, which is never persistent */
 } life_fault;
 
@@ -46,10 +45,8 @@ typedef struct life_run {
     uint64_t at;
     bool persistent;
     const fault_plan *second; /* or NULL */
-    bool medium_fails;        /* both faults are read errors: together they mean damage, if it is
-                               * reported */
-    bool fell_back;           /* the run reported damage and fell back, so the invariants for
-                               * undamaged stores do not apply */
+    bool medium_fails;        /* both faults are read errors: damage, if it is reported */
+    bool fell_back;           /* so they were: the rules for undamaged stores do not apply */
     bool fired, both_fired;
     uint64_t opportunities; /* operations that the first fault matches */
     char operation[16];     /* the first operation that met a fault */
