@@ -23,7 +23,7 @@ typedef struct sim_job {
     uint32_t rank_count, keep;
     uint64_t shape;                               /* seed of the tensor shapes */
     uint64_t interval_ns;                         /* between saves */
-    uint64_t resend_ns, deadline_ns, patience_ns; /* the coordinator's; a run's without progress */
+    uint64_t resend_ns, deadline_ns, patience_ns; /* timeouts of the coordinator; of a run */
     bool locks_work;                              /* false: a new run always gets LOCK */
     bool addresses_shared; /* an old coordinator reaches the ranks of a new one */
     bool calm;             /* old processes are killed before new ones begin */

@@ -188,7 +188,7 @@ static void run_moves(bench *b, const tsr_device_memory *memory, moves *m, unsig
 }
 
 /* Each copy has times of its own: it begins after the preceding copy ends, and it ends before it is
- * awaited. If `late`, it does not begin before that. */
+ * awaited. If `late`, it begins only then. */
 static void require_times(bench *b, const tsr_device_memory *memory, moves *m, bool late) {
     tsr_device_span spans[MOVES + 2] = {{0, 0}};
     m->list.spans = spans;

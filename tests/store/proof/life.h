@@ -22,7 +22,7 @@ typedef struct life_facts {
     unsigned good;    /* generations that must be good */
 } life_facts;
 
-/* A store that lives start from. */
+/* A store in which lives start. */
 typedef struct life_start {
     const char *name;
     fault_io *disk;
@@ -46,7 +46,7 @@ typedef struct life_run {
     bool persistent;
     const fault_plan *second; /* or NULL */
     bool medium_fails;        /* both faults are read errors: damage, if it is reported */
-    bool fell_back;           /* so they were: the rules for undamaged stores do not apply */
+    bool fell_back;           /* damage was reported: rules for undamaged stores do not apply */
     bool fired, both_fired;
     uint64_t opportunities; /* operations that the first fault matches */
     char operation[16];     /* the first operation that met a fault */
