@@ -189,7 +189,7 @@ static uint64_t read_status(const char *key) {
     return kib * 1024;
 }
 
-/* Writes two shards, opens and verifies them, and reads parts of them within 64 MiB of memory. The
+/* Writes two shards, opens and verifies them, and reads parts within 64 MiB of memory. The
  * file is sparse. */
 Test(writer, gigabytes_in_64_megabytes, .timeout = 600) {
     tsr_ctx ctx = {0};

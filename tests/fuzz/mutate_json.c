@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: a scan finds the begin and end of each value in the text; one of them is changed. A text
+ * Outline: a scan finds the begin and end of each value in the text; one value is changed. A text
  * that is not JSON is repaired; one text in sixteen gets libFuzzer's byte mutations.
  */
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One store of several ranks, each of them a process. A state that any number of ranks saved is
+ * One store of several ranks, each a process. A state that any number of ranks saved is
  * recovered by any other number. A rank dies, or one of its file operations fails, at each
  * operation in turn.
  */

@@ -2,7 +2,7 @@
  *
  * T1, two faults: combines each single fault of each life with every other fault in the same life
  * or in the next life. All pairs of a case are numbered. A stride that is coprime to the number of
- * pairs visits all of them in an order that looks random.
+ * pairs visits all pairs in an order that looks random.
  */
 #include "tests/store/proof/proof.h"
 
