@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layers of proof. Each visits its cases and stops at the first violation. If it cannot visit all
- * of them in the available time, a seed decides their order.
+ * cases in the available time, a seed decides their order.
  */
 #ifndef TSR_TESTS_STORE_PROOF_PROOF_H
 #define TSR_TESTS_STORE_PROOF_PROOF_H
