@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a config may say. The JSON is in config_json.c.
+ * Verifies a config. The JSON is in config_json.c.
  */
 #include "manifests/config.h"
 
@@ -94,7 +94,7 @@ const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const ch
 
 /* ---- verification ---- */
 
-/* What is being looked at; `what` is followed by its name in messages. */
+/* The object that is being verified; `what` is followed by its name in messages. */
 typedef struct place {
     tsr_ctx *ctx;
     tsr_code code;
@@ -192,7 +192,7 @@ static TSR_RESULT check_tensor(const place *p, const tsr_config *config, size_t 
     bool state = tensor->role == TSR_ROLE_STATE;
     EXPECT(p, tensor->role >= TSR_ROLE_PARAM && tensor->role <= TSR_ROLE_CONSTANT,
            "role: expected a known number, got %u", (unsigned)tensor->role);
-    uint64_t smallest = tensor->role == TSR_ROLE_CONSTANT ? 0 : 1; /* what is trained is there */
+    uint64_t smallest = tensor->role == TSR_ROLE_CONSTANT ? 0 : 1; /* no empty parameters */
     TRY(p->ctx, check_type(p, tensor->dtype, &tensor->shape, smallest));
     EXPECT(p, state || (!tensor->of && !tensor->kind),
            "role: expected 'of' and 'kind' with role state only, got role %s",

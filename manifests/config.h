@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The config blob of a bundle: what the program is called, which tensors it keeps (parameters,
- * optimizer state, constants) and which entries it has. Plain structs <-> canonical JSON
- * (media type application/vnd.tessera.bundle.config.v1+json; layout in manifests/README.md).
+ * The config blob of a bundle: the name of the program, the tensors it keeps (parameters, optimizer
+ * state, constants) and its entries. Plain structs <-> canonical JSON (media type
+ * application/vnd.tessera.bundle.config.v1+json; layout in manifests/README.md).
  */
 #ifndef TSR_MANIFESTS_CONFIG_H
 #define TSR_MANIFESTS_CONFIG_H
@@ -13,7 +13,7 @@
 enum {
     TSR_CONFIG_VERSION_MAJOR = 1,
     TSR_CONFIG_VERSION_MINOR = 0,
-    TSR_CONFIG_BYTES_MAX = 64 << 20, /* of the JSON; the limits of runtime/base/json.h too */
+    TSR_CONFIG_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/json.h */
     TSR_CONFIG_VIRTUAL_RANKS_MAX = 65536,
     TSR_CONFIG_TENSORS_MAX = 1 << 20,
     TSR_CONFIG_ENTRIES_MAX = 256,
@@ -57,7 +57,7 @@ typedef struct tsr_config_port {
     tsr_dtype dtype;
     tsr_shape shape;
     tsr_port_source source; /* inputs only; outputs: TSR_PORT_ARGUMENT */
-    bool may_be_infinite;   /* outputs only: an infinity is an intended value of it */
+    bool may_be_infinite;   /* outputs only: infinity is an intended value of this output */
     bool watched;           /* outputs of training: must be finite, is not reported */
 } tsr_config_port;
 
@@ -77,8 +77,8 @@ typedef struct tsr_config_entry {
     tsr_config_port *inputs, *outputs;
 } tsr_config_entry;
 
-/* What a bundle may say of its numerics. The suffix is the version of the order in which sums and
- * products are computed (compiler/tile/tile.h); those of version 1 have none. */
+/* Returns true if a bundle may have this value of `numerics`. The suffix is the version of the
+ * order in which sums and products are computed (compiler/tile/tile.h); version 1 has no suffix. */
 #define TSR_NUMERICS_VERSION ".2"
 bool tsr_config_numerics_valid(const char *numerics);
 /* May matrix units and dot products be used? */
@@ -86,7 +86,7 @@ bool tsr_config_numerics_native(const char *numerics);
 
 typedef struct tsr_config {
     uint32_t version_major, version_minor;
-    const char *name;     /* of the module */
+    const char *name;     /* name of the module */
     const char *producer; /* "tessera 0.1.0" */
     const char *numerics; /* "portable.2", say; see above */
     uint64_t virtual_ranks;
@@ -95,11 +95,11 @@ typedef struct tsr_config {
     tsr_config_entry *entries;  /* sorted by name (bytes) */
 } tsr_config;
 
-/* Everything decode promises; errors have `code` and name the tensor or entry, the field and both
- * values. Names are 1 … 255 bytes of UTF-8 without control characters. Tensors of random init have
- * distinct streams. Dimensions are at least 1. A DATA port has `batch` rows, as has every input
- * (STEP and SEED apart) and output of an entry with independent rows; `batch` of a training
- * entry is a multiple of virtual_ranks. */
+/* Checks everything that tsr_config_decode guarantees; errors have `code` and name the tensor or
+ * entry, the field and both values. Names are 1 … 255 bytes of UTF-8 without control characters.
+ * Tensors of random init have distinct streams. Dimensions are at least 1. A DATA port has `batch`
+ * rows, and so does every input (except STEP and SEED) and output of an entry with independent
+ * rows; `batch` of a training entry is a multiple of virtual_ranks. */
 TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code);
 
 /* Verifies (TSR_COMPILE), then writes. The bytes are a function of the struct alone; fields that
@@ -108,8 +108,8 @@ TSR_RESULT tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *
                              char **out_json, size_t *out_size_bytes);
 /* Verifies everything: versions (TSR_VERSION), names, uniqueness, order, limits, shapes, roles, and
  * that the bytes are the canonical ones (TSR_CORRUPT). A later minor version, or a non-empty
- * `optional`, may bring members unknown here: then they are ignored, and the spelling is free. The
- * struct and all it points to lie in the arena. */
+ * `optional`, may add unknown members: then they are ignored, and the bytes need not be canonical.
+ * The struct and everything it points to are in the arena. */
 TSR_RESULT tsr_config_decode(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
                              tsr_config *out_config);
 
@@ -117,7 +117,7 @@ TSR_RESULT tsr_config_decode(tsr_ctx *ctx, const char *json, size_t size_bytes, 
 const char *tsr_tensor_role_name(tsr_tensor_role role);
 const char *tsr_init_kind_name(tsr_init_kind kind);
 const char *tsr_port_source_name(tsr_port_source source);
-bool tsr_port_is_filled(tsr_port_source source); /* by the runtime: STEP, SEED */
+bool tsr_port_is_filled(tsr_port_source source); /* true if the runtime fills it: STEP, SEED */
 const char *tsr_entry_kind_name(tsr_entry_kind kind);
 /* False when no such name exists. */
 bool tsr_tensor_role_parse(const char *name, tsr_tensor_role *out_role);

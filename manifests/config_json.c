@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Config <-> canonical JSON. Decoding is lenient while it reads and exact at the end: what was read
- * is verified, written again, and compared with the bytes that came in. So spelling, order and
+ * Config <-> canonical JSON. Decoding is lenient while it reads and exact at the end: the decoded
+ * struct is verified, encoded again, and compared with the input bytes. So spelling, order and
  * unknown members need no code of their own.
  */
 #include "manifests/config.h"
@@ -117,7 +117,7 @@ tsr_result tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *
         FAIL_GOTO(ctx, result, TSR_COMPILE,
                   "config: expected at most %d bytes, got %zu for %zu tensors" ADVICE,
                   TSR_CONFIG_BYTES_MAX, buffer.size_bytes, config->tensor_count);
-    /* What is written can be read: the limits of JSON hold too. */
+    /* The output must be readable, so the limits of JSON apply to it too. */
     if (!buffer.failed) {
         result = tsr_json_scan(ctx, buffer.bytes, buffer.size_bytes, &encode_options, NULL, NULL);
         if (result.code) {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What the manifest is written from. */
+/* The inputs of the writer. */
 typedef struct writer {
     tsr_buffer out;
     const tsr_config *config;
@@ -16,8 +16,8 @@ typedef struct writer {
     unsigned minor; /* the version */
 } writer;
 
-/* From here on a mesh of several virtual ranks says which of its axes divide the batch, its shards
- * and collectives are those of the virtual ranks. */
+/* From this version on, a mesh of several virtual ranks says which of its axes divide the batch,
+ * and its shards and collectives are those of the virtual ranks. */
 enum { BY_VIRTUAL_RANK = 3 };
 
 static bool has(const writer *w, unsigned part) { return w->parts & part; }
@@ -47,8 +47,8 @@ static const tsr_deployment_shard *find_shard(const tsr_deployment *d, const cha
     return NULL;
 }
 
-/* Shards are ranges of elements of the unpadded row-major tensor, as in the state store. What is
- * not spread is whole on every rank. */
+/* Shards are ranges of elements of the unpadded row-major tensor, as in the state store. A tensor
+ * without shards is whole on every rank. */
 static void write_shards(writer *w, const tsr_config_tensor *tensor) {
     const tsr_deployment_shard *shard = find_shard(w->deployment, tensor->name);
     uint64_t count = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The deployment manifest: what an orchestrator needs to know before it places a bundle: logical
- * mesh, shards of parameters and optimizer state, collectives, checkpoints, pipeline stages with
- * their entries. Canonical JSON (application/vnd.tessera.deployment.v1+json; layout in
+ * The deployment manifest, which an orchestrator reads before it places a bundle: logical mesh,
+ * shards of parameters and optimizer state, collectives, checkpoints, pipeline stages with their
+ * entries. Canonical JSON (application/vnd.tessera.deployment.v1+json; layout in
  * manifests/README.md, schemas/deployment.schema.json).
  *
- * What the compiler's passes did is a struct of its own, a tsr_deployment, with a JSON form that
- * goes from stage to stage. The manifest is made of that and of the config.
+ * The results of the compiler's passes are in a separate struct, tsr_deployment, whose JSON form is
+ * passed from stage to stage. The manifest is made from it and from the config.
  */
 #ifndef TSR_MANIFESTS_DEPLOYMENT_H
 #define TSR_MANIFESTS_DEPLOYMENT_H
@@ -15,8 +15,8 @@
 #include "manifests/program.h"
 
 enum {
-    TSR_DEPLOYMENT_VERSION_MINOR = 3,    /* of 1.x */
-    TSR_DEPLOYMENT_BYTES_MAX = 64 << 20, /* of the JSON; the limits of runtime/base/json.h too */
+    TSR_DEPLOYMENT_VERSION_MINOR = 3,    /* minor version of 1.x */
+    TSR_DEPLOYMENT_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/json.h */
     TSR_DEPLOYMENT_AXES_MAX = 64,
     TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
     TSR_DEPLOYMENT_PIPELINE_MAX = 1 << 18, /* ranks, microbatches, chunks, stages of one */
@@ -37,7 +37,7 @@ typedef struct tsr_deployment_shard {
 } tsr_deployment_shard;
 
 typedef struct tsr_deployment_collective {
-    const char *entry, *kind, *axis; /* kind: a row of collectives.def, but slice */
+    const char *entry, *kind, *axis; /* kind: a row of collectives.def other than slice */
     const char *tensor;        /* the parameter, or the one whose gradient it is; NULL: none */
     uint64_t positions, bytes; /* bytes that all positions together send */
 } tsr_deployment_collective;
@@ -47,21 +47,22 @@ typedef struct tsr_deployment_step {
     const char *entry, *tensor;
 } tsr_deployment_step;
 
-/* What recomputation made of an entry, in bytes of forward values that the backward pass keeps. */
+/* The effect of recomputation on an entry, in bytes of forward values that are kept for the
+ * backward pass. */
 typedef struct tsr_deployment_recompute {
     const char *entry;
     uint64_t bytes_before, bytes_saved; /* without recomputation; with it */
-    uint64_t ops, operations;           /* run again; about how much arithmetic that is */
+    uint64_t ops, operations; /* operators run again; estimate of their arithmetic operations */
 } tsr_deployment_recompute;
 
 /* A pipeline that the program plans. One rank runs its stages one after another. */
 typedef struct tsr_deployment_pipeline {
     const char *schedule; /* "1f1b", "interleaved" */
-    const char *axis;     /* of the mesh; NULL: not said */
-    const char *function; /* that is cut into stages; NULL: stages are functions */
+    const char *axis;     /* axis of the mesh; NULL: unspecified */
+    const char *function; /* the function that is split into stages; NULL: stages are functions */
     uint64_t ranks, microbatches, chunks;
     size_t stage_count;  /* ranks * chunks, or 0 */
-    const char **stages; /* functions: stage i runs on rank i mod ranks, behind stage i - 1 */
+    const char **stages; /* functions: stage i runs on rank i mod ranks, after stage i - 1 */
 } tsr_deployment_pipeline;
 
 typedef enum tsr_deployment_part {
@@ -82,14 +83,15 @@ typedef struct tsr_deployment {
     tsr_deployment_recompute *recomputes;
     tsr_deployment_pipeline *pipelines;
     tsr_deployment_step *steps; /* not part of the manifest */
-    const char *path;           /* where a tool writes the manifest, too; NULL: nowhere */
-    unsigned include;           /* the tsr_deployment_parts of that file */
+    const char *path;           /* path to which a tool also writes the manifest; NULL: no file */
+    unsigned include;           /* the tsr_deployment_parts in that file */
 } tsr_deployment;
 
-/* 0 where there is no part of that name. */
+/* Returns 0 if there is no part of that name. */
 unsigned tsr_deployment_part_parse(const char *name);
 
-/* The struct as JSON, and back: whole or TSR_CORRUPT, with what was expected. In the arena. */
+/* Convert the struct to JSON and back. Invalid JSON fails with TSR_CORRUPT and the expected value.
+ * Results are in the arena. */
 TSR_RESULT tsr_deployment_write(tsr_ctx *ctx, const tsr_deployment *deployment, tsr_arena *arena,
                                 char **out_json, size_t *out_size_bytes);
 TSR_RESULT tsr_deployment_read(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
@@ -101,32 +103,32 @@ TSR_RESULT tsr_deployment_find_collectives(tsr_ctx *ctx, const tsr_config *confi
                                            const tsr_program *program, tsr_arena *arena,
                                            tsr_deployment *io_deployment);
 
-/* The manifest, with the parts that are asked for: TSR_PART_ALL in a bundle. For one physical rank,
- * which holds every virtual rank and every position. `config` is verified first, and that it has
- * the tensors and entries which the deployment names, and that shards cover theirs (TSR_COMPILE).
- * `deployment` NULL: nothing is spread or computed again. The bytes are a function of these alone;
- * *out_json is in the arena, NUL-terminated. */
+/* Writes the manifest with the requested parts: TSR_PART_ALL in a bundle. It describes one physical
+ * rank, which has every virtual rank and every position. First verifies `config`, that it has the
+ * tensors and entries named by the deployment, and that shards cover their tensors (TSR_COMPILE).
+ * `deployment` NULL: nothing is sharded or recomputed. The bytes are a function of these inputs
+ * alone; *out_json is in the arena, NUL-terminated. */
 TSR_RESULT tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config,
                                  const tsr_deployment *deployment, unsigned parts, tsr_arena *arena,
                                  char **out_json, size_t *out_size_bytes);
 
-/* A manifest as it was read. It has no room for how tensors begin, for numerics and for whether
- * rows are independent: of the config these are zero. */
+/* A decoded manifest. It contains no init rules of tensors, no numerics and no independence of
+ * rows: these fields of the config are zero. */
 typedef struct tsr_deployment_manifest {
     uint32_t version_minor;
-    unsigned parts;            /* that it has; PIPELINE and STAGES are one */
+    unsigned parts;            /* parts in the manifest; PIPELINE and STAGES occur together */
     tsr_config config;         /* name, producer; MESH: virtual_ranks; OPTIMIZER: tensors, by name;
                                 * PIPELINE: entries */
     tsr_deployment deployment; /* path and include are not part of it */
 } tsr_deployment_manifest;
 
-/* Verifies everything: version (TSR_VERSION), names, limits, that shards follow on each other and
- * cover their tensors, that what is named exists as far as the parts are there, and that the bytes
- * are the canonical ones (TSR_CORRUPT). A later minor version may bring members unknown here: they
- * are ignored, and the spelling is free. All of it lies in the arena. */
+/* Verifies everything: version (TSR_VERSION), names, limits, that shards are contiguous and cover
+ * their tensors, that named objects exist if their part is present, and that the bytes are the
+ * canonical ones (TSR_CORRUPT). A later minor version may add unknown members: they are ignored,
+ * and the bytes need not be canonical. The result is in the arena. */
 TSR_RESULT tsr_deployment_decode(tsr_ctx *ctx, const char *json, size_t size_bytes,
                                  tsr_arena *arena, tsr_deployment_manifest *out_manifest);
-/* What was read, as the bytes that it was read from. */
+/* Encodes a decoded manifest: the bytes are those that it was decoded from. */
 TSR_RESULT tsr_deployment_encode_again(tsr_ctx *ctx, const tsr_deployment_manifest *manifest,
                                        tsr_arena *arena, char **out_json, size_t *out_size_bytes);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Planned pipelines: one form for the manifest and for what goes from stage to stage.
+ * Planned pipelines: one JSON form for the manifest and for the struct that is passed between
+ * compiler stages.
  */
 #include "manifests/deployment_read.h"
 #include "manifests/json_write.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives of the deployment manifest, from the host program: what a step sends with one rank
- * for each virtual rank, by ring algorithms.
+ * Collectives of the deployment manifest, from the host program: the bytes that a step sends with
+ * one rank for each virtual rank, by ring algorithms.
  */
 #include "manifests/deployment.h"
 
@@ -11,7 +11,7 @@
 typedef struct named_step {
     const tsr_deployment_step *step;
     uint64_t count; /* elements */
-    size_t taken;   /* of the first step of this size: whose gradients have been found */
+    size_t taken;   /* first step of this size: steps whose gradients have been found */
 } named_step;
 
 typedef struct finder {
@@ -21,12 +21,12 @@ typedef struct finder {
     tsr_deployment *deployment;
     const char *axis;
     bool *taken;       /* buffers of the entry: sums that a collective of their own exchanges */
-    named_step *steps; /* by size of the parameter */
+    named_step *steps; /* sorted by size of the parameter */
     size_t step_count;
-    uint64_t *count; /* of each collective without a name: elements that it sums; else 0 */
+    uint64_t *count; /* elements that each collective without a name sums; else 0 */
 } finder;
 
-/* Of the axes that divide the batch: "data", or "dataxdp". */
+/* Returns the name of the axes that divide the batch: "data", or "dataxdp". */
 static const char *name_axis(const tsr_deployment *d, tsr_arena *arena) {
     const char *name = "";
     for (size_t i = 0; i < d->axis_count && name; i++)
@@ -51,7 +51,7 @@ static bool find_taken(finder *f, tsr_arena *arena) {
     return f->taken;
 }
 
-/* The row of what the command exchanges; NULL: nothing. */
+/* Returns the row of the collective that the command runs; NULL if it runs none. */
 static const tsr_collective_row *row_of(const finder *f, const tsr_program_command *command) {
     if (command->opcode == TSR_OP_LEAF_GATHER) return tsr_collective_get(TSR_COLLECTIVE_ALL_GATHER);
     if (command->opcode == TSR_OP_LEAF_SUM && !f->taken[command->arguments[0]])
@@ -103,7 +103,8 @@ static bool sort_steps(finder *f, tsr_arena *arena) {
     return f->steps;
 }
 
-/* The first step of such a gradient, or where it would stand. */
+/* Returns the index of the first step with such a gradient, or the index where it would be
+ * inserted. */
 static size_t find_step(const finder *f, uint64_t count, const char *entry) {
     size_t low = 0, high = f->step_count;
     while (low < high) {

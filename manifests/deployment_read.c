@@ -169,7 +169,7 @@ static TSR_RESULT read_all_tensors(reader *r, const cJSON *root) {
     return TSR_SUCCESS;
 }
 
-/* ---- what is exchanged, computed again, called ---- */
+/* ---- collectives, recomputation, stages ---- */
 
 static TSR_RESULT read_collectives(reader *r, const cJSON *root) {
     tsr_deployment *d = &r->m->deployment;

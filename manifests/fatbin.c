@@ -20,7 +20,7 @@ static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
     X(blocks, 0, TSR_FATBIN_BLOCKS_MAX)                                                            \
     X(map_count, 0, TSR_FATBIN_MAPS_MAX)
 
-/* Of a map; its dimensions follow. */
+/* The fields of a map; its dimensions follow. */
 #define MAP_FIELDS(X)                                                                              \
     X(argument, 0, TSR_FATBIN_ARGUMENTS_MAX - 1)                                                   \
     X(element, TSR_FATBIN_BF16, TSR_FATBIN_TF32)                                                   \
@@ -31,10 +31,10 @@ static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
 
 enum {
     HEAD_BYTES = sizeof magic + 3 * 4,
-    FIRST_KERNEL_FIELDS = 7, /* of version 1 */
+    FIRST_KERNEL_FIELDS = 7, /* number of fields in version 1 */
     MAPS_VERSION = 2,        /* the first one with maps */
-    MANY_VERSION = 3,        /* with more than TSR_FATBIN_MAPS_FEW of them */
-    PITCH_VERSION = 4,       /* with their pitches */
+    MANY_VERSION = 3,        /* the first one with more than TSR_FATBIN_MAPS_FEW maps */
+    PITCH_VERSION = 4,       /* the first one with pitches of maps */
     KERNEL_FIELD_COUNT = 9,
     MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX, /* and 8 for a pitch */
     IMAGE_BYTES = 3 * 4 + 8,
@@ -272,10 +272,10 @@ uint32_t tsr_fatbin_resident(const tsr_fatbin_kernel *kernel, uint32_t arch) {
         WARPS = 64,
         BLOCKS = 32,
         LANES = 32,
-        WARP_REGISTERS = 256, /* are given out so many at a time, */
-        WARPS_AT_ONCE = 4,    /* to so many warps, */
-        SHARED_AT_ONCE = 128, /* shared memory so many bytes, */
-        SYSTEM_BYTES = 1024,  /* and so many of each block are not its own */
+        WARP_REGISTERS = 256, /* registers are allocated in units of 256 per warp, */
+        WARPS_AT_ONCE = 4,    /* and to four warps at once; */
+        SHARED_AT_ONCE = 128, /* shared memory is allocated in units of 128 bytes; */
+        SYSTEM_BYTES = 1024,  /* the system reserves 1024 bytes of it for each block */
     };
     static const struct {
         uint32_t arch, shared_bytes;

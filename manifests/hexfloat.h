@@ -13,7 +13,7 @@ enum { TSR_HEXFLOAT_TEXT_MAX = 32 };
 
 /* `value` must be finite. Returns `out_text`. */
 const char *tsr_hexfloat_format(double value, char out_text[static TSR_HEXFLOAT_TEXT_MAX]);
-/* Only the one spelling that tsr_hexfloat_format writes; false otherwise. */
+/* Accepts only the spelling that tsr_hexfloat_format writes; else returns false. */
 bool tsr_hexfloat_parse(const char *text, double *out_value);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to manifests/: what readers of the config and of the deployment manifest share. Reading
- * is lenient, and exact at the end: what was read is written again and compared with the bytes that
- * came in. Errors are TSR_CORRUPT and begin with the place being read.
+ * Private to manifests/: code shared by the readers of the config and of the deployment manifest.
+ * Reading is lenient, and exact at the end: the result is encoded again and compared with the input
+ * bytes. Errors are TSR_CORRUPT and begin with the place being read.
  */
 #ifndef TSR_MANIFESTS_JSON_READ_H
 #define TSR_MANIFESTS_JSON_READ_H
@@ -15,36 +15,36 @@ struct cJSON;
 
 typedef struct tsr_json_reader {
     tsr_ctx *ctx;
-    tsr_arena *arena;         /* holds what is read */
+    tsr_arena *arena;         /* memory of the result */
     tsr_json_options options; /* subject: the place being read */
     char subject[96];
-    bool has_infinite; /* of the config: its optional feature of that name */
+    bool has_infinite; /* the config has the optional feature of that name */
 } tsr_json_reader;
 
-/* From here on errors begin so: "config: entries[3]". */
+/* Sets the beginning of later error messages: "config: entries[3]". */
 void tsr_json_at(tsr_json_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define TSR_JSON_READ_FAIL(r, key, wanted, got)                                                    \
     FAIL((r)->ctx, TSR_CORRUPT, "%s: %s: expected %s, got '%s'", (r)->subject, key, wanted,        \
          tsr_json_printable(got))
-const char *tsr_json_printable(const char *text); /* "?" for what may not be printed */
+const char *tsr_json_printable(const char *text); /* Returns "?" if the text cannot be printed. */
 
 TSR_RESULT tsr_json_read_name(tsr_json_reader *r, const struct cJSON *object, const char *key,
                               const char **out);
-/* `dtype` and `shape`. */
+/* Reads `dtype` and `shape`. */
 TSR_RESULT tsr_json_read_type(tsr_json_reader *r, const struct cJSON *object, tsr_dtype *out_dtype,
                               tsr_shape *out_shape);
-/* An array of at most `count_max` items of `size` bytes, not yet read: *out_items is a pointer to
- * that many, in the arena. */
+/* Allocates an array for at most `count_max` items of `size` bytes and does not read them yet:
+ * *out_items points to the array, in the arena. */
 TSR_RESULT tsr_json_read_table(tsr_json_reader *r, const struct cJSON *object, const char *key,
                                size_t count_max, size_t size, const struct cJSON **out_array,
                                size_t *out_count, void *out_items);
-/* `name`, `kind`, `batch`, `inputs`, `outputs`. */
+/* Reads `name`, `kind`, `batch`, `inputs`, `outputs`. */
 TSR_RESULT tsr_json_read_entry(tsr_json_reader *r, const struct cJSON *object, const char *subject,
                                tsr_config_entry *entry);
-/* "1.0": decimal, no leading zeros. */
+/* Parses "1.0": decimal, no leading zeros. */
 bool tsr_json_parse_version(const char *text, uint32_t *out_major, uint32_t *out_minor);
-/* Fails unless `again`, what was read and written again, are the bytes that came in. */
+/* Fails unless `again`, the encoding of the decoded input, equals the input bytes. */
 TSR_RESULT tsr_json_check_canonical(tsr_ctx *ctx, const char *subject, const tsr_buffer *again,
                                     const char *json, size_t size_bytes);
 

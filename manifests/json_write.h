@@ -9,11 +9,12 @@
 #include "manifests/config.h"
 #include "runtime/base/buffer.h"
 
-/* `,"dtype":"f32","shape":[64,128]` */
+/* Writes `,"dtype":"f32","shape":[64,128]`. */
 void tsr_json_write_type(tsr_buffer *out, tsr_dtype dtype, const tsr_shape *shape);
-/* `"name":"train","kind":"train","batch":64` */
+/* Writes `"name":"train","kind":"train","batch":64`. */
 void tsr_json_write_entry_head(tsr_buffer *out, const tsr_config_entry *entry);
-/* `,"KEY":[{"name":…,"dtype":…,"shape":[…],"source":"data"}, …]`, the source for inputs only. */
+/* Writes `,"KEY":[{"name":…,"dtype":…,"shape":[…],"source":"data"}, …]`, the source for inputs
+ * only. */
 void tsr_json_write_ports(tsr_buffer *out, const char *key, const tsr_config_port *ports,
                           size_t count, bool input);
 /* Copies the text to the arena, NUL-terminated; TSR_MEMORY when the buffer failed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may say. The bytes are in program_bytes.c, the listing in program_text.c.
+ * Verifies a program. The byte form is in program_bytes.c, the listing in program_text.c.
  */
 #include "manifests/program.h"
 
@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of one PREPARED buffer. */
+/* The known facts about one PREPARED buffer. */
 typedef struct prepared {
     const tsr_program_buffer *buffer;   /* the first of its index */
-    const tsr_program_command *command; /* the first that writes it, and what it reads */
+    const tsr_program_command *command; /* the first one that writes it; it reads `tensor` */
     const tsr_program_buffer *tensor;
     uint32_t ready_in; /* 1 + the last entry that has written it */
 } prepared;
 
-/* What is being looked at; the names are verified before a place is made of them. */
+/* The object that is being verified; names are verified before they are used in a place. */
 typedef struct place {
     tsr_ctx *ctx;
     tsr_code code;
@@ -296,7 +296,7 @@ bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *
            b->offset_bytes < a->offset_bytes + tsr_program_buffer_size(a);
 }
 
-/* Of OFFLOAD and PREFETCH the rest is in program_offloads.c. */
+/* The other rules of OFFLOAD and PREFETCH are in program_offloads.c. */
 static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
                              const tsr_program_command *command) {
     const char *name = command->opcode == TSR_OP_COPY      ? "copy"
@@ -342,7 +342,7 @@ static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers
     return TSR_SUCCESS;
 }
 
-/* One buffer is written by one kernel from one tensor, in whatever entries. */
+/* In all entries, a PREPARED buffer is written by the same kernel from the same tensor. */
 static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
     TRY(p->ctx, check_kernel(p, command));
@@ -369,7 +369,7 @@ static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffer
     return TSR_SUCCESS;
 }
 
-/* ENTER … AWAIT: what stands in the command; the order is checked in program_regions.c. */
+/* ENTER … AWAIT: verifies the fields of the command; the order is checked in program_regions.c. */
 static TSR_RESULT check_ordered(const place *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
     const tsr_program_entry *entry = &p->program->entries[p->entry];
@@ -478,7 +478,7 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
     return TSR_SUCCESS;
 }
 
-/* What is read and written; the rest is in program_control.c. */
+/* Verifies the fields of REPEAT … PUT; the other rules are in program_control.c. */
 static TSR_RESULT check_control(const place *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command, uint32_t left) {
     EXPECT(p, left == 0, "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
@@ -580,7 +580,7 @@ static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entr
     return TSR_SUCCESS;
 }
 
-/* What is prepared from a tensor would be old behind a command that writes the tensor. */
+/* A command that writes a tensor makes the buffers prepared from that tensor stale. */
 static TSR_RESULT check_changed(place *p, const tsr_program_entry *entry) {
     for (p->index = 0; p->index < entry->command_count; p->index++) {
         const tsr_program_command *command = &entry->commands[p->index];

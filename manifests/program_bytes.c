@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Program <-> bytes: one stream, little-endian, no padding, so every byte matters. A count is
- * believed only if that many items of the smallest size fit into what remains; then memory is
- * taken. Meaning is verified afterwards, by program.c.
+ * Program <-> bytes: one stream, little-endian, no padding, so every byte is significant. A count
+ * is accepted only if that many items of the smallest size fit into the remaining bytes; only then
+ * is memory allocated. program.c verifies the meaning afterwards.
  */
 #include "manifests/program.h"
 #include "runtime/base/plural.h"
@@ -194,7 +194,8 @@ static TSR_RESULT read_string(reader *r, size_t size_max, const char **out_text)
     return TSR_SUCCESS;
 }
 
-/* Zeroed items for a count that is within the limit and can be in what remains. */
+/* Allocates zeroed items for a count that is within the limit and can fit into the remaining bytes.
+ */
 static TSR_RESULT read_items(reader *r, const char *what, uint32_t count, uint32_t count_max,
                              size_t item_bytes_min, size_t struct_bytes, void *out_items) {
     if (count > count_max) READ_FAIL(r, "expected at most %u %s, got %u", count_max, what, count);

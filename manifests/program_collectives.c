@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may say of collectives: where their buffers lie, which types fit, and that nothing
- * else reads a sum before ranks have exchanged it.
+ * Verifies the collectives of a program: the spaces of their buffers, matching types, and that
+ * nothing else reads a sum before ranks have exchanged it.
  */
 #include "manifests/program.h"
 
@@ -72,7 +72,7 @@ void tsr_program_find_holdings(const tsr_program *program, const tsr_config *con
         }
 }
 
-/* Of buffers that a collective takes. */
+/* The state of a buffer that may be a sum taken by a collective. */
 typedef enum sum_state { FREE, TAKEN, SUMMED } sum_state;
 
 typedef struct walk {
@@ -81,7 +81,7 @@ typedef struct walk {
     const tsr_config *config;
     const tsr_program_entry *entry;
     uint32_t index;
-    sum_state *sums; /* by buffer */
+    sum_state *sums; /* for each buffer */
     const tsr_holding *holdings;
     bool *scattered;   /* tensors: ranks have written their own parts */
     uint32_t *written; /* tensors: see check_loops */
@@ -89,7 +89,7 @@ typedef struct walk {
 
 #define EXPECT TSR_PROGRAM_EXPECT
 
-/* `other`: one more space that will do. */
+/* `other`: one more space that is allowed. */
 static bool lies(tsr_space space, tsr_collective_place place, tsr_space other) {
     if (space == other) return true;
     if (place == TSR_COLLECTIVE_PLACE_SUM) return space == TSR_SPACE_SUMS;
@@ -135,7 +135,7 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     return TSR_SUCCESS;
 }
 
-/* It is that of a rank's own leaves, and what a collective leaves of it means nothing. */
+/* Such a sum covers a rank's own leaves only; its contents are undefined after the collective. */
 static TSR_RESULT check_sums(walk *w, const tsr_program_command *command) {
     bool sums = command->opcode == TSR_OP_LEAF_SUM;
     bool takes = command->opcode == TSR_OP_COLLECTIVE && command->kernel != TSR_COLLECTIVE_SLICE;
@@ -167,7 +167,7 @@ static void note_parts(walk *w, const tsr_program_command *command) {
     }
 }
 
-/* What some entry has whole is whole on every rank when an entry ends. */
+/* A tensor that some entry uses as a whole must be whole on every rank at the end of each entry. */
 static TSR_RESULT check_parts(walk *w) {
     memset(w->scattered, 0, w->config->tensor_count);
     for (w->index = 0; w->index < w->entry->command_count; w->index++)
@@ -181,8 +181,8 @@ static TSR_RESULT check_parts(walk *w) {
     return TSR_SUCCESS;
 }
 
-/* Would a leaf gather what another one of the loop has written? `written`: the loop, from 1, that
- * wrote the tensor last. */
+/* Checks that no leaf gathers a tensor that another leaf of the same loop has written. `written`: 1
+ * + the index of the loop that wrote the tensor last. */
 static TSR_RESULT check_loops(walk *w) {
     uint32_t *written = w->written;
     const tsr_program_entry *entry = w->entry;

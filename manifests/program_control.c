@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may say of loops and branches: ranges of commands lie in each other, conditions
- * are scalars, slices fit their sequences, and nothing that outlives the run is written in a range,
- * so that the rules of outputs and tensors hold however often one runs.
+ * Verifies the loops and branches of a program: ranges of commands are properly nested, conditions
+ * are scalars, slices match their sequences, and no command in a range writes a value that outlives
+ * the run. So the rules of outputs and tensors are satisfied for any number of iterations.
  */
 #include "manifests/program.h"
 #include "runtime/base/plural.h"
 
 typedef struct range {
     const tsr_program_command *command; /* REPEAT, WHEN or UNLESS */
-    uint32_t end;                       /* first command behind it */
+    uint32_t end;                       /* index of the first command after the range */
 } range;
 
 typedef struct walk {
     tsr_ctx *ctx;
     tsr_code code;
     const tsr_program_entry *entry;
-    uint32_t index; /* of the command */
+    uint32_t index; /* index of the command */
     range ranges[TSR_PROGRAM_DEPTH_MAX];
     uint32_t depth;
 } walk;
@@ -53,7 +53,7 @@ static TSR_RESULT enter_range(walk *w, const tsr_program_command *c, const char 
     return TSR_SUCCESS;
 }
 
-/* Of the range at hand, which must be a loop. */
+/* Finds the innermost enclosing range, which must be a loop. */
 static TSR_RESULT find_loop(const walk *w, const char *name,
                             const tsr_program_command **out_repeat) {
     const tsr_program_command *of = w->depth ? w->ranges[w->depth - 1].command : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the values of an entry with leaves belong to: the leaf that a rank runs, or the parts that
- * lie with it. Where nothing belongs to both, a rank may run any leaves.
+ * Finds the owners of the values of an entry with leaves: the leaf that a rank runs, or the parts
+ * that are stored on the rank. If no command uses both, a rank may run any leaves.
  */
 #include "manifests/program.h"
 
@@ -9,7 +9,7 @@ typedef struct dealing {
     const tsr_config *config;
     const tsr_config_entry *ports;
     const tsr_program_entry *entry;
-    uint8_t *owners; /* by buffer */
+    uint8_t *owners; /* for each buffer */
 } dealing;
 
 static uint8_t owner_at_first(const dealing *d, const tsr_program_buffer *buffer) {

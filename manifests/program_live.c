@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the commands of an entry take: memory that is in use at each, bytes that each touches.
+ * The memory use of the commands of an entry: the workspace that is in use at each command, and the
+ * bytes that each command accesses.
  */
 #include "manifests/program.h"
 
@@ -18,8 +19,8 @@ static int by_place(const void *a, const void *b) {
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* What a loop finds there stays for its next iteration, what it puts together is there from its
- * begin on. */
+/* A value that was written before the loop lives until the end of the loop, for its next iteration;
+ * a sequence that the loop puts together lives from the begin of the loop. */
 static void stretch(const tsr_program_entry *plan, lifetime *lives) {
     for (uint32_t c = 0; c < plan->command_count; c++) {
         if (plan->commands[c].opcode != TSR_OP_REPEAT) continue;
@@ -34,7 +35,7 @@ static void stretch(const tsr_program_entry *plan, lifetime *lives) {
     }
 }
 
-/* By its await, too, where it copies beside other commands. */
+/* Also called for the AWAIT of a copy, which runs concurrently with other commands. */
 static void touch(const tsr_program_command *command, uint32_t at, lifetime *lives) {
     for (uint32_t k = 0; k < command->argument_count; k++) {
         lifetime *life = &lives[command->arguments[k]];
@@ -48,7 +49,7 @@ static int by_offset(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* For each buffer the number of its place in the workspace; NULL without memory. */
+/* Returns the number of each buffer's place in the workspace; NULL if out of memory. */
 static uint32_t *number_places(const tsr_program_entry *plan, tsr_arena *arena) {
     uint64_t *offsets = TSR_NEW(arena, uint64_t, plan->buffer_count + 1);
     uint32_t *places = TSR_NEW(arena, uint32_t, plan->buffer_count + 1), count = 0;
@@ -65,8 +66,8 @@ static uint32_t *number_places(const tsr_program_entry *plan, tsr_arena *arena) 
     return places;
 }
 
-/* `written`: 1 + the buffer that each place was written as last. What is read as another one, in
- * another shape, is what was written: it lives until then. */
+/* `written`: 1 + the buffer that was last written at each place. A buffer at the same place may
+ * read the value in another shape: the written buffer lives until that read. */
 static void note_reads(const tsr_program_entry *plan, uint32_t command, const uint32_t *places,
                        const uint32_t *written, lifetime *lives) {
     const tsr_program_command *c = &plan->commands[command];

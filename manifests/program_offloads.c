@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may say of values that lie in the host's memory meanwhile: what a copy that is
- * under way touches is left alone until it is awaited, and what comes back is what went there.
+ * Verifies the offloads of a program: no other command accesses the buffers of a copy in progress
+ * until it is awaited, and every prefetch reads a value as it was offloaded.
  */
 #include "manifests/program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What an offload left in the host's memory, and nothing went over since. */
+/* A value that an offload left in the host's memory and that nothing has overwritten since. */
 typedef struct held {
     uint64_t begin, end; /* bytes */
     uint32_t buffer, command;
@@ -18,10 +18,10 @@ typedef struct walk {
     tsr_ctx *ctx;
     tsr_code code;
     const tsr_program_entry *entry;
-    uint32_t index;                                /* of the command */
+    uint32_t index;                                /* index of the command */
     uint32_t under_way[TSR_PROGRAM_UNDER_WAY_MAX]; /* commands that are not awaited yet */
     uint32_t under_way_count;
-    held *held; /* in the order of the memory; they lie apart */
+    held *held; /* in memory order; they do not overlap */
     uint32_t held_count;
 } walk;
 
@@ -55,7 +55,8 @@ static TSR_RESULT check_spaces(const walk *w, const tsr_program_command *command
     return TSR_SUCCESS;
 }
 
-/* A list of a device holds a copy and its await: what would end the list stands not between. */
+/* A copy and its await are in one command list of a device: no command between them may end the
+ * list. */
 static TSR_RESULT check_between(const walk *w, const tsr_program_command *command) {
     bool stays = command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_COPY ||
                  command->opcode == TSR_OP_PREPARE || command->opcode == TSR_OP_AWAIT ||
@@ -66,7 +67,7 @@ static TSR_RESULT check_between(const walk *w, const tsr_program_command *comman
     return TSR_SUCCESS;
 }
 
-/* Argument `i` against what command `copying` reads and writes. */
+/* Checks argument `i` against the buffers that command `copying` reads and writes. */
 static TSR_RESULT check_apart(const walk *w, const tsr_program_command *command, uint32_t i,
                               uint32_t copying) {
     const tsr_program_command *copy = &w->entry->commands[copying];
@@ -83,7 +84,7 @@ static TSR_RESULT check_apart(const walk *w, const tsr_program_command *command,
     return TSR_SUCCESS;
 }
 
-/* The first that ends behind `begin`; held_count where there is none. */
+/* Returns the index of the first value that ends after `begin`; held_count if there is none. */
 static uint32_t find_held(const walk *w, uint64_t begin) {
     uint32_t low = 0, high = w->held_count;
     while (low < high) {
@@ -96,7 +97,7 @@ static uint32_t find_held(const walk *w, uint64_t begin) {
     return low;
 }
 
-/* In place of all that it goes over. */
+/* Replaces all values that the new one overwrites. */
 static void hold(walk *w, const tsr_program_command *offload) {
     const tsr_program_buffer *to = buffer_of(w, offload, 0);
     const held made = {to->offset_bytes, to->offset_bytes + tsr_program_buffer_size(to),
@@ -160,7 +161,7 @@ static TSR_RESULT check_entry(walk *w) {
     return TSR_SUCCESS;
 }
 
-/* What a run would have memory of the host for, and what it would not know where to put. */
+/* Finds host memory that a run would allocate but never use. */
 static TSR_RESULT check_host(const walk *w, bool *used) {
     const tsr_program_entry *entry = w->entry;
     for (uint32_t i = 0; i < entry->command_count; i++)

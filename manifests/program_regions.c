@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may say of regions, exports, handlers and of what is awaited: the order that
- * tokens had before they were commands in a list.
+ * Verifies the regions, exports, handlers and awaited commands of a program: the order that tokens
+ * had before they became commands in a list.
  */
 #include "manifests/program.h"
 
@@ -30,7 +30,7 @@ uint32_t tsr_program_written_end(const tsr_program_command *command) {
     }
 }
 
-/* Commands of loops and branches stand in the list as others do. */
+/* Commands of loops and branches are in the same list as the others. */
 void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < entry->command_count; i++) {
@@ -61,7 +61,7 @@ const char *tsr_program_exported(const tsr_program_entry *entry) {
     return "";
 }
 
-/* What has happened to a region. */
+/* The events of a region so far. */
 typedef struct seen {
     bool entered, left, exported;
 } seen;
@@ -107,7 +107,7 @@ static TSR_RESULT check_leave(walk *w, uint32_t region) {
     return TSR_SUCCESS;
 }
 
-/* Arguments lie in pairs: half are read, half are written; one half is tensors. */
+/* Arguments come in pairs: one half is read, the other half is written; one half is tensors. */
 static TSR_RESULT check_pairs(walk *w, const tsr_program_command *command) {
     uint32_t half = command->argument_count / 2;
     bool export = command->opcode == TSR_OP_EXPORT;
