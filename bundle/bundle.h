@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing and reading `.tsb` files: a canonical tar that is an OCI image layout. FORMAT.md beside
- * this file is normative.
+ * Writing and reading `.tsb` files: a canonical tar that is an OCI image layout. FORMAT.md in this
+ * folder is normative.
  */
 #ifndef TSR_BUNDLE_BUNDLE_H
 #define TSR_BUNDLE_BUNDLE_H
@@ -31,8 +31,8 @@
 
 /* Bytes that are read while they are written: a set of weights need not fit in memory. */
 typedef struct tsr_bundle_source {
-    /* `size_bytes` from `offset_bytes` of the blob. Each byte is asked for once; called from
-     * several threads, each with its context. */
+    /* Reads `size_bytes` bytes of the blob from `offset_bytes` on. Each byte is requested once;
+     * called from several threads, each with its own context. */
     tsr_result (*read)(tsr_ctx *ctx, void *user, uint64_t offset_bytes, void *bytes,
                        size_t size_bytes);
     void *user; /* borrowed */
@@ -50,7 +50,7 @@ typedef struct tsr_bundle_blob {
 
 typedef struct tsr_bundle_target {
     const char *name;             /* "cpu:x86-64-v3": OCI annotation dev.tessera.target */
-    const tsr_bundle_blob *blobs; /* of this target only, in layer order */
+    const tsr_bundle_blob *blobs; /* this target's own blobs, in layer order */
     size_t blob_count;
 } tsr_bundle_target;
 
@@ -64,16 +64,16 @@ typedef struct tsr_bundle_spec {
     size_t target_count;
 } tsr_bundle_spec;
 
-/* Writes `path` whole or not at all. The bytes are a function of the spec alone. The chunk tables
- * are made here. Hashing and writing go on together, on every CPU this process may use; chunks of
- * zeros become holes of the file; memory taken is 4 MiB a thread, the digests, and what is
- * compressed. Fails with TSR_USAGE for a spec outside the format (no target, a name twice, a
- * malformed name, an empty blob, too many or too large ones), TSR_IO when the file cannot be
+/* Writes `path` whole or not at all. The bytes are a function of the spec alone. The writer makes
+ * the chunk tables. It hashes and writes concurrently, on every CPU this process may use; chunks of
+ * zeros become holes of the file. It takes 4 MiB of memory per thread, plus the digests and the
+ * compressed blobs. Fails with TSR_USAGE for a spec outside the format (no target, a duplicate or
+ * malformed name, an empty blob, too many or too large blobs), TSR_IO when the file cannot be
  * written. */
 TSR_RESULT tsr_bundle_write(tsr_ctx *ctx, const char *path, const tsr_bundle_spec *spec);
 
 /* Writes the canonical bytes of a bundle in any form that tsr_bundle_open accepts, whole or not at
- * all; `out_path` may be the input file. Every blob is verified while it is copied. */
+ * all; `out_path` may be the input file. Verifies every blob while copying it. */
 TSR_RESULT tsr_bundle_repack(tsr_ctx *ctx, const char *in_path, const char *out_path);
 
 /* ---- reading ---- */
@@ -82,9 +82,8 @@ typedef struct tsr_bundle tsr_bundle;
 
 typedef struct tsr_bundle_open_options {
     size_t size_bytes; /* sizeof(tsr_bundle_open_options) */
-    bool strict;       /* only canonical bytes: every single bit of the file matters, all of it is
-                          verified at once */
-    bool defer_blobs;  /* strict, but the caller verifies the blobs himself, next */
+    bool strict;       /* accept only canonical bytes: every bit counts, all are verified at once */
+    bool defer_blobs;  /* strict mode: the caller verifies the blobs next */
 } tsr_bundle_open_options;
 
 /* Walks the tar (or an unpacked layout directory), verifies index, manifests, config blobs and
@@ -100,10 +99,11 @@ tsr_digest
 tsr_bundle_get_digest(const tsr_bundle *bundle); /* root of trust: SHA-256 of the index blob */
 uint64_t tsr_bundle_get_file_size(const tsr_bundle *bundle); /* 0 for a directory */
 size_t tsr_bundle_get_target_count(const tsr_bundle *bundle);
-/* The index names manifests that the file does not hold: FORMAT.md, "Slices". Targets are those
- * that are here. */
+/* True if the index names manifests that the file does not contain: FORMAT.md, "Slices". The target
+ * functions see only the targets that the file contains. */
 bool tsr_bundle_is_slice(const tsr_bundle *bundle);
-/* The index-th target that a slice leaves out, borrowed; NULL: there are no more. */
+/* Returns the name of the index-th target that a slice leaves out, borrowed; NULL when there are no
+ * more. */
 const char *tsr_bundle_get_missing_target(const tsr_bundle *bundle, size_t index);
 const char *tsr_bundle_get_target_name(const tsr_bundle *bundle,
                                        size_t target); /* "cpu:x86-64-v3" */
@@ -115,45 +115,45 @@ typedef struct tsr_bundle_layer {
     const char *media_type; /* borrowed from the bundle */
     const char *title;      /* or NULL */
     uint64_t size_bytes;    /* as stored */
-    uint64_t offset_bytes;  /* in the file; 0 for a directory */
-    tsr_digest digest;      /* of the stored bytes */
+    uint64_t offset_bytes;  /* offset in the file; 0 for a directory */
+    tsr_digest digest;      /* SHA-256 of the stored bytes */
     uint32_t id;            /* internal */
 } tsr_bundle_layer;
-/* In the order of the manifest; the last one is the chunk table. */
+/* Layers are in the order of the manifest; the last one is the chunk table. */
 size_t tsr_bundle_get_layer_count(const tsr_bundle *bundle, size_t target);
 tsr_bundle_layer tsr_bundle_get_layer(const tsr_bundle *bundle, size_t target, size_t layer);
-/* The first layer with the media type; false if there is none. */
+/* Finds the first layer with the media type; returns false if there is none. */
 bool tsr_bundle_find_layer(const tsr_bundle *bundle, size_t target, const char *media_type,
                            tsr_bundle_layer *out_layer);
-/* The same, of a type `….vN…` that a reader cannot do without. TSR_VERSION where the target has it
- * in another `.vN` only, TSR_CORRUPT where it has none. */
+/* Finds a layer that the reader requires, of a type `….vN…`. Fails with TSR_VERSION if the target
+ * has the type in another `.vN` only, TSR_CORRUPT if it has no such layer. */
 TSR_RESULT tsr_bundle_need_layer(tsr_ctx *ctx, const tsr_bundle *bundle, size_t target,
                                  const char *media_type, tsr_bundle_layer *out_layer);
 
-/* The bytes of a layer, verified against its chunk digests while read, decompressed if +zstd. In
- * the arena. */
+/* Reads all bytes of a layer into the arena, verifies them against its chunk digests, and
+ * decompresses them if the type ends in +zstd. */
 TSR_RESULT tsr_bundle_read_layer(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
                                  tsr_arena *arena, void **out_bytes, size_t *out_size_bytes);
-/* `size_bytes` stored bytes from `offset_bytes` of an uncompressed layer into caller memory; every
- * chunk they touch is verified. */
+/* Reads `size_bytes` stored bytes of an uncompressed layer, from `offset_bytes` on, into the
+ * caller's memory. Verifies every chunk that they touch. */
 TSR_RESULT tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
                                  uint64_t offset_bytes, void *bytes, size_t size_bytes);
 
-/* Where a part of a layer's stored bytes goes. */
+/* A part of a layer's stored bytes and its destination. */
 typedef struct tsr_bundle_piece {
-    uint64_t offset_bytes; /* in the layer */
+    uint64_t offset_bytes; /* offset in the layer */
     size_t size_bytes;
     void *bytes; /* borrowed */
 } tsr_bundle_piece;
-/* Many parts of one layer, ordered by offset, without overlap (TSR_USAGE). Every chunk that holds
- * one is read and hashed once, on `threads` threads (0: all CPUs; little is read on one), straight
- * to where it goes: memory taken is 256 KiB a thread. After a failure the pieces hold nothing of
- * use. */
+/* Reads many parts of one layer; they must be ordered by offset and not overlap (TSR_USAGE). Every
+ * chunk that contains a part is read and hashed once, on `threads` threads (0: all CPUs; a small
+ * amount is read on one thread), directly into its destination: 256 KiB of memory per thread. After
+ * a failure the contents of the pieces are undefined. */
 TSR_RESULT tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
                                   const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
                                   size_t piece_count, unsigned threads);
 
-/* A file beside the bundle whose chunks have digests as those of a chunk table. */
+/* A file next to the bundle, with a digest for each chunk as in a chunk table. */
 typedef struct tsr_bundle_file {
     const char *path; /* borrowed */
     int fd;           /* borrowed */
@@ -161,30 +161,34 @@ typedef struct tsr_bundle_file {
     tsr_digest digest;
     const tsr_digest *chunks; /* borrowed; one for each 4 MiB */
 } tsr_bundle_file;
-/* The same from such a file. TSR_MISMATCH for a chunk that is not the expected one. */
+/* Like tsr_bundle_read_pieces, from such a file. Fails with TSR_MISMATCH if a chunk has another
+ * digest. */
 TSR_RESULT tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
                                        const tsr_bundle_piece *pieces, size_t piece_count,
                                        unsigned threads);
 
-/* Elsewhere than to the host's memory: who takes the chunks and hashes them. They are numbered from
- * 0 on; of each room, take, digest and put are called in this order, by whatever threads; room of a
- * chunk after take of that `window_count` before, take after all of that `depth` before. */
+/* A sink for chunks that go to memory other than the host's: it receives the chunks and hashes
+ * them. Chunks are numbered from 0. For each chunk, room, take, digest and put are called in this
+ * order, by any thread. room(n) is called after take(n - window_count); take(n) is called after all
+ * calls for chunk n - depth. */
 enum { TSR_BUNDLE_WINDOWS_MAX = 64 };
 typedef struct tsr_bundle_sink {
-    unsigned threads_max;         /* of those that read, one for each CPU */
-    unsigned window_count, depth; /* depth: a multiple of the other */
-    /* Where the chunk is read to, in parts by many threads (borrowed; TSR_HASH_CHUNK_BYTES); then
-     * it lies there. */
+    unsigned threads_max;         /* maximum number of reader threads, one for each CPU */
+    unsigned window_count, depth; /* depth: a multiple of window_count */
+    /* Provides the buffer for the chunk (borrowed; TSR_HASH_CHUNK_BYTES). Several threads read
+     * parts of the chunk into it. */
     tsr_result (*room)(tsr_ctx *ctx, void *user, uint64_t number, void **out_room);
     tsr_result (*take)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes);
     tsr_result (*digest)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest);
-    /* The digest is the expected one: what is wanted of the chunk, by its offset there. */
+    /* Called when the digest is the expected one: delivers one requested piece, whose offset is
+     * within the chunk. */
     tsr_result (*put)(tsr_ctx *ctx, void *user, uint64_t number, const tsr_bundle_piece *piece);
     void *user; /* borrowed */
 } tsr_bundle_sink;
-/* As tsr_bundle_read_pieces and tsr_bundle_read_file_pieces, whose bytes are only addresses to the
- * sink. Of a layer with a chunk table. */
+/* Like tsr_bundle_read_pieces and tsr_bundle_read_file_pieces, except that `bytes` of a piece is an
+ * address that only the sink interprets. The layer must have a chunk table: tsr_bundle_has_chunks.
+ */
 bool tsr_bundle_has_chunks(const tsr_bundle *bundle, const tsr_bundle_layer *layer);
 TSR_RESULT tsr_bundle_send_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
                                   const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
@@ -197,12 +201,12 @@ typedef struct tsr_bundle_verify_report {
     uint64_t blob_count, verified_bytes;
     double seconds;
 } tsr_bundle_verify_report;
-/* Every byte of every blob against the chunk tables, or the blob's digest where no table covers it.
- * `threads` 0: all CPUs. */
+/* Verifies every byte of every blob against the chunk tables, or against the blob's digest if no
+ * table covers it. `threads` 0: all CPUs. */
 TSR_RESULT tsr_bundle_verify(tsr_ctx *ctx, tsr_bundle *bundle, unsigned threads,
                              tsr_bundle_verify_report *out_report);
-/* The same against both digests, which takes about twice as long: what registries and other tools
- * will check. */
+/* Verifies both digests, which takes about twice as long: registries and other tools check the
+ * blob's digest. */
 TSR_RESULT tsr_bundle_verify_full(tsr_ctx *ctx, tsr_bundle *bundle, unsigned threads,
                                   tsr_bundle_verify_report *out_report);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names, and the JSON the writer stores. Key order is that of Go's OCI structures.
+ * Names, and the JSON that the writer stores. Key order is that of Go's OCI structures.
  */
 #include "bundle/layout.h"
 
@@ -14,7 +14,8 @@
 
 /* ---- names ---- */
 
-/* One character of `first`, then any of `first` or `more`; at most size_max in all. */
+/* True for one character of `first`, then any of `first` or `more`; at most size_max characters in
+ * total. */
 static bool matches(const char *text, const char *first, const char *more, size_t size_max) {
     size_t size = strnlen(text, size_max + 1);
     if (size == 0 || size > size_max || !strchr(first, text[0])) return false;
@@ -47,7 +48,7 @@ static bool has_prefix(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* N of cpu:x86-64-vN, 1 of cpu:x86-64, 0 of everything else. */
+/* Returns N for cpu:x86-64-vN, 1 for cpu:x86-64, 0 for everything else. */
 static unsigned x86_level(const char *target) {
     static const char base[] = "cpu:x86-64";
     if (!has_prefix(target, base)) return 0;
@@ -72,7 +73,7 @@ static void put_digest(tsr_buffer *out, const char *key, const tsr_digest *diges
     tsr_buffer_printf(out, "\"%s\":\"sha256:%s\"", key, hex);
 }
 
-/* "mediaType", "digest", "size", without braces. */
+/* Writes "mediaType", "digest", "size", without braces. */
 static void put_descriptor(tsr_buffer *out, const char *media_type, const tsr_descriptor *d) {
     tsr_buffer_printf(out, "\"mediaType\":\"%s\",", media_type);
     put_digest(out, "digest", &d->digest);
@@ -84,7 +85,7 @@ int tsr_compression_level(uint64_t plain_size_bytes) {
     return plain_size_bytes <= SMALL_BYTES ? SMALL_LEVEL : LARGE_LEVEL;
 }
 
-/* Key order: bytes. */
+/* The keys are in byte order. */
 static void put_layer_annotations(tsr_buffer *out, const tsr_descriptor *layer) {
     bool file = layer->title && (strcmp(layer->media_type, TSR_MEDIA_WEIGHTS) == 0 ||
                                  strcmp(layer->media_type, TSR_MEDIA_STATE) == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the OCI JSON of a bundle says, as plain structs, and the canonical archive that follows from
- * it (FORMAT.md sections 1 to 3). Shared by the writer, the reader and repack.
+ * The OCI JSON of a bundle as plain structs, and the canonical archive that is derived from it
+ * (FORMAT.md sections 1 to 3). Shared by the writer, the reader and repack.
  */
 #ifndef TSR_BUNDLE_LAYOUT_H
 #define TSR_BUNDLE_LAYOUT_H
@@ -30,13 +30,13 @@
 #define TSR_KEY_REF_NAME "org.opencontainers.image.ref.name"
 #define TSR_KEY_TITLE "org.opencontainers.image.title"
 
-/* Of FORMAT.md; the lowest tessera-run that reads what this library writes. */
+/* Version of FORMAT.md; the lowest version of tessera-run that reads the output of this library. */
 #define TSR_FORMAT_TEXT "1.0"
 #define TSR_FORMAT_NEEDS "0.1.0"
 enum { TSR_FORMAT_MAJOR = 1 };
 
-/* Of zstd, for a blob of so many plain bytes: the best for what is small; a fast one for what is
- * large, which level 19 would take seconds for each MiB of. */
+/* Returns the zstd level for a blob of this many uncompressed bytes: the best level for small
+ * blobs; a fast one for large blobs, which level 19 would compress at seconds per MiB. */
 int tsr_compression_level(uint64_t plain_size_bytes);
 
 typedef struct tsr_descriptor {
@@ -44,7 +44,7 @@ typedef struct tsr_descriptor {
     const char *title;      /* borrowed; or NULL */
     tsr_digest digest;
     uint64_t size_bytes;
-    bool compressed; /* media type ends in +zstd; then the next two hold */
+    bool compressed; /* media type ends in +zstd; only then the next two are set */
     uint64_t plain_size_bytes;
     tsr_digest plain_digest;
     uint32_t blob; /* index in the owner's table of blobs, one for each digest */
@@ -53,8 +53,8 @@ typedef struct tsr_descriptor {
 typedef struct tsr_manifest {
     tsr_descriptor self, config;
     const char *target;     /* borrowed; NULL: a foreign manifest */
-    size_t layer_count;     /* 0: left out of a slice; then config and layers are not known */
-    tsr_descriptor *layers; /* borrowed; of a target: the last one is the chunk table */
+    size_t layer_count;     /* 0: left out of a slice; then config and layers are unknown */
+    tsr_descriptor *layers; /* borrowed; the last layer of a target is the chunk table */
 } tsr_manifest;
 
 typedef struct tsr_layout {
@@ -63,7 +63,7 @@ typedef struct tsr_layout {
     tsr_manifest *manifests; /* borrowed; in index order */
 } tsr_layout;
 
-/* Syntax of FORMAT.md section 3. */
+/* Check the syntax of FORMAT.md section 3. */
 bool tsr_media_type_valid(const char *text);
 bool tsr_media_type_compressed(const char *media_type);
 bool tsr_title_valid(const char *text);
@@ -81,17 +81,17 @@ void tsr_layout_format_root(tsr_buffer *out, const tsr_descriptor *index); /* in
 void tsr_layout_format_index(tsr_buffer *out, const tsr_layout *layout);
 void tsr_layout_format_manifest(tsr_buffer *out, const tsr_manifest *manifest);
 
-/* Where a piece of JSON stands, for messages. */
+/* The origin of a piece of JSON, for messages. */
 typedef struct tsr_json_source {
-    const char *path;      /* of the bundle */
+    const char *path;      /* path of the bundle */
     const char *what;      /* "index.json", "manifest" … */
-    uint64_t offset_bytes; /* of its first byte */
+    uint64_t offset_bytes; /* offset of its first byte */
     tsr_entry_text entry;
 } tsr_json_source;
 
 /* All strings and arrays go to the arena. Errors: TSR_CORRUPT, TSR_VERSION, TSR_MEMORY. `blob`
- * fields are not set. parse_index sets self and target of each manifest; parse_manifest, given
- * these, the rest. */
+ * fields are not set. parse_index sets self and target of each manifest; parse_manifest needs these
+ * and sets the other fields. */
 TSR_RESULT tsr_layout_parse_marker(tsr_ctx *ctx, const tsr_json_source *source, const char *json,
                                    size_t size_bytes); /* oci-layout */
 TSR_RESULT tsr_layout_parse_root(tsr_ctx *ctx, const tsr_json_source *source, const char *json,
@@ -108,28 +108,29 @@ TSR_RESULT tsr_layout_parse_manifest(tsr_ctx *ctx, const tsr_json_source *source
 enum { TSR_PLAN_HEAD_BYTES_MAX = TSR_BUNDLE_ALIGN_BYTES + 2 * TSR_TAR_BLOCK_BYTES };
 
 typedef struct tsr_plan_entry {
-    uint32_t blob; /* of the table the layout points into, or one of the two above */
+    uint32_t blob; /* index in the layout's blob table, or one of the two above */
     tsr_digest digest;
-    uint64_t head_offset_bytes; /* of the pax header, or of the header without one */
+    uint64_t head_offset_bytes; /* offset of the pax header, or of the header if there is no pax
+                                   header */
     size_t pad_bytes;           /* length of the pax record; 0 without one */
     uint64_t data_offset_bytes, size_bytes;
 } tsr_plan_entry;
 
 typedef struct tsr_plan {
     size_t entry_count;
-    tsr_plan_entry *entries; /* in the arena */
+    tsr_plan_entry *entries; /* allocated in the arena */
     tsr_buffer root;         /* owned; the bytes of index.json */
     uint64_t file_size_bytes;
 } tsr_plan;
 
-/* `blob_count`: every `blob` of the layout is below. */
+/* `blob_count`: every `blob` of the layout is below it. */
 TSR_RESULT tsr_plan_init(tsr_ctx *ctx, const tsr_layout *layout, size_t blob_count,
                          tsr_arena *arena, tsr_plan *out_plan);
 void tsr_plan_finish(tsr_plan *plan); /* accepts NULL */
-/* Everything of a member before its bytes; returns the size. */
+/* Writes everything of a member that precedes its bytes; returns the size. */
 size_t tsr_plan_format_head(const tsr_plan_entry *entry,
                             unsigned char out_head[static TSR_PLAN_HEAD_BYTES_MAX]);
-/* The bytes of the two members that are no blobs; NULL for a blob. */
+/* Returns the bytes of the two members that are not blobs; NULL for a blob. */
 const char *tsr_plan_fixed_bytes(const tsr_plan *plan, const tsr_plan_entry *entry);
 
 /* Writes the bytes of one blob to its place in the open output. */
@@ -138,7 +139,8 @@ typedef tsr_result (*tsr_plan_copy_fn)(tsr_ctx *ctx, void *user, const tsr_plan_
 /* Writes the archive to `path`, whole or not at all. */
 TSR_RESULT tsr_plan_write(tsr_ctx *ctx, const tsr_plan *plan, const char *path,
                           tsr_plan_copy_fn copy, void *user);
-/* The same into a file that the caller opened and will commit; what lies behind the end is cut. */
+/* Writes the archive into a file that the caller opened and will commit; the file is truncated at
+ * the end of the archive. */
 TSR_RESULT tsr_plan_write_file(tsr_ctx *ctx, const tsr_plan *plan, const tsr_io_atomic *file,
                                tsr_plan_copy_fn copy, void *user);
 

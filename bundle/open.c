@@ -44,7 +44,7 @@ static bool parse_blob_name(const char *name, tsr_digest *out_digest) {
            tsr_digest_parse(name + skip, strlen(name + skip), out_digest);
 }
 
-/* tsr_tar_visit_fn. Members with other names are ignored; strict mode refuses them later. */
+/* A tsr_tar_visit_fn. Members with other names are ignored; strict mode refuses them later. */
 static tsr_result visit_member(tsr_ctx *ctx, void *user, const char *name, uint64_t offset,
                                uint64_t size) {
     tsr_bundle *bundle = user;
@@ -83,7 +83,7 @@ typedef struct listing {
     tsr_result result;
 } listing;
 
-/* tsr_io_entry_fn: remembers the names that are digests; sizes are looked up when needed. */
+/* A tsr_io_entry_fn: records the names that are digests; sizes are looked up when needed. */
 static int list_blob(void *user, const char *name) {
     listing *list = user;
     tsr_blob blob = {.size_bytes = TSR_BLOB_SIZE_UNKNOWN};
@@ -211,7 +211,7 @@ static tsr_result read_metadata(tsr_ctx *ctx, tsr_bundle *bundle, tsr_descriptor
     return TSR_SUCCESS;
 }
 
-/* oci-layout or index.json: bytes no digest covers. */
+/* Reads oci-layout or index.json: bytes that no digest covers. */
 static tsr_result read_member(tsr_ctx *ctx, const tsr_bundle *bundle, const char *name,
                               uint64_t offset, uint64_t size, tsr_arena *arena, char **out_bytes) {
     int fd = bundle->fd;
@@ -253,7 +253,8 @@ static tsr_result load_root(tsr_ctx *ctx, tsr_bundle *bundle, tsr_arena *scratch
                                   &bundle->arena, &bundle->layout);
 }
 
-/* One manifest covers the blob with these digests; another may have done so before. */
+/* Records that a manifest covers the blob with these digests; an earlier manifest may have covered
+ * it already. */
 static tsr_result cover(tsr_ctx *ctx, tsr_bundle *bundle, tsr_blob *blob,
                         const tsr_digest *chunks) {
     size_t size = (size_t)tsr_chunk_count(blob->size_bytes) * sizeof *chunks;
@@ -273,7 +274,7 @@ static tsr_result load_chunk_table(tsr_ctx *ctx, tsr_bundle *bundle, tsr_manifes
     for (size_t i = 0; i < last; i++) {
         tsr_blob *blob = &bundle->blobs[manifest->layers[i].blob];
         TRY(ctx, cover(ctx, bundle, blob, chunks));
-        chunks += tsr_chunk_count(blob->size_bytes); /* the parser compared the sum */
+        chunks += tsr_chunk_count(blob->size_bytes); /* the parser has checked the sum */
     }
     return TSR_SUCCESS;
 }

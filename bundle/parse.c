@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading the OCI JSON. tsr_json_parse refused hostile text before; here only meaning is checked.
- * The format version is looked at first: everything else may differ in another major.
+ * Reading the OCI JSON. tsr_json_parse has already refused malformed text; only the meaning is
+ * checked here. The format version is checked first: everything else may differ in another major
+ * version.
  */
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
@@ -41,7 +42,7 @@ static tsr_result reader_open(reader *r, tsr_ctx *ctx, const tsr_json_source *so
     return TSR_SUCCESS;
 }
 
-/* A string of the bundle for a message: without its control characters, and not too long. */
+/* A string from the bundle for a message: without its control characters, and not too long. */
 typedef struct shown_text {
     char text[TSR_BUNDLE_MEDIA_TYPE_MAX + 1];
 } shown_text;
@@ -59,7 +60,7 @@ static tsr_result keep(reader *r, const char *text, const char **out_text) {
     return TSR_SUCCESS;
 }
 
-/* The text of an annotation, or NULL. */
+/* Returns the text of an annotation, or NULL. */
 static tsr_result annotation(reader *r, const struct cJSON *object, const char *key,
                              const char **out_text) {
     *out_text = NULL;
@@ -82,7 +83,7 @@ static tsr_result check_schema(reader *r, const struct cJSON *root, const char *
     return TSR_SUCCESS;
 }
 
-/* "<major>.<minor>", each of 1 to 6 digits. */
+/* Parses "<major>.<minor>", each of 1 to 6 digits. */
 static bool parse_version(const char *text, unsigned *out_major) {
     size_t major = strspn(text, "0123456789");
     if (major < 1 || major > 6 || text[major] != '.') return false;
@@ -107,7 +108,7 @@ static tsr_result check_version(reader *r, const struct cJSON *root) {
          r->source->entry.text, TSR_FORMAT_MAJOR, format);
 }
 
-/* "sha256:<64 digits>" */
+/* Parses "sha256:<64 digits>". */
 static bool parse_digest(const char *text, tsr_digest *out_digest) {
     static const char algorithm[] = "sha256:";
     size_t skip = sizeof algorithm - 1;
@@ -134,7 +135,7 @@ static tsr_result parse_descriptor(reader *r, const struct cJSON *object, tsr_de
     return keep(r, media_type, &out->media_type);
 }
 
-/* A descriptor of metadata: of this media type (NULL: any), of at most so many bytes. */
+/* Parses a descriptor of metadata with this media type (NULL: any) and at most size_max bytes. */
 static tsr_result parse_metadata_descriptor(reader *r, const struct cJSON *object,
                                             const char *media_type, uint64_t size_max,
                                             tsr_descriptor *out) {
@@ -304,7 +305,7 @@ static tsr_result check_chunk_table(reader *r, const tsr_manifest *manifest) {
     return TSR_SUCCESS;
 }
 
-/* "<stem>.v<N>…": another N is the version error. */
+/* "<stem>.v<N>…": another N is a version error. */
 static tsr_result check_versioned_type(reader *r, const char *got, const char *expected) {
     size_t stem = (size_t)(strstr(expected, ".v1") - expected) + 2;
     if (strcmp(got, expected) == 0) return TSR_SUCCESS;

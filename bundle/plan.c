@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The canonical archive as a function of the layout: which member stands where, and writing it.
+ * The canonical archive as a function of the layout: the place of each member, and writing it.
  */
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
@@ -23,8 +23,8 @@ typedef enum rank {
 
 typedef struct planner {
     tsr_plan *plan;
-    bool *placed; /* of each blob */
-    uint64_t at;  /* end of the archive so far */
+    bool *placed; /* one flag for each blob */
+    uint64_t at;  /* current end of the archive */
 } planner;
 
 static bool is_large_raw(const char *media_type, uint64_t size_bytes) {

@@ -48,7 +48,7 @@ static void *work(void *user) {
     return NULL;
 }
 
-/* 1 where the system does not tell. */
+/* Returns 1 if the system does not report the number. */
 static unsigned usable_cpus(void) {
     for (int room = 1024; room <= CPUS_MAX; room *= 4) {
         cpu_set_t *cpus = CPU_ALLOC((size_t)room);

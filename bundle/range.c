@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading parts of layers. What a digest covers, a chunk or a whole blob, is a span. A span is read
- * in windows and hashed window by window, while its bytes are in the cache; a window that lies in
- * one piece of what was asked for is read to where it is wanted, any other one through scratch
- * memory. So nothing is read or hashed twice, and memory does not grow with the layer.
+ * Reading parts of layers. A span is the range of bytes that one digest covers: a chunk or a whole
+ * blob. A span is read in windows and hashed window by window, while its bytes are in the cache. A
+ * window inside one requested piece is read directly to its destination, any other window through
+ * scratch memory. So nothing is read or hashed twice, and memory use does not grow with the layer.
  */
 #include "bundle/internal.h"
 #include "bundle/pool.h"
@@ -19,9 +19,9 @@ static_assert(TSR_BLOB_PIECE_BYTES % (2 * TSR_HASH_LEAF_BYTES) == 0,
               "windows hold pairs of leaves");
 
 typedef struct span {
-    uint64_t start, end;        /* in the blob */
-    const tsr_digest *expected; /* of a chunk, or of the blob */
-    bool tree;                  /* a chunk */
+    uint64_t start, end;        /* offsets in the blob */
+    const tsr_digest *expected; /* digest of a chunk, or of the blob */
+    bool tree;                  /* true for a chunk */
 } span;
 
 static span span_of(const tsr_blob *blob, uint64_t chunk) {
@@ -35,7 +35,7 @@ static uint64_t piece_end(const tsr_bundle_piece *piece) {
     return piece->offset_bytes + piece->size_bytes;
 }
 
-/* What is wanted of a window that lies in scratch memory. */
+/* Copies the requested parts of a window from scratch memory to their pieces. */
 static void scatter(const char *window, uint64_t start, uint64_t end,
                     const tsr_bundle_piece *pieces, size_t count) {
     for (size_t i = 0; i < count && pieces[i].offset_bytes < end; i++) {
@@ -47,8 +47,8 @@ static void scatter(const char *window, uint64_t start, uint64_t end,
     }
 }
 
-/* Where the window is wanted as one, or NULL. `pieces` begins with the first that ends behind the
- * window's start. */
+/* Returns the destination of the window if it is inside one piece, else NULL. `pieces` begins with
+ * the first one that ends after the window's start. */
 static char *find_place(uint64_t start, uint64_t end, const tsr_bundle_piece *pieces,
                         size_t count) {
     if (!count || pieces->offset_bytes > start || piece_end(pieces) < end) return NULL;
@@ -102,13 +102,13 @@ tsr_result tsr_blob_check_chunk(tsr_ctx *ctx, const tsr_bundle *bundle, const ts
 
 typedef struct touched {
     uint64_t chunk;
-    size_t first_piece; /* that ends behind the chunk's start */
+    size_t first_piece; /* index of the first piece that ends after the chunk's start */
 } touched;
 
-/* Where a chunk on its way to a sink is; by numbers of chunks, plus 1. */
+/* The state of a chunk on its way to a sink: 1 + the number of the chunk that is open or taken. */
 typedef struct window {
     atomic_uint_least64_t open, taken;
-    atomic_uint parts; /* that are read */
+    atomic_uint parts; /* number of parts that have been read */
     char *room;
 } window;
 
@@ -119,7 +119,7 @@ typedef struct request {
     size_t piece_count;
     touched *chunks; /* owned */
     size_t chunk_count;
-    const tsr_bundle_sink *sink; /* NULL: to the pieces' memory; what follows is of it */
+    const tsr_bundle_sink *sink; /* NULL: read into the pieces; the next fields are unused */
     window windows[TSR_BUNDLE_WINDOWS_MAX];
     atomic_size_t next_part;
     atomic_bool failed;
@@ -135,10 +135,10 @@ static tsr_result run_chunk(tsr_ctx *ctx, void *user, size_t task, void *scratch
 
 /* ---- to a sink ---- */
 
-/* Parts of a chunk; those behind its end are empty. */
+/* The number of parts of a chunk; parts past its end are empty. */
 enum { PARTS = TSR_HASH_CHUNK_BYTES / TSR_BLOB_PIECE_BYTES, PAUSES = 4000 };
 
-/* It takes microseconds where there are enough CPUs. False: something failed. */
+/* Takes microseconds if there are enough CPUs. Returns false if another thread failed. */
 static bool wait_until(const request *r, const atomic_uint_least64_t *at, uint64_t value) {
     for (unsigned i = 0; atomic_load(at) != value; i++) {
         if (atomic_load(&r->failed)) return false;
@@ -164,7 +164,7 @@ static tsr_result put_pieces(tsr_ctx *ctx, const request *r, size_t number, cons
     return TSR_SUCCESS;
 }
 
-/* What was taken goes to where it is wanted, if it is what is expected. */
+/* Delivers the requested pieces of a chunk after checking its digest. */
 static tsr_result finish_chunk(tsr_ctx *ctx, const request *r, size_t number) {
     const span part = span_of(r->blob, r->chunks[number].chunk);
     tsr_digest got;
@@ -174,7 +174,7 @@ static tsr_result finish_chunk(tsr_ctx *ctx, const request *r, size_t number) {
     return put_pieces(ctx, r, number, &part);
 }
 
-/* By who has read the last part of it. */
+/* Called by the thread that has read the last part of the chunk. */
 static tsr_result take_chunk(tsr_ctx *ctx, request *r, size_t number, window *at) {
     const tsr_bundle_sink *sink = r->sink;
     const span part = span_of(r->blob, r->chunks[number].chunk);
@@ -184,7 +184,7 @@ static tsr_result take_chunk(tsr_ctx *ctx, request *r, size_t number, window *at
     return TSR_SUCCESS;
 }
 
-/* *out_open: false where another thread failed. */
+/* *out_open is false if another thread failed. */
 static tsr_result open_window(tsr_ctx *ctx, request *r, size_t number, window *at, bool *out_open) {
     const tsr_bundle_sink *sink = r->sink;
     const uint64_t before = number < sink->window_count ? 0 : number - sink->window_count + 1;
@@ -218,7 +218,7 @@ static tsr_result send_part(tsr_ctx *ctx, request *r, int fd, size_t number, siz
     return take_chunk(ctx, r, number, at);
 }
 
-/* Parts are begun in their order, so that nobody waits for one that nobody reads. */
+/* Parts are started in order, so that no thread waits for a part that no thread reads. */
 static tsr_result send_parts(tsr_ctx *ctx, void *user, size_t task, void *scratch) {
     request *r = user;
     tsr_result result = TSR_SUCCESS;
@@ -252,7 +252,7 @@ static tsr_result send_chunks(tsr_ctx *ctx, request *r) {
     return TSR_SUCCESS;
 }
 
-/* Pieces are in order, do not overlap, and lie in the blob. */
+/* Checks that the pieces are in order, do not overlap, and are inside the blob. */
 static tsr_result check_pieces(tsr_ctx *ctx, const request *r) {
     uint64_t at = 0, size = r->blob->size_bytes;
     for (size_t i = 0; i < r->piece_count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an open bundle holds, and reading it. The bytes that are hashed are the bytes handed out:
- * they lie in the caller's memory, or in a private copy, when they are hashed.
+ * The contents of an open bundle, and reading them. The bytes are hashed after they have been read
+ * into the caller's memory or a private copy, so the verified bytes are exactly the returned bytes.
  */
 #include "bundle/internal.h"
 
@@ -9,10 +9,10 @@
 #include <string.h>
 #include <zstd.h>
 
-enum { LAYER_BITS = 16 }; /* of tsr_bundle_layer.id; above: the manifest */
+enum { LAYER_BITS = 16 }; /* bits of tsr_bundle_layer.id for the layer; above: the manifest */
 static_assert(TSR_BUNDLE_LAYERS_MAX < 1 << LAYER_BITS, "a layer's id holds its index");
 
-/* ---- what there is ---- */
+/* ---- contents ---- */
 
 const char *tsr_bundle_get_path(const tsr_bundle *bundle) { return bundle->path; }
 tsr_digest tsr_bundle_get_digest(const tsr_bundle *bundle) { return bundle->layout.index.digest; }
@@ -76,7 +76,7 @@ bool tsr_bundle_find_layer(const tsr_bundle *bundle, size_t target, const char *
     return false;
 }
 
-/* Up to the number: "application/vnd.tessera.program.v" */
+/* Returns the length up to the number: "application/vnd.tessera.program.v" */
 static size_t stem_size(const char *media_type) {
     const char *version = strstr(media_type, ".v1");
     return version ? (size_t)(version - media_type) + 2 : strlen(media_type);
@@ -166,8 +166,8 @@ done:
 
 /* ---- zstd ---- */
 
-/* RFC 8878 section 3.1.1: what the library would accept and the format does not. Returns what is
- * wrong, or NULL. */
+/* Finds violations of RFC 8878 section 3.1.1 that the library would accept. Returns the problem, or
+ * NULL. */
 static const char *frame_problem(const tsr_descriptor *d, const unsigned char *frame) {
     static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
     size_t size = (size_t)d->size_bytes;

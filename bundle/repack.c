@@ -15,7 +15,7 @@ typedef struct checker {
     unsigned char *expected, *got; /* owned, TSR_PLAN_HEAD_BYTES_MAX each */
 } checker;
 
-/* `size_bytes` of `expected` stand at `offset` of the file. */
+/* Checks that the file has the `size_bytes` bytes of `expected` at `offset`. */
 static tsr_result compare(checker *c, const void *expected, size_t size_bytes, uint64_t offset,
                           const tsr_plan_entry *entry) {
     const unsigned char *wanted = expected;
@@ -49,7 +49,7 @@ static tsr_result compare_plan(checker *c, const tsr_plan *plan) {
     static const char end[2 * TSR_TAR_BLOCK_BYTES];
     if (!c->expected || !c->got)
         FAIL(c->ctx, TSR_MEMORY, "no memory to check '%s'", c->bundle->path);
-    TSR_ASSERT(plan->root.size_bytes <= TSR_PLAN_HEAD_BYTES_MAX); /* some 300 bytes */
+    TSR_ASSERT(plan->root.size_bytes <= TSR_PLAN_HEAD_BYTES_MAX); /* about 300 bytes */
     if (plan->file_size_bytes != c->bundle->file_size_bytes)
         FAIL(c->ctx, TSR_CORRUPT, TSB "strict mode: file size: expected %llu, got %llu",
              c->bundle->path, (tsr_ull)plan->file_size_bytes, (tsr_ull)c->bundle->file_size_bytes);

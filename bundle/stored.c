@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A blob's digest is one chain over its bytes, so chunks have to pass it one after the other; the
- * chunk's own digest, and writing it, are independent. A task is a chunk: read, wait for the chain,
- * pass it, then hash and write beside the tasks that follow. Chunks of different blobs take turns,
- * so that several chains go on at once.
+ * A blob's digest is one hash chain over its bytes, so its chunks have to be added one after the
+ * other; the chunk's own digest and writing the chunk are independent. A task handles one chunk: it
+ * reads it, waits for its turn in the chain, adds it, then hashes and writes it concurrently with
+ * later tasks. Chunks of different blobs alternate, so that several chains progress at once.
  */
 #include "bundle/stored.h"
 
@@ -27,11 +27,11 @@ typedef struct writing {
     size_t count;
     const tsr_io_atomic *file;
     task *tasks;   /* owned */
-    chain *chains; /* owned; of each blob */
+    chain *chains; /* owned; one for each blob */
     size_t task_count;
     uint64_t size_bytes;
     bool has_source;
-    pthread_mutex_t lock; /* of next_chunk and failed */
+    pthread_mutex_t lock; /* protects next_chunk and failed */
     pthread_cond_t turn;
     bool failed;
 } writing;
@@ -42,7 +42,7 @@ static bool is_zero(const char *bytes, size_t size) {
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
 }
 
-/* False when another task has failed: nothing is to be done any more. */
+/* Returns false if another task has failed: then there is nothing more to do. */
 static bool wait_for_turn(writing *self, const task *t) {
     pthread_mutex_lock(&self->lock);
     while (self->chains[t->blob].next_chunk != t->chunk && !self->failed)

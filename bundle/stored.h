@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The blobs that a writer stores: hashed while they are written to where they will probably stand.
+ * The blobs that a writer stores: hashed while they are written to their expected places.
  */
 #ifndef TSR_BUNDLE_STORED_H
 #define TSR_BUNDLE_STORED_H
@@ -13,13 +13,13 @@ typedef struct tsr_stored {
     const tsr_bundle_source *source; /* borrowed; or NULL */
     uint64_t size_bytes;
     tsr_digest digest;
-    tsr_digest *chunks;   /* tsr_chunk_count of them, in the arena */
+    tsr_digest *chunks;   /* array of tsr_chunk_count digests, in the arena */
     uint64_t place_bytes; /* offset in the file, once written there */
     bool written;
 } tsr_stored;
 
 /* Hashes every blob that has bytes or a source (digest and chunks), and writes it to its place in
- * the file, which holds nothing yet. The result is TSR_IO, TSR_MEMORY, or the source's. */
+ * the file, which is still empty. Fails with TSR_IO, TSR_MEMORY, or the error of the source. */
 TSR_RESULT tsr_stored_write(tsr_ctx *ctx, tsr_stored *blobs, size_t count,
                             const tsr_io_atomic *file, tsr_arena *arena);
 

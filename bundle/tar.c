@@ -17,7 +17,7 @@ typedef struct ustar {
 static_assert(sizeof(ustar) == TSR_TAR_BLOCK_BYTES, "a ustar header is one block");
 
 enum {
-    WINDOW_BYTES = 16 * 1024, /* to begin with: fresh memory costs more than a second read */
+    WINDOW_BYTES = 16 * 1024, /* at the start: fresh memory costs more than a second read */
     WINDOW_BYTES_MAX = TSR_BUNDLE_PAX_BYTES_MAX,
     FULL_NAME_MAX = 155 + 1 + 100,
     CHECKSUM_OFFSET = 148,
@@ -113,7 +113,7 @@ typedef struct member {
     tsr_entry_text entry;
 } member;
 
-/* Room for the data of a pax header, which is asked for once. */
+/* Makes room for the data of a pax header; called at most once. */
 static tsr_result grow_window(walker *w) {
     unsigned char *window = realloc(w->window, WINDOW_BYTES_MAX);
     if (!window) FAIL(w->ctx, TSR_MEMORY, "no memory to read '%s'", w->path);
@@ -122,7 +122,7 @@ static tsr_result grow_window(walker *w) {
     return TSR_SUCCESS;
 }
 
-/* size_bytes <= WINDOW_BYTES_MAX, and at + size_bytes is inside the file. */
+/* Requires size_bytes <= WINDOW_BYTES_MAX, and at + size_bytes inside the file. */
 static tsr_result fetch(walker *w, uint64_t offset, size_t size_bytes,
                         const unsigned char **out_bytes) {
     bool inside = offset >= w->window_offset && offset - w->window_offset <= w->window_size &&
@@ -146,7 +146,7 @@ static bool is_zero(const unsigned char *bytes, size_t size_bytes) {
     return true;
 }
 
-/* Octal digits, closed by NUL or space up to the end of the field. */
+/* Parses octal digits that are followed by NUL or space up to the end of the field. */
 static bool parse_octal(const char *field, size_t size, uint64_t *out_value) {
     uint64_t value = 0;
     size_t i = 0;
@@ -239,7 +239,8 @@ static tsr_result read_pax(walker *w, const member *m) {
     return check_pax(w, data, (size_t)m->size_bytes);
 }
 
-/* One member: w->at stands at its header, and then after its last block. */
+/* Visits one member: w->at is the offset of its header before, and the offset after its last block
+ * afterwards. */
 static tsr_result step(walker *w, const unsigned char *block, tsr_tar_visit_fn visit, void *user) {
     member m;
     TRY(w->ctx, parse_header(w, block, &m));
@@ -262,7 +263,7 @@ static tsr_result step(walker *w, const unsigned char *block, tsr_tar_visit_fn v
     return TSR_SUCCESS;
 }
 
-/* w->at stands at the first zero block. */
+/* w->at is the offset of the first zero block. */
 static tsr_result check_end(walker *w) {
     uint64_t left = w->size_bytes - w->at;
     if (w->after_pax)

@@ -11,13 +11,13 @@
 #include "runtime/base/io.h"
 #include "runtime/base/result.h"
 
-/* Every error of a bundle: FAIL(ctx, code, TSB "what" TSB_AT "A, got B", path, offset, entry, …).
- */
+/* The form of every error about a bundle: FAIL(ctx, code, TSB "what" TSB_AT "A, got B", path,
+ * offset, entry, …). */
 #define TSB "tsb: %s: "
 #define TSB_AT " at offset %llu (entry %.16s): expected "
 typedef unsigned long long tsr_ull;
 
-/* What stands for a member in messages: 8 digits of the digest, or the start of the name with
+/* The name of a member in messages: 8 digits of the digest, or the start of the name with
  * unprintable bytes replaced. */
 typedef struct tsr_entry_text {
     char text[20];
@@ -28,18 +28,20 @@ tsr_entry_text tsr_entry_text_digest(const tsr_digest *digest);
 void tsr_tar_format_header(unsigned char out_block[static TSR_TAR_BLOCK_BYTES], const char *name,
                            char type, uint64_t size_bytes);
 
-/* Length of the pax record that aligns the bytes of a member which would begin at `offset`: 0 if
- * they are aligned without one, else a multiple of 512, at most TSR_BUNDLE_ALIGN_BYTES. */
+/* Returns the length of the pax record that aligns the bytes of a member that would begin at
+ * `offset`: 0 if they are aligned without one, else a multiple of 512, at most
+ * TSR_BUNDLE_ALIGN_BYTES. */
 size_t tsr_tar_pad_size(uint64_t offset);
-/* The record, size_bytes long. */
+/* Writes the record, size_bytes long. */
 void tsr_tar_format_pad(unsigned char *out_record, size_t size_bytes);
 
-/* Zero bytes from the end of a member of this size to the next block. */
+/* Returns the number of zero bytes from the end of a member of this size to the next block. */
 static inline size_t tsr_tar_gap(uint64_t size_bytes) {
     return (size_t)(-size_bytes & (TSR_TAR_BLOCK_BYTES - 1));
 }
 
-/* Called for each regular member, in order. `name` has no leading "./" and lives for the call. */
+/* Called for each regular member, in order. `name` has no leading "./" and is valid during the
+ * call. */
 typedef tsr_result (*tsr_tar_visit_fn)(tsr_ctx *ctx, void *user, const char *name, uint64_t offset,
                                        uint64_t size_bytes);
 

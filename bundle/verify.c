@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verifying everything. Chunks are independent; a blob's own digest is one long chain. Both are
- * tasks in one queue, the longest chains first, so that the chains run beside the chunks and one
+ * Verifies everything. Chunks are independent; a blob's own digest is one long hash chain. Both are
+ * tasks in one queue, the longest chains first, so that chains and chunks run concurrently and one
  * large blob still keeps several threads busy.
  */
 #include "bundle/internal.h"
@@ -21,7 +21,7 @@ typedef struct verify_job {
     const tsr_bundle *bundle;
     task *tasks; /* owned */
     size_t task_count;
-    uint64_t size_bytes; /* of all blobs */
+    uint64_t size_bytes; /* total of all blobs */
 } verify_job;
 
 static tsr_result run_task(tsr_ctx *ctx, void *user, size_t index, void *piece) {
@@ -32,7 +32,7 @@ static tsr_result run_task(tsr_ctx *ctx, void *user, size_t index, void *piece) 
     return tsr_blob_check_chunk(ctx, job->bundle, blob, t->chunk, piece);
 }
 
-/* Longest first; of equal ones the first in the file. */
+/* Longest first; equal sizes in the order of the file. */
 static int compare_sizes(const void *a, const void *b) {
     const tsr_blob *left = *(const tsr_blob *const *)a, *right = *(const tsr_blob *const *)b;
     if (left->size_bytes != right->size_bytes) return left->size_bytes > right->size_bytes ? -1 : 1;
@@ -41,7 +41,7 @@ static int compare_sizes(const void *a, const void *b) {
     return memcmp(left->digest.bytes, right->digest.bytes, TSR_DIGEST_BYTES);
 }
 
-/* The chains, then the chunks, of all blobs that are reached from the index. */
+/* Lists the chains, then the chunks, of all blobs that are reachable from the index. */
 static tsr_result list_tasks(tsr_ctx *ctx, verify_job *job, bool full, uint64_t *out_blob_count) {
     const tsr_bundle *bundle = job->bundle;
     const tsr_blob **blobs = calloc(bundle->blob_count, sizeof *blobs);

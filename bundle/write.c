@@ -6,8 +6,8 @@
  *
  *     check -> list -> plan -> hash and write -> name -> plan again -> write heads and metadata
  *
- * Blobs of equal bytes are stored once. Where two are found to be equal only after they were
- * hashed, the blobs behind them move down.
+ * Blobs with equal bytes are stored once. If two are found to be equal only after hashing, the
+ * blobs after them move down.
  */
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
@@ -25,10 +25,10 @@ typedef struct builder {
     tsr_layout layout;
     tsr_stored *blobs;
     size_t blob_count;
-    uint32_t *first; /* of each blob: the first one with the same digest */
+    uint32_t *first; /* the first blob with the same digest, for each blob */
     tsr_descriptor config;
-    tsr_descriptor *shared;            /* of spec->blobs */
-    const tsr_bundle_target **targets; /* in index order */
+    tsr_descriptor *shared;            /* descriptors of spec->blobs */
+    const tsr_bundle_target **targets; /* targets in index order */
 } builder;
 
 /* ---- checking the spec ---- */
@@ -184,16 +184,17 @@ static tsr_result add_layer(builder *b, const tsr_bundle_blob *blob, tsr_descrip
     return TSR_SUCCESS;
 }
 
-/* ---- what is made of digests ---- */
+/* ---- blobs made from digests ---- */
 
-/* Their sizes do not depend on the digests: zeros stand for them while the archive is planned. */
+/* The sizes of these blobs do not depend on the digests: zeros replace the digests while the
+ * archive is planned. */
 static tsr_result plan_json(builder *b, tsr_buffer *json, const char *media_type,
                             tsr_descriptor *out) {
     bool failed = json->failed;
     size_t size = json->size_bytes;
     tsr_buffer_finish(json);
     if (failed) return out_of_memory(b);
-    /* Limits on layers, titles and targets keep it small. */
+    /* Limits on layers, titles and targets keep the size small. */
     TSR_ASSERT(size <= TSR_BUNDLE_METADATA_BYTES_MAX);
     out->media_type = media_type;
     add_blob(b, NULL, NULL, size, out);
@@ -207,7 +208,7 @@ static bool same_layers(const tsr_manifest *a, const tsr_manifest *b) {
     return true;
 }
 
-/* The table of all layers before the last, as that last layer. Equal layers have equal tables. */
+/* Plans the table of all layers but the last as the last layer. Equal layers have equal tables. */
 static tsr_result plan_chunk_table(builder *b, tsr_manifest *manifest) {
     tsr_descriptor *table = &manifest->layers[manifest->layer_count];
     uint64_t count = 0;
@@ -246,7 +247,7 @@ static tsr_result plan_manifest(builder *b, const tsr_bundle_target *target) {
 
 /* ---- digests ---- */
 
-/* Bytes that were made now; the size is the planned one. */
+/* Sets the bytes, which have just been made; their size is the planned one. */
 static void fill_blob(tsr_stored *blob, const void *bytes, size_t size_bytes) {
     TSR_ASSERT(size_bytes == blob->size_bytes);
     blob->bytes = bytes;
@@ -299,7 +300,7 @@ static tsr_result fill(builder *b) {
     return fill_json(b, &json, &b->layout.index);
 }
 
-/* Blobs that turned out to be equal become one. */
+/* Blobs that have turned out to be equal become one. */
 static void merge(builder *b, tsr_descriptor *d) { d->blob = b->first[d->blob]; }
 
 static tsr_result merge_equal(builder *b) {
@@ -325,7 +326,7 @@ static int compare_targets(const void *a, const void *b) {
     return tsr_target_compare((*left)->name, (*right)->name);
 }
 
-/* Targets in index order, and room for every blob there can be. */
+/* Sorts the targets into index order and allocates room for all possible blobs. */
 static tsr_result prepare(builder *b) {
     const tsr_bundle_spec *spec = b->spec;
     size_t count = spec->target_count;
@@ -372,7 +373,7 @@ typedef struct output {
     const tsr_io_atomic *file;
 } output;
 
-/* What was written stays, or moves down over what turned out to be stored already. */
+/* A written blob stays in its place, or moves down if an earlier duplicate was removed. */
 static tsr_result place_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry, int fd,
                              const char *path) {
     const output *out = user;

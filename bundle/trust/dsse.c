@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the signature does not cover must have the one form that is written here (Base64 in its
- * canonical form, media types, the key's identity), so that no other bytes pass.
+ * Fields that the signature does not cover must have exactly the form written here (Base64 in its
+ * canonical form, media types, the key's identity), so that no other bytes are accepted.
  */
 #include "bundle/trust/dsse.h"
 
@@ -20,7 +20,7 @@ static char *base64_encode(tsr_arena *arena, const void *bytes, size_t size_byte
     return text;
 }
 
-/* The canonical form only: the standard alphabet, padded, no bits left over. */
+/* Accepts only the canonical form: the standard alphabet, padded, no bits left over. */
 tsr_result tsr_base64_decode(tsr_ctx *ctx, const char *subject, const char *key, const char *text,
                              tsr_arena *arena, void **out_bytes, size_t *out_size) {
     size_t length = strlen(text);
@@ -40,7 +40,7 @@ tsr_result tsr_base64_decode(tsr_ctx *ctx, const char *subject, const char *key,
     return TSR_SUCCESS;
 }
 
-/* What DSSE signs: "DSSEv1", then type and payload, each after its length. */
+/* Appends the bytes that DSSE signs: "DSSEv1", then type and payload, each after its length. */
 tsr_result tsr_dsse_encode(tsr_ctx *ctx, const void *payload, size_t payload_size,
                            tsr_buffer *out_bytes) {
     tsr_buffer_printf(out_bytes, "DSSEv1 %zu %s %zu ", strlen(payload_type), payload_type,

@@ -11,9 +11,9 @@
 #include "bundle/trust/key.h"
 #include "runtime/base/buffer.h"
 
-/* What such a file holds, in an arena. Nothing of it is verified. */
+/* The contents of such a file, in an arena. Nothing is verified. */
 typedef struct tsr_dsse {
-    tsr_digest key_id; /* who signed, or is said to have */
+    tsr_digest key_id; /* the signer's key, as the file claims */
     void *payload, *signature;
     size_t payload_size, signature_size;
 } tsr_dsse;
@@ -22,15 +22,15 @@ typedef struct tsr_dsse {
 TSR_RESULT tsr_dsse_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *key,
                          const void *payload, size_t payload_size, tsr_arena *arena,
                          tsr_buffer *out_json);
-/* TSR_SIGNATURE for a file of another form; `path` begins the message. */
+/* Fails with TSR_SIGNATURE if the file has another form; `path` begins the message. */
 TSR_RESULT tsr_dsse_parse(tsr_ctx *ctx, const char *path, const void *json, size_t size_bytes,
                           tsr_arena *arena, tsr_dsse *out_envelope);
-/* Appends what is signed: "DSSEv1", then type and payload, each after its length. */
+/* Appends the bytes that are signed: "DSSEv1", then type and payload, each after its length. */
 TSR_RESULT tsr_dsse_encode(tsr_ctx *ctx, const void *payload, size_t payload_size,
                            tsr_buffer *out_bytes);
 
-/* The canonical form of Base64 only: the standard alphabet, padded, no bits left over. `key` names
- * the text in the message. */
+/* Accepts only the canonical form of Base64: the standard alphabet, padded, no bits left over.
+ * `key` names the text in the message. */
 TSR_RESULT tsr_base64_decode(tsr_ctx *ctx, const char *subject, const char *key, const char *text,
                              tsr_arena *arena, void **out_bytes, size_t *out_size);
 

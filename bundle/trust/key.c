@@ -17,7 +17,7 @@
 
 static const char curve[] = "prime256v1"; /* OpenSSL's name of P-256 */
 
-/* OpenSSL queues what went wrong per thread; the queue is left empty. */
+/* OpenSSL queues the errors of each thread; this empties the queue. */
 static const char *last_reason(void) {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     ERR_clear_error();
@@ -50,7 +50,7 @@ static tsr_result set_identity(tsr_ctx *ctx, const char *subject, tsr_key *key) 
     return TSR_SUCCESS;
 }
 
-/* The key is P-256; its identity. */
+/* Checks that the key is on P-256, and computes its identity. */
 static tsr_result identify(tsr_ctx *ctx, const char *subject, tsr_key *key) {
     char group[64] = "";
     size_t length = 0;
@@ -67,7 +67,7 @@ static tsr_result identify(tsr_ctx *ctx, const char *subject, tsr_key *key) {
     return set_identity(ctx, subject, key);
 }
 
-/* A public key of minisign; nothing is set where the text is none. */
+/* Reads a public key of minisign; sets nothing if the text is not such a key. */
 static tsr_result decode_minisign(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path,
                                   const void *text, size_t size, tsr_key *key) {
     unsigned char raw[32];
@@ -79,7 +79,7 @@ static tsr_result decode_minisign(tsr_ctx *ctx, const tsr_crypto *crypto, const 
     return set_identity(ctx, path, key);
 }
 
-/* OpenSSL would ask at the terminal. */
+/* Without this, OpenSSL would ask at the terminal. */
 static int refuse_passphrase(char *out_text, int size, int is_writing, void *user) {
     (void)out_text, (void)size, (void)is_writing, (void)user;
     return -1;
@@ -174,7 +174,7 @@ done:
 tsr_result tsr_key_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *key,
                         const void *bytes, size_t size_bytes, tsr_arena *arena,
                         void **out_signature, size_t *out_signature_size) {
-    size_t size = (size_t)EVP_PKEY_get_size(key->pkey); /* the longest */
+    size_t size = (size_t)EVP_PKEY_get_size(key->pkey); /* the maximum size */
     unsigned char *signature = tsr_arena_alloc(arena, size, 1, 1);
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     tsr_result result = TSR_SUCCESS;
@@ -183,7 +183,7 @@ tsr_result tsr_key_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *k
     if (EVP_DigestSignInit_ex(md, NULL, "SHA256", crypto->library, NULL, key->pkey, NULL) != 1 ||
         EVP_DigestSign(md, signature, &size, bytes, size_bytes) != 1)
         FAIL_GOTO(ctx, result, TSR_INTERNAL, "cannot sign: %s", last_reason());
-    /* A key file whose public half is not that of its private one, or a fault of the machine. */
+    /* Either the two halves of the key file do not match, or the machine made an error. */
     if (!tsr_key_verify(crypto, key, bytes, size_bytes, signature, size))
         FAIL_GOTO(ctx, result, TSR_USAGE,
                   "the key's public half does not verify what its private half signed");

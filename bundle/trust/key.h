@@ -4,7 +4,7 @@
  * keys of minisign. Private to this folder.
  *
  * Files are PEM: PKCS #8 without a passphrase for a private key, SubjectPublicKeyInfo for a public
- * one; or a public key file of minisign. A key is known by its identity, the SHA-256 of its
+ * one; or a public key file of minisign. A key is identified by the SHA-256 of its
  * SubjectPublicKeyInfo in DER.
  */
 #ifndef TSR_BUNDLE_TRUST_KEY_H
@@ -17,19 +17,19 @@
 struct evp_pkey_st;
 struct ossl_lib_ctx_st;
 
-/* OpenSSL's own algorithms: what openssl.cnf or the process has set up instead takes no part. */
+/* OpenSSL's own algorithms: settings of openssl.cnf or of the process do not affect it. */
 typedef struct tsr_crypto {
     struct ossl_lib_ctx_st *library; /* owned */
 } tsr_crypto;
 TSR_RESULT tsr_crypto_init(tsr_ctx *ctx, tsr_crypto *out_crypto); /* TSR_MEMORY */
-void tsr_crypto_finish(tsr_crypto *crypto); /* after its keys; accepts zeros */
+void tsr_crypto_finish(tsr_crypto *crypto); /* call it after its keys are finished; accepts zeros */
 
 typedef struct tsr_key {
     struct evp_pkey_st *pkey; /* owned */
     tsr_digest id;
     bool is_private;
     bool is_minisign; /* Ed25519; else P-256 */
-    uint64_t number;  /* of a minisign key: what its signatures name */
+    uint64_t number;  /* minisign only: the key number that its signatures name */
 } tsr_key;
 /* TSR_IO when the file cannot be read, TSR_USAGE when it holds no such key. */
 TSR_RESULT tsr_key_read(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path, bool is_private,
@@ -40,11 +40,11 @@ TSR_RESULT tsr_key_write(tsr_ctx *ctx, const tsr_key *key, const char *private_p
                          const char *public_path);
 void tsr_key_finish(tsr_key *key); /* accepts zeros */
 
-/* A signature in DER over the SHA-256 of the bytes, in the arena. The key is private. */
+/* Makes a signature in DER over the SHA-256 of the bytes, in the arena. Requires a private key. */
 TSR_RESULT tsr_key_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *key,
                         const void *bytes, size_t size_bytes, tsr_arena *arena,
                         void **out_signature, size_t *out_signature_size);
-/* ECDSA over the SHA-256 of the bytes, or Ed25519 over the bytes. */
+/* Verifies ECDSA over the SHA-256 of the bytes, or Ed25519 over the bytes. */
 bool tsr_key_verify(const tsr_crypto *crypto, const tsr_key *key, const void *bytes,
                     size_t size_bytes, const void *signature, size_t signature_size);
 

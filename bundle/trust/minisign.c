@@ -17,7 +17,7 @@ enum {
     DIGEST_BYTES = 64,    /* BLAKE2b-512 */
     KEY_BYTES = 32,
     PIECE_BYTES = 256 * 1024,
-    HEAD_BYTES_MAX = 4096, /* of a canonical archive up to the end of index.json */
+    HEAD_BYTES_MAX = 4096, /* start of a canonical archive, up to the end of index.json */
 };
 
 static uint64_t read_number(const unsigned char *bytes) {
@@ -28,7 +28,7 @@ static uint64_t read_number(const unsigned char *bytes) {
 
 /* ---- files ---- */
 
-/* Cuts the text into its lines, which are in the arena, each ended by NUL. */
+/* Splits the text into its lines, which are in the arena, each NUL-terminated. */
 static bool split(const char *text, size_t size, tsr_arena *arena, char *out_lines[LINES]) {
     char *copy = memchr(text, 0, size) ? NULL : tsr_arena_strndup(arena, text, size);
     for (int i = 0; i < LINES; i++) {
@@ -94,7 +94,7 @@ bool tsr_minisign_parse_key(const char *text, size_t size_bytes, uint64_t *out_n
 
 /* ---- verifying ---- */
 
-/* The start of the canonical archive: oci-layout, then index.json, which names the index. */
+/* Writes the start of the canonical archive: oci-layout, then index.json, which names the index. */
 static size_t format_head(const tsr_bundle *bundle, unsigned char out_head[static HEAD_BYTES_MAX]) {
     static const char marker[] = TSR_OCI_LAYOUT;
     tsr_buffer root = {0};

@@ -14,11 +14,11 @@ static const char build_type[] = "https://tessera.dev/build/v1";
 static const char builder_id[] = "https://tessera.dev/tessera-aot";
 static const char builder_name[] = "tessera", compressor_name[] = "zstd";
 
-enum { ENTRIES_MAX = 1024 }; /* of each list */
+enum { ENTRIES_MAX = 1024 }; /* limit of each list */
 
 /* ---- writing ---- */
 
-/* "name":"value" */
+/* Writes "name":"value". */
 static void put_pair(tsr_buffer *out, const char *before, const char *name, const char *value) {
     tsr_buffer_text(out, before);
     tsr_buffer_json_string(out, name);
@@ -111,7 +111,7 @@ static tsr_result get_text(const reader *r, const struct cJSON *object, const ch
     return keep(r, text, out_text);
 }
 
-/* The length of a list or object, checked before memory is spent on it. */
+/* Returns the length of a list or object, and checks it before memory is allocated. */
 static tsr_result get_count(const reader *r, const struct cJSON *list, const char *key,
                             size_t *out_count) {
     size_t count = (size_t)cJSON_GetArraySize(list);
@@ -206,7 +206,7 @@ static tsr_result read_predicate(const reader *r, const struct cJSON *root, tsr_
     return get_text(r, object, "startedOn", &out->started_on);
 }
 
-/* Inputs, and a version of the builder: what encode needs. */
+/* Checks that there are inputs and a version of the builder, which encode needs. */
 static tsr_result check_whole(const reader *r, const tsr_provenance *p) {
     if (p->input_count == 0 || !p->builder_version)
         FAIL(r->ctx, TSR_CORRUPT, "%s: expected an input and a version of '%s', got no %s",
@@ -230,7 +230,7 @@ static tsr_result parse(tsr_ctx *ctx, const char *path, const char *json, size_t
     return TSR_SUCCESS;
 }
 
-/* *out_json stays NULL where there is none. */
+/* out_json stays NULL if there is no provenance. */
 static tsr_result load(tsr_ctx *ctx, tsr_bundle *bundle, tsr_arena *arena, char **out_json,
                        size_t *out_size) {
     tsr_bundle_layer layer;

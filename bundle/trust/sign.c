@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline. Writing: statement -> envelope -> file. Checking goes the other way, for each kind of
- * signature file that is there: it is read once; what it says of itself is taken apart, the key it
- * names is looked for, the signature checked, and only then what it is about. Whatever is wrong is
- * refused; one good signature is enough.
+ * signature file that exists: read the file once, parse it, find the key that it names, check the
+ * signature, and only then check its subject. Any error is refused; one good signature is enough.
  */
 #include "bundle/sign.h"
 
@@ -21,7 +20,7 @@
 
 static const char predicate_type[] = "https://tessera.dev/bundle-signature/v1";
 
-/* Beside the bundle; beside the folder for an unpacked one. */
+/* Returns the path next to the bundle, or next to the folder of an unpacked one. */
 static tsr_result find_path(tsr_ctx *ctx, const tsr_bundle *bundle, const char *suffix,
                             tsr_arena *arena, char **out_path) {
     const char *path = tsr_bundle_get_path(bundle);
@@ -102,13 +101,13 @@ done:
 
 /* ---- checking ---- */
 
-/* *out_bytes stays NULL when there is no file. */
+/* out_bytes stays NULL if there is no file. */
 static tsr_result read_file(tsr_ctx *ctx, const char *path, tsr_arena *arena, void **out_bytes,
                             size_t *out_size) {
     const tsr_io *io = tsr_ctx_io(ctx);
     uint64_t size = 0;
     int fd = io->open(io->self, TSR_IO_CWD, path, O_RDONLY | O_NONBLOCK, 0);
-    /* Where the bundle's name leaves no room for the longer one, no such file can be. */
+    /* If the bundle's name is too long for the suffix, no such file can exist. */
     if (fd == -ENOENT || fd == -ENAMETOOLONG) return TSR_SUCCESS;
     if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot open '%s'", path);
     tsr_result result = TSR_SUCCESS;
@@ -137,7 +136,7 @@ static tsr_result expect_text(tsr_ctx *ctx, const struct cJSON *object, const ch
     return TSR_SUCCESS;
 }
 
-/* Some subject is this bundle. */
+/* Checks that one of the subjects is this bundle. */
 static tsr_result match_subject(tsr_ctx *ctx, const tsr_bundle *bundle, const struct cJSON *root,
                                 const tsr_json_options *options) {
     const struct cJSON *subjects = NULL, *digests = NULL;
@@ -171,13 +170,13 @@ static tsr_result check_statement(tsr_ctx *ctx, const tsr_bundle *bundle, const 
     return result;
 }
 
-/* What one signature file turned out to be: absent, unchecked, good, or by a key that is not among
- * the given ones, which another file may make up for. */
+/* The result of one signature file: absent, unchecked, good, or by a key that is not among the
+ * given ones. In the last case another file may still be good. */
 typedef struct finding {
     tsr_signature_state state;
     bool stranger;
-    tsr_digest key_id; /* of a minisign file: once its key is found */
-    uint64_t number;   /* of the key of a minisign file */
+    tsr_digest key_id; /* minisign: set once the key is found */
+    uint64_t number;   /* minisign: number of the key */
     const char *path;
 } finding;
 
@@ -239,7 +238,8 @@ static tsr_result check_minisign(checker *c, const void *text, size_t size, find
     return TSR_SUCCESS;
 }
 
-/* The first finding that says more. Strangers count once no file is good. */
+/* Reports the strongest state of all findings. An unknown signer is an error only if no file is
+ * good. */
 static tsr_result judge(checker *c, const finding *found, size_t count,
                         const tsr_signature_policy *policy, tsr_signature_report *report) {
     const finding *stranger = NULL;

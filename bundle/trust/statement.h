@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * in-toto statements about a bundle: what is signed. Private to this folder.
+ * in-toto statements about a bundle: the text that is signed. Private to this folder.
  */
 #ifndef TSR_BUNDLE_TRUST_STATEMENT_H
 #define TSR_BUNDLE_TRUST_STATEMENT_H
