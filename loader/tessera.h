@@ -12,14 +12,14 @@
  *     tsr_model_close(&ctx, model);
  *
  * A model belongs to one thread at a time; a process may have any number of them. A callback of a
- * function that uses a model (of a step, a save, a call, the log) may read that model, and may call
- * its entries except for the one that is being called; this changes no bit of the run. Functions
- * that would change the model fail with TSR_USAGE there: those that train it or set its state.
- * Marking its workspace returns false, and closing it only logs an error.
+ * function that uses a model (a step, save, call or log callback) may read that model, and may call
+ * its entries except the one being called; this changes no bit of the run. In a callback, functions
+ * that would change the model (train it or set its state) fail with TSR_USAGE. Marking its
+ * workspace returns false, and closing it only logs an error.
  *
- * Options structs begin with their size, so that they can grow: a smaller one is filled up with
- * defaults, a larger one is TSR_USAGE; NULL means the defaults. Result codes are those of
- * runtime/base/codes.def.
+ * Options structs begin with their size, so that they can grow: the missing fields of a smaller
+ * struct get their defaults, a larger one fails with TSR_USAGE; NULL means the defaults. Result
+ * codes are those of runtime/base/codes.def.
  */
 #ifndef TSR_LOADER_TESSERA_H
 #define TSR_LOADER_TESSERA_H
@@ -38,29 +38,30 @@ TSR_API const char *tsr_version(void); /* "0.1.0" */
 
 /* ---- several ranks ---- */
 
-/* A rank's end of what ranks reach each other by. */
+/* A rank's endpoint for communication with the other ranks. */
 typedef struct tsr_transport tsr_transport;
 
-/* What a rank does, in a process of its own: opens the model with this transport, trains it. */
+/* The body of a rank, run in a process of its own: opens the model with this transport, trains it.
+ */
 typedef tsr_result (*tsr_rank_body)(tsr_ctx *ctx, tsr_transport *transport, void *user);
 
 typedef struct tsr_ranks_options {
-    size_t size_bytes;                 /* sizeof(tsr_ranks_options) */
-    uint32_t rank_count;               /* 1 … 1024; at most the virtual ranks of the bundle */
-    uint32_t restarts;                 /* how often all start again after one died or hung */
+    size_t size_bytes;   /* sizeof(tsr_ranks_options) */
+    uint32_t rank_count; /* 1 … 1024; at most the virtual ranks of the bundle */
+    uint32_t restarts;   /* how often all ranks are restarted after one died or hung */
     const volatile sig_atomic_t *stop; /* non-zero: ranks are asked to stop by SIGTERM; or NULL */
-    void (*restarting)(void *user, uint32_t attempt); /* from 1; may be NULL */
+    void (*restarting)(void *user, uint32_t attempt); /* attempts count from 1; may be NULL */
 } tsr_ranks_options;
 
-/* Starts `rank_count` processes of this host, each bound to its share of the processors, and waits
- * for them. To be called before this process has threads. When a rank fails all end, and the error
- * is that of the first one: TSR_RANK names the rank, where it was and why it ended. */
+/* Starts `rank_count` processes on this host, each bound to its share of the processors, and waits
+ * for them. Call it before this process has threads. When a rank fails, all ranks end, and the
+ * error is that of the first one: TSR_RANK names the rank, the place in its run and the reason. */
 TSR_API TSR_RESULT tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_rank_body body,
                                  void *user);
-/* This process as a rank of the MPI job (mpirun, srun) that it was started by. TSR_USAGE in builds
- * without MPI. A rank that fails ends the job. */
+/* Runs this process as a rank of the MPI job (mpirun, srun) that started it. Fails with TSR_USAGE
+ * in builds without MPI. A failing rank ends the job. */
 TSR_API TSR_RESULT tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user);
-/* From 0. */
+/* Ranks count from 0. */
 TSR_API uint32_t tsr_rank_get_number(const tsr_transport *transport);
 
 /* ---- a bundle, ready to run ---- */
@@ -69,29 +70,32 @@ typedef struct tsr_model tsr_model;
 
 typedef struct tsr_model_options {
     size_t size_bytes;       /* sizeof(tsr_model_options) */
-    bool strict;             /* only canonical bytes, all verified before anything is used */
+    bool strict;             /* accept only canonical bytes, and verify all bytes before use */
     const char *cpu;         /* force a variant: "x86-64-v3"; NULL: the highest this CPU has */
     unsigned threads;        /* 0: every CPU this process may use */
-    bool ignore_memory_plan; /* do not compare the plan with what is available */
-    const char *const *keys; /* paths of public keys (PEM) that may have signed it; borrowed */
+    bool ignore_memory_plan; /* do not compare the plan with the available memory */
+    const char *const *keys; /* paths of the accepted public keys (PEM); borrowed */
     size_t key_count;
-    bool require_signature;             /* by one of the keys; else only a wrong one is refused */
-    const char *const *weights_folders; /* where weights that the bundle names, and does not hold,
-                                           are looked for before its own folder; borrowed */
+    bool require_signature; /* refuse a bundle without a signature by one of the keys; else only a
+                               wrong one is refused */
+    const char *const *weights_folders; /* folders searched, before the bundle's own, for weights
+                                           that the bundle names but does not contain; borrowed */
     size_t weights_folder_count;
-    const char *device;         /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID, or its
-                                   beginning), or "auto": a GPU that the bundle has code for, opens and has
-                                   room for it, else the CPU */
-    uint64_t device_memory_max; /* bytes to take of a GPU's memory at most; 0: what is free */
-    tsr_transport *transport;   /* of a rank, borrowed; NULL: one process alone */
-    bool one_by_one; /* a GPU runs one kernel at a time, so that an error names it: much slower */
-    tsr_finite_mode check_finite; /* what runs do about outputs that are not finite */
+    const char *device;         /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID or its
+                                   beginning), or "auto": a GPU that opens, has room for the bundle and is
+                                   among its targets; else the CPU */
+    uint64_t device_memory_max; /* the most bytes to take of a GPU's memory; 0: all that is free */
+    tsr_transport *transport;   /* transport of a rank, borrowed; NULL: one process alone */
+    bool one_by_one; /* a GPU runs one kernel at a time, so that errors name the kernel: much slower
+                      */
+    tsr_finite_mode check_finite; /* how runs handle outputs that are not finite */
 } tsr_model_options;
 
-/* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call
- * one of initialize, load_state, load_params, or tsr_train. TSR_SIGNATURE (see bundle/FORMAT.md,
- * section 12) before anything of the program is used. TSR_TARGET lists the targets there are;
- * TSR_MACHINE for a CPU below v2; TSR_MEMORY with planned and available bytes. */
+/* Opens and verifies the bundle, chooses the variant, maps its code, allocates memory. The tensors
+ * are not set yet: call one of initialize, load_state, load_params, or tsr_train. Fails with
+ * TSR_SIGNATURE (see bundle/FORMAT.md, section 12) before any part of the program is used;
+ * TSR_TARGET, listing the bundle's targets; TSR_MACHINE for a CPU below v2; TSR_MEMORY with planned
+ * and available bytes. */
 TSR_API TSR_RESULT tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                                   tsr_model **out_model);
 /* Accepts NULL. A model in use is not closed. */
@@ -99,126 +103,127 @@ TSR_API void tsr_model_close(tsr_ctx *ctx, tsr_model *model);
 
 /* Borrowed from the model. */
 TSR_API const tsr_config *tsr_model_get_config(const tsr_model *model);
-TSR_API tsr_digest tsr_model_get_digest(const tsr_model *model);  /* of the bundle */
+TSR_API tsr_digest tsr_model_get_digest(const tsr_model *model);  /* digest of the bundle */
 TSR_API const char *tsr_model_get_target(const tsr_model *model); /* "cpu:x86-64-v3" */
-TSR_API const char *
-tsr_model_get_choice(const tsr_model *model); /* why this one, why not the others */
+/* Why this target was chosen, and why the others were not. */
+TSR_API const char *tsr_model_get_choice(const tsr_model *model);
 TSR_API const char *
 tsr_model_get_numerics(const tsr_model *model); /* "portable+fma.2": equal texts, equal bits */
 TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
 TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
-/* The file of weights that the bundle names and does not hold, where it is looked for and found now
- * (none of its bytes are read); NULL where the bundle names none, or no file fits or can be opened.
- * In the arena. */
+/* Finds the file of weights that the bundle names but does not contain, without reading any of its
+ * bytes. The path is in the arena; NULL if the bundle names no such file, or if no matching file
+ * can be opened. */
 TSR_API TSR_RESULT tsr_model_find_weights(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
                                           const char **out_path);
-/* The measured peak of the workspace, of all entries that run after the mark. Marking writes the
- * whole workspace once; false, and nothing to measure, on a device with memory of its own and while
- * the model is in use. */
+/* Measure the peak use of the workspace by all entries that run after the mark. Marking writes the
+ * whole workspace once; it returns false, and nothing can be measured, on a device with memory of
+ * its own and while the model is in use. */
 TSR_API bool tsr_model_mark_workspace(tsr_model *model);
 TSR_API tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model);
-/* The state (parameters and optimizer state) in memory, sorted by name. Whoever writes to it asks
- * for it again before the next run: what was prepared from it before is then made anew. */
+/* The state (parameters and optimizer state) in memory, sorted by name. A caller that writes to it
+ * must get it again before the next run: the model then prepares the derived data again. */
 TSR_API const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count);
 
 /* ---- will it run here? ---- */
 
 typedef struct tsr_check_target {
-    const char *name;          /* borrowed: all of these live as long as the report */
-    bool chosen;               /* this is the one that would run */
-    const char *reason;        /* why it was chosen, or why not */
-    const char *driver;        /* library it needs of the machine: "libcuda.so.1"; NULL: none */
-    const char *driver_origin; /* "the NVIDIA driver"; NULL: none */
+    const char *name;          /* borrowed: all pointers are valid as long as the report */
+    bool chosen;               /* true for the target that would run */
+    const char *reason;        /* why it was chosen, or why it was not */
+    const char *driver;        /* the system library it needs: "libcuda.so.1"; NULL: no library */
+    const char *driver_origin; /* "the NVIDIA driver"; NULL: no library */
 } tsr_check_target;
 
-/* Bytes of this host and of a device (0 on a CPU, whose memory is the host's). */
+/* Bytes needed on this host and on a device (0 on a CPU, which uses the host's memory). */
 typedef struct tsr_check_memory {
     uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
     uint64_t prepared_bytes;              /* weights in the order in which kernels read them */
     uint64_t workspace_bytes, port_bytes; /* inputs and outputs */
-    uint64_t away_bytes;        /* of the host: values that wait there, not on the device */
-    uint64_t code_bytes;        /* of kernels, as it is stored; on a GPU the code for it */
-    uint64_t scratch_bytes;     /* that kernels share on a GPU */
-    uint64_t staging_bytes;     /* taken while the bundle's weights are read */
-    uint64_t save_bytes;        /* besides, with a state directory: the copy that is being saved */
-    uint64_t host_bytes;        /* in all, without save_bytes */
-    uint64_t device_bytes;      /* of tensors, workspace, inputs, outputs, code and scratch */
-    uint64_t device_free_bytes; /* of the device now; UINT64_MAX: unknown */
+    uint64_t away_bytes;    /* host memory for values that are offloaded from the device */
+    uint64_t code_bytes;    /* kernels, as stored; on a GPU the code for that GPU */
+    uint64_t scratch_bytes; /* scratch memory that kernels share on a GPU */
+    uint64_t staging_bytes; /* used while the bundle's weights are read */
+    uint64_t save_bytes;    /* additional, with a state directory: the copy that is being saved */
+    uint64_t host_bytes;    /* host total, without save_bytes */
+    uint64_t device_bytes; /* device total: tensors, workspace, inputs, outputs, code and scratch */
+    uint64_t device_free_bytes;    /* free on the device now; UINT64_MAX: unknown */
     uint64_t device_allowed_bytes; /* the options' device_memory_max; 0: all that is free */
-    uint64_t available_bytes;      /* of the host; UINT64_MAX: unknown */
+    uint64_t available_bytes;      /* available on the host; UINT64_MAX: unknown */
 } tsr_check_memory;
 
 typedef struct tsr_check_report {
-    tsr_code code;            /* TSR_OK: it runs here; else what tsr_model_open would return */
-    const char *problem;      /* of code; NULL when it runs */
-    const char *advice;       /* what to do about it; NULL when it runs */
-    tsr_digest digest;        /* of the bundle */
-    bool is_signed;           /* there is a signature, and it is not wrong */
-    unsigned cpu_level;       /* of this machine: 3 for x86-64-v3, 5 for x86-64-v4-bf16 */
-    const char *cpu;          /* the same: "x86-64-v3" */
-    const char *numerics;     /* of the chosen target; NULL without one */
-    const char *choice;       /* device "auto": what it chose and why; else NULL */
-    const tsr_config *config; /* entries and what they need: NULL when not even that is readable */
+    tsr_code code;        /* TSR_OK: it runs here; else the code that tsr_model_open would return */
+    const char *problem;  /* the message of `code`; NULL when it runs */
+    const char *advice;   /* how to solve the problem; NULL when it runs */
+    tsr_digest digest;    /* digest of the bundle */
+    bool is_signed;       /* there is a signature, and it is not wrong */
+    unsigned cpu_level;   /* level of this machine's CPU: 3 for x86-64-v3, 5 for x86-64-v4-bf16 */
+    const char *cpu;      /* the same level by name: "x86-64-v3" */
+    const char *numerics; /* numerics of the chosen target; NULL without one */
+    const char *choice;   /* device "auto": the chosen device and why; else NULL */
+    const tsr_config *config; /* entries and their needs; NULL if it cannot be read */
     size_t target_count;
     const tsr_check_target *targets;
     tsr_check_memory memory; /* zeros without a chosen target */
 } tsr_check_report;
 
-/* Reads metadata alone (no weight, no kernel but a GPU's) and tells whether the bundle runs here;
- * takes no memory for it and maps no code, but a context of the GPU for a moment, whose free memory
- * is told by nothing else. The result is TSR_OK or report->code, with the problem in the context;
- * the report is filled in as far as could be read, in either case. All of it lies in the arena. */
+/* Reads only metadata (no weights; kernels only for a GPU) and reports whether the bundle runs
+ * here. It allocates no memory for the run and maps no code, but creates a GPU context for a
+ * moment, because nothing else reports the GPU's free memory. The result is TSR_OK or report->code,
+ * with the problem in the context; in both cases the report contains everything that could be read.
+ * All of it is in the arena. */
 TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                                    tsr_arena *arena, tsr_check_report *out_report);
 
 /* ---- parameters ---- */
 
-/* Init rules with this seed, stored data and constants from the bundle. Calls draw their random
- * numbers with it, too. */
+/* Sets the state from the bundle: init rules with this seed, stored data and constants. Calls use
+ * this seed for their random numbers, too. */
 TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed);
-/* A generation of a state directory, read-only and without its lock; verified. TSR_STATE when there
- * is none. */
+/* Loads a generation of a state directory, read-only and without its lock, and verifies it. Fails
+ * with TSR_STATE if there is no such generation. */
 TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                                         tsr_resume_mode mode, uint64_t generation,
                                         tsr_generation *out_generation);
 typedef struct tsr_rename {
-    const char *from, *to; /* borrowed; a name, or the beginning of names before a dot */
+    const char *from, *to; /* borrowed; a name, or a prefix of names that ends before a dot */
 } tsr_rename;
 typedef struct tsr_adopt_options {
     const char *directory; /* read without its lock */
     const tsr_rename *renames;
     size_t rename_count;
 } tsr_adopt_options;
-/* After initialize: of the newest good generation of a state directory, of whatever bundle, the
- * tensors whose name, dtype and shape the model has; of several renames the one that says most.
- * What was taken, what was not and why is logged. TSR_MISMATCH when there is nothing in common,
- * TSR_USAGE for a rename of what is not there or to what is there twice, TSR_STATE for an empty
- * directory. */
+/* Call after initialize: takes the newest good generation of a state directory of any bundle, and
+ * copies the tensors whose name, dtype and shape match the model's. If several renames match, the
+ * most specific one applies. Logs which tensors were taken, which were not and why. Fails with
+ * TSR_MISMATCH if no tensor matches, TSR_USAGE if the source of a rename does not exist or two
+ * tensors get the same name, TSR_STATE for an empty directory. */
 TSR_API TSR_RESULT tsr_model_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_options *options,
                                    tsr_generation *out_generation);
-/* Every parameter from a safetensors file, which may hold others too, of any dtype; names, dtypes
- * and shapes must match (TSR_MISMATCH with both values; nothing is changed then). */
+/* Loads every parameter from a safetensors file, which may contain other tensors of any dtype;
+ * names, dtypes and shapes must match (TSR_MISMATCH with both values; nothing is changed then). */
 TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path);
-/* Every parameter to a safetensors file, whole or not at all. Of several ranks all call it, and the
+/* Writes every parameter to a safetensors file, whole or not at all. Every rank must call it; the
  * first one writes. */
 TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path);
 
 /* ---- calls ---- */
 
 /* A call or evaluation logs a warning (TSR_LOG_WARNING, once after each tsr_model_initialize) when
- * its entry reads parameters that hold their initial values: no state, file or training has set
- * them, and the bundle stores no values of them.
+ * its entry reads parameters that still have their initial values: no state, file or training has
+ * set them, and the bundle stores no values for them.
  *
- * Outputs that were asked for are checked as the model's options say; the message names the output
- * and the first element. NaN is always reported. An infinity is not reported where the config says
- * that the output may be infinite (see tsr_config_port), nor where an input of the call holds one;
- * with independent rows, where that row of an input does. */
+ * Requested outputs are checked as the model's options say; the message names the output and the
+ * first element. NaN is always reported. An infinity is not reported if the config says that the
+ * output may be infinite (see tsr_config_port), or if an input of the call contains one; with
+ * independent rows, if the same row of an input does. */
 
-/* One call with tensors found by name; all inputs of source ARGUMENT or DATA must be there
- * (TSR_USAGE lists them), dtypes and shapes equal (TSR_DATA). Outputs are optional. Where rows are
- * independent, dimension 0 may be any number of rows, equal for all. `entry` NULL is the only INFER
- * entry. A TRAIN entry is refused (TSR_USAGE): use tsr_train. On failure the outputs hold
- * nothing of use. */
+/* Makes one call; tensors are matched by name. All inputs of source ARGUMENT or DATA must be given
+ * (TSR_USAGE lists them), with equal dtypes and shapes (TSR_DATA). Outputs are optional. If rows
+ * are independent, dimension 0 may be any number of rows, equal for all tensors. `entry` NULL means
+ * the only INFER entry. A TRAIN entry is refused (TSR_USAGE): use tsr_train. On failure the
+ * contents of the outputs are undefined. */
 TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                   const tsr_tensor *inputs, size_t input_count,
                                   const tsr_tensor *outputs, size_t output_count);
@@ -226,42 +231,46 @@ TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *en
 typedef struct tsr_binding {
     const char *name, *path; /* borrowed */
 } tsr_binding;
-/* The same from array files (.npy, FILE.npz:MEMBER, FILE.safetensors:NAME, or flat, little-endian)
- * to array files (.npy; .npz or .safetensors, where several outputs may go; .bin, elements alone;
- * .txt, the same of bytes), each whole or not at all; at least one output is asked for. */
+/* Makes one call from array files (.npy, FILE.npz:MEMBER, FILE.safetensors:NAME, or flat,
+ * little-endian) to array files (.npy; .npz or .safetensors, which may contain several outputs;
+ * .bin, elements only; .txt, the elements of a byte tensor), each written whole or not at all; at
+ * least one output must be requested. */
 TSR_API TSR_RESULT tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                         const tsr_binding *inputs, size_t input_count,
                                         const tsr_binding *outputs, size_t output_count);
 
 typedef struct tsr_call_options {
     size_t size_bytes; /* sizeof(tsr_call_options) */
-    /* Calls; 0: one, or as many as the rows need. What a call gives under the name of an input is
-     * that input of the next one, and is written after the last; other inputs stay, and of other
-     * outputs files hold all calls, as a first dimension. The step that the program reads is the
-     * number of the call, from 1, so that random numbers are drawn anew. */
+    /* Number of calls; 0: one, or as many as the rows need. An output that has the name of an input
+     * becomes that input of the next call, and is written after the last call; other inputs stay
+     * the same. For other outputs, files contain the results of all calls along a new first
+     * dimension. The step that the program reads is the number of the call, from 1, so that each
+     * call draws new random numbers. */
     uint64_t repeat;
-    bool keeps_nothing; /* no output need be asked for */
-    /* After each call, counted from 1: what it took, inputs to the device and outputs back, but not
-     * their files. May be NULL. */
+    bool keeps_nothing; /* outputs are optional */
+    /* Called after each call; `number` counts from 1. `seconds` includes the transfer of inputs to
+     * the device and of outputs back, but not file access. May be NULL. */
     void (*called)(void *user, uint64_t number, double seconds);
     void *called_user; /* borrowed */
-    /* Log files, or NULL; not both. A log has a line for each call, with the digests of what it
-     * took and gave, and names the digests of the inputs' arrays and of the parameters. */
+    /* Log files, or NULL; not both. A log has a line for each call, with the digests of its inputs
+     * and outputs, and contains the digests of the input arrays and of the parameters. */
     const char *record, *replay;
-    bool records_values; /* of call `values_of`, in the log that is written */
+    bool records_values; /* store the values of call `values_of` in the log that is written */
     uint64_t values_of;
 } tsr_call_options;
-/* The same, told how. TSR_USAGE where calls are to be repeated and rows are independent, or what is
- * handed on has another type. A replay: TSR_MISMATCH for a log of another bundle,
- * entry, seed, input or set of parameters; TSR_DIVERGED names the call, the first tensor that
- * differs, its element, region and place in the source. */
+/* Like tsr_model_call_files, with options. Fails with TSR_USAGE if calls are repeated and rows are
+ * independent, or if an output that is passed on to the next call has another type. A replay fails
+ * with TSR_MISMATCH for a log of another bundle, entry, seed, input or set of parameters;
+ * TSR_DIVERGED names the call, the first tensor that differs, its element, region and place in the
+ * source. */
 TSR_API TSR_RESULT tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                        const tsr_call_options *options, const tsr_binding *inputs,
                                        size_t input_count, const tsr_binding *outputs,
                                        size_t output_count);
 
-/* Means of an EVAL entry's row-wise outputs over the data bound to its inputs. `entry` NULL is the
- * only one. out_report's arrays are in the arena, their names the model's. */
+/* Computes the means of an EVAL entry's row-wise outputs over the data bound to its inputs. `entry`
+ * NULL means the only EVAL entry. The arrays of out_report are in the arena; their names belong to
+ * the model. */
 TSR_API TSR_RESULT tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                       const tsr_binding *data, size_t data_count, tsr_arena *arena,
                                       tsr_eval_report *out_report);
@@ -286,41 +295,41 @@ typedef struct tsr_train_options {
     uint64_t eval_every;         /* steps; 0: at the end only */
     const char *record, *replay; /* log files, or NULL; not both */
     const char *params; /* start from these parameters where no state is resumed, or NULL */
-    /* Go on from what fits of another bundle's state, where no state is resumed: at its step and
-     * with its seed. directory NULL: no. Not with params, nor with a replay. */
+    /* Continue from the matching tensors of another bundle's state if no state is resumed: at its
+     * step and with its seed. directory NULL: no. Not allowed with params or with a replay. */
     tsr_adopt_options adopt;
     tsr_train_callbacks callbacks;
     void (*begun)(void *user, const tsr_recovery *recovery,
-                  const tsr_position *position); /* before the first step; may be NULL */
+                  const tsr_position *position); /* called before the first step; may be NULL */
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
     /* Lines of the store's event log, from one thread at a time; may be NULL. */
     void (*store_event)(void *user, const char *line);
     void *store_event_user; /* borrowed */
-    bool records_values;    /* of step `values_of`, in the log that is written */
+    bool records_values;    /* store the values of step `values_of` in the log that is written */
     uint64_t values_of;
-    bool allow_inexact; /* go on, with a warning, from a state of other numerics */
-    bool new_data;      /* go on with other data than the state was trained with, from its next
-                           epoch on */
-    bool verify_data;   /* hash the data even if its files did not change since the last time */
+    bool allow_inexact; /* continue, with a warning, from a state with other numerics */
+    bool new_data; /* continue with other data than the state was trained with, from its next epoch
+                      on */
+    bool verify_data; /* hash the data even if its files did not change since the last time */
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. A state that was trained with other data, by rows or
- * digest, is TSR_MISMATCH without `new_data`. Without the data it needs: TSR_USAGE listing names,
- * dtypes and shapes. A state at or past `steps` is no error: nothing is run. A state of another
+ * digest, is TSR_MISMATCH without `new_data`. If data is missing: TSR_USAGE listing names, dtypes
+ * and shapes. A state at or past `steps` is not an error: nothing is run. A state of another
  * bundle, seed or numerics is TSR_MISMATCH. The trained tensors stay in the model; without a state
- * directory each call begins anew. Errors of the run: see tsr_train_run (runtime/train.h). A replay
- * needs `steps` only to end early, and the state directory only if the log begins after step 0;
- * it writes nothing. */
+ * directory each call starts from the beginning. Errors of the run: see tsr_train_run
+ * (runtime/train.h). A replay needs `steps` only to end early, and the state directory only if the
+ * log begins after step 0; it writes nothing. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
 
-/* ---- what it took ---- */
+/* ---- performance ---- */
 
-/* With a trace in the context (runtime/base/trace.h) from before tsr_model_open on, what is done is
- * recorded there; it is written before the model is closed, whose names it uses. This writes what
- * each kernel took while the trace recorded as CSV (docs/traces.md), whole or not at all, beside
- * what the machine does at most, which is measured now. TSR_USAGE of a model opened without a
- * trace. */
+/* If the context had a trace (runtime/base/trace.h) before tsr_model_open, everything that is done
+ * is recorded in it; write the trace before the model is closed, because it uses names of the
+ * model. This function writes a CSV file (docs/traces.md) with the time of each kernel while the
+ * trace recorded, next to the limits of the machine, which are measured now; whole or not at all.
+ * Fails with TSR_USAGE for a model opened without a trace. */
 TSR_API TSR_RESULT tsr_model_write_roofline(tsr_ctx *ctx, tsr_model *model, const char *path);
 
 /* ---- a trained bundle ---- */
@@ -332,17 +341,17 @@ typedef struct tsr_bake_options {
     uint64_t resume_generation; /* TSR_RESUME_EXACT */
     const char *out_path;       /* the trained bundle, or NULL */
     const char *export_params;  /* the parameters as a safetensors file, or NULL */
-    const char *params; /* instead of a state: parameters of a .safetensors or .npz, which may hold
-                           more; or NULL */
-    bool with_state;    /* the optimizer state too, and where it stands: training goes on there */
-    bool reference;     /* `params`, a safetensors file, is named by its digest and not stored */
+    const char *params; /* read parameters from this .safetensors or .npz instead of a state; it may
+                           contain more; or NULL */
+    bool with_state; /* store the optimizer state and its position too: training continues there */
+    bool reference;  /* `params`, a safetensors file, is named by its digest and not stored */
 } tsr_bake_options;
 
-/* The bundle at `in_path` with the parameters of a generation or a file stored in it (optimizer
- * state begins anew, unless with_state); the parameters alone; or both. Tensors whose elements are
- * all equal become init rules; the others fill blobs of at most 4 GiB in the order of their names.
- * Each file whole or not at all, byte-identical for equal inputs. TSR_MISMATCH for another bundle's
- * state. */
+/* Writes the bundle at `in_path` with the parameters of a generation or a file stored in it (the
+ * optimizer state starts from its initial values, unless with_state); the parameters alone; or
+ * both. Tensors whose elements are all equal become init rules; the others fill blobs of at most 4
+ * GiB in the order of their names. Each file is written whole or not at all, byte-identical for
+ * equal inputs. TSR_MISMATCH for another bundle's state. */
 TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                             tsr_generation *out_generation);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logging in: a 401 names what the registry wants (RFC 9110 section 11.6.1); a password answers
- * "Basic" at once and "Bearer" by a token, which is fetched from the server that the registry names
- * ("Token Authentication Specification" of the distribution project; refresh tokens: RFC 6749
- * section 6).
+ * Logging in: a 401 names the schemes that the registry accepts (RFC 9110 section 11.6.1). A
+ * password answers "Basic" directly and "Bearer" by a token, which is fetched from the server that
+ * the registry names ("Token Authentication Specification" of the distribution project; refresh
+ * tokens: RFC 6749 section 6).
  */
 #include "registry/credentials.h"
 #include "registry/http.h"
@@ -18,16 +18,16 @@
 
 typedef struct challenge {
     bool basic, bearer;
-    char realm[1024], service[512]; /* of bearer */
-    char other[32];                 /* another scheme that was named */
+    char realm[1024], service[512]; /* parameters of bearer */
+    char other[32];                 /* another scheme that the registry named */
 } challenge;
 
-/* ---- what the registry wants ---- */
+/* ---- the challenge ---- */
 
 static size_t word(const char *at) { return strcspn(at, " \t,=\""); }
 static const char *skip(const char *at) { return at + strspn(at, " \t,"); }
 
-/* `key=value` or `key="value"`; returns the end, or NULL when it is too long or not closed. */
+/* Parses `key=value` or `key="value"`; returns the end, or NULL if it is too long or not closed. */
 static const char *parse_value(const char *at, char *out, size_t room) {
     size_t length = 0;
     bool quoted = *at == '"';
@@ -90,7 +90,7 @@ static tsr_result read_challenge(tsr_ctx *ctx, const tsr_remote *remote,
 
 /* ---- tokens ---- */
 
-/* The password must not go over the net in the clear, but where that was asked for. */
+/* The password must not be sent in clear text unless the user has asked for that. */
 static tsr_result check_realm(tsr_ctx *ctx, const tsr_remote *remote, const char *realm) {
     char url[TSR_URL_MAX];
     TRY(ctx, tsr_url_resolve(ctx, remote->base, realm, url));
@@ -113,7 +113,7 @@ static void token_call_finish(token_call *call) {
     free(call->url);
 }
 
-/* The scopes come as parameters of their own. Appends "&scope=…" for each. */
+/* Each scope becomes a parameter of its own: appends "&scope=…" for each. */
 static bool put_scopes(CURL *easy, tsr_buffer *out, const char *scopes) {
     for (const char *at = scopes; *at;) {
         size_t length = strcspn(at, " ");
@@ -168,7 +168,8 @@ static tsr_result copy_form(tsr_ctx *ctx, void *user, uint64_t offset, void *byt
     return TSR_SUCCESS;
 }
 
-/* {"token": …} or {"access_token": …}; what is no token of RFC 6750 would end up in a header. */
+/* Parses {"token": …} or {"access_token": …}. Text that is not a token of RFC 6750 is refused,
+ * because it would be copied into a header. */
 static tsr_result parse_token(tsr_ctx *ctx, const char *realm, const tsr_buffer *body,
                               char **out_header) {
     static const char start[] = "Authorization: Bearer ";
@@ -278,7 +279,7 @@ static tsr_result renew(tsr_ctx *ctx, tsr_http *http, const tsr_http_response *r
     TRY(ctx, tsr_credential_find(ctx, &remote->options, &remote->reference, &credential));
     tsr_result result = make_header(ctx, http, &wanted, &credential, &header);
     if (!result.code && remote->auth.header && strcmp(remote->auth.header, header) == 0) {
-        free(header); /* the same again would be refused again */
+        free(header); /* the same header would be refused again */
         result = refuse_login(ctx, remote, &credential, 401);
     } else if (!result.code) {
         if (remote->auth.header) OPENSSL_cleanse(remote->auth.header, strlen(remote->auth.header));

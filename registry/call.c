@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request until it is answered: redirects, a login where the registry asks for one, another try
- * where that may help. And the registry as all threads share it.
+ * Sends a request until it is answered: follows redirects, logs in if the registry asks for it,
+ * retries if that may help. Also the state of the registry that all threads share.
  */
 #include "registry/http.h"
 #include "runtime/base/json.h"
@@ -106,7 +106,7 @@ void tsr_remote_skip(tsr_remote *remote, uint64_t bytes) {
     pthread_mutex_unlock(&remote->mutex);
 }
 
-/* A login is renewed under the mutex, by requests that tick. */
+/* A login is renewed under the mutex, by requests that call this function. */
 void tsr_remote_tick(tsr_remote *remote) {
     if (pthread_mutex_trylock(&remote->mutex) != 0) return;
     if (remote->progress_done < remote->progress_total) tell_progress(remote, false);
@@ -120,9 +120,9 @@ void tsr_remote_report(tsr_remote *remote, tsr_registry_report *report) {
     report->retry_count = atomic_load(&remote->retry_count);
 }
 
-/* ---- another try ---- */
+/* ---- retries ---- */
 
-/* Seconds of Retry-After: a number, or a date (RFC 9110 section 10.2.3). */
+/* Returns the seconds of Retry-After: a number, or a date (RFC 9110 section 10.2.3). */
 static bool retry_after(const tsr_http_response *response, double *out_seconds) {
     const char *text = tsr_http_header(response, "retry-after", 0);
     if (!text) return false;
@@ -157,7 +157,8 @@ bool tsr_retry_wait(tsr_http *http, tsr_retry *retry, const tsr_http_response *r
         seconds *= 2;
     if (seconds > TSR_REGISTRY_RETRY_DELAY_MAX_MS * 1e-3)
         seconds = TSR_REGISTRY_RETRY_DELAY_MAX_MS * 1e-3;
-    if (RAND_bytes(&dice, 1) == 1) seconds *= 0.75 + dice / 512.0; /* not all clients at once */
+    /* so that not all clients retry at once */
+    if (RAND_bytes(&dice, 1) == 1) seconds *= 0.75 + dice / 512.0;
     if (response && retry_after(response, &after)) {
         if (after > TSR_REGISTRY_RETRY_AFTER_MAX_S) return false;
         if (after > seconds) seconds = after;
@@ -168,14 +169,14 @@ bool tsr_retry_wait(tsr_http *http, tsr_retry *retry, const tsr_http_response *r
     return !atomic_load(&remote->stop);
 }
 
-/* ---- what a status says ---- */
+/* ---- errors of a status ---- */
 
 static bool status_may_pass(long status) {
     return status == 408 || status == 425 || status == 429 || status == 500 || status == 502 ||
            status == 503 || status == 504;
 }
 
-/* A server's text for a message: one line, printable, short. */
+/* Makes a server's text presentable in a message: one line, printable, short. */
 static void show(char *out, size_t room, const char *text) {
     size_t length = 0;
     for (; text[length] && length + 1 < room; length++)
@@ -183,7 +184,7 @@ static void show(char *out, size_t room, const char *text) {
     out[length] = 0;
 }
 
-/* {"errors":[{"code":…,"message":…}]}: the first one, or the start of the text. */
+/* Shows the first error of {"errors":[{"code":…,"message":…}]}, or the start of the text. */
 static void show_errors(char *out, size_t room, const tsr_buffer *body) {
     tsr_ctx ctx = {0};
     const tsr_json_options options = {"answer", TSR_NETWORK, true};
@@ -229,7 +230,7 @@ tsr_result tsr_http_refuse(tsr_ctx *ctx, const tsr_http *http, const tsr_http_re
 
 /* ---- a request until it is answered ---- */
 
-/* The header for the registry's own origin; *out is owned. */
+/* Copies the header for the registry's own origin; *out is owned. */
 static tsr_result copy_authorization(tsr_ctx *ctx, tsr_remote *remote, char **out,
                                      unsigned *out_generation) {
     pthread_mutex_lock(&remote->mutex);

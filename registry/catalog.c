@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What other tools store where an index was expected; they say so by its type. */
+/* Other tools store other types under a reference, so manifests are accepted too; the type tells
+ * them apart. */
 #define ACCEPT TSR_MEDIA_INDEX ", " TSR_MEDIA_MANIFEST
 
 typedef struct fetcher {
@@ -25,7 +26,7 @@ static tsr_json_source source_of(const fetcher *f, const char *what, const tsr_d
     return (tsr_json_source){f->subject, what, 0, tsr_entry_text_digest(&d->digest)};
 }
 
-/* The row of the descriptor's digest; a new one at its first use. */
+/* Finds the row of the descriptor's digest, or adds it at its first use. */
 static tsr_result add_blob(fetcher *f, tsr_descriptor *d) {
     tsr_catalog *c = f->catalog;
     for (size_t i = 0; i < c->blob_count; i++) {
@@ -133,7 +134,8 @@ static tsr_result check_targets(const fetcher *f, const char *const *targets, si
     return TSR_SUCCESS;
 }
 
-/* One manifest covers the blob with these digests; another may have done so before. */
+/* Records that a manifest covers the blob with these digests; an earlier manifest may have covered
+ * it already. */
 static tsr_result cover(const fetcher *f, tsr_remote_blob *blob, const tsr_digest *chunks) {
     size_t size = (size_t)tsr_chunk_count(blob->size_bytes) * sizeof *chunks;
     if (blob->chunks && memcmp(blob->chunks, chunks, size) != 0)
@@ -151,7 +153,7 @@ static tsr_result cover_layers(fetcher *f, const tsr_manifest *manifest) {
     for (size_t i = 0; i < last; i++) {
         tsr_remote_blob *blob = &f->catalog->blobs[manifest->layers[i].blob];
         TRY(f->ctx, cover(f, blob, chunks));
-        chunks += tsr_chunk_count(blob->size_bytes); /* the parser compared the sum */
+        chunks += tsr_chunk_count(blob->size_bytes); /* the parser has checked the sum */
     }
     return TSR_SUCCESS;
 }

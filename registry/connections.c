@@ -33,7 +33,7 @@ static void *work(void *user) {
     return NULL;
 }
 
-/* This thread is the first worker; one that cannot be started is done without. */
+/* This thread is the first worker; other workers that cannot be started are left out. */
 tsr_result tsr_connections_run(tsr_ctx *ctx, tsr_remote *remote, size_t task_count,
                                tsr_connection_fn run, void *user) {
     pool p = {.remote = remote, .task_count = task_count, .run = run, .user = user};

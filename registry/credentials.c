@@ -26,9 +26,9 @@ void tsr_credential_finish(tsr_credential *credential) {
     *credential = (tsr_credential){0};
 }
 
-/* ---- which entry ---- */
+/* ---- finding the entry ---- */
 
-/* A key of the file without scheme and the path of the API: "https://host/v1/" is "host". */
+/* Compares a key of the file without its scheme and API path: "https://host/v1/" is "host". */
 static bool key_equals(const char *key, const char *wanted) {
     static const char *const schemes[] = {"https://", "http://"};
     static const char *const ends[] = {"/v1/", "/v2/", "/v1", "/v2", "/"};
@@ -55,7 +55,7 @@ static const struct cJSON *find_key(const struct cJSON *object, const char *want
     return NULL;
 }
 
-/* "host/a/b", "host/a", "host"; Docker's own registry goes by several names. */
+/* Looks for "host/a/b", "host/a", "host"; Docker's own registry has several names. */
 static const struct cJSON *find_entry(const struct cJSON *object, const tsr_reference *reference) {
     static const char *const hub[] = {"docker.io", "index.docker.io", "registry-1.docker.io"};
     char key[KEY_MAX];
@@ -75,9 +75,9 @@ static const struct cJSON *find_entry(const struct cJSON *object, const tsr_refe
     return NULL;
 }
 
-/* ---- what it says ---- */
+/* ---- reading the entry ---- */
 
-/* "auth": Base64 of "user:password". */
+/* Decodes "auth": Base64 of "user:password". */
 static bool decode_auth(const char *auth, tsr_credential *out) {
     size_t size = strlen(auth), pad = 0;
     unsigned char *plain = malloc(size + 4);
@@ -149,7 +149,8 @@ static tsr_result search_file(tsr_ctx *ctx, const char *path, const struct cJSON
     if (entry && !helper) {
         TRY(ctx, read_entry(ctx, path, entry, out));
         if (out->kind != TSR_CREDENTIAL_NONE) return TSR_SUCCESS;
-        helper = text_of(root, "credsStore"); /* an empty entry: the store has the login */
+        /* empty entry: the login is in the credential store */
+        helper = text_of(root, "credsStore");
     }
     if (helper)
         FAIL(ctx, TSR_DENIED,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Logins from files in the form of docker's config.json (containers-auth.json(5)). Private to this
- * folder. Credential helpers are other programs: none is started, an entry that names one is
- * refused by a message.
+ * folder. Credential helpers are external programs; they are never started, and an entry that names
+ * one is refused with a message.
  */
 #ifndef TSR_REGISTRY_CREDENTIALS_H
 #define TSR_REGISTRY_CREDENTIALS_H
@@ -23,14 +23,14 @@ typedef struct tsr_credential {
     char *user, *secret; /* owned; tsr_credential_finish overwrites them */
 } tsr_credential;
 
-/* The entry of the most exact key for the repository in the first file that has one. TSR_USAGE for
- * a malformed file, TSR_DENIED for one that leaves the login to a helper, TSR_IO when it is there
- * and cannot be read. */
+/* Finds the entry with the most specific key for the repository in the first file that has one.
+ * Fails with TSR_USAGE for a malformed file, TSR_DENIED if the login is left to a helper, TSR_IO if
+ * a file exists but cannot be read. */
 TSR_RESULT tsr_credential_find(tsr_ctx *ctx, const tsr_registry_options *options,
                                const tsr_reference *reference, tsr_credential *out_credential);
 void tsr_credential_finish(tsr_credential *credential); /* accepts zeros */
 
-/* "Authorization: Basic …" of a password; owned by the caller; NULL without memory. */
+/* Returns "Authorization: Basic …" for a password; owned by the caller; NULL if out of memory. */
 char *tsr_credential_basic(const tsr_credential *credential);
 
 #endif

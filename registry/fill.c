@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: cut the blobs into spans; look for the chunks of each span in the output and the bases;
- * cut what is missing into spans again, and fetch these. Both are tasks of the connections.
+ * Outline: split the blobs into spans; look for the chunks of each span in the output and the
+ * bases; split the missing chunks into spans again, and fetch these. Both are tasks of the
+ * connections.
  */
 #include "registry/fill.h"
 
@@ -14,12 +15,12 @@
 
 enum {
     SPAN_CHUNKS = TSR_REGISTRY_SPAN_BYTES / TSR_HASH_CHUNK_BYTES,
-    DAMAGED_MAX = 2, /* times that one span may come with wrong bytes before it is an error */
+    DAMAGED_MAX = 2, /* how often one span may arrive with wrong bytes before this is an error */
 };
 
 typedef struct span {
     tsr_remote_blob *blob;
-    uint64_t first, end; /* chunks */
+    uint64_t first, end; /* chunk numbers */
 } span;
 
 /* A chunk of an older bundle. */
@@ -45,8 +46,8 @@ static uint64_t chunk_end(const tsr_remote_blob *blob, uint64_t chunk) {
     return end < blob->size_bytes ? end : blob->size_bytes;
 }
 
-/* Whether the bytes are that chunk. Of a blob that no table covers, a small one is its own only
- * chunk; a large one is looked at when it is whole. */
+/* Returns true if the bytes are that chunk. A small blob without a chunk table is its own only
+ * chunk; a large one is checked only when it is complete. */
 static bool is_chunk(const tsr_remote_blob *blob, uint64_t chunk, const void *bytes, size_t size,
                      tsr_digest *out_got) {
     if (blob->chunks) {
@@ -72,8 +73,8 @@ static tsr_result add_span(tsr_ctx *ctx, filler *f, size_t *capacity, span item)
     return TSR_SUCCESS;
 }
 
-/* The runs of chunks that are not done, none longer than SPAN_CHUNKS. A large blob without table is
- * one span: it is verified as one. */
+/* Lists the runs of chunks that are not done, none longer than SPAN_CHUNKS. A large blob without a
+ * chunk table is one span, because it can only be verified as a whole. */
 static tsr_result list_spans(tsr_ctx *ctx, filler *f, uint64_t *out_bytes) {
     const tsr_catalog *catalog = f->fill->catalog;
     size_t capacity = 0;
@@ -101,7 +102,7 @@ static tsr_result list_spans(tsr_ctx *ctx, filler *f, uint64_t *out_bytes) {
     return TSR_SUCCESS;
 }
 
-/* ---- what is here ---- */
+/* ---- local chunks ---- */
 
 static int compare_chunks(const void *a, const void *b) {
     const base_chunk *left = a, *right = b;
@@ -130,7 +131,7 @@ static tsr_result list_base_chunks(tsr_ctx *ctx, filler *f) {
     return TSR_SUCCESS;
 }
 
-/* A chunk of a base, if it has one of this digest and size that is whole. */
+/* Reads a chunk from a base, if the base has an intact chunk with this digest and size. */
 static bool read_base(const tsr_ctx *ctx, const filler *f, const tsr_remote_blob *blob,
                       uint64_t chunk, void *bytes, size_t size) {
     const base_chunk key = {.digest = &blob->chunks[chunk]};
@@ -175,7 +176,7 @@ static tsr_result look_for_span(tsr_ctx *ctx, tsr_http *http, void *user, size_t
     filler *f = user;
     const span *s = &f->spans[task];
     tsr_result result = TSR_SUCCESS;
-    /* A large blob without table cannot be told to be whole by its parts. */
+    /* The parts of a large blob without a chunk table cannot be verified separately. */
     if (!s->blob->chunks && s->blob->size_bytes > TSR_HASH_CHUNK_BYTES) return TSR_SUCCESS;
     char *bytes = malloc(TSR_HASH_CHUNK_BYTES);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory to pull '%s'", f->fill->path);
@@ -187,20 +188,20 @@ static tsr_result look_for_span(tsr_ctx *ctx, tsr_http *http, void *user, size_t
     return result;
 }
 
-/* ---- what is not ---- */
+/* ---- missing chunks ---- */
 
 typedef struct fetch {
     tsr_http *http;
     filler *filler;
     const span *span;
     char *bytes;  /* owned; one chunk */
-    size_t size;  /* of what is in it */
-    uint64_t at;  /* offset in the blob of the next byte that is wanted */
-    bool damaged; /* why the sink failed */
+    size_t size;  /* bytes stored so far */
+    uint64_t at;  /* offset in the blob of the next requested byte */
+    bool damaged; /* true if the sink failed because of wrong bytes */
     tsr_retry retry;
 } fetch;
 
-/* Chunks that have come meanwhile, from a server that sent more than was asked for. */
+/* Skips chunks that are already done, because a server sent more than was requested. */
 static void pass_over(fetch *t) {
     const tsr_remote_blob *blob = t->span->blob;
     while (t->size == 0 && t->at < blob->size_bytes &&
@@ -239,7 +240,7 @@ static tsr_result take(tsr_ctx *ctx, void *user, uint64_t offset, const void *by
     const char *from = bytes;
     for (uint64_t end = offset + size_bytes; offset < end;) {
         pass_over(t);
-        if (t->at >= end || t->at > offset) { /* not wanted, or had already */
+        if (t->at >= end || t->at > offset) { /* not requested, or already received */
             uint64_t skip = t->at < end ? t->at - offset : end - offset;
             from += skip;
             offset += skip;
@@ -258,7 +259,7 @@ static tsr_result take(tsr_ctx *ctx, void *user, uint64_t offset, const void *by
     return TSR_SUCCESS;
 }
 
-/* A large blob without table, now that it is there. */
+/* Verifies a large blob without a chunk table, now that it is complete. */
 static tsr_result check_whole(tsr_ctx *ctx, const fetch *t) {
     const tsr_remote_blob *blob = t->span->blob;
     const tsr_fill *fill = t->filler->fill;
@@ -316,7 +317,7 @@ static tsr_result run_fetch(tsr_ctx *ctx, tsr_http *http, void *user, size_t tas
     return result;
 }
 
-/* ---- both ---- */
+/* ---- local and missing chunks ---- */
 
 static tsr_result run(tsr_ctx *ctx, filler *f) {
     tsr_fill *fill = f->fill;

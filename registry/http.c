@@ -13,16 +13,16 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the callbacks of one exchange share. */
+/* State shared by the callbacks of one exchange. */
 typedef struct exchange {
     tsr_ctx *ctx;
     tsr_http *http;
     const tsr_http_request *request;
     tsr_http_response *response;
-    tsr_result result; /* of a callback */
+    tsr_result result; /* error of a callback */
     uint64_t source_offset;
     uint64_t body_bytes, header_bytes;
-    bool sinking, cut; /* cut: enough of an error's body */
+    bool sinking, cut; /* cut: the stored part of an error's body is long enough */
 } exchange;
 
 /* ---- callbacks ---- */
@@ -32,7 +32,8 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *user) {
     tsr_buffer *headers = &x->response->headers;
     size_t length = size * count, end = length;
     atomic_fetch_add(&x->http->remote->received_bytes, length);
-    if (length >= 5 && memcmp(bytes, "HTTP/", 5) == 0) headers->size_bytes = 0; /* after a 1xx */
+    /* a new response after a 1xx */
+    if (length >= 5 && memcmp(bytes, "HTTP/", 5) == 0) headers->size_bytes = 0;
     x->header_bytes += length;
     if (x->header_bytes > TSR_REGISTRY_HEADER_BYTES_MAX) {
         x->result =
@@ -62,7 +63,7 @@ const char *tsr_http_header(const tsr_http_response *response, const char *name,
     return NULL;
 }
 
-/* The first bytes of a body: where do they go, and do they say how many there are? */
+/* Called at the first bytes of a body: decides where they go and checks the announced length. */
 static void begin_body(exchange *x) {
     curl_off_t announced = -1;
     curl_easy_getinfo(x->http->easy, CURLINFO_RESPONSE_CODE, &x->response->status);
@@ -115,8 +116,8 @@ static size_t on_source(char *bytes, size_t size, size_t count, void *user) {
     return length;
 }
 
-/* libcurl sends a body again when the connection it had kept was closed by the server. Not where
- * the caller asks first how much has arrived. */
+/* libcurl sends a body again if the server has closed the connection that it had kept. This is
+ * refused if the caller must first ask how many bytes have arrived. */
 static int on_seek(void *user, curl_off_t offset, int origin) {
     exchange *x = user;
     if (origin != SEEK_SET || (x->request->once && offset < (curl_off_t)x->source_offset))
@@ -148,7 +149,7 @@ static void set_up(CURL *easy, const tsr_remote *remote, exchange *x) {
     SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
     SET(CURLOPT_LOW_SPEED_TIME, (long)o->timeout_s);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    SET(CURLOPT_PROXY, proxy ? proxy : ""); /* "": not even what the environment says */
+    SET(CURLOPT_PROXY, proxy ? proxy : ""); /* "": ignore the environment variables too */
     SET(CURLOPT_NOPROXY, o->no_proxy ? o->no_proxy : "");
     SET(CURLOPT_BUFFERSIZE, 256L * 1024);
     SET(CURLOPT_UPLOAD_BUFFERSIZE, 256L * 1024);
@@ -186,7 +187,7 @@ static void set_method(CURL *easy, exchange *x) {
     }
 }
 
-/* Failures of the transport that the same request may not meet again. */
+/* Failures of the transport that may not occur again if the request is repeated. */
 static bool may_pass(CURLcode code) {
     switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -249,7 +250,7 @@ tsr_result tsr_http_send(tsr_ctx *ctx, tsr_http *http, const tsr_http_request *r
     for (size_t i = 0; request->headers[i]; i++) ok = ok && add_header(&list, request->headers[i]);
     if (authorization) ok = ok && add_header(&list, authorization);
     tsr_http_response_finish(response);
-    curl_easy_reset(easy); /* keeps connections */
+    curl_easy_reset(easy); /* does not close the connections */
     set_up(easy, http->remote, &x);
     set_method(easy, &x);
     SET(CURLOPT_URL, url);

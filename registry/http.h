@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One HTTP exchange after the other over libcurl. Private to this folder.
+ * HTTP exchanges over libcurl, one at a time per connection. Private to this folder.
  *
- * A tsr_remote is the registry as all threads see it; a tsr_http is the connection of one thread.
- * HTTP/1.1 alone: each thread has its connection, there is nothing to multiplex.
+ * A tsr_remote is the registry's state, shared by all threads; a tsr_http is the connection of one
+ * thread. Only HTTP/1.1 is used: each thread has its own connection, so there is nothing to
+ * multiplex.
  */
 #ifndef TSR_REGISTRY_HTTP_H
 #define TSR_REGISTRY_HTTP_H
@@ -19,19 +20,19 @@
 
 enum { TSR_URL_MAX = 8192, TSR_AUTHORIZATION_MAX = 16 * 1024 };
 
-/* How the registry wants to be spoken to: RFC 6750, RFC 7617, and the token flow of the
- * distribution project ("Token Authentication Specification"). */
+/* The login of the registry: RFC 6750, RFC 7617, and the token flow of the distribution project
+ * ("Token Authentication Specification"). */
 typedef struct tsr_auth {
     char *header;        /* owned; "Authorization: …" or NULL */
-    unsigned generation; /* of the header: two threads that are refused renew it once */
+    unsigned generation; /* of the header, so that two refused threads renew it only once */
 } tsr_auth;
 
 typedef struct tsr_remote {
-    tsr_registry_options options; /* with the defaults filled in */
+    tsr_registry_options options; /* the options with all defaults filled in */
     tsr_reference reference;
     char base[TSR_REFERENCE_HOST_MAX + 32]; /* "https://host:port" */
-    char scope[4 * TSR_REFERENCE_NAME_MAX]; /* of the token */
-    pthread_mutex_t mutex;                  /* of what follows up to the atomics */
+    char scope[4 * TSR_REFERENCE_NAME_MAX]; /* scope of the token */
+    pthread_mutex_t mutex;                  /* protects the fields up to the atomics */
     tsr_auth auth;
     uint64_t progress_done, progress_total;
     const char *progress_what;
@@ -40,15 +41,15 @@ typedef struct tsr_remote {
     atomic_bool stop; /* another thread has failed */
 } tsr_remote;
 
-/* `push`: the scope asks for writing; mount_names: for reading these too. */
+/* `push`: the scope includes writing; mount_names: the scope includes reading these. */
 TSR_RESULT tsr_remote_init(tsr_ctx *ctx, tsr_remote *remote, const char *reference,
                            const tsr_registry_options *options, bool push,
                            const char *const *mount_names, size_t mount_count);
 void tsr_remote_finish(tsr_remote *remote);
 void tsr_remote_begin(tsr_remote *remote, const char *what, uint64_t total_bytes);
 void tsr_remote_advance(tsr_remote *remote, int64_t bytes);
-void tsr_remote_skip(tsr_remote *remote, uint64_t bytes); /* they need not be moved after all */
-void tsr_remote_tick(tsr_remote *remote);                 /* time has passed */
+void tsr_remote_skip(tsr_remote *remote, uint64_t bytes); /* these bytes need not be transferred */
+void tsr_remote_tick(tsr_remote *remote);                 /* called as time passes */
 void tsr_remote_report(tsr_remote *remote, tsr_registry_report *report);
 
 typedef struct tsr_http {
@@ -58,10 +59,10 @@ typedef struct tsr_http {
 TSR_RESULT tsr_http_init(tsr_ctx *ctx, tsr_http *http, tsr_remote *remote);
 void tsr_http_finish(tsr_http *http); /* accepts zeros */
 
-/* `size_bytes` from `offset_bytes` of a request's body. */
+/* Reads `size_bytes` of a request's body from `offset_bytes` on. */
 typedef tsr_result (*tsr_http_source_fn)(tsr_ctx *ctx, void *user, uint64_t offset_bytes,
                                          void *bytes, size_t size_bytes);
-/* Bytes of a 200 or 206, in order. `first` at the first call of an answer. */
+/* Takes the bytes of a 200 or 206, in order. `first` is true at the first call for an answer. */
 struct tsr_http_response;
 typedef tsr_result (*tsr_http_sink_fn)(tsr_ctx *ctx, void *user,
                                        const struct tsr_http_response *response, bool first,
@@ -76,49 +77,50 @@ typedef struct tsr_http_request {
     uint64_t source_bytes;
     tsr_http_sink_fn sink; /* NULL: the body goes into the response */
     void *sink_user;
-    uint64_t body_bytes_max; /* of a success without sink */
-    bool foreign; /* a token server: no Authorization but that in headers, no redirects */
-    bool once;    /* no retry here: the caller knows better */
+    uint64_t body_bytes_max; /* limit for a success without sink */
+    bool foreign; /* a token server: no Authorization except the one in headers, no redirects */
+    bool once;    /* no retry: the caller decides */
 } tsr_http_request;
 
 typedef struct tsr_http_response {
-    long status;        /* 0: none came */
-    tsr_buffer headers; /* owned; "name: value" with a NUL each, names in lower case */
+    long status;        /* 0: no response */
+    tsr_buffer headers; /* owned; "name: value", each NUL-terminated, names in lower case */
     tsr_buffer body;    /* owned */
-    bool retry;         /* with an error, or a status above 399: the same again may succeed */
+    bool retry; /* with an error, or a status above 399: the same request may succeed later */
 } tsr_http_response;
 void tsr_http_response_finish(tsr_http_response *response);
-/* The index-th value of a header, or NULL. */
+/* Returns the index-th value of a header, or NULL. */
 const char *tsr_http_header(const tsr_http_response *response, const char *name, size_t index);
 
-/* Sends, follows redirects, logs in where asked to, tries again. Any status is a success of this
- * function; TSR_NETWORK when no answer came or it breaks a limit. The Authorization header goes to
- * the registry's own origin only. *response is empty before. */
+/* Sends the request, follows redirects, logs in if asked to, retries. Returns success for any
+ * status; fails with TSR_NETWORK if there is no answer or it exceeds a limit. The Authorization
+ * header is sent only to the registry's own origin. *response must be empty. */
 TSR_RESULT tsr_http_call(tsr_ctx *ctx, tsr_http *http, const tsr_http_request *request,
                          tsr_http_response *response);
-/* The error that a status tells: `what` is "GET of the manifest". */
+/* Fails with the error of a status: `what` is "GET of the manifest". */
 TSR_RESULT tsr_http_refuse(tsr_ctx *ctx, const tsr_http *http, const tsr_http_response *response,
                            const char *what);
 
-/* Attempts at one thing. */
+/* The attempts for one request. */
 typedef struct tsr_retry {
     unsigned attempts;
 } tsr_retry;
-/* Waits, longer each time or as long as the server says; false when that was enough. */
+/* Waits, longer each time or as long as the server says; returns false if there were enough
+ * attempts. */
 bool tsr_retry_wait(tsr_http *http, tsr_retry *retry, const tsr_http_response *response);
 
-/* Resolves a Location against the URL it came for. TSR_NETWORK unless http or https, without a user
- * name, and not from https to http. */
+/* Resolves a Location against the URL of its request. Fails with TSR_NETWORK unless the result is
+ * http or https, without a user name, and not a change from https to http. */
 TSR_RESULT tsr_url_resolve(tsr_ctx *ctx, const char *base, const char *location,
                            char out_url[static TSR_URL_MAX]);
 bool tsr_url_same_origin(const char *a, const char *b);
 
-/* One exchange: what tsr_http_call is made of. */
+/* Makes one exchange; tsr_http_call consists of these. */
 TSR_RESULT tsr_http_send(tsr_ctx *ctx, tsr_http *http, const tsr_http_request *request,
                          const char *url, const char *authorization, tsr_http_response *response);
 
-/* In auth.c: answers a 401 by a new header; `generation` is that of the header which was refused.
- * TSR_DENIED without a login, or when it is refused. */
+/* Defined in auth.c: answers a 401 by a new header; `generation` is that of the refused header.
+ * Fails with TSR_DENIED without a login, or if the login is refused. */
 TSR_RESULT tsr_auth_renew(tsr_ctx *ctx, tsr_http *http, const tsr_http_response *response,
                           unsigned generation);
 

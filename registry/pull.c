@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: fetch index, manifests, configs, chunk tables; find a signature that is believed; lay
- * out the canonical archive in `<path>.part`; fill it (fill.c); compare it with the format; put it
- * and its signature in place.
+ * Outline: fetch index, manifests, configs, chunk tables; find a trusted signature; lay out the
+ * canonical archive in `<path>.part`; fill it (fill.c); compare it with the format; rename it and
+ * its signature to their final names.
  */
 #include "bundle/internal.h"
 #include "bundle/sign.h"
@@ -27,15 +27,15 @@ typedef struct pull {
     tsr_plan plan;
     tsr_bundle **bases; /* owned */
     size_t base_count;
-    tsr_bundle *current; /* of the bases: what is at `path`; NULL when that is no bundle */
-    int fd;              /* of the part; -1 when it is not open */
-    bool owned, resumed; /* the part is ours; it may hold chunks */
-    bool sized, placed;  /* it has its size; it was renamed */
-    bool signed_;        /* part_signature holds a signature that is believed */
+    tsr_bundle *current; /* the base at `path`; NULL if that is not a bundle */
+    int fd;              /* descriptor of the part; -1 if it is not open */
+    bool owned, resumed; /* this pull has the lock of the part; the part may contain chunks */
+    bool sized, placed;  /* it has its final size; it has been renamed */
+    bool signed_;        /* part_signature contains a trusted signature */
     tsr_registry_report report;
 } pull;
 
-/* ---- what is here already ---- */
+/* ---- local bundles ---- */
 
 static tsr_result open_bases(tsr_ctx *ctx, pull *p) {
     size_t count = p->options->base_count;
@@ -49,7 +49,7 @@ static tsr_result open_bases(tsr_ctx *ctx, pull *p) {
     return TSR_SUCCESS;
 }
 
-/* Whether `path` holds just what is wanted, every byte of it. */
+/* Returns true if `path` already contains exactly the requested bundle, byte for byte. */
 static bool is_current(const tsr_ctx *ctx, const pull *p) {
     const tsr_layout *wanted = &p->catalog.layout;
     const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
@@ -78,8 +78,8 @@ static void remove_file(const tsr_ctx *ctx, const char *path) {
     io->unlink(io->self, TSR_IO_CWD, path, 0);
 }
 
-/* The last signature of the registry's list that the policy believes. What is believed is decided
- * before the rest is fetched; a signature is over the index, which is here. */
+/* Chooses the last signature of the registry's list that the policy trusts. This is decided before
+ * the blobs are fetched; a signature signs the index, which is already here. */
 static tsr_result choose_signature(tsr_ctx *ctx, pull *p) {
     tsr_bundle subject = {.path = (char *)(uintptr_t)p->part,
                           .layout = {.index = p->catalog.layout.index}};
@@ -116,8 +116,8 @@ static tsr_result choose_signature(tsr_ctx *ctx, pull *p) {
     return result;
 }
 
-/* The old signature is of the old bundle: it goes first, so that no moment has a bundle beside a
- * signature of another one. */
+/* The old signature belongs to the old bundle: it is removed first, so that a bundle is never next
+ * to a signature of another one. */
 static tsr_result place_signature(tsr_ctx *ctx, const pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     if (!p->signed_) return TSR_SUCCESS;
@@ -128,8 +128,8 @@ static tsr_result place_signature(tsr_ctx *ctx, const pull *p) {
 
 /* ---- the part ---- */
 
-/* Takes the part for this pull alone. One that was renamed between opening and locking is another
- * pull's bundle by now. */
+/* Opens and locks the part for this pull alone. If the file was renamed between opening and
+ * locking, it has become another pull's bundle. */
 static tsr_result open_part(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat ours, named;
@@ -151,7 +151,8 @@ static tsr_result open_part(tsr_ctx *ctx, pull *p) {
     return TSR_SUCCESS;
 }
 
-/* Room for all of it at once, where the file system can: no disk runs full half way. */
+/* Allocates all disk space at once if the file system can, so that the disk cannot become full
+ * halfway. */
 static tsr_result size_part(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     off_t size = (off_t)p->plan.file_size_bytes;
@@ -168,7 +169,7 @@ static tsr_result size_part(tsr_ctx *ctx, pull *p) {
     return TSR_SUCCESS;
 }
 
-/* Everything but the blobs that are fetched: headers, JSON, chunk tables, the end. */
+/* Writes everything except the fetched blobs: headers, JSON, chunk tables, the end. */
 static tsr_result write_frame(tsr_ctx *ctx, pull *p) {
     static const char zeros[2 * TSR_TAR_BLOCK_BYTES];
     unsigned char *head = tsr_arena_alloc(&p->arena, TSR_PLAN_HEAD_BYTES_MAX, 1, 16);
@@ -210,7 +211,7 @@ static tsr_result fill_part(tsr_ctx *ctx, pull *p) {
     return result;
 }
 
-/* The frame is as the format says, and everything in it fits together. The chunks were verified
+/* Checks that the frame has the canonical form and that its parts match. The chunks were verified
  * before they were written. */
 static tsr_result check_part(tsr_ctx *ctx, const pull *p) {
     const tsr_bundle_open_options strict = {
@@ -235,7 +236,7 @@ static tsr_result sync_parent(tsr_ctx *ctx, pull *p) {
     return TSR_SUCCESS;
 }
 
-/* A signature of the bundle that is replaced. */
+/* Removes a signature of the replaced bundle. */
 static tsr_result remove_stale(tsr_ctx *ctx, const char *path) {
     const tsr_io *io = tsr_ctx_io(ctx);
     int code = io->unlink(io->self, TSR_IO_CWD, path, 0);
@@ -268,7 +269,7 @@ static tsr_result make_file(tsr_ctx *ctx, pull *p) {
 
 /* ---- pull ---- */
 
-/* The output is a file, not there or to be replaced. */
+/* Checks that the output path does not exist or is a file that can be replaced. */
 static tsr_result check_path(tsr_ctx *ctx, const char *path) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat info;
@@ -320,7 +321,7 @@ static void finish(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     for (size_t i = 0; i < p->base_count; i++) tsr_bundle_close(ctx, p->bases[i]);
     free(p->bases);
-    /* Kept only where there is something in it for the next pull. */
+    /* Kept only if the next pull can use its contents. */
     bool useless = p->report.unchanged || (!p->resumed && !p->sized);
     if (p->owned && p->part_signature) remove_file(ctx, p->part_signature);
     if (p->owned && !p->placed && useless) remove_file(ctx, p->part);

@@ -27,12 +27,13 @@ typedef struct push {
 typedef struct reader {
     const push *p;
     const tsr_blob *blob;
-    char *bytes;         /* owned; the chunk that was read last, or a small blob without a table */
-    uint64_t begin, end; /* of it, in the blob */
+    char *bytes; /* owned; the chunk that was read last, or a whole small blob without a chunk table
+                  */
+    uint64_t begin, end; /* its range in the blob */
 } reader;
 
-/* Reads and verifies what holds `offset`: a chunk; or, of a blob that no table covers, the whole,
- * if it is small, and else a piece (it was verified before). */
+/* Reads and verifies the bytes around `offset`: a chunk; or, for a blob without a chunk table, the
+ * whole blob if it is small, else a piece (the blob was verified before). */
 static tsr_result load(tsr_ctx *ctx, reader *r, uint64_t offset) {
     const tsr_bundle *bundle = r->p->bundle;
     const tsr_blob *blob = r->blob;
@@ -91,11 +92,11 @@ static tsr_result run_task(tsr_ctx *ctx, tsr_http *http, void *user, size_t task
     return push_blob(ctx, http, p, p->blobs[task]);
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
 static void add_blob(push *p, const tsr_descriptor *d) {
     const tsr_blob *blob = tsr_bundle_find_blob(p->bundle, &d->digest);
-    TSR_ASSERT(blob); /* it was resolved when the bundle was opened */
+    TSR_ASSERT(blob); /* it was found when the bundle was opened */
     for (size_t i = 0; i < p->blob_count; i++)
         if (p->blobs[i] == blob) return;
     p->blobs[p->blob_count++] = blob;
@@ -107,7 +108,7 @@ static int longest_first(const void *a, const void *b) {
     return memcmp(left->digest.bytes, right->digest.bytes, TSR_DIGEST_BYTES);
 }
 
-/* Present manifests have layers; those that a slice leaves out have none. */
+/* Manifests in the file have layers; manifests that a slice leaves out have no layers. */
 static tsr_result list_blobs(tsr_ctx *ctx, push *p) {
     const tsr_layout *layout = &p->bundle->layout;
     p->blobs = calloc(p->bundle->blob_count, sizeof *p->blobs);
@@ -139,8 +140,8 @@ done:
     return result;
 }
 
-/* Manifests by digest. What a slice leaves out must be there already: a registry takes no index
- * whose manifests it does not know. */
+/* Sends manifests by digest. Manifests that a slice leaves out must exist in the registry already:
+ * a registry refuses an index with unknown manifests. */
 static tsr_result push_manifests(tsr_ctx *ctx, tsr_http *http, const push *p) {
     const tsr_layout *layout = &p->bundle->layout;
     for (size_t i = 0; i < layout->manifest_count; i++) {
@@ -174,7 +175,7 @@ static bool is_there(const tsr_ctx *ctx, const char *path) {
     return fd >= 0;
 }
 
-/* Every signature beside the bundle must be over it; the Sigstore one is sent. */
+/* Every signature next to the bundle must be for this bundle; the Sigstore one is sent. */
 static tsr_result push_signature(tsr_ctx *ctx, tsr_http *http, const push *p, bool *out_pushed) {
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;

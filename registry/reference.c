@@ -8,8 +8,8 @@
 #define LOWER "abcdefghijklmnopqrstuvwxyz" DIGITS
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* Length of the separator between two alphanumeric runs of a name: one dot, one or two underscores,
- * or any number of dashes; 0 when there is none. */
+/* Returns the length of the separator between two alphanumeric runs of a name: one dot, one or two
+ * underscores, or any number of dashes; 0 if there is no separator. */
 static size_t separator(const char *at) {
     if (at[0] == '.') return 1;
     if (at[0] == '_') return at[1] == '_' ? 2 : 1;
@@ -38,7 +38,7 @@ static bool port_valid(const char *port) {
     return value > 0 && value < 65536;
 }
 
-/* A name of the DNS or an address, with or without a port. */
+/* Accepts a DNS name or an address, with or without a port. */
 static bool host_valid(const char *host) {
     if (host[0] == '[') {
         size_t address = strspn(host + 1, "0123456789abcdefABCDEF:.");
@@ -51,7 +51,7 @@ static bool host_valid(const char *host) {
     return !host[name] || (host[name] == ':' && port_valid(host + name + 1));
 }
 
-/* What tells a host from the first part of a name. */
+/* Distinguishes a host from the first part of a name. */
 static bool looks_like_host(const char *text) {
     return strpbrk(text, ".:") || strcmp(text, "localhost") == 0;
 }
@@ -63,7 +63,7 @@ static bool take(char *out, size_t room, const char *text, size_t size) {
     return true;
 }
 
-/* Cuts "@sha256:…" and ":tag" off the end of the name. */
+/* Removes "@sha256:…" and ":tag" from the end of the name. */
 static const char *parse_rest(const char *text, tsr_reference *out) {
     static const char algorithm[] = "@sha256:";
     const char *at = strchr(text, '@'), *end = at ? at : text + strlen(text);

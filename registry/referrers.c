@@ -13,7 +13,7 @@
 
 typedef unsigned long long ull;
 
-/* ---- out ---- */
+/* ---- push ---- */
 
 typedef struct memory {
     const char *bytes;
@@ -62,7 +62,7 @@ typedef struct tag_name {
     char text[TSR_DIGEST_TEXT_BYTES];
 } tag_name;
 
-/* "sha256-<digest>": the referrers tag schema. */
+/* Returns "sha256-<digest>", the tag of the referrers tag schema. */
 static tag_name tag_of(const tsr_digest *digest) {
     tag_name tag;
     memcpy(tag.text, tsr_digest_text_of(digest).text, sizeof tag.text);
@@ -70,7 +70,7 @@ static tag_name tag_of(const tsr_digest *digest) {
     return tag;
 }
 
-/* The index under the tag with one more descriptor; what it lists already is kept as it is. */
+/* Adds a descriptor to the index under the tag; existing entries are kept as they are. */
 static tsr_result extend_list(tsr_ctx *ctx, const tsr_buffer *old, const tsr_buffer *item,
                               tsr_buffer *out, bool *out_listed) {
     static const tsr_json_options options = {"list of referrers", TSR_NETWORK, true};
@@ -150,7 +150,7 @@ done:
     return result;
 }
 
-/* ---- in ---- */
+/* ---- pull ---- */
 
 typedef struct reader {
     tsr_ctx *ctx;
@@ -172,7 +172,7 @@ static bool type_is(const struct cJSON *object, const char *key, const char *typ
     return text && strcmp(text, type) == 0;
 }
 
-/* The one layer of a signature's manifest, if it is one of this index. */
+/* Reads the only layer of a signature's manifest, if the manifest refers to this index. */
 static tsr_result read_layer(reader *r, const struct cJSON *root, const tsr_json_options *options) {
     const struct cJSON *layers = cJSON_GetObjectItemCaseSensitive(root, "layers");
     const struct cJSON *layer = cJSON_IsArray(layers) ? layers->child : NULL;
@@ -181,7 +181,7 @@ static tsr_result read_layer(reader *r, const struct cJSON *root, const tsr_json
     if (!parse_digest(cJSON_GetObjectItemCaseSensitive(root, "subject"), &subject) ||
         !tsr_digest_equal(&subject, &r->index->digest) || !layer ||
         !type_is(layer, "mediaType", ARTIFACT) || !parse_digest(layer, &digest))
-        return TSR_SUCCESS; /* something else */
+        return TSR_SUCCESS; /* another kind of artifact */
     TRY(r->ctx, tsr_json_get_u64(r->ctx, layer, "size", options, &size));
     if (size < 1 || size > TSR_SIGNATURE_FILE_BYTES_MAX)
         FAIL(r->ctx, TSR_SIGNATURE,
@@ -202,7 +202,7 @@ static tsr_result read_referrer(reader *r, const tsr_digest *digest) {
     TRY_GOTO(r->ctx, result,
              tsr_manifest_get(r->ctx, r->http, tsr_digest_text_of(digest).text, TSR_MEDIA_MANIFEST,
                               digest, true, &response));
-    if (response.status == 404) goto done; /* listed, and deleted since */
+    if (response.status == 404) goto done; /* still listed, but deleted since */
     TRY_GOTO(r->ctx, result,
              tsr_json_parse(r->ctx, response.body.bytes ? response.body.bytes : "",
                             response.body.size_bytes, &options, &root));
@@ -235,7 +235,7 @@ done:
     return result;
 }
 
-/* <URL>; rel="next": the next page, on the registry itself. */
+/* Parses <URL>; rel="next": the next page, which must be on the registry itself. */
 static bool next_page(tsr_ctx *ctx, const tsr_http_response *response,
                       char url[static TSR_URL_MAX]) {
     const char *link = tsr_http_header(response, "link", 0);
@@ -252,7 +252,7 @@ static bool next_page(tsr_ctx *ctx, const tsr_http_response *response,
     return true;
 }
 
-/* False in *out_supported: the registry has no referrers API. */
+/* *out_supported is false if the registry has no referrers API. */
 static tsr_result pull_by_api(reader *r, bool *out_supported) {
     char url[TSR_URL_MAX];
     const tsr_http *http = r->http;
@@ -267,7 +267,7 @@ static tsr_result pull_by_api(reader *r, bool *out_supported) {
                                           .body_bytes_max = TSR_BUNDLE_METADATA_BYTES_MAX};
         tsr_result result = tsr_http_call(r->ctx, r->http, &request, &response);
         if (!result.code && page == 0 && response.status != 200) {
-            /* Most registries without the API say 404, some 400 or 405. */
+            /* Most registries without the API answer 404, some 400 or 405. */
             *out_supported =
                 response.status == 401 || response.status == 403 || response.status >= 500;
             if (*out_supported)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Manifests, and blobs coming in: OCI distribution specification 1.1, "Pulling manifests", "Pulling
+ * Manifests, and receiving blobs: OCI distribution specification 1.1, "Pulling manifests", "Pulling
  * blobs", "Pushing manifests".
  */
 #include "registry/transfer.h"
@@ -94,7 +94,7 @@ tsr_result tsr_manifest_put(tsr_ctx *ctx, tsr_http *http, const char *name_or_di
     return TSR_SUCCESS;
 }
 
-/* ---- blobs in ---- */
+/* ---- receiving blobs ---- */
 
 tsr_result tsr_blob_get(tsr_ctx *ctx, tsr_http *http, const tsr_digest *digest, size_t size_bytes,
                         void *bytes) {
@@ -124,7 +124,8 @@ done:
     return result;
 }
 
-/* Content-Range: "bytes 5-9/100" (RFC 9110 section 14.4): does it begin where asked? */
+/* Parses Content-Range: "bytes 5-9/100" (RFC 9110 section 14.4). Returns true if it begins at the
+ * requested offset. */
 static bool begins_at(const tsr_http_response *response, uint64_t begin) {
     const char *text = tsr_http_header(response, "content-range", 0);
     ull first = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blobs going out: OCI distribution specification 1.1, "Pushing a blob in chunks". A blob of at
- * most one segment goes by POST and PUT; a longer one by POST, a PATCH for each segment, PUT. After
- * a failure the registry is asked how far it got; one that has forgotten the upload gets it again.
+ * Sending blobs: OCI distribution specification 1.1, "Pushing a blob in chunks". A blob of at most
+ * one segment is sent by POST and PUT; a longer one by POST, a PATCH for each segment, PUT. After a
+ * failure the registry is asked how many bytes it has; if it has forgotten the upload, the upload
+ * restarts.
  */
 #include "registry/transfer.h"
 #include "runtime/base/plural.h"
@@ -17,13 +18,13 @@ typedef struct upload {
     tsr_http *http;
     const tsr_blob_source *source;
     tsr_digest_text digest;
-    char location[TSR_URL_MAX]; /* of the session; "" without one */
-    uint64_t offset;            /* what the registry has */
-    uint64_t best;              /* the furthest it was */
+    char location[TSR_URL_MAX]; /* URL of the session; "" without one */
+    uint64_t offset;            /* bytes that the registry has */
+    uint64_t best;              /* the largest offset so far */
     uint64_t segment_bytes;
     uint64_t part;    /* offset of the part being sent */
-    uint64_t told;    /* of the bytes, to the progress */
-    unsigned damaged; /* times the registry found other bytes than were sent */
+    uint64_t told;    /* bytes reported as progress */
+    unsigned damaged; /* how often the registry found other bytes than were sent */
     tsr_retry retry;
 } upload;
 
@@ -55,7 +56,7 @@ static tsr_result ask(tsr_ctx *ctx, upload *u, bool *out_present) {
 
 /* ---- the session ---- */
 
-/* Where the next request of the session goes. */
+/* Reads the URL of the next request of the session. */
 static tsr_result read_location(tsr_ctx *ctx, upload *u, const char *url,
                                 const tsr_http_response *response) {
     const char *location = tsr_http_header(response, "location", 0);
@@ -109,8 +110,8 @@ static tsr_result read_part(tsr_ctx *ctx, void *user, uint64_t offset, void *byt
     return TSR_SUCCESS;
 }
 
-/* "0-99": 100 bytes are there. "0-0" is said of one byte and of none: false, as if the upload were
- * forgotten, for nothing is lost by a new one. */
+/* Parses "0-99": the registry has 100 bytes. "0-0" may mean one byte or no bytes: returns false, as
+ * if the upload were forgotten, because a new upload loses nothing. */
 static bool read_range(const tsr_http_response *response, uint64_t size, uint64_t *out_offset) {
     const char *text = tsr_http_header(response, "range", 0);
     ull last = 0;
@@ -121,7 +122,7 @@ static bool read_range(const tsr_http_response *response, uint64_t size, uint64_
     return true;
 }
 
-/* One segment; the status is in the response. */
+/* Sends one segment; the status is in the response. */
 static tsr_result send_segment(tsr_ctx *ctx, upload *u, tsr_http_response *response) {
     char range[80], url[TSR_URL_MAX];
     uint64_t left = u->source->size_bytes - u->offset;
@@ -150,7 +151,7 @@ static tsr_result send_segment(tsr_ctx *ctx, upload *u, tsr_http_response *respo
     return TSR_SUCCESS;
 }
 
-/* The end of the session, with the bytes of a blob that is sent in one. */
+/* Ends the session; a blob of one segment is sent with this request. */
 static tsr_result close_session(tsr_ctx *ctx, upload *u, tsr_http_response *response) {
     char url[TSR_URL_MAX + TSR_DIGEST_TEXT_BYTES + 16];
     snprintf(url, sizeof url, "%s%cdigest=%s", u->location, strchr(u->location, '?') ? '&' : '?',
@@ -170,7 +171,7 @@ static tsr_result close_session(tsr_ctx *ctx, upload *u, tsr_http_response *resp
     return tsr_http_refuse(ctx, u->http, response, "end of the upload of a blob");
 }
 
-/* Asks how far the registry got; forgets a session that it has forgotten. */
+/* Asks the registry how many bytes it has; forgets a session that the registry has forgotten. */
 static tsr_result recover(tsr_ctx *ctx, upload *u) {
     tsr_http_response response = {0};
     char url[TSR_URL_MAX];
@@ -205,15 +206,16 @@ static tsr_result send_once(tsr_ctx *ctx, upload *u, tsr_http_response *response
     return close_session(ctx, u, response);
 }
 
-/* After these the upload may go on, or begin anew: the connection broke, the server is busy, the
- * session is not where we think (416) or not known (404), the bytes were damaged on the way (400).
- */
+/* After these errors the upload may continue or restart: the connection broke, the server is busy,
+ * the session has another offset (416) or is unknown (404), the bytes were damaged in transit
+ * (400). */
 static bool may_go_on(const tsr_http_response *response) {
     long status = response->status;
     return response->retry || status == 400 || status == 404 || status == 416;
 }
 
-/* After a failure: is the blob there after all, and if not, from where does the upload go on? */
+/* After a failure: checks whether the blob exists now; if not, finds the offset at which the upload
+ * continues. */
 static tsr_result resume(tsr_ctx *ctx, upload *u, bool damaged, bool *out_present) {
     TRY(ctx, ask(ctx, u, out_present));
     if (*out_present) return TSR_SUCCESS;
