@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot: make and examine bundles. The commands are in tools/aot/.
+ * tessera-aot: makes and examines bundles. The commands are in tools/aot/.
  */
 #include "runtime/base/buffer.h"
 #include "tools/aot/aot.h"

@@ -19,7 +19,7 @@ typedef struct options {
     tsr_print_form form;
     tsr_pass_options pass;
     bool split, json, no_output, bytecode, expect;
-    tsr_expectations expectations; /* of the part that is run */
+    tsr_expectations expectations; /* expectations of the current part */
 } options;
 
 static tsr_result print_help(tsr_ctx *ctx) {
@@ -49,7 +49,7 @@ static tsr_result print_help(tsr_ctx *ctx) {
         printf("  -%-24s %s\n", tsr_pipelines[i].name, tsr_pipelines[i].summary);
     puts("\nA name may be a textual pipeline: '-cse,func.func(canonicalize{max-iterations=2})'.\n"
          "\npasses of MLIR, with their options:");
-    if (fflush(stdout) != 0) return TSR_SUCCESS; /* tsr_tool_finish says why */
+    if (fflush(stdout) != 0) return TSR_SUCCESS; /* tsr_tool_finish reports the reason */
     int error = tsr_passes_print_general();
     if (error) FAIL_ERRNO(ctx, TSR_IO, error, "cannot write to standard output");
     return TSR_SUCCESS;
@@ -119,8 +119,7 @@ static void print_diag(void *user, const tsr_diag *diag) {
 }
 
 /* Handles one part of the input. Errors of the program were printed as diagnostics; others are
- * printed here. After the last part the process ends, and its module with it: nothing is taken
- * apart op by op. */
+ * printed here. After the last part the process exits without destroying the module op by op. */
 static int run_part(options *opts, const char *text, size_t size_bytes, bool last) {
     tsr_ctx ctx = {0};
     tsr_diag_list list = {.on_diag = print_diag, .user = opts};
@@ -157,7 +156,7 @@ done:
     return (int)result.code;
 }
 
-/* Parts keep the line numbers of the whole file: what stands before becomes empty lines. */
+/* Each part keeps the line numbers of the whole file: empty lines replace the text before it. */
 static int run_parts(options *opts, const char *text) {
     static const char divider[] = "// -----";
     int exit_code = 0;
@@ -193,11 +192,11 @@ static int read_input(const char *path, tsr_buffer *out) {
     return failed ? TSR_IO : 0;
 }
 
-/* In a child: MLIR ends the process on some damaged inputs. */
+/* Runs in a child process, because MLIR ends the process on some damaged inputs. */
 static tsr_result run(tsr_ctx *ctx, void *user) {
     options *opts = user;
     tsr_buffer input = {0};
-    (void)ctx; /* what failed was printed */
+    (void)ctx; /* the failure has been printed */
     int code = read_input(opts->path, &input);
     if (!code) {
         const char *text = input.bytes ? input.bytes : "";
@@ -211,13 +210,13 @@ static tsr_result run_guarded(tsr_ctx *ctx, options *opts) {
     const tsr_guard_options guard = {
         .source = opts->name, .on_diag = print_diag, .user = opts, .owns_process = true};
     tsr_result result = tsr_guard_run(ctx, &guard, run, opts);
-    /* What failed in the program was printed; what failed in the guard has a text. */
+    /* Failures of the program have been printed; failures of the guard have a text. */
     if (result.code && ctx->error.text[0])
         fprintf(stderr, "%s: error: %s\n", tool, ctx->error.text);
     return result;
 }
 
-/* Standard output may be the file that is read. */
+/* Standard output may be the input file. */
 static tsr_result check_files(tsr_ctx *ctx, const options *opts) {
     tsr_files files = {0};
     bool is_stream = !opts->path || strcmp(opts->path, "-") == 0;

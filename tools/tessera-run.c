@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-run: train, evaluate, call or check. A thin main over libtessera.
+ * tessera-run: trains, evaluates, calls or checks a bundle. A thin main over libtessera.
  */
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
@@ -26,7 +26,7 @@ typedef struct arguments {
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values;
-    tsr_transport *transport; /* of a rank; NULL: one process alone */
+    tsr_transport *transport; /* transport of a rank; NULL: one process alone */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, new_data,
         verify_data, help, version;
     bool require_signature, check, json, mpi, one_by_one, measure_memory;
@@ -34,12 +34,12 @@ typedef struct arguments {
     const char *adopt;
     tsr_run_trace trace;
     tsr_flag_pairs data, inputs, outputs, renames;
-    const tsr_flag *flags; /* borrowed: those that were given */
+    const tsr_flag *flags; /* borrowed; the flags on the command line */
 } arguments;
 
 enum { ARGUMENTS_MAX = 1024 };
 
-/* What is asked for, and the flags that mean something then. */
+/* The requested action; it determines the allowed flags. */
 typedef enum run_mode {
     MODE_TRAIN = 1,
     MODE_REPLAY = 2,
@@ -78,7 +78,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     memcpy(flags, rows, sizeof rows);
 }
 
-/* By the index of the flag. */
+/* Indexed by the flag. */
 static const unsigned flag_modes[FLAG_COUNT] = {
 #define X(name, kind, use, target, value, help, min, max, modes) modes,
 #include "tools/run/flags.def"
@@ -269,8 +269,8 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     return metrics.code ? tsr_error_adopt(ctx, &closing) : TSR_SUCCESS;
 }
 
-/* Parameters for a call or an export: a state, a file, or the bundle's own. out_step: what they
- * have been trained for, where that is known. */
+/* Loads parameters for a call or an export: from a state, a file, or the bundle itself. out_step:
+ * the step up to which they have been trained, if known. */
 static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model, uint64_t *out_step) {
     tsr_train_options resume = {.resume = TSR_RESUME_AUTO};
     tsr_generation generation;
@@ -368,7 +368,8 @@ done:
     return result;
 }
 
-/* Without --entry a run trains: a bundle of other entries alone says which there are. */
+/* Without --entry a run trains: if the bundle has no training entry, the error lists its entries.
+ */
 static tsr_result need_training(tsr_ctx *ctx, const tsr_config *config) {
     tsr_buffer list = {0};
     tsr_result result = TSR_SUCCESS;
@@ -424,7 +425,7 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
     return TSR_SUCCESS;
 }
 
-/* A run that failed has a trace, too. */
+/* A failed run has a trace, too. */
 static tsr_result close_traced(tsr_ctx *ctx, const arguments *a, tsr_model *model,
                                tsr_result result) {
     tsr_ctx writing = tsr_ctx_fork(ctx);
@@ -435,7 +436,7 @@ static tsr_result close_traced(tsr_ctx *ctx, const arguments *a, tsr_model *mode
     return result;
 }
 
-/* What is of a GPU alone, or of a CPU alone. With "auto" it holds for what is chosen. */
+/* Refuses flags for GPUs only, or for CPUs only. With "auto" they apply to the chosen device. */
 static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
     bool is_cpu = !a->device || strcmp(a->device, "cpu") == 0;
     bool is_gpu = !is_cpu && strcmp(a->device, "auto") != 0;
@@ -458,7 +459,7 @@ static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
     return TSR_SUCCESS;
 }
 
-/* Adds what the flags do not say: the bundle, its weights, and where a rank writes its traces. */
+/* Adds the files that no flag names: the bundle, its weights, and the trace files of a rank. */
 static tsr_result add_files(tsr_ctx *ctx, const arguments *a, const char *weights,
                             const uint32_t *rank, tsr_files *files) {
     TRY(ctx, tsr_files_add(ctx, files, "the bundle", TSR_FILE_BUNDLE, a->bundle));
@@ -471,8 +472,8 @@ static tsr_result add_files(tsr_ctx *ctx, const arguments *a, const char *weight
                          tsr_run_trace_path(a->trace.roofline, *rank, &files->arena));
 }
 
-/* weights: a file that the bundle names; NULL: none, or the bundle is not opened yet. rank: NULL of
- * a process alone. */
+/* weights: a file that the bundle names; NULL: no such file, or the bundle is not opened yet. rank:
+ * NULL for a single process. */
 static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *weights,
                               const uint32_t *rank) {
     tsr_files files = {0};
@@ -482,7 +483,7 @@ static tsr_result check_files(tsr_ctx *ctx, const arguments *a, const char *weig
     return result;
 }
 
-/* Until here no output has been opened. */
+/* No output has been opened before this check. */
 static tsr_result check_weights(tsr_ctx *ctx, const arguments *a, const tsr_model *model) {
     tsr_arena arena = {0};
     const char *weights = NULL;
@@ -542,7 +543,7 @@ static void print_line(void *user, const char *line) {
     printf("%s\n", line);
 }
 
-/* 0: the word is a bundle's name. */
+/* Returns 0 if the word is the name of a bundle. */
 static run_mode find_state_mode(const char *word) {
     const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE, MODE_EXPORT_STATE};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
@@ -585,7 +586,7 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
 
 static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     tsr_report report = {0};
-    if (!a->quiet) ctx->log_level = TSR_LOG_NOTICE; /* other ranks than the first are quiet */
+    if (!a->quiet) ctx->log_level = TSR_LOG_NOTICE; /* ranks other than the first are quiet */
     tsr_report_init(&report, a->quiet);
     ctx->log = tsr_report_log;
     ctx->log_user = &report;
@@ -602,7 +603,7 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     return result;
 }
 
-/* Only the first rank tells of the run; the others' errors come through the transport. */
+/* Only the first rank reports on the run; errors of the others are sent through the transport. */
 static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
     arguments own = *(const arguments *)user;
     uint32_t rank = tsr_rank_get_number(transport);
@@ -614,13 +615,15 @@ static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
         ctx->log_level = TSR_LOG_ERROR;
     }
     tsr_result result = run_reported(ctx, &own);
-    /* What is returned from here ends the job of MPI, and this process, before it could be told. */
+    /* Returning an error ends the MPI job and this process before it could be reported, so it is
+     * reported here. */
     if (result.code && own.mpi)
         tsr_tool_log((void *)(uintptr_t)tool, TSR_LOG_ERROR, ctx->error.text);
     return result;
 }
 
-/* What was asked for holds for the beginning; then the run goes on where it was. */
+/* The requested generation applies to the first attempt only; a restart continues from the newest.
+ */
 static void resume_newest(void *user, uint32_t attempt) {
     (void)attempt;
     ((arguments *)user)->resume = NULL;
@@ -648,7 +651,7 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     tsr_flag flags[FLAG_COUNT];
     const char *positional[ARGUMENTS_MAX];
     size_t count = 0;
-    a->record_values = UINT64_MAX; /* none */
+    a->record_values = UINT64_MAX; /* no value */
     fill_flags(a, flags);
     if (argc > ARGUMENTS_MAX)
         FAIL(ctx, TSR_USAGE, "%d arguments are given; at most %d are accepted", argc,

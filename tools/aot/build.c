@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot build: compile, show stages, tell how long they took.
+ * tessera-aot build: compiles, shows stages, prints their times.
  */
 #include "compiler/compile.h"
 #include "loader/tessera.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where CUDA's installer puts its tools, which is in few people's PATH. */
+/* The folder in which CUDA's installer puts its tools; it is rarely in PATH. */
 static const char toolkit_path[] = "/usr/local/cuda/bin";
 
 enum { TARGETS_MAX = 64, THREADS_MAX = 1024, VIRTUAL_RANKS_MAX = 4096 };
@@ -43,7 +43,7 @@ static void print_diag(void *user, const tsr_diag *diag) {
     tsr_buffer_finish(&text);
 }
 
-/* Cuts "a,b" into words in the arena. */
+/* Splits "a,b" into words in the arena. */
 static tsr_result split(tsr_ctx *ctx, build *b, const char *flag, const char *list,
                         const char **out_words, size_t limit, size_t *out_count) {
     size_t count = 0;
@@ -72,7 +72,7 @@ static tsr_result unknown_stage(tsr_ctx *ctx, const char *name) {
     return result;
 }
 
-/* Whether a list "a,b" has a word. */
+/* Returns true if a list "a,b" contains the word. */
 static bool has_word(const char *list, const char *word) {
     for (const char *at = list;; at++) {
         size_t length = strcspn(at, ",");
@@ -82,7 +82,7 @@ static bool has_word(const char *list, const char *word) {
     }
 }
 
-/* Whether a list of stages names one, itself or as all. */
+/* Returns true if a list of stages contains the stage or "all". */
 static bool is_dumped(const char *list, const char *stage) {
     return has_word(list, stage) || has_word(list, "all");
 }
@@ -91,7 +91,7 @@ static bool writes_bundle(const build *b) {
     return !b->options.stage_limit || b->options.stage_limit == TSR_STAGE_COUNT;
 }
 
-/* After --from. */
+/* Checks --until; it must not be before --from. */
 static tsr_result choose_until(tsr_ctx *ctx, build *b) {
     tsr_buffer names = {0};
     if (!b->until) return TSR_SUCCESS;
@@ -112,8 +112,8 @@ static tsr_result choose_until(tsr_ctx *ctx, build *b) {
     return TSR_SUCCESS;
 }
 
-/* Flags that need the bundle which --until does not write, and -o, which every other build needs.
- */
+/* Checks flags that need the bundle, which --until does not write, and -o, which every other build
+ * needs. */
 static tsr_result check_output(tsr_ctx *ctx, const build *b) {
     const struct {
         const char *flag;
@@ -132,7 +132,7 @@ static tsr_result check_output(tsr_ctx *ctx, const build *b) {
     return TSR_SUCCESS;
 }
 
-/* A dump of a stage that is not reached. */
+/* Refuses a dump of a stage that is not reached. */
 static tsr_result check_dumps(tsr_ctx *ctx, const build *b) {
     if (writes_bundle(b)) return TSR_SUCCESS;
     for (size_t i = b->options.stage_limit; i < TSR_STAGE_COUNT; i++)
@@ -183,7 +183,7 @@ static tsr_result choose_from(tsr_ctx *ctx, build *b) {
     return result;
 }
 
-/* "DIR/tile.x86-64-v3.mlir" */
+/* Writes "DIR/tile.x86-64-v3.mlir". */
 static tsr_result dump_file(tsr_ctx *ctx, build *b, const tsr_stage_info *stage, const char *target,
                             const char *text, size_t size_bytes) {
     const char *level = target ? strchr(target, ':') : NULL;
@@ -224,7 +224,8 @@ static void print_timing(const tsr_compile_report *report) {
     fprintf(stderr, "%10.3f ms  all\n", report->seconds * 1e3);
 }
 
-/* Compiles beside the output, then stores the parameters on the way there. */
+/* Compiles to a temporary file next to the output, then stores the parameters while copying it to
+ * the output. */
 static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report *report) {
     const tsr_io *io = tsr_ctx_io(ctx);
     tsr_generation unused;
@@ -290,7 +291,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     return TSR_SUCCESS;
 }
 
-/* The files of stages, whatever targets come to, and what --verify-rebuild writes. */
+/* Adds the dump files of all stages, for any targets, and the file that --verify-rebuild writes. */
 static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     const build *b = user;
     for (int i = 0; i < TSR_STAGE_COUNT && b->dump; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot inspect: what a bundle holds. Everything shown is verified first.
+ * tessera-aot inspect: shows the contents of a bundle. Everything shown is verified first.
  */
 #include "tools/aot/inspect.h"
 
@@ -77,7 +77,7 @@ const char *inspect_mode(tsr_region_mode mode) {
     return names[mode];
 }
 
-/* ---- what is in use at once ---- */
+/* ---- memory in use ---- */
 
 uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena) {
     uint64_t *live = TSR_NEW(arena, uint64_t, (size_t)plan->command_count + 1), peak = 0;
@@ -88,7 +88,7 @@ uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena) {
 }
 
 uint64_t inspect_launch_bytes(const tsr_program_entry *plan, uint64_t virtual_ranks) {
-    uint64_t sum = 0, for_leaves = 0; /* commands that are left of a loop */
+    uint64_t sum = 0, for_leaves = 0; /* remaining commands of a loop */
     for (uint32_t c = 0; c < plan->command_count; c++) {
         const tsr_program_command *command = &plan->commands[c];
         uint64_t times = for_leaves ? virtual_ranks : 1;
@@ -180,7 +180,8 @@ static tsr_result sort_tensors(tsr_ctx *ctx, inspect_view *v) {
     return TSR_SUCCESS;
 }
 
-/* Who chose the kernels: the source of its groups, "mixed" where they differ. */
+/* Returns the origin of the kernels: the source of the schedule's groups, "mixed" if they differ.
+ */
 static const char *schedule_origin(const struct cJSON *root, tsr_arena *arena) {
     const struct cJSON *group = NULL;
     const char *origin = NULL;
@@ -193,7 +194,7 @@ static const char *schedule_origin(const struct cJSON *root, tsr_arena *arena) {
     return origin ? tsr_arena_strdup(arena, origin) : NULL;
 }
 
-/* Counts, and who made it; its form is the scheduler's. */
+/* Reads the counts and the origin; the form belongs to the scheduler. */
 static tsr_result read_schedule(tsr_ctx *ctx, inspect_view *v) {
     const tsr_json_options options = {.subject = "schedule", .code = TSR_CORRUPT};
     tsr_bundle_layer layer;
@@ -234,7 +235,7 @@ static tsr_result read_target(tsr_ctx *ctx, inspect_view *v, size_t target) {
     return TSR_SUCCESS;
 }
 
-/* Of the first program: those of all targets have one plan. */
+/* Uses the first program: the programs of all targets have the same plan. */
 static tsr_result find_holdings(tsr_ctx *ctx, inspect_view *v) {
     size_t first = 0;
     while (first < v->target_count && !v->programs[first].entry_count) first++;

@@ -69,7 +69,7 @@ static void json_regions(const inspect_view *v, const tsr_program_entry *plan, t
     json_handler(v, "onRecovery", plan->on_recovery, out);
 }
 
-/* By target, where values wait in the host's memory. */
+/* Writes a member for each target that offloads values to the host's memory. */
 static void json_away(inspect_view *v, size_t entry, tsr_buffer *out) {
     bool some = false;
     for (size_t i = 0; i < v->target_count; i++) {
@@ -153,7 +153,7 @@ static void json_tensors(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_printf(out, "],\"tensorBytes\":%" PRIu64, inspect_tensors_bytes(&v->config));
 }
 
-/* What each kernel takes of a GPU; without a GPU nothing. */
+/* Writes the resources of each kernel on a GPU; the list is empty without GPU code. */
 static void json_launches(const inspect_view *v, size_t target, tsr_buffer *out) {
     const tsr_fatbin *code = &v->codes[target];
     tsr_buffer_text(out, ",\"launches\":[");
@@ -218,7 +218,7 @@ static void json_schedule(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "}");
 }
 
-/* Null for a bundle that is whole. */
+/* Writes null for a complete bundle. */
 static void json_slice(const inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     const char *target = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot inspect for people: what the bundle is, its size by section, entries, tensors,
+ * tessera-aot inspect as text: identity of the bundle, its size by section, entries, tensors,
  * targets.
  */
 #include "runtime/base/plural.h"
@@ -25,7 +25,7 @@ static void text_sections(const inspect_view *v, tsr_buffer *out) {
     if (file) tsr_buffer_printf(out, "  %-20s %16" PRIu64 "\n", "container", file - sum);
 }
 
-/* "x: ?x64xui8": a question mark for any number of rows. */
+/* Writes "x: ?x64xui8": a question mark means any number of rows. */
 static void text_port(const tsr_config_port *port, bool any_rows, tsr_buffer *out) {
     char type[TSR_TYPE_TEXT_MAX];
     tsr_type_format(port->dtype, &port->shape, type);
@@ -164,7 +164,7 @@ static void text_tensors(const inspect_view *v, tsr_buffer *out) {
                           TSR_PLURAL(count - shown));
 }
 
-/* What kernels take of a multiprocessor, and how much of it they leave to do. */
+/* Writes the resources that kernels take of a multiprocessor, and the occupancy they allow. */
 static void text_kernels(const inspect_view *v, size_t target, tsr_buffer *out) {
     const tsr_fatbin *code = &v->codes[target];
     if (!v->all_kernels || !code->kernel_count) return;
@@ -247,7 +247,7 @@ static void text_schedule(const inspect_view *v, tsr_buffer *out) {
                       schedule->origin ? schedule->origin : "not recorded");
 }
 
-/* The digest above it is that of the whole. */
+/* The digest above is that of the whole bundle. */
 static void text_slice(const inspect_view *v, tsr_buffer *out) {
     const char *target = NULL;
     if (!tsr_bundle_is_slice(v->bundle)) return;

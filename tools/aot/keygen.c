@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot keygen: a private key and its public one.
+ * tessera-aot keygen: makes a private key and its public key.
  */
 #include "bundle/sign.h"
 #include "runtime/base/buffer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot provenance: what a bundle was built from, as the in-toto statement that other tools
- * read; signed, if a key is given.
+ * tessera-aot provenance: shows the sources of a bundle as the in-toto statement that other tools
+ * read; signs it if a key is given.
  */
 #include "bundle/provenance.h"
 

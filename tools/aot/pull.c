@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot pull: a bundle, or some of its targets, out of an OCI registry.
+ * tessera-aot pull: fetches a bundle, or some of its targets, from an OCI registry.
  */
 #include "tools/aot/remote.h"
 

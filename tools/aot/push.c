@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot push: a bundle and its signature into an OCI registry.
+ * tessera-aot push: sends a bundle and its signature to an OCI registry.
  */
 #include "tools/aot/remote.h"
 

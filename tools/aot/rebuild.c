@@ -43,7 +43,7 @@ tsr_result tsr_aot_source_date(tsr_ctx *ctx, tsr_arena *arena, const char **out_
 
 /* ---- the second build ---- */
 
-/* The same arguments, another output; without what shows stages, and on one thread. */
+/* Copies the arguments with another output, without flags that dump stages, and with one thread. */
 static char **change_arguments(tsr_arena *arena, int argc, char **argv, char *output) {
     static const char *const dropped[] = {"-o", "--threads", "--dump", "--dump-dir"};
     char **changed = TSR_NEW(arena, char *, (size_t)argc + 8);
@@ -83,8 +83,8 @@ static char **change_environment(tsr_arena *arena) {
     return changed;
 }
 
-/* In the child, until it becomes the second build. Memory lies elsewhere: with randomisation off
- * where it is on, and the other way round, and with another stack. */
+/* Runs in the child before it becomes the second build. Changes its memory layout: it inverts
+ * address randomisation and uses another stack size. */
 static void change_process(void) {
     struct rlimit stack;
     int flags = personality(0xffffffff);
@@ -95,7 +95,7 @@ static void change_process(void) {
         setrlimit(RLIMIT_STACK, &stack);
     }
     umask(umask(0) ^ 077);
-    if (nice(NICE_STEP) < 0) return; /* it builds at the same priority */
+    if (nice(NICE_STEP) < 0) return; /* on failure it builds at the same priority */
 }
 
 static tsr_result run_again(tsr_ctx *ctx, char *const *arguments, char *const *environment) {
@@ -122,7 +122,7 @@ typedef struct side {
     const char *path;
     int fd;
     uint64_t size;
-    unsigned char *piece; /* in the arena */
+    unsigned char *piece; /* allocated in the arena */
 } side;
 
 static tsr_result open_side(tsr_ctx *ctx, tsr_arena *arena, const char *path, side *out) {

@@ -56,8 +56,8 @@ static const char *variable(const char *name) {
     return value && value[0] ? value : NULL;
 }
 
-/* The lower-case name first. HTTP_PROXY in capitals can be set by a request to a CGI program, and
- * is not looked at, as in curl. */
+/* The lower-case name has priority. Like curl, this ignores upper-case HTTP_PROXY, because a
+ * request to a CGI program can set it. */
 static const char *proxy_variable(const char *lower, const char *upper) {
     const char *value = variable(lower);
     if (!value && upper) value = variable(upper);
@@ -71,7 +71,7 @@ static void add_auth_path(tsr_remote_line *line, const char *folder, const char 
     if (path) line->auth_paths[line->options.auth_path_count++] = path;
 }
 
-/* The order of containers-auth.json(5), then docker's. */
+/* Searches in the order of containers-auth.json(5), then docker's. */
 static tsr_result find_auth_files(tsr_ctx *ctx, tsr_remote_line *line) {
     const char *one = line->auth_file ? line->auth_file : variable("REGISTRY_AUTH_FILE");
     line->options.auth_paths = line->auth_paths;
@@ -124,16 +124,16 @@ static shown_bytes show_bytes(double bytes) {
     return out;
 }
 
-/* Asked anew each time: a window may change its size. */
+/* Queried each time, because a window may change its size. */
 static int terminal_columns(void) {
     struct winsize size;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
-/* One row and never the last column, so that the cursor stays in the row; a narrow one has a
- * shorter bar, or none. */
+/* Uses one row and never the last column, so that the cursor stays in the row; a narrow terminal
+ * has a shorter bar or no bar. */
 static void draw_bar(tsr_remote_meter *meter, const tsr_registry_progress *p, const char *eta) {
-    enum { WIDTH_MIN = 4, WIDTH = 28, FRAME = 10 /* what, brackets */ };
+    enum { WIDTH_MIN = 4, WIDTH = 28, FRAME = 10 /* the verb and the brackets */ };
     enum { NUMBERS = sizeof "100 %  999.9 MB of 999.9 MB  999.9 MB/s  0:00:00 left" };
     char bar[WIDTH + 1] = "", numbers[128], row[FRAME + WIDTH + sizeof numbers + 8];
     double share = p->total_bytes ? (double)p->done_bytes / (double)p->total_bytes : 1;
@@ -165,7 +165,7 @@ static void draw_line(tsr_remote_meter *meter, const tsr_registry_progress *p, c
             eta);
 }
 
-/* The rate over the last seconds: what was a minute ago says little of what is left. */
+/* Measures the rate over the last seconds: older rates say little about the remaining time. */
 static void measure(tsr_remote_meter *meter, const tsr_registry_progress *p, double time) {
     double span = time - meter->rate_time;
     double all = time - meter->start;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What push and pull share: flags, what the environment says, progress, the summary.
+ * Code shared by push and pull: flags, environment variables, progress, the summary.
  */
 #ifndef TSR_TOOLS_AOT_REMOTE_H
 #define TSR_TOOLS_AOT_REMOTE_H
@@ -11,10 +11,10 @@
 
 enum { TSR_REMOTE_FLAG_COUNT = 11, TSR_REMOTE_AUTH_MAX = 4 };
 
-/* Progress on a terminal: a bar that is drawn again; elsewhere a line now and then. */
+/* Progress on a terminal: a bar that is redrawn; elsewhere an occasional line. */
 typedef struct tsr_remote_meter {
     bool quiet, terminal, drawn;
-    const char *what;        /* of the last call */
+    const char *what;        /* name of the phase at the last call */
     double start, last_line; /* seconds */
     double rate;             /* bytes a second, smoothed */
     double rate_time;
@@ -32,16 +32,17 @@ typedef struct tsr_remote_line {
     tsr_flag flags[TSR_REMOTE_FLAG_COUNT];
 } tsr_remote_line;
 
-/* Fills in the flags; the command puts its own beside them. */
+/* Sets up the shared flags; the command adds its own. */
 void tsr_remote_line_init(tsr_remote_line *line);
-/* After the flags were parsed: the options, with what the environment says where no flag does. */
+/* Called after the flags were parsed: sets the options, from the environment if no flag sets them.
+ */
 TSR_RESULT tsr_remote_line_finish(tsr_ctx *ctx, tsr_remote_line *line, const char *command);
 void tsr_remote_line_release(tsr_remote_line *line);
 
-/* The summary on stdout: a line, or a JSON object. `verb`: "pushed". */
+/* Prints the summary to stdout: a line, or a JSON object. `verb`: "pushed". */
 void tsr_remote_print(const tsr_remote_line *line, const char *verb, const char *reference,
                       const char *path, const tsr_registry_report *report);
-/* Takes away what progress has drawn. */
+/* Removes the progress bar. */
 void tsr_remote_meter_end(tsr_remote_meter *meter);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot repack: restore canonical bytes.
+ * tessera-aot repack: restores the canonical bytes.
  */
 #include "bundle/bundle.h"
 #include "tools/aot/aot.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot sign: a signature beside a bundle. Every byte is verified first: nobody means to sign
- * damage.
+ * tessera-aot sign: writes a signature next to a bundle. Every byte is verified first, so that
+ * damaged data is never signed.
  */
 #include "bundle/sign.h"
 

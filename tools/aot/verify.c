@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot verify: who signed it, every byte against its digest, and every program against the
- * config.
+ * tessera-aot verify: checks the signature, every byte against its digest, and every program
+ * against the config.
  */
 #include "bundle/bundle.h"
 #include "bundle/sign.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each path is resolved once to a place: an absolute path without links, and the inode where there
- * is one. Then every pair of rows of which at least one is written is compared.
+ * Each path is resolved once to a place: an absolute path without links, and the inode if the file
+ * exists. Then every pair of rows is compared if at least one of the two is written.
  */
 #include "tools/common/files.h"
 
@@ -18,16 +18,17 @@
 
 enum { LINKS_MAX = 40, ROWS_MIN = 64, STREAMS = 2 };
 
-/* What lies beside a bundle and is read with it. */
+/* Suffixes of the files next to a bundle that are read with it. */
 static const char *const signature_suffixes[] = {".sigstore.json", ".minisig"};
 
-/* Where a path leads. */
+/* The file that a path leads to. */
 typedef struct place {
-    char path[PATH_MAX];  /* absolute, without links; "" where its folder does not exist */
-    char named[PATH_MAX]; /* the same, but the last part is not followed: what a rename replaces */
+    char path[PATH_MAX];  /* absolute, without links; "" if its folder does not exist */
+    char named[PATH_MAX]; /* like path, but the last component is not resolved: the file that a
+                             rename replaces */
     bool exists;
-    int folder_error;  /* errno: why the folder of `named` cannot be found; or 0 */
-    struct stat about; /* where it exists */
+    int folder_error;  /* errno of the search for the folder of `named`; or 0 */
+    struct stat about; /* set if the file exists */
 } place;
 
 /* ---- the list ---- */
@@ -98,7 +99,8 @@ tsr_result tsr_files_add_flags(tsr_ctx *ctx, tsr_files *files, const tsr_flag *f
 
 /* ---- places ---- */
 
-/* "a/b" with "c" beside it: "a/c"; an absolute one stays. False where it is too long. */
+/* Joins "a/b" and "c" to "a/c"; an absolute name stays as it is. Returns false if the result is too
+ * long. */
 static bool join(const char *beside, const char *name, char out[static PATH_MAX]) {
     const char *slash = strrchr(beside, '/');
     int folder = slash && name[0] != '/' ? (int)(slash - beside) + 1 : 0;
@@ -106,8 +108,8 @@ static bool join(const char *beside, const char *name, char out[static PATH_MAX]
     return length >= 0 && length < PATH_MAX;
 }
 
-/* The folder of a path without links, then its last part as it is. Returns 0 or an errno, then
- * nothing. */
+/* Resolves links in the folder of a path, and appends the last component unchanged. Returns 0, or
+ * an errno and no path. */
 static int resolve_folder(const char *path, char out[static PATH_MAX]) {
     char copy[PATH_MAX], folder[PATH_MAX];
     struct stat about;
@@ -128,13 +130,13 @@ static int resolve_folder(const char *path, char out[static PATH_MAX]) {
 static void locate(const char *path, place *out_place) {
     char at[PATH_MAX], target[PATH_MAX], next[PATH_MAX];
     *out_place = (place){0};
-    if (strlen(path) >= sizeof at) return; /* whoever opens it says that it is too long */
+    if (strlen(path) >= sizeof at) return; /* opening the file reports that it is too long */
     strcpy(at, path);
     out_place->exists = stat(at, &out_place->about) == 0;
     bool turns = !out_place->exists && errno == ELOOP;
     out_place->folder_error = resolve_folder(at, out_place->named);
     if (turns && !out_place->folder_error) out_place->folder_error = ELOOP;
-    /* A link to nothing is followed, as open does. */
+    /* A dangling link is followed, as open does. */
     for (int i = 0; i < LINKS_MAX; i++) {
         if (realpath(at, out_place->path)) return;
         ssize_t length = readlink(at, target, sizeof target - 1);
@@ -160,7 +162,7 @@ static bool is_one_file(const place *a, const place *b) {
            a->about.st_ino == b->about.st_ino;
 }
 
-/* A path of a file against the folder's. */
+/* Returns true if the file's path is inside the folder. */
 static bool is_below(const char *path, const char *folder) {
     size_t length = strlen(folder);
     if (strcmp(folder, "/") == 0) return path[0] == '/';
@@ -171,7 +173,7 @@ static bool is_in(const place *file, const place *folder) {
     return is_below(file->path, folder->path) || is_below(file->named, folder->path);
 }
 
-/* Whether all of what lies in the directory is read, or is a state. */
+/* Returns true if everything in the directory is read, or if it is a state directory. */
 static bool holds_data(const tsr_file *row, const place *where) {
     if (row->use == TSR_FILE_STATE) return true;
     bool reads_all =
@@ -179,7 +181,7 @@ static bool holds_data(const tsr_file *row, const place *where) {
     return reads_all && where->exists && S_ISDIR(where->about.st_mode);
 }
 
-/* Whether `path` is one of the files that are written in the folder. */
+/* Returns true if `path` is one of the files that are written in the folder. */
 static bool is_named(const char *path, const place *folder, const tsr_file *row) {
     size_t length = strlen(folder->path), prefix = strlen(row->prefix);
     size_t suffix = strlen(row->suffix);
@@ -214,8 +216,8 @@ static tsr_result check_pair(tsr_ctx *ctx, const tsr_file *a, const place *at_a,
          b->flag, b->path, both ? "" : lost);
 }
 
-/* Where standard output or standard error is redirected to a file that another flag writes or
- * reads. Two that append do no harm to each other. */
+/* Refuses standard output or standard error redirected to a file that another flag writes or reads.
+ * Two streams that append do not conflict. */
 static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const place *at) {
     static const char *const names[STREAMS] = {"standard output", "standard error"};
     for (int i = 0; i < STREAMS; i++) {
@@ -230,10 +232,11 @@ static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const place *
     return TSR_SUCCESS;
 }
 
-/* 0 or an errno. What is written whole takes the place of what is there: only the folder counts. */
+/* Returns 0 or an errno. A file that is written whole replaces an existing one, so only the folder
+ * counts. */
 static int find_denial(const tsr_file *row, const place *at) {
     char folder[PATH_MAX];
-    if (row->use == TSR_FILE_APPEND && at->exists) return 0; /* who opens it tells */
+    if (row->use == TSR_FILE_APPEND && at->exists) return 0; /* opening the file reports it */
     const char *path = row->use == TSR_FILE_APPEND ? at->path : at->named;
     const char *slash = strrchr(path, '/');
     if (!slash) return 0;
@@ -241,7 +244,8 @@ static int find_denial(const tsr_file *row, const place *at) {
     return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-/* What can be known before the work begins; the texts are those of who writes the file. */
+/* Checks everything that can be known before the work begins; the error messages are the same as
+ * when the file is written. */
 static tsr_result check_place(tsr_ctx *ctx, const tsr_file *row, const place *at) {
     if (!is_written(row->use)) return TSR_SUCCESS;
     if (row->use == TSR_FILE_WEIGHTS && tsr_array_says_other(row->path, ".safetensors"))

@@ -13,7 +13,7 @@
 
 enum {
     LINE_MAX_BYTES = 1 << 20, /* this library writes no longer lines */
-    SHOWN_BYTES = 40,         /* of a line in a message */
+    SHOWN_BYTES = 40,         /* bytes of a line shown in a message */
 };
 
 /* ---- the last line of a log that is continued ---- */
@@ -21,7 +21,7 @@ enum {
 typedef struct tail {
     char *bytes; /* owned; the end of the file */
     size_t size_bytes;
-    const char *line; /* the last line, without its end; in `bytes` */
+    const char *line; /* the last line, without its newline; in `bytes` */
     size_t line_bytes;
 } tail;
 
@@ -35,7 +35,7 @@ static bool is_object(const char *line, size_t size_bytes) {
     return true;
 }
 
-/* Printable: what is torn may be anything. */
+/* Makes a torn line printable: it may contain any bytes. */
 static const char *show(const char *line, size_t size_bytes, char out[static SHOWN_BYTES + 4]) {
     size_t shown = size_bytes < SHOWN_BYTES ? size_bytes : SHOWN_BYTES;
     for (size_t i = 0; i < shown; i++) out[i] = line[i] < ' ' || line[i] > '~' ? '?' : line[i];
@@ -112,12 +112,12 @@ tsr_result tsr_lines_open(tsr_ctx *ctx, const char *what, const char *path,
     return TSR_SUCCESS;
 }
 
-/* Takes back the beginning of a line, where nobody has written after it. */
+/* Removes the beginning of a line if no other process has written after it. */
 static void take_back(const tsr_lines *lines, size_t size_bytes) {
     struct stat about;
     off_t end = lseek(lines->fd, 0, SEEK_CUR);
     if (!size_bytes || end < 0 || fstat(lines->fd, &about) != 0 || !S_ISREG(about.st_mode)) return;
-    /* Should it fail, the next run finds a torn line and removes it. */
+    /* If this fails, the next run finds a torn line and removes it. */
     if (about.st_size == end && ftruncate(lines->fd, end - (off_t)size_bytes) != 0) return;
 }
 

@@ -93,7 +93,7 @@ static tsr_flag *find(tsr_flag *flags, size_t flag_count, const char *text, size
     return NULL;
 }
 
-/* Metavariables of values that name files. */
+/* Metavariables of values that are file names. */
 static bool names_file(const tsr_flag *flag) {
     static const char *const words[] = {"FILE", "DIR", "OUT",  "KEY",
                                         "PUB",  "OLD", "PATH", "NAME=PATH"};
@@ -165,8 +165,8 @@ static void remove_temporaries_at_end(void) {
 }
 
 void tsr_tool_begin(void) {
-    /* A file opened under the number of a closed standard stream would get what is printed. Reading
-     * alone is allowed: who writes to the stream still learns that it is closed. */
+    /* A file opened with the number of a closed standard stream would receive the printed text. The
+     * replacement is read-only, so that writing to the stream still fails. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) break;
     signal(SIGPIPE, SIG_IGN);
@@ -187,8 +187,8 @@ int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result) {
     return tsr_tool_end(tool, result);
 }
 
-/* Whether text for standard error was lost. One that was closed on purpose loses nothing, and a
- * terminal, or what does not block, may be slow for a moment. */
+/* Returns true if text for standard error was lost. A stream that was closed on purpose loses
+ * nothing; a terminal or a non-blocking stream may be slow for a moment. */
 static bool has_lost_messages(void) {
     int flags = fcntl(STDERR_FILENO, F_GETFL);
     if (!ferror(stderr) || flags < 0 || (flags & O_ACCMODE) == O_RDONLY) return false;
@@ -198,7 +198,7 @@ static bool has_lost_messages(void) {
 int tsr_tool_end(const char *tool, tsr_result result) {
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        /* What was too long for the buffer failed earlier: one more byte tells why. */
+        /* A longer text than the buffer failed earlier: writing one more byte gives the reason. */
         if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) errno = EIO;
         fprintf(stderr, "%s: error: cannot write to standard output: %s\n", tool,
                 strerror(errno ? errno : EIO));

@@ -16,19 +16,21 @@ typedef enum tsr_flag_kind {
     TSR_FLAG_LIST,   /* text, repeatable: tsr_flag_list */
 } tsr_flag_kind;
 
-/* What a tool does with the file that a value names. Each row of a table says it, so that no output
- * is written over what is read: see files.h. */
+/* How a tool uses the file that a value names. Each row of a table states it, so that no output
+ * overwrites an input: see files.h. */
 typedef enum tsr_file_use {
     TSR_FILE_NONE,    /* the value names no file */
-    TSR_FILE_READ,    /* a file, or a directory of which everything is read */
-    TSR_FILE_BUNDLE,  /* the same, and the signature beside it */
-    TSR_FILE_BASE,    /* READ; a bundle that REPLACE may write anew: it has the same content */
+    TSR_FILE_READ,    /* a file, or a directory whose files are all read */
+    TSR_FILE_BUNDLE,  /* the same, and the signature next to it */
+    TSR_FILE_BASE,    /* READ; a bundle that REPLACE may rewrite with the same content */
     TSR_FILE_ARRAY,   /* a file of arrays, "FILE.npz:MEMBER" */
-    TSR_FILE_SEARCH,  /* a directory where files are looked for; the tool adds what it finds */
-    TSR_FILE_STATE,   /* a state directory, which is read and written */
-    TSR_FILE_WRITE,   /* a file that is written, whole or not at all */
-    TSR_FILE_WEIGHTS, /* WRITE, as safetensors: its name must not say another format */
-    TSR_FILE_APPEND,  /* a file that lines are appended to; may be a pipe or a device */
+    TSR_FILE_SEARCH,  /* a directory that is searched for files; the tool adds the files that it
+                         finds */
+    TSR_FILE_STATE,   /* a state directory: read and written */
+    TSR_FILE_WRITE,   /* a file: written whole or not at all */
+    TSR_FILE_WEIGHTS, /* WRITE, as safetensors: its name must not have the ending of another format
+                       */
+    TSR_FILE_APPEND,  /* a file to which lines are appended; may be a pipe or a device */
     TSR_FILE_FOLDER,  /* a directory in which files are written; the tool adds their names */
     TSR_FILE_REPLACE, /* WRITE; may be a file of use BASE */
 } tsr_file_use;
@@ -52,34 +54,36 @@ typedef struct tsr_flag_list {
 typedef struct tsr_flag {
     const char *name; /* "--steps" */
     tsr_flag_kind kind;
-    tsr_file_use use;  /* of the value, or of a pair's; TSR_FILE_NONE for a switch or count */
-    void *target;      /* what kind says */
+    tsr_file_use use;  /* use of the named file; TSR_FILE_NONE for a switch or count */
+    void *target;      /* type as stated by kind */
     const char *value; /* metavariable for help: "N"; NULL for switches */
     const char *help;  /* one line */
-    uint64_t min, max; /* COUNT */
+    uint64_t min, max; /* COUNT only */
     bool given;        /* set by the parser */
 } tsr_flag;
 
-/* Arguments that are no flags go to `positional` (room for argc). "--" ends the flags. TSR_USAGE:
- * unknown flag (lists the valid ones), missing, empty or malformed value, a flag twice, a name
- * twice. Asserts that a row whose value is called FILE, DIR, OUT … says what is done with it. */
+/* Arguments that are not flags go to `positional` (room for argc). "--" ends the flags. Fails with
+ * TSR_USAGE for an unknown flag (lists the valid ones), a missing, empty or malformed value, a
+ * duplicate flag or name. Asserts that a row whose value is called FILE, DIR, OUT … states a file
+ * use. */
 TSR_RESULT tsr_flags_parse(tsr_ctx *ctx, int argc, char **argv, tsr_flag *flags, size_t flag_count,
                            const char **positional, size_t *out_positional_count);
-void tsr_flags_print(const tsr_flag *flags, size_t flag_count); /* to stdout, one line each */
+/* prints to stdout, one line each */
+void tsr_flags_print(const tsr_flag *flags, size_t flag_count);
 void tsr_flag_pairs_finish(tsr_flag_pairs *pairs);
 
 /* Ends a tool: prints the error as one line `TOOL: error: …` to stderr, flushes stdout (a closed or
- * full one is an error of its own), returns the exit code. Where standard error itself could not be
- * written, only the code tells: TSR_IO after success. */
+ * full one is a separate error), returns the exit code. If standard error could not be written,
+ * only the code reports it: TSR_IO after success. */
 int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result);
-/* The same where an error has been printed already. */
+/* The same if an error has been printed already. */
 int tsr_tool_end(const char *tool, tsr_result result);
-/* Prepares a tool: a closed stdout or a file that may not grow is an error of its writer, and not
- * a death by SIGPIPE or SIGXFSZ, nor text in a file that the tool opens. SIGTERM, SIGINT, SIGHUP
- * and SIGUSR1, unless ignored, remove the temporaries of files being written before they end the
- * tool. Called first. */
+/* Prepares a tool. A closed stdout or a file that may not grow then causes an error when it is
+ * written, instead of death by SIGPIPE or SIGXFSZ, or text in a file that the tool opens. SIGTERM,
+ * SIGINT, SIGHUP and SIGUSR1, unless ignored, remove the temporary files before they end the tool.
+ * Call this first. */
 void tsr_tool_begin(void);
-/* A tsr_log_fn: `TOOL: warning: …` to stderr; user is the tool's name. */
+/* A tsr_log_fn: writes `TOOL: warning: …` to stderr; user is the tool's name. */
 void tsr_tool_log(void *user, tsr_log_level level, const char *text);
 
 #endif

@@ -12,7 +12,7 @@ static const char *const names[] = {
     [TSR_SEVERITY_REMARK] = "remark",
 };
 
-/* "@+1", "@-2", "@above", "@below", "@unknown" or nothing; what stands behind it. */
+/* Parses "@+1", "@-2", "@above", "@below", "@unknown" or nothing; returns the text after it. */
 static const char *read_place(const char *at, uint32_t line, uint32_t *out_line) {
     *out_line = line;
     if (*at != '@') return at;

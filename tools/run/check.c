@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What both forms tell of memory, in this order. */
+/* The memory values that both output forms report, in this order. */
 typedef struct memory_row {
     const char *key, *text;
     uint64_t size_bytes;
@@ -216,7 +216,7 @@ tsr_result tsr_run_check(tsr_ctx *ctx, const char *path, const tsr_model_options
     tsr_buffer out = {0};
     tsr_check_report report;
     tsr_result result = tsr_model_check(ctx, path, options, &arena, &report);
-    if (!report.code != !result.code) { /* nothing was looked at: wrong options, or no memory */
+    if (!report.code != !result.code) { /* wrong options or no memory: the bundle was not read */
         tsr_arena_finish(&arena);
         return result;
     }

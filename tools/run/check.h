@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-run --check: whether a bundle runs here, and what it needs.
+ * tessera-run --check: reports whether a bundle runs here, and its requirements.
  */
 #ifndef TSR_TOOLS_RUN_CHECK_H
 #define TSR_TOOLS_RUN_CHECK_H
 
 #include "loader/tessera.h"
 
-/* Prints to stdout, also when the bundle does not run, and returns what tsr_model_check does. JSON:
- * schemas/check.schema.json. */
+/* Prints to stdout, also if the bundle does not run, and returns the result of tsr_model_check.
+ * JSON: schemas/check.schema.json. */
 TSR_RESULT tsr_run_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                          bool json);
 

@@ -51,7 +51,7 @@ static void begin_record(tsr_report *report, const char *event, uint64_t step) {
     begin_counted(report, event, "step", step);
 }
 
-/* A member of "outputs"; JSON has no NaN and no infinities. */
+/* Appends a member of "outputs"; JSON has no NaN and no infinities. */
 static void append_output(tsr_report *report, const char *name, double value) {
     tsr_buffer *line = &report->line;
     if (line->size_bytes && line->bytes[line->size_bytes - 1] != '{') tsr_buffer_text(line, ",");
@@ -70,7 +70,7 @@ static void end_record(tsr_report *report) {
 
 /* ---- steps ---- */
 
-/* "  loss 0.1234" for each scalar output; cut where the room ends. */
+/* Writes " loss 0.1234" for each scalar output; truncated at the end of the buffer. */
 static void format_outputs(const tsr_step_report *step, char *text, size_t room) {
     size_t used = 0;
     text[0] = 0;
@@ -109,7 +109,8 @@ static void print_progress(tsr_report *report, const tsr_step_report *step) {
     pthread_mutex_unlock(&report->lock);
 }
 
-/* Once the steps of the run are known: those that are to be traced and are none of them. */
+/* Called once the steps of the run are known: reports steps that should be traced but are not in
+ * the run. */
 static void tell_untraced(tsr_report *report, const tsr_step_report *step) {
     uint64_t first = report->trace_first, last = report->trace_last;
     uint64_t begin = step->first_step + 1, end = step->last_step;
@@ -140,7 +141,7 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     printf("eval step %llu", (unsigned long long)eval->step);
     for (size_t i = 0; i < eval->count; i++) printf(" %s %.6f", eval->names[i], eval->means[i]);
     printf(" (%llu row%s)\n", (unsigned long long)eval->rows, TSR_PLURAL(eval->rows));
-    fflush(stdout); /* a killed run leaves it whole; tsr_tool_finish tells an error */
+    fflush(stdout); /* a killed run then leaves whole lines; tsr_tool_finish reports an error */
     if (!tsr_lines_is_open(&report->metrics)) return;
     begin_record(report, "eval", eval->step);
     tsr_buffer_printf(&report->line, ",\"rows\":%llu,\"outputs\":{",

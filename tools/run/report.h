@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tessera-run tells while it runs: a progress line on stderr, results on stdout, metrics in
+ * The output of tessera-run during a run: a progress line on stderr, results on stdout, metrics in
  * a file.
  */
 #ifndef TSR_TOOLS_RUN_REPORT_H
@@ -14,24 +14,24 @@
 
 typedef struct tsr_report {
     bool quiet;
-    bool terminal;             /* stderr is one: the progress line is rewritten in place */
-    pthread_mutex_t lock;      /* of line_open: saves log from a thread of their own */
+    bool terminal;             /* stderr is a terminal: the progress line is rewritten in place */
+    pthread_mutex_t lock;      /* protects line_open: saves log from their own thread */
     bool line_open;            /* a progress line without its newline is on the terminal */
     double next_update;        /* seconds of the run */
     tsr_lines metrics;         /* owned; may be closed */
-    tsr_buffer line;           /* of the metrics; owned, reused */
-    const tsr_model *measured; /* its workspace is marked, and not told of yet; or NULL */
-    uint64_t first_step;       /* where the run began */
-    uint64_t trace_first,
-        trace_last; /* steps that are to be traced, until they are told of; or 0 */
+    tsr_buffer line;           /* line of the metrics; owned, reused */
+    const tsr_model *measured; /* its workspace is marked but not yet reported; or NULL */
+    uint64_t first_step;       /* the first step of the run */
+    uint64_t trace_first, trace_last; /* steps to be traced, until they are reported; or 0 */
 } tsr_report;
 
 void tsr_report_init(tsr_report *report, bool quiet);
 /* Opens the metrics file for appending, if a path is given; stop: see tsr_lines. This may remove a
- * torn last line, so the path was compared with the files that are read before. */
+ * torn last line, so the path must have been compared with the input files before. */
 TSR_RESULT tsr_report_open_metrics(tsr_ctx *ctx, tsr_report *report, const char *path,
                                    volatile sig_atomic_t *stop);
-/* Ends the progress line; TSR_IO if metrics could not be written. May be called twice. */
+/* Ends the progress line; fails with TSR_IO if metrics could not be written. May be called twice.
+ */
 TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
 
 /* Callbacks; user is a tsr_report. */
@@ -41,7 +41,7 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval);
 void tsr_report_saved(void *user, const tsr_save_status *saves);
 void tsr_report_called(void *user, uint64_t number, double seconds);
 void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
-/* What a run has written of its workspace, once, where that was asked for. */
+/* Reports the use of the workspace by a run, once, if this was requested. */
 void tsr_report_workspace(tsr_report *report);
 /* A tsr_log_fn that does not write into an open progress line. */
 void tsr_report_log(void *user, tsr_log_level level, const char *text);

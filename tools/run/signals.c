@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 static volatile sig_atomic_t stop_requested;
-static volatile sig_atomic_t insisted; /* a SIGTERM or SIGINT has come */
+static volatile sig_atomic_t insisted; /* a SIGTERM or SIGINT has arrived */
 
 static void on_signal(int number) {
     if (number == SIGTERM || number == SIGINT) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Digits up to `end`; false for anything else, and for 0. */
+/* Parses digits up to `end`; returns false for anything else, and for 0. */
 static bool parse_step(const char *text, char end, const char **out_rest, uint64_t *out_step) {
     uint64_t value = 0;
     const char *at = text;
@@ -21,7 +21,7 @@ static bool parse_step(const char *text, char end, const char **out_rest, uint64
     return true;
 }
 
-/* A run may take days: that its file cannot be written is known before. */
+/* A run may take days, so an unwritable file is reported before it starts. */
 static tsr_result check_writable(tsr_ctx *ctx, const char *path) {
     tsr_arena arena = {0};
     tsr_io_atomic file = {0};
@@ -53,7 +53,7 @@ tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint3
     TRY(ctx, tsr_run_trace_parse(ctx, options, &trace.first_step, &trace.last_step));
     TRY(ctx, check_writable(ctx, options->trace));
     TRY(ctx, check_writable(ctx, options->roofline));
-    /* Where profilers of NVIDIA name their library. */
+    /* The variable with which NVIDIA's profilers name their library. */
     const char *profiler = getenv("NVTX_INJECTION64_PATH");
     tsr_ctx opening = tsr_ctx_fork(ctx);
     if (profiler && profiler[0] && tsr_nvtx_open(&opening, profiler, &trace.ranges).code)
@@ -84,7 +84,7 @@ tsr_result tsr_run_trace_write(tsr_ctx *ctx, const tsr_run_trace *options, tsr_m
     if (!trace) return TSR_SUCCESS;
     const char *json = path_of(options->trace, transport, &arena);
     const char *csv = path_of(options->roofline, transport, &arena);
-    ctx->trace = NULL; /* what follows is no part of it */
+    ctx->trace = NULL; /* later events are not part of the trace */
     if ((options->trace && !json) || (options->roofline && !csv))
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the names of a trace's files");
     if (json) TRY_GOTO(ctx, result, tsr_trace_write(ctx, trace, json));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot diff: what differs between two bundles, section by section, kernel by kernel, tensor
- * by tensor. Everything that is compared is verified first.
+ * tessera-aot diff: prints the differences between two bundles, section by section, kernel by
+ * kernel, tensor by tensor. All compared data is verified first.
  */
 #include "tools/aot/diff/diff.h"
 
@@ -17,7 +17,7 @@
 
 static const char *const changes[] = {"changed", "removed", "added"};
 
-/* ---- what is written ---- */
+/* ---- output ---- */
 
 static void put_number(tsr_buffer *out, const char *key, double value) {
     if (isfinite(value))
@@ -60,7 +60,7 @@ void diff_note(diff *d, const char *section, const char *target, const char *nam
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    /* A cut inside of a character would be no UTF-8. */
+    /* Do not cut inside a character: the result would not be UTF-8. */
     for (size_t size = strlen(text); size && !tsr_utf8_valid(text, size);) text[--size] = 0;
     if (d->json)
         note_json(d, section, target, name, change, elements, text);
@@ -82,7 +82,7 @@ static bool is_tensors(const char *media_type) {
     return strcmp(media_type, TSR_MEDIA_WEIGHTS) == 0 || strcmp(media_type, TSR_MEDIA_STATE) == 0;
 }
 
-/* Line and place of the first byte that differs, and what stands there. */
+/* Prints the position of the first byte that differs, and the text there. */
 static tsr_result diff_text(diff *d, const char *target, const tsr_bundle_layer *a,
                             const tsr_bundle_layer *b, const char *name) {
     enum { AROUND = 24 };
@@ -133,7 +133,7 @@ static bool find_same(const tsr_bundle *bundle, size_t target, const tsr_bundle_
     return false;
 }
 
-/* A layer that an earlier target has too was shown there. */
+/* Returns true for a layer that an earlier target has too, because it was shown there. */
 static bool shown_before(const diff_side *side, size_t target, const tsr_bundle_layer *layer) {
     tsr_bundle_layer other;
     for (size_t t = 0; t < target; t++)
@@ -143,7 +143,7 @@ static bool shown_before(const diff_side *side, size_t target, const tsr_bundle_
     return false;
 }
 
-/* Every target has it. */
+/* Returns true if every target has the layer. */
 static bool is_shared(const diff_side *side, const tsr_bundle_layer *layer) {
     tsr_bundle_layer other;
     for (size_t t = 0; t < tsr_bundle_get_target_count(side->bundle); t++)
@@ -169,7 +169,8 @@ static tsr_result diff_target(diff *d, size_t target_a, size_t target_b) {
     tsr_bundle_layer layer, other;
     for (size_t i = 0; i < tsr_bundle_get_layer_count(a->bundle, target_a); i++) {
         layer = tsr_bundle_get_layer(a->bundle, target_a, i);
-        if (strcmp(layer.media_type, TSR_MEDIA_CHUNKS) == 0) continue; /* follows from the others */
+        /* it is derived from the others */
+        if (strcmp(layer.media_type, TSR_MEDIA_CHUNKS) == 0) continue;
         if (find_same(b->bundle, target_b, &layer, &other))
             TRY(d->ctx, diff_layer(d, target_a, name, &layer, &other));
         else if (!shown_before(a, target_a, &layer))
@@ -212,7 +213,7 @@ static tsr_result diff_targets(diff *d) {
     return TSR_SUCCESS;
 }
 
-/* Slices of one bundle have its digest, whatever they leave out. */
+/* Slices of a bundle have its digest, whichever targets they leave out. */
 static bool same_targets(const diff *d) {
     const diff_side *a = &d->sides[0], *b = &d->sides[1];
     size_t count = tsr_bundle_get_target_count(a->bundle), other = 0;
@@ -257,7 +258,7 @@ static tsr_result compare(diff *d) {
     if (!identical) {
         diff_config(d);
         TRY(d->ctx, diff_targets(d));
-        /* The config's other members, annotations, order: what no section above shows. */
+        /* Members of the config, annotations or order that no section above shows. */
         if (!d->count)
             diff_note(d, "index", NULL, "index", DIFF_CHANGED, NULL,
                       "other digests, and no difference in what they describe");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of `tessera-aot diff` share: two open bundles, and the list of differences, which
- * is written while it is found.
+ * Declarations shared by the files of `tessera-aot diff`: two open bundles, and the list of
+ * differences, which is printed while it is found.
  */
 #ifndef TSR_TOOLS_AOT_DIFF_DIFF_H
 #define TSR_TOOLS_AOT_DIFF_DIFF_H
@@ -27,7 +27,7 @@ typedef struct diff {
 
 typedef enum diff_change { DIFF_CHANGED, DIFF_REMOVED, DIFF_ADDED } diff_change;
 
-/* Numbers of a tensor whose elements differ. */
+/* Numbers about a tensor whose elements differ. */
 typedef struct diff_elements {
     uint64_t count, differing, first; /* elements; index of the first that differs, row-major */
     double first_a, first_b, max_abs; /* NaN differs from everything but its own bits */
@@ -35,16 +35,16 @@ typedef struct diff_elements {
     bool has_nan;                     /* left out of the two maxima */
 } diff_elements;
 
-/* One difference. `target` or `elements` may be NULL; `text` says what, for people. */
+/* Reports one difference. `target` or `elements` may be NULL; `text` describes it for readers. */
 void diff_note(diff *d, const char *section, const char *target, const char *name,
                diff_change change, const diff_elements *elements, const char *text, ...)
     __attribute__((format(printf, 7, 8)));
 
-/* The config's fields, tensors and entries. */
+/* Compares the config's fields, tensors and entries. */
 void diff_config(diff *d);
-/* Program and kernels of a target that both have. */
+/* Compares program and kernels of a target that both bundles have. */
 TSR_RESULT diff_kernels(diff *d, size_t target_a, size_t target_b);
-/* The stored tensors of two layers of safetensors. */
+/* Compares the stored tensors of two safetensors layers. */
 TSR_RESULT diff_tensors(diff *d, const tsr_bundle_layer *a, const tsr_bundle_layer *b);
 
 #endif

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes of one symbol; found is false where the object has none, or is no ELF of this kind. */
+/* Bytes of one symbol; found is false if the object does not have it, or is not an ELF file of this
+ * kind. */
 typedef struct code {
     const unsigned char *bytes;
     uint64_t size;
@@ -38,7 +39,7 @@ static bool object_init(object *o, const void *bytes, size_t size) {
            o->header.e_shentsize == sizeof(Elf64_Shdr);
 }
 
-/* The bytes of the file that a load puts at the address. */
+/* Returns the bytes of the file that are loaded at the address. */
 static code bytes_at(const object *o, uint64_t address, uint64_t size) {
     for (uint64_t i = 0; i < o->header.e_phnum; i++) {
         Elf64_Phdr part;
@@ -147,7 +148,7 @@ static void diff_code(diff *d, const half *a, const half *b) {
     }
 }
 
-/* The first line of the listings that differs. */
+/* Prints the first line in which the listings differ. */
 static void diff_listing(diff *d, const half *a, const half *b) {
     const char *left = a->listing.bytes ? a->listing.bytes : "";
     const char *right = b->listing.bytes ? b->listing.bytes : "";

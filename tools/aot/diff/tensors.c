@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element, a piece at a time, so that memory does not grow with the weights.
+ * Compares element by element, one piece at a time, so that memory does not grow with the weights.
  */
 #include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
@@ -44,7 +44,7 @@ static tsr_result open_weights(diff *d, size_t side, const tsr_bundle_layer *lay
     return tsr_safetensors_check(d->ctx, &w->index, subject, TSR_CORRUPT);
 }
 
-/* Floats in their order as integers: neighbours are one apart, and -0 is 0. */
+/* Maps floats to integers in the same order: neighbours differ by one, and -0 is 0. */
 static int64_t ordered(const unsigned char *element, size_t size) {
     uint64_t bits = 0, sign = UINT64_C(1) << (8 * size - 1);
     memcpy(&bits, element, size);
