@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of another bundle: an edited model takes what still fits, by name, and says of the rest
- * why it does not.
+ * Adopts the state of another bundle: an edited model takes the tensors that still match by name,
+ * and reports why the others do not match.
  */
 #include "loader/model.h"
 #include "loader/use.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor of the state, under the name it has here. */
+/* A tensor of the state, under its name in this model. */
 typedef struct candidate {
-    const char *name; /* in the arena, or the tensor's */
+    const char *name; /* allocated in the arena, or the tensor's */
     const tsr_tensor *tensor;
     bool taken;
 } candidate;
@@ -23,21 +23,21 @@ typedef struct adoption {
     tsr_arena arena;
     tsr_tensor *stored;
     size_t stored_count;
-    candidate *candidates; /* by name; in the arena */
-    bool *used;            /* renames */
+    candidate *candidates; /* sorted by name; in the arena */
+    bool *used;            /* one flag for each rename */
     size_t taken_count, renamed_count;
 } adoption;
 
 /* ---- names ---- */
 
-/* The name itself, or the beginning of it before a dot. */
+/* Returns the length of `from` if it is the name or a prefix before a dot, else 0. */
 static size_t matched(const char *name, const char *from) {
     size_t length = strlen(from);
     if (strncmp(name, from, length) != 0) return 0;
     return name[length] == '\0' || name[length] == '.' ? length : 0;
 }
 
-/* Of the renames that match, the one that says most. */
+/* Applies the longest matching rename. */
 static tsr_result rename_tensor(tsr_ctx *ctx, adoption *a, candidate *of) {
     const char *name = of->tensor->name;
     size_t best = 0, best_length = 0;

@@ -22,20 +22,20 @@ typedef struct baking {
     tsr_arena arena;
     tsr_bundle *bundle; /* owned */
     tsr_config config;
-    tsr_tensor *state; /* of the generation, in the arena */
+    tsr_tensor *state; /* tensors of the generation, in the arena */
     size_t state_count;
     tsr_bake_options options;
     tsr_generation generation;
-    const char *folder;           /* of the bundle; in the arena */
+    const char *folder;           /* folder of the bundle; in the arena */
     tsr_params *params;           /* owned; or NULL */
-    tsr_value *weights, *moments; /* what the new blobs hold, in the arena */
+    tsr_value *weights, *moments; /* contents of the new blobs, in the arena */
     size_t weight_count, moment_count;
     tsr_tensor *exported; /* parameters of the state, in the arena */
     size_t exported_count;
-    tsr_bundle_blob *shared; /* in the arena */
+    tsr_bundle_blob *shared; /* allocated in the arena */
     size_t shared_count;
-    tsr_bundle_target *targets; /* in the arena */
-    tsr_external external;      /* of options.reference */
+    tsr_bundle_target *targets; /* allocated in the arena */
+    tsr_external external;      /* set with options.reference */
 } baking;
 
 static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
@@ -62,7 +62,7 @@ static tsr_result read_state(tsr_ctx *ctx, baking *self) {
     return TSR_SUCCESS;
 }
 
-/* A value of the state. */
+/* Takes a value of the state. */
 static tsr_result take_state(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
                              tsr_value *out) {
     const char *directory = self->options.state_directory;
@@ -76,7 +76,7 @@ static tsr_result take_state(tsr_ctx *ctx, baking *self, const tsr_config_tensor
     return TSR_SUCCESS;
 }
 
-/* What all elements share is an init rule, and takes no room. */
+/* A tensor of equal elements becomes an init rule, and needs no space. */
 static tsr_result set_init(tsr_ctx *ctx, const tsr_value *value, tsr_config_tensor *tensor,
                            bool *out_stored) {
     bool splat = false;
@@ -90,7 +90,8 @@ static tsr_result set_init(tsr_ctx *ctx, const tsr_value *value, tsr_config_tens
     return TSR_SUCCESS;
 }
 
-/* Stored in the bundle already: read into memory later, all at once. */
+/* Plans a value that the bundle already stores: all such values are read into memory later, at
+ * once. */
 static tsr_result keep_stored(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
                               tsr_value *out, void **out_data) {
     uint64_t size = 0;
@@ -125,7 +126,7 @@ static tsr_result collect_tensor(tsr_ctx *ctx, baking *self, tsr_config_tensor *
     return TSR_SUCCESS;
 }
 
-/* Values come from the state or the file; what else the bundle stores stays. */
+/* Values come from the state or the file; other values that the bundle stores are kept. */
 static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
     size_t count = self->config.tensor_count;
     unsigned roles = 1u << TSR_ROLE_CONSTANT | 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE;
@@ -140,7 +141,7 @@ static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
         FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
     for (size_t i = 0; i < count; i++) {
         TRY(ctx, collect_tensor(ctx, self, &self->config.tensors[i], &data[i]));
-        if (!data[i]) kept.tensors[i].init = TSR_INIT_CONSTANT; /* not to be read */
+        if (!data[i]) kept.tensors[i].init = TSR_INIT_CONSTANT; /* this tensor is not read */
     }
     const char *const folders[] = {self->folder};
     return tsr_weights_load(ctx, self->bundle, 0, &kept, roles, &(tsr_weights_folders){folders, 1},
@@ -155,7 +156,7 @@ static bool is_kept(const tsr_bundle_layer *layer) {
     return true;
 }
 
-/* A layer is shared when every target has it. */
+/* Returns true for a layer that every target has. */
 static bool is_shared(const baking *self, const tsr_bundle_layer *layer) {
     size_t target_count = tsr_bundle_get_target_count(self->bundle);
     for (size_t i = 0; i < target_count; i++) {
@@ -195,7 +196,7 @@ done:
     return result;
 }
 
-/* The provenance with what was baked in: the parameter file, or the bundle and its state. */
+/* Adds the baked inputs to the provenance: the parameter file, or the bundle and its state. */
 static tsr_result extend_provenance(tsr_ctx *ctx, baking *self, void **json, size_t *size) {
     tsr_provenance_input inputs[2];
     char *extended = NULL, step[64];

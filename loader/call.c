@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calling an entry once, or over any number of rows in batches where its rows are independent.
- * Inputs come from memory or array files, outputs go to memory or array files; a wire is one of
+ * Calls an entry once, or for any number of rows in batches if its rows are independent. Inputs
+ * come from memory or array files, outputs go to memory or array files; a wire connects one of
  * them.
  */
 #include "loader/call_log.h"
@@ -19,34 +19,35 @@
 
 typedef struct wire {
     const tsr_config_port *port; /* NULL: not connected */
-    void *memory;                /* the executor's, one batch */
-    uint64_t row_bytes;          /* whole tensor where the entry has no rows */
+    void *memory;                /* the executor's memory for one batch */
+    uint64_t row_bytes;          /* bytes of the whole tensor if the entry has no rows */
     tsr_array *array;            /* input file; owned */
     void *tensor;                /* input or output in memory; borrowed */
-    tsr_array_writer *writer;    /* of the output's file; borrowed from the call */
-    size_t member;               /* its array in that file */
+    tsr_array_writer *writer;    /* writer of the output's file; borrowed from the call */
+    size_t member;               /* index of its array in that file */
     const char *path;
 } wire;
 
 typedef struct call {
     tsr_model *model;
-    tsr_use use; /* under way where `model` is set */
+    tsr_use use; /* active if `model` is set */
     size_t index;
     const tsr_config_entry *entry;
     tsr_arena arena;
     wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
-    tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one a file */
+    tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one per file */
     size_t writer_count;
-    uint64_t rows;            /* of all inputs; 1 where the entry has no rows */
-    tsr_call_options options; /* all zero: one call, and nobody is told */
+    uint64_t rows;            /* rows of all inputs; 1 if the entry has no rows */
+    tsr_call_options options; /* all zero: one call without callback */
     uint64_t called_count;
-    tsr_call_log *log;      /* owned; NULL: neither recorded nor replayed */
-    bool is_given_infinite; /* repeated calls: an input of the first one holds an infinity */
-    bool told[TSR_CONFIG_PORTS_MAX];    /* outputs that a warning was logged about */
-    wire carried[TSR_CONFIG_PORTS_MAX]; /* of each output: the input of its name, if it repeats */
+    tsr_call_log *log;      /* owned; NULL: neither record nor replay */
+    bool is_given_infinite; /* repeated calls: an input of the first one contains an infinity */
+    bool told[TSR_CONFIG_PORTS_MAX]; /* outputs for which a warning was logged */
+    /* for each output: the input with its name, if calls are repeated */
+    wire carried[TSR_CONFIG_PORTS_MAX];
 } call;
 
-/* "images (ui8 64x64)" … for messages. In the arena. */
+/* Lists "images (ui8 64x64)" … for messages. In the arena. */
 static const char *list_inputs(const tsr_config_entry *entry, tsr_arena *arena) {
     const char *text = "";
     char type[TSR_TYPE_TEXT_MAX];
@@ -137,7 +138,7 @@ static tsr_result check_memory(tsr_ctx *ctx, const char *what, const tsr_tensor 
     return TSR_SUCCESS;
 }
 
-/* Dtype, trailing dimensions and number of rows. */
+/* Checks dtype, trailing dimensions and number of rows. */
 static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_dtype dtype,
                               const tsr_shape *shape) {
     char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
@@ -194,7 +195,7 @@ static tsr_finite_port view(const call *self, const wire *of, uint64_t row, uint
                              .first_row = has_rows ? row : 0};
 }
 
-/* Those that the caller passes. */
+/* Views the inputs that the caller passes. */
 static size_t view_inputs(const call *self, uint64_t row, uint64_t count,
                           tsr_finite_port *out_views) {
     size_t view_count = 0;
@@ -239,7 +240,7 @@ static tsr_result check_output(tsr_ctx *ctx, call *self, size_t index, uint64_t 
     return TSR_SUCCESS;
 }
 
-/* Of the outputs that were asked for, `count` rows from `row` on. */
+/* Checks `count` rows of the requested outputs, from `row` on. */
 static tsr_result check_outputs(tsr_ctx *ctx, call *self, uint64_t row, uint64_t count) {
     bool warns = self->model->finite != TSR_FINITE_ERROR;
     if (self->model->finite == TSR_FINITE_OFF || (warns && !ctx->log)) return TSR_SUCCESS;
@@ -251,7 +252,7 @@ static tsr_result check_outputs(tsr_ctx *ctx, call *self, uint64_t row, uint64_t
 
 /* ---- running ---- */
 
-/* `count` rows from `row` on. */
+/* Runs `count` rows from `row` on. */
 static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step, uint64_t row, uint64_t count) {
     double start = tsr_clock_seconds();
     TRY(ctx, tsr_executor_run(ctx, self->model->executor, self->index, step));
@@ -311,7 +312,7 @@ static void finish(tsr_ctx *ctx, call *self) {
 
 /* ---- repeating ---- */
 
-/* Outputs of an input's name become that input of the next call. */
+/* Connects outputs that have an input's name to that input of the next call. */
 static tsr_result connect_carried(tsr_ctx *ctx, call *self) {
     const tsr_config_entry *entry = self->entry;
     char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
@@ -361,7 +362,8 @@ static tsr_result run_repeated(tsr_ctx *ctx, call *self) {
     return TSR_SUCCESS;
 }
 
-/* Of a file: of all calls together, where the next one does not take it. */
+/* Sets the shape of an output file: if the next call does not take the output, the file contains
+ * all calls. */
 static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *output,
                                tsr_tensor *out_array) {
     const tsr_config_port *port = output->port;
@@ -421,8 +423,9 @@ done:
 
 /* ---- files ---- */
 
-/* A flat file holds the elements of an input in their order; where rows are independent, of any
- * number of rows. One of another number of elements stays as it is, and is refused as that. */
+/* Returns the shape of a file. A flat file contains the elements of an input in order, for any
+ * number of rows if rows are independent. A file with another number of elements keeps its shape
+ * and is refused later. */
 static tsr_shape shape_file(const call *self, const wire *input) {
     const tsr_shape *shape = tsr_array_get_shape(input->array);
     tsr_shape wanted = input->port->shape;
@@ -447,7 +450,7 @@ static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *in
     return check_complete(ctx, self);
 }
 
-/* Two spellings of one path are one temporary file, too. */
+/* Two spellings of one path have the same temporary file. */
 static tsr_result check_distinct(tsr_ctx *ctx, const call *self, const wire *output) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat mine = {0}, other = {0};
@@ -464,7 +467,7 @@ static tsr_result check_distinct(tsr_ctx *ctx, const call *self, const wire *out
     return TSR_SUCCESS;
 }
 
-/* Opens the file of the first of these outputs, for all of them that go there. */
+/* Opens the file of the first output in the list, for all outputs in that file. */
 static tsr_result open_output(tsr_ctx *ctx, call *self, wire *const *outputs, size_t count) {
     tsr_tensor arrays[TSR_CONFIG_PORTS_MAX];
     size_t array_count = 0;
@@ -488,7 +491,7 @@ static tsr_result connect_outputs(tsr_ctx *ctx, call *self, const tsr_binding *o
         wire *target = NULL;
         TRY(ctx, claim(ctx, self, outputs[i].name, false, &target));
         target->path = outputs[i].path;
-        targets[i] = target; /* each is claimed once, so there are not more than ports */
+        targets[i] = target; /* each file is claimed once, so there are at most as many as ports */
     }
     for (size_t i = 0; i < output_count; i++)
         if (!targets[i]->writer) TRY(ctx, open_output(ctx, self, targets + i, output_count - i));
@@ -501,7 +504,7 @@ static tsr_result commit_outputs(tsr_ctx *ctx, const call *self) {
     return TSR_SUCCESS;
 }
 
-/* What is logged of the arrays of inputs, which lie there in the order of the ports. */
+/* Opens the log with the arrays of inputs, in the order of the ports. */
 static tsr_result open_log(tsr_ctx *ctx, call *self) {
     const tsr_array *arrays[TSR_CONFIG_PORTS_MAX] = {NULL};
     const tsr_call_options *options = &self->options;

@@ -12,9 +12,9 @@ struct tsr_call_log {
     tsr_model *model; /* borrowed */
     size_t entry;
     tsr_arena arena;
-    tsr_tensor *tracked; /* in the arena: inputs, then outputs */
+    tsr_tensor *tracked; /* inputs, then outputs; in the arena */
     size_t tracked_count;
-    tsr_record_data *data; /* in the arena: inputs that have an array, then the parameters */
+    tsr_record_data *data; /* inputs that have an array, then the parameters; in the arena */
     size_t data_count;
     tsr_recorder *recorder; /* owned */
     tsr_replay *replay;     /* owned */
@@ -26,7 +26,7 @@ static tsr_result track(tsr_ctx *ctx, tsr_call_log *self, const char *what,
     uint64_t size = 0;
     if (!name) FAIL(ctx, TSR_MEMORY, "no memory for the name of %s '%s'", what, port->name);
     self->tracked[self->tracked_count++] = (tsr_tensor){name, port->dtype, port->shape, memory};
-    /* The first line of a log is what there was before the first call: zeros. */
+    /* The first line of a log describes the memory before the first call: zeros. */
     if (tsr_shape_size(&port->shape, port->dtype, &size) && size) memset(memory, 0, (size_t)size);
     return TSR_SUCCESS;
 }
@@ -47,7 +47,7 @@ static tsr_result track_all(tsr_ctx *ctx, tsr_call_log *self) {
     return TSR_SUCCESS;
 }
 
-/* Of all parameters, in the order of their names; not of the optimizer state, which no call reads.
+/* Hashes all parameters in the order of their names; not the optimizer state, which no call reads.
  */
 static tsr_result digest_parameters(tsr_ctx *ctx, tsr_call_log *self, tsr_digest *out_digest) {
     const tsr_model *model = self->model;
@@ -184,7 +184,7 @@ tsr_result tsr_call_log_end(tsr_ctx *ctx, tsr_call_log *log, uint64_t count) {
 void tsr_call_log_close(tsr_call_log *log) {
     tsr_ctx apart = {0};
     if (!log) return;
-    /* After an error, which is the one reported. */
+    /* Ignored, because the earlier error is the one reported. */
     if (log->recorder && tsr_recorder_close(&apart, log->recorder).code) apart = (tsr_ctx){0};
     tsr_replay_close(log->replay);
     tsr_arena_finish(&log->arena);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preflight: what opening a model would do, as far as metadata tells.
+ * Preflight: does the steps of opening a model that need only metadata.
  *
  *     open -> signature -> config -> match -> program -> memory plan, room of a GPU -> verdict
  */
@@ -15,14 +15,14 @@
 
 #include <string.h>
 
-enum { STAGING_BYTES = 256 * 1024 /* of a thread, see tsr_bundle_read_pieces */ };
+enum { STAGING_BYTES = 256 * 1024 /* memory of a thread, see tsr_bundle_read_pieces */ };
 
 typedef struct check {
     tsr_model_options options;
     tsr_arena *arena;
     tsr_bundle *bundle; /* owned */
     tsr_match match;
-    bool is_device_short; /* of memory */
+    bool is_device_short; /* there is not enough device memory */
     tsr_config config;
     tsr_program program;
     tsr_check_report *report;
@@ -86,7 +86,7 @@ static tsr_result read_config(tsr_ctx *ctx, check *self) {
     return TSR_SUCCESS;
 }
 
-/* The targets are listed also where none runs. */
+/* Lists the targets even if no target runs. */
 static tsr_result take_match(tsr_ctx *ctx, check *self, tsr_result result) {
     tsr_ctx listing = tsr_ctx_fork(ctx);
     tsr_result listed = list_targets(&listing, self);
@@ -126,8 +126,8 @@ static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_s
     }
 }
 
-/* What opening the device would say of itself and of its memory. The code is read: it tells what
- * its kernels take. */
+/* Reports the device and its memory as opening it would. Reads the code, because it contains the
+ * resource needs of its kernels. */
 static tsr_result survey_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
     tsr_check_memory *memory = &self->report->memory;
     const char *selector = self->options.device ? strchr(self->options.device, ':') : NULL;
@@ -157,7 +157,7 @@ static tsr_result survey_device(tsr_ctx *ctx, check *self, const tsr_memory_plan
     return result;
 }
 
-/* A CPU's code is loaded into the memory of the host. */
+/* The code of a CPU is loaded into the host's memory. */
 static tsr_result count_code(tsr_ctx *ctx, check *self) {
     tsr_check_memory *memory = &self->report->memory;
     tsr_bundle_layer layer;
@@ -198,7 +198,7 @@ static tsr_result examine(tsr_ctx *ctx, check *self) {
     return plan(ctx, self);
 }
 
-/* As opening a model chooses, see load.c. */
+/* Chooses as opening a model does, see load.c. */
 static tsr_result choose_device(tsr_ctx *ctx, check *self) {
     tsr_ctx trial = tsr_ctx_fork(ctx);
     tsr_result result =
@@ -215,7 +215,7 @@ static tsr_result choose_device(tsr_ctx *ctx, check *self) {
     return tsr_match_add_reason(ctx, result, "a GPU was chosen first, but", trial.error.text);
 }
 
-/* A file of weights that the bundle names must be there; its bytes are not read. */
+/* A file of weights that the bundle names must exist; its bytes are not read. */
 static tsr_result find_external(tsr_ctx *ctx, check *self, const char *path) {
     tsr_external external = {.file = {.fd = -1}};
     tsr_weights_folders folders;
@@ -242,7 +242,7 @@ static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
     return find_external(ctx, self, path);
 }
 
-/* What to do, by what is wrong. */
+/* Returns advice for the error. */
 static const char *advise(const check *self, tsr_code code) {
     tsr_arena *arena = self->arena;
     const char *device = self->options.device;
@@ -289,7 +289,7 @@ static const char *advise(const check *self, tsr_code code) {
     }
 }
 
-/* What the report says lies in the arena, and so must the config. */
+/* The strings of the report are in the arena, and so must be the config. */
 static check *begin(tsr_arena *arena, tsr_check_report *report) {
     check *self = TSR_NEW(arena, check, 1);
     if (!self) return NULL;

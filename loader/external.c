@@ -14,7 +14,8 @@
 
 static const char digest_prefix[] = "sha256:";
 
-/* What is read back; the digests of so many chunks (3.4 TiB) have 65 MB, which fits. */
+/* Limits for reading the layer: the digests of CHUNKS_MAX chunks (3.4 TiB) need 65 MB, which fits.
+ */
 enum { LAYER_BYTES_MAX = 64 << 20, CHUNKS_MAX = 900 * 1000 };
 static const uint64_t file_bytes_max = (uint64_t)CHUNKS_MAX * TSR_HASH_CHUNK_BYTES;
 
@@ -155,7 +156,7 @@ tsr_result tsr_external_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, ts
 
 /* ---- finding the file ---- */
 
-/* The file stays closed where there is none of that name. */
+/* The file stays closed if there is no file with that name. */
 static tsr_result try_path(tsr_ctx *ctx, const char *path, tsr_external *external, bool must_fit) {
     const tsr_io *io = tsr_ctx_io(ctx);
     uint64_t size = 0;

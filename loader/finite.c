@@ -8,7 +8,7 @@ static const char *row_at(const tsr_finite_port *port, uint64_t row) {
     return (const char *)port->data + row * port->row_elements * tsr_dtype_size(port->port->dtype);
 }
 
-/* Did the caller pass an infinity, or NaN, in this row? */
+/* Returns true if the caller passed an infinity, or NaN, in this row. */
 static bool is_given(const tsr_finite_port *inputs, size_t input_count, uint64_t row) {
     double value;
     for (size_t i = 0; i < input_count; i++) {
@@ -44,7 +44,7 @@ bool tsr_finite_find(const tsr_finite_port *output, const tsr_finite_port *input
     return false;
 }
 
-/* "[3, 5]", counted in the whole of which the rows are a part. */
+/* Formats "[3, 5]", the index in the whole tensor that the rows belong to. */
 static void format_index(const tsr_finite_port *output, uint64_t element,
                          char out_text[static TSR_TYPE_TEXT_MAX]) {
     const tsr_shape *shape = &output->port->shape;

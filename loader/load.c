@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bundle -> ready program: open, check who signed it, match, decode, plan, open the device,
- * allocate; once more on the CPU where a GPU that may be left does not open.
+ * bundle -> ready program: open, check the signature, match, decode, plan, open the device,
+ * allocate; if a GPU does not open and may be replaced, the last steps are repeated on the CPU.
  */
 #include "bundle/sign.h"
 #include "loader/match.h"
@@ -52,7 +52,7 @@ static tsr_result plan(tsr_ctx *ctx, tsr_model *model) {
 
 static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
     const char *target = tsr_bundle_get_target_name(model->bundle, model->target);
-    tsr_arena arena = {0}; /* of the code's bytes, held by the device anew */
+    tsr_arena arena = {0}; /* the code's bytes, which the device copies */
     tsr_result result = TSR_SUCCESS;
     void *bytes = NULL;
     size_t size = 0;
@@ -129,7 +129,7 @@ static void take_match(tsr_model *model, const tsr_match *match) {
     model->choice = match->choice;
 }
 
-/* What make_ready left when it failed. */
+/* Clears the fields that a failed make_ready has set. */
 static void clear(tsr_model *model) {
     tsr_executor_destroy(model->executor);
     tsr_device_close(model->device);
@@ -138,8 +138,8 @@ static void clear(tsr_model *model) {
     model->state_count = 0;
 }
 
-/* Who leaves the choice to the program wants a run: a GPU that does not open, or has no room for
- * it, leaves it to the CPU. What fails later ends the run, on either. */
+/* With "auto" the model should run in any case: if a GPU does not open, or has no room for the
+ * model, the CPU is used. Later failures end the run on either device. */
 static tsr_result choose_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
     tsr_match match;
     tsr_ctx trial = tsr_ctx_fork(ctx);
@@ -225,7 +225,8 @@ tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model) {
 
 const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count) {
     tsr_ctx aside = {0};
-    /* The caller may write through it. Where it cannot be fetched the next run fails, too. */
+    /* The caller may write through the result. If the state cannot be fetched, the next run fails,
+     * too. */
     if (tsr_executor_claim(&aside, model->executor).code) tsr_executor_touch(model->executor);
     *out_count = model->state_count;
     return model->state;

@@ -14,7 +14,7 @@ static void list_targets(const tsr_bundle *bundle, tsr_buffer *out_text) {
         tsr_buffer_printf(out_text, "%s%s", i ? ", " : "", tsr_bundle_get_target_name(bundle, i));
 }
 
-/* The best target, or the target count. */
+/* Returns the best target, or the target count if there is none. */
 static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned forced_level) {
     size_t count = tsr_bundle_get_target_count(bundle), best = count;
     unsigned best_level = 0;
@@ -29,7 +29,8 @@ static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned f
     return best;
 }
 
-/* "cuda:sm_90a" -> 90, and that it runs there alone; 0 for another target. */
+/* Parses "cuda:sm_90a": returns 90, and that it runs on this capability only; 0 for another target.
+ */
 static uint32_t parse_cuda(const char *target, bool *out_exactly) {
     static const char prefix[] = "cuda:sm_";
     char *end = NULL;
@@ -44,7 +45,7 @@ static bool is_gpu_target(const tsr_bundle *bundle, size_t target) {
            !tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, target));
 }
 
-/* Of a target that no CPU runs. */
+/* Explains a target that runs on no CPU. */
 static void explain_gpu(const tsr_bundle *bundle, size_t target, const tsr_match *match,
                         tsr_buffer *out_text) {
     bool exactly = false;
@@ -125,7 +126,7 @@ static tsr_result refuse(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_le
          tsr_bundle_get_path(bundle), level, targets);
 }
 
-/* On a CPU; the match says what else could have been. */
+/* Chooses a target for a CPU; the match says which alternatives there were. */
 static tsr_result match_cpu(tsr_ctx *ctx, const tsr_bundle *bundle, const char *forced,
                             tsr_arena *arena, tsr_match *inout_match) {
     tsr_buffer text = {0};
@@ -211,7 +212,8 @@ static tsr_result match_gpu(tsr_ctx *ctx, const tsr_bundle *bundle, const char *
                           &inout_match->choice);
 }
 
-/* "", ":0", ":GPU-5d" behind "cuda": wrong everywhere, or only on a machine without that GPU? */
+/* Accepts "", ":0", ":GPU-5d" after "cuda". Distinguishes a selector that is wrong everywhere from
+ * one that names a GPU that this machine lacks. */
 static bool is_cuda_selector(const char *text) {
     if (*text == 0) return true;
     if (*text++ != ':') return false;

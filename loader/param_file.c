@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parameters of a user's file, one value at a time: safetensors are read when they are written, of
- * an .npz each member is read at once, since it may be deflated.
+ * Parameters of a user's file, one value at a time: tensors of a safetensors file are read when
+ * they are written; each member of an .npz file is read as a whole, because it may be deflated.
  */
 #include "loader/weights.h"
 
@@ -11,7 +11,7 @@ struct tsr_params {
     tsr_arena *arena; /* borrowed */
     const char *path; /* borrowed */
     bool is_npz;
-    tsr_weights weights; /* of a safetensors file */
+    tsr_weights weights; /* used for a safetensors file */
 };
 
 typedef struct stored_value {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the values of a model's tensors come from and go to: init rules, the bundle's weights, a
+ * Sources and destinations of the values of a model's tensors: init rules, the bundle's weights, a
  * state directory, safetensors files.
  */
 #include "loader/external.h"
@@ -13,14 +13,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Fewer are drawn by the host sooner than a device has translated the kernel that does. */
+/* The host draws fewer values than this faster than a device translates the kernel for it. */
 enum { DRAWN_THERE_MIN = 16 << 20 };
 
 static bool is_cleared(const tsr_config_tensor *tensor) {
     return tensor->init == TSR_INIT_CONSTANT && tensor->init_a == 0.0 && !signbit(tensor->init_a);
 }
 
-/* By the device, where that can and is worth it. */
+/* Returns true if the device draws the tensor, because it can and this is worth it. */
 static bool is_drawn_there(const tsr_model *model, const tsr_config_tensor *tensor) {
     return model->device->type->draw && model->draws_there && tensor->init == TSR_INIT_NORMAL &&
            tensor->dtype == TSR_DTYPE_F32;
@@ -33,15 +33,16 @@ static tsr_result draw_there(tsr_ctx *ctx, tsr_model *model, size_t index, uint3
     tsr_device_normals normals = {
         .a = tensor->init_a, .b = tensor->init_b, .seed = seed, .stream = tensor->init_stream};
     bool fits = tsr_shape_count(&tensor->shape, &normals.count);
-    TSR_ASSERT(fits); /* the executor has memory for it */
+    TSR_ASSERT(fits); /* the executor has allocated memory for it */
     TRY(ctx, model->device->type->draw(ctx, model->device, memory, (uint64_t)(at - memory->host),
                                        &normals));
     tsr_executor_replace_there(model->executor, index);
     return TSR_SUCCESS;
 }
 
-/* By index in the config: by its rule, or where its stored value goes: the tensor itself, or room
- * for the whole of one that is spread over ranks. */
+/* Fills the tensor with this index in the config by its init rule, or returns the destination of
+ * its stored value: the tensor itself, or a buffer for the whole of a tensor that is sharded over
+ * ranks. */
 static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held, size_t index,
                            size_t in_state, uint32_t seed, tsr_threads *threads, void **out_data,
                            tsr_arena *arena) {
@@ -67,7 +68,7 @@ static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held,
     return TSR_SUCCESS;
 }
 
-/* How many random elements there are. */
+/* Returns the number of random elements. */
 static uint64_t count_random(const tsr_config *config, unsigned roles) {
     uint64_t total = 0, count = 0;
     for (size_t i = 0; i < config->tensor_count; i++) {
@@ -93,7 +94,7 @@ uint64_t tsr_model_stored_bytes(const tsr_model *model) {
     return total;
 }
 
-/* What the device takes itself is not the host's. */
+/* Tensors sent to the device are not in the host's copy. */
 static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, void *const *data,
                                tsr_arena *arena) {
     const tsr_config *config = &model->config;
@@ -110,7 +111,7 @@ static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, v
     return TSR_SUCCESS;
 }
 
-/* The tensors whose role is in the set (bit 1 << role): by their rule, or from the weights. */
+/* Fills the tensors whose role is in the set (bit 1 << role), by their rule or from the weights. */
 static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t seed) {
     const tsr_config *config = &model->config;
     tsr_held held = tsr_model_get_held(model);
@@ -203,7 +204,7 @@ tsr_result tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model) {
 
 /* ---- a state directory ---- */
 
-/* First all are checked, then all copied: a state that does not fit changes nothing. */
+/* First checks all tensors, then copies them: a state that does not match changes nothing. */
 static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                              const tsr_tensor *stored, size_t stored_count) {
     for (size_t i = 0; i < model->state_count; i++) {
@@ -278,7 +279,7 @@ done:
     return result;
 }
 
-/* What ranks hold in parts is gathered. */
+/* Gathers the parameters that ranks store in parts. */
 static tsr_result collect_params(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
                                  tsr_tensor *params, size_t *out_count) {
     tsr_held held = tsr_model_get_held(model);

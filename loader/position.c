@@ -9,12 +9,12 @@
 
 enum { POSITION_BYTES_MAX = 4096 };
 
-/* The members, in the order they are written. */
+/* The members, in the order in which they are written. */
 typedef struct member {
     const char *key;
     uint64_t *value;
 } member;
-enum { MEMBERS = 8, REQUIRED = 5 }; /* the others are left out where nothing is known of the data */
+enum { MEMBERS = 8, REQUIRED = 5 }; /* the others are omitted if nothing is known about the data */
 
 static void list_members(tsr_position *position, member members[static MEMBERS]) {
     const member all[MEMBERS] = {{"seed", &position->seed},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where in a training the optimizer state of a bundle stands: the layer TSR_MEDIA_POSITION. Private
- * to this folder.
+ * The position in a training run at which the optimizer state of a bundle was saved: the layer
+ * TSR_MEDIA_POSITION. Private to this folder.
  */
 #ifndef TSR_LOADER_POSITION_H
 #define TSR_LOADER_POSITION_H
@@ -10,13 +10,14 @@
 #include "runtime/store.h"
 #include "runtime/transport/transport.h"
 
-/* In the arena, NUL-terminated. */
+/* Writes JSON into the arena, NUL-terminated. */
 TSR_RESULT tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_arena *arena,
                                char **out_json, size_t *out_size_bytes);
-/* False where the bundle stores none. TSR_CORRUPT for one that is malformed. */
+/* *out_found is false if the bundle stores no position. Fails with TSR_CORRUPT if it is malformed.
+ */
 TSR_RESULT tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bool *out_found,
                              tsr_position *out_position);
-/* All ranks are at the same one; their data they agree on by its digest. */
+/* Checks that all ranks are at the same position; they compare their data by its digest. */
 TSR_RESULT tsr_position_agree(tsr_ctx *ctx, tsr_transport *transport, const tsr_position *position);
 
 #endif

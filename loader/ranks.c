@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tsr_ranks_run: one process a rank. The caller's process starts them and waits; it computes
- * nothing. Ranks see the death of one another by the transport, end by themselves and say where it
- * was; what they say lies in a page that all share.
+ * tsr_ranks_run: one process per rank. The caller's process starts them and waits; it computes
+ * nothing. Ranks notice the death of another rank by the transport, end by themselves and report
+ * its place; these reports are in a page that all processes share.
  */
 #include "loader/tessera.h"
 #include "runtime/base/clock.h"
@@ -27,8 +27,8 @@
 enum {
     TEXT_MAX = 1024,
     SPIN_NS = 50 * 1000,
-    GRACE_MS = 10 * 1000, /* a rank that ends its last save has so long */
-    END_GRACE_MS = 60,    /* and where one is lost: nothing can be saved, and some may compute on */
+    GRACE_MS = 10 * 1000, /* time for a rank to finish its last save */
+    END_GRACE_MS = 60,    /* the same after the loss of a rank: nothing can be saved then */
 };
 
 #define FIRST_DEADLINE_NS UINT64_C(120000000000) /* until steps have been timed */
@@ -40,22 +40,22 @@ typedef struct rank_report {
 } rank_report;
 
 typedef struct child {
-    pid_t pid; /* 0: over */
+    pid_t pid; /* 0: ended */
     int pidfd;
-    int signal, status; /* how it ended; 0 and an exit status, or a signal */
-    bool was_killed;    /* by the group */
-    uint32_t order;     /* of its end among all */
+    int signal, status; /* the signal that ended it; or 0 and an exit status */
+    bool was_killed;    /* killed by the group */
+    uint32_t order;     /* position of its end among all */
 } child;
 
 typedef struct group {
     tsr_ranks_options options;
     tsr_rank_body body;
     void *user;
-    int fd, beside_fd; /* of the memory they share, and that of the ends beside */
+    int fd, beside_fd; /* shared memory of the transport, and of its side channel */
     rank_report *reports;
     child *children;
     uint32_t running, ended;
-    uint64_t failed_at_ms; /* when the first one ended badly; 0: none has */
+    uint64_t failed_at_ms; /* time at which the first one failed; 0: none has failed */
     bool stopping, killed;
     pid_t parent;
 } group;
@@ -66,7 +66,8 @@ uint32_t tsr_rank_get_number(const tsr_transport *transport) { return transport-
 
 /* ---- one rank ---- */
 
-/* Ranks share the processors of the process evenly, where there is one for each at least. */
+/* Divides the processors of the process evenly among the ranks, if there is at least one for each.
+ */
 static void bind_processors(uint32_t rank, uint32_t rank_count) {
     cpu_set_t all, own;
     if (sched_getaffinity(0, sizeof all, &all) != 0) return;
@@ -82,7 +83,7 @@ static void bind_processors(uint32_t rank, uint32_t rank_count) {
     (void)sched_setaffinity(0, sizeof own, &own);
 }
 
-/* Whatever it did: others learn of a failure, and it leaves. */
+/* Runs the body, reports a failure to the other ranks, and leaves in any case. */
 static tsr_result work_and_leave(tsr_ctx *ctx, tsr_transport *transport, tsr_rank_body body,
                                  void *user) {
     tsr_result result = body(ctx, transport, user);
@@ -123,9 +124,9 @@ static tsr_result be_rank(tsr_ctx *ctx, const group *g, uint32_t rank) {
 static void run_child(const tsr_ctx *from, const group *g, uint32_t rank) {
     tsr_ctx ctx = tsr_ctx_fork(from);
     rank_report *report = &g->reports[rank];
-    (void)setpgid(0, 0); /* a terminal's signals reach it through the caller, once */
+    (void)setpgid(0, 0); /* so that the caller forwards a terminal's signals, once */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_PTRACER, g->parent); /* and what that has started: ranks read what others send */
+    prctl(PR_SET_PTRACER, g->parent); /* and its descendants: ranks read the memory of others */
     if (getppid() != g->parent) _exit(TSR_RANK);
     bind_processors(rank, g->options.rank_count);
     tsr_result result = be_rank(&ctx, g, rank);
@@ -135,7 +136,7 @@ static void run_child(const tsr_ctx *from, const group *g, uint32_t rank) {
     _exit(result.code);
 }
 
-/* ---- all of them ---- */
+/* ---- all ranks ---- */
 
 static tsr_result start_one(tsr_ctx *ctx, group *g, uint32_t rank) {
     child *c = &g->children[rank];
@@ -148,7 +149,7 @@ static tsr_result start_one(tsr_ctx *ctx, group *g, uint32_t rank) {
     *c = (child){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
     if (c->pidfd < 0) {
         int error = errno;
-        kill(pid, SIGKILL); /* nothing would tell of its end */
+        kill(pid, SIGKILL); /* nothing would report its end */
         waitpid(pid, NULL, 0);
         c->pid = 0;
         FAIL_ERRNO(ctx, TSR_MACHINE, error, "cannot watch rank %u", rank);
@@ -184,14 +185,14 @@ static void pass_on_stop(group *g) {
     signal_all(g, SIGTERM);
 }
 
-/* A rank that is lost takes the hope of a last save with it. */
+/* Returns the grace period: if a rank is lost, no last save is possible. */
 static uint64_t grace_of(const group *g) {
     for (uint32_t r = 0; r < g->options.rank_count; r++)
         if (g->children[r].signal || g->reports[r].code == TSR_RANK) return END_GRACE_MS;
     return GRACE_MS;
 }
 
-/* Until all have ended. After a failure the others end by themselves, or are ended. */
+/* Waits until all ranks have ended. After a failure the others end by themselves, or are killed. */
 static void wait_for_all(group *g) {
     struct pollfd polls[TSR_TRANSPORT_RANKS_MAX];
     uint32_t ranks[TSR_TRANSPORT_RANKS_MAX];
@@ -221,8 +222,8 @@ static const char *describe_end(const child *c, char *out, size_t size) {
     return out;
 }
 
-/* The rank whose end explains the others': the first that was ended from outside, else the first
- * with an error of its own, else the first. */
+/* Finds the rank whose end explains the ends of the others: the first that was killed from outside,
+ * else the first with an error of its own, else the first. */
 static uint32_t find_cause(const group *g) {
     uint32_t best = UINT32_MAX, best_weight = 0;
     for (uint32_t r = 0; r < g->options.rank_count; r++) {
@@ -240,7 +241,7 @@ static uint32_t find_cause(const group *g) {
     return best;
 }
 
-/* What a rank that lived on said of it. */
+/* Returns the report of a surviving rank about it. */
 static const char *find_witness(const group *g, uint32_t cause) {
     for (uint32_t r = 0; r < g->options.rank_count; r++)
         if (r != cause && g->reports[r].code == TSR_RANK) return g->reports[r].text;
@@ -253,7 +254,7 @@ static tsr_result judge(tsr_ctx *ctx, const group *g) {
     if (cause == UINT32_MAX) return TSR_SUCCESS;
     const rank_report *report = &g->reports[cause];
     if (report->code) {
-        /* What a rank says of others, and of what was asked of all alike, needs no name. */
+        /* Reports about other ranks, and errors in options common to all, need no rank number. */
         if (report->code == TSR_RANK || report->code == TSR_USAGE)
             FAIL(ctx, (tsr_code)report->code, "%s", report->text);
         FAIL(ctx, (tsr_code)report->code, "rank %u: %s", cause, report->text);
@@ -293,7 +294,7 @@ static tsr_result run_once(tsr_ctx *ctx, group *g) {
     return result;
 }
 
-/* A rank that died or hung may do better the next time; other errors come again. */
+/* A new attempt may help if a rank died or hung; other errors would occur again. */
 static bool is_worth_another(const group *g, tsr_result result, uint32_t tried) {
     return result.code == TSR_RANK && tried < g->options.restarts && !g->stopping;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each kernel took beside what the machine does at most. Floating-point operations are those
- * that the bundle's schedule counts for a kernel, bytes those of its buffers.
+ * The performance of each kernel next to the limits of the machine. Floating-point operations are
+ * those that the bundle's schedule counts for a kernel; bytes are those of its buffers.
  */
 #include "loader/model.h"
 #include "runtime/base/buffer.h"
@@ -16,7 +16,7 @@
 typedef struct row {
     const char *kernel;
     tsr_kernel_times times;
-    double flops; /* of all launches; negative: not known */
+    double flops; /* operations of all launches; negative: unknown */
     bool on_matrix_units;
 } row;
 
@@ -32,7 +32,7 @@ static int by_time(const void *a, const void *b) {
     return strcmp(x->kernel, y->kernel);
 }
 
-/* Those that ran. */
+/* Collects the kernels that ran. */
 static tsr_result collect(tsr_ctx *ctx, const tsr_model *model, table *t) {
     const tsr_kernel_times *times = tsr_executor_get_times(model->executor);
     const tsr_program *program = &model->program;
@@ -48,7 +48,7 @@ static tsr_result collect(tsr_ctx *ctx, const tsr_model *model, table *t) {
     return TSR_SUCCESS;
 }
 
-/* Native numerics are what gives a product to matrix units. */
+/* Returns true if a product runs on matrix units, which only native numerics do. */
 static bool takes_matrix_units(const tsr_model *model, const struct cJSON *kind) {
     static const char *const kinds[] = {"matmul", "attention", "attention_grad"};
     bool found = false;
@@ -89,7 +89,7 @@ done:
 
 /* ---- the file ---- */
 
-/* An empty cell for what is not known. */
+/* Writes an empty cell for an unknown value. */
 static void add_number(tsr_buffer *out, double value) {
     if (value >= 0)
         tsr_buffer_printf(out, ",%.9g", value);
@@ -99,7 +99,7 @@ static void add_number(tsr_buffer *out, double value) {
 
 static double known(double value) { return value > 0 ? value : -1; }
 
-/* What bounds it, and which part of the time it would take at that bound. */
+/* Writes the bound of the kernel, and the fraction of its time that it would need at that bound. */
 static void add_bound(tsr_buffer *out, const tsr_limits *limits, const row *r, double seconds) {
     double memory = limits->bytes_per_s > 0 ? (double)r->times.bytes / limits->bytes_per_s : -1;
     double rate = r->on_matrix_units && limits->matrix_flops_per_s > 0 ? limits->matrix_flops_per_s

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/sender.h"
 
-/* More do not read faster than a bus takes. */
+/* More threads do not read faster than a bus transfers. */
 enum { THREADS_MAX = 16 };
 
 static const tsr_device_intake *intake_of(const tsr_sender *self) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tsr_train: what is asked for -> a job for the training loop.
+ * tsr_train: turns the options into a job for the training loop.
  *
  *     find entries -> bind data -> open log -> recover or initialise -> handle what happened ->
  *     begin log -> run -> close
  *
- * and from the top again where a region of mode restart has failed.
+ * Repeats these from the start if a region of mode restart has failed.
  */
 #include "loader/model.h"
 #include "loader/position.h"
@@ -36,13 +36,14 @@ typedef struct session {
     tsr_record_data digests[TSR_CONFIG_PORTS_MAX];
     size_t digest_count;
     tsr_training_data trained_on;
-    tsr_tensor *tracked;    /* in the arena, as these */
-    uint32_t *parts;        /* of the state's tensors, in the order the store is given them */
-    tsr_evidence *evidence; /* in the arena */
+    tsr_tensor *tracked;    /* these arrays are in the arena */
+    uint32_t *parts;        /* parts of the state's tensors, in the order of the store */
+    tsr_evidence *evidence; /* allocated in the arena */
     void **gathered;        /* see tsr_train_job */
-    uint64_t replayed_from; /* generation; 0: none */
-    bool resumed;           /* goes on from a committed state */
-    uint32_t on_failure;    /* handler of the region that this run begins again for; 0: none */
+    uint64_t replayed_from; /* generation; 0: not replayed */
+    bool resumed;           /* continues from a committed state */
+    /* handler of the region for whose failure this run was restarted; 0: none */
+    uint32_t on_failure;
 } session;
 
 static bool is_first(const session *self) {
@@ -112,7 +113,7 @@ static tsr_result refuse_name(tsr_ctx *ctx, session *self, const char *name) {
     FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name, known ? known : "?");
 }
 
-/* Every name given must be a data input of some entry that can use it. */
+/* Checks that every given name is a data input of some entry that can use it. */
 static tsr_result check_names(tsr_ctx *ctx, session *self) {
     const tsr_config *config = &self->model->config;
     self->bindings = TSR_NEW(&self->arena, tsr_dataset_binding, self->options.data_count + 1);
@@ -251,11 +252,12 @@ static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_position
     uint64_t batch = self->model->config.entries[self->job.entry].batch;
     TRY(ctx, check_number(ctx, "global sample index", position->sample, position->step * batch));
     self->job.position = *position;
-    if (self->replay) return TSR_SUCCESS; /* the log names the data */
+    if (self->replay) return TSR_SUCCESS; /* the log contains the names of the data */
     return tsr_training_data_check(ctx, &self->trained_on, &self->job.position);
 }
 
-/* The step counts on, so that what depends on it does; the data goes on where that step begins. */
+/* The step number continues, so that everything that depends on it does; the data continues where
+ * that step begins. */
 static tsr_result adopt(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     const tsr_config *config = &self->model->config;
@@ -274,7 +276,8 @@ static tsr_result adopt(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* A bundle with an optimizer state goes on where it stands, unless other parameters are given. */
+/* A bundle with an optimizer state continues from its position, unless other parameters are given.
+ */
 static tsr_result initialize(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     bool found = false;
@@ -291,7 +294,7 @@ static tsr_result initialize(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* A replay goes on from where the record began, and never writes. */
+/* A replay continues from the start of the record, and never writes. */
 static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
     const tsr_record_header *header = tsr_replay_get_header(self->replay);
     tsr_generation generation;
@@ -360,7 +363,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .tensors = self->model->state,
         .tensor_count = self->model->state_count,
         .tensor_parts = self->parts};
-    self->model->filled = false; /* what is recovered lands in it */
+    self->model->filled = false; /* recovery overwrites the state */
     TRY(ctx, tsr_executor_fetch(ctx, self->model->executor));
     TRY(ctx, tsr_store_open(ctx, &store_options, options->resume, options->resume_generation,
                             &self->store, &self->recovery));
@@ -374,8 +377,9 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* Saves copy the state, of several ranks each its part; what the model planned is taken already
- * once the state holds values, what waits on the host (page-locked) since it was opened. */
+/* Saves copy the state; each of several ranks copies its part. The planned memory of the model is
+ * already in use once the state has values; the page-locked host memory of offloaded values is in
+ * use since the model was opened. */
 static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
@@ -384,14 +388,14 @@ static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     uint64_t state_bytes = 0, size = 0;
     for (size_t i = 0; i < self->model->state_count; i++) {
         if (tsr_shape_size(&self->model->state[i].shape, self->model->state[i].dtype, &size))
-            state_bytes += size; /* the whole fits */
+            state_bytes += size; /* the sum cannot overflow */
     }
     uint64_t needed = state_bytes / rank_count + (self->model->filled ? 0 : planned);
     if (self->model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
 }
 
-/* `handler` is 1 + an entry; 0: none. */
+/* `handler` is 1 + an entry; 0: no handler. */
 static tsr_result run_handler(tsr_ctx *ctx, session *self, const char *event, uint32_t handler) {
     unsigned long long step = self->job.position.step;
     if (handler == 0) return TSR_SUCCESS;
@@ -403,7 +407,7 @@ static tsr_result run_handler(tsr_ctx *ctx, session *self, const char *event, ui
     return tsr_executor_fetch(ctx, self->model->executor);
 }
 
-/* What this changes in the state is committed with the next save: once for each event. */
+/* Changes that this makes to the state are committed with the next save: once for each event. */
 static tsr_result handle_events(tsr_ctx *ctx, session *self) {
     const tsr_program_entry *entry = &self->model->program.entries[self->job.entry];
     TRY(ctx, run_handler(ctx, self, "failure", self->on_failure));
@@ -421,8 +425,9 @@ static int by_change(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Tensors are copied in the order in which a step writes them: so it need not wait for those that
- * it writes last; or as they lie, where the device keeps what a step overwrites. */
+/* Tensors are copied in the order in which a step writes them, so that the step need not wait for
+ * those that it writes last; or in their own order if the device keeps the values that a step
+ * overwrites. */
 static tsr_result reserve(tsr_ctx *ctx, session *self) {
     const tsr_model *model = self->model;
     changed *state = TSR_NEW(&self->arena, changed, model->state_count + 1);
@@ -459,7 +464,7 @@ static tsr_result begin_first(tsr_ctx *ctx, session *self) {
 
 /* ---- ranks ---- */
 
-/* What all ranks have to be told alike, as one hash. */
+/* Checks that all ranks have the same options, as one hash. */
 static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
     tsr_digest bundle = tsr_model_get_digest(self->model);
@@ -484,7 +489,8 @@ typedef struct begun {
     uint64_t last_step, generation;
 } begun;
 
-/* Tensors in parts do not come from the first rank, but from where it had its own from. */
+/* Tensors in parts do not come from the first rank; each rank reads them from the same source as
+ * the first rank. */
 static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) {
     tsr_generation read;
     bool spread = false;
@@ -502,7 +508,7 @@ static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) 
     return TSR_SUCCESS;
 }
 
-/* What the first rank found in a log goes to all. */
+/* Sends the first rank's results of reading a log to all ranks. */
 static tsr_result share_replay(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
     begun begin = {self->job.position, self->job.last_step, self->replayed_from};
@@ -523,7 +529,7 @@ static tsr_result share_replay(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* Files lie on each rank's host. */
+/* Files are on each rank's own host. */
 static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     bool from_files = self->options.params || self->options.adopt.directory;
     if (!from_files || !several_ranks(self)) return TSR_SUCCESS;
@@ -533,7 +539,7 @@ static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }
 
-/* All ranks recover, or initialise, alike; a log is that of the first. */
+/* All ranks recover, or initialise, in the same way; a log is read by the first rank. */
 static tsr_result begin_state(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
     uint64_t deadline_ns = t ? t->deadline_ns : 0;
@@ -551,7 +557,7 @@ static tsr_result begin_state(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* A log holds digests of whole tensors. */
+/* A log contains digests of whole tensors. */
 static tsr_result track_whole(tsr_ctx *ctx, session *self) {
     tsr_held held = tsr_model_get_held(self->model);
     for (size_t i = 0; i < held.count && self->job.compares; i++) {
@@ -571,7 +577,8 @@ static tsr_result track_whole(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* In the order in which a step makes them, so that the first that differs is the cause. */
+/* Tracks tensors in the order in which a step makes them, so that the first difference is the
+ * cause. */
 static tsr_result track_evidence(tsr_ctx *ctx, session *self) {
     const tsr_model *model = self->model;
     size_t count = 0;
@@ -603,8 +610,7 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
         if (!name) FAIL(ctx, TSR_MEMORY, "no memory for the name of output '%s'", port->name);
         void *data = tsr_executor_get_output(self->model->executor, self->job.entry, i);
         self->tracked[count++] = (tsr_tensor){name, port->dtype, port->shape, data};
-        /* No step has run yet: what a record holds for the outputs before the first step is zeros.
-         */
+        /* No step has run yet: a record has zeros for the outputs before the first step. */
         uint64_t size = 0;
         if (tsr_shape_size(&port->shape, port->dtype, &size) && size) memset(data, 0, (size_t)size);
     }
@@ -697,7 +703,7 @@ static void fill_job(session *self) {
     self->job.finite = self->model->finite;
 }
 
-/* After the position is known. */
+/* Called after the position is known. */
 static tsr_result begin_data(tsr_ctx *ctx, session *self) {
     if (self->options.verify_data) TRY(ctx, digest_data(ctx, self));
     self->job.identify = tsr_training_data_identify;
@@ -731,7 +737,7 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
 }
 
 static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
-    /* The first error is the one reported. */
+    /* The earlier error is the one reported. */
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result closed = tsr_recorder_close(&closing, self->recorder);
     if (closed.code && !result.code) result = tsr_error_adopt(ctx, &closing);
@@ -745,11 +751,12 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
     return result;
 }
 
-/* The region whose failure sends the run back to the last committed state; NULL: it ends. */
+/* Returns the region whose failure sends the run back to the last committed state; NULL: the run
+ * ends. */
 static const tsr_program_region *find_restart(const session *self, tsr_result result,
                                               const tsr_train_summary *summary, uint32_t restarts) {
     const tsr_train_options *options = &self->options;
-    /* Were the committed state's own successor not finite, it would be so again. */
+    /* If the step after the committed state was not finite, it would not be finite again. */
     if (!result.code || !self->store || options->record || summary->saves.nonfinite.found)
         return NULL;
     const tsr_program_region *region = tsr_executor_get_failed_region(self->model->executor);
@@ -757,7 +764,8 @@ static const tsr_program_region *find_restart(const session *self, tsr_result re
     return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
 }
 
-/* All ranks go back, or none. *saved: something was committed since the last time. */
+/* Either all ranks go back, or no rank does. *saved: something was committed since the last time.
+ */
 static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool restarts, bool *saved) {
     tsr_transport *t = self->model->transport;
     tsr_ctx apart = tsr_ctx_fork(ctx);
@@ -768,7 +776,7 @@ static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool resta
         return restarts;
     for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r;
     flags[t->rank] = (unsigned char)(restarts ? 1 + *saved : 0);
-    t->deadline_ns = 0; /* what was learned of steps does not fit what comes */
+    t->deadline_ns = 0; /* deadlines learned from steps do not apply to the following operations */
     if (tsr_all_gather(&apart, t, flags, first_byte).code) return false;
     for (uint32_t r = 0; r < t->rank_count; r++) all = all && flags[r];
     *saved = flags[0] > 1;
@@ -777,7 +785,7 @@ static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool resta
 
 tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options copied,
                            tsr_train_summary *out_summary) {
-    uint32_t on_failure = 0, restarts = 0; /* without a save between them */
+    uint32_t on_failure = 0, restarts = 0; /* restarts without a save in between */
     for (;;) {
         session self = {.model = model, .options = copied, .on_failure = on_failure};
         *out_summary = (tsr_train_summary){0};
@@ -794,7 +802,7 @@ tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options cop
         restarts = saved ? 1 : restarts + 1;
         on_failure = region->on_failure;
         copied.resume = TSR_RESUME_AUTO;
-        /* What was committed is of the new data, even if it could not be hashed. */
+        /* The committed state belongs to the new data, even if the data could not be hashed. */
         if (saved) copied.new_data = false;
     }
 }

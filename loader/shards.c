@@ -9,18 +9,18 @@
 #include <string.h>
 
 enum {
-    ALIGN_BYTES = 64 * 1024,   /* of the data, see bundle/FORMAT.md section 4 */
-    HEADER_TENSOR_BYTES = 512, /* of the header, besides the name: more than numbers can take */
-    HEADER_NAME_FACTOR = 6,    /* characters of JSON a byte of a name can take */
+    ALIGN_BYTES = 64 * 1024,   /* alignment of the data, see bundle/FORMAT.md section 4 */
+    HEADER_TENSOR_BYTES = 512, /* header bytes per tensor, without the name: an upper bound */
+    HEADER_NAME_FACTOR = 6,    /* maximum JSON characters for one byte of a name */
     PROBE_BYTES = 256 * 1024,
 };
 
-/* A shard in the order of its bytes. */
+/* The parts of a shard, in the order of its bytes. */
 typedef struct shard {
     const void *header;
     size_t header_bytes, value_count;
-    const tsr_value **order; /* by offset */
-    uint64_t *offsets;       /* of the values in the data, in that order */
+    const tsr_value **order; /* sorted by offset */
+    uint64_t *offsets;       /* offsets of the values in the data, in that order */
     tsr_bundle_source source;
 } shard;
 
@@ -40,7 +40,8 @@ tsr_result tsr_value_read_memory(tsr_ctx *ctx, void *user, uint64_t offset_bytes
 
 /* ---- splats ---- */
 
-/* Written back, the value has the bits of the element: so it is with the init rule. */
+/* Returns true if the value, written back, gives the bits of the element, as it must for the init
+ * rule. */
 static bool is_exact(tsr_dtype dtype, const void *element, double *out_value) {
     _Alignas(8) char again[8];
     double value = tsr_dtype_read(dtype, element, 0);
@@ -50,7 +51,7 @@ static bool is_exact(tsr_dtype dtype, const void *element, double *out_value) {
     return memcmp(again, element, tsr_dtype_size(dtype)) == 0;
 }
 
-/* bytes[i] == bytes[i - step] for all of them. */
+/* True if bytes[i] == bytes[i - step] for all i. */
 static bool repeats(const char *bytes, size_t size, size_t step) {
     return size <= step || memcmp(bytes, bytes + step, size - step) == 0;
 }
@@ -82,7 +83,7 @@ tsr_result tsr_value_is_splat(tsr_ctx *ctx, const tsr_value *value, bool *out_sp
 
 /* ---- shards ---- */
 
-/* An upper bound of what a tensor adds to the header. */
+/* Returns an upper bound of the bytes that a tensor adds to the header. */
 static uint64_t header_bound(const tsr_value *value) {
     return HEADER_TENSOR_BYTES + HEADER_NAME_FACTOR * (uint64_t)strlen(value->name);
 }
@@ -126,7 +127,7 @@ typedef struct placed {
     const tsr_value *value;
 } placed;
 
-/* Values without bytes first, where several begin at one place. */
+/* Empty values come first if several begin at one offset. */
 static int by_offset(const void *a, const void *b) {
     const placed *x = a, *y = b;
     if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
@@ -168,7 +169,7 @@ static tsr_result make_shard(tsr_ctx *ctx, const tsr_value *values, size_t count
     return TSR_SUCCESS;
 }
 
-/* How many of the values, at least one, fit in a blob. */
+/* Returns how many of the values, at least one, fit in a blob. */
 static tsr_result take(tsr_ctx *ctx, const tsr_value *values, size_t count, uint64_t size_max,
                        size_t *out_taken) {
     uint64_t header = HEADER_TENSOR_BYTES, data = 0;

@@ -11,7 +11,7 @@
  *     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
  *     tsr_model_close(&ctx, model);
  *
- * A model belongs to one thread at a time; a process may have any number of them. A callback of a
+ * A model belongs to one thread at a time; a process may have any number of models. A callback of a
  * function that uses a model (a step, save, call or log callback) may read that model, and may call
  * its entries except the one being called; this changes no bit of the run. In a callback, functions
  * that would change the model (train it or set its state) fail with TSR_USAGE. Marking its
@@ -172,7 +172,7 @@ typedef struct tsr_check_report {
  * here. It allocates no memory for the run and maps no code, but creates a GPU context for a
  * moment, because nothing else reports the GPU's free memory. The result is TSR_OK or report->code,
  * with the problem in the context; in both cases the report contains everything that could be read.
- * All of it is in the arena. */
+ * The report is in the arena. */
 TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                                    tsr_arena *arena, tsr_check_report *out_report);
 

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Other rows are known without hashing, but so much is hashed to tell both digests. */
+/* Data with another number of rows is known to differ without hashing, but up to this size it is
+ * hashed to show both digests. */
 static const uint64_t told_bytes_max = UINT64_C(256) << 20;
 
 typedef unsigned long long count;
@@ -74,7 +75,7 @@ tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
     return tsr_agree(ctx, transport, "data", &digest, sizeof digest);
 }
 
-/* "1100 rows with digest 0123456789abcdef", or the rows alone. */
+/* Returns "1100 rows with digest 0123456789abcdef", or the rows alone. */
 static const char *describe(uint64_t rows, const tsr_digest *digest, char out_text[static 96]) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(digest, hex);
@@ -98,7 +99,7 @@ static tsr_result refuse(tsr_ctx *ctx, tsr_training_data *data, const tsr_positi
          describe(data->rows, &digest, mine), describe(position->rows, &position->data, stored));
 }
 
-/* The next epoch begins here, with the new data: the rest of one that was begun is left out. */
+/* Begins the next epoch here with the new data: the rest of the current epoch is skipped. */
 static tsr_result begin_epoch(tsr_ctx *ctx, const tsr_training_data *data, tsr_position *position) {
     uint64_t old_rows = position->rows ? position->rows : data->rows;
     uint64_t drawn = position->sample - position->epoch_base_sample;

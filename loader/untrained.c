@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether an entry reads parameters that nothing has trained.
+ * Finds out whether an entry reads parameters that have never been trained.
  *
  * A parameter that is drawn from a distribution is untrained: no baked bundle has one. A parameter
  * whose rule is one value may come from training, because a tensor of equal elements is stored as
  * such a rule. It counts as untrained if the entry reads no parameter whose elements are stored,
- * and the provenance names no input besides the source, as it does for a state or a parameter file.
+ * and the provenance names no input other than the source, as it does for a state or a parameter
+ * file.
  */
 #include "bundle/provenance.h"
 #include "loader/model.h"
@@ -15,7 +16,7 @@
 
 typedef struct counts {
     size_t drawn, filled, stored;
-    const char *first; /* that is drawn, else that has one value */
+    const char *first; /* the first drawn one, else the first with one value */
 } counts;
 
 static tsr_result count_read(tsr_ctx *ctx, const tsr_model *model, size_t entry, counts *out) {
@@ -43,7 +44,7 @@ static tsr_result count_read(tsr_ctx *ctx, const tsr_model *model, size_t entry,
     return TSR_SUCCESS;
 }
 
-/* Were values put into the bundle after it was built from its source? */
+/* Returns true if values were put into the bundle after it was built from its source. */
 static tsr_result has_other_inputs(tsr_ctx *ctx, const tsr_model *model, bool *out_found) {
     tsr_arena arena = {0};
     tsr_provenance provenance;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model knows how it is being used, so that a call from one of its callbacks cannot change it.
+ * A model records its current use, so that a call from one of its callbacks cannot change it.
  * Private to this folder.
  *
  *     tsr_use use;
@@ -19,21 +19,23 @@ typedef enum tsr_use_kind {
     TSR_USE_CALL,  /* only other entries may be called */
 } tsr_use_kind;
 
-/* Lies on the stack of the function that uses the model. */
+/* Stored on the stack of the function that uses the model. */
 typedef struct tsr_use {
     tsr_use_kind kind;
-    size_t entry;                /* of TSR_USE_CALL */
-    const struct tsr_use *outer; /* whose callback began this use, or NULL */
+    size_t entry;                /* set for TSR_USE_CALL */
+    const struct tsr_use *outer; /* the use whose callback began this one, or NULL */
 } tsr_use;
 
-/* TSR_USAGE if a use that is under way does not allow this one. `entry` counts for TSR_USE_CALL. */
+/* Fails with TSR_USAGE if a current use does not allow this one. `entry` is used for TSR_USE_CALL.
+ */
 TSR_RESULT tsr_use_begin(tsr_ctx *ctx, tsr_model *model, tsr_use_kind kind, size_t entry,
                          tsr_use *out_use);
 void tsr_use_end(tsr_model *model, const tsr_use *use);
-/* TSR_USAGE while the state is being set, when it may be half of one state and half of another. */
+/* Fails with TSR_USAGE while the state is being set, because it may be a mixture of two states. */
 TSR_RESULT tsr_use_check_readable(tsr_ctx *ctx, const tsr_model *model);
 
-/* The functions of tessera.h without the check, for a run that has begun its use. */
+/* These are the functions of tessera.h without the check, for a run that has already begun its use.
+ */
 TSR_RESULT tsr_state_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed);
 TSR_RESULT tsr_state_load(tsr_ctx *ctx, tsr_model *model, const char *directory,
                           tsr_resume_mode mode, uint64_t generation,

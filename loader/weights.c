@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, FIRST_BYTES = 64 * 1024 /* holds most headers: read at once */ };
+enum { LENGTH_BYTES = 8, FIRST_BYTES = 64 * 1024 /* most headers fit in it */ };
 
 tsr_result tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, const char *name,
                           tsr_dtype dtype, const tsr_shape *shape, tsr_dtype expected_dtype,
@@ -61,7 +61,7 @@ static tsr_result read_index(tsr_ctx *ctx, tsr_weights *weights, uint64_t size_b
     }
     TRY(ctx, tsr_safetensors_decode(ctx, bytes, size, size_bytes, weights->subject, weights->code,
                                     arena, &weights->index));
-    /* A blob of a bundle holds what a writer of ours put there, and nothing else. */
+    /* A blob of a bundle contains only the bytes that our writer stores. */
     if (!weights->bundle || weights->external) return TSR_SUCCESS;
     return tsr_safetensors_check(ctx, &weights->index, weights->subject, weights->code);
 }
@@ -133,12 +133,12 @@ static int by_offset(const void *a, const void *b) {
     return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
 }
 
-/* What is to be loaded, and what was. */
+/* The tensors to load, and the loaded ones. */
 typedef struct loading {
     const tsr_config *config;
     unsigned roles;
     void *const *data;
-    tsr_sender *sender; /* NULL: none */
+    tsr_sender *sender; /* NULL: no sender */
     bool *loaded, *sent;
 } loading;
 
@@ -147,7 +147,7 @@ static bool is_sent(const loading *l, const tsr_weights *weights, uint64_t size_
            (weights->external || tsr_bundle_has_chunks(weights->bundle, &weights->layer));
 }
 
-/* *out_sent is false where the device has no room for what sending takes besides the tensors. */
+/* *out_sent stays false if the device has no room for the additional memory that sending takes. */
 static tsr_result send_pieces(tsr_ctx *ctx, const loading *l, const tsr_weights *weights,
                               const tsr_bundle_piece *pieces, size_t count, bool *out_sent) {
     tsr_sender *sender = l->sender;
@@ -162,7 +162,7 @@ static tsr_result send_pieces(tsr_ctx *ctx, const loading *l, const tsr_weights 
     return tsr_sender_end(ctx, sender, result);
 }
 
-/* All that is wanted of one layer, in one reading of it. */
+/* Loads all requested tensors of one layer in one read. */
 static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loading *l,
                              tsr_arena *arena) {
     const tsr_config *config = l->config;
@@ -177,7 +177,7 @@ static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loa
         if (!is_wanted(tensor, l->roles) || l->loaded[i] || !find_entry(weights, tensor->name))
             continue;
         TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_CORRUPT, &entry));
-        /* An empty one lies where its neighbour does; there is nothing to read. */
+        /* An empty tensor has the same offset as its neighbour; there is nothing to read. */
         if (entry->size_bytes)
             pieces[count++] =
                 (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, l->data[i]};
@@ -201,7 +201,7 @@ static bool has_missing(const loading *l) {
     return false;
 }
 
-/* From the file that the bundle names, if it names one. */
+/* Loads tensors from the file that the bundle names, if it names one. */
 static tsr_result load_external(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, const loading *l,
                                 const tsr_weights_folders *folders, tsr_arena *arena) {
     tsr_external external = {.file = {.fd = -1}};
