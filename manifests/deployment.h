@@ -119,7 +119,7 @@ typedef struct tsr_deployment_manifest {
     unsigned parts;            /* parts in the manifest; PIPELINE and STAGES occur together */
     tsr_config config;         /* name, producer; MESH: virtual_ranks; OPTIMIZER: tensors, by name;
                                 * PIPELINE: entries */
-    tsr_deployment deployment; /* path and include are not part of it */
+    tsr_deployment deployment; /* without path and include */
 } tsr_deployment_manifest;
 
 /* Verifies everything: version (TSR_VERSION), names, limits, that shards are contiguous and cover

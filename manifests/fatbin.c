@@ -275,7 +275,7 @@ uint32_t tsr_fatbin_resident(const tsr_fatbin_kernel *kernel, uint32_t arch) {
         WARP_REGISTERS = 256, /* registers are allocated in units of 256 per warp, */
         WARPS_AT_ONCE = 4,    /* and to four warps at once; */
         SHARED_AT_ONCE = 128, /* shared memory is allocated in units of 128 bytes; */
-        SYSTEM_BYTES = 1024,  /* the system reserves 1024 bytes of it for each block */
+        SYSTEM_BYTES = 1024,  /* the system reserves 1024 bytes per block */
     };
     static const struct {
         uint32_t arch, shared_bytes;

@@ -41,8 +41,8 @@ typedef enum tsr_space {
     TSR_SPACE_LEAF = 16, /* one copy for each leaf */
     TSR_SPACE_SUMS = 17, /* a sum over leaves, with scratch copies for the sums of subtrees */
     TSR_SPACE_LEAF_NUMBER = 18, /* a scalar i64, from 0; read only */
-    /* index: a tensor of n elements. The buffer is the leaf's part of it, a vector of
-     * c = ceil(n / V) elements: leaf i has the elements from i c on; those past n are undefined. */
+    /* index: a tensor of n elements. The buffer is the leaf's part, a vector of c = ceil(n / V)
+     * elements: leaf i has the elements from i c on; those past n are undefined. */
     TSR_SPACE_PART = 19,
 } tsr_space;
 
@@ -105,8 +105,8 @@ typedef enum tsr_opcode {
  * its branches. */
 
 /* Offloads: an entry with HOST has no leaves, loops and branches. Only launches, copies, PREPARE,
- * OFFLOAD, PREFETCH and AWAIT may come between an OFFLOAD or PREFETCH and its AWAIT; none of them
- * may write the source of the copy or access its destination. A PREFETCH reads a HOST
+ * OFFLOAD, PREFETCH and AWAIT may come between an OFFLOAD or PREFETCH and its AWAIT; no such
+ * command may write the source of the copy or access its destination. A PREFETCH reads a HOST
  * buffer as it was offloaded, after the AWAIT of that OFFLOAD. */
 
 /* Collectives are outside of loops and run among the V leaves: all leaves of a rank take part with

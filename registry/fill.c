@@ -195,7 +195,7 @@ typedef struct fetch {
     filler *filler;
     const span *span;
     char *bytes;  /* owned; one chunk */
-    size_t size;  /* bytes stored so far */
+    size_t size;  /* bytes already stored */
     uint64_t at;  /* offset in the blob of the next requested byte */
     bool damaged; /* true if the sink failed because of wrong bytes */
     tsr_retry retry;

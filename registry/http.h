@@ -115,7 +115,7 @@ TSR_RESULT tsr_url_resolve(tsr_ctx *ctx, const char *base, const char *location,
                            char out_url[static TSR_URL_MAX]);
 bool tsr_url_same_origin(const char *a, const char *b);
 
-/* Makes one exchange; tsr_http_call consists of these. */
+/* Makes one exchange; a tsr_http_call makes one or more exchanges. */
 TSR_RESULT tsr_http_send(tsr_ctx *ctx, tsr_http *http, const tsr_http_request *request,
                          const char *url, const char *authorization, tsr_http_response *response);
 

@@ -105,7 +105,7 @@ typedef struct tsr_pull_options {
     size_t target_count;
     const char *const *base_paths; /* older bundles whose chunks need not be fetched */
     size_t base_count;
-    const char *const *keys; /* public keys, PEM: the signature must be by one of them */
+    const char *const *keys; /* public keys, PEM: one must match the signature */
     size_t key_count;
     bool require_signature; /* refuse without a signature by one of the keys */
     bool no_signature;      /* do not look for a signature */

@@ -20,7 +20,7 @@ typedef struct upload {
     tsr_digest_text digest;
     char location[TSR_URL_MAX]; /* URL of the session; "" without one */
     uint64_t offset;            /* bytes that the registry has */
-    uint64_t best;              /* the largest offset so far */
+    uint64_t best;              /* the largest offset reached */
     uint64_t segment_bytes;
     uint64_t part;    /* offset of the part being sent */
     uint64_t told;    /* bytes reported as progress */
