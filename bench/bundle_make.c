@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bundle to measure with: weights that do not compress, a small kernel.
+ * Makes a bundle for measurements: weights that do not compress, a small kernel.
  * usage: bundle_make PATH MIB
  */
 #include "bundle/bundle.h"

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing, verifying and loading a bundle beside what they are made of, in one run.
+ * Compares packing, verifying and loading a bundle with the operations that they consist of, in one
+ * run.
  *
  *     bundle_speed FOLDER MIB
  *
- * Writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so that it lies in
- * the page cache, and takes the median of several rounds each of
+ * Writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so that it is in
+ * the page cache, and takes the median of several rounds of each of these:
  *   hash         OpenSSL's SHA-256 over the same bytes in memory, flat, on one thread
- *   leaves       their tree of leaves, as chunk tables have it, on one thread and on all
- *   write        the same bytes into a file, and fsync
+ *   leaves       the tree of leaves of these bytes, as in chunk tables, on one thread and on all
+ *   write        the same bytes written to a file, and fsync
  *   pack         the bundle written, and fsync
- *   read         the blob read into memory, nothing verified, on one thread and on all
+ *   read         the blob read into memory without verification, on one thread and on all
  *   load         the same, verified
  *   verify       every chunk on one thread and on all; full: the blob's digest too
- *   open         opening it: index, manifests, config, chunk table
+ *   open         the bundle opened: index, manifests, config, chunk table
  * Prints one JSON object; speeds are in GB/s (1e9 bytes), times in ms.
  */
 #include "bench/median.h"

@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Speed of the state store beside that of the disk and the processor below it, in one run.
+ * Compares the speed of the state store with that of the disk and the processor that it uses, in
+ * one run.
  *
  *     store_bench FOLDER MIB GENERATIONS
  *
- * Needs six times MIB mebibytes in FOLDER, which must not have a store-bench folder; what is
- * written is removed at the end. Each round takes the store and its references one after the other,
- * the plain write or read before and after; figures are medians. Prints one JSON object:
+ * Needs six times MIB mebibytes in FOLDER, which must not have a store-bench folder; the written
+ * files are removed at the end. Each round takes the store and its references one after the other,
+ * with the plain write or read before and after; figures are medians. Prints one JSON object:
  *
- * persist: a save of MIB, to acknowledged, as a share of the speed of writing the same bytes to one
- * new file past the page cache in blocks of 8 MiB, with one fsync. persist_low, persist_high: of
- * single rounds, beside the two writes around it.
- * persist_floor: the same, as a share of what is possible: the lower of that speed and of the speed
- * at which all cores together hash those bytes.
- * recover: opening a store of MIB, every byte verified, and loading it, as a share of the speed of
- * reading its segment past the page cache to where it will be used, in blocks of 8 MiB;
- * recover_low, recover_high as above. recover_huge: the same, read into one block again and again:
- * that is faster where the processor's cache takes what the disk brings, and nobody has the state
- * then. recover_floor: the same, as a share of what is possible: the lower of the speed of reading
- * and of that at which all cores together hash and do what the disk takes of them; read_cores is
- * how many it takes while it is read, told by threads that count beside it, one a core: a virtual
- * disk is served by the machine that its guest computes on. recover_both: the same, as a share of
- * the speed at which two threads a core read that segment into huge pages and one thread a core
- * hashes what they read, and nothing else. commit_4_kib: time of a save of 4 KiB over
- * that of write, fsync, rename of a file of 4 KiB; commit_syncs: fsyncs of such a save, to
- * acknowledged. stall_…: what the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB,
- * over 100 ms. Of 1 MiB and more: in a step that computes for 90 ms and then writes the state,
- * tensor by tensor of 16 MiB, each once it is copied. stall_whole_…: the same where the state is
- * one tensor, of which nothing may be written before all of it is copied; stall_whole_floor: what
- * of one memcpy of MIB does not fit into those 90 ms. stall_copied: where it is written at once:
- * the whole copy of MIB. slowdown_…: that step beside a save over the same step alone, without what
- * it waited. write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the
- * references, in 1e9 bytes a second; the last is memcpy of MIB by one thread. generations: saves of
- * 4 KiB in one store, kept open: of the last against the first hundredth of them, the growth of the
- * directory's bytes, of open descriptors, and of resident memory in KiB.
+ * persist: speed of a save of MIB until it is acknowledged, as a fraction of the speed of writing
+ * the same bytes to one new file, bypassing the page cache, in blocks of 8 MiB, with one fsync.
+ * persist_low, persist_high: the extremes of single rounds, relative to the two writes around each.
+ * persist_floor: the same, as a fraction of the possible speed: the lower of that write speed and
+ * of the speed at which all cores together hash those bytes.
+ * recover: speed of opening a store of MIB, verifying every byte, and loading it, as a fraction of
+ * the speed of reading its segment, bypassing the page cache, to its final place, in blocks of 8
+ * MiB; recover_low, recover_high as above. recover_huge: the same, relative to reading into one
+ * block again and again: this is faster if the processor's cache takes the data from the disk, but
+ * then the state is not in memory. recover_floor: the same, as a fraction of the possible speed:
+ * the lower of the read speed and of the speed at which all cores together hash and do the work
+ * that the disk costs them; read_cores is the number of cores that reading costs, measured by
+ * counting threads that run concurrently, one per core: a virtual disk is served by the machine
+ * that its guest computes on. recover_both: the same, as a fraction of the speed at which two
+ * threads per core read that segment into huge pages and one thread per core only hashes the data.
+ * commit_4_kib: time of a save of 4 KiB divided by that of write, fsync and rename of a file of 4
+ * KiB; commit_syncs: fsyncs of such a save until it is acknowledged.
+ * stall_…: time that the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB, divided by
+ * 100 ms. For 1 MiB and more: in a step that computes for 90 ms and then writes the state, tensor
+ * by tensor of 16 MiB, each once it is copied. stall_whole_…: the same if the state is one tensor,
+ * which must not be written before all of it is copied; stall_whole_floor: the part of one memcpy
+ * of MIB that does not fit into those 90 ms. stall_copied: the same if the state is written at
+ * once: the whole copy of MIB. slowdown_…: that step during a save divided by the same step alone,
+ * without its waits.
+ * write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the references, in 1e9
+ * bytes per second; the last is memcpy of MIB by one thread.
+ * generations: saves of 4 KiB in one store, kept open: compares the last hundredth of the saves
+ * with the first, and reports the growth of the directory's bytes, of open descriptors, and of
+ * resident memory in KiB.
  */
 #include "bench/median.h"
 #include "runtime/base/clock.h"

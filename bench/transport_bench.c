@@ -2,12 +2,12 @@
  *
  * usage: transport_bench shared|private RANKS | mpirun -n RANKS transport_bench mpi
  *
- * Collectives of RANKS processes of this host: over shared memory by Tessera, of bytes that others
- * can read in place or of a rank's own memory, or by the MPI library itself, which is what
- * Tessera's are compared with. Each figure is the median of rounds; a round is as long as its
- * slowest rank, and every rank copies the same bytes by memcpy between rounds, which is a
- * reference, too. Another is what two processors take to hand one cache line over, in one
- * direction: no barrier can be faster. Prints a JSON object.
+ * Measures collectives of RANKS processes on this host: Tessera's over shared memory, with data
+ * that others can read in place or data in a rank's own memory, or those of the MPI library itself,
+ * as a reference. Each figure is the median of rounds; a round is as long as its slowest rank. As
+ * another reference, every rank copies the same bytes by memcpy between rounds. A further one is
+ * the time in which two processors hand over one cache line in one direction: no barrier can be
+ * faster. Prints a JSON object.
  */
 #include "runtime/base/clock.h"
 #include "runtime/transport/collective.h"

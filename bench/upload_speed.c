@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of a bundle on their way to a GPU, verified there, beside a plain copy of as many bytes
- * from page-locked memory.
+ * Compares loading weights of a bundle to a GPU, which verifies them, with a plain copy of the same
+ * number of bytes from page-locked memory.
  *
  *     upload_speed FOLDER [MIB...]        64 128 256 512 1024 without any
  *
- * Of each size: writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so
- * that it lies in the page cache, and takes turns of
+ * For each size: writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so
+ * that it is in the page cache, and alternates between
  *   copy         cuMemcpyHtoDAsync of one page-locked block
  *   upload       the blob to the GPU, each chunk's digest computed there
- *   ready        the same by a device that was told of it when it was opened, as runs do
- *   host         the blob into the host's memory, verified there, then copied from it
- * Then what arrived is compared with what was written. Prints one JSON object a line: medians in
- * GB/s (1e9 bytes), of an upload what it takes to ready it and to give back, in ms, and whether a
- * run would go that way: "sent". Exits with 77 where there is no GPU.
+ *   ready        the same by a device that was prepared for it when it was opened, as in runs
+ *   host         the blob to the host's memory, verified there, then copied from it
+ * Then compares the received data with the written data. Prints one JSON object per line: medians
+ * in GB/s (1e9 bytes); for an upload the time to set it up and to release it, in ms, and whether a
+ * run would use it: "sent". Exits with 77 if there is no GPU.
  */
 #include "bench/median.h"
 #include "bench/weights.h"

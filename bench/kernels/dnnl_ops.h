@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the module for oneDNN offers besides matrix products. NULL when the library cannot.
+ * Functions of the oneDNN module other than matrix products. They return NULL if the library does
+ * not support the case.
  */
 #ifndef TSR_BENCH_DNNL_OPS_H
 #define TSR_BENCH_DNNL_OPS_H

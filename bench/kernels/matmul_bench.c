@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products beside the fastest of OpenBLAS, BLIS and oneDNN, and beside the FMA peak.
+ * Compares matrix products with the fastest of OpenBLAS, BLIS and oneDNN, and with the FMA peak.
  *
  *     matmul_bench --aot=PATH [--folder=DIR] [--dnnl=MODULE] [--threads=N] [--rounds=N]
  *                  [--random=COUNT] [--seed=N] [--cpu=NAME] [--best] [--bf16] [--native]
  *                  [--shape=MxNxK]...
  *
- * Each shape is measured twice: B an argument of the entry, beside the libraries that get A, B and
- * C as they are; and B a parameter, beside the same and those that packed it before. All
- * contestants of a shape take turns within a round, the peak among them; figures are medians over
- * the rounds. Libraries far behind on a first shape do not go on. Prints a row a shape, then one
- * JSON object.
+ * Each shape is measured twice: first B is an argument of the entry, compared with the libraries
+ * that get plain A, B and C; then B is a parameter, compared with the same libraries and those that
+ * prepack it. All contestants of a shape, including the peak, take turns within a round; figures
+ * are medians over the rounds. Libraries that are much slower on a first shape are dropped. Prints
+ * a row per shape, then one JSON object.
  *
- * With --bf16 A, B and C are bf16. oneDNN gets the same where the CPU has what it needs for bf16;
- * all libraries get the numbers as f32. --native: numerics of the bundle.
+ * With --bf16 A, B and C are bf16. oneDNN gets the same if the CPU has the instructions that it
+ * needs for bf16; all libraries get the numbers as f32. --native: numerics of the bundle.
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/peers.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the benchmarks of kernels share: clock, medians, pinning, the CPU's peak, random numbers.
+ * Code shared by the kernel benchmarks: clock, medians, pinning, the CPU's peak, random numbers.
  */
 #ifndef TSR_BENCH_MEASURE_H
 #define TSR_BENCH_MEASURE_H

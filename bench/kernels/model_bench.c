@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of one entry `f`: how long a call takes, beside the FMA peak.
+ * Measures the time of a call of programs with one entry `f`, and of the FMA peak.
  *
  *     model_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
  *                 [--numerics=NAME] [--own-time] FILE.mlir...
  *
- * With --own-time one thread's seconds are CPU time, for a machine that has other work: then the
- * least counts.
+ * With --own-time one thread's seconds are CPU time, for a machine that has other work: then use
+ * the minimum.
  * Float inputs are random, others zero. Prints one JSON object: for each file its name, seconds of
- * building (compiler's start and all) and of a call (the median of rounds that take turns, and the
- * least), bytes of the workspace, launches; and operations a second of the peak (medians).
+ * building (including the start of the compiler) and of a call (the median of rounds that
+ * alternate, and the minimum), bytes of the workspace, launches; and the peak in operations per
+ * second (medians).
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/program.h"

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution and attention beside oneDNN, taking turns, and beside the FMA peak.
+ * Compares convolution and attention with oneDNN, in turns, and with the FMA peak.
  *
  *     ops_bench --aot=PATH --dnnl=MODULE [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
  *               [--best] [--random=COUNT] [--seed=N] [--only=conv|attention]
  *               [--conv=N,H,W,C,F,KH,KW,GROUPS,STRIDE,PADDING]...
  *               [--attention=HEADS,QUERIES,KEYS,D,CAUSAL]...
  *
- * Convolutions are those of ResNet-50 and MobileNet at batch 1, filters as parameters of the entry,
- * in oneDNN packed before; attention is beside matmul, softmax and matmul (without the scale). With
- * --conv or --attention those alone. CAUSAL is 0 or 1. --random draws so many of both besides.
- * oneDNN computes all scores of causal attention, too: its ratios are summed up apart, and its
- * results not compared.
+ * Convolutions are those of ResNet-50 and MobileNet at batch 1, with filters as parameters of the
+ * entry, which oneDNN prepacks; attention is compared with matmul, softmax and matmul (without the
+ * scale). With --conv or --attention only the given cases run. CAUSAL is 0 or 1. --random adds that
+ * number of random cases of each kind. oneDNN computes all scores of causal attention, too: its
+ * ratios are summed up separately, and its results are not compared.
  * Figures are medians over the rounds, or the best with --best, for a machine that has other work
  * (one thread: in CPU time).
- * Prints a row a case, then one JSON object. Without the module it measures ours alone.
+ * Prints a row per case, then one JSON object. Without the module it measures only Tessera.
  */
 #include "bench/kernels/dnnl_ops.h"
 #include "bench/kernels/measure.h"

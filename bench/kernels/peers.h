@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Libraries to compare with, opened at run time where they are installed. Nothing of the product
- * knows them.
+ * Libraries to compare with, opened at run time if they are installed. Tessera itself does not use
+ * them.
  */
 #ifndef TSR_BENCH_PEERS_H
 #define TSR_BENCH_PEERS_H

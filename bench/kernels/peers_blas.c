@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenBLAS and BLIS. A core type is an environment variable that is read when the library is
- * loaded, so that each gets a copy of the file: the dynamic linker knows libraries by inode.
+ * OpenBLAS and BLIS. The core type is chosen by an environment variable that is read when the
+ * library is loaded. Each core type therefore gets a copy of the file, because the dynamic linker
+ * identifies libraries by inode.
  */
 #include "bench/kernels/peers.h"
 

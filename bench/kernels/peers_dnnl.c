@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oneDNN 2.6: sgemm, the matmul primitive on plain memory, and the same with the weights in the
- * form the primitive asks for; that in bf16, too, where the CPU has what oneDNN needs for it. A
- * module of its own, so that the benchmarks run without it.
+ * oneDNN 2.6: sgemm, the matmul primitive on plain memory, and the primitive with the weights in
+ * its preferred format; the last one in bf16, too, if the CPU supports oneDNN's bf16. This is a
+ * separate module, so that the benchmarks run without it.
  */
 #include "bench/kernels/peers.h"
 

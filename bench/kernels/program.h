@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program of one entry `f`, compiled from text by tessera-aot and run by the executor as
- * tessera-run would: what a launch costs is counted, the copies of a call from outside are not.
- * Errors end the benchmark with a message.
+ * A program with one entry `f`, compiled from text by tessera-aot and run by the executor as
+ * tessera-run does: the cost of launches is measured, the copies of inputs and outputs of a call
+ * are not. Errors end the benchmark with a message.
  */
 #ifndef TSR_BENCH_PROGRAM_H
 #define TSR_BENCH_PROGRAM_H

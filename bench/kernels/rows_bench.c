@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels that memory bounds, beside a copy of as many bytes: softmax, layernorm, cross entropy and
- * their gradients, AdamW, sums.
+ * Compares memory-bound kernels with a copy of the same number of bytes: softmax, layernorm, cross
+ * entropy and their gradients, AdamW, sums.
  *
  *     rows_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME] [--mib=N]
  *                [--only=TEXT] [--columns=N] [--random=COUNT] [--seed=N]
  *
- * Arguments are N MiB each (96), more than caches hold. A kernel's bytes are those it must read and
- * write once; the copy, split over as many threads, reads and writes as many together, in turns
- * with the kernel. Exponentials have a floor of their own: the same expression on a row that a
- * cache holds. --columns is for the cases' own. --random draws so many rows and columns besides, of
- * the cases in turn, of N / 2 to N MiB. Prints a row a case, then one JSON object of ratios: kernel
- * to copy.
+ * Arguments are N MiB each (96), larger than the caches. A kernel's bytes are those it must read
+ * and write once; the copy reads and writes the same total on the same number of threads,
+ * alternating with the kernel. Exponentials have a separate lower bound: the same expression on a
+ * row that fits in the cache. --columns replaces the columns of the cases. --random adds that
+ * number of random rows and columns to the cases in turn, of N / 2 to N MiB. Prints a row per case,
+ * then one JSON object of ratios: kernel to copy.
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/program.h"
