@@ -6,7 +6,7 @@
  *     bundle_speed FOLDER MIB
  *
  * Writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so that it is in
- * the page cache, and takes the median of several rounds of each of these:
+ * the page cache, and takes the median of several rounds of each operation:
  *   hash         OpenSSL's SHA-256 over the same bytes in memory, flat, on one thread
  *   leaves       the tree of leaves of these bytes, as in chunk tables, on one thread and on all
  *   write        the same bytes written to a file, and fsync
@@ -43,7 +43,7 @@ typedef struct bench {
 
 typedef tsr_result (*timed_fn)(bench *b, unsigned threads);
 
-/* Median of the rounds; the first failure ends the program's work. */
+/* Returns the median of the rounds; stops at the first failure. */
 static TSR_RESULT time_it(bench *b, timed_fn run, unsigned threads, double *out_seconds) {
     double rounds[ROUNDS];
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -68,7 +68,7 @@ static tsr_result run_hash(bench *b, unsigned threads) {
 typedef struct part {
     const bench *b;
     size_t begin, end;
-    int fd; /* -1: hash, else read */
+    int fd; /* -1: hash, else read from it */
     bool failed;
     pthread_t thread;
 } part;
@@ -165,7 +165,7 @@ static TSR_RESULT measure(bench *b) {
     static const struct {
         const char *name;
         timed_fn run;
-        bool all, milliseconds; /* on all CPUs; not a speed */
+        bool all, milliseconds; /* all: on all CPUs; milliseconds: a time, not a speed */
     } rows[] = {
         {"hash", run_hash, false, false},        {"leaves_1", run_leaves, false, false},
         {"leaves_all", run_leaves, true, false}, {"write", run_write, false, false},
@@ -189,7 +189,7 @@ static TSR_RESULT measure(bench *b) {
     return TSR_SUCCESS;
 }
 
-/* Weyl sequence: no two leaves are equal, nothing to compress. */
+/* Weyl sequence: no two leaves are equal, and nothing compresses. */
 static void fill(unsigned char *bytes, size_t size_bytes) {
     uint64_t state = 0;
     for (size_t i = 0; i + 8 <= size_bytes; i += 8) {

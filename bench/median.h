@@ -10,7 +10,7 @@ static inline int median_compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts them; at least one. */
+/* Sorts the values; count is at least 1. */
 static inline double median_of(double *values, size_t count) {
     qsort(values, count, sizeof *values, median_compare);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;

@@ -29,15 +29,14 @@
  * stall_…: time that the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB, divided by
  * 100 ms. For 1 MiB and more: in a step that computes for 90 ms and then writes the state, tensor
  * by tensor of 16 MiB, each once it is copied. stall_whole_…: the same if the state is one tensor,
- * which must not be written before all of it is copied; stall_whole_floor: the part of one memcpy
- * of MIB that does not fit into those 90 ms. stall_copied: the same if the state is written at
- * once: the whole copy of MIB. slowdown_…: that step during a save divided by the same step alone,
- * without its waits.
- * write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the references, in 1e9
- * bytes per second; the last is memcpy of MIB by one thread.
- * generations: saves of 4 KiB in one store, kept open: compares the last hundredth of the saves
- * with the first, and reports the growth of the directory's bytes, of open descriptors, and of
- * resident memory in KiB.
+ * which must not be written before the whole copy is done; stall_whole_floor: the part of one
+ * memcpy of MIB that does not fit into those 90 ms. stall_copied: the same if the state is written
+ * at once: the whole copy of MIB. slowdown_…: that step during a save divided by the same step
+ * alone, without its waits. write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s:
+ * the references, in 1e9 bytes per second; the last is memcpy of MIB by one thread. generations:
+ * saves of 4 KiB in one store, kept open: compares the last hundredth of the saves with the first,
+ * and reports the growth of the directory's bytes, of open descriptors, and of resident memory in
+ * KiB.
  */
 #include "bench/median.h"
 #include "runtime/base/clock.h"
@@ -77,7 +76,7 @@ static const double step_seconds = 0.1;
 typedef struct bench {
     tsr_ctx ctx;
     char folder[PATH_BYTES], store[PATH_BYTES], file[PATH_BYTES], renamed[PATH_BYTES];
-    uint8_t *bytes;       /* where a state lies: huge pages, as a device of the runtime has them */
+    uint8_t *bytes;       /* memory of the state: huge pages, as a device of the runtime uses */
     uint8_t *huge, *pipe; /* blocks for the references; huge pages, too */
     size_t size_bytes;
 } bench;
@@ -85,7 +84,7 @@ typedef struct bench {
 typedef struct figures {
     double persist, persist_low, persist_high, persist_floor, recover, recover_low, recover_high,
         recover_huge, recover_floor, recover_both, commit;
-    /* by size, as printed */
+    /* for each size, in the order of the output */
     double stalls[5], stalls_whole[5], stall_whole_floor, stall_copied, slowdowns[5];
     double write_gb_s, read_gb_s, read_huge_gb_s, read_cores, hash_gb_s, both_gb_s, copy_gb_s;
     unsigned long commit_syncs;
@@ -117,7 +116,7 @@ static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int
     return TSR_SUCCESS;
 }
 
-/* Each block to a place of its own, or all to the same. */
+/* Reads each block into its own place, or all blocks into the same one. */
 static TSR_RESULT read_plain(bench *b, const char *path, uint8_t *memory, bool spread,
                              double *out_seconds) {
     double start = tsr_clock_seconds();
@@ -145,7 +144,7 @@ static TSR_RESULT replace_plain(bench *b, double *out_seconds) {
     return TSR_SUCCESS;
 }
 
-/* Every chunk of the state, shared out among threads as the store does. */
+/* Hashes every chunk of the state, divided among threads as the store does. */
 typedef struct hashing {
     const bench *b;
     unsigned index, count;
@@ -185,18 +184,18 @@ static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
     return TSR_SUCCESS;
 }
 
-/* Threads that count, one a core, tell what somebody else takes of the cores. */
+/* Counting threads, one per core, measure the CPU time that others take. */
 typedef struct counter {
     atomic_ulong turns;
     atomic_bool stop;
-    char apart[64]; /* from the next one's cache line */
+    char apart[64]; /* padding to the next cache line */
 } counter;
 
 static void *count_turns(void *user) {
     counter *c = user;
     while (!atomic_load_explicit(&c->stop, memory_order_relaxed)) {
         for (int i = 0; i < 256; i++) atomic_fetch_add_explicit(&c->turns, 1, memory_order_relaxed);
-        (void)sched_yield(); /* who waits for the disk wants a processor for a moment */
+        (void)sched_yield(); /* a thread waiting for the disk needs a processor briefly */
     }
     return NULL;
 }
@@ -207,7 +206,7 @@ static double turns_of(counter *counters, unsigned count) {
     return sum;
 }
 
-/* Seconds of a core that reading a file takes: what was not counted meanwhile. */
+/* Measures the core seconds that reading a file costs: the loss of the counting threads. */
 static TSR_RESULT read_cost(bench *b, const char *path, double *out_core_seconds,
                             double *out_seconds) {
     static counter counters[THREADS_MAX];
@@ -232,7 +231,7 @@ static TSR_RESULT read_cost(bench *b, const char *path, double *out_core_seconds
     return result;
 }
 
-/* The second time, to memory that was touched. */
+/* Copies twice and measures the second time, to memory that has been touched. */
 static TSR_RESULT copy_plain(bench *b, double *out_seconds) {
     uint8_t *to = large_pages(b->size_bytes);
     if (!to) FAIL(&b->ctx, TSR_MEMORY, "no memory for %zu bytes", b->size_bytes);
@@ -244,12 +243,12 @@ static TSR_RESULT copy_plain(bench *b, double *out_seconds) {
     return TSR_SUCCESS;
 }
 
-/* Chunks of a file on their way from the threads that read to those that hash. */
+/* A queue of chunks of a file from the reading threads to the hashing threads. */
 typedef struct pipe {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int fd;
-    uint8_t *memory; /* slots of a chunk */
+    uint8_t *memory; /* one slot for each chunk */
     unsigned free_slots[PIPE_SLOTS], free_count;
     unsigned full_slots[PIPE_SLOTS], full_count;
     uint64_t next, left, chunk_count;
@@ -300,7 +299,7 @@ static void *pipe_hash(void *user) {
     return NULL;
 }
 
-/* Whole chunks. */
+/* Reads and hashes whole chunks only. */
 static TSR_RESULT read_and_hash(bench *b, const char *path, double *out_seconds) {
     pthread_t threads[3 * THREADS_MAX];
     unsigned count = 0, cores = core_count();
@@ -327,7 +326,7 @@ static TSR_RESULT read_and_hash(bench *b, const char *path, double *out_seconds)
 
 /* ---- the store ---- */
 
-static unsigned long syncs, syncs_at_ack; /* of the thread that saves, read when it is done */
+static unsigned long syncs, syncs_at_ack; /* counted in the saving thread, read after it is done */
 
 static int counted_fsync(void *self, int fd) {
     __atomic_add_fetch(&syncs, 1, __ATOMIC_RELAXED);
@@ -413,7 +412,7 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     double together = median_of(both, ROUNDS);
     double gigabytes = (double)b->size_bytes * 1e-9, copied = 0;
     TRY_GOTO(&b->ctx, result, copy_plain(b, &copied));
-    out->persist = median_of(ratio, ROUNDS); /* sorts them */
+    out->persist = median_of(ratio, ROUNDS); /* this sorts the ratios */
     out->persist_low = ratio[0];
     out->persist_high = ratio[ROUNDS - 1];
     out->persist_floor = higher(write, hash) / saved;
@@ -466,7 +465,7 @@ done:
     return result;
 }
 
-/* As much arithmetic as takes step_seconds on one thread by itself. */
+/* The loop runs for step_seconds on one thread by itself. */
 static uint64_t spin(uint64_t turns) {
     volatile uint64_t value = 1;
     for (uint64_t i = 0; i < turns; i++) value = value * 6364136223846793005u + i;
@@ -478,7 +477,7 @@ static double spin_seconds(uint64_t turns) {
     return tsr_clock_seconds() - start;
 }
 
-/* As an optimizer does: read, changed, written; floats stay finite. */
+/* Writes like an optimizer: reads, changes, writes; floats stay finite. */
 static void write_tensor(const tsr_tensor *tensor) {
     uint32_t *words = tensor->data;
     for (uint64_t i = 0; i < tensor->shape.dims[0]; i++) words[i] ^= 0x00012345;
@@ -490,7 +489,7 @@ typedef struct stepping {
     uint64_t turns;
 } stepping;
 
-/* What it took, without the waiting; store: one that copies, or NULL. */
+/* Returns the time of a step without its waits; store: a store that is copying, or NULL. */
 static double step(const stepping *s, tsr_store *store) {
     double start = tsr_clock_seconds(), waited = 0;
     spin(s->turns / 10 * 9);
@@ -503,7 +502,7 @@ static double step(const stepping *s, tsr_store *store) {
     return tsr_clock_seconds() - start - waited;
 }
 
-/* Steps without and with a save under way take turns; of a large state fewer. */
+/* Alternates steps without and with a running save; a large state gets fewer steps. */
 static TSR_RESULT measure_steps(bench *b, size_t size_bytes, size_t tensor_bytes, double *out_stall,
                                 double *out_slowdown) {
     double stall[STEPS], alone[STEPS], beside[STEPS];
@@ -657,7 +656,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "store_bench: no memory, or cannot create '%s'\n", b.folder);
         return TSR_IO;
     }
-    /* Weyl sequence: no two blocks are equal, little to compress. */
+    /* Weyl sequence: no two blocks are equal, and little compresses. */
     for (uint64_t i = 0, state = 0; i + 8 <= b.size_bytes; i += 8) {
         state += 0x9e3779b97f4a7c15u;
         uint64_t finite = state & 0xbfffffffbfffffffu; /* two floats */

@@ -32,7 +32,7 @@ static const size_t sizes[] = {8,         64,      512,     4 << 10,  16 << 10, 
 enum { SIZE_COUNT = sizeof sizes / sizeof *sizes };
 #define LARGEST (sizes[SIZE_COUNT - 1])
 
-/* SEND_RECEIVE: to a rank and back, half of it. */
+/* SEND_RECEIVE: half the bytes to a rank and back. */
 typedef enum what {
     BARRIER,
     BROADCAST,
@@ -48,12 +48,12 @@ static const char *const names[COUNT] = {"barrier",        "broadcast",  "all_ga
                                          "reduce_scatter", "all_reduce", "all_to_all",
                                          "send_receive",   "copy"};
 
-/* Whoever carries the ranks. `bytes` is the size of the whole vector on each rank. */
+/* The transport of the ranks. `bytes` is the size of the whole vector on each rank. */
 typedef struct carrier {
     uint32_t rank, rank_count;
     unsigned char *from, *to; /* LARGEST bytes each */
     void (*run)(struct carrier *c, what w, size_t bytes);
-    double (*slowest)(struct carrier *c, double seconds); /* of all ranks */
+    double (*slowest)(struct carrier *c, double seconds); /* maximum over all ranks */
     bool exposed;
     void *own;
 } carrier;
@@ -178,7 +178,7 @@ static int compare(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Seconds of one call; as many in a row as take a while. */
+/* Returns the seconds of one call; repeats it often enough to be measurable. */
 static double measure(carrier *c, what w, size_t bytes) {
     double rounds[ROUNDS];
     int count = bytes > (1 << 20) ? ROUNDS_LARGE : ROUNDS;
@@ -199,7 +199,7 @@ static void measure_size(carrier *c, size_t bytes) {
         printf(", \"%zu_%s\": {\"copy_us\": %.3f", bytes >= 1024 ? bytes >> 10 : bytes,
                bytes >= 1024 ? "kib" : "b", copy * 1e6);
     for (what w = BROADCAST; w < COPY; w++) {
-        if (bytes / sizeof(float) < c->rank_count) continue; /* a part for each */
+        if (bytes / sizeof(float) < c->rank_count) continue; /* every rank needs a part */
         double seconds = measure(c, w, bytes);
         if (c->rank == 0) printf(", \"%s_us\": %.3f", names[w], seconds * 1e6);
     }
@@ -222,7 +222,7 @@ static void measure_all(carrier *c, const char *name, double handover) {
     if (c->rank == 0) printf("}\n");
 }
 
-/* A processor each, where there are so many, as MPI launchers do. */
+/* Binds each rank to its own processor, if there are enough, as MPI launchers do. */
 static bool bind_to_processor(uint32_t rank, uint32_t rank_count) {
     cpu_set_t all, one;
     CPU_ZERO(&one);
@@ -236,8 +236,8 @@ static bool bind_to_processor(uint32_t rank, uint32_t rank_count) {
     return false;
 }
 
-/* Seconds that a line takes from one processor to another: rank 0 writes odd numbers, rank 1 even
- * ones, each when it has seen the other's. */
+/* Measures the seconds that a cache line takes from one processor to another: rank 0 writes odd
+ * numbers, rank 1 even ones, each when it has seen the other's. */
 static double measure_handover(tsr_transport *t, _Atomic uint32_t *line) {
     double rounds[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
@@ -257,7 +257,7 @@ static double measure_handover(tsr_transport *t, _Atomic uint32_t *line) {
     return rounds[ROUNDS / 2];
 }
 
-/* What the processes of one run were forked with. */
+/* The data that the processes of one run inherit by fork. */
 typedef struct group {
     int fd;
     uint32_t rank_count;

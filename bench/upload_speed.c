@@ -44,7 +44,7 @@ typedef struct bench {
         ready_around[ROUNDS];
 } bench;
 
-/* A module without kernels. */
+/* Opens a GPU with a module without kernels. */
 static TSR_RESULT open_gpu(bench *b, bool takes, tsr_device **out_device) {
     static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n";
     const tsr_fatbin_image image = {TSR_FATBIN_PTX, 80, false, text, sizeof text};
@@ -76,7 +76,7 @@ static TSR_RESULT copy(bench *b) {
     return TSR_CUDA_CALL(b->ctx, &gpu->cuda, stream_wait, NULL, gpu->stream);
 }
 
-/* *out_around: of that, to ready it and to give back. */
+/* out_around: time of setup and release. */
 static TSR_RESULT upload(bench *b, tsr_device *device, double *out_around) {
     const tsr_bundle_piece all = {0, b->size_bytes, b->memory.host};
     tsr_sender sender = {.device = device, .memory = &b->memory};
@@ -99,12 +99,12 @@ static TSR_RESULT compare(bench *b) {
     return TSR_SUCCESS;
 }
 
-/* By a device that was told of it or not, as long after it was opened as a program has other things
- * to do. */
+/* Uploads on a new device that was prepared for it or not, some time after it was opened, as a
+ * program does other things in between. */
 static TSR_RESULT upload_new(bench *b, bool takes, double *out_seconds, double *out_around) {
     const struct timespec before = {0, 100000000};
     tsr_device *device = NULL;
-    TRY(b->ctx, copy(b)); /* so that nothing is there already */
+    TRY(b->ctx, copy(b)); /* so that the data is not there already */
     TRY(b->ctx, open_gpu(b, takes, &device));
     nanosleep(&before, NULL);
     double start = tsr_clock_seconds();
@@ -162,7 +162,7 @@ static TSR_RESULT run(bench *b) {
     return measure(b);
 }
 
-/* The exit code. */
+/* Returns the exit code. */
 static int run_size(const char *folder, const char *text) {
     tsr_ctx ctx = {0};
     bench b = {.ctx = &ctx};

@@ -4,7 +4,7 @@
 
 #include "bundle/bundle.h"
 
-/* A bundle at `path` of these weights alone. */
+/* Writes a bundle with only these weights to `path`. */
 static inline tsr_result weights_write(tsr_ctx *ctx, const char *path, const void *bytes,
                                        size_t size_bytes) {
     const tsr_bundle_blob weights = {.media_type = TSR_MEDIA_WEIGHTS,

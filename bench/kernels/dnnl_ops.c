@@ -50,7 +50,7 @@ static dnnl_job *begin(void) {
     return NULL;
 }
 
-/* data NULL: memory of the library's own. */
+/* data NULL: the library allocates the memory. */
 static dnnl_memory_t add_memory(dnnl_job *job, const dnnl_memory_desc_t *desc, const void *data) {
     dnnl_memory_t memory = NULL;
     void *handle = data ? (void *)data : DNNL_MEMORY_ALLOCATE;
@@ -90,7 +90,7 @@ static bool fill_conv(dnnl_job *job, const dnnl_conv *c) {
     dnnl_dims_t image = {c->n, c->c, c->h, c->w}, result = {c->n, c->f, oh, ow};
     dnnl_dims_t filter = {c->f, c->c, c->kh, c->kw};
     dnnl_dims_t grouped = {c->groups, c->f / c->groups, c->c / c->groups, c->kh, c->kw};
-    /* Ours is [KH, KW, C / groups, groups * F / groups]. */
+    /* Tessera's layout is [KH, KW, C / groups, groups * F / groups]. */
     dnnl_dims_t strides = {c->f / c->groups, 1, c->f, c->kw * (c->c / c->groups) * c->f,
                            (c->c / c->groups) * c->f};
     dnnl_dims_t window = {c->stride, c->stride}, low = {c->padding, c->padding};

@@ -17,14 +17,14 @@ typedef struct dnnl_conv {
 } dnnl_conv;
 
 typedef struct dnnl_attention {
-    int64_t heads, queries, keys, d; /* heads: of all batches */
+    int64_t heads, queries, keys, d; /* heads: total of all batches */
     const float *q, *k, *v;          /* [heads, ..., d] */
     float *result;
 } dnnl_attention;
 
-/* Image and result as they are; the filter in the form the primitive asks for. */
+/* Image and result are in plain layout; the filter is in the primitive's preferred format. */
 dnnl_job *dnnl_conv_prepare(const dnnl_conv *conv);
-/* matmul, softmax, matmul; the scores are not scaled. */
+/* Runs matmul, softmax, matmul; the scores are not scaled. */
 dnnl_job *dnnl_attention_prepare(const dnnl_attention *attention);
 void dnnl_job_run(void *job);
 void dnnl_job_release(dnnl_job *job);

@@ -37,10 +37,10 @@ typedef struct bench {
     const char *dnnl;
     unsigned rounds, random_count;
     uint64_t seed;
-    bool best;   /* of the rounds; else their median: for a machine with other work */
-    bool narrow; /* bf16 */
+    bool best;   /* use the best of the rounds, not their median: for a machine with other work */
+    bool narrow; /* use bf16 */
     peer peers[PEERS_MAX];
-    bool out[PEERS_MAX]; /* too slow to go on */
+    bool out[PEERS_MAX]; /* dropped because it is too slow */
     size_t peer_count;
     shape shapes[SHAPES_MAX];
     size_t shape_count, fixed_count;
@@ -77,11 +77,11 @@ typedef struct contest {
     shape s;
     bool weights;
     bench_program *program;
-    uint16_t *a_narrow, *b_narrow, *c_narrow; /* of peers; NULL: f32 */
-    float *a_wide, *b_wide, *c_wide;          /* the same numbers */
-    float *ours;                              /* our result, widened where it is bf16 */
+    uint16_t *a_narrow, *b_narrow, *c_narrow; /* inputs of peers; NULL: f32 */
+    float *a_wide, *b_wide, *c_wide;          /* the same numbers as f32 */
+    float *ours;                              /* Tessera's result, widened from bf16 */
     void *prepared[PEERS_MAX];
-    double seconds[PEERS_MAX + 1][MEASURE_ROUNDS_MAX]; /* the last: ours */
+    double seconds[PEERS_MAX + 1][MEASURE_ROUNDS_MAX]; /* the last element is Tessera's */
     double peak[MEASURE_ROUNDS_MAX];
 } contest;
 
@@ -109,7 +109,7 @@ static double run_peer(contest *c, size_t i, double seconds) {
     return measure_call(c->b->peers[i].run, c->prepared[i], seconds);
 }
 
-/* About 5 ms a turn, and longer ones where a call is longer. */
+/* A turn takes about 5 ms, or one call if that is longer. */
 static void run_rounds(contest *c) {
     bench *b = c->b;
     for (unsigned r = 0; r < b->rounds; r++) {
@@ -117,7 +117,7 @@ static void run_rounds(contest *c) {
         for (size_t i = 0; i < b->peer_count; i++) {
             if (!c->prepared[i]) continue;
             c->seconds[i][r] = run_peer(c, i, 4e-3);
-            if (b->options.threads > 1) measure_wait_idle(); /* its threads go to sleep */
+            if (b->options.threads > 1) measure_wait_idle(); /* wait until its threads sleep */
         }
         c->seconds[PEERS_MAX][r] = measure_call(bench_program_run, c->program, 4e-3);
         if (b->options.threads > 1) measure_wait_idle();
@@ -142,7 +142,7 @@ static void drop_slow(contest *c, double best) {
         if (c->prepared[i] && settle(c->b, c->seconds[i]) > 2 * best) c->b->out[i] = true;
 }
 
-/* What a library says, and what is ours. */
+/* Returns the difference between a library's result and Tessera's. */
 static double find_difference(contest *c) {
     bench *b = c->b;
     size_t count = c->s.m * c->s.n, i = 0;
@@ -181,7 +181,7 @@ static double report(contest *c) {
     return theirs / ours;
 }
 
-/* Random numbers in A, and in B where it is given; what the libraries get are the same numbers. */
+/* Fills A, and B if it is given, with random numbers; the libraries get the same numbers. */
 static void fill_operands(contest *c) {
     const shape *s = &c->s;
     uint64_t state = c->b->seed + s->m * 31 + s->n * 17 + s->k;

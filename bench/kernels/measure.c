@@ -63,8 +63,9 @@ bool measure_pin(unsigned count) {
     return count == 0 && sched_setaffinity(0, sizeof wanted, &wanted) == 0;
 }
 
-/* 24 or 12 chains: more than latency times units on any CPU with these vectors. Named variables and
- * not an array, so that they stay in registers; the empty asm keeps each multiply-add. */
+/* 24 or 12 chains: more than latency times units on any CPU with these vectors. They are named
+ * variables, not an array, so that they stay in registers; the empty asm keeps each multiply-add.
+ */
 #define CHAIN_12(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define CHAIN_24(X)                                                                                \
     CHAIN_12(X) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)
@@ -169,7 +170,7 @@ double measure_difference(const float *a, const float *b, size_t count) {
     double worst = 0, largest = 0;
     for (size_t i = 0; i < count; i++) {
         double distance = fabs((double)a[i] - (double)b[i]);
-        if (!(distance <= worst)) worst = distance; /* a NaN stays */
+        if (!(distance <= worst)) worst = distance; /* a NaN is kept */
         if (fabs((double)b[i]) > largest) largest = fabs((double)b[i]);
     }
     return largest > 0 ? worst / largest : worst;

@@ -40,15 +40,16 @@ typedef struct bench {
     uint64_t seed;
     dnnl_conv convs[CONVS_MAX];
     attention_case attentions[ATTENTIONS_MAX];
-    size_t conv_count, attention_count, conv_fixed, attention_fixed; /* fixed: not drawn */
+    /* fixed: number of cases that are not random */
+    size_t conv_count, attention_count, conv_fixed, attention_fixed;
     bool best;
-    double compile_seconds; /* of all cases */
+    double compile_seconds; /* total of all cases */
     size_t compiled;
     dnnl_job *(*conv)(const dnnl_conv *conv);
     dnnl_job *(*attention)(const dnnl_attention *attention);
     void (*run)(void *job);
     void (*release)(dnnl_job *job);
-    double seconds[3][MEASURE_ROUNDS_MAX]; /* ours, theirs, 1 / peak */
+    double seconds[3][MEASURE_ROUNDS_MAX]; /* Tessera, oneDNN, 1 / peak */
 } bench;
 
 static const dnnl_conv convolutions[] = {
@@ -160,7 +161,7 @@ static double run_attention(bench *b, const attention_case *a) {
     snprintf(name, sizeof name, "attention %ld x %ld x %ld x %ld%s", a->heads, a->queries, a->keys,
              a->d, a->causal ? " causal" : "");
     double flops = 4.0 * (double)(a->heads * a->queries * a->keys) * (double)a->d;
-    /* Theirs sees every key: the results differ where ours is causal. */
+    /* oneDNN uses every key: the results differ if Tessera's is causal. */
     double ratio = compare(b, name, a->causal ? flops / 2 : flops, program, job, data[3], queries,
                            a->causal ? 1e9 : 1e-3);
     if (job) b->release(job);
@@ -169,13 +170,13 @@ static double run_attention(bench *b, const attention_case *a) {
     return ratio;
 }
 
-/* low ... high, each magnitude as likely. */
+/* Returns a random number from low to high with a log-uniform distribution. */
 static int64_t spread(uint64_t *state, double low, double high) {
     double unit = (double)(measure_random(state) >> 11) * 0x1p-53;
     return (int64_t)(low * pow(high / low, unit) + 0.5);
 }
 
-/* Of 20 to 1000 million operations. */
+/* Draws a case of 20 to 1000 million operations. */
 static dnnl_conv draw_conv(uint64_t *state) {
     static const int64_t taps[] = {1, 2, 3, 3, 3, 4, 5, 7}, channels[] = {1, 3, 4};
     for (;;) {
@@ -198,7 +199,7 @@ static dnnl_conv draw_conv(uint64_t *state) {
     }
 }
 
-/* Of 20 to 1000 million operations, were it not causal. */
+/* Draws a case of 20 to 1000 million operations, counted as if it were not causal. */
 static attention_case draw_attention(uint64_t *state) {
     for (;;) {
         attention_case a = {.heads = spread(state, 1, 32), .queries = spread(state, 1, 4096)};
@@ -210,7 +211,7 @@ static attention_case draw_attention(uint64_t *state) {
     }
 }
 
-/* So many numbers, commas between them. */
+/* Parses exactly `count` numbers separated by commas. */
 static bool parse_numbers(const char *text, int64_t *const *to, size_t count) {
     for (size_t i = 0; i < count; i++) {
         char *end = NULL;
@@ -296,7 +297,7 @@ static bool parse(bench *b, int argc, char **argv) {
            b->rounds <= MEASURE_ROUNDS_MAX;
 }
 
-/* Those that are asked for, else all there are; then those drawn. */
+/* Chooses the requested cases, or all fixed ones; then adds random ones. */
 static void choose_cases(bench *b) {
     uint64_t state = b->seed;
     bool convs = !b->only || strcmp(b->only, "conv") == 0;
@@ -327,7 +328,7 @@ static void summarize(const char *name, const double *ratios, size_t count) {
            name, least);
 }
 
-/* Causal attention apart, and what was drawn apart. */
+/* Summarizes causal attention separately, and random cases separately. */
 static void summarize_attention(const bench *b, const double *ratios) {
     static const char *const names[2][2] = {{"attention", "attention_causal"},
                                             {"random_attention", "random_attention_causal"}};

@@ -12,33 +12,34 @@
 
 enum { PEERS_MAX = 40 };
 
-/* C = A B, all dense and row-major. */
+/* Computes C = A B; all are dense and row-major. */
 typedef struct peer_matmul {
     size_t m, n, k;
     const float *a, *b;
     float *c;
-    /* The same numbers as bf16, and room for the result; NULL where f32 is measured. */
+    /* The same numbers as bf16, and memory for the result; NULL if f32 is measured. */
     const uint16_t *a_narrow, *b_narrow;
     uint16_t *c_narrow;
 } peer_matmul;
 
 typedef struct peer {
     char name[64];
-    bool prepacks;  /* B is brought into the library's own form before `run` */
-    bool is_narrow; /* of bf16 alone, and writes c_narrow */
-    /* What one problem needs; NULL when the library cannot. Borrows the struct and its arrays. */
+    bool prepacks;  /* B is converted to the library's own format before `run` */
+    bool is_narrow; /* accepts only bf16, and writes c_narrow */
+    /* Prepares one problem; returns NULL if the library does not support it. Borrows the struct and
+     * its arrays. */
     void *(*prepare)(const struct peer *self, const peer_matmul *problem);
     void (*run)(void *prepared);
     void (*release)(void *prepared);
     void (*sgemm)(const char *, const char *, const int *, const int *, const int *, const float *,
                   const float *, const int *, const float *, const int *, const float *, float *,
-                  const int *); /* of a BLAS */
+                  const int *); /* only for a BLAS */
 } peer;
 
-/* Each appends to `peers` what is installed and returns how many. `folder` is for copies of
+/* Appends the installed libraries to `peers` and returns their number. `folder` is for copies of
  * libraries: one for each core type, because the type is chosen when a library is loaded. */
 size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t room);
-/* In the module peers_dnnl, which is built where oneDNN's headers are. */
+/* Defined in the module peers_dnnl, which is built if oneDNN's headers are installed. */
 size_t peers_open_dnnl(peer *peers, size_t room);
 
 #endif

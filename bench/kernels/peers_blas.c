@@ -17,7 +17,7 @@
 
 enum { TYPES_MAX = 16 };
 
-/* What a core type's kernels need of the CPU; others would stop the program. */
+/* The CPU features that a core type's kernels need; without them the program would be killed. */
 typedef enum needs { AVX2, AVX512, AVX512_BF16 } needs;
 typedef struct core_type {
     const char *name;
@@ -29,8 +29,8 @@ typedef struct blas_library {
     core_type types[TYPES_MAX];
 } blas_library;
 
-/* Every core type whose instructions a CPU of level v3 or above may have: those of AMD before Zen
- * use FMA4. */
+/* Every core type whose instructions a CPU of level v3 or above may have: AMD types before Zen use
+ * FMA4. */
 static const blas_library libraries[] = {
     {"OpenBLAS",
      "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
@@ -45,7 +45,7 @@ static const blas_library libraries[] = {
       {"Nehalem", AVX2},
       {"Core2", AVX2},
       {"Prescott", AVX2}}},
-    /* numbers of arch_t in BLIS 0.9: skx, haswell, zen3, zen2, zen */
+    /* core type numbers are those of arch_t in BLIS 0.9: skx, haswell, zen3, zen2, zen */
     {"BLIS",
      "/usr/lib/x86_64-linux-gnu/blis-pthread/libblis.so.4",
      "/usr/lib/x86_64-linux-gnu/blis-serial/libblis.so.4",
@@ -71,7 +71,7 @@ typedef struct prepared {
     peer_matmul problem;
 } prepared;
 
-/* A BLAS is column-major: it computes the transpose of C from those of B and A. */
+/* A BLAS is column-major: it computes the transpose of C from the transposes of B and A. */
 static void run_sgemm(void *user) {
     const prepared *p = user;
     const int m = (int)p->problem.m, n = (int)p->problem.n, k = (int)p->problem.k;
@@ -99,7 +99,7 @@ static bool copy_file(const char *from, const char *to) {
     return done;
 }
 
-/* The peer must outlive `prepared`: it is the caller's array element. */
+/* The peer must outlive `prepared`, because `prepared` points to the caller's array element. */
 static bool open_one(const blas_library *library, const char *type, const char *folder,
                      unsigned threads, peer *out_peer) {
     char path[512], count[16];

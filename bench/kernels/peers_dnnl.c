@@ -59,7 +59,7 @@ static bool make_primitive(prepared *p, const dnnl_memory_desc_t *descs) {
     return dnnl_primitive_create(&p->primitive, p->desc) == dnnl_success;
 }
 
-/* The weights in the form the primitive chose. */
+/* Packs the weights into the format that the primitive chose. */
 static bool pack_weights(prepared *p, const dnnl_memory_desc_t *plain, const void *b) {
     const dnnl_memory_desc_t *wanted =
         dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 0);

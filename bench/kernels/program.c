@@ -107,7 +107,7 @@ void bench_program_fill(bench_program *program, uint64_t seed) {
         if ((port->dtype != TSR_DTYPE_F32 && !narrow) || !tsr_shape_count(&port->shape, &count))
             continue;
         float *values = measure_floats(&seed, (size_t)count);
-        if (narrow) /* the upper halves, one after the other */
+        if (narrow) /* keep the upper halves, packed */
             for (size_t k = 0; k < (size_t)count; k++)
                 memcpy((char *)values + 2 * k, (const char *)(values + k) + 2, 2);
         memcpy(bench_program_input(program, i), values,

@@ -14,8 +14,8 @@ typedef struct bench_program bench_program;
 
 typedef struct bench_options {
     const char *aot;      /* path of tessera-aot */
-    const char *folder;   /* for bundles; exists */
-    const char *cpu;      /* "x86-64-v4"; NULL: the highest of this CPU */
+    const char *folder;   /* folder for bundles; must exist */
+    const char *cpu;      /* "x86-64-v4"; NULL: the highest level of this CPU */
     const char *numerics; /* "native"; NULL: portable */
     unsigned threads;
 } bench_options;
@@ -25,13 +25,13 @@ bench_program *bench_program_open(const bench_options *options, const char *mlir
 void bench_program_close(bench_program *program);
 float *bench_program_input(bench_program *program, size_t index);
 const float *bench_program_output(bench_program *program, size_t index);
-/* The parameter's memory, to be read. */
+/* Returns the parameter's memory, which is read-only. */
 const float *bench_program_param(bench_program *program, const char *name);
-void bench_program_run(void *program); /* one call */
-/* Random numbers in [-1, 1) for every input of f32 or bf16. */
+void bench_program_run(void *program); /* runs one call */
+/* Fills every input of f32 or bf16 with random numbers in [-1, 1). */
 void bench_program_fill(bench_program *program, uint64_t seed);
-size_t bench_program_workspace(const bench_program *program); /* bytes */
-size_t bench_program_launches(const bench_program *program);  /* of one call */
+size_t bench_program_workspace(const bench_program *program); /* in bytes */
+size_t bench_program_launches(const bench_program *program);  /* launches of one call */
 double bench_program_compile_seconds(const bench_program *program);
 
 #endif

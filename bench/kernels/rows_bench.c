@@ -28,10 +28,10 @@ enum { CASES_MAX = 16, RANDOM_MAX = 256, THREADS_MAX = 64 };
 typedef struct bench {
     bench_options options;
     int rounds;
-    size_t bytes; /* of an argument */
+    size_t bytes; /* bytes of an argument */
     const char *only;
-    size_t columns;  /* 0: the cases' own */
-    char *from, *to; /* of the copy */
+    size_t columns;  /* 0: use the columns of each case */
+    char *from, *to; /* buffers of the copy */
     size_t copied;
     unsigned random_count;
     uint64_t seed;
@@ -40,11 +40,11 @@ typedef struct bench {
     size_t count;
 } bench;
 
-/* A text with $R for rows, $C for columns, $K for 1 / $C, $F for the type of a whole argument. */
+/* The texts use $R for rows, $C for columns, $K for 1 / $C, $F for the type of a whole argument. */
 typedef struct row_case {
     const char *name, *arguments, *results, *body;
     size_t columns;
-    unsigned moved; /* whole arguments read and written */
+    unsigned moved; /* number of whole arguments read and written */
     bool train;
 } row_case;
 
@@ -209,7 +209,8 @@ static double least(const double *values, int count) {
     return best;
 }
 
-/* A row that a cache holds, again and again: what computing takes, in bytes a second. */
+/* Runs a row that fits in the cache again and again: the speed of computing alone, in bytes per
+ * second. */
 static double cached_speed(const bench *b, const row_case *c) {
     size_t rows = 16384 / c->columns + 1;
     bench_program *program = open_case(b, c, rows);
@@ -220,7 +221,7 @@ static double cached_speed(const bench *b, const row_case *c) {
     return bytes / seconds;
 }
 
-/* How many times as fast as the copy. */
+/* Returns the speed relative to the copy. */
 static double run_case(bench *b, const row_case *c, size_t rows) {
     static double ours[MEASURE_ROUNDS_MAX], theirs[MEASURE_ROUNDS_MAX];
     char name[64];
@@ -248,13 +249,13 @@ static double run_case(bench *b, const row_case *c, size_t rows) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* low ... high, each magnitude as likely. */
+/* Returns a random number from low to high with a log-uniform distribution. */
 static size_t draw(uint64_t *state, double low, double high) {
     double unit = (double)(measure_random(state) >> 11) * 0x1p-53;
     return (size_t)lround(low * pow(high / low, unit));
 }
 
-/* The cases as they stand, then as many drawn. */
+/* Runs the cases as they are, then the requested number of random ones. */
 static void run_cases(bench *b) {
     const row_case *chosen[CASES_MAX];
     uint64_t state = b->seed;
