@@ -28,7 +28,7 @@ static const char *const source_names[] = {[TSR_PORT_ARGUMENT] = "argument",
 static const char *const kind_names[] = {
     [TSR_ENTRY_INFER] = "infer", [TSR_ENTRY_TRAIN] = "train", [TSR_ENTRY_EVAL] = "eval"};
 
-/* Both directions of one table; a row without a text is no value. */
+/* Defines both directions of a name table; a row without a text is not a value. */
 #define NAME_TABLE(function, type, table)                                                          \
     const char *function##_name(type value) {                                                      \
         size_t row = (size_t)value;                                                                \
@@ -58,7 +58,7 @@ bool tsr_text_valid(const char *text, size_t size_max) {
     if (size > size_max || !tsr_utf8_valid(text, size)) return false;
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text[i];
-        /* C0, DEL, and C1 as UTF-8 spells it. */
+        /* C0, DEL, and C1 in UTF-8. */
         if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0)) return false;
     }
     return true;
@@ -109,14 +109,14 @@ typedef struct place {
         }                                                                                          \
     } while (0)
 
-/* `smallest`: of a dimension. */
+/* `smallest`: the smallest allowed dimension. */
 static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *shape,
                              uint64_t smallest) {
     uint64_t size;
     EXPECT(p, tsr_dtype_size(dtype), "dtype: expected a known number, got %u", (unsigned)dtype);
     EXPECT(p, shape->rank <= TSR_RANK_MAX, "shape: expected rank 0 ... %d, got %u", TSR_RANK_MAX,
            shape->rank);
-    tsr_shape whole = *shape; /* strides must fit, too, where a dimension is empty */
+    tsr_shape whole = *shape; /* the strides must fit even if a dimension is empty */
     for (uint32_t i = 0; i < shape->rank; i++) {
         EXPECT(p, shape->dims[i] >= smallest && shape->dims[i] <= json_integer_max,
                "shape: expected dims[%u] in %llu ... 2^53, got %llu", i,
@@ -129,7 +129,7 @@ static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *s
     return TSR_SUCCESS;
 }
 
-/* Can every element be `value`? */
+/* Returns true if every element can be `value`. */
 static bool holds(tsr_dtype dtype, double value) {
     double low = 0, high = 0;
     switch (dtype) {
@@ -138,7 +138,7 @@ static bool holds(tsr_dtype dtype, double value) {
     case TSR_DTYPE_BF16:
     case TSR_DTYPE_F16:
         return tsr_dtype_rounds_finite(dtype, value);
-    case TSR_DTYPE_I64: /* beyond it a double skips integers */
+    case TSR_DTYPE_I64: /* above this, a double skips integers */
         high = (double)json_integer_max;
         low = -high;
         break;
@@ -218,7 +218,7 @@ static int compare_streams(const void *a, const void *b) {
     return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
 }
 
-/* Two tensors that drew from one stream would be equal, not independent. */
+/* Two tensors that draw from the same stream would be equal, not independent. */
 static TSR_RESULT check_streams(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
     tsr_result result = TSR_SUCCESS;
     size_t count = 0;
@@ -295,7 +295,7 @@ static TSR_RESULT check_entry(const place *p, const tsr_config *config, size_t i
     return TSR_SUCCESS;
 }
 
-/* Name `index` of a sorted table. */
+/* Checks name `index` of a sorted table. */
 static TSR_RESULT check_order(tsr_ctx *ctx, tsr_code code, const char *table, size_t index,
                               const char *name, const char *previous) {
     if (!tsr_name_valid(name))

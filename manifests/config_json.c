@@ -45,7 +45,7 @@ static void write_tensor(tsr_buffer *out, const tsr_config_tensor *tensor) {
     tsr_buffer_text(out, "}");
 }
 
-/* Names of outputs; the member is written where there are some. */
+/* Writes the names of outputs; the member is omitted if there are none. */
 static void write_infinite(tsr_buffer *out, const tsr_config_entry *entry) {
     bool first = true;
     for (size_t i = 0; i < entry->output_count; i++) {
@@ -176,8 +176,8 @@ static TSR_RESULT read_tensor(tsr_json_reader *r, const cJSON *object, tsr_confi
     return read_init(r, object, tensor);
 }
 
-/* The member means something where the feature is listed; the comparison with the canonical bytes
- * refuses it elsewhere. */
+/* The member is valid only if the feature is listed; otherwise the comparison with the canonical
+ * bytes refuses it. */
 static TSR_RESULT read_infinite(tsr_json_reader *r, const cJSON *object, tsr_config_entry *entry) {
     const cJSON *array, *item;
     size_t count;
@@ -209,7 +209,8 @@ static TSR_RESULT read_entry(tsr_json_reader *r, const cJSON *object, size_t ind
     return read_infinite(r, object, entry);
 }
 
-/* Names in byte order. No required name is known: it is of a newer Tessera. */
+/* Names are in byte order. No required name is known: any such feature belongs to a newer Tessera.
+ */
 static TSR_RESULT read_features(tsr_json_reader *r, const cJSON *root, const char *key,
                                 bool required, size_t *out_unknown_count) {
     const cJSON *array, *item;
@@ -249,7 +250,7 @@ static TSR_RESULT read_version(tsr_json_reader *r, const cJSON *root, tsr_config
     return TSR_SUCCESS;
 }
 
-/* *out_exact: nothing unknown may be in it, so its spelling is the canonical one. */
+/* *out_exact: nothing unknown is allowed, so the bytes must be canonical. */
 static TSR_RESULT read_config(tsr_json_reader *r, const cJSON *root, tsr_config *config,
                               bool *out_exact) {
     const cJSON *tensors, *entries, *item;

@@ -22,7 +22,8 @@ enum { BY_VIRTUAL_RANK = 3 };
 
 static bool has(const writer *w, unsigned part) { return w->parts & part; }
 
-/* The axes that the program names; else the one that V counts: the batch is split along it. */
+/* Writes the axes that the program names; else one axis of V positions along which the batch is
+ * split. */
 static void write_mesh(writer *w) {
     unsigned long long ranks = w->config->virtual_ranks;
     const tsr_deployment *d = w->deployment;
@@ -152,8 +153,8 @@ static void write_pipeline(writer *w) {
     tsr_buffer_text(&w->out, "}");
 }
 
-/* Version 1.0 has nothing that is spread or computed again, and every part; 1.1 no pipelines; 1.2
- * one virtual rank. */
+/* Version 1.0 has every part, and no shards or recomputation; 1.1 has no pipelines; 1.2 has one
+ * virtual rank. */
 static unsigned find_minor(const writer *w, bool by_virtual_rank) {
     const tsr_deployment *d = w->deployment;
     bool plain =

@@ -61,7 +61,7 @@ static TSR_RESULT read_count(tsr_json_reader *r, const cJSON *object, const char
     return TSR_SUCCESS;
 }
 
-/* A chain over the ranks, again and again. */
+/* The stages form a chain that passes over the ranks repeatedly. */
 static TSR_RESULT read_stage(tsr_json_reader *r, const cJSON *object, size_t index, uint64_t ranks,
                              const char **out_function) {
     const cJSON *after = NULL;

@@ -20,7 +20,7 @@ typedef struct finder {
     const tsr_program_entry *entry;
     tsr_deployment *deployment;
     const char *axis;
-    bool *taken;       /* buffers of the entry: sums that a collective of their own exchanges */
+    bool *taken;       /* for each buffer of the entry: a sum that its own collective exchanges */
     named_step *steps; /* sorted by size of the parameter */
     size_t step_count;
     uint64_t *count; /* elements that each collective without a name sums; else 0 */
@@ -40,7 +40,7 @@ static const char *tensor_of(const finder *f, const tsr_program_buffer *buffer) 
     return is_tensor ? f->config->tensors[buffer->index].name : NULL;
 }
 
-/* Sums that a collective of their own exchanges, by buffer. */
+/* Finds the sums that their own collectives exchange, for each buffer. */
 static bool find_taken(finder *f, tsr_arena *arena) {
     f->taken = TSR_NEW(arena, bool, f->entry->buffer_count + 1);
     for (uint32_t i = 0; f->taken && i < f->entry->command_count; i++) {
@@ -120,7 +120,7 @@ static size_t find_step(const finder *f, uint64_t count, const char *entry) {
     return low;
 }
 
-/* Nothing else that the manifest says tells gradients of one size and kind apart. */
+/* The manifest cannot tell gradients of the same size and kind apart in another way. */
 static void name_sums(finder *f, const char *kind) {
     for (size_t i = 0; i < f->deployment->collective_count; i++) {
         tsr_deployment_collective *of = &f->deployment->collectives[i];

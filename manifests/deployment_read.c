@@ -24,7 +24,7 @@ static TSR_RESULT get_u64(reader *r, const cJSON *object, const char *key, uint6
 
 /* ---- mesh ---- */
 
-/* Programs that name no mesh have one axis, of the virtual ranks. */
+/* Programs without a named mesh have one axis, that of the virtual ranks. */
 static bool is_unnamed(const tsr_deployment_manifest *m, bool batch) {
     const tsr_deployment *d = &m->deployment;
     return d->axis_count == 1 && batch && strcmp(d->axes[0].name, "data") == 0 &&
@@ -64,7 +64,7 @@ static TSR_RESULT read_mesh(reader *r, const cJSON *root) {
 
 /* ---- tensors ---- */
 
-/* The range of one shard; it follows on the one before. */
+/* Reads the range of one shard; it must begin where the previous one ends. */
 static TSR_RESULT read_range(reader *r, const cJSON *item, uint64_t from, uint64_t *out_end) {
     uint64_t begin = 0;
     TRY(CTX, get_u64(r, item, "begin", &begin));
@@ -112,7 +112,7 @@ static TSR_RESULT read_shards(reader *r, const cJSON *object, const tsr_config_t
 typedef struct list {
     const char *key;
     tsr_tensor_role role;
-    const cJSON *array; /* NULL: is not there */
+    const cJSON *array; /* NULL: absent */
     size_t count;
 } list;
 
@@ -146,7 +146,8 @@ static TSR_RESULT read_all_tensors(reader *r, const cJSON *root) {
                     {.key = "constants", .role = TSR_ROLE_CONSTANT}};
     tsr_config *config = &r->m->config;
     size_t total = 0;
-    if (!tsr_json_find(root, lists[0].key)) return TSR_SUCCESS; /* then none is canonical */
+    /* canonical bytes then have no such list */
+    if (!tsr_json_find(root, lists[0].key)) return TSR_SUCCESS;
     r->m->parts |= TSR_PART_OPTIMIZER;
     for (size_t i = 0; i < 3; i++) {
         TRY(CTX, tsr_json_get_array(CTX, root, lists[i].key, &r->json.options, &lists[i].array,
@@ -239,7 +240,7 @@ static TSR_RESULT read_pipeline(reader *r, const cJSON *root) {
     return tsr_deployment_read_pipelines(&r->json, pipeline, "plans", &r->m->deployment);
 }
 
-/* ---- all ---- */
+/* ---- manifest ---- */
 
 static TSR_RESULT read_version(reader *r, const cJSON *root) {
     uint32_t major;

@@ -8,7 +8,7 @@
 
 static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
 
-/* The fields of a kernel, in their order in the bytes. */
+/* The fields of a kernel, in the order of their bytes. */
 #define KERNEL_FIELDS(X)                                                                           \
     X(threads, 1, TSR_FATBIN_THREADS_MAX)                                                          \
     X(programs, 1, TSR_FATBIN_THREADS_MAX)                                                         \
@@ -36,7 +36,7 @@ enum {
     MANY_VERSION = 3,        /* the first one with more than TSR_FATBIN_MAPS_FEW maps */
     PITCH_VERSION = 4,       /* the first one with pitches of maps */
     KERNEL_FIELD_COUNT = 9,
-    MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX, /* and 8 for a pitch */
+    MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX, /* plus 8 for a pitch */
     IMAGE_BYTES = 3 * 4 + 8,
     CAPABILITY_MIN = 10,
     CAPABILITY_MAX = 999,
@@ -50,7 +50,7 @@ static void append_map(tsr_buffer *out, const tsr_fatbin_map *map, uint32_t vers
     if (version >= PITCH_VERSION) tsr_buffer_u64(out, map->pitch);
 }
 
-/* The first version that holds it. */
+/* Returns the first version that can represent the fatbin. */
 static uint32_t version_for(const tsr_fatbin *fatbin) {
     uint32_t version = MAPS_VERSION;
     for (uint32_t i = 0; i < fatbin->kernel_count; i++) {

@@ -33,7 +33,8 @@ static int hex_value(char digit) {
     return -1;
 }
 
-/* Reads loosely into the bits; writing them again and comparing makes the spelling the only one. */
+/* Parses leniently into the bits; formatting them again and comparing ensures the only valid
+ * spelling. */
 bool tsr_hexfloat_parse(const char *text, double *out_value) {
     const char *at = text;
     uint64_t fraction = 0, sign = *at == '-';

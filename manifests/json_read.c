@@ -73,7 +73,7 @@ static TSR_RESULT read_port(tsr_json_reader *r, const cJSON *object, bool input,
     return TSR_SUCCESS;
 }
 
-/* An array of at most `count_max` items of `size` bytes, not yet read. */
+/* Allocates an array for at most `count_max` items of `size` bytes, which are not yet read. */
 tsr_result tsr_json_read_table(tsr_json_reader *r, const cJSON *object, const char *key,
                                size_t count_max, size_t size, const cJSON **out_array,
                                size_t *out_count, void *out_items) {

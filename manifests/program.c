@@ -11,7 +11,7 @@
 
 /* The known facts about one PREPARED buffer. */
 typedef struct prepared {
-    const tsr_program_buffer *buffer;   /* the first of its index */
+    const tsr_program_buffer *buffer;   /* the first buffer with this index */
     const tsr_program_command *command; /* the first one that writes it; it reads `tensor` */
     const tsr_program_buffer *tensor;
     uint32_t ready_in; /* 1 + the last entry that has written it */
@@ -142,7 +142,7 @@ static tsr_shape part_shape(const tsr_config *config, const tsr_config_tensor *t
     return part;
 }
 
-/* A buffer bound to something of the config: same dtype, same shape. */
+/* Checks a buffer that is bound to an object of the config: same dtype, same shape. */
 static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     tsr_dtype dtype;
@@ -213,7 +213,7 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
            (unsigned)buffer->dtype);
     EXPECT(p, buffer->shape.rank <= TSR_RANK_MAX, "rank: expected 0 ... %d, got %u", TSR_RANK_MAX,
            buffer->shape.rank);
-    tsr_shape whole = buffer->shape; /* strides must fit, too, where a dimension is empty */
+    tsr_shape whole = buffer->shape; /* the strides must fit even if a dimension is empty */
     for (uint32_t i = 0; i < whole.rank; i++)
         if (whole.dims[i] == 0) whole.dims[i] = 1;
     EXPECT(p,
@@ -406,7 +406,7 @@ static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check pe
 
 /* ---- leaves ---- */
 
-/* Seen by the commands of a loop alone. */
+/* Returns true for buffers that only the commands of a loop may access. */
 static bool is_of_leaf(const place *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     return buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_LEAF_NUMBER ||
@@ -501,7 +501,7 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
     case TSR_OP_LEAF_GATHER:
         EXPECT(p, left > 0, "leaf_gather: expected inside of a loop over leaves, got it outside");
         return check_gather(p, entry->buffers, command);
-    case TSR_OP_COLLECTIVE: /* the rest is in program_collectives.c */
+    case TSR_OP_COLLECTIVE: /* the other rules are in program_collectives.c */
         EXPECT(p, command->argument_count == 2, "collective: expected 2 arguments, got %u",
                command->argument_count);
         bool part = entry->buffers[command->arguments[1]].space == TSR_SPACE_PART;
@@ -524,7 +524,7 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
     }
 }
 
-/* `left`: commands of the loop at hand, this one among them. */
+/* `left`: remaining commands of the current loop, including this one. */
 static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
                                 const tsr_program_command *command, uint32_t left, bool *written) {
     EXPECT(p, tsr_text_valid(command->location, TSR_PROGRAM_TEXT_MAX),
@@ -543,7 +543,8 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
         EXPECT(p, !is_of_leaf(p, &entry->buffers[command->arguments[i]]),
                "arguments[%u]: expected a buffer seen outside of loops over leaves, got %u", i,
                command->arguments[i]);
-    bool sums = command->opcode == TSR_OP_LEAF_SUM; /* to a place of its own, which was checked */
+    /* written to a separate place, which has been checked */
+    bool sums = command->opcode == TSR_OP_LEAF_SUM;
     uint32_t end = sums ? 0 : tsr_program_written_end(command);
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];

@@ -11,9 +11,9 @@
 
 static const char magic[8] = {'T', 'S', 'R', 'P', 'R', 'O', 'G', '\n'};
 
-enum { VERSION_REGIONS = 3 }; /* the first whose entries hold them */
+enum { VERSION_REGIONS = 3 }; /* the first version whose entries have regions */
 
-enum { /* the smallest items, with empty strings */
+enum { /* bytes of the smallest items, with empty strings */
        STRING_BYTES_MIN = 4,
        BUFFER_BYTES_MIN = 4 + 4 + 8 + 4 + 4 + STRING_BYTES_MIN,
        COMMAND_BYTES_MIN = 4 + 4 + 8 + 8 + 4 + 4 + STRING_BYTES_MIN,
@@ -86,7 +86,7 @@ static bool has_parts(const tsr_program *program) {
 }
 
 static bool gathers_in_loop(const tsr_program_entry *entry) {
-    uint64_t left = 0; /* commands of the loop at hand */
+    uint64_t left = 0; /* remaining commands of the current loop */
     for (uint32_t i = 0; i < entry->command_count; i++) {
         const tsr_program_command *command = &entry->commands[i];
         if (left > 0 && command->opcode == TSR_OP_COLLECTIVE) return true;
@@ -95,7 +95,7 @@ static bool gathers_in_loop(const tsr_program_entry *entry) {
     return false;
 }
 
-/* The lowest that can say it. */
+/* Returns the lowest version that can represent the program. */
 static uint32_t version_of(const tsr_program *program) {
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (tsr_program_has_offloads(&program->entries[i])) return 9;

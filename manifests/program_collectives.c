@@ -51,7 +51,7 @@ uint64_t tsr_program_part_bytes(const tsr_config *config, size_t tensor) {
     bool fits = tsr_shape_count(&of->shape, &count);
     const tsr_shape part = {.rank = 1, .dims = {tsr_collective_part(count, config->virtual_ranks)}};
     fits = fits && tsr_shape_size(&part, of->dtype, &size);
-    TSR_ASSERT(fits); /* no more than the tensor */
+    TSR_ASSERT(fits); /* not larger than the tensor */
     return size;
 }
 
@@ -109,7 +109,7 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
     tsr_space also = row->kind == TSR_COLLECTIVE_ALL_GATHER ? TSR_SPACE_PART
                      : row->kind == TSR_COLLECTIVE_SLICE    ? TSR_SPACE_SUMS
-                                                            : from->space + 1; /* none */
+                                                            : from->space + 1; /* no other space */
     EXPECT(w, lies(to->space, row->to, to->space + 1) && lies(from->space, row->from, also),
            "%s: expected its result %s and its operand %s, got spaces %u and %u", row->name,
            row->to == TSR_COLLECTIVE_PLACE_ALL ? "in one place" : "in a place of each leaf",

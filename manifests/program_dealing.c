@@ -61,7 +61,8 @@ static bool follow_collective(const dealing *d, const tsr_program_command *comma
     }
 }
 
-/* The same on all ranks then; but whose summands or rows it is made of stays known. */
+/* The result is then the same on all ranks, but its owner still records where its summands or rows
+ * came from. */
 static bool follow_join(const dealing *d, const tsr_program_command *command) {
     uint8_t *to = &d->owners[command->arguments[0]];
     uint8_t joined = d->owners[command->arguments[1]] | TSR_OWNER_JOINED;

@@ -10,7 +10,7 @@
 
 uint32_t tsr_program_written_end(const tsr_program_command *command) {
     switch (command->opcode) {
-    case TSR_OP_COPY: /* these give to arguments[0] */
+    case TSR_OP_COPY: /* these write to arguments[0] */
     case TSR_OP_OFFLOAD:
     case TSR_OP_PREFETCH:
     case TSR_OP_LEAF_SUM:
@@ -19,7 +19,7 @@ uint32_t tsr_program_written_end(const tsr_program_command *command) {
     case TSR_OP_TAKE:
     case TSR_OP_PUT:
         return command->argument_count ? 1 : 0;
-    case TSR_OP_EACH_LEAF: /* these say which commands run */
+    case TSR_OP_EACH_LEAF: /* these control which commands run */
     case TSR_OP_REPEAT:
     case TSR_OP_STOP:
     case TSR_OP_WHEN:
@@ -73,8 +73,8 @@ typedef struct walk {
     const tsr_config *config;
     const tsr_program_entry *entry;
     seen *regions;
-    bool *awaited; /* command */
-    uint32_t open; /* region, or region_count */
+    bool *awaited; /* one flag for each command */
+    uint32_t open; /* current region, or region_count */
     uint32_t index;
 } walk;
 
