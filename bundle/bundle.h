@@ -87,9 +87,9 @@ typedef struct tsr_bundle_open_options {
 } tsr_bundle_open_options;
 
 /* Walks the tar (or an unpacked layout directory), verifies index, manifests, config blobs and
- * chunk tables. Large blobs are verified when read. options may be NULL. Fails with TSR_CORRUPT,
- * TSR_VERSION ("needs tessera-run >= X"), TSR_IO (missing, unreadable, not a file). An open bundle
- * may be read by several threads at once, each with its own context. */
+ * chunk tables. Large blobs are verified when they are read. options may be NULL. Fails with
+ * TSR_CORRUPT, TSR_VERSION ("needs tessera-run >= X"), TSR_IO (missing, unreadable, not a file). An
+ * open bundle may be read by several threads at once, each with its own context. */
 TSR_RESULT tsr_bundle_open(tsr_ctx *ctx, const char *path, const tsr_bundle_open_options *options,
                            tsr_bundle **out_bundle);
 void tsr_bundle_close(tsr_ctx *ctx, tsr_bundle *bundle); /* accepts NULL */

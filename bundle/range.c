@@ -271,7 +271,7 @@ static tsr_result check_pieces(tsr_ctx *ctx, const request *r) {
     return TSR_SUCCESS;
 }
 
-/* The chunks that hold something wanted, each once. */
+/* Lists the chunks that contain requested bytes, each once. */
 static void list_chunks(request *r) {
     uint64_t unit = r->blob->chunks ? TSR_HASH_CHUNK_BYTES : UINT64_MAX;
     for (size_t i = 0; i < r->piece_count; i++) {
@@ -328,7 +328,7 @@ tsr_result tsr_bundle_send_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
                        sink);
 }
 
-/* The file is a bundle's with one blob from its first byte on. */
+/* The file is treated as a bundle with one blob that begins at its first byte. */
 static tsr_result read_file(tsr_ctx *ctx, const tsr_bundle_file *file,
                             const tsr_bundle_piece *pieces, size_t piece_count, unsigned threads,
                             const tsr_bundle_sink *sink) {

@@ -28,16 +28,17 @@ struct tsr_model {
     /* array in the arena; views of the executor's memory, sorted by name */
     tsr_tensor *state;
     size_t state_count;
-    uint32_t *state_parts;       /* parts of each tensor, see tsr_spread; in the arena */
-    uint64_t resident_before;    /* memory in use before the plan's was allocated */
-    bool filled;                 /* the state has values */
-    bool untrained;              /* these are the initial values, and no warning was logged yet */
-    uint32_t initial_seed;       /* seed of the initial values */
-    tsr_finite_mode finite;      /* from the options */
-    const struct tsr_use *use;   /* the current use (use.h), or NULL */
-    bool ignore_memory_plan;     /* from the options */
-    bool draws_there;            /* random values are drawn on the device if it can */
-    tsr_weights_folders folders; /* from the options, then the bundle's own folder; in the arena */
+    uint32_t *state_parts;     /* parts of each tensor, see tsr_spread; in the arena */
+    uint64_t resident_before;  /* memory in use before the plan's was allocated */
+    bool filled;               /* the state has values */
+    bool untrained;            /* these are the initial values, and no warning was logged yet */
+    uint32_t initial_seed;     /* seed of the initial values */
+    tsr_finite_mode finite;    /* as passed to tsr_model_open */
+    const struct tsr_use *use; /* the current use (use.h), or NULL */
+    bool ignore_memory_plan;   /* as passed to tsr_model_open */
+    bool draws_there;          /* random values are drawn on the device if it can */
+    /* folders of the options, then the bundle's own folder; in the arena */
+    tsr_weights_folders folders;
 };
 
 /* Lists the folders that are searched for weights that the bundle at `path` only names: the folders

@@ -46,9 +46,9 @@ typedef struct tsr_transport tsr_transport;
 typedef tsr_result (*tsr_rank_body)(tsr_ctx *ctx, tsr_transport *transport, void *user);
 
 typedef struct tsr_ranks_options {
-    size_t size_bytes;   /* sizeof(tsr_ranks_options) */
-    uint32_t rank_count; /* 1 … 1024; at most the virtual ranks of the bundle */
-    uint32_t restarts;   /* how often all ranks are restarted after one died or hung */
+    size_t size_bytes;                 /* sizeof(tsr_ranks_options) */
+    uint32_t rank_count;               /* 1 … 1024; at most the virtual ranks of the bundle */
+    uint32_t restarts;                 /* restarts of all ranks after one died or hung, at most */
     const volatile sig_atomic_t *stop; /* non-zero: ranks are asked to stop by SIGTERM; or NULL */
     void (*restarting)(void *user, uint32_t attempt); /* attempts count from 1; may be NULL */
 } tsr_ranks_options;
@@ -81,9 +81,9 @@ typedef struct tsr_model_options {
     const char *const *weights_folders; /* folders searched, before the bundle's own, for weights
                                            that the bundle names but does not contain; borrowed */
     size_t weights_folder_count;
-    const char *device;         /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID or its
-                                   beginning), or "auto": a GPU that opens, has room for the bundle and is
-                                   among its targets; else the CPU */
+    /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID or its beginning), or "auto": a GPU
+     * that has code in the bundle, opens and has enough memory; else the CPU */
+    const char *device;
     uint64_t device_memory_max; /* the most bytes to take of a GPU's memory; 0: all that is free */
     tsr_transport *transport;   /* transport of a rank, borrowed; NULL: one process alone */
     bool one_by_one; /* a GPU runs one kernel at a time, so that errors name the kernel: much slower
@@ -284,7 +284,7 @@ typedef struct tsr_train_options {
     bool has_seed;     /* else: the state's, or 0 */
     uint32_t seed;
     const tsr_binding
-        *data; /* data inputs of the train entry, and of the eval entry if it is to be used */
+        *data; /* data inputs of the train entry, and of the eval entry if it is used */
     size_t data_count;
     const char *state_directory; /* NULL: nothing is saved */
     uint64_t save_every;         /* steps; 0: at the end only */
@@ -294,7 +294,7 @@ typedef struct tsr_train_options {
     bool allow_network_fs;
     uint64_t eval_every;         /* steps; 0: at the end only */
     const char *record, *replay; /* log files, or NULL; not both */
-    const char *params; /* start from these parameters where no state is resumed, or NULL */
+    const char *params;          /* start from these parameters if no state is resumed, or NULL */
     /* Continue from the matching tensors of another bundle's state if no state is resumed: at its
      * step and with its seed. directory NULL: no. Not allowed with params or with a replay. */
     tsr_adopt_options adopt;

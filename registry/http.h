@@ -24,7 +24,7 @@ enum { TSR_URL_MAX = 8192, TSR_AUTHORIZATION_MAX = 16 * 1024 };
  * ("Token Authentication Specification"). */
 typedef struct tsr_auth {
     char *header;        /* owned; "Authorization: …" or NULL */
-    unsigned generation; /* of the header, so that two refused threads renew it only once */
+    unsigned generation; /* number of the header, so that two refused threads renew it only once */
 } tsr_auth;
 
 typedef struct tsr_remote {
