@@ -42,7 +42,7 @@ typedef struct session {
     void **gathered;        /* see tsr_train_job */
     uint64_t replayed_from; /* generation; 0: not replayed */
     bool resumed;           /* continues from a committed state */
-    /* handler of the region for whose failure this run was restarted; 0: none */
+    /* handler of the region whose failure restarted this run; 0: none */
     uint32_t on_failure;
 } session;
 
@@ -256,8 +256,7 @@ static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_position
     return tsr_training_data_check(ctx, &self->trained_on, &self->job.position);
 }
 
-/* The step number continues, so that everything that depends on it does; the data continues where
- * that step begins. */
+/* The step number and everything that depends on it continue; the data continues at that step. */
 static tsr_result adopt(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     const tsr_config *config = &self->model->config;
@@ -276,8 +275,7 @@ static tsr_result adopt(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* A bundle with an optimizer state continues from its position, unless other parameters are given.
- */
+/* A bundle with an optimizer state continues from its position unless parameters are given. */
 static tsr_result initialize(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     bool found = false;
@@ -377,9 +375,8 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* Saves copy the state; each of several ranks copies its part. The planned memory of the model is
- * already in use once the state has values; the page-locked host memory of offloaded values is in
- * use since the model was opened. */
+/* Saves copy the state, or a rank's part. The model's planned memory is in use once the state has
+ * values; page-locked host memory for offloaded values is in use since the model was opened. */
 static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
@@ -425,9 +422,8 @@ static int by_change(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Tensors are copied in the order in which a step writes them, so that the step need not wait for
- * those that it writes last; or in their own order if the device keeps the values that a step
- * overwrites. */
+/* Tensors are copied in the order in which a step writes them, so that it need not wait for the
+ * last ones; or in their own order if the device keeps the values that a step overwrites. */
 static tsr_result reserve(tsr_ctx *ctx, session *self) {
     const tsr_model *model = self->model;
     changed *state = TSR_NEW(&self->arena, changed, model->state_count + 1);
@@ -464,7 +460,7 @@ static tsr_result begin_first(tsr_ctx *ctx, session *self) {
 
 /* ---- ranks ---- */
 
-/* Checks that all ranks have the same options, as one hash. */
+/* Checks that all ranks were given the same options. */
 static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
     tsr_digest bundle = tsr_model_get_digest(self->model);
@@ -489,8 +485,7 @@ typedef struct begun {
     uint64_t last_step, generation;
 } begun;
 
-/* Tensors in parts do not come from the first rank; each rank reads them from the same source as
- * the first rank. */
+/* The first rank does not send tensors in parts; each rank reads them from their source. */
 static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) {
     tsr_generation read;
     bool spread = false;
@@ -577,8 +572,7 @@ static tsr_result track_whole(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* Tracks tensors in the order in which a step makes them, so that the first difference is the
- * cause. */
+/* Tensors are in the order in which a step makes them: the first difference is the cause. */
 static tsr_result track_evidence(tsr_ctx *ctx, session *self) {
     const tsr_model *model = self->model;
     size_t count = 0;
@@ -751,8 +745,7 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
     return result;
 }
 
-/* Returns the region whose failure sends the run back to the last committed state; NULL: the run
- * ends. */
+/* Returns the region whose failure restarts the run at the last committed state, or NULL. */
 static const tsr_program_region *find_restart(const session *self, tsr_result result,
                                               const tsr_train_summary *summary, uint32_t restarts) {
     const tsr_train_options *options = &self->options;
@@ -764,8 +757,7 @@ static const tsr_program_region *find_restart(const session *self, tsr_result re
     return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
 }
 
-/* Either all ranks go back, or no rank does. *saved: something was committed since the last time.
- */
+/* Either all ranks restart, or none. *saved: something was committed since the last time. */
 static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool restarts, bool *saved) {
     tsr_transport *t = self->model->transport;
     tsr_ctx apart = tsr_ctx_fork(ctx);
