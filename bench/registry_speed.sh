@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: registry_speed.sh TESSERA_AOT BUNDLE FOLDER
 #
-# Push and pull of BUNDLE through docker-registry on loopback, beside curl sending and fetching the
-# same bytes as one blob. Each pushes to a repository of its own; what is fetched is synced, as pull
-# does. Prints one JSON object: MB/s, medians of three rounds. Exits with 77 without docker-registry
-# or curl.
+# Compares push and pull of BUNDLE through docker-registry on loopback with curl sending and fetching
+# the same bytes as one blob. Each pushes to its own repository; fetched files are synced, as in pull.
+# Prints one JSON object: MB/s, medians of three rounds. Exits with 77 without docker-registry or curl.
 set -euo pipefail
 python=$(realpath "$(dirname "${BASH_SOURCE[0]}")")/../tests/python
 aot=$(realpath "$1") bundle=$(realpath "$2") folder=$(realpath "$3")/registry-speed
@@ -36,7 +35,7 @@ curl_pull() {
 our_push() { "$aot" push "$bundle" "127.0.0.1:$port/ours$1" --quiet; }
 our_pull() { "$aot" pull "127.0.0.1:$port/ours$1" -o ours.out --quiet; }
 
-# speed WHAT: the median of three rounds, in MB/s.
+# speed WHAT: prints the median of three rounds, in MB/s.
 speed() {
     local round start end
     for round in 1 2 3; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# Shared by the scripts of this folder: where the tree is, how they speak, how they fail. Exit codes
+# Shared by the scripts of this folder: the root of the tree, output and errors. Exit codes
 # are those of every tool (docs/exit-codes.md).
 
 # shellcheck disable=SC2034 # used by the scripts that source this file
@@ -26,7 +26,7 @@ die() {
 # The comment block at the top of a script is its --help.
 print_help() { sed -n '3,/^[^#]/{s/^# \{0,1\}//;t print;b;:print;p}' "$1"; }
 
-# log_run TITLE LOG COMMAND...: says TITLE, keeps the output in LOG and shows its end on failure.
+# log_run TITLE LOG COMMAND...: prints TITLE, writes the output to LOG and shows its end on failure.
 log_run() {
     local title=$1 log=$2 status=0
     shift 2
@@ -38,7 +38,7 @@ log_run() {
     fi
 }
 
-# configure DIR OPTIONS...: meson setup, also of a folder configured before with other options.
+# configure DIR OPTIONS...: runs meson setup, even in a folder configured before with other options.
 configure() {
     local dir=$1
     shift
@@ -50,7 +50,7 @@ configure() {
     fi
 }
 
-# One C++ file of the dialects takes about 1 GB to compile: as many jobs as cores and memory allow.
+# The number of jobs that cores and memory allow: one C++ file of the dialects needs about 1 GB to compile.
 job_count() {
     local cores memory_kb
     cores=$(nproc)
