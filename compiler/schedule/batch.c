@@ -174,7 +174,7 @@ static void consider(batcher *t, MlirOperation call, uint32_t position) {
     tsr_type type;
     tsr_buffer text = {0};
     if (!kind || strcmp(kind, "map") != 0 || (source && strcmp(source, "user") == 0) ||
-        tsr_op_has(m.func, TSR_KEPT_NAME) || tsr_op_has(m.func, TSR_PITCHES_NAME))
+        tsr_op_has(m.func, TSR_HOISTED_NAME) || tsr_op_has(m.func, TSR_PITCHES_NAME))
         return;
     if (!tsr_value_type(tsr_op_result(call, 0), &type) || !tsr_shape_count(&type.shape, &m.count) ||
         m.count < 2)

@@ -131,7 +131,7 @@ static bool find_job(packer *p, MlirOperation entry, MlirOperation call, job *j)
     const char *callee = tsr_op_string(call, "callee");
     bool some = false;
     for (size_t i = 0; i < tsr_op_operand_count(call) && !some; i++)
-        some = tsr_is_still(&p->assigned, entry, tsr_op_operand(call, i));
+        some = tsr_is_invariant(&p->assigned, entry, tsr_op_operand(call, i));
     if (!some) return false;
     *j = (job){.call = call, .group = tsr_module_find(p->module, callee ? callee : "")};
     if (mlirOperationIsNull(j->group)) return false;
@@ -147,7 +147,7 @@ static bool find_job(packer *p, MlirOperation entry, MlirOperation call, job *j)
     j->transposed = tsr_op_flag(j->product, "transpose_b");
     if (!tsr_value_type(argument, &j->matrix) ||
         !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)) ||
-        !tsr_is_still(&p->assigned, entry, tsr_op_operand(call, j->operand)))
+        !tsr_is_invariant(&p->assigned, entry, tsr_op_operand(call, j->operand)))
         return false;
     j->dtype = read.dtype;
     choose_strips(p, j);

@@ -5,7 +5,7 @@
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
  * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`,
- * `tsched-join`, `tsched-narrow`, `tsched-keep`, `tsched-batch`.
+ * `tsched-join`, `tsched-narrow`, `tsched-hoist`, `tsched-batch`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -91,11 +91,12 @@ bool tsr_pass_narrow(MlirModule module);
 bool tsr_pass_join(MlirModule module);
 /* Operands of the product's shape that make what follows it wait for memory, at least. */
 enum { TSR_JOIN_OPERANDS_LEAST = 2 };
-/* Of a tsched.func: what it makes of its argument, a tensor, is kept from run to run. */
-#define TSR_KEPT_NAME "tsched.kept"
-/* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it
+/* On a tsched.func: its result depends on one tensor only, and is computed when that has changed.
+ */
+#define TSR_HOISTED_NAME "tsched.hoisted"
+/* Pass tsched-hoist: what is computed element by element of one tensor that the entry leaves as it
  * is, is computed once. For the native numerics of GPUs, after tsched-fuse. */
-bool tsr_pass_keep(MlirModule module);
+bool tsr_pass_hoist(MlirModule module);
 /* Does some function call the group of this name? */
 bool tsr_group_is_called(MlirModule module, const char *symbol);
 /* Between begin and end a pass replaces groups by others, their twins: `add` names the twin (the
@@ -107,7 +108,7 @@ void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, co
 void tsr_twins_end(MlirModule module);
 /* A tensor of the program that stays as it is while the entry runs. `assigned` remembers what the
  * entry assigns, for the next question. */
-bool tsr_is_still(tsr_assigned *assigned, MlirOperation entry, MlirValue value);
+bool tsr_is_invariant(tsr_assigned *assigned, MlirOperation entry, MlirValue value);
 /* The function itself, or the entry that the body of a loop runs in. */
 MlirOperation tsr_entry_of(MlirModule module, MlirOperation func);
 /* Calls of one elementwise expression on buffers of their own become one call of a group of kind

@@ -201,7 +201,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     size_t count = 0, at = 0;
     bool faults = false;
     if (!inputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    bool in_place = kind && !tsr_op_has(group->op, TSR_KEPT_NAME) &&
+    bool in_place = kind && !tsr_op_has(group->op, TSR_HOISTED_NAME) &&
                     (strcmp(kind, "map") == 0 || strcmp(kind, "matmul") == 0 || is_batch(group));
     if (group->over) inputs[count++] = (int64_t)group->over - 1;
     for (uint32_t i = 0; i < group->input_count && in_place && !group->over; i++)
@@ -222,7 +222,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
         attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
     if (is_batch(group))
         attrs[at++] = (tsr_attr){TSR_PIECES_NAME, tsr_op_attr(group->op, TSR_PIECES_NAME)};
-    if ((kind && strcmp(kind, "pack") == 0) || tsr_op_has(group->op, TSR_KEPT_NAME))
+    if ((kind && strcmp(kind, "pack") == 0) || tsr_op_has(group->op, TSR_HOISTED_NAME))
         attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
     attrs[at] = (tsr_attr){0};
     return TSR_SUCCESS;
@@ -348,7 +348,7 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
     if (native && target->arch) {
         TRY(ctx, tsr_gpu_turn_factors(ctx, target, module, arena));
         TRY(ctx, tsr_gpu_lay_factors(ctx, target, module, arena));
-        tsr_pass_keep(module);
+        tsr_pass_hoist(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
         TRY(ctx, tsr_gpu_choose_pitches(ctx, target, module, arena));
     }

@@ -7,7 +7,7 @@
  *     %t = tsched.call @product_factor(%w)     // transpose
  *     %y = tsched.call @product(%x, %t)        // matmul %x, %t {transpose_b, allow_tf32}
  *
- * so that tsched-keep turns weights once where an entry only reads them.
+ * so that tsched-hoist turns weights once where an entry only reads them.
  */
 #include "compiler/tile/gpu/factors.h"
 
@@ -72,7 +72,7 @@ static bool lies_across(const turner *t, size_t index) {
 static bool is_still(const turner *t, MlirOperation entry, MlirOperation call, void *context) {
     MlirOperation of = tsr_entry_of(t->module, entry);
     return !mlirOperationIsNull(of) &&
-           tsr_is_still(t->assigned, of, tsr_op_operand(call, *(const size_t *)context));
+           tsr_is_invariant(t->assigned, of, tsr_op_operand(call, *(const size_t *)context));
 }
 
 /* How often the product uses an element of the factor. */

@@ -69,7 +69,7 @@ static bool is_owned(MlirValue value) {
 static double copy_time(const layer *l, MlirOperation entry, MlirValue value, size_t index) {
     const tsr_type *type = &l->group.types[l->numbers[index]];
     uint64_t size = 0;
-    if (!mlirOperationIsNull(entry) && tsr_is_still(l->assigned, entry, value)) return 0;
+    if (!mlirOperationIsNull(entry) && tsr_is_invariant(l->assigned, entry, value)) return 0;
     tsr_shape_size(&type->shape, type->dtype, &size);
     return tsr_product_copy_time(l->target, (double)size);
 }

@@ -103,7 +103,7 @@ static bool copies(MlirOperation op, size_t dim) {
 static MlirOperation find_group(MlirModule module, MlirType type, bool (*is)(MlirOperation, size_t),
                                 size_t dim) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "tsched.func") || tsr_op_has(func, TSR_KEPT_NAME)) continue;
+        if (!tsr_op_is(func, "tsched.func") || tsr_op_has(func, TSR_HOISTED_NAME)) continue;
         MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
         if (is(op, dim) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
             tsr_op_is(mlirOperationGetNextInBlock(op), "tsched.return"))

@@ -27,7 +27,7 @@
 // CHECK: tsched.call @{{.*}}(%[[TA]], %arg2)
 // CHECK-NOT: tsched.call @[[LHS]](
 // CHECK-LABEL: func.func @weight
-// CHECK: %[[W:.*]] = tsched.call @[[KEPT:.*kept]](
+// CHECK: %[[W:.*]] = tsched.call @[[HOISTED:.*hoisted]](
 // CHECK: tsched.call @{{.*}}(%arg0, %[[W]])
 // Too few rows to be worth it; and no permission.
 // CHECK-LABEL: func.func @few
@@ -38,7 +38,7 @@
 // CHECK: tile.load_shared %{{.*}} {transpose}
 // CHECK: tile.func @[[PRODUCT]]({{.*}} warps
 // CHECK: tile.mma %{{.*}} {transpose_b} : !tile.shared<{{[0-9x]+}}x32xf32>
-// CHECK: tile.func @[[KEPT]]({{.*}} prepares
+// CHECK: tile.func @[[HOISTED]]({{.*}} prepares
 // CHECK: tile.func @[[FEW]](
 // CHECK-NOT: tile.mma
 // CHECK: tile.func @[[EXACT]](

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-keep. What an entry computes element by element of one tensor that it only reads, as
- * the bf16 of a weight, or its transpose, is computed once: the group becomes one that is kept,
- * which the host program runs only when the tensor has changed (TSR_OP_PREPARE).
+ * Pass tsched-hoist. What an entry computes element by element of one tensor that it only reads, as
+ * the bf16 of a weight, or its transpose, is computed once. The pass hoists the group out of the
+ * step: the host program runs it only when the tensor has changed (TSR_OP_PREPARE).
  *
  *     %w = tessera.param "w"
- *     %h = tsched.call @k1_cast(%w)      ->      %h = tsched.call @k1_cast_kept(%w)
+ *     %h = tsched.call @k1_cast(%w)      ->      %h = tsched.call @k1_cast_hoisted(%w)
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
 #include <string.h>
 
-bool tsr_is_still(tsr_assigned *assigned, MlirOperation entry, MlirValue value) {
+bool tsr_is_invariant(tsr_assigned *assigned, MlirOperation entry, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner)) return false;
     if (tsr_op_is(owner, "tessera.constant")) return true;
@@ -25,11 +25,11 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
     return name ? tsr_module_find(module, name) : func;
 }
 
-/* Elementwise or a transpose, of one argument, with one result; not kept already. */
-static bool is_keepable(MlirOperation group) {
+/* Elementwise or a transpose, of one argument, with one result; not hoisted already. */
+static bool is_hoistable(MlirOperation group) {
     const char *kind = tsr_op_string(group, "kind");
     if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0 ||
-        tsr_op_has(group, TSR_KEPT_NAME))
+        tsr_op_has(group, TSR_HOISTED_NAME))
         return false;
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
         const tsr_op_row *row = tsr_op_row_find(op);
@@ -41,7 +41,8 @@ static bool is_keepable(MlirOperation group) {
     return true;
 }
 
-/* What is kept lies in a place of its own: no result of the entry, and no tensor. */
+/* A hoisted group writes a buffer of its own: its value is no result of the entry, and no tensor.
+ */
 static bool is_for_kernels(MlirValue value) {
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
@@ -49,37 +50,37 @@ static bool is_for_kernels(MlirValue value) {
     return true;
 }
 
-static MlirOperation keep_group(MlirModule module, MlirOperation group) {
-    MlirOperation kept = tsr_twin_find(module, group, "kept");
-    if (!mlirOperationIsNull(kept)) return kept;
-    kept = mlirOperationClone(group);
-    tsr_op_set(kept, TSR_KEPT_NAME, tsr_attr_make_unit(mlirModuleGetContext(module)));
-    tsr_twin_add(module, group, kept, "kept");
-    return kept;
+static MlirOperation hoist_group(MlirModule module, MlirOperation group) {
+    MlirOperation hoisted = tsr_twin_find(module, group, "hoisted");
+    if (!mlirOperationIsNull(hoisted)) return hoisted;
+    hoisted = mlirOperationClone(group);
+    tsr_op_set(hoisted, TSR_HOISTED_NAME, tsr_attr_make_unit(mlirModuleGetContext(module)));
+    tsr_twin_add(module, group, hoisted, "hoisted");
+    return hoisted;
 }
 
-static void keep_in(MlirModule module, MlirOperation func, tsr_assigned *assigned) {
+static void hoist_in(MlirModule module, MlirOperation func, tsr_assigned *assigned) {
     MlirOperation entry = tsr_entry_of(module, func);
     if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
     TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
         if (!tsr_op_is(call, "tsched.call") || tsr_op_operand_count(call) != 1 ||
             tsr_op_result_count(call) != 1 ||
-            !tsr_is_still(assigned, entry, tsr_op_operand(call, 0)) ||
+            !tsr_is_invariant(assigned, entry, tsr_op_operand(call, 0)) ||
             !is_for_kernels(tsr_op_result(call, 0)))
             continue;
         MlirOperation group = tsr_module_find(module, tsr_op_string(call, "callee"));
-        if (mlirOperationIsNull(group) || !is_keepable(group)) continue;
+        if (mlirOperationIsNull(group) || !is_hoistable(group)) continue;
         tsr_op_set(call, "callee",
                    tsr_attr_make_symbol(mlirModuleGetContext(module),
-                                        tsr_op_symbol(keep_group(module, group))));
+                                        tsr_op_symbol(hoist_group(module, group))));
     }
 }
 
-bool tsr_pass_keep(MlirModule module) {
+bool tsr_pass_hoist(MlirModule module) {
     tsr_assigned assigned = {0};
     tsr_twins_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_graph_is_lowered_func(func)) keep_in(module, func, &assigned);
+        if (tsr_graph_is_lowered_func(func)) hoist_in(module, func, &assigned);
     }
     tsr_assigned_finish(&assigned);
     tsr_twins_end(module);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an entry computes element by element of one tensor that it only reads becomes a group that runs once.
-// RUN: tessera-opt -tsched-keep -split-input-file %s | FileCheck %s
-// What is kept already stays as it is.
-// RUN: tessera-opt -tsched-keep -split-input-file %s >%t.1
-// RUN: tessera-opt -tsched-keep -split-input-file %t.1 | diff %t.1 -
+// RUN: tessera-opt -tsched-hoist -split-input-file %s | FileCheck %s
+// Groups that are hoisted already stay as they are.
+// RUN: tessera-opt -tsched-hoist -split-input-file %s >%t.1
+// RUN: tessera-opt -tsched-hoist -split-input-file %t.1 | diff %t.1 -
 
 // CHECK-NOT: tsched.func @k0_cast(
-// CHECK: tsched.func @k0_cast_kept({{.*}} tsched.kept
+// CHECK: tsched.func @k0_cast_hoisted({{.*}} tsched.hoisted
 tsched.func @k0_cast(%w: tensor<8x4xf32>) -> tensor<8x4xbf16> attributes {bytes = 192 : i64, flops = 32 : i64, kind = "map", source = "default"} {
   %0 = tessera.cast %w : tensor<8x4xf32> to tensor<8x4xbf16>
   tsched.return %0 : tensor<8x4xbf16>
 }
 // CHECK: tsched.func @k1_cast(
-// CHECK: tsched.func @k1_cast_kept({{.*}} tsched.kept
+// CHECK: tsched.func @k1_cast_hoisted({{.*}} tsched.hoisted
 tsched.func @k1_cast(%w: tensor<4xf32>) -> tensor<4xbf16> attributes {bytes = 24 : i64, flops = 4 : i64, kind = "map", source = "default"} {
   %0 = tessera.cast %w : tensor<4xf32> to tensor<4xbf16>
   tsched.return %0 : tensor<4xbf16>
@@ -36,8 +36,8 @@ tsched.func @k4_leaf_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> 
 }
 
 // CHECK: func.func @predict
-// CHECK: tsched.call @k0_cast_kept(
-// CHECK: tsched.call @k1_cast_kept(
+// CHECK: tsched.call @k0_cast_hoisted(
+// CHECK: tsched.call @k1_cast_hoisted(
 // What is a result of the entry, or no tensor of the program, is cast in each run.
 // CHECK: tsched.call @k1_cast(%{{[0-9]+}})
 // CHECK: tsched.call @k1_cast(%arg1)
@@ -70,14 +70,14 @@ tsched.func @k0_cast(%w: tensor<8x4xf32>) -> tensor<8x4xbf16> attributes {bytes 
   %0 = tessera.cast %w : tensor<8x4xf32> to tensor<8x4xbf16>
   tsched.return %0 : tensor<8x4xbf16>
 }
-// CHECK: tsched.func @k0_cast_kept_2({{.*}} tsched.kept
+// CHECK: tsched.func @k0_cast_hoisted_2({{.*}} tsched.hoisted
 tsched.func @k1_matmul(%x: tensor<2x8xbf16>, %w: tensor<8x4xbf16>) -> tensor<2x4xbf16> attributes {bytes = 112 : i64, flops = 128 : i64, kind = "matmul", source = "default"} {
   %0 = tessera.matmul %x, %w : tensor<2x8xbf16>, tensor<8x4xbf16> -> tensor<2x4xbf16>
   tsched.return %0 : tensor<2x4xbf16>
 }
-// CHECK: func.func @k0_cast_kept(
-// CHECK: tsched.call @k0_cast_kept_2(
-func.func @k0_cast_kept(%x: tensor<2x8xbf16> {tessera.name = "x"}) -> (tensor<2x4xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+// CHECK: func.func @k0_cast_hoisted(
+// CHECK: tsched.call @k0_cast_hoisted_2(
+func.func @k0_cast_hoisted(%x: tensor<2x8xbf16> {tessera.name = "x"}) -> (tensor<2x4xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<8x4xf32>
   %w16 = tsched.call @k0_cast(%w) : (tensor<8x4xf32>) -> tensor<8x4xbf16>
   %y = tsched.call @k1_matmul(%x, %w16) : (tensor<2x8xbf16>, tensor<8x4xbf16>) -> tensor<2x4xbf16>
