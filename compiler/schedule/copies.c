@@ -91,7 +91,7 @@ tsr_result tsr_fuse_copy_into_readers(planner *p, uint32_t index) {
         const set *reader = &p->sets[readers[i]];
         description d;
         if (reader->count + p->sets[index].count > TSR_FUSE_NODES_MAX) return TSR_SUCCESS;
-        uint32_t count = tsr_fuse_join(reader, &p->sets[index], nodes);
+        uint32_t count = tsr_fuse_unite(reader, &p->sets[index], nodes);
         if (!tsr_fuse_describe(p, nodes, count, readers[i], readers[i], &d)) return TSR_SUCCESS;
         before = tsr_fuse_add(before, reader->cost);
         after = tsr_fuse_add(after, d.cost);
@@ -166,7 +166,7 @@ static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out
         uint32_t home = i < count ? readers[i] : index, used = 0;
         description d;
         if (i < count && other->count < TSR_FUSE_NODES_MAX)
-            used = tsr_fuse_join(other, &alone, nodes);
+            used = tsr_fuse_unite(other, &alone, nodes);
         for (uint32_t k = 0; k < other->count && i == count; k++)
             if (other->nodes[k] != node) nodes[used++] = other->nodes[k];
         if (!used || !tsr_fuse_describe(p, nodes, used, home, home, &d)) {
@@ -275,7 +275,7 @@ static TSR_RESULT place_copies(planner *p, remaking *r, uint32_t index, const ui
         const set *other = &p->sets[home];
         description d;
         if (other->count + r->count > TSR_FUSE_NODES_MAX) return TSR_SUCCESS;
-        uint32_t used = tsr_fuse_join(other, i < count ? &copies : &(set){0}, nodes);
+        uint32_t used = tsr_fuse_unite(other, i < count ? &copies : &(set){0}, nodes);
         if (p->nodes[nodes[0]].leaf != p->nodes[r->nodes[0]].leaf ||
             !tsr_fuse_describe(p, nodes, used, home, home, &d) || !d.rows)
             return TSR_SUCCESS;

@@ -303,7 +303,7 @@ static pair heap_pop(planner *p) {
 }
 
 /* Members of both, ascending, each once. */
-uint32_t tsr_fuse_join(const set *a, const set *b, uint32_t *out_nodes) {
+uint32_t tsr_fuse_unite(const set *a, const set *b, uint32_t *out_nodes) {
     uint32_t i = 0, j = 0, count = 0;
     while (i < a->count || j < b->count) {
         if (j == b->count || (i < a->count && a->nodes[i] < b->nodes[j]))
@@ -369,7 +369,7 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     if (!joined && !sums && (!tsr_fuse_is_map_set(p, a) || !tsr_fuse_is_map_set(p, b)))
         return TSR_SUCCESS;
     if (!joined && are_steps(p, a, b)) return TSR_SUCCESS;
-    uint32_t count = tsr_fuse_join(&p->sets[a], &p->sets[b], nodes);
+    uint32_t count = tsr_fuse_unite(&p->sets[a], &p->sets[b], nodes);
     if (!tsr_fuse_describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
     /* One walk over rows takes all that is read of them. */
     joined = joined || (sums && d.rows);
@@ -458,7 +458,7 @@ static TSR_RESULT merge(planner *p, uint32_t a, uint32_t b) {
     set *into = &p->sets[a], *from = &p->sets[b];
     uint32_t *nodes = TSR_NEW(p->arena, uint32_t, into->count + from->count);
     if (!nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
-    uint32_t count = tsr_fuse_join(into, from, nodes);
+    uint32_t count = tsr_fuse_unite(into, from, nodes);
     bool legal = tsr_fuse_describe(p, nodes, count, a, b, &d);
     TSR_ASSERT(legal);
     for (uint32_t i = 0; i < from->count; i++) p->home[from->nodes[i]] = a;

@@ -59,7 +59,7 @@ typedef struct tsr_fuse_description {
 bool tsr_fuse_describe(tsr_fuse_planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
                        uint32_t set_b, tsr_fuse_description *d);
 /* The nodes of both, ascending; returns how many. */
-uint32_t tsr_fuse_join(const tsr_fuse_set *a, const tsr_fuse_set *b, uint32_t *out_nodes);
+uint32_t tsr_fuse_unite(const tsr_fuse_set *a, const tsr_fuse_set *b, uint32_t *out_nodes);
 bool tsr_fuse_is_map_set(const tsr_fuse_planner *p, uint32_t index);
 uint64_t tsr_fuse_add(uint64_t a, uint64_t b); /* saturating */
 

@@ -5,7 +5,7 @@
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
  * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`,
- * `tsched-join`, `tsched-narrow`, `tsched-hoist`, `tsched-batch`.
+ * `tsched-fuse-epilogues`, `tsched-narrow`, `tsched-hoist`, `tsched-batch`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -86,11 +86,12 @@ bool tsr_schedule_pack(MlirModule module, bool pairs);
 /* Pass tsched-narrow: a matmul takes a matrix of bf16 or f16 that another group widens for it as it
  * is. Before tsched-pack, for CPUs. */
 bool tsr_pass_narrow(MlirModule module);
-/* Pass tsched-join: a product and the elementwise group that alone reads its result become one
- * group, where the product is long enough to hide it. For CPUs, before tsched-narrow. */
-bool tsr_pass_join(MlirModule module);
-/* Operands of the product's shape that make what follows it wait for memory, at least. */
-enum { TSR_JOIN_OPERANDS_LEAST = 2 };
+/* Pass tsched-fuse-epilogues: a product and the elementwise group that alone reads its result
+ * become one group, where the product is long enough to hide its epilogue. For CPUs, before
+ * tsched-narrow. */
+bool tsr_pass_fuse_epilogues(MlirModule module);
+/* An epilogue waits for memory if it reads at least this many operands of the product's shape. */
+enum { TSR_EPILOGUE_OPERANDS_LEAST = 2 };
 /* On a tsched.func: its result depends on one tensor only, and is computed when that has changed.
  */
 #define TSR_HOISTED_NAME "tsched.hoisted"

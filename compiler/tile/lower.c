@@ -381,7 +381,7 @@ tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_ta
     MlirModule module = mlirModuleFromOperation(op);
     tsr_op_set(op, TSR_TARGET_NAME,
                tsr_attr_make_string(mlirOperationGetContext(op), target->name));
-    if (tsr_gemm_has_registers(target)) tsr_pass_join(module);
+    if (tsr_gemm_has_registers(target)) tsr_pass_fuse_epilogues(module);
     if (!target->warp_lanes) tsr_pass_narrow(module);
     if (target->vector_bytes <= TSR_STRIP_BYTES)
         tsr_schedule_pack(module, target->has_dot && is_native(module));

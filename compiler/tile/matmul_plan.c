@@ -255,10 +255,11 @@ static void plan_epilogue(tsr_matmul *mm) {
     const tsr_matmul_sizes *s = &mm->size;
     int64_t steps = (mm->depth - (mm->k_blocks - 1) * s->k_block * mm->unit) / mm->unit;
     mm->between = steps / (s->rows * mm->vectors);
-    mm->defers = tsr_gemm_has_registers(mm->group->b.target) && !mm->turned && !mm->chunks &&
-                 s->block_rows >= 2 * s->rows && mm->between >= BETWEEN_LEAST &&
-                 tsr_epilogue_large_operands(&mm->after, &mm->space) >= TSR_JOIN_OPERANDS_LEAST &&
-                 !tsr_epilogue_computes(&mm->after);
+    mm->defers =
+        tsr_gemm_has_registers(mm->group->b.target) && !mm->turned && !mm->chunks &&
+        s->block_rows >= 2 * s->rows && mm->between >= BETWEEN_LEAST &&
+        tsr_epilogue_large_operands(&mm->after, &mm->space) >= TSR_EPILOGUE_OPERANDS_LEAST &&
+        !tsr_epilogue_computes(&mm->after);
 }
 
 tsr_result tsr_matmul_plan(tsr_matmul *mm) {

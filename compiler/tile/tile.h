@@ -3,12 +3,11 @@
  * Schedule IR -> Tile IR: one tile.func in the place of each tsched.func, of the same name. Its
  * arguments are the group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its
  * `grid` is the number of independent programs. Entries stay as they are, but that on a CPU
- * products take what follows them, if they hide it (tsr_pass_join), matrices of bf16 and f16 are
- * widened by the products (tsr_pass_narrow) and weights are packed (tsr_schedule_pack), and that a
- * GPU runs elementwise groups of one expression as one
- * (tsr_schedule_batch), and, with native numerics, factors of products lie with a pitch where that
- * is worth it: arguments are memrefs with that layout (gpu/pitch.h). The module's attribute
- * TSR_TARGET_NAME names the target.
+ * products take what follows them, if they hide it (tsr_pass_fuse_epilogues), matrices of bf16 and
+ * f16 are widened by the products (tsr_pass_narrow) and weights are packed (tsr_schedule_pack), and
+ * that a GPU runs elementwise groups of one expression as one (tsr_schedule_batch), and, with
+ * native numerics, factors of products lie with a pitch where that is worth it: arguments are
+ * memrefs with that layout (gpu/pitch.h). The module's attribute TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape; this is version 2 of
  * them (TSR_NUMERICS_VERSION of manifests/config.h):

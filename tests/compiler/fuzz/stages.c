@@ -23,8 +23,8 @@ enum { CONTEXT_INPUTS = 200 }; /* a context keeps every type and name it saw */
  * besides passes, and all modules printed and parsed. */
 static const char pipeline[] = "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
                                ",tsched-fuse,tessera-verify-scheduled,tessera-verify-level"
-                               ",tsched-hoist,tsched-batch,tsched-join,tsched-narrow,tsched-pack"
-                               ",tile,target,llvm,program,read again";
+                               ",tsched-hoist,tsched-batch,tsched-fuse-epilogues"
+                               ",tsched-narrow,tsched-pack,tile,target,llvm,program,read again";
 enum { FIRST_PASS = 2, AFTER_LAST_PASS = 5 };
 static char names_text[sizeof pipeline];
 static const char *names[STAGES_MAX];
@@ -249,7 +249,7 @@ static void run_any_pass(run *r) {
 
 /* What some targets alone have done: kernels of others are made of the module as it was. */
 static bool is_for_some(const char *name) {
-    static const char *const some[] = {"tsched-hoist", "tsched-batch", "tsched-join",
+    static const char *const some[] = {"tsched-hoist", "tsched-batch", "tsched-fuse-epilogues",
                                        "tsched-narrow", "tsched-pack"};
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
         if (strcmp(name, some[i]) == 0) return true;

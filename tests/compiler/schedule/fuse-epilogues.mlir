@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// An elementwise group that alone reads a long product becomes its end; short products, what has little to read, and what is read elsewhere stay apart.
-// RUN: tessera-opt -tsched-join %s | FileCheck %s
+// An elementwise group that alone reads a long product becomes its epilogue; short products, what has little to read, and what is read elsewhere stay apart.
+// RUN: tessera-opt -tsched-fuse-epilogues %s | FileCheck %s
 
 // CHECK-NOT: tsched.func @k0_matmul(
-// CHECK: tsched.func @k0_matmul_then0(%[[A:.*]]: tensor<128x64xf32>, %[[B:.*]]: tensor<128x96xf32>, %[[W:.*]]: tensor<64x96xf32>, %[[M:.*]]: tensor<64x96xf32>) -> (tensor<64x96xf32>, tensor<64x96xf32>) attributes {bytes = 180224 : i64, flops = 1591296 : i64, kind = "matmul", source = "default"} {
+// CHECK: tsched.func @k0_matmul_epilogue0(%[[A:.*]]: tensor<128x64xf32>, %[[B:.*]]: tensor<128x96xf32>, %[[W:.*]]: tensor<64x96xf32>, %[[M:.*]]: tensor<64x96xf32>) -> (tensor<64x96xf32>, tensor<64x96xf32>) attributes {bytes = 180224 : i64, flops = 1591296 : i64, kind = "matmul", source = "default"} {
 // CHECK-NEXT: %[[G:.*]] = tessera.matmul %[[A]], %[[B]] {transpose_a = true}
 // CHECK-NEXT: %[[N:.*]] = tessera.add %[[G]], %[[M]]
 // CHECK-NEXT: %[[X:.*]] = tessera.sub %[[W]], %[[N]]
@@ -40,7 +40,7 @@ tsched.func @k4_matmul(%a: tensor<128x64xf32>, %b: tensor<128x96xf32>) -> tensor
   tsched.return %0 : tensor<64x96xf32>
 }
 // Of bf16, where a step of the loop may take two.
-// CHECK: tsched.func @k5_matmul_then1(%{{.*}}: tensor<128x64xbf16>, %{{.*}}: tensor<128x96xbf16>, %{{.*}}: tensor<64x96xf32>, %{{.*}}: tensor<64x96xf32>)
+// CHECK: tsched.func @k5_matmul_epilogue1(%{{.*}}: tensor<128x64xbf16>, %{{.*}}: tensor<128x96xbf16>, %{{.*}}: tensor<64x96xf32>, %{{.*}}: tensor<64x96xf32>)
 // CHECK-NEXT: %[[H:.*]] = tessera.matmul
 // CHECK-NEXT: tessera.cast %[[H]] : tensor<64x96xbf16> to tensor<64x96xf32>
 tsched.func @k5_matmul(%a: tensor<128x64xbf16>, %b: tensor<128x96xbf16>) -> tensor<64x96xbf16> attributes {bytes = 94208 : i64, flops = 3145728 : i64, kind = "matmul", source = "default"} {
@@ -62,8 +62,8 @@ tsched.func @k7_step(%w: tensor<64x96xf32>, %h: tensor<64x96xbf16>, %m: tensor<6
 
 // Equal pairs share a group.
 // CHECK: func.func @long(
-// CHECK-NEXT: %[[ONE:.*]]:2 = tsched.call @k0_matmul_then0(%arg0, %arg1, %arg2, %arg3)
-// CHECK-NEXT: %[[TWO:.*]]:2 = tsched.call @k0_matmul_then0(%arg0, %arg1, %[[ONE]]#0, %[[ONE]]#1)
+// CHECK-NEXT: %[[ONE:.*]]:2 = tsched.call @k0_matmul_epilogue0(%arg0, %arg1, %arg2, %arg3)
+// CHECK-NEXT: %[[TWO:.*]]:2 = tsched.call @k0_matmul_epilogue0(%arg0, %arg1, %[[ONE]]#0, %[[ONE]]#1)
 // CHECK-NEXT: return %[[TWO]]#0, %[[TWO]]#1
 func.func @long(%a: tensor<128x64xf32> {tessera.name = "a"}, %b: tensor<128x96xf32> {tessera.name = "b"}, %w: tensor<64x96xf32> {tessera.name = "w"}, %m: tensor<64x96xf32> {tessera.name = "m"})
     -> (tensor<64x96xf32> {tessera.name = "x"}, tensor<64x96xf32> {tessera.name = "n"}) attributes {tessera.entry = "infer"} {
@@ -98,7 +98,7 @@ func.func @apart(%a: tensor<63x64xf32> {tessera.name = "a1"}, %b: tensor<63x96xf
 // CHECK: tsched.call @k4_matmul(
 // CHECK: tsched.call @k6_matmul(
 // CHECK: tsched.call @k7_step(
-// CHECK: tsched.call @k5_matmul_then1(%arg3, %arg4, %{{.*}}#0, %{{.*}}#1)
+// CHECK: tsched.call @k5_matmul_epilogue1(%arg3, %arg4, %{{.*}}#0, %{{.*}}#1)
 // CHECK: return
 func.func @shared(%a: tensor<127x64xbf16> {tessera.name = "a2"}, %b: tensor<127x96xbf16> {tessera.name = "b2"}, %w: tensor<64x96xf32> {tessera.name = "w2"}, %c: tensor<128x64xbf16> {tessera.name = "c2"}, %d: tensor<128x96xbf16> {tessera.name = "d2"}, %e: tensor<128x64xf32> {tessera.name = "e2"}, %f: tensor<128x96xf32> {tessera.name = "f2"})
     -> (tensor<64x96xf32> {tessera.name = "x2"}, tensor<64x96xf32> {tessera.name = "n2"}) attributes {tessera.entry = "infer"} {

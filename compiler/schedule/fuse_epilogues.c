@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-join. A product and the elementwise group that alone reads its result become one
- * group, where a tile of the product takes so long that what follows the tile before is computed
- * beside it (tile/matmul.c):
+ * Pass tsched-fuse-epilogues. A product and the elementwise group that alone reads its result
+ * become one group, where a tile of the product takes so long that the epilogue of the tile before
+ * is computed beside it (tile/matmul.c):
  *
  *     %g = tsched.call @k0_matmul(%x, %d)
- *     %n = tsched.call @k1_add(%w, %g)   ->   %n = tsched.call @k0_matmul_then0(%x, %d, %w)
+ *     %n = tsched.call @k1_add(%w, %g)   ->   %n = tsched.call @k0_matmul_epilogue0(%x, %d, %w)
  *
  * So the result is neither written nor read. tsched-fuse leaves them apart under native numerics,
  * for GPUs: there the steps of an optimizer are one launch. The numbers are the same. For CPUs:
@@ -75,7 +75,7 @@ static bool is_long(MlirOperation group) {
 }
 
 /* Of the second call: are all results of the shape of the first one's, and enough operands? */
-static bool is_over(const pair *p) {
+static bool is_epilogue(const pair *p) {
     tsr_type made, other;
     size_t large = 0;
     if (!tsr_value_type(tsr_op_result(p->first, 0), &made)) return false;
@@ -86,10 +86,10 @@ static bool is_over(const pair *p) {
     for (size_t i = 0; i < tsr_op_operand_count(p->second); i++)
         large += i != p->index && tsr_value_type(tsr_op_operand(p->second, i), &other) &&
                  tsr_shape_equal(&made.shape, &other.shape);
-    return large >= TSR_JOIN_OPERANDS_LEAST && tsr_op_operand_count(p->first) +
-                                                       tsr_op_operand_count(p->second) - 1 +
-                                                       tsr_op_result_count(p->second) <=
-                                                   TSR_FUSE_ARGUMENTS_MAX;
+    return large >= TSR_EPILOGUE_OPERANDS_LEAST && tsr_op_operand_count(p->first) +
+                                                           tsr_op_operand_count(p->second) - 1 +
+                                                           tsr_op_result_count(p->second) <=
+                                                       TSR_FUSE_ARGUMENTS_MAX;
 }
 
 /* The call `second` with the product that it reads. */
@@ -102,7 +102,7 @@ static bool find_pair(MlirModule module, MlirOperation second, pair *out) {
         out->first = tsr_value_owner(value);
         out->product = group_of(module, out->first, "matmul");
         if (!mlirOperationIsNull(out->product) && tsr_op_result_count(out->first) == 1 &&
-            is_used_once(value) && is_long(out->product) && is_over(out))
+            is_used_once(value) && is_long(out->product) && is_epilogue(out))
             return true;
     }
     return false;
@@ -143,7 +143,7 @@ static void set_type(MlirModule module, MlirOperation made, MlirOperation map) {
 }
 
 /* The ops of the map behind those of the product. */
-static MlirOperation join_groups(MlirModule module, const pair *p) {
+static MlirOperation fuse_groups(MlirModule module, const pair *p) {
     MlirOperation made = mlirOperationClone(p->product), from = mlirOperationClone(p->map);
     MlirBlock to = tsr_op_body(made), block = tsr_op_body(from);
     MlirOperation end = mlirBlockGetTerminator(to);
@@ -162,7 +162,7 @@ static MlirOperation join_groups(MlirModule module, const pair *p) {
     return made;
 }
 
-static void join_calls(MlirModule module, const pair *p, uint32_t *count) {
+static void fuse_calls(MlirModule module, const pair *p, uint32_t *count) {
     MlirValue operands[2 * TSR_FUSE_ARGUMENTS_MAX];
     MlirType results[TSR_FUSE_ARGUMENTS_MAX];
     MlirContext context = mlirModuleGetContext(module);
@@ -170,10 +170,10 @@ static void join_calls(MlirModule module, const pair *p, uint32_t *count) {
     size_t operand_count = 0, result_count = tsr_op_result_count(p->second);
     if (!tsr_op_has(p->map, NUMBER_NAME))
         tsr_op_set(p->map, NUMBER_NAME, tsr_attr_make_i64(context, (*count)++));
-    snprintf(suffix, sizeof suffix, "then%d", (int)attribute(p->map, NUMBER_NAME));
+    snprintf(suffix, sizeof suffix, "epilogue%d", (int)attribute(p->map, NUMBER_NAME));
     MlirOperation group = tsr_twin_find(module, p->product, suffix);
     if (mlirOperationIsNull(group)) {
-        group = join_groups(module, p);
+        group = fuse_groups(module, p);
         tsr_twin_add(module, p->product, group, suffix);
     }
     for (size_t i = 0; i < tsr_op_operand_count(p->first); i++)
@@ -199,7 +199,7 @@ static void join_calls(MlirModule module, const pair *p, uint32_t *count) {
 }
 
 /* Elementwise groups that nothing calls any more. */
-static void drop_joined(MlirModule module) {
+static void drop_fused(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
         if (!mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(NUMBER_NAME))) continue;
         if (!tsr_group_is_called(module, tsr_op_symbol(group))) mlirOperationDestroy(group);
@@ -216,17 +216,17 @@ static bool has_leaves(MlirOperation func) {
     return false;
 }
 
-bool tsr_pass_join(MlirModule module) {
+bool tsr_pass_fuse_epilogues(MlirModule module) {
     uint32_t count = 0;
     pair p;
     tsr_twins_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_graph_is_lowered_func(func) || has_leaves(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
-            if (find_pair(module, call, &p)) join_calls(module, &p, &count);
+            if (find_pair(module, call, &p)) fuse_calls(module, &p, &count);
         }
     }
     tsr_twins_end(module);
-    drop_joined(module);
+    drop_fused(module);
     return true;
 }
