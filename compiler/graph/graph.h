@@ -38,7 +38,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,tessera-mark-infinite,"                                  \
-    "tessera-open-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-draws,tessera-"    \
+    "tessera-open-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,tessera-"  \
     "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \

@@ -15,11 +15,11 @@
 #include "compiler/graph/ops.def"
 #undef X
 
-/* A kernel of its own computes this attention; else it becomes simpler ops. What drops weights is
- * none before it has what it draws with. */
+/* A kernel of its own computes this attention; else it becomes simpler ops. One that drops weights
+ * has no kernel before it has step, seed and numbers of heads as operands. */
 bool tsr_attention_is_kept(MlirOperation op);
 /* Has attribute `dropout`, and nothing yet that it draws with. */
-bool tsr_attention_will_draw(MlirOperation op);
+bool tsr_attention_will_sample(MlirOperation op);
 /* `lr_schedule` of an optimizer's op, which need not be there; the rate of step `step`, in f64. */
 bool tsr_lr_schedule_check(const tsr_rule *rule);
 bool tsr_lr_schedule_is_given(MlirOperation op);
@@ -37,18 +37,18 @@ MlirValue tsr_clip_emit(tsr_builder *b, MlirOperation op, MlirValue norm);
  * portable numerics (`is_native` false) those of bf16 and f16 are kept: a matmul would need copies
  * in f32 of its operands. */
 bool tsr_conv_is_kept(MlirOperation op, bool is_native);
-/* What the numbers of a random op hang on besides its stream. */
-typedef struct tsr_draws {
+/* What the samples of a random op depend on besides its stream. */
+typedef struct tsr_samples {
     MlirValue step, seed;
     MlirValue iteration; /* of the loops that it stands in, scalars i64; null: none */
-} tsr_draws;
+} tsr_samples;
 /* Scalars i64: "tessera.step", "tessera.seed". */
 MlirValue tsr_random_source(tsr_builder *b, const char *name);
 /* dropout of a train entry, random_uniform, random_normal become what they are by tessera.philox,
- * attention that drops weights gets what it draws with; `draws` may be NULL: outside of loops. */
-bool tsr_random_lower(MlirOperation op, const tsr_draws *draws);
+ * attention that drops weights gets what it draws with; `samples` may be NULL: outside of loops. */
+bool tsr_random_lower(MlirOperation op, const tsr_samples *samples);
 /* The same of attention alone. */
-bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws);
+bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples);
 /* How many numbers the op draws, false where that is no 64-bit number. */
 bool tsr_random_count(MlirOperation op, uint64_t *out_count);
 /* Of the entry that the op stands in, or whose branch it stands in: does it train? */

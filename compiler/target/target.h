@@ -160,7 +160,7 @@ bool tsr_attend_check_heads(MlirOperation attend);
 size_t tsr_attend_buffers(MlirOperation attend);
 /* Can weights of so many queries and keys fall there? */
 bool tsr_attend_can_drop(double rate, int64_t queries, int64_t keys);
-bool tsr_attend_check_draws(MlirOperation attend); /* their rules */
+bool tsr_attend_check_samples(MlirOperation attend); /* their rules */
 enum { TSR_HEADS_UNIT = 8 }; /* elements: where columns begin, how long rows are */
 
 /* TSR_USAGE lists the names there are. */

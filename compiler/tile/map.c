@@ -54,7 +54,7 @@ static bool skips_elements(const map *m) {
 }
 
 /* Of normal numbers so many are drawn at once that those in the tails make several vectors. */
-static bool draws_normals(const map *m) {
+static bool samples_normals(const map *m) {
     for (uint32_t i = 0; i < m->region.node_count; i++) {
         const tsr_node *node = m->region.nodes[i];
         if (node->kind == TSR_NODE_OP && tsr_op_is(node->op, "tessera.philox") &&
@@ -69,7 +69,7 @@ static bool draws_normals(const map *m) {
 static uint32_t lanes_at_once(const map *m) {
     enum { LONG = 16, NORMALS = 128 };
     const tsr_target *target = m->group->b.target;
-    if (!target->warp_lanes && m->columns >= NORMALS && draws_normals(m)) return NORMALS;
+    if (!target->warp_lanes && m->columns >= NORMALS && samples_normals(m)) return NORMALS;
     uint32_t two = 2 * target->vector_bytes / tsr_region_width(&m->region);
     int64_t four = 2 * (int64_t)two;
     bool fits = m->columns % four == 0 || m->columns >= LONG * four;

@@ -30,7 +30,7 @@ static double drawn(const tsr_uniform *uniform, tsr_dtype dtype, double u) {
 
 static void check_all(tsr_dtype dtype, unsigned infinity) {
     static uint16_t order[1 << 16];
-    static const double draws[] = {0, 0x1p-53, 0.25, 0.5, 0.75, 1 - 0x1p-24, 1 - 0x1p-53};
+    static const double samples[] = {0, 0x1p-53, 0.25, 0.5, 0.75, 1 - 0x1p-24, 1 - 0x1p-53};
     unsigned count = ascending(infinity, order);
     for (unsigned i = 0; i + 2 < count; i++) {
         double low = number(dtype, order[i]), next = number(dtype, order[i + 1]);
@@ -41,10 +41,10 @@ static void check_all(tsr_dtype dtype, unsigned infinity) {
         cr_assert_eq(tsr_dtype_below(dtype, nextafter(next, -INFINITY)), low);
         tsr_uniform one = tsr_uniform_make(TSR_DTYPE_F64, dtype, low, next);
         tsr_uniform two = tsr_uniform_make(TSR_DTYPE_F64, dtype, low, high);
-        for (size_t k = 0; k < sizeof draws / sizeof draws[0]; k++) {
-            cr_assert_eq(drawn(&one, dtype, draws[k]), low, "%s [%a, %a)", tsr_dtype_name(dtype),
+        for (size_t k = 0; k < sizeof samples / sizeof samples[0]; k++) {
+            cr_assert_eq(drawn(&one, dtype, samples[k]), low, "%s [%a, %a)", tsr_dtype_name(dtype),
                          low, next);
-            double x = drawn(&two, dtype, draws[k]);
+            double x = drawn(&two, dtype, samples[k]);
             cr_assert(x == low || x == next, "%s [%a, %a): %a", tsr_dtype_name(dtype), low, high,
                       x);
         }
@@ -77,12 +77,12 @@ Test(uniform, finite_numbers_of_a_type) {
 
 /* high - low overflows, but low + (high - low) u does not. */
 Test(uniform, widest_intervals_are_finite) {
-    static const double draws[] = {0, 0.25, 0.5, 1 - 0x1p-53};
+    static const double samples[] = {0, 0.25, 0.5, 1 - 0x1p-53};
     tsr_uniform wide = tsr_uniform_make(TSR_DTYPE_F64, TSR_DTYPE_F64, -DBL_MAX, DBL_MAX);
     for (size_t k = 0; k < 4; k++) {
         double x;
-        tsr_uniform_write(&wide, TSR_DTYPE_F64, draws[k], &x, 0);
-        cr_assert_float_eq(x / DBL_MAX, 2 * draws[k] - 1, 1e-15, "%g", x);
+        tsr_uniform_write(&wide, TSR_DTYPE_F64, samples[k], &x, 0);
+        cr_assert_float_eq(x / DBL_MAX, 2 * samples[k] - 1, 1e-15, "%g", x);
         cr_assert(x >= -DBL_MAX && x < DBL_MAX);
     }
 }

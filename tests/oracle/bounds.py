@@ -298,10 +298,10 @@ class Interpreter:
     @staticmethod
     def of_slopes(op, x):
         """A logit's gradient is a difference of sums, of one key the difference of equal ones: each is rounded by its terms' magnitudes."""
-        mask, draws = interpret.attention_parts(op, x[6:])
+        mask, samples = interpret.attention_parts(op, x[6:])
         logits = interpret.attention_logits(op, x[0], x[1], mask)
         chances, heads = interpret.softmax(logits, -1), max(x[1].shape[1], 1)
-        kept = interpret.left(op, logits.shape, draws)
+        kept = interpret.left(op, logits.shape, samples)
         sizes = [np.abs(np.where(np.isfinite(v), v, 0)) for v in x[:6]]
         q, k, v = (np.repeat(a, x[0].shape[1] // heads if i else 1, axis=1) for i, a in enumerate(sizes[:3]))
         out, _, dout = sizes[3:]

@@ -314,11 +314,11 @@ def weight_numbers(heads, step, seed, stream, shape):
     return ((word >> np.uint64(16) * (j % 2).astype(np.uint64)) & np.uint64(0x7fff)).astype(np.float64) * 2.0**-15
 
 
-def left(op, shape, draws):
+def left(op, shape, samples):
     """What weights are multiplied by: 0, or 1 / (1 - dropout)."""
-    if not draws:
+    if not samples:
         return 1.0
-    heads, step, seed = draws
+    heads, step, seed = samples
     wide = 'f64' if op.types[0].dtype == 'f64' else 'f32'
     u = weight_numbers(heads, step, seed, op.integer('stream'), shape)
     rate = op.number('dropout')
@@ -332,18 +332,18 @@ def dropped(x, kept):
 
 def attention(op, q, k, v, *behind, part=np.array):
     """`part` is taken of the factors of the last products: np.abs gives the size of their terms."""
-    mask, draws = attention_parts(op, behind)
+    mask, samples = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
     chances = softmax(logits, -1)
-    out = attention_product(op, dropped(chances, left(op, logits.shape, draws)), np.repeat(part(v), q.shape[1] // max(v.shape[1], 1), axis=1))
+    out = attention_product(op, dropped(chances, left(op, logits.shape, samples)), np.repeat(part(v), q.shape[1] // max(v.shape[1], 1), axis=1))
     out = np.where(np.isnan(chances).any(-1, keepdims=True), np.nan, out)  # also where all weights fall: they are of a sum that is NaN
     return (out, logsumexp(logits, (3,))) if len(op.types) == 2 else out
 
 
 def attention_grad(op, q, k, v, out, lse, dout, *behind, part=np.array):
-    mask, draws = attention_parts(op, behind)
+    mask, samples = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
-    chances, heads, kept = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, draws)
+    chances, heads, kept = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, samples)
     wide = [np.repeat(x, q.shape[1] // heads, axis=1) for x in (k, v)]
     dlogits = chances * (dropped(dout @ np.swapaxes(wide[1], -1, -2), kept) - (dout * out).sum(-1, keepdims=True))
     dlogits = part(dlogits * op.number('scale', 1 / math.sqrt(q.shape[3])))

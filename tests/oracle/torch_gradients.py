@@ -35,7 +35,7 @@ NO_GRADIENT = {
     **dict.fromkeys(('param', 'opt.state', 'assign', 'minimize', 'adamw', 'sgd'), 'parameters and steps: what gradients are made for'),
     **dict.fromkeys(('step', 'seed', 'iota', 'one_hot', 'argmax', 'compare', 'and', 'or', 'xor', 'not'), 'gives or takes whole numbers'),
     **dict.fromkeys(('sign', 'floor'), 'constant between its steps'), 'constant': 'reads nothing',
-    **dict.fromkeys(('random_uniform', 'random_normal', 'philox'), 'draws do not depend on a float'),
+    **dict.fromkeys(('random_uniform', 'random_normal', 'philox'), 'samples do not depend on a float'),
     **dict.fromkeys(('yield', 'loop'), 'parts of ops with regions, and what those become after autodiff'),
     **dict.fromkeys(('jvp', 'vjp', 'custom_derivative'), 'ask for derivatives: tangents.py'),
 }
@@ -125,7 +125,7 @@ def batch_norm_train(op, x, scale, bias, mean, variance):
 
 
 def attention(op, q, k, v, *behind):
-    mask, draws = interpret.attention_parts(op, behind)
+    mask, samples = interpret.attention_parts(op, behind)
     heads = q.shape[1] // k.shape[1]
     k, v = (y.repeat_interleave(heads, 1) for y in (k, v))
     s, t = q.shape[2], k.shape[2]
@@ -137,7 +137,7 @@ def attention(op, q, k, v, *behind):
     logits = q @ k.mT * op.number('scale', 1 / math.sqrt(q.shape[3])) + allowed
     seen = torch.isfinite(logits).any(-1, keepdim=True)
     chances = torch.where(seen, F.softmax(torch.where(seen, logits, 0.0), -1), 0.0)
-    kept = interpret.left(op, tuple(logits.shape), draws and tuple(y.numpy() for y in draws))
+    kept = interpret.left(op, tuple(logits.shape), samples and tuple(y.numpy() for y in samples))
     out = (chances * torch.as_tensor(kept, dtype=q.dtype)) @ v
     return [out, torch.logsumexp(logits, -1)] if len(op.types) == 2 else out
 

@@ -2,9 +2,9 @@
  *
  * Attention and rotary embedding: shape rules, gradients, and what they are by simpler ops.
  */
-#include "compiler/draws.h"
 #include "compiler/graph/rules.h"
 #include "compiler/guard.h"
+#include "compiler/samples.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,23 +12,23 @@
 enum { QUERY, KEY, VALUE, MASK, RESULT = 3, LOGSUMEXP, DRESULT, GRAD_MASK };
 /* What weights are dropped by, behind all other operands: the number of the first head of each item
  * of the batch, the step, the seed. */
-enum { HEADS, STEP, SEED, DRAWS, OPERANDS_MAX = GRAD_MASK + 1 + DRAWS, RESULTS_MAX = 3 };
+enum { HEADS, STEP, SEED, SAMPLES, OPERANDS_MAX = GRAD_MASK + 1 + SAMPLES, RESULTS_MAX = 3 };
 
 /* Where the mask stands, or would. */
 static size_t mask_of(MlirOperation op) {
     return tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION ? MASK : GRAD_MASK;
 }
 
-static bool has_draws(MlirOperation op) {
-    return tsr_op_has(op, "dropout") && tsr_op_operand_count(op) >= mask_of(op) + DRAWS;
+static bool has_samples(MlirOperation op) {
+    return tsr_op_has(op, "dropout") && tsr_op_operand_count(op) >= mask_of(op) + SAMPLES;
 }
 
 static bool has_mask(MlirOperation op) {
-    return tsr_op_operand_count(op) - (has_draws(op) ? DRAWS : 0) > mask_of(op);
+    return tsr_op_operand_count(op) - (has_samples(op) ? SAMPLES : 0) > mask_of(op);
 }
 
-static MlirValue draws_operand(MlirOperation op, size_t index) {
-    return tsr_op_operand(op, tsr_op_operand_count(op) - DRAWS + index);
+static MlirValue sample_operand(MlirOperation op, size_t index) {
+    return tsr_op_operand(op, tsr_op_operand_count(op) - SAMPLES + index);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -60,13 +60,13 @@ static bool check_qkv(const tsr_rule *rule) {
 }
 
 /* Elements are 64-bit numbers. */
-static bool check_draws(const tsr_rule *rule) {
+static bool check_samples(const tsr_rule *rule) {
     uint64_t queries = rule->operands[QUERY].shape.dims[2], numbers;
     uint64_t keys = rule->operands[KEY].shape.dims[2];
     if (!tsr_op_has(rule->op, "dropout") || queries == TSR_DIM_DYNAMIC || keys == TSR_DIM_DYNAMIC ||
-        tsr_draws_of_head(queries, keys, &numbers))
+        tsr_samples_of_head(queries, keys, &numbers))
         return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DRAWS,
+    return tsr_rule_fail(rule, TSR_DIAG_SAMPLES,
                          "%" PRIu64 " queries and %" PRIu64 " keys have more than 2^63 weights",
                          queries, keys);
 }
@@ -106,7 +106,7 @@ static tsr_type logsumexp_type(const tsr_rule *rule) {
 
 /* Also how many operands there are. */
 static bool check_dropout(const tsr_rule *rule) {
-    size_t low = mask_of(rule->op), first = rule->operand_count - DRAWS;
+    size_t low = mask_of(rule->op), first = rule->operand_count - SAMPLES;
     double rate = 0;
     int64_t stream = 0;
     if (!tsr_rule_f64(rule, "dropout", 0.0, &rate)) return false;
@@ -116,8 +116,8 @@ static bool check_dropout(const tsr_rule *rule) {
     if (stream < 0 || stream > UINT32_MAX)
         return tsr_rule_fail(rule, TSR_DIAG_STREAM,
                              "stream is %" PRId64 "; it is of unsigned 32 bits", stream);
-    if (!has_draws(rule->op)) return tsr_rule_operand_count(rule, low, low + 1);
-    return tsr_rule_operand_count(rule, low + DRAWS, low + 1 + DRAWS) &&
+    if (!has_samples(rule->op)) return tsr_rule_operand_count(rule, low, low + 1);
+    return tsr_rule_operand_count(rule, low + SAMPLES, low + 1 + SAMPLES) &&
            tsr_rule_dtype(rule, first + HEADS, "heads", TSR_DTYPES_I64) &&
            tsr_rule_rank(rule, first + HEADS, "heads", 1) &&
            tsr_rule_same_dim(rule, QUERY, "query", 0, first + HEADS, "heads", 0, "batches") &&
@@ -128,7 +128,7 @@ static bool check_dropout(const tsr_rule *rule) {
 }
 
 bool tsr_check_attention(tsr_rule *rule) {
-    if (!check_dropout(rule) || !check_qkv(rule) || !check_draws(rule) || !check_mask(rule))
+    if (!check_dropout(rule) || !check_qkv(rule) || !check_samples(rule) || !check_mask(rule))
         return false;
     if (rule->result_count < 1 || rule->result_count > 2)
         return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu results, needs 1 or 2",
@@ -139,7 +139,7 @@ bool tsr_check_attention(tsr_rule *rule) {
 }
 
 bool tsr_check_attention_grad(tsr_rule *rule) {
-    if (!check_dropout(rule) || !check_qkv(rule) || !check_draws(rule) || !check_mask(rule))
+    if (!check_dropout(rule) || !check_qkv(rule) || !check_samples(rule) || !check_mask(rule))
         return false;
     tsr_type result = result_type(rule), logsumexp = logsumexp_type(rule);
     if (!tsr_rule_shape(rule, RESULT, "the result", &result.shape) ||
@@ -268,30 +268,30 @@ static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 4]) {
     return count;
 }
 
-bool tsr_attention_will_draw(MlirOperation op) {
+bool tsr_attention_will_sample(MlirOperation op) {
     double rate = 0;
     tsr_graph_op id = tsr_graph_op_of(op);
     return (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD) &&
-           tsr_op_f64(op, "dropout", &rate) && !has_draws(op);
+           tsr_op_f64(op, "dropout", &rate) && !has_samples(op);
 }
 
 /* The first head of each item of the batch; an iteration's heads are behind those of the one
  * before. */
-static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_draws *draws) {
+static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_samples *samples) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
     tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
     MlirValue heads = tsr_emit_mul(b, tsr_emit_places(b, &batches, 0, TSR_DTYPE_I64),
                                    tsr_emit_constant(b, TSR_DTYPE_I64, (double)q.dims[1]));
-    if (draws) {
+    if (samples) {
         double all = (double)q.dims[0] * (double)q.dims[1];
         MlirValue before =
-            tsr_emit_mul(b, draws->iteration, tsr_emit_constant(b, TSR_DTYPE_I64, all));
+            tsr_emit_mul(b, samples->iteration, tsr_emit_constant(b, TSR_DTYPE_I64, all));
         heads = tsr_emit_add(b, heads, before);
     }
     return heads;
 }
 
-bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws) {
+bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue operands[OPERANDS_MAX], results[RESULTS_MAX];
     MlirType types[RESULTS_MAX];
@@ -304,11 +304,13 @@ bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws) {
     }
     for (size_t i = 0; i < count; i++) operands[i] = tsr_op_operand(op, i);
     for (size_t i = 0; i < result_count; i++) types[i] = mlirValueGetType(tsr_op_result(op, i));
-    operands[count + HEADS] = number_heads(&b, op, draws);
-    operands[count + STEP] = draws ? draws->step : tsr_random_source(&b, TSR_GRAPH_NAME("step"));
-    operands[count + SEED] = draws ? draws->seed : tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
+    operands[count + HEADS] = number_heads(&b, op, samples);
+    operands[count + STEP] =
+        samples ? samples->step : tsr_random_source(&b, TSR_GRAPH_NAME("step"));
+    operands[count + SEED] =
+        samples ? samples->seed : tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
     MlirOperation made = tsr_build(&b, &(tsr_op_desc){.name = tsr_op_name(op),
-                                                      .operand_count = count + DRAWS,
+                                                      .operand_count = count + SAMPLES,
                                                       .operands = operands,
                                                       .result_count = result_count,
                                                       .results = types,
@@ -323,13 +325,13 @@ bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws) {
 static bool settle_dropout(MlirOperation op) {
     double rate = 0;
     tsr_op_f64(op, "dropout", &rate);
-    if (rate > 0 && tsr_random_trains(op)) return tsr_attention_draw(op, NULL);
+    if (rate > 0 && tsr_random_trains(op)) return tsr_attention_sample(op, NULL);
     mlirOperationRemoveAttributeByName(op, tsr_ref("dropout"));
     mlirOperationRemoveAttributeByName(op, tsr_ref("stream"));
     return true;
 }
 
-/* i64, a number of each query or key (draws.h), as dim `dim` of five. */
+/* i64, a number of each query or key (samples.h), as dim `dim` of five. */
 static MlirValue places_along(tsr_builder *b, uint64_t count, uint32_t dim, uint64_t keys) {
     tsr_type type = {.dtype = TSR_DTYPE_I64, .shape = {.rank = 5, .dims = {1, 1, 1, 1, 1}}};
     tsr_arena arena = {0};
@@ -337,7 +339,7 @@ static MlirValue places_along(tsr_builder *b, uint64_t count, uint32_t dim, uint
     int64_t *places = TSR_NEW(&arena, int64_t, count + 1);
     TSR_NEED(places);
     for (uint64_t i = 0; i < count; i++)
-        places[i] = (int64_t)(dim == 3 ? tsr_draws_of_query(i, keys) : tsr_draws_of_key(i));
+        places[i] = (int64_t)(dim == 3 ? tsr_samples_of_query(i, keys) : tsr_samples_of_key(i));
     tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b->context, &type, places)}, {0}};
     MlirValue constant = tsr_build_value(b, TSR_GRAPH_NAME("constant"), NULL, 0,
                                          tsr_type_make(b->context, &type), attrs);
@@ -349,29 +351,29 @@ static MlirValue places_along(tsr_builder *b, uint64_t count, uint32_t dim, uint
 static MlirValue dropped(const parts *p, MlirValue weights) {
     double rate = 0;
     int64_t stream = 0;
-    if (!has_draws(p->op)) return weights;
+    if (!has_samples(p->op)) return weights;
     tsr_op_f64(p->op, "dropout", &rate);
     tsr_op_i64(p->op, "stream", &stream);
     tsr_shape all = tsr_type_of(weights).shape, item = all;
     tsr_shape first = {.rank = 5, .dims = {p->batch, 1, 1, 1, 1}};
     uint64_t queries = all.dims[3], keys = all.dims[4], numbers = 0;
-    bool counted = tsr_draws_of_head(queries, keys, &numbers);
+    bool counted = tsr_samples_of_head(queries, keys, &numbers);
     TSR_ASSERT(counted);
     item.dims[0] = item.dims[3] = item.dims[4] = 1;
-    MlirValue heads = tsr_emit_reshape(p->b, draws_operand(p->op, HEADS), &first);
+    MlirValue heads = tsr_emit_reshape(p->b, sample_operand(p->op, HEADS), &first);
     heads = tsr_emit_add(p->b, heads, tsr_random_places(p->b, &item));
     MlirValue size = tsr_emit_constant(p->b, TSR_DTYPE_I64, (double)numbers);
     MlirValue elements =
         tsr_emit_add(p->b, tsr_emit_mul(p->b, heads, size), places_along(p->b, queries, 3, keys));
     elements = tsr_emit_add(p->b, elements, places_along(p->b, keys, 4, keys));
     elements = tsr_emit_broadcast(p->b, elements, &all);
-    return tsr_random_drop(p->b, weights, rate, stream, elements, draws_operand(p->op, STEP),
-                           draws_operand(p->op, SEED));
+    return tsr_random_drop(p->b, weights, rate, stream, elements, sample_operand(p->op, STEP),
+                           sample_operand(p->op, SEED));
 }
 
 bool tsr_attention_is_kept(MlirOperation op) {
     enum { HEAD_MAX = 256 }; /* what the kernel has room for */
-    if (tsr_attention_will_draw(op)) return false;
+    if (tsr_attention_will_sample(op)) return false;
     tsr_type query = tsr_type_of(tsr_op_operand(op, QUERY));
     tsr_type value = tsr_type_of(tsr_op_operand(op, VALUE));
     return tsr_type_is_static(&query) && tsr_type_is_static(&value) &&
@@ -379,7 +381,7 @@ bool tsr_attention_is_kept(MlirOperation op) {
 }
 
 bool tsr_lower_attention(MlirOperation op) {
-    if (tsr_attention_will_draw(op)) return settle_dropout(op);
+    if (tsr_attention_will_sample(op)) return settle_dropout(op);
     tsr_builder b = tsr_builder_before(op);
     parts p = parts_of(&b, op);
     MlirValue largest = along_keys(&p, TSR_GRAPH_NAME("reduce_max"), p.logits);
@@ -406,7 +408,7 @@ bool tsr_lower_attention(MlirOperation op) {
  * over the heads of their group. Dropout is linear: dV takes the weights that are left, and dP what
  * is left of dO V^T. */
 bool tsr_lower_attention_grad(MlirOperation op) {
-    if (tsr_attention_will_draw(op)) return settle_dropout(op);
+    if (tsr_attention_will_sample(op)) return settle_dropout(op);
     tsr_builder b = tsr_builder_before(op);
     parts p = parts_of(&b, op);
     MlirValue logsumexp = grouped(&p, tsr_op_operand(op, LOGSUMEXP), p.per_group);

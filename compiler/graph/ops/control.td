@@ -33,7 +33,7 @@ def Tessera_RandomNormalOp : Tessera_RandomOp<"random_normal", "drawn from a nor
     (ins DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation)> {
   let description = [{
     Floats of a static type, as declared; both numbers finite, the deviation above 0. By the inverse of the cumulative function, so
-    that an element needs one draw. Draws from a stream of its own, named by its call path.
+    that an element needs one random number. Draws from a stream of its own, named by its call path.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";
 }

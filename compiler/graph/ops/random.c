@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random numbers: shape rules, gradients, and what they are by tessera.philox, which gives each
- * logical element of each draw of each step a number of its own.
+ * logical element of each sample of each step a number of its own.
  */
-#include "compiler/draws.h"
 #include "compiler/graph/rules.h"
+#include "compiler/samples.h"
 #include "runtime/base/uniform.h"
 
 #include <inttypes.h>
@@ -132,20 +132,21 @@ MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
 }
 
 /* i64, in this shape: an iteration's elements follow those of the one before. */
-static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape, const tsr_draws *draws) {
+static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape,
+                                 const tsr_samples *samples) {
     MlirValue element = tsr_random_places(b, shape);
     uint64_t count = 1;
     for (uint32_t i = 0; i < shape->rank; i++) count *= shape->dims[i];
-    if (draws) {
+    if (samples) {
         MlirValue size = tsr_emit_constant(b, TSR_DTYPE_I64, (double)count);
-        element = tsr_emit_add(b, element, tsr_emit_mul(b, draws->iteration, size));
+        element = tsr_emit_add(b, element, tsr_emit_mul(b, samples->iteration, size));
     }
     return tsr_emit_broadcast(b, element, shape);
 }
 
 /* operands: element, step, seed. `how`: NULL, "normal" or "shared". */
-static MlirValue draw_at(tsr_builder *b, tsr_dtype dtype, int64_t stream, const char *how,
-                         const MlirValue *operands) {
+static MlirValue sample_at(tsr_builder *b, tsr_dtype dtype, int64_t stream, const char *how,
+                           const MlirValue *operands) {
     tsr_type type = {.dtype = dtype == TSR_DTYPE_F64 ? dtype : TSR_DTYPE_F32,
                      .shape = tsr_type_of(operands[0]).shape};
     tsr_attr attrs[3] = {{"stream", tsr_attr_make_i64(b->context, stream)}};
@@ -155,8 +156,8 @@ static MlirValue draw_at(tsr_builder *b, tsr_dtype dtype, int64_t stream, const 
 }
 
 /* Numbers of the op's stream in the shape of its result: f64 for f64, else f32. */
-static bool draw(tsr_builder *b, MlirOperation op, const tsr_draws *draws, bool normal,
-                 MlirValue *out_drawn) {
+static bool sample(tsr_builder *b, MlirOperation op, const tsr_samples *samples, bool normal,
+                   MlirValue *out_drawn) {
     tsr_type type = tsr_type_of(tsr_op_result(op, 0));
     int64_t stream;
     if (!tsr_op_i64(op, "stream", &stream)) {
@@ -164,10 +165,10 @@ static bool draw(tsr_builder *b, MlirOperation op, const tsr_draws *draws, bool 
                        "%s: has no stream; pass tessera-streams gives it one", tsr_op_name(op));
         return false;
     }
-    MlirValue operands[] = {number_elements(b, &type.shape, draws),
-                            draws ? draws->step : tsr_random_source(b, TSR_GRAPH_NAME("step")),
-                            draws ? draws->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"))};
-    *out_drawn = draw_at(b, type.dtype, stream, normal ? "normal" : NULL, operands);
+    MlirValue operands[] = {number_elements(b, &type.shape, samples),
+                            samples ? samples->step : tsr_random_source(b, TSR_GRAPH_NAME("step")),
+                            samples ? samples->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"))};
+    *out_drawn = sample_at(b, type.dtype, stream, normal ? "normal" : NULL, operands);
     return true;
 }
 
@@ -198,13 +199,13 @@ static bool stays_below(const tsr_uniform *u, tsr_dtype computed) {
 }
 
 /* By the rule of base/uniform.h, as the runtime's initial values are. */
-static bool lower_uniform(MlirOperation op, const tsr_draws *draws) {
+static bool lower_uniform(MlirOperation op, const tsr_samples *samples) {
     tsr_builder b = tsr_builder_before(op);
     double low = 0.0, high = 1.0;
     MlirValue x;
     tsr_op_f64(op, "low", &low);
     tsr_op_f64(op, "high", &high);
-    if (!draw(&b, op, draws, false, &x)) return false;
+    if (!sample(&b, op, samples, false, &x)) return false;
     tsr_dtype computed = tsr_type_of(x).dtype;
     tsr_uniform u = tsr_uniform_make(computed, tsr_type_of(tsr_op_result(op, 0)).dtype, low, high);
     x = scale(&b, shift(&b, scale(&b, x, u.span), u.low), u.factor);
@@ -213,13 +214,13 @@ static bool lower_uniform(MlirOperation op, const tsr_draws *draws) {
     return finish(op, &b, x);
 }
 
-static bool lower_normal(MlirOperation op, const tsr_draws *draws) {
+static bool lower_normal(MlirOperation op, const tsr_samples *samples) {
     tsr_builder b = tsr_builder_before(op);
     double mean = 0.0, deviation = 1.0;
     MlirValue x;
     tsr_op_f64(op, "mean", &mean);
     tsr_op_f64(op, "deviation", &deviation);
-    if (!draw(&b, op, draws, true, &x)) return false;
+    if (!sample(&b, op, samples, true, &x)) return false;
     return finish(op, &b, shift(&b, scale(&b, x, deviation), mean));
 }
 
@@ -234,29 +235,29 @@ static MlirValue drop(tsr_builder *b, MlirValue x, MlirValue drawn, double rate)
 MlirValue tsr_random_drop(tsr_builder *b, MlirValue x, double rate, int64_t stream,
                           MlirValue elements, MlirValue step, MlirValue seed) {
     MlirValue operands[] = {elements, step, seed};
-    return drop(b, x, draw_at(b, tsr_type_of(x).dtype, stream, "shared", operands), rate);
+    return drop(b, x, sample_at(b, tsr_type_of(x).dtype, stream, "shared", operands), rate);
 }
 
-static bool lower_dropped(MlirOperation op, const tsr_draws *draws) {
+static bool lower_dropped(MlirOperation op, const tsr_samples *samples) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue x = tsr_op_operand(op, 0), drawn;
     double rate = 0.0;
     tsr_op_f64(op, "rate", &rate);
     if (rate == 0.0) return finish(op, &b, x);
-    if (!draw(&b, op, draws, false, &drawn)) return false;
+    if (!sample(&b, op, samples, false, &drawn)) return false;
     return finish(op, &b, drop(&b, x, drawn, rate));
 }
 
-bool tsr_random_lower(MlirOperation op, const tsr_draws *draws) {
+bool tsr_random_lower(MlirOperation op, const tsr_samples *samples) {
     switch (tsr_graph_op_of(op)) {
     case TSR_GRAPH_RANDOM_UNIFORM:
-        return lower_uniform(op, draws);
+        return lower_uniform(op, samples);
     case TSR_GRAPH_RANDOM_NORMAL:
-        return lower_normal(op, draws);
+        return lower_normal(op, samples);
     case TSR_GRAPH_ATTENTION:
-        return tsr_attention_draw(op, draws);
+        return tsr_attention_sample(op, samples);
     default:
-        return lower_dropped(op, draws);
+        return lower_dropped(op, samples);
     }
 }
 
@@ -266,7 +267,7 @@ bool tsr_random_count(MlirOperation op, uint64_t *out_count) {
     if (tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION) {
         shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
         uint64_t keys = tsr_type_of(tsr_op_operand(op, 1)).shape.dims[2];
-        if (!tsr_draws_of_head(shape.dims[2], keys, &numbers)) return false;
+        if (!tsr_samples_of_head(shape.dims[2], keys, &numbers)) return false;
         shape.rank = 2;
     }
     return tsr_shape_count(&shape, &heads) && !__builtin_mul_overflow(heads, numbers, out_count);

@@ -7,14 +7,14 @@
  */
 #include "compiler/target/block/drop.h"
 
-#include "compiler/draws.h"
+#include "compiler/samples.h"
 #include "compiler/target/block/sizes.h"
 #include "compiler/target/host/rules.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { DRAWS = 3, HALF_INFINITY = 0x7c00 };
+enum { SAMPLES = 3, HALF_INFINITY = 0x7c00 };
 static const uint32_t factors[] = {0xD2511F53u, 0xCD9E8D57u}, steps[] = {0x9E3779B9u, 0xBB67AE85u};
 
 /* ---- what the op says ------------------------------------------------------------------------ */
@@ -22,14 +22,14 @@ static const uint32_t factors[] = {0xD2511F53u, 0xCD9E8D57u}, steps[] = {0x9E377
 size_t tsr_attend_buffers(MlirOperation attend) {
     MlirAttribute segments = tsr_op_attr(attend, "operandSegmentSizes");
     int64_t count = mlirDenseI32ArrayGetElement(segments, 0);
-    return (size_t)count - (tsr_op_has(attend, "dropout") && count >= DRAWS ? DRAWS : 0);
+    return (size_t)count - (tsr_op_has(attend, "dropout") && count >= SAMPLES ? SAMPLES : 0);
 }
 
 bool tsr_attend_can_drop(double rate, int64_t queries, int64_t keys) {
     uint64_t numbers = 0;
-    return rate > 0 && ceil(ldexp((double)(float)rate, TSR_DRAWS_BITS)) <= HALF_INFINITY &&
-           tsr_draws_of_head((uint64_t)queries, (uint64_t)keys, &numbers) &&
-           numbers / TSR_DRAWS_SHARED - 1 <= UINT32_MAX;
+    return rate > 0 && ceil(ldexp((double)(float)rate, TSR_SAMPLES_BITS)) <= HALF_INFINITY &&
+           tsr_samples_of_head((uint64_t)queries, (uint64_t)keys, &numbers) &&
+           numbers / TSR_SAMPLES_SHARED - 1 <= UINT32_MAX;
 }
 
 tsr_drop tsr_block_read_drop(MlirOperation attend) {
@@ -39,12 +39,12 @@ tsr_drop tsr_block_read_drop(MlirOperation attend) {
     if (!drop.some) return drop;
     tsr_op_f64(attend, "dropout", &rate);
     tsr_op_i64(attend, "stream", &drop.stream);
-    tsr_draws_of_head((uint64_t)tsr_attend_dim(attend, 0, 1), keys, &numbers);
+    tsr_samples_of_head((uint64_t)tsr_attend_dim(attend, 0, 1), keys, &numbers);
     drop.left = 1 - rate;
-    drop.threshold = (int64_t)ceil(ldexp((double)(float)rate, TSR_DRAWS_BITS));
-    drop.head_counters = numbers / TSR_DRAWS_SHARED;
-    drop.tile_row =
-        (uint32_t)((keys + TSR_DRAWS_TILE - 1) / TSR_DRAWS_TILE * WARP_LANES); /* a lane's each */
+    drop.threshold = (int64_t)ceil(ldexp((double)(float)rate, TSR_SAMPLES_BITS));
+    drop.head_counters = numbers / TSR_SAMPLES_SHARED;
+    drop.tile_row = (uint32_t)((keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE *
+                               WARP_LANES); /* a lane's each */
     return drop;
 }
 
@@ -208,7 +208,7 @@ void tsr_block_turn_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WOR
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-bool tsr_attend_check_draws(MlirOperation attend) {
+bool tsr_attend_check_samples(MlirOperation attend) {
     size_t at = tsr_attend_buffers(attend);
     double rate = 0;
     int64_t stream = -1;
@@ -221,7 +221,7 @@ bool tsr_attend_check_draws(MlirOperation attend) {
                                    "; expected 0 < dropout <= 0.96875, a stream of 32 bits, and at "
                                    "most 2^35 numbers of a head",
                                    rate, stream);
-    for (size_t i = 0; i < DRAWS; i++) {
+    for (size_t i = 0; i < SAMPLES; i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(attend, at + i));
         MlirType element = mlirShapedTypeGetElementType(type);
         if (!mlirTypeIsAInteger(element) || mlirIntegerTypeGetWidth(element) != 64 ||

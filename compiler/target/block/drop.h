@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of tile.attend that fall, as compiler/draws.h numbers them: words of Philox in the
+ * Weights of tile.attend that fall, as compiler/samples.h numbers them: words of Philox in the
  * registers of a fragment, each once.
  */
 #ifndef TSR_COMPILER_TARGET_BLOCK_DROP_H

@@ -13,7 +13,7 @@ enum { TSR_ATTENTION_STACK_BYTES = 440 * 1024 }; /* of all local buffers */
 static_assert(TSR_ATTENTION_STACK_BYTES <= TSR_TARGET_STACK_MAX - 65536, "they fit the stack");
 
 /* Operands behind all others, where weights fall. */
-enum { TSR_ATTENTION_DRAWS = 3 };
+enum { TSR_ATTENTION_SAMPLES = 3 };
 
 typedef struct tsr_attention {
     tsr_tile_group *group;
@@ -25,16 +25,16 @@ typedef struct tsr_attention {
     bool cut;      /* tiles beyond the diagonal are left out, and rows end at it: of a CPU */
     bool ragged;   /* set by the plan: some block of keys is no multiple of what is
                       masked at once */
-    bool in_tiles; /* set by the plan: blocks of keys begin where tiles of draws.h do */
+    bool in_tiles; /* set by the plan: blocks of keys begin where tiles of samples.h do */
     MlirValue q, k, v, mask; /* buffers; mask null: none */
     tsr_view mask_view;
     tsr_space mask_space; /* [B, H, S, T] */
     double dropout;       /* 0: no weight falls */
     int64_t stream;
-    int64_t head_draws;                   /* numbers of a head (draws.h) */
-    MlirValue draws[TSR_ATTENTION_DRAWS]; /* buffers: the first head of each item of the batch;
+    int64_t head_samples;                     /* numbers of a head (samples.h) */
+    MlirValue samples[TSR_ATTENTION_SAMPLES]; /* buffers: the first head of each item of the batch;
                                              step; seed */
-    MlirValue drawn[TSR_ATTENTION_DRAWS]; /* of the item at hand: what is in them */
+    MlirValue drawn[TSR_ATTENTION_SAMPLES];   /* of the item at hand: what is in them */
     /* where the kernel is: the head, the first query and key of the block at hand */
     MlirValue batch_index, head_index, query, key;
 } tsr_attention;
@@ -127,7 +127,7 @@ void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_seque
                              bool *out_taken);
 
 /* Reads what weights are dropped by; batch_index must be set. */
-void tsr_attention_begin_draws(tsr_attention *a);
+void tsr_attention_begin_samples(tsr_attention *a);
 /* Which weights of the query `row` of the block stay, of `lanes` keys of the block from `column`
  * on; null: all. */
 MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue column,

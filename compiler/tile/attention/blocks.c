@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/draws.h"
+#include "compiler/samples.h"
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/dot.h"
 #include "compiler/tile/tree.h"
@@ -120,7 +120,7 @@ static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks
              of->group->name, (long long)of->d, (long long)of->e);
     int64_t lanes = tsr_attention_grad_row_lanes(g);
     of->ragged = of->keys % lanes || g->block_keys % lanes;
-    of->in_tiles = of->keys <= g->block_keys || g->block_keys % TSR_DRAWS_TILE == 0;
+    of->in_tiles = of->keys <= g->block_keys || g->block_keys % TSR_SAMPLES_TILE == 0;
     int64_t sizes[] = {g->scores.rows, g->scores.width, g->block_queries, g->block_keys};
     memcpy(of->group->tile, sizes, sizeof sizes);
     of->group->tile_count = sizeof sizes / sizeof sizes[0];
@@ -456,7 +456,7 @@ static void emit(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
     MlirValue pid = of->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first_head = tsr_tile_mul(b, tsr_tile_rem(b, pid, of->key_heads), per_group);
     of->batch_index = tsr_tile_div(b, pid, of->key_heads);
-    tsr_attention_begin_draws(of);
+    tsr_attention_begin_samples(of);
     g->key_row_at = tsr_tile_mul(b, pid, of->keys);
     tsr_attention_grad_clear(g, of->dtype, g->dq, tsr_tile_mul(b, pid, queries),
                              tsr_tile_index(b, queries), queries % 64 == 0);

@@ -19,7 +19,7 @@
  * 32, and so are those, as the chunks of a long product are (tile.h): a slot of sums each, and all
  * are multiplied by a where m grows.
  */
-#include "compiler/draws.h"
+#include "compiler/samples.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/dot.h"
 #include "compiler/tile/reduce.h"
@@ -109,7 +109,7 @@ static tsr_result plan(attention *a) {
     if (a->online && tsr_product_is_long(a->of.keys))
         a->slots = tsr_product_slots(divide_up(a->of.keys, a->block_keys));
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
-    a->of.in_tiles = a->block_keys % TSR_DRAWS_TILE == 0 || !a->online;
+    a->of.in_tiles = a->block_keys % TSR_SAMPLES_TILE == 0 || !a->online;
     plan_sides(a);
     a->value_panels = divide_up(a->of.e, a->values_side.width);
     a->depth = divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
@@ -614,7 +614,7 @@ static void emit(attention *a) {
     MlirValue head = tsr_tile_div(b, pid, parts);
     a->of.batch_index = tsr_tile_div(b, head, a->of.heads);
     a->of.head_index = tsr_tile_rem(b, head, a->of.heads);
-    tsr_attention_begin_draws(&a->of);
+    tsr_attention_begin_samples(&a->of);
     MlirValue key_head = tsr_tile_div(b, a->of.head_index, a->of.heads / a->of.key_heads);
     key_head = tsr_tile_add(b, tsr_tile_mul(b, a->of.batch_index, a->of.key_heads), key_head);
     a->row_at = tsr_tile_mul(b, head, a->of.queries);

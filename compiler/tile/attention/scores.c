@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/draws.h"
+#include "compiler/samples.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/dot.h"
 #include "compiler/tile/element.h"
@@ -53,14 +53,14 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     a.mask_space = (tsr_space){.rank = 4, .dims = {a.batch, a.heads, a.queries, a.keys}};
     size_t count = tsr_op_operand_count(group->root);
     if (tsr_op_f64(group->root, "dropout", &a.dropout)) {
-        count -= TSR_ATTENTION_DRAWS;
+        count -= TSR_ATTENTION_SAMPLES;
         uint64_t numbers = 0;
         if (!tsr_op_i64(group->root, "stream", &a.stream) || count < mask_index ||
-            !tsr_draws_of_head((uint64_t)a.queries, (uint64_t)a.keys, &numbers))
+            !tsr_samples_of_head((uint64_t)a.queries, (uint64_t)a.keys, &numbers))
             FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
-        a.head_draws = (int64_t)numbers;
-        for (size_t i = 0; i < TSR_ATTENTION_DRAWS; i++)
-            TRY(group->ctx, tsr_attention_operand(&a, count + i, &a.draws[i], &mask));
+        a.head_samples = (int64_t)numbers;
+        for (size_t i = 0; i < TSR_ATTENTION_SAMPLES; i++)
+            TRY(group->ctx, tsr_attention_operand(&a, count + i, &a.samples[i], &mask));
     }
     if (count > mask_index) {
         TRY(group->ctx, tsr_attention_operand(&a, mask_index, &a.mask, &mask));
@@ -305,21 +305,21 @@ MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row,
     return mlirValueIsNull(valid) ? x : tsr_tile_select(b, valid, x, lowest);
 }
 
-void tsr_attention_begin_draws(tsr_attention *a) {
+void tsr_attention_begin_samples(tsr_attention *a) {
     tsr_tile_builder *b = &a->group->b;
     if (!a->dropout) return;
-    for (size_t i = 0; i < TSR_ATTENTION_DRAWS; i++)
-        a->drawn[i] = tsr_tile_load(b, TSR_DTYPE_I64, a->draws[i],
+    for (size_t i = 0; i < TSR_ATTENTION_SAMPLES; i++)
+        a->drawn[i] = tsr_tile_load(b, TSR_DTYPE_I64, a->samples[i],
                                     i ? tsr_tile_index(b, 0) : a->batch_index, 0, tsr_tile_null);
 }
 
-/* compiler/draws.h: the sum of what hangs on the head, on the query and on the keys. */
+/* compiler/samples.h: the sum of what depends on the head, on the query and on the keys. */
 static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->group->b;
-    int64_t tiles = (a->keys + TSR_DRAWS_TILE - 1) / TSR_DRAWS_TILE;
+    int64_t tiles = (a->keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE;
     MlirValue tile =
-        tsr_tile_mul(b, tsr_tile_div(b, query, TSR_DRAWS_TILE), tiles * TSR_DRAWS_TILE_NUMBERS);
-    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, query, TSR_DRAWS_TILE), 8);
+        tsr_tile_mul(b, tsr_tile_div(b, query, TSR_SAMPLES_TILE), tiles * TSR_SAMPLES_TILE_NUMBERS);
+    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, query, TSR_SAMPLES_TILE), 8);
     MlirValue rest = tsr_tile_mul(b, tsr_tile_rem(b, query, 8), 32);
     return tsr_tile_add(b, tile, tsr_tile_add(b, rest, tsr_tile_mul(b, half, 2)));
 }
@@ -328,7 +328,7 @@ static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t 
     /* Bits of a key, and where they go. */
     static const struct {
         int64_t mask, left;
-    } parts[] = {{-TSR_DRAWS_TILE, 4}, {6, 2}, {8, -1}, {1, 0}};
+    } parts[] = {{-TSR_SAMPLES_TILE, 4}, {6, 2}, {8, -1}, {1, 0}};
     tsr_tile_builder *b = &a->group->b;
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, lanes);
     MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -353,7 +353,8 @@ static MlirValue places_of_counters(const tsr_attention *a, MlirValue key, uint3
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
     MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
     MlirValue lane = tsr_tile_iota(b, scalar, count), three = tsr_tile_int(b, i64, 3);
-    MlirValue tile = tsr_tile_mul(b, tsr_tile_div(b, key, TSR_DRAWS_TILE), TSR_DRAWS_TILE_NUMBERS);
+    MlirValue tile =
+        tsr_tile_mul(b, tsr_tile_div(b, key, TSR_SAMPLES_TILE), TSR_SAMPLES_TILE_NUMBERS);
     tile = tsr_tile_splat(b, tsr_tile_to(b, "arith.index_cast", tile, scalar), count);
     MlirValue pair = tsr_tile_2(b, "arith.andi", lane, three);
     MlirValue more = tsr_tile_2(b, "arith.subi", lane, pair); /* tiles, times 4 */
@@ -364,7 +365,7 @@ static MlirValue places_of_counters(const tsr_attention *a, MlirValue key, uint3
 
 static MlirValue is_odd_eight(const tsr_attention *a, MlirValue place) {
     tsr_tile_builder *b = &a->group->b;
-    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, place, TSR_DRAWS_TILE), 8);
+    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, place, TSR_SAMPLES_TILE), 8);
     half = tsr_tile_to(b, "arith.index_cast", half, tsr_tile_value_type(b, TSR_DTYPE_I64, 0));
     return tsr_tile_icompare(b, TSR_ICMP_NE, half, tsr_tile_int(b, mlirValueGetType(half), 0));
 }
@@ -375,13 +376,13 @@ static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirVa
                                   MlirValue key, uint32_t lanes) {
     enum { LANES_MAX = 256 };
     tsr_tile_builder *b = &a->group->b;
-    uint32_t count = lanes < TSR_DRAWS_TILE ? 4 : lanes / TSR_DRAWS_TILE * 4;
+    uint32_t count = lanes < TSR_SAMPLES_TILE ? 4 : lanes / TSR_SAMPLES_TILE * 4;
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
     MlirType i32 = tsr_tile_value_type(b, TSR_DTYPE_I32, lanes);
     MlirValue element = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, base, count),
                                    places_of_counters(a, key, count));
     MlirValue words[4],
-        operands[TSR_ATTENTION_DRAWS] = {
+        operands[TSR_ATTENTION_SAMPLES] = {
             tsr_tile_2(b, "arith.shrui", element, tsr_tile_int(b, i64, 3)),
             tsr_tile_splat(b, a->drawn[1], count), tsr_tile_splat(b, a->drawn[2], count)};
     tsr_philox_words_build(b, a->stream, operands, count, words);
@@ -391,19 +392,19 @@ static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirVa
         pair[i] =
             tsr_tile_to(b, "arith.trunci", pair[i], tsr_tile_value_type(b, TSR_DTYPE_I32, count));
     }
-    if (lanes < TSR_DRAWS_TILE)
+    if (lanes < TSR_SAMPLES_TILE)
         pair[0] = pair[1] = tsr_tile_select(b, is_odd_eight(a, key), pair[1], pair[0]);
     int64_t from[LANES_MAX];
     for (uint32_t i = 0; i < lanes; i++)
-        from[i] = i / TSR_DRAWS_TILE * 4 + i % 8 / 2 + i / 8 % 2 * count;
+        from[i] = i / TSR_SAMPLES_TILE * 4 + i % 8 / 2 + i / 8 % 2 * count;
     MlirValue word = tsr_tile_shuffle(b, pair[0], pair[1], lanes, from);
     MlirValue lane = tsr_tile_iota(b, tsr_tile_value_type(b, TSR_DTYPE_I32, 0), lanes);
     MlirValue shift = tsr_tile_2(b, "arith.andi", lane, tsr_tile_int(b, i32, 1));
     shift = tsr_tile_2(b, "arith.shli", shift, tsr_tile_int(b, i32, 4));
     word = tsr_tile_2(b, "arith.andi", tsr_tile_2(b, "arith.shrui", word, shift),
-                      tsr_tile_int(b, i32, (1 << TSR_DRAWS_BITS) - 1));
+                      tsr_tile_int(b, i32, (1 << TSR_SAMPLES_BITS) - 1));
     double rate = a->dtype == TSR_DTYPE_F64 ? a->dropout : (double)(float)a->dropout;
-    int64_t least = (int64_t)ceil(ldexp(rate, TSR_DRAWS_BITS));
+    int64_t least = (int64_t)ceil(ldexp(rate, TSR_SAMPLES_BITS));
     return tsr_tile_icompare(b, TSR_ICMP_SGE, word, tsr_tile_int(b, i32, least));
 }
 
@@ -417,11 +418,11 @@ MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue co
     MlirValue query = tsr_tile_add(b, a->query, row), key = tsr_tile_add(b, a->key, column);
     MlirValue place = tsr_tile_to(b, "arith.index_cast", place_of_query(a, query), i64);
     place = tsr_tile_2(b, "arith.addi", place,
-                       tsr_tile_2(b, "arith.muli", head, tsr_tile_int(b, i64, a->head_draws)));
+                       tsr_tile_2(b, "arith.muli", head, tsr_tile_int(b, i64, a->head_samples)));
     if (a->in_tiles && !b->target->warp_lanes &&
-        (lanes == 8 || (lanes && lanes % TSR_DRAWS_TILE == 0)))
+        (lanes == 8 || (lanes && lanes % TSR_SAMPLES_TILE == 0)))
         return kept_by_counters(a, place, query, key, lanes);
-    MlirValue operands[TSR_ATTENTION_DRAWS] = {
+    MlirValue operands[TSR_ATTENTION_SAMPLES] = {
         tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, place, lanes), places_of_keys(a, key, lanes)),
         tsr_tile_splat(b, a->drawn[1], lanes), tsr_tile_splat(b, a->drawn[2], lanes)};
     tsr_philox how = {.stream = a->stream, .shared = true};

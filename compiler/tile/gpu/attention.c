@@ -74,7 +74,7 @@ static MlirValue make_ring(attend *a, int64_t stages, int64_t rows, int64_t colu
     return tsr_gpu_ring(&a->of.group->b, stages, rows, columns, a->of.storage);
 }
 
-enum { BUFFERS_MAX = 5 + TSR_ATTENTION_DRAWS };
+enum { BUFFERS_MAX = 5 + TSR_ATTENTION_SAMPLES };
 
 typedef struct places {
     MlirValue buffers[BUFFERS_MAX], rings[3];
@@ -103,9 +103,9 @@ static places find_places(attend *a) {
         p.firsts[p.buffer_count] = -1;
         p.buffers[p.buffer_count++] = tsr_gpu_view(&group->b, output, 2, logarithms);
     }
-    for (size_t i = 0; a->of.dropout && i < TSR_ATTENTION_DRAWS; i++) {
+    for (size_t i = 0; a->of.dropout && i < TSR_ATTENTION_SAMPLES; i++) {
         p.firsts[p.buffer_count] = -1;
-        p.buffers[p.buffer_count++] = a->of.draws[i];
+        p.buffers[p.buffer_count++] = a->of.samples[i];
     }
     bool sync = a->tile.units == SYNC;
     p.rings[p.ring_count++] = make_ring(a, sync ? 1 : QUERY_STAGES, a->rows, a->of.d);

@@ -30,7 +30,7 @@ enum {
     SUM = 7,
     DKEY_BUFFER,
     BUFFERS = 10,
-    BUFFERS_MAX = BUFFERS + TSR_ATTENTION_DRAWS,
+    BUFFERS_MAX = BUFFERS + TSR_ATTENTION_SAMPLES,
 };
 
 /* With mma.sync: buffers of tile.attend, behind which gradients follow, and what has tiles of its
@@ -59,8 +59,8 @@ typedef struct plan {
     double scale;
     double left; /* 1 - dropout */
     bool causal;
-    tsr_attention of;                                /* as the whole is read */
-    uint32_t draws[TSR_ATTENTION_DRAWS], draw_count; /* of the group */
+    tsr_attention of;                                      /* as the whole is read */
+    uint32_t samples[TSR_ATTENTION_SAMPLES], sample_count; /* of the group */
     tsr_dtype storage;
     tsr_gpu_heads read[DRESULT + 1], given[GRADIENTS]; /* of the group */
     tsr_gpu_heads sum;                                 /* of the gradient of queries */
@@ -195,7 +195,7 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     MlirValue sums =
         apart ? sum_32_rows_apart(step, p, row) : sum_32_rows(step, p, tsr_tile_mul(b, row, p->d));
     sums = tsr_tile_1(b, "arith.negf", sums);
-    if (p->draw_count) sums = tsr_tile_2(b, "arith.mulf", sums, tsr_tile_float(b, f32, p->left));
+    if (p->sample_count) sums = tsr_tile_2(b, "arith.mulf", sums, tsr_tile_float(b, f32, p->left));
     tsr_tile_store(b, TSR_DTYPE_F32, sums, step->buffers[TOTALS], row, tsr_tile_null);
     MlirValue logarithm = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[LOGARITHM_ARGUMENT], row,
                                         LANES, tsr_tile_null);
@@ -237,7 +237,7 @@ static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buff
     const int64_t counts[BUFFERS] = {heads, groups, groups, heads, 0, 0, 0, heads, groups, groups};
     for (uint32_t i = 0; i < BUFFERS; i++) {
         uint32_t argument = p->joined && i > DKEY_BUFFER ? DKEY_BUFFER : i;
-        if (i >= SUM) argument += p->draw_count; /* inputs come first */
+        if (i >= SUM) argument += p->sample_count; /* inputs come first */
         out_firsts[i] = lie[i] ? lie[i]->sides.first : -1;
         if (lie[i])
             out_buffers[i] = tsr_gpu_heads_view(&step->b, step->buffers[argument], lie[i],
@@ -246,7 +246,7 @@ static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buff
     out_buffers[OPERANDS] = view(step, OPERANDS, heads, p->size);
     out_buffers[OPERANDS + 1] = view(step, OPERANDS + 1, heads, p->size);
     out_buffers[OPERANDS + 2] = view(step, OPERANDS + 2, heads, p->size / p->step);
-    for (uint32_t i = 0; i < p->draw_count; i++) {
+    for (uint32_t i = 0; i < p->sample_count; i++) {
         out_firsts[BUFFERS + i] = -1;
         out_buffers[BUFFERS + i] = step->buffers[SUM + i];
     }
@@ -287,7 +287,7 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
     MlirValue number = tsr_tile_rem(b, pid, tiles);
     if (p->causal) number = tsr_tile_sub(b, tsr_tile_index(b, tiles - 1), number);
     int64_t firsts[BUFFERS_MAX];
-    size_t buffers = BUFFERS + p->draw_count, count = buffers;
+    size_t buffers = BUFFERS + p->sample_count, count = buffers;
     add_buffers(step, p, operands, firsts);
     operands[count++] = tsr_tile_mul(b, group, p->heads / p->key_heads);
     operands[count++] = group;
@@ -309,7 +309,7 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
 static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, MlirValue *out_buffers,
                                int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
-    uint32_t draws = SYNC_OPERANDS, made = draws + p->draw_count;
+    uint32_t samples = SYNC_OPERANDS, made = samples + p->sample_count;
     const tsr_gpu_heads *lie[] = {&p->read[QUERY],   &p->read[KEY],   &p->read[VALUE],
                                   &p->read[DRESULT], &p->given[DKEY], &p->given[DVALUE],
                                   &p->given[DQUERY]};
@@ -333,9 +333,9 @@ static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, Mlir
             tsr_gpu_heads_view(&step->b, step->buffers[made + (p->joined ? 0 : i)], to,
                                of == OF_KEYS ? groups : heads, p->size, p->d);
     }
-    for (uint32_t i = 0; i < p->draw_count; i++) {
+    for (uint32_t i = 0; i < p->sample_count; i++) {
         out_firsts[count] = -1;
-        out_buffers[count++] = step->buffers[draws + i];
+        out_buffers[count++] = step->buffers[samples + i];
     }
     return count;
 }
@@ -513,8 +513,8 @@ static void make_sync_steps(const tsr_tile_group *group, plan *p, tsr_tile_seque
     tsr_tile_step attend = {.inputs = {read[QUERY].argument, read[KEY].argument,
                                        read[VALUE].argument, read[DRESULT].argument, made,
                                        made + 1},
-                            .input_count = SYNC_OPERANDS + p->draw_count};
-    memcpy(attend.inputs + SYNC_OPERANDS, p->draws, p->draw_count * sizeof *p->draws);
+                            .input_count = SYNC_OPERANDS + p->sample_count};
+    memcpy(attend.inputs + SYNC_OPERANDS, p->samples, p->sample_count * sizeof *p->samples);
     sequence->steps[ROWS] = (tsr_tile_step){
         .suffix = "_rows",
         .inputs = {read[RESULT].argument, read[LOGARITHM].argument, read[DRESULT].argument},
@@ -561,13 +561,13 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
         (tsr_tile_step){.suffix = "",
                         .inputs = {read[QUERY].argument, read[KEY].argument, read[VALUE].argument,
                                    read[DRESULT].argument, made, made + 1, made + 2},
-                        .input_count = SUM + p->draw_count,
+                        .input_count = SUM + p->sample_count,
                         .outputs = {place_sum(group, p), gradient_type(group, p, DKEY, p->storage),
                                     gradient_type(group, p, DVALUE, p->storage)},
                         .output_count = p->joined ? 2 : 3,
                         .is_main = true,
                         .lower = lower_tiles};
-    memcpy(sequence->steps[TILES].inputs + SUM, p->draws, p->draw_count * sizeof *p->draws);
+    memcpy(sequence->steps[TILES].inputs + SUM, p->samples, p->sample_count * sizeof *p->samples);
     sequence->steps[CAST] =
         (tsr_tile_step){.suffix = "_cast",
                         .inputs = {made + 3, made + 4},
@@ -613,8 +613,8 @@ tsr_result tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *o
                 .causal = of.causal,
                 .storage = of.storage};
     for (uint32_t i = 0; i <= DRESULT; i++) p->read[i] = tsr_gpu_heads_read(group, i);
-    for (uint32_t i = 0; of.dropout && i < TSR_ATTENTION_DRAWS; i++)
-        p->draws[p->draw_count++] = tsr_gpu_heads_read(group, MASK + i).argument;
+    for (uint32_t i = 0; of.dropout && i < TSR_ATTENTION_SAMPLES; i++)
+        p->samples[p->sample_count++] = tsr_gpu_heads_read(group, MASK + i).argument;
     if (!find_results(group, p)) return TSR_SUCCESS;
     if (p->sync) memcpy(p->tiles, find_tiles(p->d, skip), sizeof p->tiles);
     (p->sync ? make_sync_steps : make_steps)(group, p, out_sequence);

@@ -133,9 +133,9 @@ bool tsr_gpu_counts_chunks(const tsr_tile_group *group) {
 /* ---- what falls ------------------------------------------------------------------------------ */
 
 bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands) {
-    size_t draws = of->dropout ? TSR_ATTENTION_DRAWS : 0;
-    return tsr_op_operand_count(of->group->root) == operands + draws &&
-           (!draws || tsr_attend_can_drop(of->dropout, of->queries, of->keys));
+    size_t samples = of->dropout ? TSR_ATTENTION_SAMPLES : 0;
+    return tsr_op_operand_count(of->group->root) == operands + samples &&
+           (!samples || tsr_attend_can_drop(of->dropout, of->queries, of->keys));
 }
 
 size_t tsr_gpu_drop_attributes(MlirContext context, const tsr_attention *of, tsr_attr *out_attrs) {

@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    OPERANDS_MAX = 6 + TSR_ATTENTION_DRAWS,
+    OPERANDS_MAX = 6 + TSR_ATTENTION_SAMPLES,
     RESULTS_MAX = 3,
     ATTRIBUTES_MAX = 16,
 };

@@ -96,7 +96,7 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
 
 static bool check_attend_attributes(MlirOperation op) {
     double scale = 0;
-    if (tsr_op_f64(op, "scale", &scale) && scale > 0) return tsr_attend_check_draws(op);
+    if (tsr_op_f64(op, "scale", &scale) && scale > 0) return tsr_attend_check_samples(op);
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0", scale);
 }
 

@@ -243,7 +243,7 @@ def check_hessian(tools, random):
         assert error < 1e-12
 
 
-def check_draws(tools, random):
+def check_samples(tools, random):
     for times in (3, 200):  # straight-line, and a loop
         bundle = tools.build(f'draws{times}', DRAWS.replace('TIMES', str(times)))
         x = np.broadcast_to(random.uniform(1, 2, (16,)).astype(np.float32), (8, 16)).copy()
@@ -283,7 +283,7 @@ def main():
     random = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:
         tools = Tools(*sys.argv[1:3], pathlib.Path(name))
-        for check in (check_hessian, check_draws, check_rounds, check_step):
+        for check in (check_hessian, check_samples, check_rounds, check_step):
             check(tools, random)
 
 

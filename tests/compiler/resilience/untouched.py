@@ -23,7 +23,7 @@ PASSES = {
     "tessera-export-deployment-manifest": rf"{SHARD}|{AGAIN}|tessera\.mesh|export_manifest|tsched\.pipeline|tessera_sr\.(all_|reduce_)",
 }
 PASSES["tessera-sr-pipeline"] = "|".join(PASSES.values())
-STRAIGHT = ("tessera-name-calls", "inline", "tessera-streams", "tessera-keep-entries", "tessera-infer-shapes", "tessera-count-draws", "tessera-flatten",
+STRAIGHT = ("tessera-name-calls", "inline", "tessera-streams", "tessera-keep-entries", "tessera-infer-shapes", "tessera-count-samples", "tessera-flatten",
             "canonicalize", "cse", "tessera-autodiff")
 MARK = "// -----"
 

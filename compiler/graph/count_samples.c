@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-count-draws: what random ops in loops draw hangs on the iteration. A scan or while
- * that holds some carries one value more, its iterations so far, times those of the loop within
- * which it stands; its random ops become what they are by tessera.philox, at elements that many
- * times their size further (attention that drops weights is told where they begin). So the numbers
- * are those of one tensor with the slices of all iterations, whether the loop is unrolled or stays
- * one, and no two are the same.
+ * Pass tessera-count-samples: the samples of random ops in loops depend on the iteration. A scan or
+ * while that contains random ops carries one value more, its iterations so far, times those of the
+ * loop within which it stands; its random ops become what they are by tessera.philox, at elements
+ * that many times their size further (attention that drops weights is told where they begin). So
+ * the numbers are those of one tensor with the slices of all iterations, whether the loop is
+ * unrolled or stays one, and no two are the same.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -13,9 +13,9 @@
 #include <inttypes.h>
 
 typedef struct counting {
-    bool trains;     /* else dropout gives what it takes */
-    uint64_t times;  /* iterations of the loops around, together */
-    tsr_draws draws; /* the iteration: of the innermost */
+    bool trains;         /* else dropout gives what it takes */
+    uint64_t times;      /* iterations of the loops around, together */
+    tsr_samples samples; /* the iteration: of the innermost */
 } counting;
 
 static MlirBlock region(MlirOperation op, intptr_t index) {
@@ -25,7 +25,7 @@ static MlirBlock region(MlirOperation op, intptr_t index) {
 static bool is_random(MlirOperation op, bool trains) {
     tsr_graph_op id = tsr_graph_op_of(op);
     return id == TSR_GRAPH_RANDOM_UNIFORM || id == TSR_GRAPH_RANDOM_NORMAL ||
-           (trains && (id == TSR_GRAPH_DROPOUT || tsr_attention_will_draw(op)));
+           (trains && (id == TSR_GRAPH_DROPOUT || tsr_attention_will_sample(op)));
 }
 
 static bool holds_random(MlirOperation op, bool trains) {
@@ -116,7 +116,7 @@ static bool check_elements(const counting *c, MlirOperation op) {
     if (tsr_random_count(op, &count) && !__builtin_mul_overflow(count, c->times, &all) &&
         all <= UINT64_C(1) << 53)
         return true;
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DRAWS,
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SAMPLES,
                    "%s: draws in up to %" PRIu64 " iterations; all have more than 2^53 elements",
                    tsr_op_name(op), c->times);
     return false;
@@ -133,27 +133,27 @@ static bool count_loop(const counting *outer, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue first;
     if (__builtin_mul_overflow(c.times, (uint64_t)times, &c.times)) c.times = UINT64_MAX;
-    if (mlirValueIsNull(outer->draws.iteration)) {
+    if (mlirValueIsNull(outer->samples.iteration)) {
         first = tsr_emit_constant(&b, TSR_DTYPE_I64, 0.0);
-        c.draws.step = tsr_random_source(&b, TSR_GRAPH_NAME("step"));
-        c.draws.seed = tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
+        c.samples.step = tsr_random_source(&b, TSR_GRAPH_NAME("step"));
+        c.samples.seed = tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
     } else {
-        first = tsr_emit_mul(&b, outer->draws.iteration,
+        first = tsr_emit_mul(&b, outer->samples.iteration,
                              tsr_emit_constant(&b, TSR_DTYPE_I64, (double)times));
     }
     MlirOperation made = widen(op, at, first);
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(made); i++) {
-        c.draws.iteration = mlirBlockGetArgument(region(made, i), (intptr_t)at);
+        c.samples.iteration = mlirBlockGetArgument(region(made, i), (intptr_t)at);
         if (!count_block(&c, region(made, i))) return false;
     }
     return true;
 }
 
 static bool count_block(const counting *c, MlirBlock block) {
-    bool loops = !mlirValueIsNull(c->draws.iteration);
+    bool loops = !mlirValueIsNull(c->samples.iteration);
     TSR_FOR_EACH_OP(op, block) {
         if (is_random(op, c->trains) && loops) {
-            if (!check_elements(c, op) || !tsr_random_lower(op, &c->draws)) return false;
+            if (!check_elements(c, op) || !tsr_random_lower(op, &c->samples)) return false;
             continue;
         }
         if (!holds_random(op, c->trains)) continue;
@@ -169,7 +169,7 @@ static bool count_block(const counting *c, MlirBlock block) {
     return true;
 }
 
-bool tsr_pass_count_draws(MlirModule module) {
+bool tsr_pass_count_samples(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         tsr_entry_kind kind;
         if (!tsr_graph_is_lowered_func(func) || !tsr_graph_entry_kind(func, &kind)) continue;

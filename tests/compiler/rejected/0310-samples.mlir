@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run: -tessera-streams -tessera-count-draws
+// run: -tessera-streams -tessera-count-samples
 func.func @f(%x: tensor<f32>) -> tensor<f32> attributes {tessera.entry = "infer"} {
   %0 = tessera.scan %x {
   ^bb0(%c: tensor<f32>):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""draws.py AOT RUN: what random ops in loops draw.
+"""samples.py AOT RUN: the samples of random ops in loops.
 
 The numbers of all iterations are those of one tensor that holds them side by side, drawn at once: in a scan that is unrolled and in one
 that stays, in a loop within a loop, in a while, in a branch. A net trained through a scan with dropout in it has the bits of one that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-count-draws -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-count-samples -split-input-file %s | FileCheck %s
 
 // The iteration is carried behind the others; its elements follow those of the one before.
 // CHECK-LABEL: func.func @scan
