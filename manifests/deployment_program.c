@@ -53,8 +53,9 @@ static bool find_taken(finder *f, tsr_arena *arena) {
 
 /* Returns the row of the collective that the command runs; NULL if it runs none. */
 static const tsr_collective_row *row_of(const finder *f, const tsr_program_command *command) {
-    if (command->opcode == TSR_OP_LEAF_GATHER) return tsr_collective_get(TSR_COLLECTIVE_ALL_GATHER);
-    if (command->opcode == TSR_OP_LEAF_SUM && !f->taken[command->arguments[0]])
+    if (command->opcode == TSR_OP_VRANK_GATHER)
+        return tsr_collective_get(TSR_COLLECTIVE_ALL_GATHER);
+    if (command->opcode == TSR_OP_VRANK_SUM && !f->taken[command->arguments[0]])
         return tsr_collective_get(TSR_COLLECTIVE_ALL_REDUCE);
     if (command->opcode != TSR_OP_COLLECTIVE || command->kernel == TSR_COLLECTIVE_SLICE)
         return NULL;

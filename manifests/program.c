@@ -74,7 +74,7 @@ bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
 }
 
 static bool is_placed(tsr_space space) {
-    return space == TSR_SPACE_WORKSPACE || space == TSR_SPACE_HOST || space == TSR_SPACE_LEAF ||
+    return space == TSR_SPACE_WORKSPACE || space == TSR_SPACE_HOST || space == TSR_SPACE_VRANK ||
            space == TSR_SPACE_SUMS;
 }
 
@@ -160,7 +160,7 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
         const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
         bool whole = buffer->space == TSR_SPACE_TENSOR;
         part = part_shape(p->config, tensor);
-        space = whole ? "tensor" : "a leaf's part of tensor";
+        space = whole ? "tensor" : "a virtual rank's part of tensor";
         name = tensor->name, dtype = tensor->dtype, shape = whole ? &tensor->shape : &part;
     } else {
         bool input = buffer->space == TSR_SPACE_INPUT;
@@ -200,7 +200,7 @@ static TSR_RESULT check_prepared(const place *p, const tsr_program_buffer *buffe
     return TSR_SUCCESS;
 }
 
-static bool has_leaves(const place *p) {
+static bool has_vranks(const place *p) {
     return p->config->virtual_ranks > 1 && p->config->entries[p->entry].kind == TSR_ENTRY_TRAIN;
 }
 
@@ -223,20 +223,21 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
            tsr_type_format(buffer->dtype, &buffer->shape, text));
     EXPECT(p,
            (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_HOST) ||
-               (buffer->space >= TSR_SPACE_LEAF && buffer->space <= TSR_SPACE_PART),
-           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_HOST, TSR_SPACE_LEAF,
+               (buffer->space >= TSR_SPACE_VRANK && buffer->space <= TSR_SPACE_PART),
+           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_HOST, TSR_SPACE_VRANK,
            TSR_SPACE_PART, (unsigned)buffer->space);
     bool part = buffer->space == TSR_SPACE_PART && p->config->virtual_ranks > 1;
-    EXPECT(p, buffer->space <= TSR_SPACE_HOST || has_leaves(p) || part,
-           "space: expected one of an entry without leaves, got %u", (unsigned)buffer->space);
-    EXPECT(p, buffer->space != TSR_SPACE_HOST || !has_leaves(p),
-           "space: expected none of the host in an entry with leaves, got %u",
+    EXPECT(p, buffer->space <= TSR_SPACE_HOST || has_vranks(p) || part,
+           "space: expected one of an entry without virtual ranks, got %u",
+           (unsigned)buffer->space);
+    EXPECT(p, buffer->space != TSR_SPACE_HOST || !has_vranks(p),
+           "space: expected none of the host in an entry with virtual ranks, got %u",
            (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
     if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
         return check_bound(p, buffer);
     EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
-    if (buffer->space == TSR_SPACE_LEAF_NUMBER) {
+    if (buffer->space == TSR_SPACE_VRANK_NUMBER) {
         EXPECT(p,
                buffer->dtype == TSR_DTYPE_I64 && buffer->shape.rank == 0 &&
                    buffer->offset_bytes == 0,
@@ -248,7 +249,7 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
     EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
            "offset: expected a multiple of %d, got %llu", TSR_PROGRAM_ALIGN_BYTES,
            (unsigned long long)buffer->offset_bytes);
-    if (buffer->space != TSR_SPACE_WORKSPACE) room = TSR_PROGRAM_LEAF_BYTES_MAX;
+    if (buffer->space != TSR_SPACE_WORKSPACE) room = TSR_PROGRAM_VRANK_BYTES_MAX;
     EXPECT(p, buffer->offset_bytes <= room && size <= room - buffer->offset_bytes,
            "expected %llu byte%s at offset %llu inside the workspace, got a workspace of %llu",
            (unsigned long long)size, TSR_PLURAL(size), (unsigned long long)buffer->offset_bytes,
@@ -267,7 +268,7 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
     EXPECT(p, buffer->space != TSR_SPACE_PREPARED,
            "arguments[%u]: expected a buffer that may be written, got prepared buffer %u", argument,
            buffer->index);
-    EXPECT(p, buffer->space != TSR_SPACE_LEAF_NUMBER && buffer->space != TSR_SPACE_SUMS,
+    EXPECT(p, buffer->space != TSR_SPACE_VRANK_NUMBER && buffer->space != TSR_SPACE_SUMS,
            "arguments[%u]: expected a buffer that may be written, got space %u", argument,
            (unsigned)buffer->space);
     if (buffer->space != TSR_SPACE_TENSOR && buffer->space != TSR_SPACE_PART) return TSR_SUCCESS;
@@ -404,12 +405,12 @@ static const check_fn checks[] = {
 };
 static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check per opcode");
 
-/* ---- leaves ---- */
+/* ---- virtual ranks ---- */
 
-/* Returns true for buffers that only the commands of a loop may access. */
-static bool is_of_leaf(const place *p, const tsr_program_buffer *buffer) {
+/* Seen by the commands of a loop alone. */
+static bool is_of_vrank(const place *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
-    return buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_LEAF_NUMBER ||
+    return buffer->space == TSR_SPACE_VRANK || buffer->space == TSR_SPACE_VRANK_NUMBER ||
            buffer->space == TSR_SPACE_PART ||
            (buffer->space == TSR_SPACE_INPUT &&
             tsr_program_splits(p->config, entry, &entry->inputs[buffer->index]));
@@ -417,14 +418,14 @@ static bool is_of_leaf(const place *p, const tsr_program_buffer *buffer) {
 
 static TSR_RESULT check_loop(const place *p, const tsr_program_entry *entry,
                              const tsr_program_command *command, uint32_t left) {
-    EXPECT(p, left == 0, "each_leaf: expected the end of the loop before, got %u command%s of it",
+    EXPECT(p, left == 0, "each_vrank: expected the end of the loop before, got %u command%s of it",
            left, TSR_PLURAL(left));
-    EXPECT(p, has_leaves(p), "each_leaf: expected an entry with leaves, got one without");
+    EXPECT(p, has_vranks(p), "each_vrank: expected an entry with virtual ranks, got one without");
     EXPECT(p, command->grid >= 1 && command->grid < entry->command_count - p->index,
-           "each_leaf: expected 1 ... %u command%s, got %llu", entry->command_count - p->index - 1,
+           "each_vrank: expected 1 ... %u command%s, got %llu", entry->command_count - p->index - 1,
            TSR_PLURAL(entry->command_count - p->index - 1), (unsigned long long)command->grid);
     EXPECT(p, command->argument_count == 0 && command->kernel == 0 && command->written_from == 0,
-           "each_leaf: expected no arguments, kernel and written_from 0, got %u, %u and %u",
+           "each_vrank: expected no arguments, kernel and written_from 0, got %u, %u and %u",
            command->argument_count, command->kernel, command->written_from);
     return TSR_SUCCESS;
 }
@@ -432,7 +433,7 @@ static TSR_RESULT check_loop(const place *p, const tsr_program_entry *entry,
 static TSR_RESULT check_sum(const place *p, const tsr_program_buffer *buffers,
                             const tsr_program_command *command) {
     EXPECT(p, command->argument_count == 2 && command->written_from == 0,
-           "leaf_sum: expected 2 arguments and written_from 0, got %u and %u",
+           "vrank_sum: expected 2 arguments and written_from 0, got %u and %u",
            command->argument_count, command->written_from);
     EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
            p->program->kernel_count, command->kernel);
@@ -442,16 +443,16 @@ static TSR_RESULT check_sum(const place *p, const tsr_program_buffer *buffers,
     const tsr_program_buffer *part = &buffers[command->arguments[1]];
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
     EXPECT(p, sum->space == TSR_SPACE_SUMS && part->space != TSR_SPACE_SUMS,
-           "leaf_sum: expected a buffer of sums and one of a leaf, got spaces %u and %u",
+           "vrank_sum: expected a buffer of sums and one of a virtual rank, got spaces %u and %u",
            (unsigned)sum->space, (unsigned)part->space);
     EXPECT(p, sum->dtype == part->dtype && tsr_shape_equal(&sum->shape, &part->shape),
-           "leaf_sum: expected one type, got %s and %s",
+           "vrank_sum: expected one type, got %s and %s",
            tsr_type_format(sum->dtype, &sum->shape, wanted),
            tsr_type_format(part->dtype, &part->shape, got));
     EXPECT(p,
            sum->dtype == TSR_DTYPE_F32 || sum->dtype == TSR_DTYPE_F64 ||
                sum->dtype == TSR_DTYPE_I64,
-           "leaf_sum: expected f32, f64 or i64, got %s",
+           "vrank_sum: expected f32, f64 or i64, got %s",
            tsr_type_format(sum->dtype, &sum->shape, got));
     return TSR_SUCCESS;
 }
@@ -461,7 +462,7 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
     EXPECT(p,
            command->argument_count == 2 && command->written_from == 0 && command->kernel == 0 &&
                command->grid == 0,
-           "leaf_gather: expected 2 arguments, kernel, grid and written_from 0, got %u, %u, %llu "
+           "vrank_gather: expected 2 arguments, kernel, grid and written_from 0, got %u, %u, %llu "
            "and %u",
            command->argument_count, command->kernel, (unsigned long long)command->grid,
            command->written_from);
@@ -472,7 +473,7 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
                 sum == tsr_program_buffer_size(all) && all->dtype == part->dtype;
     EXPECT(
         p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
-        "leaf_gather: expected a place of %llu byte%s in the workspace, apart from its part, got "
+        "vrank_gather: expected a place of %llu byte%s in the workspace, apart from its part, got "
         "%llu",
         (unsigned long long)sum, TSR_PLURAL(sum), (unsigned long long)tsr_program_buffer_size(all));
     return TSR_SUCCESS;
@@ -481,7 +482,8 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
 /* Verifies the fields of REPEAT … PUT; the other rules are in program_control.c. */
 static TSR_RESULT check_control(const place *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command, uint32_t left) {
-    EXPECT(p, left == 0, "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
+    EXPECT(p, left == 0,
+           "opcode: expected a launch, sum or gather in a loop over virtual ranks, got %u",
            (unsigned)command->opcode);
     for (uint32_t i = 0; i < command->argument_count; i++)
         TRY(p->ctx, i < 1 && command->written_from == 0
@@ -493,32 +495,35 @@ static TSR_RESULT check_control(const place *p, const tsr_program_buffer *buffer
 static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
                              const tsr_program_command *command, uint32_t left) {
     switch ((uint32_t)command->opcode) {
-    case TSR_OP_EACH_LEAF:
+    case TSR_OP_EACH_VRANK:
         return check_loop(p, entry, command, left);
-    case TSR_OP_LEAF_SUM:
-        EXPECT(p, left > 0, "leaf_sum: expected inside of a loop over leaves, got it outside");
+    case TSR_OP_VRANK_SUM:
+        EXPECT(p, left > 0,
+               "vrank_sum: expected inside of a loop over virtual ranks, got it outside");
         return check_sum(p, entry->buffers, command);
-    case TSR_OP_LEAF_GATHER:
-        EXPECT(p, left > 0, "leaf_gather: expected inside of a loop over leaves, got it outside");
+    case TSR_OP_VRANK_GATHER:
+        EXPECT(p, left > 0,
+               "vrank_gather: expected inside of a loop over virtual ranks, got it outside");
         return check_gather(p, entry->buffers, command);
     case TSR_OP_COLLECTIVE: /* the other rules are in program_collectives.c */
         EXPECT(p, command->argument_count == 2, "collective: expected 2 arguments, got %u",
                command->argument_count);
         bool part = entry->buffers[command->arguments[1]].space == TSR_SPACE_PART;
         EXPECT(p, left == 0 || (part && command->kernel == TSR_COLLECTIVE_ALL_GATHER),
-               "collective: expected outside of loops over leaves, or an all_gather of a tensor's "
+               "collective: expected outside of loops over virtual ranks, or an all_gather of a "
+               "tensor's "
                "parts, got it in one");
-        EXPECT(p, has_leaves(p) || part,
-               "collective: expected an entry with leaves, got one without");
+        EXPECT(p, has_vranks(p) || part,
+               "collective: expected an entry with virtual ranks, got one without");
         return check_written(p, &entry->buffers[command->arguments[0]], 0);
     default:
         if (tsr_program_is_control(command->opcode))
             return check_control(p, entry->buffers, command, left);
         EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,
-               "opcode: expected 1 ... %d or %d ... %d, got %u", TSR_OP_LAST, TSR_OP_EACH_LEAF,
+               "opcode: expected 1 ... %d or %d ... %d, got %u", TSR_OP_LAST, TSR_OP_EACH_VRANK,
                TSR_OP_CONTROL_LAST, (unsigned)command->opcode);
         EXPECT(p, left == 0 || command->opcode == TSR_OP_LAUNCH,
-               "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
+               "opcode: expected a launch, sum or gather in a loop over virtual ranks, got %u",
                (unsigned)command->opcode);
         return checks[command->opcode](p, entry->buffers, command);
     }
@@ -540,19 +545,19 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
     bool collective = command->opcode == TSR_OP_COLLECTIVE;
     TRY(p->ctx, check_kind(p, entry, command, left));
     for (uint32_t i = 0; i < command->argument_count && left == 0 && !collective; i++)
-        EXPECT(p, !is_of_leaf(p, &entry->buffers[command->arguments[i]]),
-               "arguments[%u]: expected a buffer seen outside of loops over leaves, got %u", i,
-               command->arguments[i]);
-    /* written to a separate place, which has been checked */
-    bool sums = command->opcode == TSR_OP_LEAF_SUM;
+        EXPECT(p, !is_of_vrank(p, &entry->buffers[command->arguments[i]]),
+               "arguments[%u]: expected a buffer seen outside of loops over virtual ranks, got %u",
+               i, command->arguments[i]);
+    bool sums = command->opcode == TSR_OP_VRANK_SUM; /* to a place of its own, which was checked */
     uint32_t end = sums ? 0 : tsr_program_written_end(command);
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
-        EXPECT(p,
-               left == 0 || buffer->space == TSR_SPACE_WORKSPACE ||
-                   buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_PART,
-               "arguments[%u]: expected a place of the leaf, written in a loop, got space %u", i,
-               (unsigned)buffer->space);
+        EXPECT(
+            p,
+            left == 0 || buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_VRANK ||
+                buffer->space == TSR_SPACE_PART,
+            "arguments[%u]: expected a place of the virtual rank, written in a loop, got space %u",
+            i, (unsigned)buffer->space);
         if (buffer->space == TSR_SPACE_OUTPUT) written[buffer->index] = true;
     }
     return TSR_SUCCESS;
@@ -606,9 +611,9 @@ static TSR_RESULT check_entry(place *p, const tsr_program_entry *entry) {
     for (p->index = 0; p->index < entry->command_count; p->index++) {
         const tsr_program_command *command = &entry->commands[p->index];
         TRY(p->ctx, check_command(p, entry, command, left, written));
-        left = command->opcode == TSR_OP_EACH_LEAF ? (uint32_t)command->grid
-               : left > 0                          ? left - 1
-                                                   : 0;
+        left = command->opcode == TSR_OP_EACH_VRANK ? (uint32_t)command->grid
+               : left > 0                           ? left - 1
+                                                    : 0;
     }
     TRY(p->ctx, check_changed(p, entry));
     for (size_t i = 0; i < declared->output_count; i++)

@@ -21,12 +21,12 @@ enum {
     TSR_PROGRAM_REGIONS_MAX = 4096,   /* regions of one entry */
     TSR_PROGRAM_TEXT_MAX = 1024,      /* bytes of a buffer's name or a location */
     TSR_PROGRAM_ALIGN_BYTES = 64,     /* alignment of offsets in the workspace, and of its size */
-    TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* leaves */
+    TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* virtual ranks */
     TSR_PROGRAM_DEPTH_MAX = 16,       /* nesting depth of loops and branches */
     TSR_PROGRAM_UNDER_WAY_MAX = 256,  /* concurrent copies to the host's memory and back */
 };
-#define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)      /* iterations of a loop */
-#define TSR_PROGRAM_LEAF_BYTES_MAX (UINT64_C(1) << 48) /* bytes of LEAF, and of SUMS */
+#define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)       /* iterations of a loop */
+#define TSR_PROGRAM_VRANK_BYTES_MAX (UINT64_C(1) << 48) /* bytes of LEAF, and of SUMS */
 
 typedef enum tsr_space {
     TSR_SPACE_TENSOR = 1,    /* index: in config->tensors */
@@ -38,9 +38,9 @@ typedef enum tsr_space {
     TSR_SPACE_HOST = 6, /* offset_bytes: in the entry's host memory, which a run has in addition to
                            the workspace; OFFLOAD writes it, PREFETCH reads it */
     /* Spaces of an entry with leaves (below); offset_bytes as above, each in its own memory. */
-    TSR_SPACE_LEAF = 16, /* one copy for each leaf */
-    TSR_SPACE_SUMS = 17, /* a sum over leaves, with scratch copies for the sums of subtrees */
-    TSR_SPACE_LEAF_NUMBER = 18, /* a scalar i64, from 0; read only */
+    TSR_SPACE_VRANK = 16, /* one copy for each virtual rank */
+    TSR_SPACE_SUMS = 17,  /* a sum over leaves, with scratch copies for the sums of subtrees */
+    TSR_SPACE_VRANK_NUMBER = 18, /* a scalar i64, from 0; read only */
     /* index: a tensor of n elements. The buffer is the leaf's part, a vector of c = ceil(n / V)
      * elements: leaf i has the elements from i c on; those past n are undefined. */
     TSR_SPACE_PART = 19,
@@ -76,11 +76,11 @@ typedef enum tsr_opcode {
     TSR_OP_OFFLOAD = 9,   /* HOST <- WORKSPACE */
     TSR_OP_PREFETCH = 10, /* WORKSPACE <- HOST */
     TSR_OP_LAST = TSR_OP_PREFETCH,
-    TSR_OP_EACH_LEAF = 16, /* grid: number of commands after it that run once for each leaf */
-    TSR_OP_LEAF_SUM = 17, /* arguments[0] (SUMS) <- the sum over leaves of arguments[1]; kernel adds
-                             two: (a, b) -> sum, which may be the same memory as a or b */
-    TSR_OP_LEAF_GATHER = 18, /* arguments[0] <- arguments[1] of all leaves, concatenated */
-    TSR_OP_COLLECTIVE = 19,  /* arguments[0] <- arguments[1]; kernel: number in collectives.def */
+    TSR_OP_EACH_VRANK = 16,   /* grid: number of commands after it that run once for each leaf */
+    TSR_OP_VRANK_SUM = 17,    /* arguments[0] (SUMS) <- the sum over leaves of arguments[1]; kernel
+                                adds    two: (a, b) -> sum, which may be the same memory as a or b */
+    TSR_OP_VRANK_GATHER = 18, /* arguments[0] <- arguments[1] of all leaves, concatenated */
+    TSR_OP_COLLECTIVE = 19,   /* arguments[0] <- arguments[1]; kernel: number in collectives.def */
     /* Loops and branches: `kernel` is the number of commands after it that belong to the range. */
     TSR_OP_REPEAT = 20, /* run the range `grid` times, or until its STOP */
     TSR_OP_STOP = 21,   /* leave the innermost loop if arguments[0], a scalar i1, is false */
@@ -216,7 +216,7 @@ uint64_t tsr_program_part_bytes(const tsr_config *config, size_t tensor);
  * consecutive if no command uses both kinds. */
 enum {
     TSR_OWNER_ALL = 0,
-    TSR_OWNER_LEAF = 1,
+    TSR_OWNER_VRANK = 1,
     TSR_OWNER_POSITION = 2,
     TSR_OWNER_JOINED = 4, /* values of all leaves, or parts of all positions */
 };

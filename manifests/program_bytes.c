@@ -90,7 +90,7 @@ static bool gathers_in_loop(const tsr_program_entry *entry) {
     for (uint32_t i = 0; i < entry->command_count; i++) {
         const tsr_program_command *command = &entry->commands[i];
         if (left > 0 && command->opcode == TSR_OP_COLLECTIVE) return true;
-        left = command->opcode == TSR_OP_EACH_LEAF ? command->grid : left - (left > 0);
+        left = command->opcode == TSR_OP_EACH_VRANK ? command->grid : left - (left > 0);
     }
     return false;
 }
@@ -105,7 +105,7 @@ static uint32_t version_of(const tsr_program *program) {
         if (tsr_program_has_control(&program->entries[i])) return 7;
     if (has_parts(program)) return 6;
     if (has_command(program, TSR_OP_COLLECTIVE)) return 5;
-    if (has_command(program, TSR_OP_EACH_LEAF)) return 4;
+    if (has_command(program, TSR_OP_EACH_VRANK)) return 4;
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (program->entries[i].region_count || program->entries[i].on_recovery)
             return VERSION_REGIONS;

@@ -93,7 +93,7 @@ typedef struct walk {
 static bool lies(tsr_space space, tsr_collective_place place, tsr_space other) {
     if (space == other) return true;
     if (place == TSR_COLLECTIVE_PLACE_SUM) return space == TSR_SPACE_SUMS;
-    if (place == TSR_COLLECTIVE_PLACE_OWN) return space == TSR_SPACE_LEAF;
+    if (place == TSR_COLLECTIVE_PLACE_OWN) return space == TSR_SPACE_VRANK;
     return space == TSR_SPACE_TENSOR || space == TSR_SPACE_OUTPUT || space == TSR_SPACE_WORKSPACE;
 }
 
@@ -112,15 +112,15 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
                                                             : from->space + 1; /* no other space */
     EXPECT(w, lies(to->space, row->to, to->space + 1) && lies(from->space, row->from, also),
            "%s: expected its result %s and its operand %s, got spaces %u and %u", row->name,
-           row->to == TSR_COLLECTIVE_PLACE_ALL ? "in one place" : "in a place of each leaf",
-           row->from == TSR_COLLECTIVE_PLACE_SUM   ? "a sum over leaves"
+           row->to == TSR_COLLECTIVE_PLACE_ALL ? "in one place" : "in a place of each virtual rank",
+           row->from == TSR_COLLECTIVE_PLACE_SUM   ? "a sum over virtual ranks"
            : row->from == TSR_COLLECTIVE_PLACE_ALL ? "in one place"
-                                                   : "in a place of each leaf",
+                                                   : "in a place of each virtual rank",
            (unsigned)to->space, (unsigned)from->space);
     EXPECT(w,
            to->dtype == from->dtype &&
                tsr_collective_fits(row, &to->shape, &from->shape, w->config->virtual_ranks),
-           "%s: expected types that fit %llu leaves, got %s and %s", row->name,
+           "%s: expected types that fit %llu virtual ranks, got %s and %s", row->name,
            (unsigned long long)w->config->virtual_ranks,
            tsr_type_format(to->dtype, &to->shape, wanted),
            tsr_type_format(from->dtype, &from->shape, got));
@@ -130,14 +130,14 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     EXPECT(w,
            row->kind != TSR_COLLECTIVE_ALL_TO_ALL ||
                w->config->virtual_ranks <= TSR_PROGRAM_ALL_TO_ALL_MAX,
-           "%s: expected at most %d leaves, got %llu", row->name, TSR_PROGRAM_ALL_TO_ALL_MAX,
+           "%s: expected at most %d virtual ranks, got %llu", row->name, TSR_PROGRAM_ALL_TO_ALL_MAX,
            (unsigned long long)w->config->virtual_ranks);
     return TSR_SUCCESS;
 }
 
 /* Such a sum covers a rank's own leaves only; its contents are undefined after the collective. */
 static TSR_RESULT check_sums(walk *w, const tsr_program_command *command) {
-    bool sums = command->opcode == TSR_OP_LEAF_SUM;
+    bool sums = command->opcode == TSR_OP_VRANK_SUM;
     bool takes = command->opcode == TSR_OP_COLLECTIVE && command->kernel != TSR_COLLECTIVE_SLICE;
     for (uint32_t i = 0; i < command->argument_count; i++) {
         uint32_t buffer = command->arguments[i];
@@ -187,7 +187,7 @@ static TSR_RESULT check_loops(walk *w) {
     uint32_t *written = w->written;
     const tsr_program_entry *entry = w->entry;
     for (uint32_t begin = 0; begin < entry->command_count; begin++) {
-        if (entry->commands[begin].opcode != TSR_OP_EACH_LEAF) continue;
+        if (entry->commands[begin].opcode != TSR_OP_EACH_VRANK) continue;
         uint32_t end = begin + 1 + (uint32_t)entry->commands[begin].grid;
         for (uint32_t i = begin + 1; i < end; i++) {
             const tsr_program_command *command = &entry->commands[i];

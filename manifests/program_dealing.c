@@ -16,11 +16,11 @@ static uint8_t owner_at_first(const dealing *d, const tsr_program_buffer *buffer
     switch (buffer->space) {
     case TSR_SPACE_PART:
         return TSR_OWNER_POSITION;
-    case TSR_SPACE_LEAF_NUMBER:
-        return TSR_OWNER_LEAF;
+    case TSR_SPACE_VRANK_NUMBER:
+        return TSR_OWNER_VRANK;
     case TSR_SPACE_INPUT:
         return tsr_program_splits(d->config, d->ports, &d->ports->inputs[buffer->index])
-                   ? TSR_OWNER_LEAF
+                   ? TSR_OWNER_VRANK
                    : TSR_OWNER_ALL;
     default:
         return TSR_OWNER_ALL;
@@ -37,7 +37,7 @@ static bool follow_launch(const dealing *d, const tsr_program_command *command) 
         uint32_t number = command->arguments[i];
         if (d->entry->buffers[number].space == TSR_SPACE_PART) owner |= TSR_OWNER_POSITION;
     }
-    if (owner == (TSR_OWNER_LEAF | TSR_OWNER_POSITION)) return false;
+    if (owner == (TSR_OWNER_VRANK | TSR_OWNER_POSITION)) return false;
     for (uint32_t i = command->written_from; i < command->argument_count; i++)
         d->owners[command->arguments[i]] = owner;
     return true;
@@ -55,7 +55,7 @@ static bool follow_collective(const dealing *d, const tsr_program_command *comma
         return true;
     case TSR_COLLECTIVE_ALL_GATHER:
         d->owners[to] = TSR_OWNER_ALL;
-        return d->owners[from] != TSR_OWNER_LEAF;
+        return d->owners[from] != TSR_OWNER_VRANK;
     default:
         return false;
     }
@@ -80,7 +80,7 @@ bool tsr_program_find_owners(const tsr_config *config, const tsr_config_entry *p
         const tsr_program_command *command = &entry->commands[i];
         bool clear = !tsr_program_is_control(command->opcode);
         if (command->opcode == TSR_OP_LAUNCH) clear = follow_launch(&d, command);
-        if (command->opcode == TSR_OP_LEAF_SUM || command->opcode == TSR_OP_LEAF_GATHER)
+        if (command->opcode == TSR_OP_VRANK_SUM || command->opcode == TSR_OP_VRANK_GATHER)
             clear = follow_join(&d, command);
         if (command->opcode == TSR_OP_COLLECTIVE) clear = follow_collective(&d, command);
         if (!clear) return false;

@@ -150,7 +150,7 @@ bool tsr_program_live(const tsr_program_entry *plan, tsr_arena *arena, uint64_t 
 uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
                                    const tsr_program_command *command) {
     uint64_t sum = 0;
-    if (command->opcode == TSR_OP_LEAF_SUM) /* an addition reads two and writes one */
+    if (command->opcode == TSR_OP_VRANK_SUM) /* an addition reads two and writes one */
         return 3 * tsr_program_buffer_size(&entry->buffers[command->arguments[0]]);
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];

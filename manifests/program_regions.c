@@ -13,13 +13,13 @@ uint32_t tsr_program_written_end(const tsr_program_command *command) {
     case TSR_OP_COPY: /* these write to arguments[0] */
     case TSR_OP_OFFLOAD:
     case TSR_OP_PREFETCH:
-    case TSR_OP_LEAF_SUM:
-    case TSR_OP_LEAF_GATHER:
+    case TSR_OP_VRANK_SUM:
+    case TSR_OP_VRANK_GATHER:
     case TSR_OP_COLLECTIVE:
     case TSR_OP_TAKE:
     case TSR_OP_PUT:
         return command->argument_count ? 1 : 0;
-    case TSR_OP_EACH_LEAF: /* these control which commands run */
+    case TSR_OP_EACH_VRANK: /* these control which commands run */
     case TSR_OP_REPEAT:
     case TSR_OP_STOP:
     case TSR_OP_WHEN:

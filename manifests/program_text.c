@@ -34,8 +34,8 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_HOST:
         tsr_buffer_printf(out, "host +%llu", (unsigned long long)buffer->offset_bytes);
         break;
-    case TSR_SPACE_LEAF:
-        tsr_buffer_printf(out, "leaf +%llu", (unsigned long long)buffer->offset_bytes);
+    case TSR_SPACE_VRANK:
+        tsr_buffer_printf(out, "virtual rank +%llu", (unsigned long long)buffer->offset_bytes);
         break;
     case TSR_SPACE_SUMS:
         tsr_buffer_printf(out, "sums +%llu", (unsigned long long)buffer->offset_bytes);
@@ -43,8 +43,8 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_PART:
         tsr_buffer_printf(out, "part of %s", config->tensors[buffer->index].name);
         break;
-    case TSR_SPACE_LEAF_NUMBER:
-        tsr_buffer_text(out, "leaf number");
+    case TSR_SPACE_VRANK_NUMBER:
+        tsr_buffer_text(out, "virtual rank number");
         break;
     }
     if (buffer->name[0]) tsr_buffer_printf(out, " \"%s\"", buffer->name);
@@ -59,23 +59,24 @@ static void format_arguments(const char *word, const tsr_program_command *comman
     }
 }
 
-static bool format_leaf_command(const tsr_program_command *command, const tsr_program *program,
-                                tsr_buffer *out) {
+static bool format_vrank_command(const tsr_program_command *command, const tsr_program *program,
+                                 tsr_buffer *out) {
     switch (command->opcode) {
-    case TSR_OP_EACH_LEAF:
-        tsr_buffer_printf(out, "for each leaf: the next %llu", (unsigned long long)command->grid);
+    case TSR_OP_EACH_VRANK:
+        tsr_buffer_printf(out, "for each virtual rank: the next %llu",
+                          (unsigned long long)command->grid);
         return true;
-    case TSR_OP_LEAF_SUM:
-        tsr_buffer_printf(out, "sum over leaves by @%s grid %llu: %%%u <- %%%u",
+    case TSR_OP_VRANK_SUM:
+        tsr_buffer_printf(out, "sum over virtual ranks by @%s grid %llu: %%%u <- %%%u",
                           program->kernels[command->kernel], (unsigned long long)command->grid,
                           command->arguments[0], command->arguments[1]);
         return true;
-    case TSR_OP_LEAF_GATHER:
-        tsr_buffer_printf(out, "gather from leaves: %%%u <- %%%u", command->arguments[0],
+    case TSR_OP_VRANK_GATHER:
+        tsr_buffer_printf(out, "gather from virtual ranks: %%%u <- %%%u", command->arguments[0],
                           command->arguments[1]);
         return true;
     case TSR_OP_COLLECTIVE:
-        tsr_buffer_printf(out, "%s among leaves: %%%u <- %%%u",
+        tsr_buffer_printf(out, "%s among virtual ranks: %%%u <- %%%u",
                           tsr_collective_get(command->kernel)->name, command->arguments[0],
                           command->arguments[1]);
         return true;
@@ -155,7 +156,7 @@ static void format_command(const tsr_program_command *command, const tsr_program
     } else if (copy) {
         tsr_buffer_printf(out, "%s %%%u <- %%%u", copy, command->arguments[0],
                           command->arguments[1]);
-    } else if (!format_leaf_command(command, program, out) && !format_control(command, out)) {
+    } else if (!format_vrank_command(command, program, out) && !format_control(command, out)) {
         tsr_buffer_printf(out, "%s @%s grid %llu",
                           command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
                           program->kernels[command->kernel], (unsigned long long)command->grid);

@@ -98,9 +98,9 @@ tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const ts
         const tsr_program_buffer *buffer = &place->program->buffers[index];
         name = name_buffer(place, buffer);
         *out_row = find_row(place, buffer, &met);
-        bool is_computed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF;
-        if (place->leaf >= 0 && is_computed)
-            snprintf(rank, sizeof rank, " on virtual rank %lld", (long long)place->leaf);
+        bool is_computed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_VRANK;
+        if (place->vrank >= 0 && is_computed)
+            snprintf(rank, sizeof rank, " on virtual rank %lld", (long long)place->vrank);
     }
     format_iterations(place, iterations, sizeof iterations);
     FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s%s%s", name,

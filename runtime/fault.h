@@ -14,7 +14,7 @@ typedef struct tsr_fault_place {
     const tsr_config_entry *entry;
     const tsr_program_entry *program;
     const tsr_program_command *command;
-    int64_t leaf;       /* virtual rank whose rows the command processed; -1: all rows */
+    int64_t vrank;      /* virtual rank whose rows the command processed; -1: all rows */
     uint64_t first_row; /* first row of the batch that the command processed */
     const uint64_t
         *iterations; /* current iteration of each enclosing loop, from 0, outermost first */

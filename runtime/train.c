@@ -32,12 +32,12 @@ typedef struct run {
 
 /* Collects the buffers of the data ports, in order. */
 static void collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
-                           uint32_t leaf, void **out_inputs) {
+                           uint32_t vrank, void **out_inputs) {
     const tsr_config_entry *ports = &config->entries[entry];
     size_t count = 0;
     for (size_t i = 0; i < ports->input_count; i++)
         if (ports->inputs[i].source == TSR_PORT_DATA)
-            out_inputs[count++] = tsr_executor_get_leaf_input(executor, entry, i, leaf);
+            out_inputs[count++] = tsr_executor_get_vrank_input(executor, entry, i, vrank);
 }
 
 /* The sign of a NaN has no meaning for the reader. */
@@ -317,18 +317,18 @@ static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
                             (unsigned long long)row);
 }
 
-/* Each leaf of this rank gets its rows of the batch. */
+/* Each virtual rank of this rank gets its rows of the batch. */
 static tsr_result read_batch(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     const tsr_position *position = &self->summary->position;
-    const tsr_leaves *leaves = tsr_executor_get_leaves(job->executor);
-    uint64_t rows = tsr_executor_get_leaf_rows(job->executor, job->entry);
+    const tsr_vranks *vranks = tsr_executor_get_vranks(job->executor);
+    uint64_t rows = tsr_executor_get_vrank_rows(job->executor, job->entry);
     void *inputs[TSR_CONFIG_PORTS_MAX];
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
-    for (uint32_t i = 0; i < leaves->count; i++) {
+    for (uint32_t i = 0; i < vranks->count; i++) {
         collect_inputs(job->config, job->executor, job->entry, i, inputs);
         TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed,
-                                   position->sample + tsr_leaves_number(leaves, i) * rows, rows,
+                                   position->sample + tsr_vranks_number(vranks, i) * rows, rows,
                                    inputs));
     }
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "data", began_ns);

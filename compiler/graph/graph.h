@@ -41,7 +41,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     "tessera-open-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,tessera-"  \
     "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
-    "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
+    "tessera-export-deployment-manifest,tessera-vrank-shards,tessera-local-collectives,"           \
     "tessera-decompose,"                                                                           \
     "tessera-fold-transposes,tessera-virtual-ranks," TSR_CANONICALIZE                              \
     ",cse,tessera-verify,tessera-verify-lowered"

@@ -70,13 +70,13 @@ static void look(MlirBlock block, content *out) {
     out->depth = deepest + 1;
 }
 
-/* Leaves and regions of resilience know straight-line ops alone. */
+/* Virtual ranks and regions of resilience know straight-line ops alone. */
 static bool is_straight(MlirOperation func) {
     MlirOperation module = mlirOperationGetParentOperation(func);
-    int64_t leaves = 1;
+    int64_t vranks = 1;
     tsr_entry_kind kind;
-    if (!mlirOperationIsNull(module)) tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &leaves);
-    if (leaves > 1 && tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
+    if (!mlirOperationIsNull(module)) tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &vranks);
+    if (vranks > 1 && tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         if (tsr_sr_op_of(op) != TSR_SR_NONE) return true;
     }

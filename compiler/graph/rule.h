@@ -13,7 +13,8 @@
 enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
 
 /* outline.c: does the scan, while or if stay a loop or branch? Else tessera-flatten makes it
- * straight-line: where it is small, or stands in a function with leaves or regions of resilience.
+ * straight-line: where it is small, or stands in a function with virtual ranks or regions of
+ * resilience.
  */
 bool tsr_graph_loop_stays(MlirOperation op);
 enum {

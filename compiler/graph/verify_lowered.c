@@ -57,7 +57,7 @@ static bool check_small(MlirOperation op, MlirValue value, bool is_native) {
 
 static bool check_op(MlirOperation op, bool is_native) {
     if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) && !is_order(op) &&
-        !tsr_sr_is_leaf(op)) {
+        !tsr_sr_is_vrank(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        tsr_sr_op_of(op) == TSR_SR_NONE
                            ? "%s: must be gone after lowering"

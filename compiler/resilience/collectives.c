@@ -3,7 +3,7 @@
  * Pass tessera-local-collectives: on one rank, which holds every position, collectives are local
  * data movement; sums over positions follow the binary tree of ascending positions: n leaves are
  * split at the largest power of two below n. Sums of squares are taken where the value is whole;
- * those of a leaf's part are left to tessera-virtual-ranks.
+ * those of a virtual rank's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/guard.h"
@@ -57,7 +57,7 @@ MlirValue tsr_sr_square(tsr_builder *b, MlirOperation op, MlirValue x) {
 }
 
 /* Of a whole value: behind its end there are zeros. It is squared first: moving a summand of each
- * leaf would be summed apart from the gradient. */
+ * virtual rank would be summed apart from the gradient. */
 static MlirValue squares(tsr_builder *b, MlirOperation op) {
     uint64_t parts = tsr_type_of(tsr_op_result(op, 0)).shape.dims[0];
     MlirValue x = tsr_op_operand(op, 0);
@@ -94,7 +94,7 @@ static void lower(MlirOperation op, tsr_arena *arena) {
         value = joined(&b, op, arena);
         break;
     case TSR_SR_SQUARES:
-        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.leaf_part")) return;
+        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.vrank_part")) return;
         value = squares(&b, op);
         break;
     default:

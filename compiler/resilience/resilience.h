@@ -22,10 +22,10 @@ tsr_sr_op tsr_sr_op_of(MlirOperation op);
 tsr_sr_op tsr_sr_op_plain(MlirOperation op);
 /* A checkpoint or a resilience region. */
 bool tsr_sr_is_region(MlirOperation op);
-/* One of those that tessera-virtual-ranks or tessera-leaf-shards makes. */
-bool tsr_sr_is_leaf(MlirOperation op);
-/* One that tessera-leaf-shards makes: leaf_part, leaf_all_gather, leaf_assemble. */
-bool tsr_sr_is_leaf_part(MlirOperation op);
+/* One of those that tessera-virtual-ranks or tessera-vrank-shards makes. */
+bool tsr_sr_is_vrank(MlirOperation op);
+/* One that tessera-vrank-shards makes: vrank_part, vrank_all_gather, vrank_assemble. */
+bool tsr_sr_is_vrank_part(MlirOperation op);
 /* The squares of a value that the operand of this `squares` op has, in the type of its result. */
 MlirValue tsr_sr_square(tsr_builder *builder, MlirOperation op, MlirValue x);
 /* The block of a region op; null where the region is empty. */
@@ -86,7 +86,8 @@ uint64_t tsr_sr_virtual_ranks(MlirModule module);
 bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count);
 /* Does an axis of the mesh divide the batch? */
 bool tsr_sr_is_batch_axis(MlirStringRef name);
-/* A unit attribute of tessera_sr.leaf_part: what it is a part of is summed whole, on every rank. */
+/* A unit attribute of tessera_sr.vrank_part: what it is a part of is summed whole, on every rank.
+ */
 #define TSR_SR_SUMMED "tessera_sr.summed"
 
 /* The regions of resilience that stand in the function itself, and its events, as

@@ -239,7 +239,7 @@ def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
   let description = [{
     `[...] -> [V]`: element i is that of elements [i c, (i + 1) c) of the row-major operand, c = ceil(n / V),
     in f64 or in the operand's type, f32 or f64. Elements are multiplied by `scale`, a power of two, first.
-    Of a leaf_part it is that of each leaf's part.
+    Of a vrank_part it is that of each virtual rank's part.
   }];
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<F64Attr>:$scale);
   let results = (outs AnyRankedTensor:$result);
@@ -248,39 +248,39 @@ def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
 
 // ---- virtual ranks ---------------------------------------------------------------------------
 
-// What tessera-virtual-ranks makes: the ops between these are run once for each leaf, on its rows.
-class Sr_LeafOp_<string mnemonic, string what, string more> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
+// What tessera-virtual-ranks makes: the ops between these are run once for each virtual rank, on its rows.
+class Sr_VrankOp_<string mnemonic, string what, string more> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
   let summary = what;
   let description = more;
   let results = (outs AnyRankedTensor:$result);
 }
-def Sr_LeafOp : Sr_LeafOp_<"leaf", "the leaf's number, from 0",
-    "A scalar of an integer type. Random ops count their elements from it, as if there were no leaves."> {
+def Sr_VrankOp : Sr_VrankOp_<"vrank", "the virtual rank's number, from 0",
+    "A scalar of an integer type. Random ops count their elements from it, as if there were no virtual ranks."> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
-class Sr_LeafTakeOp<string mnemonic, string what, string more> : Sr_LeafOp_<mnemonic, what, more> {
+class Sr_VrankTakeOp<string mnemonic, string what, string more> : Sr_VrankOp_<mnemonic, what, more> {
   let arguments = (ins AnyRankedTensor:$input);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
-def Sr_LeafRowsOp : Sr_LeafTakeOp<"leaf_rows", "the leaf's rows of an argument: of dim 0",
-    "`[N, ...] -> [N / V, ...]` for V leaves; V divides N (TSR-0612). Leaf i has the rows from i * N / V.">;
-def Sr_LeafSumOp : Sr_LeafTakeOp<"leaf_sum", "the sum over leaves, by the binary tree",
-    "Leaves 2 i and 2 i + 1 are added, then what they gave, in pairs, up to the root: the same bits however "
-    "many ranks share the leaves. `combine` is the function that adds two."> {
+def Sr_VrankRowsOp : Sr_VrankTakeOp<"vrank_rows", "the virtual rank's rows of an argument: of dim 0",
+    "`[N, ...] -> [N / V, ...]` for V virtual ranks; V divides N (TSR-0612). Virtual rank i has the rows from i * N / V.">;
+def Sr_VrankSumOp : Sr_VrankTakeOp<"vrank_sum", "the sum over virtual ranks, by the binary tree",
+    "Virtual ranks 2 i and 2 i + 1 are added, then what they gave, in pairs, up to the root: the same bits however "
+    "many ranks share the virtual ranks. `combine` is the function that adds two."> {
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<FlatSymbolRefAttr>:$combine);
 }
-def Sr_LeafGatherOp : Sr_LeafTakeOp<"leaf_gather", "what all leaves have, side by side along dim 0",
-    "`[N, ...] -> [N * V, ...]`, in the order of the leaves; every rank has the whole.">;
+def Sr_VrankGatherOp : Sr_VrankTakeOp<"vrank_gather", "what all virtual ranks have, side by side along dim 0",
+    "`[N, ...] -> [N * V, ...]`, in the order of the virtual ranks; every rank has the whole.">;
 
-// Of sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); leaf i has
+// Of sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); virtual rank i has
 // part i, a vector of c elements. What is behind element n means nothing.
-def Sr_LeafPartOp : Sr_LeafTakeOp<"leaf_part", "the leaf's part of what all leaves have",
-    "Of a tensor, where it lies; of a sum over leaves, what nobody else reads is summed only where it is needed "
+def Sr_VrankPartOp : Sr_VrankTakeOp<"vrank_part", "the virtual rank's part of what all virtual ranks have",
+    "Of a tensor, where it lies; of a sum over virtual ranks, what nobody else reads is summed only where it is needed "
     "(reduce_scatter).">;
-def Sr_LeafAllGatherOp : Sr_LeafTakeOp<"leaf_all_gather", "the tensor whose parts the leaves have, at each",
+def Sr_VrankAllGatherOp : Sr_VrankTakeOp<"vrank_all_gather", "the tensor whose parts the virtual ranks have, at each",
     "Every rank has the whole.">;
-def Sr_LeafAssembleOp : Sr_LeafTakeOp<"leaf_assemble",
-    "the tensor whose parts lie at their leaves; nothing is sent",
-    "For tessera.assign: each leaf writes its part, and a rank holds those of its leaves alone.">;
+def Sr_VrankAssembleOp : Sr_VrankTakeOp<"vrank_assemble",
+    "the tensor whose parts lie at their virtual ranks; nothing is sent",
+    "For tessera.assign: each virtual rank writes its part, and a rank holds those of its virtual ranks alone.">;
 
 #endif

@@ -440,19 +440,19 @@ static bool check_squares(MlirOperation op) {
     return fits || fail_collective(op, "the result is not one sum of squares for each part");
 }
 
-/* ---- leaves ---------------------------------------------------------------------------------- */
+/* ---- virtual ranks ------------------------------------------------------------------------- */
 
-static bool fail_leaf(MlirOperation op) {
+static bool fail_vrank(MlirOperation op) {
     tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
-                   "%s: the result's type is not what a leaf has", tsr_op_name(op));
+                   "%s: the result's type is not what a virtual rank has", tsr_op_name(op));
     return false;
 }
 
-static bool check_leaf(MlirOperation op) {
+static bool check_vrank(MlirOperation op) {
     tsr_type type;
     bool fits = tsr_value_type(tsr_op_result(op, 0), &type) && type.dtype == TSR_DTYPE_I64 &&
                 type.shape.rank == 0;
-    return fits || fail_leaf(op);
+    return fits || fail_vrank(op);
 }
 
 /* One type is the other with the first dim several times. */
@@ -464,11 +464,11 @@ static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
                 part.shape.dims[0] > 0 && all.shape.dims[0] % part.shape.dims[0] == 0;
     for (uint32_t i = 1; fits && i < all.shape.rank; i++)
         fits = all.shape.dims[i] == part.shape.dims[i];
-    return fits || fail_leaf(op);
+    return fits || fail_vrank(op);
 }
 
 /* Rows of an input: what is computed is not spread. */
-static bool check_leaf_rows(MlirOperation op) {
+static bool check_vrank_rows(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0))) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
                        "%s: the operand is no argument of the function", tsr_op_name(op));
@@ -477,18 +477,18 @@ static bool check_leaf_rows(MlirOperation op) {
     return check_times(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
 }
 
-static bool check_leaf_gather(MlirOperation op) {
+static bool check_vrank_gather(MlirOperation op) {
     return check_times(op, tsr_op_result(op, 0), tsr_op_operand(op, 0));
 }
 
-static bool check_leaf_sum(MlirOperation op) {
+static bool check_vrank_sum(MlirOperation op) {
     tsr_type type;
     bool fits = tsr_value_type(tsr_op_result(op, 0), &type) &&
                 (type.dtype == TSR_DTYPE_F32 || type.dtype == TSR_DTYPE_F64 ||
                  type.dtype == TSR_DTYPE_I64) &&
                 mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)),
                               mlirValueGetType(tsr_op_result(op, 0)));
-    return fits || fail_leaf(op);
+    return fits || fail_vrank(op);
 }
 
 /* A vector of as many elements as every part of the whole has. */
@@ -499,14 +499,14 @@ static bool check_parts(MlirOperation op, MlirValue whole, MlirValue part) {
                 tsr_type_is_static(&all) && tsr_type_is_static(&one) && all.dtype == one.dtype &&
                 one.shape.rank == 1 && tsr_shape_count(&all.shape, &count) &&
                 one.shape.dims[0] <= count && (one.shape.dims[0] > 0 || count == 0);
-    return fits || fail_leaf(op);
+    return fits || fail_vrank(op);
 }
 
-static bool check_leaf_part(MlirOperation op) {
+static bool check_vrank_part(MlirOperation op) {
     return check_parts(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
 }
 
-static bool check_leaf_join(MlirOperation op) {
+static bool check_vrank_join(MlirOperation op) {
     return check_parts(op, tsr_op_result(op, 0), tsr_op_operand(op, 0));
 }
 
@@ -545,15 +545,15 @@ tsr_sr_op tsr_sr_op_plain(MlirOperation op) {
     return plain == TSR_SR_NONE ? id : plain;
 }
 
-bool tsr_sr_is_leaf(MlirOperation op) {
+bool tsr_sr_is_vrank(MlirOperation op) {
     tsr_sr_op id = tsr_sr_op_of(op);
-    return id == TSR_SR_LEAF || id == TSR_SR_LEAF_ROWS || id == TSR_SR_LEAF_SUM ||
-           id == TSR_SR_LEAF_GATHER || tsr_sr_is_leaf_part(op);
+    return id == TSR_SR_VRANK || id == TSR_SR_VRANK_ROWS || id == TSR_SR_VRANK_SUM ||
+           id == TSR_SR_VRANK_GATHER || tsr_sr_is_vrank_part(op);
 }
 
-bool tsr_sr_is_leaf_part(MlirOperation op) {
+bool tsr_sr_is_vrank_part(MlirOperation op) {
     tsr_sr_op id = tsr_sr_op_of(op);
-    return id == TSR_SR_LEAF_PART || id == TSR_SR_LEAF_ALL_GATHER || id == TSR_SR_LEAF_ASSEMBLE;
+    return id == TSR_SR_VRANK_PART || id == TSR_SR_VRANK_ALL_GATHER || id == TSR_SR_VRANK_ASSEMBLE;
 }
 
 bool tsr_sr_is_region(MlirOperation op) {

@@ -6,7 +6,7 @@
 
 enum { WHOLE = TSR_SPLIT_WHOLE, PARTIAL = TSR_SPLIT_PARTIAL };
 
-/* Sums over leaves are there for this element type. */
+/* Sums over virtual ranks are there for this element type. */
 static bool has_sums(tsr_dtype dtype) {
     return dtype == TSR_DTYPE_F32 || dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_I64;
 }
@@ -235,7 +235,8 @@ static bool is_zero(MlirValue value) {
            splat == 0;
 }
 
-/* Rows of updates that go anywhere: a leaf's part of the sum. Else the dims beside the axis. */
+/* Rows of updates that go anywhere: a virtual rank's part of the sum. Else the dims beside the
+ * axis. */
 static bool split_scatter(tsr_split *s) {
     int64_t axis = 0;
     int indices = (int)s->operand_types[1].shape.rank, dim = s->operands[2];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How an op runs on the rows of one leaf: what its results are, given what its operands are.
+ * How an op runs on the rows of one virtual rank: what its results are, given what its operands
+ * are.
  *
- * A value is whole (the same on every leaf), split along a dim (a leaf has one of V equal, adjacent
- * parts of it), or partial (a leaf has a summand). The method is that of sharding propagation (Xu
- * et al., "GSPMD", 2021, section 3), without search: an op for which there is no rule reads whole
- * operands.
+ * A value is whole (the same on every virtual rank), split along a dim (a virtual rank has one of V
+ * equal, adjacent parts of it), or partial (a virtual rank has a summand). The method is that of
+ * sharding propagation (Xu et al., "GSPMD", 2021, section 3), without search: an op for which there
+ * is no rule reads whole operands.
  */
 #ifndef TSR_COMPILER_RESILIENCE_SPLIT_RULES_H
 #define TSR_COMPILER_RESILIENCE_SPLIT_RULES_H
@@ -15,7 +16,7 @@
 enum {
     TSR_SPLIT_WHOLE = -1, /* or the dim that is split */
     TSR_SPLIT_PARTIAL = -2,
-    TSR_SPLIT_OWN = -3, /* a leaf's part of a tensor; no rule sees one */
+    TSR_SPLIT_OWN = -3, /* a virtual rank's part of a tensor; no rule sees one */
     TSR_SPLIT_PARTS_MAX = 4096,
 };
 

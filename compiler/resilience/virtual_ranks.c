@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-virtual-ranks, on straight-line programs: the ops of a training entry that work on
- * the batch become ops on the rows of one of V leaves, to be run once for each leaf; what a batch
- * is summed to becomes sums over leaves, by one binary tree, so that the bits do not depend on
- * which rank runs which leaf. Outline: virtual ranks of a module · values (whole, rows of a leaf) ·
- * ops · entries.
+ * the batch become ops on the rows of one of V virtual ranks, to be run once for each of them; what
+ * a batch is summed to becomes sums over virtual ranks, by one binary tree, so that the bits do not
+ * depend on which rank runs which virtual rank. Outline: virtual ranks of a module · values (whole,
+ * rows of a virtual rank) · ops · entries.
  *
- *   tessera_sr.leaf_rows    rows of a data input
- *   tessera_sr.leaf         the leaf's number: random numbers and places are those of the whole
- * batch tessera_sr.leaf_sum     the sum over leaves, of what was a sum over the batch
- *   tessera_sr.leaf_gather  all rows, for ops that need them; the first dim
+ *   tessera_sr.vrank_rows    rows of a data input
+ *   tessera_sr.vrank         the virtual rank's number, from which random numbers and places count
+ *   tessera_sr.vrank_sum     the sum over virtual ranks, of what was a sum over the batch
+ *   tessera_sr.vrank_gather  all rows, for ops that need them; the first dim
  */
 #include "compiler/graph/emit.h"
 #include "compiler/guard.h"
@@ -28,7 +28,7 @@ enum { SLICE_DEPTH_MAX = 64 };
 typedef struct spread {
     int state;                     /* of `local`; see split_rules.h */
     MlirValue local, whole;        /* null: not made yet */
-    MlirValue parts[TSR_RANK_MAX]; /* of a whole value: a leaf's, by dim */
+    MlirValue parts[TSR_RANK_MAX]; /* of a whole value: a virtual rank's, by dim */
 } spread;
 
 typedef struct splitter {
@@ -40,7 +40,7 @@ typedef struct splitter {
     tsr_value_map numbers;
     spread *spreads;
     uint32_t count, capacity;
-    MlirValue leaf; /* null: not made yet */
+    MlirValue vrank; /* null: not made yet */
     MlirOperation *replaced;
     size_t replaced_count;
 } splitter;
@@ -119,13 +119,13 @@ static tsr_type divided(tsr_type type, int dim, uint64_t parts) {
     return type;
 }
 
-static MlirValue sum_leaves(splitter *s, tsr_builder *b, MlirValue local) {
+static MlirValue sum_vranks(splitter *s, tsr_builder *b, MlirValue local) {
     (void)s;
-    return tsr_build_value(b, "tessera_sr.leaf_sum", &local, 1, mlirValueGetType(local), NULL);
+    return tsr_build_value(b, "tessera_sr.vrank_sum", &local, 1, mlirValueGetType(local), NULL);
 }
 
 /* All parts along `dim`, which goes to the front for as long. */
-static MlirValue gather_leaves(splitter *s, tsr_builder *b, MlirValue local, int dim) {
+static MlirValue gather_vranks(splitter *s, tsr_builder *b, MlirValue local, int dim) {
     int64_t there[TSR_RANK_MAX], back[TSR_RANK_MAX];
     tsr_type type = tsr_type_of(local);
     for (uint32_t i = 0; i < type.shape.rank; i++)
@@ -134,7 +134,7 @@ static MlirValue gather_leaves(splitter *s, tsr_builder *b, MlirValue local, int
     if (dim > 0) local = tsr_emit_transpose(b, local, there);
     type = tsr_type_of(local);
     type.shape.dims[0] *= s->parts;
-    MlirValue all = tsr_build_value(b, "tessera_sr.leaf_gather", &local, 1,
+    MlirValue all = tsr_build_value(b, "tessera_sr.vrank_gather", &local, 1,
                                     tsr_type_make(s->context, &type), NULL);
     return dim > 0 ? tsr_emit_transpose(b, all, back) : all;
 }
@@ -143,25 +143,25 @@ static MlirValue whole_of(splitter *s, MlirValue value) {
     spread *of = spread_of(s, value);
     if (!mlirValueIsNull(of->whole)) return of->whole;
     tsr_builder b = builder_behind(s, of->local);
-    of->whole = of->state == TSR_SPLIT_PARTIAL ? sum_leaves(s, &b, of->local)
-                                               : gather_leaves(s, &b, of->local, of->state);
+    of->whole = of->state == TSR_SPLIT_PARTIAL ? sum_vranks(s, &b, of->local)
+                                               : gather_vranks(s, &b, of->local, of->state);
     return of->whole;
 }
 
-static MlirValue leaf_number(splitter *s) {
-    if (!mlirValueIsNull(s->leaf)) return s->leaf;
+static MlirValue vrank_number(splitter *s) {
+    if (!mlirValueIsNull(s->vrank)) return s->vrank;
     tsr_builder b = tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
     tsr_type type = tsr_type_scalar(TSR_DTYPE_I64);
     b.location = mlirOperationGetLocation(s->func);
-    s->leaf =
-        tsr_build_value(&b, "tessera_sr.leaf", NULL, 0, tsr_type_make(s->context, &type), NULL);
-    return s->leaf;
+    s->vrank =
+        tsr_build_value(&b, "tessera_sr.vrank", NULL, 0, tsr_type_make(s->context, &type), NULL);
+    return s->vrank;
 }
 
-/* Where a leaf's part of `size` begins, as a scalar of this type. */
-static MlirValue leaf_begin(splitter *s, tsr_builder *b, uint64_t size, tsr_dtype dtype) {
+/* Where a virtual rank's part of `size` begins, as a scalar of this type. */
+static MlirValue vrank_begin(splitter *s, tsr_builder *b, uint64_t size, tsr_dtype dtype) {
     MlirValue first =
-        tsr_emit_mul(b, leaf_number(s), tsr_emit_constant(b, TSR_DTYPE_I64, (double)size));
+        tsr_emit_mul(b, vrank_number(s), tsr_emit_constant(b, TSR_DTYPE_I64, (double)size));
     return tsr_emit_cast(b, first, dtype);
 }
 
@@ -179,7 +179,7 @@ static MlirOperation clone_with(tsr_builder *b, MlirOperation op, const MlirValu
 
 static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth);
 
-/* Elementwise ops are run on the leaf's part instead. */
+/* Elementwise ops are run on the virtual rank's part instead. */
 static MlirValue part_of_map(splitter *s, tsr_builder *b, MlirOperation op, const tsr_type *part,
                              int dim, int depth) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
@@ -212,14 +212,14 @@ static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim
     }
     if (tsr_op_is(op, "tessera.iota") && tsr_op_i64(op, "axis", &axis)) {
         MlirValue places = tsr_op_result(clone_with(b, op, NULL, &part), 0);
-        return axis == dim ? tsr_emit_add(b, places, leaf_begin(s, b, size, type.dtype)) : places;
+        return axis == dim ? tsr_emit_add(b, places, vrank_begin(s, b, size, type.dtype)) : places;
     }
     if (row && row->op_class == TSR_CLASS_MAP && depth < SLICE_DEPTH_MAX &&
         tsr_op_result_count(op) == 1)
         return part_of_map(s, b, op, &part, dim, depth);
     tsr_shape line = {.rank = 1, .dims = {size}};
     MlirValue places = tsr_emit_add(b, tsr_emit_places(b, &line, 0, TSR_DTYPE_I64),
-                                    leaf_begin(s, b, size, TSR_DTYPE_I64));
+                                    vrank_begin(s, b, size, TSR_DTYPE_I64));
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(s->context, dim)}, {0}};
     return tsr_build_value(b, TSR_GRAPH_NAME("gather"), (MlirValue[]){value, places}, 2,
                            tsr_type_make(s->context, &part), attrs);
@@ -270,7 +270,8 @@ static void keep_op(splitter *s, MlirOperation op) {
         spread_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
 }
 
-/* A reduction over leaves that is no sum the tree has: of each leaf's result, side by side. */
+/* A reduction over virtual ranks that is no sum the tree has: of each virtual rank's result, side
+ * by side. */
 static bool reduce_in_two(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX], first = 0;
     size_t count = 0;
@@ -291,15 +292,15 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     memmove(row.dims + 1, row.dims, row.rank * sizeof row.dims[0]);
     row.dims[0] = 1;
     row.rank++;
-    MlirValue all = gather_leaves(s, &b, tsr_emit_reshape(&b, part, &row), 0);
+    MlirValue all = gather_vranks(s, &b, tsr_emit_reshape(&b, part, &row), 0);
     MlirValue whole = tsr_emit_reduce(&b, tsr_op_name(op), all, 1, &first);
     spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, whole);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
 
-/* A repair of rows that leaves have parts of: none has all of a row, and to gather them would take
- * longer than all else. They keep their plain numbers. */
+/* A repair of rows that virtual ranks have parts of: none has all of a row, and to gather them
+ * would take longer than all else. They keep their plain numbers. */
 static bool leave_plain(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -321,9 +322,9 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     return true;
 }
 
-/* Does it work on a leaf's parts of tensors (leaf_shards.c)? */
+/* Does it work on a virtual rank's parts of tensors (vrank_shards.c)? */
 static bool is_of_parts(splitter *s, MlirOperation op) {
-    bool is = tsr_sr_is_leaf_part(op);
+    bool is = tsr_sr_is_vrank_part(op);
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
         is = is || spread_of(s, tsr_op_operand(op, i))->state == TSR_SPLIT_OWN;
     return is;
@@ -332,10 +333,10 @@ static bool is_of_parts(splitter *s, MlirOperation op) {
 /* Its types are those of parts already; what is whole beside them are scalars. */
 static bool keep_parts(splitter *s, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    bool joins = tsr_sr_is_leaf_part(op) && !tsr_op_is(op, "tessera_sr.leaf_part");
-    if (!tsr_sr_is_leaf_part(op) && (!row || row->op_class != TSR_CLASS_MAP)) {
+    bool joins = tsr_sr_is_vrank_part(op) && !tsr_op_is(op, "tessera_sr.vrank_part");
+    if (!tsr_sr_is_vrank_part(op) && (!row || row->op_class != TSR_CLASS_MAP)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
-                       "%s: cannot be run on a leaf's part of a tensor", tsr_op_name(op));
+                       "%s: cannot be run on a virtual rank's part of a tensor", tsr_op_name(op));
         return false;
     }
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
@@ -349,8 +350,8 @@ static bool keep_parts(splitter *s, MlirOperation op) {
     return true;
 }
 
-/* Of a leaf's part of a gradient, of whose elements some may be behind the end: one element of as
- * many as there are leaves. */
+/* Of a virtual rank's part of a gradient, of whose elements some may be behind the end: one element
+ * of as many as there are virtual ranks. */
 static bool split_squares(splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue part = tsr_op_operand(op, 0), whole = tsr_op_operand(tsr_value_owner(part), 0);
@@ -366,7 +367,7 @@ static bool split_squares(splitter *s, MlirOperation op) {
     }
     if (line.dims[0] * s->parts != count) {
         MlirValue places = tsr_emit_add(&b, tsr_emit_places(&b, &line, 0, TSR_DTYPE_I64),
-                                        leaf_begin(s, &b, line.dims[0], TSR_DTYPE_I64));
+                                        vrank_begin(s, &b, line.dims[0], TSR_DTYPE_I64));
         MlirValue end = tsr_emit_constant(&b, TSR_DTYPE_I64, (double)count);
         part = tsr_emit_where(&b, tsr_emit_compare(&b, TSR_PREDICATE_LT, places, end), part,
                               tsr_emit_number(&b, part, 0.0));
@@ -381,13 +382,13 @@ static bool split_squares(splitter *s, MlirOperation op) {
 
 static bool is_squares_of_part(MlirOperation op) {
     return tsr_op_is(op, "tessera_sr.squares") &&
-           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.leaf_part");
+           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.vrank_part");
 }
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
-/* Values that leaves have, or those that all have, pass a barrier, with its tokens. */
-static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool leaves,
+/* Values that virtual ranks have, or those that all have, pass a barrier, with its tokens. */
+static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool vranks,
                       MlirValue *token) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
     MlirType types[TSR_RULE_OPERANDS_MAX];
@@ -396,13 +397,13 @@ static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool leaves
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
         int state = spread_of(s, operand)->state;
-        bool of_leaf = state != TSR_SPLIT_WHOLE && state != TSR_SPLIT_PARTIAL;
-        if (is_token(operand) || of_leaf != leaves) continue;
-        operands[values] = of_leaf ? spread_of(s, operand)->local : whole_of(s, operand);
+        bool of_vrank = state != TSR_SPLIT_WHOLE && state != TSR_SPLIT_PARTIAL;
+        if (is_token(operand) || of_vrank != vranks) continue;
+        operands[values] = of_vrank ? spread_of(s, operand)->local : whole_of(s, operand);
         types[values] = mlirValueGetType(operands[values]);
         from[values++] = i;
     }
-    if (values == 0 && !(closes && !leaves)) return;
+    if (values == 0 && !(closes && !vranks)) return;
     count = values;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
         if (is_token(tsr_op_operand(op, i))) operands[count++] = whole_of(s, tsr_op_operand(op, i));
@@ -416,11 +417,11 @@ static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool leaves
     if (closes) *token = tsr_op_result(made, 0);
     for (size_t i = 0; i < values && !closes; i++)
         spread_add(s, tsr_op_result(op, from[i]),
-                   leaves ? spread_of(s, tsr_op_operand(op, from[i]))->state : TSR_SPLIT_WHOLE,
+                   vranks ? spread_of(s, tsr_op_operand(op, from[i]))->state : TSR_SPLIT_WHOLE,
                    tsr_op_result(made, i));
 }
 
-/* What of a barrier each leaf has and what all have pass one of their own. */
+/* What of a barrier each virtual rank has and what all have pass one of their own. */
 static void split_gate(splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue token = {NULL};
@@ -492,7 +493,7 @@ static bool split_argument(splitter *s, size_t index) {
     tsr_builder b = tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
     tsr_type part = divided(type, 0, s->parts);
     b.location = mlirOperationGetLocation(s->func);
-    MlirValue rows = tsr_build_value(&b, "tessera_sr.leaf_rows", &argument, 1,
+    MlirValue rows = tsr_build_value(&b, "tessera_sr.vrank_rows", &argument, 1,
                                      tsr_type_make(s->context, &part), NULL);
     spread_add(s, argument, 0, rows);
     return true;
@@ -543,7 +544,7 @@ static bool is_training(MlirOperation func) {
 
 static bool is_split(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_sr_is_leaf(op) && !tsr_sr_is_leaf_part(op)) return true;
+        if (tsr_sr_is_vrank(op) && !tsr_sr_is_vrank_part(op)) return true;
     }
     return false;
 }

@@ -32,7 +32,7 @@ typedef struct batcher {
     MlirModule module;
     MlirContext mlir;
     uint32_t arguments_max, era; /* era: calls of two of them are not put together */
-    tsr_value_map positions, leaves;
+    tsr_value_map positions, vranks;
     member *members; /* of an entry */
     uint32_t member_count, made;
     bool failed; /* out of memory */
@@ -134,8 +134,8 @@ static bool append_group(batcher *t, const member *m, tsr_buffer *text) {
     return true;
 }
 
-static void find_uses(batcher *t, member *m, bool *out_leaves) {
-    *out_leaves = true;
+static void find_uses(batcher *t, member *m, bool *out_vranks) {
+    *out_vranks = true;
     m->last_use = 0;
     for (size_t i = 0; i < tsr_op_result_count(m->call); i++)
         for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(m->call, i));
@@ -145,7 +145,7 @@ static void find_uses(batcher *t, member *m, bool *out_leaves) {
             uint32_t at = sinks || !tsr_op_result_count(owner)
                               ? AT_END
                               : tsr_value_map_get(&t->positions, tsr_op_result(owner, 0));
-            *out_leaves = *out_leaves && sinks;
+            *out_vranks = *out_vranks && sinks;
             if (at > m->last_use) m->last_use = at;
         }
 }
@@ -188,14 +188,14 @@ static void consider(batcher *t, MlirOperation call, uint32_t position) {
     if (m.key) t->members[t->member_count++] = m;
 }
 
-/* Values that are there for each leaf. */
-static bool is_leaf(const batcher *t, MlirOperation op, const tsr_op_row *row) {
+/* Values that are there for each virtual rank. */
+static bool is_vrank(const batcher *t, MlirOperation op, const tsr_op_row *row) {
     if (row && (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_JOIN))
         return false;
-    bool leaf = row && (row->op_class == TSR_CLASS_LEAF || row->op_class == TSR_CLASS_TAKE);
-    for (size_t i = 0; i < tsr_op_operand_count(op) && !leaf; i++)
-        leaf = tsr_value_map_get(&t->leaves, tsr_op_operand(op, i)) == 1;
-    return leaf;
+    bool vrank = row && (row->op_class == TSR_CLASS_VRANK || row->op_class == TSR_CLASS_TAKE);
+    for (size_t i = 0; i < tsr_op_operand_count(op) && !vrank; i++)
+        vrank = tsr_value_map_get(&t->vranks, tsr_op_operand(op, i)) == 1;
+    return vrank;
 }
 
 static bool read_entry(batcher *t, MlirOperation entry) {
@@ -203,16 +203,16 @@ static bool read_entry(batcher *t, MlirOperation entry) {
     TSR_FOR_EACH_OP(op, tsr_op_body(entry)) count++;
     t->members = TSR_NEW(&t->arena, member, (size_t)count + 1);
     t->member_count = 0;
-    t->positions = t->leaves = (tsr_value_map){0};
+    t->positions = t->vranks = (tsr_value_map){0};
     if (!t->members) return false;
     TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
         const tsr_op_row *row = tsr_op_row_find(op);
-        bool leaf = is_leaf(t, op, row);
+        bool vrank = is_vrank(t, op, row);
         position++;
         for (size_t i = 0; i < tsr_op_result_count(op); i++) {
             t->failed |=
                 !tsr_value_map_set(&t->positions, &t->arena, tsr_op_result(op, i), position) ||
-                !tsr_value_map_set(&t->leaves, &t->arena, tsr_op_result(op, i), leaf);
+                !tsr_value_map_set(&t->vranks, &t->arena, tsr_op_result(op, i), vrank);
         }
     }
     position = 0;
@@ -222,7 +222,7 @@ static bool read_entry(batcher *t, MlirOperation entry) {
         t->era += row && (row->op_class == TSR_CLASS_BARRIER || row->op_class == TSR_CLASS_LOOP ||
                           row->op_class == TSR_CLASS_COLLECTIVE);
         if (tsr_op_is(op, "tsched.call") &&
-            tsr_value_map_get(&t->leaves, tsr_op_result(op, 0)) != 1)
+            tsr_value_map_get(&t->vranks, tsr_op_result(op, 0)) != 1)
             consider(t, op, position);
     }
     return !t->failed;

@@ -276,7 +276,7 @@ static TSR_RESULT place_copies(planner *p, remaking *r, uint32_t index, const ui
         description d;
         if (other->count + r->count > TSR_FUSE_NODES_MAX) return TSR_SUCCESS;
         uint32_t used = tsr_fuse_unite(other, i < count ? &copies : &(set){0}, nodes);
-        if (p->nodes[nodes[0]].leaf != p->nodes[r->nodes[0]].leaf ||
+        if (p->nodes[nodes[0]].vrank != p->nodes[r->nodes[0]].vrank ||
             !tsr_fuse_describe(p, nodes, used, home, home, &d) || !d.rows)
             return TSR_SUCCESS;
         before = tsr_fuse_add(before, other->cost);

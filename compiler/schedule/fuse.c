@@ -46,7 +46,7 @@ typedef struct entry {
     const char **planned;  /* groups of plans, by number - 1 */
     uint32_t planned_count, planned_capacity;
     bool *held;  /* node -> it leaves the entry, or what is no kernel reads it */
-    bool leaves; /* some of it runs once a leaf */
+    bool vranks; /* some of it runs once for each virtual rank */
 } entry;
 
 /* ---- read ---- */
@@ -116,7 +116,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
     tsr_fuse_node node = {.kind = row ? kind_of(row, op) : TSR_FUSE_SOURCE,
                           .weight = row ? row->weight : 0,
                           .faults = row && row->faults,
-                          .leaf = row && row->op_class == TSR_CLASS_LEAF,
+                          .vrank = row && row->op_class == TSR_CLASS_VRANK,
                           .casts = row && row->op_class == TSR_CLASS_WIDE,
                           .is_cast = row && tsr_op_is_width_cast(op),
                           .no_kernel = is_no_kernel(row),
@@ -138,12 +138,12 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         for (uint32_t i = 0; i < count; i++) {
             operands[i] = tsr_value_map_get(&e->numbers, tsr_op_operand(op, i));
             TSR_ASSERT(operands[i] < e->node_count);
-            node.leaf = node.leaf || e->nodes[operands[i]].leaf;
+            node.vrank = node.vrank || e->nodes[operands[i]].vrank;
         }
         if (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_JOIN)
-            node.leaf = false;
-        node.leaf = node.leaf || row->op_class == TSR_CLASS_TAKE;
-        node.leaf = node.leaf && !tsr_sr_is_token(mlirValueGetType(value));
+            node.vrank = false;
+        node.vrank = node.vrank || row->op_class == TSR_CLASS_TAKE;
+        node.vrank = node.vrank && !tsr_sr_is_token(mlirValueGetType(value));
         if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
@@ -172,7 +172,7 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
         TRY(&f->ctx, add_node(f, e, tsr_op_result(op, i), op, NULL));
         *operand = owner;
         e->nodes[e->node_count - 1].kind = TSR_FUSE_PART;
-        e->nodes[e->node_count - 1].leaf = e->nodes[owner].leaf;
+        e->nodes[e->node_count - 1].vrank = e->nodes[owner].vrank;
         e->nodes[e->node_count - 1].planned = e->nodes[owner].planned;
         e->nodes[e->node_count - 1].operand_count = 1;
         e->nodes[e->node_count - 1].operands = operand;
@@ -239,7 +239,7 @@ static void mark_kept(entry *e, bool native) {
     for (uint32_t i = 0; i < e->node_count; i++) {
         const tsr_fuse_node *node = &e->nodes[i];
         e->held[i] = e->held[i] || node->kept;
-        e->leaves = e->leaves || node->leaf;
+        e->vranks = e->vranks || node->vrank;
         for (uint32_t k = 0; k < node->operand_count && is_no_kernel(e->rows[i]); k++)
             e->held[node->operands[k]] = true;
     }
@@ -514,7 +514,7 @@ static bool is_view(const entry *e, const tsr_fuse_group *group) {
     uint32_t owner = maker->kind == TSR_FUSE_PART ? maker->operands[0] : from;
     bool made = maker->kind != TSR_FUSE_SOURCE && maker->kind != TSR_FUSE_SPLAT &&
                 !is_no_kernel(e->rows[owner]);
-    return made && !group->planned && group->node_count == 1 && !e->leaves && !e->held[from] &&
+    return made && !group->planned && group->node_count == 1 && !e->vranks && !e->held[from] &&
            !e->held[group->root];
 }
 
@@ -564,14 +564,14 @@ static MlirOperation write_sum(fuser *f, MlirType type, MlirLocation location) {
                                               .regions = &region});
 }
 
-/* A sum over leaves names the kernel that adds two of them. */
+/* A sum over virtual ranks names the kernel that adds two of them. */
 static TSR_RESULT write_collective(fuser *f, entry *e, const tsr_fuse_group *group) {
     MlirOperation op = write_op(e, group);
     const char *symbol = NULL;
-    if (!tsr_op_is(op, "tessera_sr.leaf_sum")) return TSR_SUCCESS;
+    if (!tsr_op_is(op, "tessera_sr.vrank_sum")) return TSR_SUCCESS;
     MlirOperation func =
         write_sum(f, mlirValueGetType(tsr_op_result(op, 0)), mlirOperationGetLocation(op));
-    TRY(&f->ctx, settle_group(f, func, tsr_arena_printf(&f->arena, "k%u_leaf_sum", f->group_count),
+    TRY(&f->ctx, settle_group(f, func, tsr_arena_printf(&f->arena, "k%u_vrank_sum", f->group_count),
                               &symbol));
     tsr_op_set(op, "combine", tsr_attr_make_symbol(f->mlir, symbol));
     return TSR_SUCCESS;

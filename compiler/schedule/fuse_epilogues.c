@@ -206,11 +206,11 @@ static void drop_fused(MlirModule module) {
     }
 }
 
-/* Of virtual ranks: a product that runs once would run for each leaf. */
-static bool has_leaves(MlirOperation func) {
+/* Of virtual ranks: a product that runs once would run for each virtual rank. */
+static bool has_vranks(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const tsr_op_row *row = tsr_op_row_find(op);
-        if (row && (row->op_class == TSR_CLASS_LEAF || row->op_class == TSR_CLASS_TAKE))
+        if (row && (row->op_class == TSR_CLASS_VRANK || row->op_class == TSR_CLASS_TAKE))
             return true;
     }
     return false;
@@ -221,7 +221,7 @@ bool tsr_pass_fuse_epilogues(MlirModule module) {
     pair p;
     tsr_twins_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_graph_is_lowered_func(func) || has_leaves(func)) continue;
+        if (!tsr_graph_is_lowered_func(func) || has_vranks(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
             if (find_pair(module, call, &p)) fuse_calls(module, &p, &count);
         }

@@ -343,8 +343,8 @@ static bool is_sum_set(const planner *p, uint32_t index) {
     return false;
 }
 
-static bool is_leaf_set(const planner *p, uint32_t index) {
-    return p->nodes[p->sets[index].nodes[0]].leaf;
+static bool is_vrank_set(const planner *p, uint32_t index) {
+    return p->nodes[p->sets[index].nodes[0]].vrank;
 }
 
 static bool are_steps(const planner *p, uint32_t a, uint32_t b) {
@@ -357,7 +357,7 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     uint32_t nodes[2 * TSR_FUSE_NODES_MAX];
     description d;
     if (a == b || p->sets[a].count + p->sets[b].count > TSR_FUSE_NODES_MAX) return TSR_SUCCESS;
-    if (is_leaf_set(p, a) != is_leaf_set(p, b)) return TSR_SUCCESS;
+    if (is_vrank_set(p, a) != is_vrank_set(p, b)) return TSR_SUCCESS;
     if (a > b) {
         uint32_t swap = a;
         a = b;

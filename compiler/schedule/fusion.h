@@ -84,7 +84,7 @@ typedef struct tsr_fuse_node {
     bool casts;   /* ALONE: reads operand 0 through a cast to f32, and writes its result through one
                      to 16 bits, where there are */
     bool is_cast; /* MAP: widens 16 bits to f32, or narrows f32 to 16 bits */
-    bool leaf;    /* runs for each leaf of the virtual ranks: never merged with what does not */
+    bool vrank;   /* runs for each virtual rank: never merged with what does not */
     bool no_kernel; /* ALONE: stays as it is, with any number of operands and PARTs */
 } tsr_fuse_node;
 

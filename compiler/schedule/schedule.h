@@ -26,7 +26,7 @@ typedef enum tsr_op_class {
     TSR_CLASS_BARRIER,
     TSR_CLASS_LOOP,
     TSR_CLASS_VIEW,
-    TSR_CLASS_LEAF,
+    TSR_CLASS_VRANK,
     TSR_CLASS_COLLECTIVE,
     TSR_CLASS_TAKE,
     TSR_CLASS_JOIN,

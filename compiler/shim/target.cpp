@@ -38,7 +38,7 @@ mlir::LogicalResult LaunchOp::verifySymbolUses(mlir::SymbolTableCollection &symb
     return mlir::success(tsr_target_verify_use(wrap(getOperation()), wrap(kernel)));
 }
 
-mlir::LogicalResult LeafSumOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
+mlir::LogicalResult VrankSumOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
     mlir::Operation *kernel = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
     return mlir::success(tsr_target_verify_use(wrap(getOperation()), wrap(kernel)));
 }

@@ -128,10 +128,10 @@ def Target_TensorOp : Target_Place<"tensor"> {
 }
 
 def Target_TensorPartOp : Target_Place<"tensor_part"> {
-  let summary = "a leaf's part of a tensor: a vector of ceil(n / V) of its n elements";
+  let summary = "a virtual rank's part of a tensor: a vector of ceil(n / V) of its n elements";
   let description = [{
-    Leaf i has those from i * ceil(n / V) on; what is behind element n means nothing. A tensor of which a program
-    has parts alone is held by a rank as far as its leaves have it. Commands of loops read and write it, and an
+    Virtual rank i has those from i * ceil(n / V) on; what is behind element n means nothing. A tensor of which a program
+    has parts alone is held by a rank as far as its virtual ranks have it. Commands of loops read and write it, and an
     all_gather reads it.
   }];
   let arguments = (ins StrAttr:$name);
@@ -183,10 +183,10 @@ def Target_HostAllocOp : Target_Place<"host_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_LeafAllocOp : Target_Place<"leaf_alloc"> {
-  let summary = "what a leaf of the virtual ranks keeps for a later loop: a place for each of them";
+def Target_VrankAllocOp : Target_Place<"vrank_alloc"> {
+  let summary = "what a virtual rank keeps for a later loop: a place for each of them";
   let description = [{
-    The type is that of one leaf; `offset` is where leaf 0 lies in the space of the leaves, in bytes. A command
+    The type is that of one virtual rank; `offset` is where virtual rank 0 lies in the space of the virtual ranks, in bytes. A command
     outside of loops does not use it.
   }];
   let arguments = (ins I64Attr:$offset);
@@ -194,7 +194,7 @@ def Target_LeafAllocOp : Target_Place<"leaf_alloc"> {
 }
 
 def Target_SumAllocOp : Target_Place<"sum_alloc"> {
-  let summary = "a sum over leaves, and places for the sums of subtrees on the way to it";
+  let summary = "a sum over virtual ranks, and places for the sums of subtrees on the way to it";
   let description = [{
     The type is that of the sum; `offset` is where it lies, in bytes. A rank needs one place for each level of
     the tree it works on at a time.
@@ -203,10 +203,10 @@ def Target_SumAllocOp : Target_Place<"sum_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_LeafNumberOp : Target_Place<"leaf_number"> {
-  let summary = "the number of the leaf at hand, from 0; only read";
+def Target_VrankNumberOp : Target_Place<"vrank_number"> {
+  let summary = "the number of the virtual rank at hand, from 0; only read";
   let description = [{
-    A scalar; only commands between tessera_target.each_leaf and its end read it.
+    A scalar; only commands between tessera_target.each_vrank and its end read it.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";
 }
@@ -237,11 +237,11 @@ def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
 }
 
-def Target_EachLeafOp : Target_Op<"each_leaf", [HasParent<"FuncOp">]> {
-  let summary = "the next commands run once for each leaf of the virtual ranks, then ranks exchange";
+def Target_EachVrankOp : Target_Op<"each_vrank", [HasParent<"FuncOp">]> {
+  let summary = "the next commands run once for each virtual rank, then ranks exchange";
   let description = [{
     `commands` counts the commands that follow and belong to the loop. Loops are not nested. A rank runs its
-    own leaves in ascending order; what tessera_target.leaf_sum and leaf_gather name is there behind the loop.
+    own virtual ranks in ascending order; what tessera_target.vrank_sum and vrank_gather name is there behind the loop.
   }];
   let arguments = (ins I64Attr:$commands);
   let assemblyFormat = "$commands attr-dict";
@@ -264,17 +264,17 @@ def Target_ControlOp : Target_Op<"control", [HasParent<"FuncOp">]> {
   let assemblyFormat = "$kind (`(` $buffers^ `:` type($buffers) `)`)? attr-dict";
 }
 
-def Target_LeafSumOp : Target_SymbolUse<"leaf_sum", [HasParent<"FuncOp">, SameTypeOperands]> {
-  let summary = "first operand: the sum over leaves of the second, by the binary tree";
+def Target_VrankSumOp : Target_SymbolUse<"vrank_sum", [HasParent<"FuncOp">, SameTypeOperands]> {
+  let summary = "first operand: the sum over virtual ranks of the second, by the binary tree";
   let description = "`kernel` adds two. The sum is there when the loop has ended on all ranks.";
   let arguments = (ins FlatSymbolRefAttr:$kernel, Target_Buffer:$sum, Target_Buffer:$part);
   let assemblyFormat = "$kernel `(` $sum `,` $part `)` attr-dict `:` type($sum)";
 }
 
-def Target_LeafGatherOp : Target_Op<"leaf_gather", [HasParent<"FuncOp">]> {
-  let summary = "first operand: the second of all leaves, side by side along dim 0";
+def Target_VrankGatherOp : Target_Op<"vrank_gather", [HasParent<"FuncOp">]> {
+  let summary = "first operand: the second of all virtual ranks, side by side along dim 0";
   let description = [{
-    `[N, ...] -> [N * V, ...]` for V leaves, in their order. The whole is there when the loop has ended on all
+    `[N, ...] -> [N * V, ...]` for V virtual ranks, in their order. The whole is there when the loop has ended on all
     ranks.
   }];
   let arguments = (ins Target_Buffer:$all, Target_Buffer:$part);
@@ -286,17 +286,17 @@ def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
   let description = [{
     `tessera_target.collective "all_gather" %all, %mine over "dp" ranks 4 : memref<16xf32>, memref<4xf32>`
 
-    Among the positions of an axis, `ranks` of them: the leaves of the virtual ranks, whatever the number of
-    processes. Each leaf's own buffer is a leaf_alloc. A sum_alloc that a collective but slice takes is exchanged by
+    Among the positions of an axis, `ranks` of them: the virtual ranks, whatever the number of
+    processes. Each virtual rank's own buffer is a vrank_alloc. A sum_alloc that a collective but slice takes is exchanged by
     it alone, and nothing else reads it. Of one position every collective is a copy, of any buffers.
 
     all_reduce      any buffer <- a sum_alloc: the sum of all
-    broadcast       any buffer <- a leaf_alloc: that of leaf 0
-    all_gather      any buffer <- a leaf_alloc, or a tensor_part, which may be of that buffer: the parts of all,
+    broadcast       any buffer <- a vrank_alloc: that of virtual rank 0
+    all_gather      any buffer <- a vrank_alloc, or a tensor_part, which may be of that buffer: the parts of all,
                     side by side
-    reduce_scatter  a leaf_alloc <- a sum_alloc: a part of the sum of all
-    slice           a leaf_alloc <- any buffer: a part of it; nothing is sent
-    all_to_all      a leaf_alloc <- a leaf_alloc: part p of leaf q goes to place q of leaf p
+    reduce_scatter  a vrank_alloc <- a sum_alloc: a part of the sum of all
+    slice           a vrank_alloc <- any buffer: a part of it; nothing is sent
+    all_to_all      a vrank_alloc <- a vrank_alloc: part p of virtual rank q goes to place q of virtual rank p
 
     Both have one type; but a part is the whole's dim 0 divided by `ranks`, or a vector of ceil(n / ranks)
     elements of n: what is behind the last one is not touched. algo, "ring" or "tree", is what was planned:

@@ -19,9 +19,9 @@ static void *take_bytes(char **at, uint64_t size_bytes) {
     return memory;
 }
 
-static void *find_part(const tsr_executor *executor, uint32_t leaf, uint32_t tensor) {
+static void *find_part(const tsr_executor *executor, uint32_t vrank, uint32_t tensor) {
     bool alone = executor->holdings[tensor] == TSR_HOLDING_PARTS;
-    uint64_t number = leaf + (alone ? 0 : executor->leaves.first);
+    uint64_t number = vrank + (alone ? 0 : executor->vranks.first);
     return (char *)executor->tensors[tensor] +
            number * tsr_program_part_bytes(executor->config, tensor);
 }
@@ -40,17 +40,17 @@ static void *find_sum(const tsr_executor *executor, size_t entry,
 }
 
 /* A scattered sum starts at this rank's first part. */
-static void *find_sum_part(const tsr_executor *executor, size_t entry, uint32_t leaf,
+static void *find_sum_part(const tsr_executor *executor, size_t entry, uint32_t vrank,
                            size_t number) {
     const tsr_ways *ways = &executor->entries[entry].ways;
     const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
     uint32_t sum = ways->sum[number] - 1;
-    uint64_t before = ways->of[sum] == TSR_WAY_SCATTERED ? 0 : executor->leaves.first;
+    uint64_t before = ways->of[sum] == TSR_WAY_SCATTERED ? 0 : executor->vranks.first;
     return (char *)find_sum(executor, entry, &buffers[sum]) +
-           (before + leaf) * tsr_program_buffer_size(&buffers[number]);
+           (before + vrank) * tsr_program_buffer_size(&buffers[number]);
 }
 
-void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
+void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t vrank,
                      const tsr_program_buffer *buffer) {
     const bound_entry *bound = &executor->entries[entry];
     size_t number = number_of(executor, entry, buffer);
@@ -58,9 +58,9 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
     case TSR_SPACE_TENSOR:
         return executor->tensors[buffer->index];
     case TSR_SPACE_PART:
-        return find_part(executor, leaf, buffer->index);
+        return find_part(executor, vrank, buffer->index);
     case TSR_SPACE_INPUT:
-        return (char *)bound->inputs[buffer->index] + leaf * bound->input_strides[buffer->index];
+        return (char *)bound->inputs[buffer->index] + vrank * bound->input_strides[buffer->index];
     case TSR_SPACE_OUTPUT:
         return bound->outputs[buffer->index];
     case TSR_SPACE_PREPARED:
@@ -68,13 +68,13 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
     case TSR_SPACE_WORKSPACE:
         if (bound->ways.tensor[number]) return executor->tensors[bound->ways.tensor[number] - 1];
         return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
-    case TSR_SPACE_LEAF:
-        if (bound->ways.sum[number]) return find_sum_part(executor, entry, leaf, number);
-        return executor->of_leaves + leaf * executor->leaf_bytes + buffer->offset_bytes;
+    case TSR_SPACE_VRANK:
+        if (bound->ways.sum[number]) return find_sum_part(executor, entry, vrank, number);
+        return executor->of_vranks + vrank * executor->vrank_bytes + buffer->offset_bytes;
     case TSR_SPACE_SUMS:
         return find_sum(executor, entry, buffer);
-    case TSR_SPACE_LEAF_NUMBER:
-        return bound->leaf_numbers + leaf * TSR_BUFFER_ALIGN_BYTES;
+    case TSR_SPACE_VRANK_NUMBER:
+        return bound->vrank_numbers + vrank * TSR_BUFFER_ALIGN_BYTES;
     case TSR_SPACE_HOST: /* see address_of */
         break;
     }
@@ -161,12 +161,12 @@ static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
         bool fits = tsr_plan_input_size(executor->config, config, i, &size);
         TSR_ASSERT(fits);
         bound->inputs[i] = *at;
-        for (uint32_t k = 0; k < (splits ? executor->leaves.count : 1); k++) take_bytes(at, size);
+        for (uint32_t k = 0; k < (splits ? executor->vranks.count : 1); k++) take_bytes(at, size);
         if (splits) fits = tsr_plan_add(&bound->input_strides[i], size);
     }
-    bound->leaf_numbers = *at;
+    bound->vrank_numbers = *at;
     for (uint32_t i = 0;
-         tsr_plan_has_leaves(executor->config, config) && i < executor->leaves.count; i++)
+         tsr_plan_has_vranks(executor->config, config) && i < executor->vranks.count; i++)
         take_bytes(at, sizeof(int64_t));
     return true;
 }
@@ -275,8 +275,8 @@ typedef struct place {
     tsr_executor *executor;
     size_t entry;
 } place;
-static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *buffer) {
-    return tsr_bound_find(((place *)user)->executor, ((place *)user)->entry, leaf, buffer);
+static void *find_for_loop(void *user, uint32_t vrank, const tsr_program_buffer *buffer) {
+    return tsr_bound_find(((place *)user)->executor, ((place *)user)->entry, vrank, buffer);
 }
 
 static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
@@ -284,7 +284,7 @@ static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
 }
 
 /* Binds a separate part: a loop of commands [begin, end), or the collective of command `begin`. */
-static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
+static bool bind_for_vranks(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
                             part *at) {
     place p = {executor, entry};
     bound_entry *bound = &executor->entries[entry];
@@ -293,9 +293,9 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
     const tsr_loop_source source = {.arena = &executor->arena,
                                     .name = of->name,
                                     .entry = of,
-                                    .leaves = &executor->leaves,
+                                    .vranks = &executor->vranks,
                                     .memory = &executor->memory,
-                                    .leaf_bytes = executor->leaf_bytes,
+                                    .vrank_bytes = executor->vrank_bytes,
                                     .sums_bytes = executor->sums_bytes,
                                     .deferred = bound->deferred,
                                     .ways = &bound->ways,
@@ -324,17 +324,17 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
     part *at = add_part(bound, source->name, region);
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
-        if (command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE) {
-            uint32_t first = i + (command->opcode == TSR_OP_EACH_LEAF);
+        if (command->opcode == TSR_OP_EACH_VRANK || command->opcode == TSR_OP_COLLECTIVE) {
+            uint32_t first = i + (command->opcode == TSR_OP_EACH_VRANK);
             uint32_t end = first + (uint32_t)command->grid;
             at = add_part(bound, source->name, region);
-            if (!bind_for_leaves(executor, entry, first, end, at)) return false;
+            if (!bind_for_vranks(executor, entry, first, end, at)) return false;
             at = add_part(bound, source->name, region);
             i = end > first ? end - 1 : first;
             continue;
         }
         if (!bind_next(executor, entry, i, at)) return false;
-        if (command->opcode == TSR_OP_LEAVE) at->leaves = command;
+        if (command->opcode == TSR_OP_LEAVE) at->vranks = command;
         if (command->opcode != TSR_OP_ENTER && command->opcode != TSR_OP_LEAVE) continue;
         region = command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION;
         at = add_part(bound, source->name, region);
@@ -441,7 +441,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
         count += device_count(source, i);
-        loops += command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE;
+        loops += command->opcode == TSR_OP_EACH_VRANK || command->opcode == TSR_OP_COLLECTIVE;
     }
     bound->exchanges = loops > 0;
     bound->has_control = tsr_program_has_control(source);
@@ -459,7 +459,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
     if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
         !bound->moving || !bound->deferred || !bind_inputs(executor, entry, at) ||
-        !tsr_ways_init(executor->config, executor->program, entry, &executor->leaves,
+        !tsr_ways_init(executor->config, executor->program, entry, &executor->vranks,
                        &executor->arena, &bound->ways))
         return false;
     tsr_plan_find_deferred(source, bound->deferred);
@@ -501,7 +501,7 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     for (size_t i = 0; i < config->tensor_count; i++) {
         uint64_t size = 0;
         bool fits =
-            tsr_plan_tensor_size(config, &executor->leaves, executor->holdings[i], i, &size);
+            tsr_plan_tensor_size(config, &executor->vranks, executor->holdings[i], i, &size);
         TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
         executor->tensors[i] = take_bytes(&at, size);
     }
@@ -513,12 +513,12 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     executor->away_handler_offset = plan->away_bytes - plan->away_handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
         executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
-    executor->leaf_bytes = plan->leaf_bytes;
+    executor->vrank_bytes = plan->vrank_bytes;
     executor->sums_bytes = plan->sum_bytes;
-    executor->of_leaves = at;
-    at += plan->leaf_bytes * executor->leaves.count;
+    executor->of_vranks = at;
+    at += plan->vrank_bytes * executor->vranks.count;
     executor->of_sums = at;
-    at += plan->sum_bytes * tsr_leaves_count_slots(&executor->leaves);
+    at += plan->sum_bytes * tsr_vranks_count_slots(&executor->vranks);
     executor->of_parts = at;
     executor->turn = at += plan->part_bytes;
     at += plan->turn_bytes;

@@ -40,7 +40,7 @@ typedef struct part {
     tsr_device_list list;
     uint32_t region;                   /* region of the commands, or NO_REGION */
     uint32_t first;                    /* index of the first command in bound_entry.commands */
-    const tsr_program_command *leaves; /* command that ends the region; NULL if the part does not
+    const tsr_program_command *vranks; /* command that ends the region; NULL if the part does not
                                           end a region */
     tsr_loop *loop;                    /* a loop over leaves, executed instead of the list; NULL: no
                                           loop */
@@ -57,7 +57,7 @@ typedef struct part {
 typedef struct bound_entry {
     void **inputs, **outputs; /* host memory in the block; the arrays are in the arena */
     uint64_t *input_strides;  /* bytes from leaf to leaf */
-    char *leaf_numbers;
+    char *vrank_numbers;
     tsr_device_command *commands; /* arrays in the arena, like the others */
     uint32_t *numbers;            /* program index of each command */
     part *parts;
@@ -81,8 +81,8 @@ struct tsr_executor {
     const tsr_program *program; /* borrowed */
     tsr_device *device;         /* borrowed */
     tsr_transport *transport;   /* borrowed; NULL: one rank */
-    tsr_leaves leaves;
-    uint64_t leaf_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
+    tsr_vranks vranks;
+    uint64_t vrank_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
     tsr_arena arena;
     tsr_device_memory memory; /* owned; memory of the device */
     void **tensors;           /* begin of each tensor, and the end of the last one */
@@ -91,7 +91,7 @@ struct tsr_executor {
     uint64_t *versions; /* 1 + number of times that each tensor may have changed */
     prepared *prepared;
     uint32_t prepared_count;
-    char *workspace, *of_leaves, *of_sums, *of_parts, *turn; /* host memory */
+    char *workspace, *of_vranks, *of_sums, *of_parts, *turn; /* host memory */
     uint64_t workspace_bytes;
     uint64_t handler_offset;      /* offset in the workspace: handlers run while another entry's
                                      values are live */
@@ -112,7 +112,7 @@ struct tsr_executor {
 
 /* Returns the host memory of a buffer that is not offloaded (HOST); if it differs between leaves,
  * the memory of leaf `leaf` of this rank. */
-void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
+void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t vrank,
                      const tsr_program_buffer *buffer);
 /* Returns list `index` of a part; NULL after the last. */
 tsr_device_list *tsr_bound_list(part *at, uint32_t index);

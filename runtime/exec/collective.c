@@ -41,12 +41,12 @@ static void copy(copier *c, char *to, char *from, uint64_t size_bytes) {
                                                    .location = ""};
 }
 
-static char *to_of(const copier *c, uint32_t leaf) {
-    return c->of->find(c->of->user, leaf, c->to_buffer);
+static char *to_of(const copier *c, uint32_t vrank) {
+    return c->of->find(c->of->user, vrank, c->to_buffer);
 }
 
-static char *from_of(const copier *c, uint32_t leaf) {
-    return c->of->find(c->of->user, leaf, c->from_buffer);
+static char *from_of(const copier *c, uint32_t vrank) {
+    return c->of->find(c->of->user, vrank, c->from_buffer);
 }
 
 /* First element of the part of a position. */
@@ -61,14 +61,14 @@ static uint64_t begin_bytes(const tsr_collective *c, uint64_t position) {
 }
 
 static bool copy_parts(copier *c) {
-    const tsr_leaves *leaves = c->of->leaves;
+    const tsr_vranks *vranks = c->of->vranks;
     const tsr_collective *collective = c->collective;
     bool gathers = collective->kind == TSR_COLLECTIVE_ALL_GATHER;
-    if (!make_copier(c, leaves->count)) return false;
-    for (uint32_t i = 0; i < leaves->count; i++) {
-        uint64_t begin = begin_bytes(collective, leaves->first + i);
-        uint64_t size = begin_bytes(collective, leaves->first + i + 1) - begin;
-        uint64_t missing = c->scattered ? begin_bytes(collective, leaves->first) : 0;
+    if (!make_copier(c, vranks->count)) return false;
+    for (uint32_t i = 0; i < vranks->count; i++) {
+        uint64_t begin = begin_bytes(collective, vranks->first + i);
+        uint64_t size = begin_bytes(collective, vranks->first + i + 1) - begin;
+        uint64_t missing = c->scattered ? begin_bytes(collective, vranks->first) : 0;
         if (gathers)
             copy(c, to_of(c, i) + begin, from_of(c, i), size);
         else
@@ -77,19 +77,19 @@ static bool copy_parts(copier *c) {
     return true;
 }
 
-static bool copy_between_leaves(copier *c) {
-    const tsr_leaves *leaves = c->of->leaves;
-    if (!make_copier(c, leaves->count * leaves->count)) return false;
-    for (uint32_t i = 0; i < leaves->count; i++)
-        for (uint32_t k = 0; k < leaves->count; k++)
-            copy(c, to_of(c, k) + begin_bytes(c->collective, leaves->first + i),
-                 from_of(c, i) + begin_bytes(c->collective, leaves->first + k),
+static bool copy_between_vranks(copier *c) {
+    const tsr_vranks *vranks = c->of->vranks;
+    if (!make_copier(c, vranks->count * vranks->count)) return false;
+    for (uint32_t i = 0; i < vranks->count; i++)
+        for (uint32_t k = 0; k < vranks->count; k++)
+            copy(c, to_of(c, k) + begin_bytes(c->collective, vranks->first + i),
+                 from_of(c, i) + begin_bytes(c->collective, vranks->first + k),
                  c->collective->part * c->collective->element_bytes);
     return true;
 }
 
 static bool copy_whole(copier *c) {
-    bool has_it = c->collective->kind == TSR_COLLECTIVE_ALL_REDUCE || c->of->leaves->first == 0;
+    bool has_it = c->collective->kind == TSR_COLLECTIVE_ALL_REDUCE || c->of->vranks->first == 0;
     if (!make_copier(c, 1)) return false;
     if (has_it)
         copy(c, to_of(c, 0), from_of(c, 0), c->collective->count * c->collective->element_bytes);
@@ -106,27 +106,27 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
     uint64_t size = tsr_program_buffer_size(scatters ? from : to);
     tsr_collective c = {.kind = row->kind,
                         .exchanges_first = row->from == TSR_COLLECTIVE_PLACE_SUM,
-                        .reduction = tsr_leaves_reduction(from->dtype),
+                        .reduction = tsr_vranks_reduction(from->dtype),
                         .from = source->find(source->user, 0, from),
                         .to = source->find(source->user, 0, to),
-                        .leaf_bytes = source->leaf_bytes,
+                        .vrank_bytes = source->vrank_bytes,
                         .element_bytes = tsr_dtype_size(to->dtype)};
     bool scattered = source->ways->of[command->arguments[1]] == TSR_WAY_SCATTERED;
     if (scattered) c.kind = TSR_COLLECTIVE_SLICE; /* the loop has exchanged it */
     c.count = size / c.element_bytes;
-    c.part = tsr_collective_part(c.count, source->leaves->total);
+    c.part = tsr_collective_part(c.count, source->vranks->total);
     c.command = index;
     if (c.exchanges_first)
         c.held = c.from + (scattered || c.kind == TSR_COLLECTIVE_ALL_REDUCE
                                ? 0
-                               : begin_bytes(&c, source->leaves->first));
+                               : begin_bytes(&c, source->vranks->first));
     copier copies = {.of = source,
                      .to_buffer = to,
                      .from_buffer = from,
                      .collective = &c,
                      .scattered = scattered};
     bool bound = scatters || c.kind == TSR_COLLECTIVE_ALL_GATHER ? copy_parts(&copies)
-                 : c.kind == TSR_COLLECTIVE_ALL_TO_ALL           ? copy_between_leaves(&copies)
+                 : c.kind == TSR_COLLECTIVE_ALL_TO_ALL           ? copy_between_vranks(&copies)
                                                                  : copy_whole(&copies);
     *out_collective = c;
     *out_list = (tsr_device_list){
@@ -142,14 +142,14 @@ typedef struct shares {
     size_t first[TSR_TRANSPORT_RANKS_MAX + 1];
 } shares;
 
-static void share(const tsr_collective *c, const tsr_leaves *leaves, size_t unit, shares *out) {
-    for (uint32_t r = 0; r <= leaves->rank_count; r++)
-        out->first[r] = begin_of(c, tsr_leaves_first(leaves, r)) * unit;
+static void share(const tsr_collective *c, const tsr_vranks *vranks, size_t unit, shares *out) {
+    for (uint32_t r = 0; r <= vranks->rank_count; r++)
+        out->first[r] = begin_of(c, tsr_vranks_first(vranks, r)) * unit;
 }
 
-static tsr_reduce_options reduction_of(const tsr_collective *c, const tsr_leaves *leaves,
+static tsr_reduce_options reduction_of(const tsr_collective *c, const tsr_vranks *vranks,
                                        uint64_t sums_bytes, shares *s) {
-    return tsr_leaves_divide(leaves,
+    return tsr_vranks_divide(vranks,
                              (tsr_reduce_options){.reduction = c->reduction,
                                                   .rows = c->from,
                                                   .stride_bytes = sums_bytes,
@@ -158,66 +158,66 @@ static tsr_reduce_options reduction_of(const tsr_collective *c, const tsr_leaves
 }
 
 static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
-                         const tsr_leaves *leaves, uint64_t sums_bytes) {
+                         const tsr_vranks *vranks, uint64_t sums_bytes) {
     shares s;
-    share(c, leaves, 1, &s);
-    const tsr_reduce_options options = reduction_of(c, leaves, sums_bytes, &s);
+    share(c, vranks, 1, &s);
+    const tsr_reduce_options options = reduction_of(c, vranks, sums_bytes, &s);
     if (c->kind == TSR_COLLECTIVE_ALL_REDUCE)
         return tsr_all_reduce(ctx, transport, &options, c->from);
     return tsr_reduce_scatter(ctx, transport, &options, s.first,
-                              c->from + s.first[leaves->rank] * c->element_bytes);
+                              c->from + s.first[vranks->rank] * c->element_bytes);
 }
 
 /* Leaf i of every rank sends its part to leaf k of every other rank, if these leaves exist. */
 static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
-                                 const tsr_leaves *leaves, uint32_t i, uint32_t k) {
+                                 const tsr_vranks *vranks, uint32_t i, uint32_t k) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     uint64_t size = c->part * c->element_bytes;
-    for (uint32_t r = 0; r < leaves->rank_count; r++) {
-        uint32_t theirs = tsr_leaves_first(leaves, r);
-        uint32_t count = tsr_leaves_first(leaves, r + 1) - theirs;
+    for (uint32_t r = 0; r < vranks->rank_count; r++) {
+        uint32_t theirs = tsr_vranks_first(vranks, r);
+        uint32_t count = tsr_vranks_first(vranks, r + 1) - theirs;
         sends[r] = receives[r] = (tsr_piece){0};
-        if (r == leaves->rank) continue;
-        if (i < leaves->count && k < count)
-            sends[r] = (tsr_piece){c->from + i * c->leaf_bytes + (theirs + k) * size, size, true};
-        if (k < leaves->count && i < count)
-            receives[r] = (tsr_piece){c->to + k * c->leaf_bytes + (theirs + i) * size, size, true};
+        if (r == vranks->rank) continue;
+        if (i < vranks->count && k < count)
+            sends[r] = (tsr_piece){c->from + i * c->vrank_bytes + (theirs + k) * size, size, true};
+        if (k < vranks->count && i < count)
+            receives[r] = (tsr_piece){c->to + k * c->vrank_bytes + (theirs + i) * size, size, true};
     }
     return tsr_all_to_all(ctx, transport, sends, receives);
 }
 
 static tsr_result exchange_all(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
-                               const tsr_leaves *leaves) {
-    uint32_t most = (leaves->total + leaves->rank_count - 1) / leaves->rank_count;
+                               const tsr_vranks *vranks) {
+    uint32_t most = (vranks->total + vranks->rank_count - 1) / vranks->rank_count;
     for (uint32_t i = 0; i < most; i++)
         for (uint32_t k = 0; k < most; k++)
-            TRY(ctx, exchange_round(ctx, c, transport, leaves, i, k));
+            TRY(ctx, exchange_round(ctx, c, transport, vranks, i, k));
     return TSR_SUCCESS;
 }
 
 static tsr_result gather(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
-                         const tsr_leaves *leaves) {
+                         const tsr_vranks *vranks) {
     shares s;
-    share(c, leaves, c->element_bytes, &s);
+    share(c, vranks, c->element_bytes, &s);
     return tsr_all_gather(ctx, transport, c->to, s.first);
 }
 
 tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collective,
-                                   tsr_transport *transport, const tsr_leaves *leaves,
+                                   tsr_transport *transport, const tsr_vranks *vranks,
                                    uint64_t sums_bytes) {
     switch (collective->kind) {
     case TSR_COLLECTIVE_ALL_REDUCE:
     case TSR_COLLECTIVE_REDUCE_SCATTER:
-        return reduce(ctx, collective, transport, leaves, sums_bytes);
+        return reduce(ctx, collective, transport, vranks, sums_bytes);
     case TSR_COLLECTIVE_BROADCAST: /* leaf 0 is on rank 0 */
         return tsr_broadcast(ctx, transport, 0, collective->to,
                              collective->count * collective->element_bytes);
     case TSR_COLLECTIVE_ALL_GATHER:
-        return gather(ctx, collective, transport, leaves);
+        return gather(ctx, collective, transport, vranks);
     case TSR_COLLECTIVE_SLICE:
         return TSR_SUCCESS;
     case TSR_COLLECTIVE_ALL_TO_ALL:
-        return exchange_all(ctx, collective, transport, leaves);
+        return exchange_all(ctx, collective, transport, vranks);
     }
     TSR_ASSERT(!"a decoded program has no other collective");
     return TSR_SUCCESS;
@@ -225,16 +225,16 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
 
 /* Gathers on rank 0 the part of each other rank. */
 static tsr_result bring_together(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
-                                 const tsr_leaves *leaves, char *whole) {
+                                 const tsr_vranks *vranks, char *whole) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     uint64_t sent = transport->sent_bytes, received = transport->received_bytes;
     shares s;
-    share(c, leaves, c->element_bytes, &s);
-    for (uint32_t r = 0; r < leaves->rank_count; r++) {
+    share(c, vranks, c->element_bytes, &s);
+    for (uint32_t r = 0; r < vranks->rank_count; r++) {
         size_t size = s.first[r + 1] - s.first[r];
         sends[r] = receives[r] = (tsr_piece){0};
-        if (leaves->rank == 0 && r > 0) receives[r] = (tsr_piece){whole + s.first[r], size, true};
-        if (leaves->rank == r && r > 0)
+        if (vranks->rank == 0 && r > 0) receives[r] = (tsr_piece){whole + s.first[r], size, true};
+        if (vranks->rank == r && r > 0)
             sends[0] = (tsr_piece){(void *)(uintptr_t)c->held, size, true};
     }
     TRY(ctx, tsr_all_to_all(ctx, transport, sends, receives));
@@ -244,36 +244,36 @@ static tsr_result bring_together(tsr_ctx *ctx, const tsr_collective *c, tsr_tran
 }
 
 tsr_result tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
-                               tsr_transport *transport, const tsr_leaves *leaves,
+                               tsr_transport *transport, const tsr_vranks *vranks,
                                const tsr_loop_observer *observer) {
     if (!observer->find || !collective->held) return TSR_SUCCESS;
     char *whole = observer->find(observer->user, collective->command);
-    bool has_all = leaves->rank_count == 1 || collective->kind == TSR_COLLECTIVE_ALL_REDUCE;
+    bool has_all = vranks->rank_count == 1 || collective->kind == TSR_COLLECTIVE_ALL_REDUCE;
     uint64_t count =
-        has_all ? collective->count : begin_of(collective, tsr_leaves_first(leaves, 1));
-    if (leaves->rank == 0)
+        has_all ? collective->count : begin_of(collective, tsr_vranks_first(vranks, 1));
+    if (vranks->rank == 0)
         memcpy(whole, collective->held, (size_t)(count * collective->element_bytes));
-    return has_all ? TSR_SUCCESS : bring_together(ctx, collective, transport, leaves, whole);
+    return has_all ? TSR_SUCCESS : bring_together(ctx, collective, transport, vranks, whole);
 }
 
 uint64_t tsr_collective_plan(const tsr_collective *c, const tsr_transport *transport,
-                             const tsr_leaves *leaves) {
+                             const tsr_vranks *vranks) {
     shares s;
     bool reduces = c->kind == TSR_COLLECTIVE_ALL_REDUCE || c->kind == TSR_COLLECTIVE_REDUCE_SCATTER;
-    share(c, leaves, reduces ? 1 : c->element_bytes, &s);
-    const tsr_reduce_options options = reduction_of(c, leaves, 0, &s);
-    uint64_t others = leaves->rank_count - 1, other_leaves = leaves->total - leaves->count;
+    share(c, vranks, reduces ? 1 : c->element_bytes, &s);
+    const tsr_reduce_options options = reduction_of(c, vranks, 0, &s);
+    uint64_t others = vranks->rank_count - 1, other_vranks = vranks->total - vranks->count;
     switch (c->kind) {
     case TSR_COLLECTIVE_ALL_REDUCE:
         return tsr_all_reduce_plan(transport, &options);
     case TSR_COLLECTIVE_REDUCE_SCATTER:
         return tsr_reduce_scatter_plan(transport, &options, s.first);
     case TSR_COLLECTIVE_BROADCAST:
-        return leaves->rank == 0 ? others * c->count * c->element_bytes : 0;
+        return vranks->rank == 0 ? others * c->count * c->element_bytes : 0;
     case TSR_COLLECTIVE_ALL_GATHER:
         return tsr_all_gather_plan(transport, s.first);
     case TSR_COLLECTIVE_ALL_TO_ALL:
-        return leaves->count * other_leaves * c->part * c->element_bytes;
+        return vranks->count * other_vranks * c->part * c->element_bytes;
     case TSR_COLLECTIVE_SLICE:
         return 0;
     }

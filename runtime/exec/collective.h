@@ -20,7 +20,7 @@ typedef struct tsr_collective {
      * sum. */
     uint32_t command;
     const char *held;
-    uint64_t leaf_bytes;
+    uint64_t vrank_bytes;
     uint64_t count, part, element_bytes; /* elements of the full value, of a part */
 } tsr_collective;
 
@@ -29,17 +29,17 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
                          tsr_collective *out_collective, tsr_device_list *out_list);
 /* Exchanges with all ranks; not called with a single rank. */
 TSR_RESULT tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collective,
-                                   tsr_transport *transport, const tsr_leaves *leaves,
+                                   tsr_transport *transport, const tsr_vranks *vranks,
                                    uint64_t sums_bytes);
 
 /* Called after the exchange: rank 0 gathers all ranks' parts of a sum into the observer's memory.
  * Bytes sent for this are not counted. */
 TSR_RESULT tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
-                               tsr_transport *transport, const tsr_leaves *leaves,
+                               tsr_transport *transport, const tsr_vranks *vranks,
                                const tsr_loop_observer *observer);
 
 /* Returns the number of bytes that this rank sends in the collective. */
 uint64_t tsr_collective_plan(const tsr_collective *collective, const tsr_transport *transport,
-                             const tsr_leaves *leaves);
+                             const tsr_vranks *vranks);
 
 #endif

@@ -49,7 +49,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .transport = transport,
                                .prepared_count = tsr_program_prepared_count(program),
                                .failed_region = NO_REGION};
-    tsr_result result = tsr_plan_leaves(ctx, config, program, transport, &executor->leaves);
+    tsr_result result = tsr_plan_vranks(ctx, config, program, transport, &executor->vranks);
     if (!result.code) result = set_up(ctx, executor, &plan);
     if (result.code)
         tsr_executor_destroy(executor);
@@ -140,7 +140,7 @@ void tsr_executor_clear(tsr_executor *executor, size_t tensor) {
         executor->copies[tensor].device = true;
         return;
     }
-    bool fits = tsr_plan_tensor_size(executor->config, &executor->leaves,
+    bool fits = tsr_plan_tensor_size(executor->config, &executor->vranks,
                                      executor->holdings[tensor], tensor, &size);
     TSR_ASSERT(fits);
     memset(tsr_executor_replace(executor, tensor), 0, (size_t)size);
@@ -153,7 +153,7 @@ void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor) {
 
 uint64_t tsr_executor_get_parts(const tsr_executor *executor, size_t tensor) {
     TSR_ASSERT(tensor < executor->config->tensor_count);
-    return executor->holdings[tensor] == TSR_HOLDING_PARTS ? executor->leaves.total : 0;
+    return executor->holdings[tensor] == TSR_HOLDING_PARTS ? executor->vranks.total : 0;
 }
 
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input) {
@@ -169,7 +169,7 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
 }
 
 bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry) {
-    return executor->entries[entry].exchanges && executor->leaves.rank_count > 1;
+    return executor->entries[entry].exchanges && executor->vranks.rank_count > 1;
 }
 
 static void one_byte_each(const tsr_transport *t, size_t *out_first_byte) {
@@ -186,42 +186,42 @@ static uint64_t plan_agreement(const tsr_transport *t) {
 uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry) {
     const bound_entry *bound = &executor->entries[entry];
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < bound->part_count && executor->leaves.rank_count > 1; i++) {
+    for (uint32_t i = 0; i < bound->part_count && executor->vranks.rank_count > 1; i++) {
         const part *at = &bound->parts[i];
         if (at->loop)
-            bytes += tsr_loop_plan_exchange(at->loop, executor->transport, &executor->leaves);
+            bytes += tsr_loop_plan_exchange(at->loop, executor->transport, &executor->vranks);
         if (at->collective)
-            bytes += tsr_collective_plan(at->collective, executor->transport, &executor->leaves);
-        if (at->leaves) bytes += plan_agreement(executor->transport);
+            bytes += tsr_collective_plan(at->collective, executor->transport, &executor->vranks);
+        if (at->vranks) bytes += plan_agreement(executor->transport);
     }
     return bytes;
 }
 
-const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *e) { return &e->leaves; }
+const tsr_vranks *tsr_executor_get_vranks(const tsr_executor *e) { return &e->vranks; }
 
-uint64_t tsr_executor_get_leaf_rows(const tsr_executor *executor, size_t entry) {
+uint64_t tsr_executor_get_vrank_rows(const tsr_executor *executor, size_t entry) {
     const tsr_config_entry *config = &executor->config->entries[entry];
     return config->batch /
-           (tsr_plan_has_leaves(executor->config, config) ? executor->leaves.total : 1);
+           (tsr_plan_has_vranks(executor->config, config) ? executor->vranks.total : 1);
 }
 
-void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, size_t input,
-                                  uint32_t leaf) {
-    TSR_ASSERT(leaf < executor->leaves.count);
+void *tsr_executor_get_vrank_input(const tsr_executor *executor, size_t entry, size_t input,
+                                   uint32_t vrank) {
+    TSR_ASSERT(vrank < executor->vranks.count);
     return (char *)tsr_executor_get_input(executor, entry, input) +
-           leaf * executor->entries[entry].input_strides[input];
+           vrank * executor->entries[entry].input_strides[input];
 }
 
 /* leaf: the virtual rank whose rows the command processed; -1: it processed all rows. */
-static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, int64_t leaf,
+static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, int64_t vrank,
                                const tsr_program_command *command, const tsr_fault *fault) {
     const tsr_fault_place where = {
         executor->config,
         &executor->config->entries[entry],
         &executor->program->entries[entry],
         command,
-        leaf,
-        leaf < 0 ? 0 : (uint64_t)leaf * tsr_executor_get_leaf_rows(executor, entry),
+        vrank,
+        vrank < 0 ? 0 : (uint64_t)vrank * tsr_executor_get_vrank_rows(executor, entry),
         executor->iterations,
         executor->depth};
     return tsr_fault_report(ctx, &where, fault, &executor->fault_row);
@@ -275,7 +275,7 @@ static tsr_device_range range_of_state(const tsr_executor *executor) {
         if (config->tensors[i].role == TSR_ROLE_CONSTANT) continue;
         uint64_t size = 0;
         bool fits =
-            tsr_plan_tensor_size(config, &executor->leaves, executor->holdings[i], i, &size);
+            tsr_plan_tensor_size(config, &executor->vranks, executor->holdings[i], i, &size);
         TSR_ASSERT(fits);
         if (!begin) begin = executor->tensors[i];
         end = (const char *)executor->tensors[i] + size;
@@ -371,7 +371,7 @@ static tsr_result go_along(tsr_ctx *ctx, tsr_executor *executor, tsr_result fail
 static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                            const tsr_loop *loop) {
     const tsr_program_entry *of = &executor->program->entries[entry];
-    const tsr_leaves *leaves = &executor->leaves;
+    const tsr_vranks *vranks = &executor->vranks;
     tsr_ctx aside = tsr_ctx_fork(ctx);
     tsr_result exchanged = TSR_SUCCESS;
     for (uint32_t i = 0; i < loop->step_count && !exchanged.code; i++) {
@@ -384,16 +384,16 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
         if (fault.kind != TSR_FAULT_NONE) {
             tsr_result failed = report_fault(
                 ctx, executor, entry,
-                leaves->total > 1 ? (int64_t)tsr_leaves_number(leaves, step->leaf) : -1,
+                vranks->total > 1 ? (int64_t)tsr_vranks_number(vranks, step->vrank) : -1,
                 &of->commands[step->sources[command]], &fault);
             TRY(ctx, go_along(ctx, executor, failed));
         }
         if (step->then)
-            exchanged = tsr_turn_exchange(&aside, step->then, executor->transport, leaves);
+            exchanged = tsr_turn_exchange(&aside, step->then, executor->transport, vranks);
     }
     if (!exchanged.code)
         exchanged =
-            tsr_loop_exchange(&aside, loop, executor->transport, leaves, executor->sums_bytes);
+            tsr_loop_exchange(&aside, loop, executor->transport, vranks, executor->sums_bytes);
     if (exchanged.code) return tsr_error_adopt(ctx, &aside);
     if (executor->failure.code || entry != executor->observer.entry) return TSR_SUCCESS;
     return tsr_loop_tell(ctx, loop, executor->device, &executor->memory, &executor->observer);
@@ -402,11 +402,11 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
 /* Runs the exchange of ranks, if there is one. */
 static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at, bool first) {
     const tsr_collective *collective = at->collective;
-    if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
+    if (!collective || collective->exchanges_first != first || executor->vranks.rank_count == 1)
         return TSR_SUCCESS;
     tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing a context takes as long as a small kernel */
     tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->transport,
-                                                   &executor->leaves, executor->sums_bytes);
+                                                   &executor->vranks, executor->sums_bytes);
     return exchanged.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
@@ -416,11 +416,11 @@ static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const
     if (!c || !c->held || !executor->observer.find || entry != executor->observer.entry)
         return TSR_SUCCESS;
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    if (executor->leaves.rank_count == 1)
+    if (executor->vranks.rank_count == 1)
         TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, c->held,
                                   c->count * c->element_bytes));
     tsr_result told =
-        tsr_collective_tell(&aside, c, executor->transport, &executor->leaves, &executor->observer);
+        tsr_collective_tell(&aside, c, executor->transport, &executor->vranks, &executor->observer);
     return told.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
@@ -450,8 +450,8 @@ tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, par
 static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                                 const part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
-    for (uint32_t i = 0; at->leaves && i < at->leaves->argument_count; i++) {
-        const tsr_program_buffer *buffer = &source->buffers[at->leaves->arguments[i]];
+    for (uint32_t i = 0; at->vranks && i < at->vranks->argument_count; i++) {
+        const tsr_program_buffer *buffer = &source->buffers[at->vranks->arguments[i]];
         char *memory = tsr_bound_find(executor, entry, 0, buffer);
         const tsr_tensor tensor = {.dtype = buffer->dtype, .shape = buffer->shape, .data = memory};
         double value = 0;
@@ -502,7 +502,7 @@ static tsr_result run_together(tsr_ctx *ctx, tsr_executor *executor, size_t entr
     executor->goes_along = true;
     tsr_result result = tsr_bound_run(ctx, executor, entry, at), own = executor->failure;
     executor->goes_along = false;
-    if (result.code || !at->leaves) return result;
+    if (result.code || !at->vranks) return result;
     executor->failure = TSR_SUCCESS;
     return agree(ctx, executor, own.code ? own : check_leaving(ctx, executor, entry, at));
 }
@@ -545,10 +545,10 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
             result = tsr_bound_run(ctx, executor, entry, at);
             if (!result.code) result = check_leaving(ctx, executor, entry, at);
         }
-        if (at->leaves || (result.code && at->region != NO_REGION))
+        if (at->vranks || (result.code && at->region != NO_REGION))
             tsr_probe_leave(ctx->trace, &source->regions[at->region], attempts, &began_ns);
         if (!result.code) {
-            if (at->leaves) attempts = 0;
+            if (at->vranks) attempts = 0;
             i++;
             continue;
         }
@@ -584,9 +584,9 @@ static void fill_inputs(tsr_executor *executor, size_t entry, uint64_t step) {
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
     }
     for (uint32_t i = 0;
-         tsr_plan_has_leaves(executor->config, config) && i < executor->leaves.count; i++) {
-        int64_t number = tsr_leaves_number(&executor->leaves, i);
-        memcpy(bound->leaf_numbers + i * TSR_BUFFER_ALIGN_BYTES, &number, sizeof number);
+         tsr_plan_has_vranks(executor->config, config) && i < executor->vranks.count; i++) {
+        int64_t number = tsr_vranks_number(&executor->vranks, i);
+        memcpy(bound->vrank_numbers + i * TSR_BUFFER_ALIGN_BYTES, &number, sizeof number);
     }
 }
 

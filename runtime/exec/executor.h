@@ -18,9 +18,9 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
-#include "runtime/exec/leaves.h"
 #include "runtime/exec/loop.h"
 #include "runtime/exec/memory.h"
+#include "runtime/exec/vranks.h"
 #include "runtime/trace/probe.h"
 
 typedef struct tsr_executor tsr_executor;
@@ -59,12 +59,12 @@ bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry);
 uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry);
 
 /* The leaves that this rank runs. */
-const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *executor);
+const tsr_vranks *tsr_executor_get_vranks(const tsr_executor *executor);
 /* Number of rows of a data input for one leaf; all rows if the entry has no leaves. */
-uint64_t tsr_executor_get_leaf_rows(const tsr_executor *executor, size_t entry);
+uint64_t tsr_executor_get_vrank_rows(const tsr_executor *executor, size_t entry);
 /* Like tsr_executor_get_input, which returns leaf 0: the rows of leaf `leaf` of this rank. */
-void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, size_t input,
-                                  uint32_t leaf);
+void *tsr_executor_get_vrank_input(const tsr_executor *executor, size_t entry, size_t input,
+                                   uint32_t vrank);
 
 /* Updates the host memory of the tensors from the device. Does nothing if they are the same memory.
  */

@@ -16,7 +16,7 @@ typedef struct tsr_loop_exchange {
 
 typedef struct list_maker {
     const tsr_loop_source *of;
-    uint32_t leaf; /* index on this rank */
+    uint32_t vrank; /* index on this rank */
     tsr_device_command *commands;
     uint32_t *sources, count;
     uint64_t cost_max;
@@ -44,7 +44,7 @@ static const tsr_program_buffer *buffer_of(const list_maker *m, const tsr_progra
 }
 
 static void *argument_of(const list_maker *m, const tsr_program_command *command, uint32_t i) {
-    return m->of->find(m->of->user, m->leaf, buffer_of(m, command, i));
+    return m->of->find(m->of->user, m->vrank, buffer_of(m, command, i));
 }
 
 static bool add_launch(list_maker *m, const tsr_program_command *command) {
@@ -84,11 +84,11 @@ static bool add_copy(list_maker *m, void *to, const void *from, uint64_t size_by
 }
 
 static char *slot_of(const list_maker *m, uint32_t slot, char *sum, char *summand) {
-    return slot == TSR_LEAF_SUMMAND ? summand : sum + slot * m->of->sums_bytes;
+    return slot == TSR_VRANK_SUMMAND ? summand : sum + slot * m->of->sums_bytes;
 }
 
 static void end_step(list_maker *m, tsr_turn *then) {
-    m->steps[m->step_count++] = (tsr_loop_step){.leaf = m->leaf,
+    m->steps[m->step_count++] = (tsr_loop_step){.vrank = m->vrank,
                                                 .list = {.name = m->of->name,
                                                          .commands = m->commands + m->begun,
                                                          .command_count = m->count - m->begun,
@@ -100,17 +100,18 @@ static void end_step(list_maker *m, tsr_turn *then) {
 }
 
 /* Sums over the ranks' values in this turn, before they are folded. */
-static bool add_turn(list_maker *m, const tsr_program_command *command, const tsr_leaf_fold *fold) {
+static bool add_turn(list_maker *m, const tsr_program_command *command,
+                     const tsr_vrank_fold *fold) {
     const tsr_program_buffer *sum = buffer_of(m, command, 0);
     tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
     if (!turn) return false;
-    *turn = (tsr_turn){.reduction = tsr_leaves_reduction(sum->dtype),
+    *turn = (tsr_turn){.reduction = tsr_vranks_reduction(sum->dtype),
                        .from = argument_of(m, command, 1),
                        .to = m->of->turn,
                        .count = tsr_program_buffer_size(sum) / tsr_dtype_size(sum->dtype)};
     if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) {
-        turn->part = tsr_collective_part(turn->count, m->of->leaves->total);
-        turn->slot_bytes = tsr_ways_slot_bytes(sum, m->of->leaves);
+        turn->part = tsr_collective_part(turn->count, m->of->vranks->total);
+        turn->slot_bytes = tsr_ways_slot_bytes(sum, m->of->vranks);
         turn->slots = argument_of(m, command, 0);
         turn->fold = *fold;
     }
@@ -120,10 +121,10 @@ static bool add_turn(list_maker *m, const tsr_program_command *command, const ts
 
 static bool add_fold(list_maker *m, const tsr_program_command *command) {
     char *sum = argument_of(m, command, 0), *summand = argument_of(m, command, 1);
-    const tsr_leaves leaves = tsr_ways_leaves(m->of->ways, m->of->leaves, command->arguments[0]);
-    tsr_leaf_fold fold;
-    tsr_leaves_fold(&leaves, m->leaf, &fold);
-    if (leaves.by_turns) {
+    const tsr_vranks vranks = tsr_ways_vranks(m->of->ways, m->of->vranks, command->arguments[0]);
+    tsr_vrank_fold fold;
+    tsr_vranks_fold(&vranks, m->vrank, &fold);
+    if (vranks.by_turns) {
         if (!add_turn(m, command, &fold)) return false;
         if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) return true;
         summand = m->of->turn;
@@ -150,9 +151,9 @@ static bool add_fold(list_maker *m, const tsr_program_command *command) {
 static bool add_gather(list_maker *m, const tsr_program_command *command) {
     uint64_t size = tsr_program_buffer_size(buffer_of(m, command, 1));
     char *all = argument_of(m, command, 0);
-    const tsr_leaves leaves = tsr_ways_leaves(m->of->ways, m->of->leaves, command->arguments[0]);
-    return add_copy(m, all + tsr_leaves_number(&leaves, m->leaf) * size, argument_of(m, command, 1),
-                    size);
+    const tsr_vranks vranks = tsr_ways_vranks(m->of->ways, m->of->vranks, command->arguments[0]);
+    return add_copy(m, all + tsr_vranks_number(&vranks, m->vrank) * size,
+                    argument_of(m, command, 1), size);
 }
 
 /* Gathers a tensor: copies this rank's parts; the other ranks' parts arrive in the exchange. */
@@ -163,21 +164,21 @@ static bool add_collective(list_maker *m) {
     if (!gather || !turn || !tsr_collective_bind(m->of, m->source, gather, &copies)) return false;
     for (uint32_t i = 0; i < copies.command_count; i++) add_command(m, copies.commands[i]);
     *turn = (tsr_turn){.gather = gather};
-    if (m->of->leaves->rank_count > 1) end_step(m, turn);
+    if (m->of->vranks->rank_count > 1) end_step(m, turn);
     return true;
 }
 
 /* Makes the steps of commands [begin, end) of the program for one leaf; for a turn in which this
  * rank has no leaf, makes only the exchanges of all ranks. */
-static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, uint32_t end,
+static bool make_steps(const tsr_loop_source *of, uint32_t vrank, uint32_t begin, uint32_t end,
                        tsr_loop *loop) {
     size_t count = 1;
     for (uint32_t i = begin; i < end; i++)
-        count += of->entry->commands[i].opcode == TSR_OP_LEAF_SUM     ? TSR_LEAF_STEPS_MAX
-                 : of->entry->commands[i].opcode == TSR_OP_COLLECTIVE ? of->leaves->count
+        count += of->entry->commands[i].opcode == TSR_OP_VRANK_SUM    ? TSR_VRANK_STEPS_MAX
+                 : of->entry->commands[i].opcode == TSR_OP_COLLECTIVE ? of->vranks->count
                                                                       : 1;
     list_maker m = {.of = of,
-                    .leaf = leaf,
+                    .vrank = vrank,
                     .commands = TSR_NEW(of->arena, tsr_device_command, count),
                     .sources = TSR_NEW(of->arena, uint32_t, count),
                     .steps = loop->steps,
@@ -185,11 +186,11 @@ static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin,
     if (!m.commands || !m.sources) return false;
     for (m.source = begin; m.source < end; m.source++) {
         const tsr_program_command *command = &of->entry->commands[m.source];
-        if (leaf >= of->leaves->count && command->opcode != TSR_OP_COLLECTIVE) continue;
-        bool added = command->opcode == TSR_OP_COLLECTIVE    ? add_collective(&m)
-                     : command->opcode == TSR_OP_LEAF_SUM    ? add_fold(&m, command)
-                     : command->opcode == TSR_OP_LEAF_GATHER ? add_gather(&m, command)
-                                                             : add_launch(&m, command);
+        if (vrank >= of->vranks->count && command->opcode != TSR_OP_COLLECTIVE) continue;
+        bool added = command->opcode == TSR_OP_COLLECTIVE     ? add_collective(&m)
+                     : command->opcode == TSR_OP_VRANK_SUM    ? add_fold(&m, command)
+                     : command->opcode == TSR_OP_VRANK_GATHER ? add_gather(&m, command)
+                                                              : add_launch(&m, command);
         if (!added) return false;
     }
     end_step(&m, NULL);
@@ -228,17 +229,17 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
     if (!s->exchanges || !s->results) return false;
     for (uint32_t i = begin; i < end; i++) {
         const tsr_program_command *command = &of->entry->commands[i];
-        if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
+        if (command->opcode != TSR_OP_VRANK_SUM && command->opcode != TSR_OP_VRANK_GATHER) continue;
         if (of->deferred[command->arguments[0]]) continue;
         tsr_way way = of->ways->of[command->arguments[0]];
         const tsr_program_buffer *result = &of->entry->buffers[command->arguments[0]];
-        bool sums = command->opcode == TSR_OP_LEAF_SUM;
+        bool sums = command->opcode == TSR_OP_VRANK_SUM;
         uint64_t size = tsr_program_buffer_size(&of->entry->buffers[command->arguments[1]]);
         if (!sums || way == TSR_WAY_AT_END)
             s->exchanges[s->exchange_count++] =
                 (exchange){.sums = sums,
                            .by_turns = way != TSR_WAY_AT_END,
-                           .reduction = tsr_leaves_reduction(result->dtype),
+                           .reduction = tsr_vranks_reduction(result->dtype),
                            .bytes = of->find(of->user, 0, result),
                            .count = sums ? size / tsr_dtype_size(result->dtype) : size};
         s->results[s->result_count++] =
@@ -254,9 +255,9 @@ bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
     tsr_loop loop = {0};
     size_t each = 1; /* number of steps of a leaf */
     for (uint32_t i = begin; i < end; i++)
-        each += source->entry->commands[i].opcode == TSR_OP_LEAF_SUM ||
+        each += source->entry->commands[i].opcode == TSR_OP_VRANK_SUM ||
                 source->entry->commands[i].opcode == TSR_OP_COLLECTIVE;
-    uint32_t turns = (source->leaves->total - 1) / source->leaves->rank_count + 1;
+    uint32_t turns = (source->vranks->total - 1) / source->vranks->rank_count + 1;
     loop.steps = TSR_NEW(source->arena, tsr_loop_step, each * turns + 1);
     if (!loop.steps) return false;
     for (uint32_t i = 0; i < turns; i++)
@@ -272,46 +273,46 @@ static tsr_reduce_options options_of(const exchange *e, uint64_t sums_bytes) {
 }
 
 /* Sums that are exchanged at the end are over consecutive leaves. */
-static tsr_leaves dealt(const exchange *e, const tsr_leaves *leaves) {
-    tsr_leaves of = *leaves;
+static tsr_vranks dealt(const exchange *e, const tsr_vranks *vranks) {
+    tsr_vranks of = *vranks;
     of.by_turns = e->by_turns;
     return of;
 }
 
 static tsr_result run_exchange(tsr_ctx *ctx, const exchange *e, tsr_transport *transport,
-                               const tsr_leaves *leaves, uint64_t sums_bytes) {
+                               const tsr_vranks *vranks, uint64_t sums_bytes) {
     uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
-    const tsr_leaves of = dealt(e, leaves);
-    if (!e->sums) return tsr_leaves_gather(ctx, &of, transport, e->bytes, e->count);
+    const tsr_vranks of = dealt(e, vranks);
+    if (!e->sums) return tsr_vranks_gather(ctx, &of, transport, e->bytes, e->count);
     const tsr_reduce_options options =
-        tsr_leaves_divide(&of, options_of(e, sums_bytes), first_leaf);
+        tsr_vranks_divide(&of, options_of(e, sums_bytes), first_leaf);
     return tsr_all_reduce(ctx, transport, &options, e->bytes);
 }
 
 static uint64_t plan_exchange(const exchange *e, const tsr_transport *transport,
-                              const tsr_leaves *leaves) {
+                              const tsr_vranks *vranks) {
     uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
-    const tsr_leaves of = dealt(e, leaves);
-    if (!e->sums) return tsr_leaves_plan_gather(&of, transport, e->count);
-    const tsr_reduce_options options = tsr_leaves_divide(&of, options_of(e, 0), first_leaf);
+    const tsr_vranks of = dealt(e, vranks);
+    if (!e->sums) return tsr_vranks_plan_gather(&of, transport, e->count);
+    const tsr_reduce_options options = tsr_vranks_divide(&of, options_of(e, 0), first_leaf);
     return tsr_all_reduce_plan(transport, &options);
 }
 
 uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *transport,
-                                const tsr_leaves *leaves) {
+                                const tsr_vranks *vranks) {
     uint64_t bytes = 0;
-    if (leaves->rank_count == 1) return 0;
+    if (vranks->rank_count == 1) return 0;
     for (uint32_t i = 0; i < loop->exchange_count; i++)
-        bytes += plan_exchange(&loop->exchanges[i], transport, leaves);
+        bytes += plan_exchange(&loop->exchanges[i], transport, vranks);
     for (uint32_t i = 0; i < loop->step_count; i++)
-        if (loop->steps[i].then) bytes += tsr_turn_plan(loop->steps[i].then, transport, leaves);
+        if (loop->steps[i].then) bytes += tsr_turn_plan(loop->steps[i].then, transport, vranks);
     return bytes;
 }
 
 tsr_result tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
-                             const tsr_leaves *leaves, uint64_t sums_bytes) {
-    for (uint32_t i = 0; leaves->rank_count > 1 && i < loop->exchange_count; i++)
-        TRY(ctx, run_exchange(ctx, &loop->exchanges[i], transport, leaves, sums_bytes));
+                             const tsr_vranks *vranks, uint64_t sums_bytes) {
+    for (uint32_t i = 0; vranks->rank_count > 1 && i < loop->exchange_count; i++)
+        TRY(ctx, run_exchange(ctx, &loop->exchanges[i], transport, vranks, sums_bytes));
     return TSR_SUCCESS;
 }
 

@@ -8,13 +8,13 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
-#include "runtime/exec/leaves.h"
 #include "runtime/exec/turn.h"
+#include "runtime/exec/vranks.h"
 #include "runtime/exec/ways.h"
 
 /* Commands of one leaf up to an exchange of ranks, or to the end. */
 typedef struct tsr_loop_step {
-    uint32_t leaf; /* index on this rank */
+    uint32_t vrank; /* index on this rank */
     tsr_device_list list;
     uint32_t *sources;     /* the program's command for each command of the list */
     struct tsr_turn *then; /* exchange after the list; NULL: no exchange */
@@ -51,15 +51,15 @@ typedef struct tsr_loop_source {
     tsr_arena *arena;
     const char *name;
     const tsr_program_entry *entry;
-    const tsr_leaves *leaves;
+    const tsr_vranks *vranks;
     const tsr_device_memory *memory;
-    uint64_t leaf_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
-    const bool *deferred;            /* true for buffers of sums that a collective consumes */
+    uint64_t vrank_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
+    const bool *deferred;             /* true for buffers of sums that a collective consumes */
     const tsr_ways *ways;
     char *turn;           /* host memory for the exchanges of a turn */
     void *const *tensors; /* host memory by tensor index */
     /* Returns the host memory of a buffer, for leaf `leaf` of this rank. */
-    void *(*find)(void *user, uint32_t leaf, const tsr_program_buffer *buffer);
+    void *(*find)(void *user, uint32_t vrank, const tsr_program_buffer *buffer);
     /* Called when a part of a tensor is written; returns false without memory. */
     bool (*note_change)(void *user, const tsr_program_buffer *buffer);
     void *user;
@@ -69,13 +69,13 @@ typedef struct tsr_loop_source {
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end, tsr_loop *out_loop);
 /* Called when all leaves of this rank have run. */
 TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
-                             const tsr_leaves *leaves, uint64_t sums_bytes);
+                             const tsr_vranks *vranks, uint64_t sums_bytes);
 /* Passes each result to the observer after the exchange, in host memory. */
 TSR_RESULT tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,
                          const tsr_device_memory *memory, const tsr_loop_observer *observer);
 
 /* Returns the number of bytes that this rank sends in the loop. */
 uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *transport,
-                                const tsr_leaves *leaves);
+                                const tsr_vranks *vranks);
 
 #endif

@@ -25,7 +25,7 @@ static bool add_times(uint64_t *total, uint64_t size_bytes, uint64_t times) {
            !__builtin_add_overflow(*total, all, total) && *total <= INT64_MAX;
 }
 
-bool tsr_plan_has_leaves(const tsr_config *config, const tsr_config_entry *entry) {
+bool tsr_plan_has_vranks(const tsr_config *config, const tsr_config_entry *entry) {
     return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
 }
 
@@ -38,11 +38,11 @@ bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry
     return true;
 }
 
-bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, tsr_holding holding,
+bool tsr_plan_tensor_size(const tsr_config *config, const tsr_vranks *vranks, tsr_holding holding,
                           size_t tensor, uint64_t *out_size) {
     const tsr_config_tensor *of = &config->tensors[tensor];
     if (holding == TSR_HOLDING_WHOLE) return tsr_shape_size(&of->shape, of->dtype, out_size);
-    uint64_t parts = holding == TSR_HOLDING_PARTS ? leaves->count : leaves->total;
+    uint64_t parts = holding == TSR_HOLDING_PARTS ? vranks->count : vranks->total;
     return !__builtin_mul_overflow(tsr_program_part_bytes(config, tensor), parts, out_size);
 }
 
@@ -54,14 +54,14 @@ void tsr_plan_find_deferred(const tsr_program_entry *entry, bool *out_deferred) 
 }
 
 static TSR_RESULT add_tensors(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                              const tsr_leaves *leaves, uint64_t *total, bool *out_fits) {
+                              const tsr_vranks *vranks, uint64_t *total, bool *out_fits) {
     tsr_holding *holdings = calloc(config->tensor_count + 1, sizeof *holdings);
     uint64_t size = 0;
     bool fits = true;
     if (!holdings) FAIL(ctx, TSR_MEMORY, "no memory to plan '%s'", config->name);
     tsr_program_find_holdings(program, config, holdings);
     for (size_t i = 0; i < config->tensor_count && fits; i++)
-        fits = tsr_plan_tensor_size(config, leaves, holdings[i], i, &size) &&
+        fits = tsr_plan_tensor_size(config, vranks, holdings[i], i, &size) &&
                tsr_plan_add(total, size);
     free(holdings);
     if (fits)
@@ -71,42 +71,42 @@ static TSR_RESULT add_tensors(tsr_ctx *ctx, const tsr_config *config, const tsr_
 }
 
 static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_config_entry *entry,
-                      const tsr_leaves *leaves) {
+                      const tsr_vranks *vranks) {
     uint64_t size = 0;
     bool fits = true;
     for (size_t i = 0; i < entry->input_count && fits; i++) {
         bool splits = tsr_program_splits(config, entry, &entry->inputs[i]);
         fits = tsr_plan_input_size(config, entry, i, &size) &&
-               add_times(total, size, splits ? leaves->count : 1);
+               add_times(total, size, splits ? vranks->count : 1);
     }
-    if (tsr_plan_has_leaves(config, entry))
-        fits = fits && add_times(total, sizeof(int64_t), leaves->count);
+    if (tsr_plan_has_vranks(config, entry))
+        fits = fits && add_times(total, sizeof(int64_t), vranks->count);
     for (size_t i = 0; i < entry->output_count && fits; i++)
         fits = tsr_shape_size(&entry->outputs[i].shape, entry->outputs[i].dtype, &size) &&
                tsr_plan_add(total, size);
     return fits;
 }
 
-tsr_result tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                           const tsr_transport *transport, tsr_leaves *out_leaves) {
-    TRY(ctx, tsr_leaves_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
-                              transport ? transport->rank_count : 1, out_leaves));
-    return tsr_ways_serve(ctx, config, program, out_leaves, &out_leaves->by_turns);
+tsr_result tsr_plan_vranks(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                           const tsr_transport *transport, tsr_vranks *out_vranks) {
+    TRY(ctx, tsr_vranks_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
+                              transport ? transport->rank_count : 1, out_vranks));
+    return tsr_ways_serve(ctx, config, program, out_vranks, &out_vranks->by_turns);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Plans the memory for leaves and sums, with the maximum over the entries for each. */
 static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                            const tsr_leaves *leaves, tsr_memory_plan *plan) {
+                            const tsr_vranks *vranks, tsr_memory_plan *plan) {
     tsr_result result = TSR_SUCCESS;
     tsr_arena arena = {0};
     for (size_t i = 0; i < config->entry_count && !result.code; i++) {
         tsr_ways ways = {0};
-        if (!tsr_ways_init(config, program, i, leaves, &arena, &ways))
+        if (!tsr_ways_init(config, program, i, vranks, &arena, &ways))
             result = tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to plan '%s'",
                                config->name);
-        plan->leaf_bytes = larger(plan->leaf_bytes, ways.leaf_bytes);
+        plan->vrank_bytes = larger(plan->vrank_bytes, ways.vrank_bytes);
         plan->sum_bytes = larger(plan->sum_bytes, ways.sum_bytes);
         plan->part_bytes = larger(plan->part_bytes, ways.part_bytes);
         plan->turn_bytes = larger(plan->turn_bytes, ways.turn_bytes);
@@ -128,20 +128,20 @@ static bool plan_away(const tsr_program *program, tsr_memory_plan *plan) {
 tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              const tsr_transport *transport, tsr_memory_plan *out_plan) {
     tsr_memory_plan plan = {0};
-    tsr_leaves leaves;
+    tsr_vranks vranks;
     tsr_prepared_cursor cursor = {0};
     const tsr_program_buffer *made;
     bool fits = true;
-    TRY(ctx, tsr_plan_leaves(ctx, config, program, transport, &leaves));
-    TRY(ctx, plan_sums(ctx, config, program, &leaves, &plan));
-    TRY(ctx, add_tensors(ctx, config, program, &leaves, &plan.tensor_bytes, &fits));
+    TRY(ctx, tsr_plan_vranks(ctx, config, program, transport, &vranks));
+    TRY(ctx, plan_sums(ctx, config, program, &vranks, &plan));
+    TRY(ctx, add_tensors(ctx, config, program, &vranks, &plan.tensor_bytes, &fits));
     while ((made = tsr_program_next_prepared(program, &cursor)))
         fits = fits && tsr_plan_add(&plan.prepared_bytes, tsr_program_buffer_size(made));
     for (size_t i = 0; i < config->entry_count; i++) {
         const tsr_program_entry *entry = &program->entries[i];
         uint64_t workspace = 0;
         fits = fits && tsr_plan_add(&workspace, entry->workspace_bytes) &&
-               add_ports(&plan.port_bytes, config, &config->entries[i], &leaves);
+               add_ports(&plan.port_bytes, config, &config->entries[i], &vranks);
         uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
                                                                       : &plan.workspace_bytes;
         if (workspace > *most) *most = workspace;
@@ -150,9 +150,9 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     fits = fits && tsr_plan_add(&plan.total_bytes, plan.tensor_bytes) &&
            (!plan.prepared_bytes || tsr_plan_add(&plan.total_bytes, plan.prepared_bytes)) &&
            tsr_plan_add(&plan.total_bytes, plan.workspace_bytes) &&
-           (!plan.leaf_bytes || add_times(&plan.total_bytes, plan.leaf_bytes, leaves.count)) &&
+           (!plan.vrank_bytes || add_times(&plan.total_bytes, plan.vrank_bytes, vranks.count)) &&
            (!plan.sum_bytes ||
-            add_times(&plan.total_bytes, plan.sum_bytes, tsr_leaves_count_slots(&leaves))) &&
+            add_times(&plan.total_bytes, plan.sum_bytes, tsr_vranks_count_slots(&vranks))) &&
            (!plan.part_bytes || tsr_plan_add(&plan.total_bytes, plan.part_bytes)) &&
            (!plan.turn_bytes || tsr_plan_add(&plan.total_bytes, plan.turn_bytes)) &&
            tsr_plan_add(&plan.total_bytes, plan.port_bytes) && plan_away(program, &plan);

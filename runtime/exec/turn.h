@@ -8,25 +8,25 @@
 #define TSR_RUNTIME_TURN_H
 
 #include "manifests/program.h"
-#include "runtime/exec/leaves.h"
+#include "runtime/exec/vranks.h"
 
 /* One exchange of a turn: a sum or a gather. */
 typedef struct tsr_turn {
     const struct tsr_collective *gather; /* NULL: a sum */
     tsr_reduction reduction;
-    const char *from; /* the summand of this rank's leaf */
+    const char *from; /* the summand of this rank's virtual rank */
     char *to;         /* the sum, or the part that this rank receives */
     uint64_t count;   /* elements */
     /* Scattered sums: elements of each position; the slots in which this rank's parts are folded;
      * otherwise 0. */
     uint64_t part, slot_bytes;
     char *slots;
-    tsr_leaf_fold fold;
+    tsr_vrank_fold fold;
 } tsr_turn;
 TSR_RESULT tsr_turn_exchange(tsr_ctx *ctx, const tsr_turn *turn, tsr_transport *transport,
-                             const tsr_leaves *leaves);
+                             const tsr_vranks *vranks);
 /* Returns the number of bytes that this rank sends in the exchange. */
 uint64_t tsr_turn_plan(const tsr_turn *turn, const tsr_transport *transport,
-                       const tsr_leaves *leaves);
+                       const tsr_vranks *vranks);
 
 #endif

@@ -13,11 +13,11 @@ static bool is_scatter(const tsr_program_command *command) {
 }
 
 tsr_result tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                          const tsr_leaves *leaves, bool *out_serve) {
-    bool serve = false, clear = leaves->rank_count > 1 && tsr_leaves_can_turn(leaves);
+                          const tsr_vranks *vranks, bool *out_serve) {
+    bool serve = false, clear = vranks->rank_count > 1 && tsr_vranks_can_turn(vranks);
     for (uint32_t e = 0; e < program->entry_count && clear; e++) {
         const tsr_program_entry *entry = &program->entries[e];
-        if (!tsr_plan_has_leaves(config, &config->entries[e])) continue;
+        if (!tsr_plan_has_vranks(config, &config->entries[e])) continue;
         uint8_t *owners = calloc((size_t)entry->buffer_count + 1, sizeof *owners);
         if (!owners) FAIL(ctx, TSR_MEMORY, "no memory to plan '%s'", config->name);
         clear = tsr_program_find_owners(config, &config->entries[e], entry, owners);
@@ -29,10 +29,10 @@ tsr_result tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_prog
     return TSR_SUCCESS;
 }
 
-uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_leaves *leaves) {
+uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_vranks *vranks) {
     uint64_t count = 0, bytes = 0;
     bool fits = tsr_shape_count(&sum->shape, &count);
-    fits = fits && tsr_plan_add(&bytes, tsr_collective_part(count, leaves->total) * leaves->count *
+    fits = fits && tsr_plan_add(&bytes, tsr_collective_part(count, vranks->total) * vranks->count *
                                             tsr_dtype_size(sum->dtype));
     TSR_ASSERT(fits); /* slightly more than the sum */
     return bytes;
@@ -41,7 +41,7 @@ uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_leaves *le
 static void find_ways(const tsr_program_entry *entry, const uint8_t *owners, tsr_ways *ways) {
     for (uint32_t i = 0; i < entry->command_count; i++) {
         const tsr_program_command *command = &entry->commands[i];
-        if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
+        if (command->opcode != TSR_OP_VRANK_SUM && command->opcode != TSR_OP_VRANK_GATHER) continue;
         if (!(owners[command->arguments[0]] & TSR_OWNER_POSITION))
             ways->of[command->arguments[0]] = TSR_WAY_IN_TURN;
     }
@@ -51,17 +51,17 @@ static void find_ways(const tsr_program_entry *entry, const uint8_t *owners, tsr
 }
 
 /* Computes the offsets of the sums, and the largest exchange of a turn. */
-static void place_sums(const tsr_program_entry *entry, const tsr_leaves *leaves, tsr_ways *ways) {
-    uint64_t slots = tsr_leaves_count_slots(leaves);
+static void place_sums(const tsr_program_entry *entry, const tsr_vranks *vranks, tsr_ways *ways) {
+    uint64_t slots = tsr_vranks_count_slots(vranks);
     for (uint32_t i = 0; i < entry->buffer_count; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[i];
         if (buffer->space != TSR_SPACE_SUMS) continue;
         uint64_t size = 0, end = buffer->offset_bytes;
         bool fits = tsr_plan_add(&size, tsr_program_buffer_size(buffer)) &&
                     !__builtin_add_overflow(end, size, &end);
-        TSR_ASSERT(fits); /* within TSR_PROGRAM_LEAF_BYTES_MAX */
+        TSR_ASSERT(fits); /* within TSR_PROGRAM_VRANK_BYTES_MAX */
         if (ways->of[i] == TSR_WAY_SCATTERED) {
-            size = tsr_ways_slot_bytes(buffer, leaves);
+            size = tsr_ways_slot_bytes(buffer, vranks);
             ways->offset_bytes[i] = ways->part_bytes;
             ways->part_bytes += slots * size;
         } else if (end > ways->sum_bytes) {
@@ -92,8 +92,8 @@ static void note_uses(const tsr_program_entry *entry, uses *u) {
     uint32_t begin = 0, end = 0;
     for (uint32_t i = 0; i < entry->command_count; i++) {
         const tsr_program_command *command = &entry->commands[i];
-        u->sums[i + 1] = u->sums[i] + (command->opcode == TSR_OP_LEAF_SUM);
-        if (command->opcode == TSR_OP_EACH_LEAF) {
+        u->sums[i + 1] = u->sums[i] + (command->opcode == TSR_OP_VRANK_SUM);
+        if (command->opcode == TSR_OP_EACH_VRANK) {
             begin = i;
             end = i + 1 + (uint32_t)command->grid;
         }
@@ -158,14 +158,14 @@ static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *a
 }
 
 /* Assigns memory without the parts of sums, which are stored in the sums. */
-static void place_kept(const tsr_program_entry *entry, const tsr_leaves *leaves, tsr_ways *ways) {
+static void place_kept(const tsr_program_entry *entry, const tsr_vranks *vranks, tsr_ways *ways) {
     uint64_t beyond = 0;
-    bool fits = tsr_plan_add(&beyond, leaves->total * sizeof(uint64_t));
+    bool fits = tsr_plan_add(&beyond, vranks->total * sizeof(uint64_t));
     TSR_ASSERT(fits);
     for (uint32_t i = 0; i < entry->buffer_count; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[i];
         uint64_t end = buffer->offset_bytes;
-        if (buffer->space != TSR_SPACE_LEAF) continue;
+        if (buffer->space != TSR_SPACE_VRANK) continue;
         if (ways->sum[i]) {
             if (ways->turn_bytes < beyond) ways->turn_bytes = beyond;
             continue;
@@ -173,19 +173,19 @@ static void place_kept(const tsr_program_entry *entry, const tsr_leaves *leaves,
         uint64_t size = 0;
         fits = tsr_plan_add(&size, tsr_program_buffer_size(buffer)) &&
                !__builtin_add_overflow(end, size, &end);
-        TSR_ASSERT(fits); /* within TSR_PROGRAM_LEAF_BYTES_MAX */
-        if (end > ways->leaf_bytes) ways->leaf_bytes = end;
+        TSR_ASSERT(fits); /* within TSR_PROGRAM_VRANK_BYTES_MAX */
+        if (end > ways->vrank_bytes) ways->vrank_bytes = end;
     }
 }
 
 bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t entry,
-                   const tsr_leaves *leaves, tsr_arena *arena, tsr_ways *out_ways) {
+                   const tsr_vranks *vranks, tsr_arena *arena, tsr_ways *out_ways) {
     const tsr_program_entry *of = &program->entries[entry];
     tsr_ways ways = {.of = TSR_NEW(arena, tsr_way, (size_t)of->buffer_count + 1),
                      .offset_bytes = TSR_NEW(arena, uint64_t, (size_t)of->buffer_count + 1)};
     uint8_t *owners = TSR_NEW(arena, uint8_t, (size_t)of->buffer_count + 1);
     if (!ways.of || !ways.offset_bytes || !owners) return false;
-    if (leaves->by_turns && tsr_plan_has_leaves(config, &config->entries[entry])) {
+    if (vranks->by_turns && tsr_plan_has_vranks(config, &config->entries[entry])) {
         bool clear = tsr_program_find_owners(config, &config->entries[entry], of, owners);
         TSR_ASSERT(clear); /* tsr_ways_serve */
         find_ways(of, owners, &ways);
@@ -194,16 +194,16 @@ bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t 
     ways.sum = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
     if (!ways.tensor || !ways.sum ||
         (!tsr_program_has_control(of) &&
-         !find_places(of, leaves->rank_count == 1, arena, config->tensor_count, &ways)))
+         !find_places(of, vranks->rank_count == 1, arena, config->tensor_count, &ways)))
         return false;
-    place_sums(of, leaves, &ways);
-    place_kept(of, leaves, &ways);
+    place_sums(of, vranks, &ways);
+    place_kept(of, vranks, &ways);
     *out_ways = ways;
     return true;
 }
 
-tsr_leaves tsr_ways_leaves(const tsr_ways *ways, const tsr_leaves *leaves, uint32_t buffer) {
-    tsr_leaves of = *leaves;
+tsr_vranks tsr_ways_vranks(const tsr_ways *ways, const tsr_vranks *vranks, uint32_t buffer) {
+    tsr_vranks of = *vranks;
     of.by_turns = ways->of[buffer] != TSR_WAY_AT_END;
     return of;
 }

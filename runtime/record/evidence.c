@@ -56,7 +56,7 @@ static tsr_result add_results(tsr_ctx *ctx, tsr_evidence *self, const tsr_progra
             uint32_t index = loop->results[i].command;
             const tsr_program_command *command = &program->commands[index];
             const tsr_program_buffer *buffer = &program->buffers[command->arguments[0]];
-            const char *what = command->opcode == TSR_OP_LEAF_SUM ? "sum" : "gather";
+            const char *what = command->opcode == TSR_OP_VRANK_SUM ? "sum" : "gather";
             const char *name =
                 tsr_arena_printf(arena, "%s %u%s%s", what, ++number,
                                  command->location[0] ? " at " : "", command->location);
@@ -136,18 +136,18 @@ const tsr_tensor *tsr_evidence_get_tensors(const tsr_evidence *evidence, size_t 
 }
 
 tsr_result tsr_evidence_take_batch(tsr_ctx *ctx, tsr_evidence *evidence) {
-    const tsr_leaves *leaves = tsr_executor_get_leaves(evidence->executor);
-    uint64_t rows = tsr_executor_get_leaf_rows(evidence->executor, evidence->entry);
+    const tsr_vranks *vranks = tsr_executor_get_vranks(evidence->executor);
+    uint64_t rows = tsr_executor_get_vrank_rows(evidence->executor, evidence->entry);
     for (size_t i = 0; i < evidence->input_count; i++) {
         const tsr_tensor *batch = &evidence->tensors[i];
         size_t part = (size_t)(size_of(batch) / evidence->config->batch * rows);
-        for (uint32_t k = 0; k < leaves->count; k++)
-            memcpy((char *)batch->data + tsr_leaves_number(leaves, k) * part,
-                   tsr_executor_get_leaf_input(evidence->executor, evidence->entry,
-                                               evidence->inputs[i], k),
+        for (uint32_t k = 0; k < vranks->count; k++)
+            memcpy((char *)batch->data + tsr_vranks_number(vranks, k) * part,
+                   tsr_executor_get_vrank_input(evidence->executor, evidence->entry,
+                                                evidence->inputs[i], k),
                    part);
-        if (leaves->rank_count == 1) continue;
-        TRY(ctx, tsr_leaves_gather(ctx, leaves, evidence->transport, batch->data, part));
+        if (vranks->rank_count == 1) continue;
+        TRY(ctx, tsr_vranks_gather(ctx, vranks, evidence->transport, batch->data, part));
     }
     return TSR_SUCCESS;
 }

@@ -37,8 +37,8 @@ static void find_written(const tsr_program_command *command, uint32_t *out_first
         *out_end = command->argument_count;
         break;
     case TSR_OP_COPY:
-    case TSR_OP_LEAF_SUM:
-    case TSR_OP_LEAF_GATHER:
+    case TSR_OP_VRANK_SUM:
+    case TSR_OP_VRANK_GATHER:
     case TSR_OP_COLLECTIVE:
     case TSR_OP_TAKE:
     case TSR_OP_PUT:
@@ -54,7 +54,7 @@ static bool writes(const tsr_program_entry *program, const tsr_program_command *
     uint32_t first, end;
     if (what->location)
         return strcmp(command->location, what->location) == 0 &&
-               (command->opcode == TSR_OP_LEAF_SUM || command->opcode == TSR_OP_LEAF_GATHER ||
+               (command->opcode == TSR_OP_VRANK_SUM || command->opcode == TSR_OP_VRANK_GATHER ||
                 command->opcode == TSR_OP_COLLECTIVE);
     find_written(command, &first, &end);
     for (uint32_t i = first; i < end; i++) {

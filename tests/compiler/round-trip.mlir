@@ -72,14 +72,14 @@ tsched.func @k0_packed(%x: tensor<8x96xf32>, %s: tensor<6x96x16xf32>) -> tensor<
 
 // -----
 
-func.func @leaves(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>)
+func.func @vranks(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>)
     attributes {tessera.entry = "train"} {
-  %number = tessera_sr.leaf : tensor<i64>
-  %rows = tessera_sr.leaf_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
-  %sum = tessera_sr.leaf_sum %rows : tensor<4x4xf32> -> tensor<4x4xf32>
-  %all = tessera_sr.leaf_gather %rows : tensor<4x4xf32> -> tensor<8x4xf32>
-  %part = tessera_sr.leaf_part %sum {tessera_sr.summed} : tensor<4x4xf32> -> tensor<8xf32>
-  %whole = tessera_sr.leaf_all_gather %part : tensor<8xf32> -> tensor<4x4xf32>
-  %kept = tessera_sr.leaf_assemble %part : tensor<8xf32> -> tensor<4x4xf32>
+  %number = tessera_sr.vrank : tensor<i64>
+  %rows = tessera_sr.vrank_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
+  %sum = tessera_sr.vrank_sum %rows : tensor<4x4xf32> -> tensor<4x4xf32>
+  %all = tessera_sr.vrank_gather %rows : tensor<4x4xf32> -> tensor<8x4xf32>
+  %part = tessera_sr.vrank_part %sum {tessera_sr.summed} : tensor<4x4xf32> -> tensor<8xf32>
+  %whole = tessera_sr.vrank_all_gather %part : tensor<8xf32> -> tensor<4x4xf32>
+  %kept = tessera_sr.vrank_assemble %part : tensor<8xf32> -> tensor<4x4xf32>
   return %all, %sum, %number : tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>
 }

@@ -126,7 +126,7 @@ tsr_config random_config(uint64_t seed, uint32_t size, tsr_arena *arena) {
 
 /* ---- programs ---- */
 
-static bool has_leaves(const tsr_config *config, const tsr_config_entry *entry) {
+static bool has_vranks(const tsr_config *config, const tsr_config_entry *entry) {
     return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
 }
 
@@ -151,7 +151,7 @@ static void make_buffers(maker *m, uint32_t size, const tsr_config *config,
         buffer->name = below(m, 3) ? "" : make_name(m, i);
         buffer->space = i < entry->output_count ? TSR_SPACE_OUTPUT : (tsr_space)(1 + below(m, 4));
         if (buffer->space == TSR_SPACE_INPUT && entry->input_count &&
-            has_leaves(config, entry)) /* read only by loops */
+            has_vranks(config, entry)) /* read only by loops */
             buffer->space = TSR_SPACE_WORKSPACE;
         size_t count = buffer->space == TSR_SPACE_TENSOR   ? config->tensor_count
                        : buffer->space == TSR_SPACE_INPUT  ? entry->input_count
@@ -267,10 +267,10 @@ static void add_region(maker *m, const tsr_config_entry *entry, tsr_program_entr
  * gathered. */
 static void append_loop(maker *m, uint32_t kernel_count, const tsr_config *config,
                         tsr_program_entry *out) {
-    static const tsr_space spaces[] = {TSR_SPACE_LEAF_NUMBER, TSR_SPACE_LEAF, TSR_SPACE_SUMS,
+    static const tsr_space spaces[] = {TSR_SPACE_VRANK_NUMBER, TSR_SPACE_VRANK, TSR_SPACE_SUMS,
                                        TSR_SPACE_WORKSPACE};
-    static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF, TSR_OP_LAUNCH, TSR_OP_LEAF_SUM,
-                                         TSR_OP_LEAF_GATHER};
+    static const tsr_opcode opcodes[] = {TSR_OP_EACH_VRANK, TSR_OP_LAUNCH, TSR_OP_VRANK_SUM,
+                                         TSR_OP_VRANK_GATHER};
     uint32_t first = out->buffer_count, rows = 1 + below(m, 9);
     tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, first + 4u);
     tsr_program_command *commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 4u);
@@ -357,7 +357,7 @@ static void append_parts(maker *m, const tsr_config *config, tsr_program_entry *
                                               .name = ""};
     arguments[0] = arguments[2] = first;
     arguments[1] = first + 1;
-    const tsr_program_command made[] = {{.opcode = TSR_OP_EACH_LEAF, .grid = 1, .location = ""},
+    const tsr_program_command made[] = {{.opcode = TSR_OP_EACH_VRANK, .grid = 1, .location = ""},
                                         {.opcode = TSR_OP_LAUNCH,
                                          .grid = 1,
                                          .argument_count = 1,
@@ -475,11 +475,11 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
         if (seed % 2) add_prepare(&m, config, &config->entries[i], &program.entries[i]);
         if (seed % 3 == 0) add_region(&m, &config->entries[i], &program.entries[i]);
         if (seed % 4 == 1 && !program.entries[i].region_count &&
-            !has_leaves(config, &config->entries[i]))
+            !has_vranks(config, &config->entries[i]))
             append_control(&m, program.kernel_count, &program.entries[i]);
-        if (seed % 4 == 2 && !has_leaves(config, &config->entries[i]))
+        if (seed % 4 == 2 && !has_vranks(config, &config->entries[i]))
             append_offload(&m, program.kernel_count, &program.entries[i]);
-        if (!has_leaves(config, &config->entries[i]) || !below(&m, 2)) continue;
+        if (!has_vranks(config, &config->entries[i]) || !below(&m, 2)) continue;
         append_loop(&m, program.kernel_count, config, &program.entries[i]);
         if (below(&m, 2)) append_collectives(&m, &program.entries[i]);
         if (below(&m, 2) && config->tensor_count && !program.entries[i].region_count)

@@ -2,7 +2,7 @@
  *
  * Collectives of a program: valid fields, their listing, their version.
  */
-#include "tests/manifests/leaf_program.h"
+#include "tests/manifests/vrank_program.h"
 
 static tsr_config_port outputs[] = {
     {.name = "y", .dtype = TSR_DTYPE_F32, .shape = {1, {7}}, .source = TSR_PORT_ARGUMENT}};
@@ -14,12 +14,12 @@ enum { LOOP, FILL, ADD, SCATTER, GATHER, MIX, COMMANDS };
 
 /* A sum over four leaves of seven elements, reduced in parts of two elements and gathered again. */
 static void make_example(example *e) {
-    static const tsr_space spaces[] = {TSR_SPACE_LEAF,   TSR_SPACE_SUMS, TSR_SPACE_LEAF,
-                                       TSR_SPACE_OUTPUT, TSR_SPACE_LEAF, TSR_SPACE_LEAF};
+    static const tsr_space spaces[] = {TSR_SPACE_VRANK,  TSR_SPACE_SUMS,  TSR_SPACE_VRANK,
+                                       TSR_SPACE_OUTPUT, TSR_SPACE_VRANK, TSR_SPACE_VRANK};
     static const uint64_t dims[] = {7, 7, 2, 7, 8, 8};
-    static const uint32_t arguments[COMMANDS][LEAF_ARGUMENTS] = {
+    static const uint32_t arguments[COMMANDS][VRANK_ARGUMENTS] = {
         {0}, {OWN, ROWS}, {SUM, OWN}, {PART, SUM}, {Y, PART}, {MIXED, ROWS}};
-    static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF,  TSR_OP_LAUNCH,     TSR_OP_LEAF_SUM,
+    static const tsr_opcode opcodes[] = {TSR_OP_EACH_VRANK, TSR_OP_LAUNCH,     TSR_OP_VRANK_SUM,
                                          TSR_OP_COLLECTIVE, TSR_OP_COLLECTIVE, TSR_OP_COLLECTIVE};
     static const uint32_t kernels[] = {0,
                                        0,
@@ -47,9 +47,9 @@ static void make_example(example *e) {
 }
 
 Test(collectives, the_example_is_valid_and_listed) {
-    static const char text[] = "  3: reduce_scatter among leaves: %2 <- %1\n"
-                               "  4: all_gather among leaves: %3 <- %2\n"
-                               "  5: all_to_all among leaves: %5 <- %4\n";
+    static const char text[] = "  3: reduce_scatter among virtual ranks: %2 <- %1\n"
+                               "  4: all_gather among virtual ranks: %3 <- %2\n"
+                               "  5: all_to_all among virtual ranks: %5 <- %4\n";
     example e;
     tsr_buffer out = {0};
     make_example(&e);
@@ -85,22 +85,25 @@ Test(collectives, parts_cover_the_whole) {
 }
 
 Test(collectives, bad_ones_are_refused) {
-    REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");
+    REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without virtual ranks");
     REFUSED(e.commands[LOOP].grid = 3, "commands[3]: collective: expected outside of loops");
     REFUSED(e.commands[SCATTER].kernel = 0, "collective: expected one of 1 ... 6, got 0");
     REFUSED(e.commands[SCATTER].kernel = 7, "collective: expected one of 1 ... 6, got 7");
     REFUSED(e.commands[SCATTER].grid = 1, "reduce_scatter: expected grid and written_from 0");
     REFUSED(e.commands[SCATTER].written_from = 1, "reduce_scatter: expected grid and written_from");
     REFUSED(e.commands[SCATTER].argument_count = 1, "collective: expected 2 arguments, got 1");
-    REFUSED(e.arguments[SCATTER][1] = OWN, "its operand a sum over leaves, got spaces 16 and 16");
-    REFUSED(e.arguments[SCATTER][0] = Y, "its result in a place of each leaf");
+    REFUSED(e.arguments[SCATTER][1] = OWN,
+            "its operand a sum over virtual ranks, got spaces 16 and 16");
+    REFUSED(e.arguments[SCATTER][0] = Y, "its result in a place of each virtual rank");
     REFUSED(e.commands[SCATTER].kernel = TSR_COLLECTIVE_ALL_REDUCE,
             "all_reduce: expected its result in one place");
     REFUSED(e.arguments[GATHER][0] = SUM, "expected a buffer that may be written, got space 17");
-    REFUSED(e.buffers[PART].shape.dims[0] = 3, "types that fit 4 leaves, got 3xf32 and 7xf32");
-    REFUSED(e.buffers[PART].dtype = TSR_DTYPE_F64, "types that fit 4 leaves, got 2xf64 and 7xf32");
+    REFUSED(e.buffers[PART].shape.dims[0] = 3,
+            "types that fit 4 virtual ranks, got 3xf32 and 7xf32");
+    REFUSED(e.buffers[PART].dtype = TSR_DTYPE_F64,
+            "types that fit 4 virtual ranks, got 2xf64 and 7xf32");
     REFUSED((e.buffers[ROWS].shape.dims[0] = e.buffers[MIXED].shape.dims[0] = 6),
-            "all_to_all: expected types that fit 4 leaves, got 6xf32 and 6xf32");
+            "all_to_all: expected types that fit 4 virtual ranks, got 6xf32 and 6xf32");
     REFUSED(e.buffers[MIXED].offset_bytes = e.buffers[ROWS].offset_bytes,
             "all_to_all: expected buffers apart, got 5 and 4 that overlap");
     REFUSED(e.commands[MIX] = e.commands[SCATTER], "a sum that no other takes, got buffer 1 again");
@@ -113,5 +116,5 @@ Test(collectives, bad_ones_are_refused) {
     REFUSED((e.config.virtual_ranks = 257, e.buffers[PART].shape.dims[0] = 1,
              e.buffers[ROWS].shape.dims[0] = e.buffers[MIXED].shape.dims[0] = 257,
              e.buffers[MIXED].offset_bytes = 4096),
-            "all_to_all: expected at most 256 leaves, got 257");
+            "all_to_all: expected at most 256 virtual ranks, got 257");
 }

@@ -156,7 +156,7 @@ Test(control, what_a_command_writes_is_among_its_arguments) {
         cr_expect_leq(tsr_program_written_end(&c), 1, "opcode %u", opcode);
         c.argument_count = 2;
         bool ranges =
-            opcode == TSR_OP_EACH_LEAF || (opcode >= TSR_OP_REPEAT && opcode < TSR_OP_TAKE);
+            opcode == TSR_OP_EACH_VRANK || (opcode >= TSR_OP_REPEAT && opcode < TSR_OP_TAKE);
         if (ranges) cr_expect_eq(tsr_program_written_end(&c), 0, "opcode %u", opcode);
     }
 }

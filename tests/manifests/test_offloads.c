@@ -188,7 +188,7 @@ Test(offloads, fields_are_those_of_a_copy) {
     REFUSED(e.buffers[KEPT].index = 1, "buffers[5]: index: expected 0 in the workspace, got 1");
     REFUSED(e.buffers[KEPT].offset_bytes = 32,
             "buffers[5]: offset: expected a multiple of 64, got 32");
-    REFUSED(e.buffers[KEPT].offset_bytes = TSR_PROGRAM_LEAF_BYTES_MAX - 64,
+    REFUSED(e.buffers[KEPT].offset_bytes = TSR_PROGRAM_VRANK_BYTES_MAX - 64,
             "buffers[5]: expected 128 bytes at offset 281474976710592 inside");
 }
 
@@ -345,13 +345,14 @@ Test(offloads, stand_in_one_list_with_their_await) {
     REFUSED((stand_between(&e, MAKE_B, (tsr_program_command){.opcode = TSR_OP_REPEAT}),
              c[MAKE_B].kernel = 1, c[MAKE_B].grid = 2, e.entry.region_count = 0),
             "commands[1]: opcode: expected a launch, copy, prepare or one of loops and branches");
-    tsr_config with_leaves = config;
+    tsr_config with_vranks = config;
     example e;
     make_example(&e);
-    with_leaves.virtual_ranks = 2;
-    check_program_refused(&e.program, &with_leaves, "2 virtual ranks",
-                          "buffers[5]: space: expected none of the host in an entry with leaves, "
-                          "got 6");
+    with_vranks.virtual_ranks = 2;
+    check_program_refused(
+        &e.program, &with_vranks, "2 virtual ranks",
+        "buffers[5]: space: expected none of the host in an entry with virtual ranks, "
+        "got 6");
 }
 
 /* All offloads begin before the first is awaited. */

@@ -3,7 +3,7 @@
  * Parts of tensors in a program: valid fields, the resulting distribution of the tensors over
  * ranks, their listing, their version.
  */
-#include "tests/manifests/leaf_program.h"
+#include "tests/manifests/vrank_program.h"
 
 static tsr_config_tensor tensors[] = {
     {.name = "w", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = {2, {3, 3}}},
@@ -17,12 +17,12 @@ enum { FIRST, ADD, SLICE, SECOND, STEP, GATHER, COMMANDS };
 /* A sum over four leaves of nine elements. Its parts of three elements update parts of a parameter
  * and of its state; the parameter is then gathered. */
 static void make_example(example *e) {
-    static const tsr_space spaces[] = {TSR_SPACE_PART, TSR_SPACE_PART, TSR_SPACE_TENSOR,
-                                       TSR_SPACE_SUMS, TSR_SPACE_LEAF, TSR_SPACE_LEAF};
-    static const uint32_t arguments[COMMANDS][LEAF_ARGUMENTS] = {
+    static const tsr_space spaces[] = {TSR_SPACE_PART, TSR_SPACE_PART,  TSR_SPACE_TENSOR,
+                                       TSR_SPACE_SUMS, TSR_SPACE_VRANK, TSR_SPACE_VRANK};
+    static const uint32_t arguments[COMMANDS][VRANK_ARGUMENTS] = {
         {0}, {SUM, OWN}, {G_PART, SUM}, {0}, {G_PART, M_PART, W_PART}, {W, W_PART}};
-    static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF, TSR_OP_LEAF_SUM, TSR_OP_COLLECTIVE,
-                                         TSR_OP_EACH_LEAF, TSR_OP_LAUNCH,   TSR_OP_COLLECTIVE};
+    static const tsr_opcode opcodes[] = {TSR_OP_EACH_VRANK, TSR_OP_VRANK_SUM, TSR_OP_COLLECTIVE,
+                                         TSR_OP_EACH_VRANK, TSR_OP_LAUNCH,    TSR_OP_COLLECTIVE};
     static const uint32_t counts[] = {0, 2, 2, 0, 3, 2}, written_from[] = {0, 0, 0, 0, 1, 0};
     begin_example(e, entries, BUFFERS, COMMANDS);
     e->config.tensors = tensors;
@@ -56,8 +56,8 @@ Test(parts, the_example_is_valid_and_listed) {
     make_example(&e);
     list_valid(&e, &out);
     cr_assert(strstr(out.bytes, "%1 = part of m : 3xf32\n"), "%s", out.bytes);
-    cr_assert(strstr(out.bytes, "slice among leaves: %4 <- %3\n"), "%s", out.bytes);
-    cr_assert(strstr(out.bytes, "all_gather among leaves: %2 <- %0\n"), "%s", out.bytes);
+    cr_assert(strstr(out.bytes, "slice among virtual ranks: %4 <- %3\n"), "%s", out.bytes);
+    cr_assert(strstr(out.bytes, "all_gather among virtual ranks: %2 <- %0\n"), "%s", out.bytes);
     tsr_buffer_finish(&out);
 }
 
@@ -67,7 +67,7 @@ Test(parts, only_programs_with_them_are_of_version_6) {
     check_version(&e, 6);
 }
 
-Test(parts, leaves_and_positions_are_told_apart) {
+Test(parts, vranks_and_positions_are_told_apart) {
     uint8_t owners[BUFFERS];
     example e;
     make_example(&e);
@@ -77,9 +77,9 @@ Test(parts, leaves_and_positions_are_told_apart) {
     cr_expect_eq(owners[G_PART], TSR_OWNER_POSITION);
     cr_expect_eq(owners[W], TSR_OWNER_ALL);
     /* The number of a leaf as input of a step on parts. */
-    e.buffers[OWN].space = TSR_SPACE_LEAF_NUMBER;
+    e.buffers[OWN].space = TSR_SPACE_VRANK_NUMBER;
     cr_assert(tsr_program_find_owners(&e.config, entries, &e.entry, owners));
-    cr_expect_eq(owners[SUM], TSR_OWNER_JOINED | TSR_OWNER_LEAF);
+    cr_expect_eq(owners[SUM], TSR_OWNER_JOINED | TSR_OWNER_VRANK);
     e.arguments[STEP][0] = OWN;
     cr_expect(!tsr_program_find_owners(&e.config, entries, &e.entry, owners));
     /* If the parts belong to positions, a reduce_scatter cannot use turns; if they are exchanged
@@ -140,9 +140,9 @@ Test(parts, any_entry_gathers_them) {
     cr_expect(strstr(ctx.error.text, "an entry of kind eval may write, got param 'w'"), "%s",
               ctx.error.text);
     make_reader(&e);
-    e.buffers[W_PART].space = TSR_SPACE_LEAF;
+    e.buffers[W_PART].space = TSR_SPACE_VRANK;
     cr_expect_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_CORRUPT).code, TSR_CORRUPT);
-    cr_expect(strstr(ctx.error.text, "expected one of an entry without leaves"), "%s",
+    cr_expect(strstr(ctx.error.text, "expected one of an entry without virtual ranks"), "%s",
               ctx.error.text);
 }
 
@@ -191,29 +191,31 @@ Test(parts, loops_gather_tensors_that_they_do_not_write) {
     refuse_gathering(&e, "or an all_gather of a tensor's parts, got it in one");
     make_gathering(&e);
     e.buffers[W].space = TSR_SPACE_TENSOR;
-    refuse_gathering(&e, "expected a place of the leaf, written in a loop");
+    refuse_gathering(&e, "expected a place of the virtual rank, written in a loop");
     make_gathering(&e);
     e.commands[SLICE] = e.commands[GATHER]; /* the step instead of the sum */
     refuse_gathering(&e, "all_gather: expected a tensor that its loop does not write, got 'w'");
 }
 
 Test(parts, bad_ones_are_refused) {
-    REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");
+    REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without virtual ranks");
     REFUSED(e.buffers[W_PART].index = 3, "buffers[0]: index: expected less than 3, got 3");
     REFUSED(e.buffers[W_PART].offset_bytes = 64, "buffers[0]: offset: expected 0, got 64");
     REFUSED(e.buffers[W_PART].shape.dims[0] = 4,
-            "expected 3xf32 as a leaf's part of tensor 'w' has, got 4xf32");
+            "expected 3xf32 as a virtual rank's part of tensor 'w' has, got 4xf32");
     REFUSED(e.buffers[M_PART].dtype = TSR_DTYPE_I32,
-            "expected 3xf32 as a leaf's part of tensor 'm' has, got 3xi32");
+            "expected 3xf32 as a virtual rank's part of tensor 'm' has, got 3xi32");
     REFUSED(e.buffers[M_PART].index = 2, "an entry of kind train may write, got constant 'c'");
     REFUSED((e.buffers[W].space = TSR_SPACE_PART, e.buffers[W].shape = e.buffers[W_PART].shape),
             "all_gather: expected its result in one place");
     REFUSED((e.commands[GATHER].opcode = TSR_OP_COPY, e.commands[GATHER].kernel = 0,
              e.arguments[GATHER][0] = M_PART),
-            "arguments[0]: expected a buffer seen outside of loops over leaves");
-    REFUSED(e.arguments[SLICE][1] = M_PART, "slice: expected its result in a place of each leaf");
-    REFUSED((e.arguments[SLICE][0] = W_PART), "slice: expected its result in a place of each leaf");
-    REFUSED(e.buffers[G_PART].shape.dims[0] = 2, "slice: expected types that fit 4 leaves");
+            "arguments[0]: expected a buffer seen outside of loops over virtual ranks");
+    REFUSED(e.arguments[SLICE][1] = M_PART,
+            "slice: expected its result in a place of each virtual rank");
+    REFUSED((e.arguments[SLICE][0] = W_PART),
+            "slice: expected its result in a place of each virtual rank");
+    REFUSED(e.buffers[G_PART].shape.dims[0] = 2, "slice: expected types that fit 4 virtual ranks");
     REFUSED(e.entry.command_count--, "expected an all_gather behind what writes parts of tensor "
                                      "'w', which is had whole, got none");
     REFUSED(e.arguments[GATHER][1] = M_PART, "behind what writes parts of tensor 'w'");

@@ -387,7 +387,7 @@ Test(program, buffers_are_checked) {
     REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 6 or 16 ... 19, got 0");
     REFUSED(buffers[0].space = 7, AT_BUFFER(0) "space: expected 1 ... 6 or 16 ... 19, got 7");
     REFUSED(buffers[0].space = 16,
-            AT_BUFFER(0) "space: expected one of an entry without leaves, got 16");
+            AT_BUFFER(0) "space: expected one of an entry without virtual ranks, got 16");
     REFUSED(buffers[1].index = 2, AT_BUFFER(1) "index: expected less than 2, got 2");
     REFUSED(buffers[0].index = 1, AT_BUFFER(0) "index: expected less than 1, got 1");
     REFUSED(buffers[2].index = 1, AT_BUFFER(2) "index: expected less than 1, got 1");

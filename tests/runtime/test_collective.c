@@ -12,13 +12,13 @@
 
 enum { V = 8, N = 21, PART = 3, BLOCK = 2, ROW = V * BLOCK, ROUNDS = 2 };
 
-static float value_of(int64_t leaf, int64_t i) { return (float)((leaf + 1) * (i + 3) % 17 - 8); }
+static float value_of(int64_t vrank, int64_t i) { return (float)((vrank + 1) * (i + 3) % 17 - 8); }
 
 static void fill_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
-    int64_t leaf = *(const int64_t *)args->buffers[0];
+    int64_t vrank = *(const int64_t *)args->buffers[0];
     float *values = args->buffers[1], *row = args->buffers[2];
-    for (int64_t i = 0; begin < end && i < N; i++) values[i] = value_of(leaf, i);
-    for (int64_t i = 0; begin < end && i < ROW; i++) row[i] = (float)(100 * leaf + i);
+    for (int64_t i = 0; begin < end && i < N; i++) values[i] = value_of(vrank, i);
+    for (int64_t i = 0; begin < end && i < ROW; i++) row[i] = (float)(100 * vrank + i);
 }
 
 static void add_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
@@ -52,13 +52,13 @@ static const tsr_config config = {.version_major = 1,
 
 enum { NUMBER, VALUES, ROWS, SUM, SUM_TOO, SLICE, MIXED, FIRST, REDUCED, GATHERED, ALL, BUFFERS };
 static tsr_program_buffer buffers[BUFFERS] = {
-    [NUMBER] = {TSR_SPACE_LEAF_NUMBER, 0, 0, TSR_DTYPE_I64, {0}, ""},
-    [VALUES] = {TSR_SPACE_LEAF, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
-    [ROWS] = {TSR_SPACE_LEAF, 0, 128, TSR_DTYPE_F32, VECTOR(ROW), ""},
+    [NUMBER] = {TSR_SPACE_VRANK_NUMBER, 0, 0, TSR_DTYPE_I64, {0}, ""},
+    [VALUES] = {TSR_SPACE_VRANK, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
+    [ROWS] = {TSR_SPACE_VRANK, 0, 128, TSR_DTYPE_F32, VECTOR(ROW), ""},
     [SUM] = {TSR_SPACE_SUMS, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
     [SUM_TOO] = {TSR_SPACE_SUMS, 0, 128, TSR_DTYPE_F32, VECTOR(N), ""},
-    [SLICE] = {TSR_SPACE_LEAF, 0, 192, TSR_DTYPE_F32, VECTOR(PART), ""},
-    [MIXED] = {TSR_SPACE_LEAF, 0, 256, TSR_DTYPE_F32, VECTOR(ROW), ""},
+    [SLICE] = {TSR_SPACE_VRANK, 0, 192, TSR_DTYPE_F32, VECTOR(PART), ""},
+    [MIXED] = {TSR_SPACE_VRANK, 0, 256, TSR_DTYPE_F32, VECTOR(ROW), ""},
     [FIRST] = {TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
     [REDUCED] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
     [GATHERED] = {TSR_SPACE_OUTPUT, 1, 0, TSR_DTYPE_F32, VECTOR(N), ""},
@@ -71,10 +71,10 @@ static uint32_t gather[] = {GATHERED, SLICE}, send[] = {FIRST, VALUES}, join[] =
 #define COLLECTIVE(kind, arguments)                                                                \
     { TSR_OP_COLLECTIVE, TSR_COLLECTIVE_##kind, 0, 0, 2, 0, arguments, "" }
 static tsr_program_command commands[] = {
-    {TSR_OP_EACH_LEAF, 0, 3, 0, 0, 0, NULL, ""},
+    {TSR_OP_EACH_VRANK, 0, 3, 0, 0, 0, NULL, ""},
     {TSR_OP_LAUNCH, 0, 1, 0, 3, 1, fill, ""},
-    {TSR_OP_LEAF_SUM, 1, 1, 0, 2, 0, sum, ""},
-    {TSR_OP_LEAF_SUM, 1, 1, 0, 2, 0, sum_too, ""},
+    {TSR_OP_VRANK_SUM, 1, 1, 0, 2, 0, sum, ""},
+    {TSR_OP_VRANK_SUM, 1, 1, 0, 2, 0, sum_too, ""},
     COLLECTIVE(ALL_REDUCE, reduce),
     COLLECTIVE(REDUCE_SCATTER, scatter),
     COLLECTIVE(ALL_GATHER, gather),
@@ -98,7 +98,7 @@ static int check_values(tsr_transport *t, const tsr_executor *executor) {
     const float *first = tsr_executor_get_tensor(executor, 0);
     for (int i = 0; i < N; i++) {
         float all = 0;
-        for (int leaf = 0; leaf < V; leaf++) all += value_of(leaf, i);
+        for (int vrank = 0; vrank < V; vrank++) all += value_of(vrank, i);
         EXPECT(reduced[i] == all, "reduced[%d] is %g, not %g", i, (double)reduced[i], (double)all);
         EXPECT(gathered[i] == all, "gathered[%d] is %g, not %g", i, (double)gathered[i],
                (double)all);
@@ -108,8 +108,8 @@ static int check_values(tsr_transport *t, const tsr_executor *executor) {
         for (int from = 0; from < V; from++)
             for (int i = 0; i < BLOCK; i++)
                 EXPECT(mixed[to * ROW + from * BLOCK + i] == (float)(100 * from + to * BLOCK + i),
-                       "leaf %d has %g of leaf %d", to, (double)mixed[to * ROW + from * BLOCK + i],
-                       from);
+                       "virtual rank %d has %g of virtual rank %d", to,
+                       (double)mixed[to * ROW + from * BLOCK + i], from);
     return 0;
 }
 
@@ -125,13 +125,13 @@ static void count_guard(void *user, const void *tensor) {
 /* The planned bytes of this rank if all ranks have equal numbers of leaves. Few elements are
  * reduced by sending them to all ranks. */
 static uint64_t planned_bytes(uint32_t ranks, uint32_t rank) {
-    uint64_t leaves = V / ranks, others = ranks - 1;
-    uint64_t begin = rank * leaves * PART, end = begin + leaves * PART;
+    uint64_t vranks = V / ranks, others = ranks - 1;
+    uint64_t begin = rank * vranks * PART, end = begin + vranks * PART;
     if (begin > N) begin = N;
     if (end > N) end = N;
     uint64_t part = end - begin;
     return sizeof(float) * (others * N + (N - part) + others * part + (rank ? 0 : others * N) +
-                            leaves * (V - leaves) * BLOCK + others * leaves * ROW);
+                            vranks * (V - vranks) * BLOCK + others * vranks * ROW);
 }
 
 static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {

@@ -57,7 +57,7 @@ planted() {
     expect "$1, two ranks" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log --ranks 2
 }
 planted 'a pixel, of a corner that is empty' 7 'batch images' 4096 4032 0 "recorded 1, replayed 0; region 'train'\$"
-planted 'a sum over the leaves' 5 'sum 1' 1 0 alone "recorded [0-9.]+, replayed [0-9.]+; region 'train', at digits.mlir:[0-9]+:[0-9]+\$"
+planted 'a sum over the virtual ranks' 5 'sum 1' 1 0 alone "recorded [0-9.]+, replayed [0-9.]+; region 'train', at digits.mlir:[0-9]+:[0-9]+\$"
 planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 "recorded 1.40129846e-45, replayed 0; region 'train', at digits.mlir:[0-9]+:[0-9]+\$"
 "$PYTHON" "$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
 "$PYTHON" "$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out

@@ -88,15 +88,15 @@ uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena) {
 }
 
 uint64_t inspect_launch_bytes(const tsr_program_entry *plan, uint64_t virtual_ranks) {
-    uint64_t sum = 0, for_leaves = 0; /* remaining commands of a loop */
+    uint64_t sum = 0, for_vranks = 0; /* remaining commands of a loop */
     for (uint32_t c = 0; c < plan->command_count; c++) {
         const tsr_program_command *command = &plan->commands[c];
-        uint64_t times = for_leaves ? virtual_ranks : 1;
-        if (command->opcode == TSR_OP_LEAF_SUM) times = virtual_ranks - 1;
-        if (command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_LEAF_SUM)
+        uint64_t times = for_vranks ? virtual_ranks : 1;
+        if (command->opcode == TSR_OP_VRANK_SUM) times = virtual_ranks - 1;
+        if (command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_VRANK_SUM)
             sum += times * tsr_program_command_bytes(plan, command);
-        if (for_leaves) for_leaves--;
-        if (command->opcode == TSR_OP_EACH_LEAF) for_leaves = command->grid;
+        if (for_vranks) for_vranks--;
+        if (command->opcode == TSR_OP_EACH_VRANK) for_vranks = command->grid;
     }
     return sum;
 }

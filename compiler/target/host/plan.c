@@ -8,8 +8,8 @@
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/host/leaves.h"
 #include "compiler/target/host/planner.h"
+#include "compiler/target/host/vranks.h"
 #include "compiler/target/target.h"
 #include "manifests/program.h"
 
@@ -113,7 +113,7 @@ tsr_result tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
         FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
              callee ? callee : "");
     *out_launch = l;
-    if (!tsr_op_i64(op, TSR_LEAF_LOOP, &number)) return TSR_SUCCESS;
+    if (!tsr_op_i64(op, TSR_VRANK_LOOP, &number)) return TSR_SUCCESS;
     l->loop = (uint32_t)number;
     if (l->loop == p->loop_count) p->loops[p->loop_count++] = (loop){.begin = p->launch_count - 1};
     TSR_ASSERT(l->loop + 1 == p->loop_count);
@@ -134,7 +134,7 @@ static TSR_RESULT collect_rows(planner *p, MlirOperation op) {
 }
 
 static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
-    bool sums = tsr_op_is(op, "tessera_sr.leaf_sum");
+    bool sums = tsr_op_is(op, "tessera_sr.vrank_sum");
     value *operand = NULL;
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, sums ? KIND_SUM : KIND_GATHER,
@@ -279,13 +279,13 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
         else if (tsr_op_is(op, "tessera.seed"))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_SEED));
-        else if (tsr_op_is(op, "tessera_sr.leaf_rows"))
+        else if (tsr_op_is(op, "tessera_sr.vrank_rows"))
             TRY(p->ctx, collect_rows(p, op));
-        else if (tsr_op_is(op, "tessera_sr.leaf"))
+        else if (tsr_op_is(op, "tessera_sr.vrank"))
             TRY(p->ctx,
                 tsr_planner_add_value(
                     p, tsr_op_result(op, 0),
-                    (value){.buffer = {.space = TSR_SPACE_LEAF_NUMBER}, .maker = NONE}, NULL));
+                    (value){.buffer = {.space = TSR_SPACE_VRANK_NUMBER}, .maker = NONE}, NULL));
         else if (row && row->op_class == TSR_CLASS_COLLECTIVE)
             TRY(p->ctx, collect_collective(p, op));
         else if (row && row->op_class == TSR_CLASS_TAKE)
@@ -318,7 +318,7 @@ static TSR_RESULT collect(planner *p) {
     TRY(p->ctx, tsr_planner_collect_block(p, block));
     if (p->range_count && (p->mark_count || p->loop_count))
         FAIL(p->ctx, TSR_COMPILE, "@%s has loops beside %s; expected one of them", p->entry->name,
-             p->mark_count ? "regions of resilience" : "leaves");
+             p->mark_count ? "regions of resilience" : "virtual ranks");
     return TSR_SUCCESS;
 }
 
@@ -557,15 +557,15 @@ static const struct {
     [TSR_SPACE_HOST] = {"tessera_target.host_alloc", "offset"},
     [TSR_SPACE_PREPARED] = {"tessera_target.prepared", "index"},
     [TSR_SPACE_PART] = {"tessera_target.tensor_part", "name"},
-    [TSR_SPACE_LEAF] = {"tessera_target.leaf_alloc", "offset"},
+    [TSR_SPACE_VRANK] = {"tessera_target.vrank_alloc", "offset"},
     [TSR_SPACE_SUMS] = {"tessera_target.sum_alloc", "offset"},
-    [TSR_SPACE_LEAF_NUMBER] = {"tessera_target.leaf_number", NULL},
+    [TSR_SPACE_VRANK_NUMBER] = {"tessera_target.vrank_number", NULL},
 };
 
 static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
     const tsr_program_buffer *buffer = &v->buffer;
     bool placed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_HOST ||
-                  buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_SUMS;
+                  buffer->space == TSR_SPACE_VRANK || buffer->space == TSR_SPACE_SUMS;
     MlirAttribute where =
         buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART
             ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
@@ -589,7 +589,7 @@ static void emit_collective(const planner *p, tsr_builder *b, const launch *l,
                              sums ? tsr_attr_make_symbol(b->context, tsr_op_symbol(l->kernel))
                                   : mlirAttributeGetNull()};
     tsr_build(
-        b, &(tsr_op_desc){.name = sums ? "tessera_target.leaf_sum" : "tessera_target.leaf_gather",
+        b, &(tsr_op_desc){.name = sums ? "tessera_target.vrank_sum" : "tessera_target.vrank_gather",
                           .operand_count = 2,
                           .operands = operands,
                           .attr_count = sums,
@@ -599,8 +599,8 @@ static void emit_collective(const planner *p, tsr_builder *b, const launch *l,
 static void emit_loop(tsr_builder *b, const loop *begun) {
     const tsr_attr count = {"commands", tsr_attr_make_i64(b->context, begun->end - begun->begin)};
     b->location = mlirLocationUnknownGet(b->context);
-    tsr_build(b,
-              &(tsr_op_desc){.name = "tessera_target.each_leaf", .attr_count = 1, .attrs = &count});
+    tsr_build(
+        b, &(tsr_op_desc){.name = "tessera_target.each_vrank", .attr_count = 1, .attrs = &count});
 }
 
 static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const MlirValue *buffers,
@@ -637,14 +637,14 @@ static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffe
 }
 
 static TSR_RESULT emit(planner *p, tsr_builder *at) {
-    uint64_t workspace_bytes = 0, host_bytes = 0, leaf_bytes = 0, sum_bytes = 0;
+    uint64_t workspace_bytes = 0, host_bytes = 0, vrank_bytes = 0, sum_bytes = 0;
     MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
     TRY(p->ctx, tsr_planner_place_workspace(p, &workspace_bytes));
     MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_HOST, false, &host_bytes));
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_LEAF, false, &leaf_bytes));
-    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_LEAF, true, &leaf_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_VRANK, false, &vrank_bytes));
+    TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_VRANK, true, &vrank_bytes));
     TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_SUMS, false, &sum_bytes));
     TRY(p->ctx, tsr_planner_place(p, TSR_SPACE_SUMS, true, &sum_bytes));
     MlirRegion body = mlirRegionCreate();
@@ -737,7 +737,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                  .func = func};
     tsr_builder at = tsr_builder_before(func);
     TRY(ctx, read_workspace_max(&p));
-    TRY(ctx, tsr_host_order_leaves(ctx, func, arena));
+    TRY(ctx, tsr_host_order_vranks(ctx, func, arena));
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
     TRY(ctx, tsr_planner_keep_boundaries(&p));

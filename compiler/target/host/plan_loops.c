@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/target/host/planner.h"
 
-/* One leaf's, or gathered anew for each: no sum or gather of all leaves. */
+/* One virtual rank's, or gathered anew for each: no sum or gather of all virtual ranks. */
 static bool is_of_turn(const launch *l) { return l->kind == KIND_LAUNCH || l->kind == KIND_JOIN; }
 
 static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
@@ -9,17 +9,17 @@ static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
            is_of_turn(&p->launches[v->maker]);
 }
 
-/* What is joined behind the loop that makes it has a place for each leaf, too. */
+/* What is joined behind the loop that makes it has a place for each virtual rank, too. */
 static void keep_for_join(planner *p, const launch *l) {
     value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
     if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE) return;
-    v->buffer.space = TSR_SPACE_LEAF;
+    v->buffer.space = TSR_SPACE_VRANK;
     v->first = p->loops[p->launches[v->maker].loop].begin;
 }
 
-/* A loop's launches run again for the next leaf: what it reads from outside stays until its end,
- * what all leaves make is there from its begin on. What one leaf makes for a later loop gets a
- * place for each leaf. */
+/* A loop's launches run again for the next virtual rank: what it reads from outside stays until its
+ * end, what all virtual ranks make is there from its begin on. What one virtual rank makes for a
+ * later loop gets a place for each virtual rank. */
 void tsr_planner_stretch_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
@@ -42,7 +42,7 @@ void tsr_planner_stretch_lives(planner *p) {
             if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE ||
                 p->launches[v->maker].kind != KIND_LAUNCH)
                 continue;
-            v->buffer.space = TSR_SPACE_LEAF;
+            v->buffer.space = TSR_SPACE_VRANK;
             v->first = p->loops[p->launches[v->maker].loop].begin;
         }
     }
@@ -52,10 +52,10 @@ tsr_result tsr_planner_check_rows(planner *p, intptr_t index) {
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(p->func), index);
     for (MlirOpOperand use = mlirValueGetFirstUse(argument); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.leaf_rows"))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.vrank_rows"))
             FAIL(p->ctx, TSR_COMPILE,
                  "@%s: %s reads all of input '%s', whose rows are spread over virtual ranks; "
-                 "expected tessera_sr.leaf_rows",
+                 "expected tessera_sr.vrank_rows",
                  p->entry->name, tsr_op_name(mlirOpOperandGetOwner(use)),
                  p->entry->inputs[index].name);
     return TSR_SUCCESS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What leaves have parts of. A part of a tensor is read, and its next value written, where it lies,
- * while a loop runs over the leaves; other parts are taken from sums and joined to values between
- * loops.
+ * What virtual ranks have parts of. A part of a tensor is read, and its next value written, where
+ * it lies, while a loop runs over the virtual ranks; other parts are taken from sums and joined to
+ * values between loops.
  */
 #include "compiler/resilience/resilience.h"
 #include "compiler/target/host/planner.h"
@@ -22,7 +22,7 @@ bool tsr_planner_reads_parts_alone(MlirOperation source) {
     if (!tsr_value_is_used(read)) return false;
     for (MlirOpOperand use = mlirValueGetFirstUse(read); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.leaf_part")) return false;
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.vrank_part")) return false;
     return true;
 }
 
@@ -61,11 +61,11 @@ TSR_RESULT tsr_planner_collect_part(planner *p, MlirOperation op) {
     MlirOperation source = tsr_value_owner(tsr_op_operand(op, 0));
     if (!mlirOperationIsNull(source) && is_tensor(source))
         return collect_tensor_part(p, op, source);
-    return collect_exchange(p, op, KIND_TAKE, TSR_SPACE_LEAF);
+    return collect_exchange(p, op, KIND_TAKE, TSR_SPACE_VRANK);
 }
 
 TSR_RESULT tsr_planner_collect_join(planner *p, MlirOperation op) {
-    bool assembles = tsr_op_is(op, "tessera_sr.leaf_assemble");
+    bool assembles = tsr_op_is(op, "tessera_sr.vrank_assemble");
     return collect_exchange(p, op, assembles ? KIND_ASSEMBLE : KIND_JOIN, TSR_SPACE_WORKSPACE);
 }
 
@@ -106,8 +106,8 @@ static bool is_gathered_in(const planner *p, const loop *in, uint32_t part) {
     return false;
 }
 
-/* Leaf after leaf writes its part: nobody may read the whole from the loop's begin on, nor its own
- * part behind the launch. */
+/* Virtual rank after virtual rank writes its part: nobody may read the whole from the loop's begin
+ * on, nor its own part behind the launch. */
 static bool part_in_place(const planner *p, const value *part, uint32_t tensor) {
     if (part->maker == NONE || part->imported || part->maker < p->left || p->tensor_bound[tensor])
         return false;
@@ -174,7 +174,7 @@ void tsr_planner_emit_parts(const planner *p, tsr_builder *b, const launch *l,
     const tsr_attr attrs[] = {
         {"kind", tsr_attr_make_string(b->context,
                                       tsr_collective_get(kind_of(p, l, &p->values[from]))->name)},
-        {"axis", tsr_attr_make_string(b->context, "leaves")},
+        {"axis", tsr_attr_make_string(b->context, "virtual_ranks")},
         {"ranks", tsr_attr_make_i64(b->context, (int64_t)p->config->virtual_ranks)}};
     b->location = mlirOperationGetLocation(l->call);
     tsr_build(b, &(tsr_op_desc){.name = "tessera_target.collective",

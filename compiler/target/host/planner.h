@@ -45,11 +45,11 @@ typedef struct move {
 
 typedef enum launch_kind {
     KIND_LAUNCH,
-    KIND_SUM,    /* over leaves; the kernel adds two of them */
+    KIND_SUM,    /* over virtual ranks; the kernel adds two of them */
     KIND_GATHER, /* no kernel */
     /* Between loops, without a kernel: */
-    KIND_TAKE,     /* a leaf's part of a value */
-    KIND_JOIN,     /* a value whose parts the leaves have */
+    KIND_TAKE,     /* a virtual rank's part of a value */
+    KIND_JOIN,     /* a value whose parts the virtual ranks have */
     KIND_ASSEMBLE, /* a tensor whose parts lie where they are; else as JOIN */
     KIND_CONTROL,  /* of a loop or branch, or a copy there */
 } launch_kind;
@@ -66,7 +66,7 @@ typedef struct control {
 typedef struct launch {
     launch_kind kind;
     MlirOperation call, kernel;
-    uint32_t loop;         /* over leaves; NONE: none */
+    uint32_t loop;         /* over virtual ranks; NONE: none */
     control control;       /* of KIND_CONTROL, which has no call */
     MlirLocation location; /* the same */
 } launch;
@@ -102,13 +102,13 @@ typedef struct planner {
     uint32_t mark_count;
     tsr_value_map tokens; /* token -> mark that gives it */
     uint32_t left;        /* launches before this one may have to run again, or be given up */
-    loop *loops;          /* over leaves */
+    loop *loops;          /* over virtual ranks */
     uint32_t loop_count;
     loop *ranges; /* what loops repeat, those inside first */
     uint32_t range_count;
     uint32_t last_fault;    /* launch; NONE if there is none */
     uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
-    uint32_t *part_value;   /* tensor -> that of a leaf's part, or NONE */
+    uint32_t *part_value;   /* tensor -> that of a virtual rank's part, or NONE */
     bool *tensor_bound;     /* a launch writes its next value in place */
     end_copy *copies;
     uint32_t copy_count;
@@ -178,16 +178,16 @@ TSR_RESULT tsr_planner_place_workspace(planner *p, uint64_t *out_bytes);
 /* The same: commands before a launch. */
 void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirValue *buffers);
 
-/* Each leaf has its rows of this input, which is split; nothing may read all of them. */
+/* Each virtual rank has its rows of this input, which is split; nothing may read all of them. */
 TSR_RESULT tsr_planner_check_rows(planner *p, intptr_t index);
-/* Lives of values that loops over leaves read or make. */
+/* Lives of values that loops over virtual ranks read or make. */
 void tsr_planner_stretch_lives(planner *p);
-/* plan_parts.c: parts that leaves have of tensors and values. A source that is only read in parts
- * is no value. */
+/* plan_parts.c: parts that virtual ranks have of tensors and values. A source that is only read in
+ * parts is no value. */
 bool tsr_planner_reads_parts_alone(MlirOperation source);
 TSR_RESULT tsr_planner_collect_part(planner *p, MlirOperation op);
 TSR_RESULT tsr_planner_collect_join(planner *p, MlirOperation op);
-/* Binds next values of tensors that parts of leaves can be written over. */
+/* Binds next values of tensors that parts of virtual ranks can be written over. */
 void tsr_planner_bind_parts(planner *p);
 void tsr_planner_emit_parts(const planner *p, tsr_builder *b, const launch *l,
                             const MlirValue *buffers);

@@ -61,13 +61,13 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
                  r->entry->name, name ? name : "");
         out->space = part ? TSR_SPACE_PART : TSR_SPACE_TENSOR;
         out->index = (uint32_t)(tensor - r->config->tensors);
-    } else if (tsr_op_is(op, "tessera_target.leaf_number")) {
-        out->space = TSR_SPACE_LEAF_NUMBER;
+    } else if (tsr_op_is(op, "tessera_target.vrank_number")) {
+        out->space = TSR_SPACE_VRANK_NUMBER;
     } else if (tsr_op_has(op, "offset")) {
-        out->space = tsr_op_is(op, "tessera_target.alloc")        ? TSR_SPACE_WORKSPACE
-                     : tsr_op_is(op, "tessera_target.host_alloc") ? TSR_SPACE_HOST
-                     : tsr_op_is(op, "tessera_target.leaf_alloc") ? TSR_SPACE_LEAF
-                                                                  : TSR_SPACE_SUMS;
+        out->space = tsr_op_is(op, "tessera_target.alloc")         ? TSR_SPACE_WORKSPACE
+                     : tsr_op_is(op, "tessera_target.host_alloc")  ? TSR_SPACE_HOST
+                     : tsr_op_is(op, "tessera_target.vrank_alloc") ? TSR_SPACE_VRANK
+                                                                   : TSR_SPACE_SUMS;
         tsr_op_i64(op, "offset", &number);
         out->offset_bytes = (uint64_t)number;
     } else {
@@ -85,8 +85,9 @@ static bool is_place(MlirOperation op) {
            tsr_op_is(op, "tessera_target.input") || tsr_op_is(op, "tessera_target.output") ||
            tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepared") ||
            tsr_op_is(op, "tessera_target.host_alloc") ||
-           tsr_op_is(op, "tessera_target.leaf_alloc") ||
-           tsr_op_is(op, "tessera_target.sum_alloc") || tsr_op_is(op, "tessera_target.leaf_number");
+           tsr_op_is(op, "tessera_target.vrank_alloc") ||
+           tsr_op_is(op, "tessera_target.sum_alloc") ||
+           tsr_op_is(op, "tessera_target.vrank_number");
 }
 
 static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
@@ -252,13 +253,13 @@ static bool is_ordered(MlirOperation op) {
 
 static bool is_command(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy") ||
-           tsr_op_is(op, "tessera_target.control") || tsr_op_is(op, "tessera_target.each_leaf") ||
-           tsr_op_is(op, "tessera_target.leaf_sum") ||
-           tsr_op_is(op, "tessera_target.leaf_gather") ||
+           tsr_op_is(op, "tessera_target.control") || tsr_op_is(op, "tessera_target.each_vrank") ||
+           tsr_op_is(op, "tessera_target.vrank_sum") ||
+           tsr_op_is(op, "tessera_target.vrank_gather") ||
            tsr_op_is(op, "tessera_target.collective");
 }
 
-/* One position alone has what it gives: a copy. Otherwise they are the leaves. */
+/* One position alone has what it gives: a copy. Otherwise they are the virtual ranks. */
 static TSR_RESULT read_collective(reader *r, MlirOperation op, tsr_program_command *command) {
     const char *kind = tsr_op_string(op, "kind");
     int64_t ranks = 0;
@@ -305,15 +306,15 @@ static TSR_RESULT read_command(reader *r, MlirOperation op) {
     for (size_t i = 0; i < count; i++)
         command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
     if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, TSR_OP_LAUNCH, command);
-    if (tsr_op_is(op, "tessera_target.leaf_sum"))
-        return read_launch(r, op, TSR_OP_LEAF_SUM, command);
+    if (tsr_op_is(op, "tessera_target.vrank_sum"))
+        return read_launch(r, op, TSR_OP_VRANK_SUM, command);
     if (tsr_op_is(op, "tessera_target.control")) return read_control(r, op, command);
     if (tsr_op_is(op, "tessera_target.collective")) return read_collective(r, op, command);
-    if (tsr_op_is(op, "tessera_target.leaf_gather")) command->opcode = TSR_OP_LEAF_GATHER;
-    if (tsr_op_is(op, "tessera_target.each_leaf")) {
+    if (tsr_op_is(op, "tessera_target.vrank_gather")) command->opcode = TSR_OP_VRANK_GATHER;
+    if (tsr_op_is(op, "tessera_target.each_vrank")) {
         int64_t commands = 0;
         tsr_op_i64(op, "commands", &commands);
-        command->opcode = TSR_OP_EACH_LEAF;
+        command->opcode = TSR_OP_EACH_VRANK;
         command->grid = (uint64_t)commands;
     }
     return TSR_SUCCESS;

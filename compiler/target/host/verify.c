@@ -233,11 +233,11 @@ bool tsr_rule_host_alloc(MlirOperation op) {
 
 /* ---- commands ---- */
 
-/* Inputs are the caller's; the number of a leaf is the loop's. */
+/* Inputs are the caller's; the number of a virtual rank is the loop's. */
 static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number number) {
     MlirOperation owner = tsr_value_owner(value);
     if (!tsr_op_is(owner, "tessera_target.input") &&
-        !tsr_op_is(owner, "tessera_target.leaf_number"))
+        !tsr_op_is(owner, "tessera_target.vrank_number"))
         return true;
     return tsr_target_complain(op, number, "writes a %s, which is only read", tsr_op_name(owner));
 }
@@ -264,11 +264,11 @@ bool tsr_rule_launch(MlirOperation op) {
     return true;
 }
 
-/* A sum over leaves, a place of each leaf, or neither. */
+/* A sum over virtual ranks, a place of each virtual rank, or neither. */
 static bool lies(MlirValue value, tsr_collective_place place) {
     MlirOperation owner = tsr_value_owner(value);
     bool sum = tsr_op_is(owner, "tessera_target.sum_alloc");
-    bool own = tsr_op_is(owner, "tessera_target.leaf_alloc");
+    bool own = tsr_op_is(owner, "tessera_target.vrank_alloc");
     bool part = tsr_op_is(owner, "tessera_target.tensor_part");
     if (place == TSR_COLLECTIVE_PLACE_ALL) return !sum && !own && !part;
     return place == TSR_COLLECTIVE_PLACE_SUM ? sum : own;
@@ -276,9 +276,9 @@ static bool lies(MlirValue value, tsr_collective_place place) {
 
 static bool check_places(MlirOperation op, const tsr_collective_row *row) {
     static const char *const names[] = {[TSR_COLLECTIVE_PLACE_SUM] = "a tessera_target.sum_alloc",
-                                        [TSR_COLLECTIVE_PLACE_OWN] = "a tessera_target.leaf_alloc",
+                                        [TSR_COLLECTIVE_PLACE_OWN] = "a tessera_target.vrank_alloc",
                                         [TSR_COLLECTIVE_PLACE_ALL] =
-                                            "a buffer that is one for all leaves"};
+                                            "a buffer that is one for all virtual ranks"};
     MlirValue from = tsr_op_operand(op, 1);
     bool gathers = row->kind == TSR_COLLECTIVE_ALL_GATHER,
          slices = row->kind == TSR_COLLECTIVE_SLICE;
@@ -289,17 +289,17 @@ static bool check_places(MlirOperation op, const tsr_collective_row *row) {
                                names[row->from], names[row->to]);
 }
 
-/* Where the module says how many leaves there are. */
+/* Where the module says how many virtual ranks there are. */
 static bool check_positions(MlirOperation op, int64_t ranks) {
     MlirOperation func = mlirOperationGetParentOperation(op);
     MlirOperation module = mlirOperationGetParentOperation(func);
-    int64_t leaves = 0;
-    if (mlirOperationIsNull(module) || !tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &leaves) ||
-        leaves == ranks)
+    int64_t vranks = 0;
+    if (mlirOperationIsNull(module) || !tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &vranks) ||
+        vranks == ranks)
         return true;
     return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
                                "ranks is %" PRId64 "; the module has %" PRId64 " virtual ranks",
-                               ranks, leaves);
+                               ranks, vranks);
 }
 
 bool tsr_rule_collective(MlirOperation op) {
@@ -327,15 +327,15 @@ bool tsr_rule_collective(MlirOperation op) {
     return ranks == 1 || (check_positions(op, ranks) && check_places(op, row));
 }
 
-/* ---- leaves of the virtual ranks ---- */
+/* ---- virtual ranks ---- */
 
-bool tsr_rule_leaf_place(MlirOperation op) {
+bool tsr_rule_vrank_place(MlirOperation op) {
     tsr_type type = {0};
     if (!check_place(op)) return false;
     tsr_value_type(tsr_op_result(op, 0), &type);
-    if (tsr_op_is(op, "tessera_target.leaf_number") &&
+    if (tsr_op_is(op, "tessera_target.vrank_number") &&
         (type.dtype != TSR_DTYPE_I64 || type.shape.rank != 0))
-        return tsr_target_complain(op, TSR_DIAG_TARGET, "a leaf's number is a memref<i64>");
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "a virtual rank's number is a memref<i64>");
     return !tsr_op_has(op, "offset") || check_multiple(op, "offset");
 }
 
@@ -370,7 +370,7 @@ bool tsr_rule_control(MlirOperation op) {
                                commands, times, TSR_PROGRAM_COMMANDS_MAX);
 }
 
-/* Parts of a tensor, which a loop may do for each leaf. */
+/* Parts of a tensor, which a loop may do for each virtual rank. */
 static bool gathers_tensor(MlirOperation op) {
     const char *kind =
         tsr_op_is(op, "tessera_target.collective") ? tsr_op_string(op, "kind") : NULL;
@@ -378,18 +378,18 @@ static bool gathers_tensor(MlirOperation op) {
            tsr_op_is(tsr_value_owner(tsr_op_operand(op, 1)), "tessera_target.tensor_part");
 }
 
-bool tsr_rule_each_leaf(MlirOperation op) {
+bool tsr_rule_each_vrank(MlirOperation op) {
     int64_t commands = 0, follow = 0;
     tsr_op_i64(op, "commands", &commands);
     for (MlirOperation next = mlirOperationGetNextInBlock(op); !mlirOperationIsNull(next);
          next = mlirOperationGetNextInBlock(next)) {
         bool gathers = gathers_tensor(next);
-        if (tsr_op_is(next, "tessera_target.each_leaf") ||
+        if (tsr_op_is(next, "tessera_target.each_vrank") ||
             (tsr_op_is(next, "tessera_target.collective") && !gathers))
             break;
         follow += gathers || tsr_op_is(next, "tessera_target.launch") ||
-                  tsr_op_is(next, "tessera_target.leaf_sum") ||
-                  tsr_op_is(next, "tessera_target.leaf_gather");
+                  tsr_op_is(next, "tessera_target.vrank_sum") ||
+                  tsr_op_is(next, "tessera_target.vrank_gather");
     }
     if (commands >= 1 && commands <= follow) return true;
     return tsr_target_complain(
@@ -401,13 +401,13 @@ static bool is_sum_place(MlirValue value) {
     return tsr_op_is(tsr_value_owner(value), "tessera_target.sum_alloc");
 }
 
-bool tsr_rule_leaf_sum(MlirOperation op) {
+bool tsr_rule_vrank_sum(MlirOperation op) {
     if (is_sum_place(tsr_op_operand(op, 0)) && !is_sum_place(tsr_op_operand(op, 1))) return true;
     return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
                                "its first operand, and only that, is a tessera_target.sum_alloc");
 }
 
-bool tsr_rule_leaf_gather(MlirOperation op) {
+bool tsr_rule_vrank_gather(MlirOperation op) {
     tsr_type all, part;
     bool fits = buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &all) &&
                 buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &part) &&
@@ -480,17 +480,17 @@ bool tsr_rule_away(MlirOperation op) {
 
 bool tsr_rule_enter(MlirOperation op) {
     const char *mode = tsr_op_string(op, "mode");
-    size_t leaves = 0;
+    size_t vranks = 0;
     if (!check_name(op)) return false;
     if (strcmp(mode, "replay") != 0 && strcmp(mode, "restart") != 0)
         return tsr_target_complain(op, TSR_DIAG_TOKEN, "mode is \"%s\"; known are replay, restart",
                                    mode);
     for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        leaves += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.leave");
-    if (leaves == 1) return true;
+        vranks += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.leave");
+    if (vranks == 1) return true;
     return tsr_target_complain(op, TSR_DIAG_TOKEN, "its region ends %zu times; expected once",
-                               leaves);
+                               vranks);
 }
 
 bool tsr_rule_leave(MlirOperation op) {
@@ -591,7 +591,7 @@ static bool check_body(MlirOperation op, MlirOperation body) {
 
 bool tsr_target_verify_use(MlirOperation op, MlirOperation symbol) {
     if (tsr_op_is(op, "tessera_target.kernel")) return check_body(op, symbol);
-    if (tsr_op_is(op, "tessera_target.leaf_sum")) return check_sum(op, symbol);
+    if (tsr_op_is(op, "tessera_target.vrank_sum")) return check_sum(op, symbol);
     return check_launch(op, symbol);
 }
 

@@ -128,9 +128,9 @@ tsr_result tsr_gpu_lay_factors(tsr_ctx *ctx, const tsr_target *target, MlirModul
     tsr_result result = TSR_SUCCESS;
     layer l = {
         .ctx = ctx, .arena = arena, .target = target, .module = module, .assigned = &assigned};
-    int64_t leaves = 1;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &leaves);
-    if (leaves > 1) return TSR_SUCCESS; /* nothing has a pitch there */
+    int64_t vranks = 1;
+    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &vranks);
+    if (vranks > 1) return TSR_SUCCESS; /* nothing has a pitch there */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool fits = false;
         if (!tsr_op_is(func, "tsched.func")) continue;

@@ -377,9 +377,9 @@ static TSR_RESULT write_pitches(const chooser *c) {
 tsr_result tsr_gpu_choose_pitches(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                   tsr_arena *arena) {
     chooser c = {.ctx = ctx, .arena = arena, .target = target, .module = module};
-    int64_t leaves = 1;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &leaves);
-    if (leaves > 1) return TSR_SUCCESS; /* leaves' places are dense */
+    int64_t vranks = 1;
+    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &vranks);
+    if (vranks > 1) return TSR_SUCCESS; /* virtual ranks' places are dense */
     TRY(ctx, read_kernels(&c));
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
         if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;

@@ -5,7 +5,7 @@
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/host/leaves.h"
+#include "compiler/target/host/vranks.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 
@@ -492,7 +492,7 @@ static bool insert_bare_op(subject *s) {
 static bool insert_mark(subject *s) {
     static const char *const names[] = {
         TSR_TEAMS_NAME,       TSR_TOGETHER_NAME,      TSR_SHARED_NAME,
-        TSR_APPROXIMATE_NAME, TSR_TAIL_NAME,          TSR_LEAF_LOOP,
+        TSR_APPROXIMATE_NAME, TSR_TAIL_NAME,          TSR_VRANK_LOOP,
         TSR_NUMERICS_NAME,    TSR_TARGET_NAME,        "tile.skip",
         TSR_CONSTANT_NAME,    TSR_CHOSEN_TILE,        TSR_PLANNED_GROUP,
         TSR_SR_SEGMENT,       TSR_SR_SEGMENTS,        TSR_SR_BUDGETS,

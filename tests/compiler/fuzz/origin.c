@@ -308,7 +308,7 @@ static const struct {
     {.name = "tsched.value", .kinds = TENSOR, .operands = 1},
     {.name = "tsched.unpack", .kinds = TENSOR, .operands = 1},
     {.name = "tessera_sr.barrier", .kinds = TENSOR, .operands = 1},
-    {.name = "tessera_sr.leaf_sum", .kinds = TENSOR, .operands = 1},
+    {.name = "tessera_sr.vrank_sum", .kinds = TENSOR, .operands = 1},
     {.name = "tile.constant", .kinds = BUFFER, .make = tile_constant},
     {.name = "tile.local", .kinds = BUFFER},
     {.name = "tile.view", .kinds = BUFFER, .operands = 1},
@@ -326,9 +326,9 @@ static const struct {
     {.name = "tessera_target.alloc", .kinds = BUFFER, .attr = "offset"},
     {.name = "tessera_target.prepared", .kinds = BUFFER, .attr = "index"},
     {.name = "tessera_target.host_alloc", .kinds = BUFFER, .attr = "offset"},
-    {.name = "tessera_target.leaf_alloc", .kinds = BUFFER, .attr = "offset"},
+    {.name = "tessera_target.vrank_alloc", .kinds = BUFFER, .attr = "offset"},
     {.name = "tessera_target.sum_alloc", .kinds = BUFFER, .attr = "offset"},
-    {.name = "tessera_target.leaf_number", .kinds = BUFFER},
+    {.name = "tessera_target.vrank_number", .kinds = BUFFER},
 };
 
 size_t origin_maker_count(void) { return sizeof makers / sizeof makers[0]; }

@@ -189,7 +189,7 @@ def check_loop(tools, times):
         assert np.allclose(looped[name], value, rtol=1e-4, atol=1e-5), f'{times} times, {name}'
 
 
-LEAVES = '''
+VRANKS = '''
 func.func @train(%x: tensor<8x2x6x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %u = tessera.param "u" init = #tessera.constant<1.0> : tensor<4xf32>
   %zero = tessera.constant dense<0.0> : tensor<8x2x6x4xf32>
@@ -210,13 +210,13 @@ func.func @predict(%x: tensor<8x2x6x4xf32> {tessera.name = "x"}) -> (tensor<8x2x
 '''
 
 
-def check_leaves(tools):
+def check_vranks(tools):
     """Whatever the number of virtual ranks, the same weights fall; where nothing is trained, none."""
     x = np.random.default_rng(7).integers(-8, 8, (8, 2, 6, 4)).astype(np.float32)
     data, made, found = tools.folder / 'rows.npy', tools.folder / 'made.safetensors', []
     np.save(data, x)
-    for leaves in ('1', '8'):
-        bundle = tools.build(LEAVES, '--virtual-ranks', leaves)
+    for vranks in ('1', '8'):
+        bundle = tools.build(VRANKS, '--virtual-ranks', vranks)
         subprocess.run([tools.run, bundle, '--steps', '3', '--seed', str(SEED), '--data', f'x={data}', '--quiet', '--export-params', made],
                        check=True, stdout=subprocess.DEVNULL)
         found.append(read(made)['u'])
@@ -236,7 +236,7 @@ def main():
             check(tools, case)
         for times in (3, 70):  # unrolled, and a loop that stays
             check_loop(tools, times)
-        check_leaves(tools)
+        check_vranks(tools)
 
 
 main()

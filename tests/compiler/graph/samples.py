@@ -95,7 +95,7 @@ OUTSIDE = {'MASKARG': ', %k: tensor<4x8xf32>', 'MASKTYPE': ', tensor<60x4x8xf32>
            'MASK': '''%ones = tessera.constant dense<1.0> : tensor<60x4x8xf32>
   %mask = tessera.dropout %ones {rate = 0.25, stream = 9 : i64} : tensor<60x4x8xf32> -> tensor<60x4x8xf32>''',
            'DROP': '%1 = tessera.mul %0, %k : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x8xf32>'}
-LEAVES = '''
+VRANKS = '''
 func.func @train(%x: tensor<8x16xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %u = tessera.param "u" init = #tessera.constant<1.0> : tensor<16xf32>
   %zero = tessera.constant dense<0.0> : tensor<8x16xf32>
@@ -161,15 +161,15 @@ def trained(aot, run, folder):
     assert kept[0] == kept[1]
 
 
-def over_leaves(aot, run, folder):
+def over_vranks(aot, run, folder):
     """A loop, and with virtual ranks straight-line ops on the rows of each; all sums are exact."""
     np.save(folder / 'x.npy', np.random.default_rng(4).integers(-8, 8, (8, 16)).astype(np.float32))
     kept = set()
-    for leaves in ('1', '8'):
-        bundle = build(aot, folder, f'leaves{leaves}', LEAVES, '--virtual-ranks', leaves)
+    for vranks in ('1', '8'):
+        bundle = build(aot, folder, f'vranks{vranks}', VRANKS, '--virtual-ranks', vranks)
         subprocess.run([run, bundle, '--steps', '3', '--seed', '11', '--data', f'x={folder / "x.npy"}', '--quiet',
-                        '--export-params', folder / 'leaves.safetensors'], check=True, stdout=subprocess.DEVNULL)
-        kept.add((folder / 'leaves.safetensors').read_bytes())
+                        '--export-params', folder / 'vranks.safetensors'], check=True, stdout=subprocess.DEVNULL)
+        kept.add((folder / 'vranks.safetensors').read_bytes())
     assert len(kept) == 1
 
 
@@ -177,7 +177,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         forward(*sys.argv[1:3], pathlib.Path(name))
         trained(*sys.argv[1:3], pathlib.Path(name))
-        over_leaves(*sys.argv[1:3], pathlib.Path(name))
+        over_vranks(*sys.argv[1:3], pathlib.Path(name))
 
 
 main()

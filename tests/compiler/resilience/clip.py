@@ -28,7 +28,7 @@ OPTIMIZERS = {
     "#tessera.nesterov<lr = 0.3, momentum = 0.9, weight_decay = 0.01>":
         lambda w: torch.optim.SGD(w, lr=0.3, momentum=0.9, weight_decay=0.01, nesterov=True),
 }
-PROGRAM = """module @clip attributes {{tessera.mesh = {{data = {leaves}}}}} {{
+PROGRAM = """module @clip attributes {{tessera.mesh = {{data = {virtual ranks}}}}} {{
   func.func @train(%x: tensor<{rows}x7xf64> {{tessera.data = "x"}}, %t: tensor<{rows}x1xf64> {{tessera.data = "t"}})
       -> (tensor<f64> {{tessera.name = "loss"}}, tensor<f64> {{tessera.name = "grad_norm"}}) attributes {{tessera.entry = "train"}} {{
     %w = tessera.param "w" data = dense<{w}> : tensor<7x5xf64>
@@ -61,12 +61,12 @@ def reference(make, weights, x, t):
     return found
 
 
-def train(folder, optimizer, weights, leaves, stage):
+def train(folder, optimizer, weights, vranks, stage):
     shard = "" if stage == "none" else (', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
                                         f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
     text = {name: json.dumps(value.tolist()) for name, value in weights.items()}
     source = folder / "clip.mlir"
-    source.write_text(PROGRAM.format(leaves=leaves, rows=ROWS, optimizer=optimizer, most=MOST, shard=shard, **text), "utf-8")
+    source.write_text(PROGRAM.format(vranks=vranks, rows=ROWS, optimizer=optimizer, most=MOST, shard=shard, **text), "utf-8")
     subprocess.run([AOT, "build", source, "-o", folder / "clip.tsb"], check=True)
     metrics = folder / "metrics.jsonl"
     metrics.unlink(missing_ok=True)
@@ -87,10 +87,10 @@ def main(folder):
         name, clipped = optimizer.partition("<")[0], sum(norm > MOST for _, norm in wanted)
         if not 0 < clipped < STEPS:
             sys.exit(f"{clipped} of {STEPS} steps are clipped; the test needs both kinds")
-        for leaves, stage in ((1, "none"), (4, "none"), (4, "zero2"), (3, "zero3")):
-            got = train(folder, optimizer, weights, leaves, stage)
+        for vranks, stage in ((1, "none"), (4, "none"), (4, "zero2"), (3, "zero3")):
+            got = train(folder, optimizer, weights, vranks, stage)
             worst = max(abs(a - b) / abs(b) for mine, theirs in zip(got, wanted, strict=True) for a, b in zip(mine, theirs))
-            print(f"{name}, {leaves} virtual ranks, {stage}: {clipped} of {STEPS} steps clipped, off by {worst:.1e}"
+            print(f"{name}, {vranks} virtual ranks, {stage}: {clipped} of {STEPS} steps clipped, off by {worst:.1e}"
                   f"{'' if worst <= TOLERANCE else ': TOO MUCH'}")
             failed |= not worst <= TOLERANCE
     return failed

@@ -71,7 +71,7 @@ def plan_of(path):
 
 
 BYTES = {"f32": 4, "bf16": 2, "i64": 8, "f64": 8, "f16": 2}
-SUM = re.compile(r"^ +\d+: (sum|gather|\w+) (?:over|from|among) leaves(?: by \S+ grid \d+)?: %(\d+) <- %(\d+)", re.M)
+SUM = re.compile(r"^ +\d+: (sum|gather|\w+) (?:over|from|among) virtual ranks(?: by \S+ grid \d+)?: %(\d+) <- %(\d+)", re.M)
 
 
 def planned(program, entry, positions):

@@ -185,24 +185,24 @@ func.func @f() {
 // -----
 
 func.func @f(%w: tensor<3x3xf32>) {
-  // CHECK: error: [TSR-0609] tessera_sr.leaf_part: the result's type is not what a leaf has
-  %0 = tessera_sr.leaf_part %w : tensor<3x3xf32> -> tensor<1x3xf32>
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_part: the result's type is not what a virtual rank has
+  %0 = tessera_sr.vrank_part %w : tensor<3x3xf32> -> tensor<1x3xf32>
   return
 }
 
 // -----
 
 func.func @f(%w: tensor<3xbf16>) {
-  // CHECK: error: [TSR-0609] tessera_sr.leaf_all_gather: the result's type is not what a leaf has
-  %0 = tessera_sr.leaf_all_gather %w : tensor<3xbf16> -> tensor<3x3xf32>
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_all_gather: the result's type is not what a virtual rank has
+  %0 = tessera_sr.vrank_all_gather %w : tensor<3xbf16> -> tensor<3x3xf32>
   return
 }
 
 // -----
 
 func.func @f(%w: tensor<10xf32>) {
-  // CHECK: error: [TSR-0609] tessera_sr.leaf_assemble: the result's type is not what a leaf has
-  %0 = tessera_sr.leaf_assemble %w : tensor<10xf32> -> tensor<3x3xf32>
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_assemble: the result's type is not what a virtual rank has
+  %0 = tessera_sr.vrank_assemble %w : tensor<10xf32> -> tensor<3x3xf32>
   return
 }
 
@@ -210,8 +210,8 @@ func.func @f(%w: tensor<10xf32>) {
 
 func.func @f(%x: tensor<8x4xf32>) {
   %n = tessera.neg %x : tensor<8x4xf32>
-  // CHECK: [TSR-0609] tessera_sr.leaf_rows: the operand is no argument of the function
-  %0 = tessera_sr.leaf_rows %n : tensor<8x4xf32> -> tensor<4x4xf32>
+  // CHECK: [TSR-0609] tessera_sr.vrank_rows: the operand is no argument of the function
+  %0 = tessera_sr.vrank_rows %n : tensor<8x4xf32> -> tensor<4x4xf32>
   return
 }
 

@@ -23,7 +23,7 @@ import time
 import models
 
 aot, run = sys.argv[1:]
-LEAVES, BATCH, ROWS, STEPS = 8, 16, 160, 10
+VRANKS, BATCH, ROWS, STEPS = 8, 16, 160, 10
 STAGES = ("none", "zero1", "zero2", "zero3")
 check = models.Checks()
 
@@ -71,7 +71,7 @@ def program(mode, stage, fails="never", mended=True):
     tessera.target.export %token : !tessera_sr.token
     %out = tessera.add %yielded, %nought : tensor<f32>, tensor<f32> -> tensor<f32>""", "%previous"
     if mode == "rows":
-        # Leaves the region in rows, which each leaf has; exported, they are whole.
+        # Virtual ranks the region in rows, which each virtual rank has; exported, they are whole.
         rows = f"tensor<{BATCH}xf32>"
         begin = f'''%imported, %old = tessera.target.import "forward" : !tessera_sr.token, {rows}
     %token, %yielded = tessera.resilience.region {{mode = "replay", name = "forward"}} {{'''
@@ -82,7 +82,7 @@ def program(mode, stage, fails="never", mended=True):
     %previous = tessera.mean %old {{axes = [0]}} : {rows} -> tensor<f32>
     %out = tessera.mean %yielded {{axes = [0]}} : {rows} -> tensor<f32>''', "%previous"
     handlers = models.counter("recoveries", "back", "w") + (models.counter("failures", "fail", "w") if fails != "never" or mended else "")
-    return f"""module @m attributes {{tessera.mesh = {{data = {LEAVES}}}}} {{{handlers if mode in ("replay", "restart") else ""}
+    return f"""module @m attributes {{tessera.mesh = {{data = {VRANKS}}}}} {{{handlers if mode in ("replay", "restart") else ""}
   func.func @train(%x: tensor<{BATCH}x7xf32> {{tessera.data = "x"}}, %t: tensor<{BATCH}xi64> {{tessera.data = "t"}})
       -> (tensor<f32> {{tessera.name = "loss"}}, tensor<f32> {{tessera.name = "previous"}}, tensor<f32> {{tessera.name = "grad_norm"}})
       attributes {{tessera.entry = "train"}} {{
@@ -154,7 +154,7 @@ def undisturbed(folder):
         for mode in ("replay", "restart"):
             name = f"{mode}.{stage}"
             build(folder, name, program(mode, stage))
-            check(f"{name}: more ranks than leaves are refused", train(folder, name, "none", LEAVES + 1).returncode == 6)
+            check(f"{name}: more ranks than virtual ranks are refused", train(folder, name, "none", VRANKS + 1).returncode == 6)
             for ranks in (0, 1, 2, 3, 5, 7, 8):
                 state = f"{name}.{ranks}.state"
                 done = train(folder, name, state, ranks)
@@ -186,8 +186,8 @@ def find_virtual_rank(folder):
         check(f"a label that is none, {ranks} ranks: the element is one of the batch", done.returncode == 8 and said, done.stderr)
         found.add(int(said[1]) if said else -1)
     element = found.pop()
-    check("the same element with any number of ranks", not found and element % (BATCH // LEAVES) == 1, element)
-    return element // (BATCH // LEAVES)
+    check("the same element with any number of ranks", not found and element % (BATCH // VRANKS) == 1, element)
+    return element // (BATCH // VRANKS)
 
 
 def failing(folder, plain):

@@ -22,7 +22,7 @@ BEFORE = ("tsched-verify", "tsched-apply", "tessera-handlers", "tessera-prefix",
           "cse", "tessera-autodiff", "tessera-outline")
 PASSES = ("canonicalize", "cse", "tessera-optimizer-shard", "tessera-insert-recompute", "tessera-resilience-restart",
           "tessera-export-deployment-manifest")
-BEHIND = ("tessera-leaf-shards", "tessera-local-collectives", "tessera-decompose", "tessera-fold-transposes", "tessera-virtual-ranks",
+BEHIND = ("tessera-vrank-shards", "tessera-local-collectives", "tessera-decompose", "tessera-fold-transposes", "tessera-virtual-ranks",
           "canonicalize", "cse", "tessera-verify", "tessera-verify-lowered")
 check = models.Checks()
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is no tensor of a known shape has no leaf's part.
+// What is no tensor of a known shape has no virtual rank's part.
 // RUN: not tessera-opt -tessera-virtual-ranks -split-input-file --no-output %s 2>&1 | FileCheck %s
 
 module attributes {tessera.virtual_ranks = 3 : i64} {

@@ -4,21 +4,21 @@
 // RUN: tessera-opt -inline -tessera-autodiff -tessera-decompose %examples/digits/digits.mlir >%t.1
 // RUN: tessera-opt -tessera-virtual-ranks %t.1 | diff %t.1 -
 
-// A loss and a gradient: sums over the batch become sums over leaves; what follows is whole.
+// A loss and a gradient: sums over the batch become sums over virtual ranks; what follows is whole.
 // CHECK: module @mean attributes {tessera.mesh = {data = 2 : i64, model = 3 : i64}, tessera.virtual_ranks = 2 : i64}
 module @mean attributes {tessera.mesh = {data = 2, model = 3}} {
   func.func @train(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
       attributes {tessera.entry = "train"} {
-    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0 : tensor<8x4xf32> -> tensor<4x4xf32>
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0 : tensor<8x4xf32> -> tensor<4x4xf32>
     // CHECK-DAG: %[[W:.*]] = tessera.param "w"
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
     // CHECK: %[[P:.*]] = tessera.mul %[[ROWS]], %[[W]] : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
     %p = tessera.mul %x, %w : tensor<8x4xf32>, tensor<4xf32> -> tensor<8x4xf32>
     // CHECK: %[[S:.*]] = tessera.sum %[[P]] {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
-    // CHECK: %[[LOSS:.*]] = tessera_sr.leaf_sum %[[S]] : tensor<f32> -> tensor<f32>
+    // CHECK: %[[LOSS:.*]] = tessera_sr.vrank_sum %[[S]] : tensor<f32> -> tensor<f32>
     %loss = tessera.sum %p {axes = [0, 1]} : tensor<8x4xf32> -> tensor<f32>
     // CHECK: %[[G:.*]] = tessera.sum %[[ROWS]] {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
-    // CHECK: %[[SUM:.*]] = tessera_sr.leaf_sum %[[G]] : tensor<4xf32> -> tensor<4xf32>
+    // CHECK: %[[SUM:.*]] = tessera_sr.vrank_sum %[[G]] : tensor<4xf32> -> tensor<4xf32>
     // CHECK: %[[NEXT:.*]] = tessera.sub %[[W]], %[[SUM]]
     %g = tessera.sum %x {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
     %next = tessera.sub %w, %g : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
@@ -45,10 +45,10 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
   func.func @places(%x: tensor<8x3xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"})
       attributes {tessera.entry = "train"} {
     // CHECK-DAG: %[[TWO:.*]] = tessera.constant dense<2> : tensor<i64>
-    // CHECK-DAG: %[[LEAF:.*]] = tessera_sr.leaf : tensor<i64>
-    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0 : tensor<8x3xf32> -> tensor<2x3xf32>
+    // CHECK-DAG: %[[VRANK:.*]] = tessera_sr.vrank : tensor<i64>
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0 : tensor<8x3xf32> -> tensor<2x3xf32>
     // CHECK: %[[IOTA:.*]] = tessera.iota {axis = 0 : i64} : tensor<2x1xi64>
-    // CHECK: %[[FIRST:.*]] = tessera.mul %[[LEAF]], %[[TWO]] : tensor<i64>
+    // CHECK: %[[FIRST:.*]] = tessera.mul %[[VRANK]], %[[TWO]] : tensor<i64>
     // CHECK: %[[PLACE:.*]] = tessera.add %[[IOTA]], %[[FIRST]]
     // CHECK: tessera.philox %[[PLACE]], %{{.*}}, %{{.*}} {stream = 7 : i64} : tensor<2x1xi64>, tensor<i64>, tensor<i64> -> tensor<2x1xf32>
     %place = tessera.iota {axis = 0 : i64} : tensor<8x1xi64>
@@ -64,21 +64,21 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
   // CHECK-LABEL: func.func @sorted
   func.func @sorted(%x: tensor<8x3xf32> {tessera.data = "x"}) -> (tensor<3x8xf32> {tessera.name = "y"}, tensor<f32> {tessera.name = "top"})
       attributes {tessera.entry = "train"} {
-    // CHECK: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0
-    // CHECK: %[[ALL:.*]] = tessera_sr.leaf_gather %[[ROWS]] : tensor<2x3xf32> -> tensor<8x3xf32>
+    // CHECK: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0
+    // CHECK: %[[ALL:.*]] = tessera_sr.vrank_gather %[[ROWS]] : tensor<2x3xf32> -> tensor<8x3xf32>
     // CHECK: tessera.sort %[[ALL]] {axis = 0 : i64} : tensor<8x3xf32>
     %values:2 = tessera.sort %x {axis = 0 : i64} : tensor<8x3xf32> -> tensor<8x3xf32>, tensor<8x3xi64>
     // CHECK: %[[T:.*]] = tessera.transpose %[[ROWS]] {permutation = [1, 0]} : tensor<2x3xf32> -> tensor<3x2xf32>
     // CHECK: %[[E:.*]] = tessera.exp %[[T]] : tensor<3x2xf32>
     // CHECK: %[[FRONT:.*]] = tessera.transpose %[[E]] {permutation = [1, 0]} : tensor<3x2xf32> -> tensor<2x3xf32>
-    // CHECK: %[[GATHERED:.*]] = tessera_sr.leaf_gather %[[FRONT]] : tensor<2x3xf32> -> tensor<8x3xf32>
+    // CHECK: %[[GATHERED:.*]] = tessera_sr.vrank_gather %[[FRONT]] : tensor<2x3xf32> -> tensor<8x3xf32>
     // CHECK: tessera.transpose %[[GATHERED]] {permutation = [1, 0]} : tensor<8x3xf32> -> tensor<3x8xf32>
     %t = tessera.transpose %x {permutation = [1, 0]} : tensor<8x3xf32> -> tensor<3x8xf32>
     %e = tessera.exp %t : tensor<3x8xf32>
-    // A maximum over the batch: of each leaf's.
+    // A maximum over the batch: of each virtual rank's.
     // CHECK: %[[MAX:.*]] = tessera.reduce_max %[[ROWS]] {axes = [0, 1]} : tensor<2x3xf32> -> tensor<f32>
     // CHECK: %[[ONE:.*]] = tessera.reshape %[[MAX]] : tensor<f32> -> tensor<1xf32>
-    // CHECK: %[[MAXIMA:.*]] = tessera_sr.leaf_gather %[[ONE]] : tensor<1xf32> -> tensor<4xf32>
+    // CHECK: %[[MAXIMA:.*]] = tessera_sr.vrank_gather %[[ONE]] : tensor<1xf32> -> tensor<4xf32>
     // CHECK: tessera.reduce_max %[[MAXIMA]] {axes = [0]}
     %top = tessera.reduce_max %x {axes = [0, 1]} : tensor<8x3xf32> -> tensor<f32>
     %first = tessera.slice %values#0 {start = [0, 0], size = [1, 1]} : tensor<8x3xf32> -> tensor<1x1xf32>
@@ -89,12 +89,12 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
 }
 
 // -----
-// At the gates of a region, what leaves have and what all have pass barriers of their own; what it yields is whole.
+// At the gates of a region, what virtual ranks have and what all have pass barriers of their own; what it yields is whole.
 module @region attributes {tessera.virtual_ranks = 2 : i64} {
   // CHECK-LABEL: func.func @train
   func.func @train(%x: tensor<4xf32> {tessera.data = "x"}, %s: tensor<f32> {tessera.name = "s"}) -> (tensor<f32> {tessera.name = "y"})
       attributes {tessera.entry = "train"} {
-    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0 : tensor<4xf32> -> tensor<2xf32>
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.vrank_rows %arg0 : tensor<4xf32> -> tensor<2xf32>
     // CHECK-DAG: %[[E:.*]] = tessera_sr.enter "a"() {mode = "replay"} : () -> !async.token
     %e = tessera_sr.enter "a"() {mode = "replay"} : () -> !async.token
     // CHECK-DAG: %[[IN:.*]] = tessera_sr.barrier %[[ROWS]], %[[E]] : (tensor<2xf32>, !async.token) -> tensor<2xf32>
@@ -103,7 +103,7 @@ module @region attributes {tessera.virtual_ranks = 2 : i64} {
     // CHECK: %[[P:.*]] = tessera.mul %[[IN]], %[[S]]
     %p = tessera.mul %in#0, %in#1 : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
     // CHECK: %[[PART:.*]] = tessera.sum %[[P]] {axes = [0]} : tensor<2xf32> -> tensor<f32>
-    // CHECK: %[[SUM:.*]] = tessera_sr.leaf_sum %[[PART]]
+    // CHECK: %[[SUM:.*]] = tessera_sr.vrank_sum %[[PART]]
     %sum = tessera.sum %p {axes = [0]} : tensor<4xf32> -> tensor<f32>
     // CHECK: %[[A:.*]] = tessera_sr.barrier %[[P]] : (tensor<2xf32>) -> !async.token
     // CHECK: %[[B:.*]] = tessera_sr.barrier %[[SUM]], %[[A]] : (tensor<f32>, !async.token) -> !async.token
@@ -122,7 +122,7 @@ module @region attributes {tessera.virtual_ranks = 2 : i64} {
 }
 
 // -----
-// A leaf's part of a constant is one, of any integer.
+// A virtual rank's part of a constant is one, of any integer.
 module attributes {tessera.mesh = {data = 4}} {
   // CHECK-LABEL: func.func @wide
   func.func @wide(%x: tensor<8xi64> {tessera.data = "x"}) -> (tensor<i64> {tessera.name = "y"}) attributes {tessera.entry = "train"} {

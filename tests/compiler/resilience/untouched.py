@@ -54,7 +54,7 @@ def check(kind, programs):
         chosen = [text for text in programs if not re.search(words, text)]
         before = passed(f"\n{MARK}\n".join(chosen), *(("canonicalize", "cse") if name == "tessera-sr-pipeline" else ()))
         after = passed(before, name)
-        print(f"{kind}: -{name} leaves {len(chosen)} programs, {len(before)} bytes: {'untouched' if after == before else 'CHANGED'}")
+        print(f"{kind}: -{name} virtual ranks {len(chosen)} programs, {len(before)} bytes: {'untouched' if after == before else 'CHANGED'}")
         failed |= after != before or len(chosen) < 5
     return failed
 

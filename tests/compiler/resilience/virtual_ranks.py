@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: virtual_ranks.py TESSERA_AOT TESSERA_RUN
 
-Small models, each of ops that spread a batch in their own way, trained with 1, 2 and 4 virtual ranks: one leaf's rows after
+Small models, each of ops that spread a batch in their own way, trained with 1, 2 and 4 virtual ranks: one virtual rank's rows after
 another, the parameters agree but for the order of sums (relative 2e-5 of the largest), and random numbers are the same ones.
 With 4 virtual ranks 1, 2, 3 and 4 processes end with the same bits.
 """
@@ -36,7 +36,7 @@ MODELS = {
     %4 = tessera.matmul %3, %u : tensor<8x5xf32>, tensor<5x3xf32> -> tensor<8x3xf32>
     %5 = tessera.cross_entropy %4, %t : tensor<8x3xf32>, tensor<8xi64> -> tensor<8xf32>
     %loss = tessera.mean %5 {axes = [0]} : tensor<8xf32> -> tensor<f32>"""),
-    # Batch statistics take part in the forward pass: sums over leaves between its parts; running means are assigned.
+    # Batch statistics take part in the forward pass: sums over virtual ranks between its parts; running means are assigned.
     "batch_norm": ({"x": ("8x4x4x3xf32", 0)}, SGD, """
     %f = tessera.param "f" init = #tessera.uniform<-0.5, 0.5> : tensor<3x3x3x4xf32>
     %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<4xf32>
@@ -89,7 +89,7 @@ MODELS = {
     %13 = tessera.mean %12 {axes = [0, 1]} : tensor<16x8xf32> -> tensor<f32>
     %14 = tessera.mean %5 {axes = [0]} : tensor<4xf32> -> tensor<f32>
     %loss = tessera.add %13, %14 : tensor<f32>, tensor<f32> -> tensor<f32>"""),
-    # Half precision is computed, and summed over leaves, in f32.
+    # Half precision is computed, and summed over virtual ranks, in f32.
     "half": ({"x": ("8x4xf32", 0)}, SGD, """
     %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<4x4xf32>
     %h = tessera.cast %w : tensor<4x4xf32> to tensor<4x4xbf16>

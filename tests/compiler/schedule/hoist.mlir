@@ -29,8 +29,8 @@ tsched.func @k3_add(%x: tensor<2x4xbf16>, %v: tensor<4xbf16>) -> tensor<2x4xbf16
   tsched.return %0 : tensor<2x4xbf16>
 }
 // What others than calls name stays.
-// CHECK: tsched.func @k4_leaf_sum(
-tsched.func @k4_leaf_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {bytes = 48 : i64, flops = 4 : i64, kind = "map", source = "default"} {
+// CHECK: tsched.func @k4_vrank_sum(
+tsched.func @k4_vrank_sum(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {bytes = 48 : i64, flops = 4 : i64, kind = "map", source = "default"} {
   %0 = tessera.add %x, %y : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
 }

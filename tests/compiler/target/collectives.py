@@ -60,10 +60,10 @@ def module():
   tessera_target.kernel @add : ({own}, {own}) -> {own} grid 1 {{in_place = [0, 1]}}
   tessera_target.func @train workspace 0 {{
     %x = tessera_target.input 0 : {row}
-    %own = tessera_target.leaf_alloc offset 0 : {own}
-    %wide = tessera_target.leaf_alloc offset 64 : {wide}
-    %part = tessera_target.leaf_alloc offset 128 : {part}
-    %swapped = tessera_target.leaf_alloc offset 192 : {wide}
+    %own = tessera_target.vrank_alloc offset 0 : {own}
+    %wide = tessera_target.vrank_alloc offset 64 : {wide}
+    %part = tessera_target.vrank_alloc offset 128 : {part}
+    %swapped = tessera_target.vrank_alloc offset 192 : {wide}
     %sum = tessera_target.sum_alloc offset 0 : {own}
     %again = tessera_target.sum_alloc offset 64 : {own}
     %reduced = tessera_target.tensor "reduced" : {own}
@@ -71,10 +71,10 @@ def module():
     %first = tessera_target.tensor "first" : {own}
     %gathered = tessera_target.tensor "gathered" : {own}
     %mixed = tessera_target.tensor "mixed" : {mixed}
-    tessera_target.each_leaf 3
+    tessera_target.each_vrank 3
     tessera_target.launch @fill(%x) writes(%own, %wide) : ({row}) -> ({own}, {wide})
-    tessera_target.leaf_sum @add(%sum, %own) : {own}
-    tessera_target.leaf_sum @add(%again, %own) : {own}
+    tessera_target.vrank_sum @add(%sum, %own) : {own}
+    tessera_target.vrank_sum @add(%again, %own) : {own}
     tessera_target.collective "all_reduce" %reduced, %sum over "data" ranks {V} : {own}, {own}
     tessera_target.collective "all_gather" %copied, %reduced over "model" ranks 1 : {own}, {own}
     tessera_target.collective "broadcast" %first, %own over "data" ranks {V} : {own}, {own}
@@ -106,7 +106,7 @@ def train(folder, ranks):
 
 
 def expected(rows, tensors):
-    """The order of rows in a batch is the shuffle's: leaf p has row order[p]."""
+    """The order of rows in a batch is the shuffle's: virtual rank p has row order[p]."""
     order = [int(np.flatnonzero((rows[:, :ROW // V] == block).all(1))[0]) for block in tensors["mixed"].reshape(V, V, ROW // V)[0]]
     assert sorted(order) == list(range(V)), order
     batch = rows[order]
@@ -116,7 +116,7 @@ def expected(rows, tensors):
 
 
 def refuses(folder):
-    """Two positions in a program of four leaves, where no op of the module says how many there are."""
+    """Two positions in a program of four virtual ranks, where no op of the module says how many there are."""
     text = module().replace(f", tessera.virtual_ranks = {V} : i64", "")
     line = f'    tessera_target.collective "broadcast" %first, %own over "data" ranks {V} '
     with open(f"{folder}/bad.mlir", "w", encoding="utf-8") as file:

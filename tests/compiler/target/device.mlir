@@ -13,9 +13,9 @@ tessera_target.func @train workspace 256 {
   %a = tessera_target.alloc offset 0 : memref<4xf32>
   %b = tessera_target.alloc offset 64 : memref<16xf32>
   %c = tessera_target.alloc offset 128 : memref<4x1xf32>
-  %own = tessera_target.leaf_alloc offset 0 : memref<4xf32>
-  %part = tessera_target.leaf_alloc offset 64 : memref<1xf32>
-  %swapped = tessera_target.leaf_alloc offset 128 : memref<4xf32>
+  %own = tessera_target.vrank_alloc offset 0 : memref<4xf32>
+  %part = tessera_target.vrank_alloc offset 64 : memref<1xf32>
+  %swapped = tessera_target.vrank_alloc offset 128 : memref<4xf32>
   %sum = tessera_target.sum_alloc offset 0 : memref<4xf32>
   %odd = tessera_target.sum_alloc offset 64 : memref<3x1xf32>
   // CHECK: tessera_target.collective "all_gather" %{{.*}}, %{{.*}} over "dp" ranks 4 {algo = "ring"} : memref<16xf32>, memref<4xf32>

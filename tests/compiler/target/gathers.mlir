@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters that ranks have parts of are gathered right before what reads them, for each leaf, into one place: forward, and
+// Parameters that ranks have parts of are gathered right before what reads them, for each virtual rank, into one place: forward, and
 // again backward, but where no other was gathered since. Small ones are gathered once.
 // RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v3 --dump program | FileCheck %s
 // CHECK-DAG: %[[W0:[0-9]+]] = part of w0 : 2048xf32
@@ -9,18 +9,18 @@
 // CHECK: %[[G0:[0-9]+]] = workspace +[[PLACE:[0-9]+]] : 64x64xf32
 // CHECK: %[[G1:[0-9]+]] = workspace +[[PLACE]] : 64x64xf32
 // CHECK: %[[G2:[0-9]+]] = workspace +[[PLACE]] : 64x64xf32
-// CHECK: all_gather among leaves: %{{[0-9]+}} <- %[[B]]
-// CHECK: for each leaf: the next
-// CHECK-NEXT: all_gather among leaves: %[[G0]] <- %[[W0]]
+// CHECK: all_gather among virtual ranks: %{{[0-9]+}} <- %[[B]]
+// CHECK: for each virtual rank: the next
+// CHECK-NEXT: all_gather among virtual ranks: %[[G0]] <- %[[W0]]
 // CHECK-NEXT: launch {{.*}} read {{.*}}%[[G0]]
-// CHECK-NEXT: all_gather among leaves: %[[G1]] <- %[[W1]]
+// CHECK-NEXT: all_gather among virtual ranks: %[[G1]] <- %[[W1]]
 // CHECK-NEXT: launch {{.*}} read {{.*}}%[[G1]]
-// CHECK-NEXT: all_gather among leaves: %[[G2]] <- %[[W2]]
+// CHECK-NEXT: all_gather among virtual ranks: %[[G2]] <- %[[W2]]
 // CHECK-NEXT: launch {{.*}} read {{.*}}%[[G2]]
 // CHECK: launch {{.*}} read %{{[0-9]+}}, %[[G2]],
-// CHECK-NEXT: all_gather among leaves: %{{[0-9]+}} <- %[[W1]]
+// CHECK-NEXT: all_gather among virtual ranks: %{{[0-9]+}} <- %[[W1]]
 // CHECK-NOT: <- %[[W0]]
-// CHECK: reduce_scatter among leaves
+// CHECK: reduce_scatter among virtual ranks
 module @m attributes {tessera.mesh = {data = 2}} {
   func.func @train(%x: tensor<4x64xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
     %w0 = tessera.param "w0" init = #tessera.uniform<-0.5, 0.5> : tensor<64x64xf32>

@@ -159,49 +159,49 @@ tessera_target.func @f workspace 0 {
 
 // -----
 tessera_target.func @f workspace 0 {
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.each_leaf: repeats 2 commands; 1 that can be repeated follow
-  tessera_target.each_leaf 2
-  %part = tessera_target.leaf_alloc offset 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.each_vrank: repeats 2 commands; 1 that can be repeated follow
+  tessera_target.each_vrank 2
+  %part = tessera_target.vrank_alloc offset 0 : memref<4xf32>
   %whole = tessera_target.output 0 : memref<8xf32>
-  tessera_target.leaf_gather %whole, %part : memref<8xf32>, memref<4xf32>
+  tessera_target.vrank_gather %whole, %part : memref<8xf32>, memref<4xf32>
 }
 
 // -----
 tessera_target.func @f workspace 0 {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0502] tessera_target.leaf_number: a leaf's number is a memref<i64>
-  %n = tessera_target.leaf_number : memref<1xi64>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0502] tessera_target.vrank_number: a virtual rank's number is a memref<i64>
+  %n = tessera_target.vrank_number : memref<1xi64>
 }
 
 // -----
 tessera_target.func @f workspace 0 {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0502] tessera_target.leaf_alloc: offset is 8; expected a multiple of 64
-  %p = tessera_target.leaf_alloc offset 8 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0502] tessera_target.vrank_alloc: offset is 8; expected a multiple of 64
+  %p = tessera_target.vrank_alloc offset 8 : memref<4xf32>
 }
 
 // -----
 tessera_target.func @f workspace 0 {
   %all = tessera_target.output 0 : memref<9xf32>
-  %part = tessera_target.leaf_alloc offset 0 : memref<4xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.leaf_gather: the first operand is not the second several times along dim 0
-  tessera_target.leaf_gather %all, %part : memref<9xf32>, memref<4xf32>
+  %part = tessera_target.vrank_alloc offset 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.vrank_gather: the first operand is not the second several times along dim 0
+  tessera_target.vrank_gather %all, %part : memref<9xf32>, memref<4xf32>
 }
 
 // -----
 tessera_target.kernel @add : (memref<4xf32>, memref<4xf32>) -> memref<4xf32> grid 1
 tessera_target.func @f workspace 0 {
-  %sum = tessera_target.leaf_alloc offset 64 : memref<4xf32>
-  %part = tessera_target.leaf_alloc offset 0 : memref<4xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.leaf_sum: its first operand, and only that, is a tessera_target.sum_alloc
-  tessera_target.leaf_sum @add(%sum, %part) : memref<4xf32>
+  %sum = tessera_target.vrank_alloc offset 64 : memref<4xf32>
+  %part = tessera_target.vrank_alloc offset 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.vrank_sum: its first operand, and only that, is a tessera_target.sum_alloc
+  tessera_target.vrank_sum @add(%sum, %part) : memref<4xf32>
 }
 
 // -----
 tessera_target.kernel @neg : (memref<4xf32>) -> memref<4xf32> grid 1
 tessera_target.func @f workspace 0 {
   %sum = tessera_target.sum_alloc offset 0 : memref<4xf32>
-  %part = tessera_target.leaf_alloc offset 0 : memref<4xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0503] tessera_target.leaf_sum: @neg is no tessera_target.kernel that makes one such buffer of two
-  tessera_target.leaf_sum @neg(%sum, %part) : memref<4xf32>
+  %part = tessera_target.vrank_alloc offset 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0503] tessera_target.vrank_sum: @neg is no tessera_target.kernel that makes one such buffer of two
+  tessera_target.vrank_sum @neg(%sum, %part) : memref<4xf32>
 }
 
 // -----
@@ -216,16 +216,16 @@ tessera_target.func @f workspace 0 {
 tessera_target.func @f workspace 0 {
   %whole = tessera_target.tensor_part "w" : memref<8xf32>
   %own = tessera_target.tensor_part "w" : memref<2xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "all_gather" takes a tessera_target.leaf_alloc and makes a buffer that is one for all leaves
-  tessera_target.collective "all_gather" %whole, %own over "leaves" ranks 4 : memref<8xf32>, memref<2xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "all_gather" takes a tessera_target.vrank_alloc and makes a buffer that is one for all virtual ranks
+  tessera_target.collective "all_gather" %whole, %own over "virtual_ranks" ranks 4 : memref<8xf32>, memref<2xf32>
 }
 
 // -----
 tessera_target.func @f workspace 0 {
   %whole = tessera_target.alloc offset 0 : memref<0xf32>
   %own = tessera_target.tensor_part "w" : memref<0xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "slice" takes a buffer that is one for all leaves and makes a tessera_target.leaf_alloc
-  tessera_target.collective "slice" %own, %whole over "leaves" ranks 4 : memref<0xf32>, memref<0xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "slice" takes a buffer that is one for all virtual ranks and makes a tessera_target.vrank_alloc
+  tessera_target.collective "slice" %own, %whole over "virtual_ranks" ranks 4 : memref<0xf32>, memref<0xf32>
 }
 
 // -----
@@ -239,8 +239,8 @@ tessera_target.func @f workspace 0 {
 // -----
 tessera_target.func @f workspace 0 {
   %h = tessera_target.output 0 : memref<i64>
-  %i = tessera_target.leaf_number : memref<i64>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: writes a tessera_target.leaf_number, which is only read
+  %i = tessera_target.vrank_number : memref<i64>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: writes a tessera_target.vrank_number, which is only read
   tessera_target.copy %i, %h : memref<i64>
 }
 

@@ -82,21 +82,21 @@ tessera_target.func @away workspace 256 {
 
 // CHECK: tessera_target.kernel @add
 tessera_target.kernel @add : (memref<64xf32>, memref<64xf32>) -> memref<64xf32> grid 1
-// CHECK: tessera_target.func @leaves workspace 512 {
-tessera_target.func @leaves workspace 512 {
-  // CHECK: %[[NUMBER:.*]] = tessera_target.leaf_number : memref<i64>
-  %number = tessera_target.leaf_number : memref<i64>
-  // CHECK: %[[PART:.*]] = tessera_target.leaf_alloc offset 64 : memref<64xf32>
-  %part = tessera_target.leaf_alloc offset 64 : memref<64xf32>
+// CHECK: tessera_target.func @vranks workspace 512 {
+tessera_target.func @vranks workspace 512 {
+  // CHECK: %[[NUMBER:.*]] = tessera_target.vrank_number : memref<i64>
+  %number = tessera_target.vrank_number : memref<i64>
+  // CHECK: %[[PART:.*]] = tessera_target.vrank_alloc offset 64 : memref<64xf32>
+  %part = tessera_target.vrank_alloc offset 64 : memref<64xf32>
   // CHECK: %[[SUM:.*]] = tessera_target.sum_alloc offset 0 : memref<64xf32>
   %sum = tessera_target.sum_alloc offset 0 : memref<64xf32>
   %all = tessera_target.alloc offset 0 : memref<128xf32>
-  // CHECK: tessera_target.each_leaf 2
-  tessera_target.each_leaf 2
-  // CHECK: tessera_target.leaf_sum @add(%[[SUM]], %[[PART]]) : memref<64xf32>
-  tessera_target.leaf_sum @add(%sum, %part) : memref<64xf32>
-  // CHECK: tessera_target.leaf_gather %{{.*}}, %[[PART]] : memref<128xf32>, memref<64xf32>
-  tessera_target.leaf_gather %all, %part : memref<128xf32>, memref<64xf32>
+  // CHECK: tessera_target.each_vrank 2
+  tessera_target.each_vrank 2
+  // CHECK: tessera_target.vrank_sum @add(%[[SUM]], %[[PART]]) : memref<64xf32>
+  tessera_target.vrank_sum @add(%sum, %part) : memref<64xf32>
+  // CHECK: tessera_target.vrank_gather %{{.*}}, %[[PART]] : memref<128xf32>, memref<64xf32>
+  tessera_target.vrank_gather %all, %part : memref<128xf32>, memref<64xf32>
 }
 
 // CHECK: tessera_target.func @loops workspace 512 {
@@ -120,17 +120,17 @@ tessera_target.func @parts workspace 256 {
   %own = tessera_target.tensor_part "w" : memref<16xf32>
   %whole = tessera_target.tensor "w" : memref<64xf32>
   %sum = tessera_target.sum_alloc offset 0 : memref<64xf32>
-  %part = tessera_target.leaf_alloc offset 0 : memref<16xf32>
-  // CHECK: tessera_target.collective "slice" %{{.*}}, %{{.*}} over "leaves" ranks 4 : memref<16xf32>, memref<64xf32>
-  tessera_target.collective "slice" %part, %sum over "leaves" ranks 4 : memref<16xf32>, memref<64xf32>
-  // CHECK: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
-  tessera_target.collective "all_gather" %whole, %own over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
+  %part = tessera_target.vrank_alloc offset 0 : memref<16xf32>
+  // CHECK: tessera_target.collective "slice" %{{.*}}, %{{.*}} over "virtual_ranks" ranks 4 : memref<16xf32>, memref<64xf32>
+  tessera_target.collective "slice" %part, %sum over "virtual_ranks" ranks 4 : memref<16xf32>, memref<64xf32>
+  // CHECK: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "virtual_ranks" ranks 4 : memref<64xf32>, memref<16xf32>
+  tessera_target.collective "all_gather" %whole, %own over "virtual_ranks" ranks 4 : memref<64xf32>, memref<16xf32>
   %place = tessera_target.alloc offset 0 : memref<64xf32>
-  // CHECK: tessera_target.each_leaf 2
-  tessera_target.each_leaf 2
-  // CHECK-NEXT: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
-  tessera_target.collective "all_gather" %place, %own over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
-  tessera_target.leaf_sum @add(%sum, %place) : memref<64xf32>
+  // CHECK: tessera_target.each_vrank 2
+  tessera_target.each_vrank 2
+  // CHECK-NEXT: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "virtual_ranks" ranks 4 : memref<64xf32>, memref<16xf32>
+  tessera_target.collective "all_gather" %place, %own over "virtual_ranks" ranks 4 : memref<64xf32>, memref<16xf32>
+  tessera_target.vrank_sum @add(%sum, %place) : memref<64xf32>
 }
 
 // CHECK: tessera_target.data "w" dense<1.000000e+00> : tensor<64xf32>

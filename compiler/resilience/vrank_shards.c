@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-leaf-shards, behind tessera-optimizer-shard and before tessera-local-collectives:
- * where the positions of an axis are the leaves of the virtual ranks, the steps of all positions
- * become one, which each leaf takes on its parts. Ranks then hold the parts of their leaves and
- * exchange what the stage says. Elementwise as steps are, the bits are those of the whole step.
+ * Pass tessera-vrank-shards, behind tessera-optimizer-shard and before tessera-local-collectives:
+ * where the positions of an axis are the virtual ranks, the steps of all positions
+ * become one, which each virtual rank takes on its parts. Ranks then hold the parts of their
+ * virtual ranks and exchange what the stage says. Elementwise as steps are, the bits are those of
+ * the whole step.
  *
- *   shard_slice %t of a tensor           leaf_part %t
- *   shard_slice (all_reduce %g)          leaf_part %g {tessera_sr.summed}
- *   reduce_scatter %g                    leaf_part %g
- *   all_gather of what the steps make    leaf_all_gather
- *   assemble                             leaf_assemble
- *   all_gather of slices (zero3)         leaf_all_gather (leaf_part %t)
- *   squares %g of such a gradient        squares (leaf_part %g)
+ *   shard_slice %t of a tensor           vrank_part %t
+ *   shard_slice (all_reduce %g)          vrank_part %g {tessera_sr.summed}
+ *   reduce_scatter %g                    vrank_part %g
+ *   all_gather of what the steps make    vrank_all_gather
+ *   assemble                             vrank_assemble
+ *   all_gather of slices (zero3)         vrank_all_gather (vrank_part %t)
+ *   squares %g of such a gradient        squares (vrank_part %g)
  *
  * Entries that do not train gather such a parameter, too, so that no rank holds it whole.
  */
@@ -36,15 +37,15 @@ static MlirOperation owner_of(MlirOperation op, size_t operand) {
     return tsr_value_owner(tsr_op_operand(op, operand));
 }
 
-/* Has the axis of a slice as many positions as there are leaves, and of the batch? */
-static bool is_over_leaves(MlirModule module, MlirOperation slice, uint64_t leaves) {
+/* Has the axis of a slice as many positions as there are virtual ranks, and of the batch? */
+static bool is_over_vranks(MlirModule module, MlirOperation slice, uint64_t vranks) {
     MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(module), "tessera.mesh");
     const char *axis = tsr_op_string(slice, "axis");
     int64_t size = 0;
     if (!axis || mlirAttributeIsNull(mesh) || !mlirAttributeIsADictionary(mesh)) return false;
     MlirAttribute of = mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis));
     return !mlirAttributeIsNull(of) && tsr_attr_i64(of, &size) && size > 0 &&
-           (uint64_t)size == leaves && tsr_sr_is_batch_axis(tsr_ref(axis));
+           (uint64_t)size == vranks && tsr_sr_is_batch_axis(tsr_ref(axis));
 }
 
 /* The slice at position 0, which has as many elements as any. */
@@ -60,7 +61,7 @@ static MlirValue part_of(tsr_builder *b, MlirOperation slice) {
     if (summed) from = tsr_op_operand(sum, 0);
     const tsr_attr attrs[] = {
         {TSR_SR_SUMMED, summed ? mlirUnitAttrGet(b->context) : mlirAttributeGetNull()}, {0}};
-    return tsr_build_value(b, "tessera_sr.leaf_part", &from, 1,
+    return tsr_build_value(b, "tessera_sr.vrank_part", &from, 1,
                            mlirValueGetType(tsr_op_result(slice, 0)), summed ? attrs : NULL);
 }
 
@@ -154,7 +155,7 @@ static void fold_step(MlirOperation first) {
         MlirValue made = tsr_op_result(step, i), whole = tsr_op_result(joins[i], 0);
         bool gathers = tsr_op_is(joins[i], "tessera_sr.all_gather");
         MlirValue next = tsr_build_value(
-            &at, gathers ? "tessera_sr.leaf_all_gather" : "tessera_sr.leaf_assemble", &made, 1,
+            &at, gathers ? "tessera_sr.vrank_all_gather" : "tessera_sr.vrank_assemble", &made, 1,
             mlirValueGetType(whole), NULL);
         mlirValueReplaceAllUsesOfWith(whole, next);
     }
@@ -167,17 +168,17 @@ static void fold_gather(MlirOperation gather) {
     MlirValue part = part_of(&b, owner_of(gather, 0));
     MlirValue whole = tsr_op_result(gather, 0);
     MlirValue next =
-        tsr_build_value(&b, "tessera_sr.leaf_all_gather", &part, 1, mlirValueGetType(whole), NULL);
+        tsr_build_value(&b, "tessera_sr.vrank_all_gather", &part, 1, mlirValueGetType(whole), NULL);
     mlirValueReplaceAllUsesOfWith(whole, next);
     destroy_join(gather);
 }
 
-static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t leaves) {
+static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t vranks) {
     TSR_FOR_EACH_OP(op, block) {
         bool gathers = tsr_op_is(op, "tessera_sr.all_gather") && is_join(op);
         if (!gathers && !(is_step(op) && is_joined(op))) continue;
         MlirOperation slice = owner_of(op, 0);
-        if (is_first(slice) && is_over_leaves(module, slice, leaves)) return op;
+        if (is_first(slice) && is_over_vranks(module, slice, vranks)) return op;
     }
     return (MlirOperation){NULL};
 }
@@ -188,7 +189,7 @@ static void fold_squares(MlirOperation squares) {
     for (MlirOpOperand use = mlirValueGetFirstUse(gradient); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation part = mlirOpOperandGetOwner(use);
-        if (!tsr_op_is(part, "tessera_sr.leaf_part")) continue;
+        if (!tsr_op_is(part, "tessera_sr.vrank_part")) continue;
         if (!mlirOperationIsBeforeInBlock(part, squares)) mlirOperationMoveBefore(part, squares);
         mlirOperationSetOperand(squares, 0, tsr_op_result(part, 0));
         return;
@@ -202,14 +203,14 @@ static bool lies_in_parts(MlirOperation func, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
         if (target && strcmp(target, name) == 0)
-            return tsr_op_is(owner_of(op, 0), "tessera_sr.leaf_assemble");
+            return tsr_op_is(owner_of(op, 0), "tessera_sr.vrank_assemble");
     }
     return false;
 }
 
 static MlirValue find_part(MlirOperation func, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "tessera_sr.leaf_part")) continue;
+        if (!tsr_op_is(op, "tessera_sr.vrank_part")) continue;
         MlirOperation source = owner_of(op, 0);
         const char *of = mlirOperationIsNull(source) ? NULL : tsr_op_string(source, "name");
         if (of && strcmp(of, name) == 0) return tsr_op_result(op, 0);
@@ -224,8 +225,8 @@ static void gather_in(MlirOperation func, const char *name, MlirType part) {
         if (!of || strcmp(of, name) != 0) continue;
         tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(op));
         MlirValue whole = tsr_op_result(op, 0);
-        MlirValue own = tsr_build_value(&b, "tessera_sr.leaf_part", &whole, 1, part, NULL);
-        MlirValue all = tsr_build_value(&b, "tessera_sr.leaf_all_gather", &own, 1,
+        MlirValue own = tsr_build_value(&b, "tessera_sr.vrank_part", &whole, 1, part, NULL);
+        MlirValue all = tsr_build_value(&b, "tessera_sr.vrank_all_gather", &own, 1,
                                         mlirValueGetType(whole), NULL);
         MlirOperation except = tsr_value_owner(own);
         mlirValueReplaceAllUsesExcept(whole, all, 1, &except);
@@ -257,16 +258,16 @@ static void gather_elsewhere(MlirModule module, MlirOperation trains) {
     }
 }
 
-bool tsr_pass_leaf_shards(MlirModule module) {
-    uint64_t leaves = 1;
-    if (!tsr_sr_find_virtual_ranks(module, &leaves)) return false;
+bool tsr_pass_vrank_shards(MlirModule module) {
+    uint64_t vranks = 1;
+    if (!tsr_sr_find_virtual_ranks(module, &vranks)) return false;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         tsr_entry_kind kind;
-        if (leaves == 1 || !tsr_op_is(func, "func.func") || !tsr_op_has_body(func) ||
+        if (vranks == 1 || !tsr_op_is(func, "func.func") || !tsr_op_has_body(func) ||
             !tsr_graph_entry_kind(func, &kind) || kind != TSR_ENTRY_TRAIN)
             continue;
         for (MlirOperation op;
-             !mlirOperationIsNull(op = find_next(module, tsr_op_body(func), leaves));) {
+             !mlirOperationIsNull(op = find_next(module, tsr_op_body(func), vranks));) {
             if (is_step(op))
                 fold_step(op);
             else

@@ -2,24 +2,24 @@
  *
  * A program with one entry on four leaves, and checks that apply to every such example.
  */
-#ifndef TSR_TESTS_MANIFESTS_LEAF_PROGRAM_H
-#define TSR_TESTS_MANIFESTS_LEAF_PROGRAM_H
+#ifndef TSR_TESTS_MANIFESTS_VRANK_PROGRAM_H
+#define TSR_TESTS_MANIFESTS_VRANK_PROGRAM_H
 
 #include "manifests/program.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { LEAF_BUFFERS = 6, LEAF_COMMANDS = 6, LEAF_ARGUMENTS = 3 };
+enum { VRANK_BUFFERS = 6, VRANK_COMMANDS = 6, VRANK_ARGUMENTS = 3 };
 
 typedef struct example {
     tsr_config config;
     tsr_program program;
     const char *kernels[1];
     tsr_program_entry entry;
-    tsr_program_buffer buffers[LEAF_BUFFERS];
-    tsr_program_command commands[LEAF_COMMANDS];
-    uint32_t arguments[LEAF_COMMANDS][LEAF_ARGUMENTS];
+    tsr_program_buffer buffers[VRANK_BUFFERS];
+    tsr_program_command commands[VRANK_COMMANDS];
+    uint32_t arguments[VRANK_COMMANDS][VRANK_ARGUMENTS];
 } example;
 
 /* Sets everything but the contents of the buffers, commands and arguments, to which the entry

@@ -7,16 +7,16 @@
 // RUN: sed 's/tsched.call @k2_reshape(%2) : (tensor<4xf32>)/tessera.reshape %2 : tensor<4xf32>/' %t.mlir >%t.view.mlir
 // RUN: grep 'tessera.reshape %2' %t.view.mlir
 // RUN: not tessera-aot build --from=tile %t.view.mlir -o %t.view.tsb 2>&1 | FileCheck %s --check-prefix=VIEW
-// CHECK: tessera_target.each_leaf 2
+// CHECK: tessera_target.each_vrank 2
 // CHECK-NEXT: tessera_target.launch @k0_sum
-// CHECK-NEXT: tessera_target.leaf_sum @k1_leaf_sum
+// CHECK-NEXT: tessera_target.vrank_sum @k1_vrank_sum
 // CHECK-NEXT: tessera_target.launch @k2_reshape
-// VIEW: error: @train: a view in an entry with leaves; expected a kernel
+// VIEW: error: @train: a view in an entry with virtual ranks; expected a kernel
 module @m attributes {tessera.virtual_ranks = 2 : i64} {
   func.func @train(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
-    %0 = tessera_sr.leaf_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
+    %0 = tessera_sr.vrank_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
     %1 = tessera.sum %0 {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
-    %2 = tessera_sr.leaf_sum %1 : tensor<4xf32> -> tensor<4xf32>
+    %2 = tessera_sr.vrank_sum %1 : tensor<4xf32> -> tensor<4xf32>
     %3 = tessera.reshape %2 : tensor<4xf32> -> tensor<2x2xf32>
     %4 = tessera.neg %3 : tensor<2x2xf32>
     %5 = tessera.sum %4 {axes = [0, 1]} : tensor<2x2xf32> -> tensor<f32>

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each op gets a turn: 2 s for what runs once before loop s, 2 s + 1 for what runs in it. A leaf
- * launch runs in the loop of its latest operand, or in the one before which that is there; what a
- * loop's collectives make is there before the next one. Parts are taken and joined between loops;
- * but a tensor of which ranks have parts is gathered right before what reads it, in the turn of
- * that, and again where another was gathered since. Regions begin and end between loops: what
+ * Each op gets a turn: 2 s for what runs once before loop s, 2 s + 1 for what runs in it. A virtual
+ * rank launch runs in the loop of its latest operand, or in the one before which that is there;
+ * what a loop's collectives make is there before the next one. Parts are taken and joined between
+ * loops; but a tensor of which ranks have parts is gathered right before what reads it, in the turn
+ * of that, and again where another was gathered since. Regions begin and end between loops: what
  * passes their gates is of loops that are over.
  */
-#include "compiler/target/host/leaves.h"
+#include "compiler/target/host/vranks.h"
 
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "manifests/program.h"
 
 typedef struct timing {
-    bool leaf;
+    bool vrank;
     uint32_t stage; /* the loop it is made in; else the first one that can read it */
-    bool ready;     /* of a leaf: there before that loop */
+    bool ready;     /* of a virtual rank: there before that loop */
 } timing;
 
 /* A tensor that is gathered where it is read. */
@@ -50,10 +50,10 @@ static tsr_op_class class_of(MlirOperation op) {
     return row ? row->op_class : TSR_CLASS_OTHER;
 }
 
-static bool has_leaves(MlirBlock block) {
+static bool has_vranks(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         tsr_op_class found = class_of(op);
-        if (found == TSR_CLASS_LEAF || found == TSR_CLASS_COLLECTIVE || found == TSR_CLASS_TAKE)
+        if (found == TSR_CLASS_VRANK || found == TSR_CLASS_COLLECTIVE || found == TSR_CLASS_TAKE)
             return true;
     }
     return false;
@@ -61,7 +61,7 @@ static bool has_leaves(MlirBlock block) {
 
 /* A module that was read may bring marks along. */
 static void drop_marks(MlirBlock block) {
-    TSR_FOR_EACH_OP(op, block) mlirOperationRemoveAttributeByName(op, tsr_ref(TSR_LEAF_LOOP));
+    TSR_FOR_EACH_OP(op, block) mlirOperationRemoveAttributeByName(op, tsr_ref(TSR_VRANK_LOOP));
 }
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
@@ -96,9 +96,9 @@ static TSR_RESULT read_operands(turns *t, MlirOperation op, timing *out_latest) 
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         const timing *is = NULL;
         TRY(t->ctx, find_timing(t, tsr_op_operand(op, i), &is));
-        latest.leaf = latest.leaf || is->leaf;
-        if (is->stage > latest.stage) latest = (timing){latest.leaf, is->stage, true};
-        if (is->stage == latest.stage) latest.ready = latest.ready && (!is->leaf || is->ready);
+        latest.vrank = latest.vrank || is->vrank;
+        if (is->stage > latest.stage) latest = (timing){latest.vrank, is->stage, true};
+        if (is->stage == latest.stage) latest.ready = latest.ready && (!is->vrank || is->ready);
     }
     *out_latest = latest;
     return TSR_SUCCESS;
@@ -117,7 +117,7 @@ static TSR_RESULT read_gate(turns *t, MlirOperation op) {
     uint32_t stage = 0;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         TRY(t->ctx, find_timing(t, tsr_op_operand(op, i), &is));
-        uint32_t over = is->stage + (is->leaf && !is->ready);
+        uint32_t over = is->stage + (is->vrank && !is->ready);
         if (over > stage) stage = over;
     }
     add_turn(t, op, tsr_op_is(op, "async.await") ? AT_END : 2 * stage);
@@ -126,7 +126,7 @@ static TSR_RESULT read_gate(turns *t, MlirOperation op) {
         timing made = {.stage = stage, .ready = true};
         if (passes && !is_token(result)) {
             TRY(t->ctx, find_timing(t, tsr_op_operand(op, i), &is));
-            made.leaf = is->leaf;
+            made.vrank = is->vrank;
         }
         TRY(t->ctx, set_timing(t, result, made));
     }
@@ -143,9 +143,9 @@ static bool is_read_by_calls(MlirValue value) {
 }
 
 static bool gathers_tensor(MlirOperation op) {
-    if (!tsr_op_is(op, "tessera_sr.leaf_all_gather")) return false;
+    if (!tsr_op_is(op, "tessera_sr.vrank_all_gather")) return false;
     MlirOperation part = tsr_value_owner(tsr_op_operand(op, 0));
-    if (!tsr_op_is(part, "tessera_sr.leaf_part")) return false;
+    if (!tsr_op_is(part, "tessera_sr.vrank_part")) return false;
     MlirOperation source = tsr_value_owner(tsr_op_operand(part, 0));
     return !mlirOperationIsNull(source) && class_of(source) == TSR_CLASS_SOURCE &&
            tsr_op_has(source, "name") && is_read_by_calls(tsr_op_result(op, 0));
@@ -200,24 +200,24 @@ static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_sr_is_gate(op)) return read_gate(t, op);
     if (tsr_op_is(op, "tessera.reshape"))
-        FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with leaves; expected a kernel",
+        FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with virtual ranks; expected a kernel",
              tsr_op_symbol(t->func));
-    timing made = {.leaf = true, .ready = true};
+    timing made = {.vrank = true, .ready = true};
     bool sums = is == TSR_CLASS_COLLECTIVE;
-    if (is != TSR_CLASS_LEAF) TRY(t->ctx, read_operands(t, op, &made));
+    if (is != TSR_CLASS_VRANK) TRY(t->ctx, read_operands(t, op, &made));
     if (is_gathered_later(t, op)) {
         made = (timing){.ready = true};
     } else if (tsr_op_is(op, "tsched.call") || sums) {
-        gather_for(t, op, 2 * made.stage + (made.leaf || sums));
-        add_turn(t, op, 2 * made.stage + (made.leaf || sums));
+        gather_for(t, op, 2 * made.stage + (made.vrank || sums));
+        add_turn(t, op, 2 * made.stage + (made.vrank || sums));
         made.ready = false;
         if (sums) made = (timing){.stage = made.stage + 1};
     } else if (is == TSR_CLASS_TAKE || is == TSR_CLASS_JOIN) {
         uint32_t stage = made.stage + !made.ready; /* before this loop */
         add_turn(t, op, 2 * stage);
-        made = (timing){.leaf = is == TSR_CLASS_TAKE, .stage = stage, .ready = true};
-    } else if (is != TSR_CLASS_LEAF && made.leaf)
-        FAIL(t->ctx, TSR_COMPILE, "@%s: %s of a value that differs between leaves",
+        made = (timing){.vrank = is == TSR_CLASS_TAKE, .stage = stage, .ready = true};
+    } else if (is != TSR_CLASS_VRANK && made.vrank)
+        FAIL(t->ctx, TSR_COMPILE, "@%s: %s of a value that differs between virtual ranks",
              tsr_op_symbol(t->func), tsr_op_name(op));
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         TRY(t->ctx, set_timing(t, tsr_op_result(op, i), made));
@@ -252,19 +252,19 @@ static TSR_RESULT move_ops(turns *t, MlirBlock block) {
         uint32_t turn = t->turn[order[k]];
         mlirOperationMoveBefore(op, sink);
         if (turn % 2 == 0) continue;
-        tsr_op_set(op, TSR_LEAF_LOOP, tsr_attr_make_i64(mlirOperationGetContext(op), turn / 2));
+        tsr_op_set(op, TSR_VRANK_LOOP, tsr_attr_make_i64(mlirOperationGetContext(op), turn / 2));
     }
     for (uint32_t i = 0; i < t->gathering_count; i++)
         mlirOperationDestroy(t->gatherings[i].original);
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_host_order_leaves(tsr_ctx *ctx, MlirOperation func, tsr_arena *arena) {
+tsr_result tsr_host_order_vranks(tsr_ctx *ctx, MlirOperation func, tsr_arena *arena) {
     MlirBlock block = tsr_op_body(func);
     turns t = {.ctx = ctx, .arena = arena, .func = func};
     size_t values = (size_t)mlirBlockGetNumArguments(block), ops = 0;
     drop_marks(block);
-    if (!has_leaves(block)) return TSR_SUCCESS;
+    if (!has_vranks(block)) return TSR_SUCCESS;
     drop_barriers(block);
     TSR_FOR_EACH_OP(op, block) {
         values += tsr_op_result_count(op);
