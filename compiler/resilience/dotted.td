@@ -22,12 +22,12 @@ def Tessera_OptStateType : TypeDef<Tessera_Dialect, "OptState"> {
 }
 
 def Tessera_OptShardAttr : Tessera_Attr<"OptShard", "opt.shard"> {
-  let summary = "the axis of the mesh that optimizer state is spread over";
+  let summary = "the axis of the mesh that optimizer state is sharded over";
   let parameters = (ins "::mlir::StringAttr":$axis, OptionalParameter<"::mlir::Attribute">:$mesh);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 def Tessera_OptPartitionAttr : Tessera_Attr<"OptPartition", "opt.partition"> {
-  let summary = "what is spread: zero1, zero2 or zero3 (Rajbhandari et al. 2020, section 5)";
+  let summary = "what is sharded: zero1, zero2 or zero3 (Rajbhandari et al. 2020, section 5)";
   let parameters = (ins "::mlir::StringAttr":$policy);
   let assemblyFormat = "`<` $policy `>`";
 }

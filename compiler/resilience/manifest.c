@@ -162,7 +162,7 @@ static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
     return true;
 }
 
-/* A step whose operands are slices: states are spread, the parameter where it is not gathered. */
+/* A step whose operands are slices: states are sharded, the parameter where it is not gathered. */
 static bool note_step(exporter *e, MlirOperation step) {
     for (size_t i = 0; i < tsr_op_operand_count(step); i++) {
         MlirOperation slice = tsr_value_owner(tsr_op_operand(step, i));

@@ -45,7 +45,7 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 #define TSR_SR_BUDGETS "tessera_sr.budgets"
 #define TSR_SR_HINT "tessera_sr.hint"
 #define TSR_SR_HINT_BUDGET "tessera_sr.hint_budget"
-enum { TSR_SR_POSITIONS_MAX = 1024 }; /* of an axis that optimizer state is spread over */
+enum { TSR_SR_POSITIONS_MAX = 1024 }; /* of an axis that optimizer state is sharded over */
 /* Declared shards: ["parameter or *", "axis", "policy"] again and again; and what was planned
  * (shard.c). */
 #define TSR_SR_SHARDS "tessera_sr.shards"

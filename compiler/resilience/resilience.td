@@ -91,7 +91,7 @@ class Sr_ManifestBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
 }
 
 class Sr_ShardBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
-  let summary = "the parameter's optimizer state is spread over an axis of the mesh";
+  let summary = "the parameter's optimizer state is sharded over an axis of the mesh";
   let description = [{
     Operands: a parameter, or states, or both; the results are the same values. `axis` names an axis of
     the mesh, `policy` is "zero1" (state), "zero2" (state and gradient) or "zero3" (parameter too);

@@ -467,7 +467,7 @@ static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
     return fits || fail_vrank(op);
 }
 
-/* Rows of an input: what is computed is not spread. */
+/* Rows of an input: a value that is computed is not sharded. */
 static bool check_vrank_rows(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0))) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,

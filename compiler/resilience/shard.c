@@ -108,7 +108,7 @@ static bool axis_size(sharder *s, MlirOperation op, const char *axis, uint64_t *
     }
     tsr_diag_error(
         mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
-        "optimizer state is spread over axis '%s', but the module's tessera.mesh gives it "
+        "optimizer state is sharded over axis '%s', but the module's tessera.mesh gives it "
         "no size from 1 to %d",
         axis, TSR_SR_POSITIONS_MAX);
     return false;

@@ -24,12 +24,12 @@
 
 enum { SLICE_DEPTH_MAX = 64 };
 
-/* What became of a value of the program. */
-typedef struct spread {
+/* How virtual ranks see a value of the program: whole, or sharded among them. */
+typedef struct sharded_view {
     int state;                     /* of `local`; see split_rules.h */
     MlirValue local, whole;        /* null: not made yet */
     MlirValue parts[TSR_RANK_MAX]; /* of a whole value: a virtual rank's, by dim */
-} spread;
+} sharded_view;
 
 typedef struct splitter {
     MlirModule module;
@@ -38,7 +38,7 @@ typedef struct splitter {
     uint64_t parts;
     tsr_arena arena;
     tsr_value_map numbers;
-    spread *spreads;
+    sharded_view *views;
     uint32_t count, capacity;
     MlirValue vrank; /* null: not made yet */
     MlirOperation *replaced;
@@ -88,19 +88,19 @@ bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static uint32_t spread_add(splitter *s, MlirValue value, int state, MlirValue local) {
+static uint32_t view_add(splitter *s, MlirValue value, int state, MlirValue local) {
     TSR_ASSERT(s->count < s->capacity);
-    s->spreads[s->count] = (spread){.state = state, .local = local};
-    if (state == TSR_SPLIT_WHOLE) s->spreads[s->count].whole = local;
+    s->views[s->count] = (sharded_view){.state = state, .local = local};
+    if (state == TSR_SPLIT_WHOLE) s->views[s->count].whole = local;
     bool set = tsr_value_map_set(&s->numbers, &s->arena, value, s->count);
     TSR_NEED(set);
     return s->count++;
 }
 
-static spread *spread_of(splitter *s, MlirValue value) {
+static sharded_view *view_of(splitter *s, MlirValue value) {
     uint32_t number = tsr_value_map_get(&s->numbers, value);
     TSR_ASSERT(number != UINT32_MAX);
-    return &s->spreads[number];
+    return &s->views[number];
 }
 
 static tsr_builder builder_behind(splitter *s, MlirValue value) {
@@ -140,7 +140,7 @@ static MlirValue gather_vranks(splitter *s, tsr_builder *b, MlirValue local, int
 }
 
 static MlirValue whole_of(splitter *s, MlirValue value) {
-    spread *of = spread_of(s, value);
+    sharded_view *of = view_of(s, value);
     if (!mlirValueIsNull(of->whole)) return of->whole;
     tsr_builder b = builder_behind(s, of->local);
     of->whole = of->state == TSR_SPLIT_PARTIAL ? sum_vranks(s, &b, of->local)
@@ -228,12 +228,12 @@ static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim
 static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     uint32_t number = tsr_value_map_get(&s->numbers, value);
     if (number == UINT32_MAX) return make_part(s, b, value, dim, depth); /* new here */
-    if (s->spreads[number].state == dim) return s->spreads[number].local;
-    if (mlirValueIsNull(s->spreads[number].parts[dim])) {
+    if (s->views[number].state == dim) return s->views[number].local;
+    if (mlirValueIsNull(s->views[number].parts[dim])) {
         MlirValue made = make_part(s, b, whole_of(s, value), dim, depth);
-        s->spreads[number].parts[dim] = made;
+        s->views[number].parts[dim] = made;
     }
-    return s->spreads[number].parts[dim];
+    return s->views[number].parts[dim];
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -246,7 +246,7 @@ static tsr_split read_op(splitter *s, MlirOperation op) {
     TSR_ASSERT(split.operand_count <= TSR_RULE_OPERANDS_MAX &&
                split.result_count <= TSR_RULE_RESULTS_MAX);
     for (size_t i = 0; i < split.operand_count; i++) {
-        split.operands[i] = spread_of(s, tsr_op_operand(op, i))->state;
+        split.operands[i] = view_of(s, tsr_op_operand(op, i))->state;
         split.operand_types[i] = tsr_type_of(tsr_op_operand(op, i));
     }
     for (size_t i = 0; i < split.result_count; i++)
@@ -267,7 +267,7 @@ static void keep_op(splitter *s, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
         mlirOperationSetOperand(op, (intptr_t)i, whole_of(s, tsr_op_operand(op, i)));
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        spread_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
+        view_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
 }
 
 /* A reduction over virtual ranks that is no sum the tree has: of each virtual rank's result, side
@@ -276,7 +276,7 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX], first = 0;
     size_t count = 0;
     MlirValue from = tsr_op_operand(op, 0);
-    spread *of = spread_of(s, from);
+    sharded_view *of = view_of(s, from);
     tsr_graph_op id = tsr_graph_op_of(op);
     bool reduces = id == TSR_GRAPH_SUM || id == TSR_GRAPH_REDUCE_MAX ||
                    id == TSR_GRAPH_REDUCE_MIN || id == TSR_GRAPH_REDUCE_PROD;
@@ -294,7 +294,7 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     row.rank++;
     MlirValue all = gather_vranks(s, &b, tsr_emit_reshape(&b, part, &row), 0);
     MlirValue whole = tsr_emit_reduce(&b, tsr_op_name(op), all, 1, &first);
-    spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, whole);
+    view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, whole);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
@@ -305,7 +305,7 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     bool over = false;
-    int state = spread_of(s, tsr_op_operand(op, 0))->state;
+    int state = view_of(s, tsr_op_operand(op, 0))->state;
     if (!tsr_op_is(op, TSR_GRAPH_NAME("repair")) ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return false;
@@ -317,7 +317,7 @@ static bool leave_plain(splitter *s, MlirOperation op) {
         tsr_type type = tsr_type_of(plain);
         plain = tsr_emit_filled(&b, &type, -0.0);
     }
-    spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
+    view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
@@ -326,7 +326,7 @@ static bool leave_plain(splitter *s, MlirOperation op) {
 static bool is_of_parts(splitter *s, MlirOperation op) {
     bool is = tsr_sr_is_vrank_part(op);
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        is = is || spread_of(s, tsr_op_operand(op, i))->state == TSR_SPLIT_OWN;
+        is = is || view_of(s, tsr_op_operand(op, i))->state == TSR_SPLIT_OWN;
     return is;
 }
 
@@ -341,12 +341,12 @@ static bool keep_parts(splitter *s, MlirOperation op) {
     }
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
-        if (spread_of(s, operand)->state != TSR_SPLIT_OWN)
+        if (view_of(s, operand)->state != TSR_SPLIT_OWN)
             mlirOperationSetOperand(op, (intptr_t)i, whole_of(s, operand));
     }
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        spread_add(s, tsr_op_result(op, i), joins ? TSR_SPLIT_WHOLE : TSR_SPLIT_OWN,
-                   tsr_op_result(op, i));
+        view_add(s, tsr_op_result(op, i), joins ? TSR_SPLIT_WHOLE : TSR_SPLIT_OWN,
+                 tsr_op_result(op, i));
     return true;
 }
 
@@ -375,7 +375,7 @@ static bool split_squares(splitter *s, MlirOperation op) {
     MlirValue sum =
         tsr_emit_reduce(&b, TSR_GRAPH_NAME("sum"), tsr_sr_square(&b, op, part), 1, &(int64_t){0});
     sum = tsr_emit_broadcast(&b, sum, &(tsr_shape){.rank = 1, .dims = {1}});
-    spread_add(s, tsr_op_result(op, 0), 0, sum);
+    view_add(s, tsr_op_result(op, 0), 0, sum);
     s->replaced[s->replaced_count++] = op;
     return true;
 }
@@ -396,10 +396,10 @@ static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool vranks
     bool closes = tsr_op_result_count(op) == 1 && is_token(tsr_op_result(op, 0));
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirValue operand = tsr_op_operand(op, i);
-        int state = spread_of(s, operand)->state;
+        int state = view_of(s, operand)->state;
         bool of_vrank = state != TSR_SPLIT_WHOLE && state != TSR_SPLIT_PARTIAL;
         if (is_token(operand) || of_vrank != vranks) continue;
-        operands[values] = of_vrank ? spread_of(s, operand)->local : whole_of(s, operand);
+        operands[values] = of_vrank ? view_of(s, operand)->local : whole_of(s, operand);
         types[values] = mlirValueGetType(operands[values]);
         from[values++] = i;
     }
@@ -416,9 +416,9 @@ static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool vranks
                                                      .results = types});
     if (closes) *token = tsr_op_result(made, 0);
     for (size_t i = 0; i < values && !closes; i++)
-        spread_add(s, tsr_op_result(op, from[i]),
-                   vranks ? spread_of(s, tsr_op_operand(op, from[i]))->state : TSR_SPLIT_WHOLE,
-                   tsr_op_result(made, i));
+        view_add(s, tsr_op_result(op, from[i]),
+                 vranks ? view_of(s, tsr_op_operand(op, from[i]))->state : TSR_SPLIT_WHOLE,
+                 tsr_op_result(made, i));
 }
 
 /* What of a barrier each virtual rank has and what all have pass one of their own. */
@@ -431,7 +431,7 @@ static void split_gate(splitter *s, MlirOperation op) {
     }
     gate_some(s, &b, op, true, &token);
     gate_some(s, &b, op, false, &token);
-    if (!mlirValueIsNull(token)) spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, token);
+    if (!mlirValueIsNull(token)) view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, token);
     s->replaced[s->replaced_count++] = op;
 }
 
@@ -459,7 +459,7 @@ static void split_op(splitter *s, MlirOperation op) {
         MlirValue operand = tsr_op_operand(op, i);
         operands[i] = split.operands[i] == TSR_SPLIT_WHOLE ? whole_of(s, operand)
                       : split.operands[i] == TSR_SPLIT_PARTIAL
-                          ? spread_of(s, operand)->local
+                          ? view_of(s, operand)->local
                           : part_of(s, &b, operand, split.operands[i], 0);
     }
     for (size_t i = 0; i < split.result_count; i++)
@@ -468,7 +468,7 @@ static void split_op(splitter *s, MlirOperation op) {
     if (split.results[0] >= 0)
         set_size(copy, split.results[0], results[0].shape.dims[split.results[0]]);
     for (size_t i = 0; i < split.result_count; i++)
-        spread_add(s, tsr_op_result(op, i), split.results[i], tsr_op_result(copy, i));
+        view_add(s, tsr_op_result(op, i), split.results[i], tsr_op_result(copy, i));
     s->replaced[s->replaced_count++] = op;
 }
 
@@ -479,7 +479,7 @@ static bool split_argument(splitter *s, size_t index) {
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(s->func), (intptr_t)index);
     tsr_graph_port port;
     if (!tsr_graph_input_read(s->func, index, &port) || port.source != TSR_PORT_DATA) {
-        spread_add(s, argument, TSR_SPLIT_WHOLE, argument);
+        view_add(s, argument, TSR_SPLIT_WHOLE, argument);
         return true;
     }
     tsr_type type = tsr_type_of(argument);
@@ -495,7 +495,7 @@ static bool split_argument(splitter *s, size_t index) {
     b.location = mlirOperationGetLocation(s->func);
     MlirValue rows = tsr_build_value(&b, "tessera_sr.vrank_rows", &argument, 1,
                                      tsr_type_make(s->context, &part), NULL);
-    spread_add(s, argument, 0, rows);
+    view_add(s, argument, 0, rows);
     return true;
 }
 
@@ -507,9 +507,9 @@ static bool splitter_init(splitter *s) {
         ops++;
     }
     s->capacity = (uint32_t)values;
-    s->spreads = TSR_NEW(&s->arena, spread, values + 1);
+    s->views = TSR_NEW(&s->arena, sharded_view, values + 1);
     s->replaced = TSR_NEW(&s->arena, MlirOperation, ops + 1);
-    return s->spreads && s->replaced;
+    return s->views && s->replaced;
 }
 
 static bool split_entry(splitter *s) {

@@ -110,18 +110,18 @@ def sharded(folder, stage, axis, mesh):
     valid(name, manifest)
     axes = [{"name": key, "size": size, "batch": key == "data" and ranks > 1} for key, size in sorted(mesh.items())]
     check(f"{name}: the mesh", manifest["mesh"]["axes"] == axes and manifest["mesh"]["virtualRanks"] == ranks, manifest["mesh"])
-    spread = manifest["optimizer"] + (manifest["parameters"] if stage == "zero3" else []) if axis == "data" else []
+    sharded = manifest["optimizer"] + (manifest["parameters"] if stage == "zero3" else []) if axis == "data" else []
     held = [0] * ranks
     for tensor in manifest["optimizer"] + manifest["parameters"]:
         found = [(shard["begin"], shard["end"]) for shard in tensor["shards"]]
-        if tensor not in spread:
+        if tensor not in sharded:
             check(f"{name}: {tensor['name']} is whole", found == [(0, elements(tensor))] and "axis" not in tensor, tensor)
             continue
-        check(f"{name}: {tensor['name']} is spread", tensor["axis"] == axis and found == ranges(elements(tensor), ranks) and
+        check(f"{name}: {tensor['name']} is sharded", tensor["axis"] == axis and found == ranges(elements(tensor), ranks) and
               [(shard["position"], shard["rank"]) for shard in tensor["shards"]] == [(i, i) for i in range(ranks)], tensor)
         for i, (begin, end) in enumerate(found):
             held[i] += 4 * (end - begin)
-    check(f"{name}: bytes of the fullest position", max(held) == (plan[3] + (plan[1] if stage == "zero3" else 0) if spread else 0), (held, plan))
+    check(f"{name}: bytes of the fullest position", max(held) == (plan[3] + (plan[1] if stage == "zero3" else 0) if sharded else 0), (held, plan))
     rows = manifest["collectives"]
     for entry in {row["entry"] for row in rows} | {"train"}:
         said = sorted((row["kind"], row["bytes"]) for row in rows if row["entry"] == entry)
@@ -193,7 +193,7 @@ def pipelined(folder):
 def plain(folder):
     done = build(folder, "plain", source("", 1))
     manifest = stored(f"{folder}/plain.tsb")
-    check("nothing is spread where nothing is declared", done.returncode == 0 and manifest["formatVersion"] == "1.0" and
+    check("nothing is sharded where nothing is declared", done.returncode == 0 and manifest["formatVersion"] == "1.0" and
           manifest["collectives"] == [] and manifest["checkpoint"] == {"policy": "none"}, manifest)
     valid("plain", manifest)
     check("no file is written", not [file for file in os.listdir(folder) if file.endswith(".json")])

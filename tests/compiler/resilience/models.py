@@ -61,7 +61,7 @@ def small_transformer(script, folder, *options):
 
 
 def sharded(text, stage, positions, axis="data", mesh=None):
-    """Every parameter's optimizer state is spread over `positions` of an axis."""
+    """Every parameter's optimizer state is sharded over `positions` of an axis."""
     mesh = mesh or {axis: positions}
     sizes = ", ".join(f"{name} = {size}" for name, size in mesh.items())
     text = re.sub(r"module @(\w+) \{", rf"module @\1 attributes {{tessera.mesh = {{{sizes}}}}} {{", text, count=1)

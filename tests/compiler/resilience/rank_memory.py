@@ -3,7 +3,7 @@
 """usage: rank_memory.py TESSERA_AOT TESSERA_RUN [EXAMPLES] [--width N]
 
 What each rank holds and sends with sharded optimizer state, for 1, 2, 4 and 8 ranks side by side: memory is resident within
-5 % of the plan (or 1 MiB, which a process has besides), shrinks as state is spread and from stage to stage, and a step sends
+5 % of the plan (or 1 MiB, which a process has besides), shrinks as state is sharded and from stage to stage, and a step sends
 what was planned; with a rank for each position that is what the deployment manifest says of the collectives. With the folder
 of the examples the same of gpt-char, where only the order of the stages is asked for. The model has 16 layers of N x N, 512 by default.
 """
@@ -28,18 +28,18 @@ RANKS = (1, 2, 4, 8)
 # where it is not exchanged together with gradients.
 LOSS = (0, 4 * POSITIONS * (POSITIONS - 1) - 2 * 4 * (POSITIONS - 1))
 STAGES = ("none", "zero1", "zero2", "zero3")
-OTHER = "zero2-model"  # over an axis that does not divide the batch: nothing is spread over ranks
+OTHER = "zero2-model"  # over an axis that does not divide the batch: nothing is sharded over ranks
 WEIGHTS = 4 * LAYERS * WIDTH * WIDTH  # bytes
 
 
-def spread_over(stage):
+def shard_over(stage):
     stage, _, axis = stage.partition("-")
     return "" if stage == "none" else (f', tessera.opt.shard = #tessera.opt.shard<axis = "{axis or "data"}">, '
                                        f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
 
 
 def source(stage):
-    spread = spread_over(stage)
+    sharded = shard_over(stage)
     rows, square = f"tensor<16x{WIDTH}xf32>", f"tensor<{WIDTH}x{WIDTH}xf32>"
     body, last = [f'tessera.system.export_manifest {{path = "{stage}.json"}}'], "%x"
     for i in range(LAYERS):
@@ -49,7 +49,7 @@ def source(stage):
     body += [f"%q = tessera.mul {last}, {last} : {rows}, {rows} -> {rows}",
              f"%loss = tessera.mean %q {{axes = [0, 1]}} : {rows} -> tensor<f32>",
              "tessera.minimize %loss {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, "
-             f"weight_decay = 0.0>{spread}}} : tensor<f32>"]
+             f"weight_decay = 0.0>{sharded}}} : tensor<f32>"]
     return (f'module @m attributes {{tessera.mesh = {{data = {POSITIONS}, model = 2}}}} {{\n  func.func @train(%x: {rows} {{tessera.data = "x"}}) '
             '-> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {\n    ' + "\n    ".join(body) +
             "\n    return %loss : tensor<f32>\n  }\n}\n")
@@ -115,7 +115,7 @@ def gpt(folder, examples):
     assert text.count(end) == 1
     print("gpt-char")
     for stage in STAGES:
-        build(folder, f"gpt-{stage}", text.replace(end, end[:-1] + spread_over(stage) + "}"))
+        build(folder, f"gpt-{stage}", text.replace(end, end[:-1] + shard_over(stage) + "}"))
         cells = []
         for ranks in RANKS:
             state, uses = train(folder, f"gpt-{stage}", ranks, ("--data", f"text={example}/train.txt", "--data", f"test_text={folder}/test.txt"))
@@ -152,9 +152,9 @@ def main(folder):
             planned[ranks] = max(use["planned_bytes"] for use in uses)
             cells.append(cell(ranks, uses, wrong))
         # From one rank to eight: seven of eight parts of two states go, and of zero3 also of the parameters.
-        spread = {"none": 0, "zero1": 2, "zero2": 2, "zero3": 3}[stage] * WEIGHTS
-        failed |= parts_of(folder, stage) != spread // POSITIONS
-        failed |= stage != "none" and planned[2] - planned[8] < spread * (1 / 2 - 1 / 8)
+        sharded = {"none": 0, "zero1": 2, "zero2": 2, "zero3": 3}[stage] * WEIGHTS
+        failed |= parts_of(folder, stage) != sharded // POSITIONS
+        failed |= stage != "none" and planned[2] - planned[8] < sharded * (1 / 2 - 1 / 8)
         print(f"{stage:5}  " + " | ".join(cells))
     build(folder, OTHER, source(OTHER))
     _, uses = train(folder, OTHER, POSITIONS, ("--data", f"x={folder}/x.npy"))
@@ -164,7 +164,7 @@ def main(folder):
     # One rank alone has all there is, once, at every stage.
     failed |= max(plans[stage][1] - plans["none"][1] for stage in STAGES) > MIB // 4
     for ranks in RANKS[1:]:
-        # The state is spread; of gradients a rank has its part, one layer's, and what turns wait for; of parameters its part and
+        # The state is sharded; of gradients a rank has its part, one layer's, and what turns wait for; of parameters its part and
         # one layer's.
         failed |= plans["none"][ranks] - plans["zero1"][ranks] < 2 * WEIGHTS * (1 - 1 / ranks) - MIB
         failed |= plans["zero1"][ranks] - plans["zero2"][ranks] < WEIGHTS * 0.6

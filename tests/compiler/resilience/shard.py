@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: shard.py TESSERA_AOT TESSERA_RUN TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER
 
-Trains the digits and a transformer with optimizer state spread over 1 to 7 positions, at every stage, the positions one after
+Trains the digits and a transformer with optimizer state sharded over 1 to 7 positions, at every stage, the positions one after
 another: the bits of the program that is not sharded; and the bytes in the IR are those of the plan.
 """
 import re
@@ -38,7 +38,7 @@ def ranges(count, positions):
 
 
 def plan_of_one(text):
-    """Bytes of the parameters that are spread."""
+    """Bytes of the parameters that are sharded."""
     types = dict(re.findall(r'tessera\.param "([^"]*)" .* : tensor<([^>]*)>', text))
     return sum(tensor_bytes(types[name]) for name in set(re.findall(r'tessera\.assign .* to "([^"]*)"', text)) & set(types))
 
@@ -72,7 +72,7 @@ def check_ir(path, positions, stage):
         slices.setdefault(count, set()).add((int(position), int(begin), int(end)))
     failed = sent != plan[4] or plan[0] != positions
     held, whole = bytes_at_positions(text, positions), plan_of_one(text)
-    # What is not spread lies whole at each position.
+    # What is not sharded lies whole at each position.
     found = [max(held["param"]) if stage == "zero3" else whole, whole if stage == "zero1" else max(held["gradient"]),
              max(held["opt.state"])]
     print(f"  bytes at the fullest position: parameter, gradient, state = {found}; planned {plan[1:4]}")
@@ -86,10 +86,10 @@ def check_ir(path, positions, stage):
     return failed, plan, empty
 
 
-def check_model(folder, model, spread):
+def check_model(folder, model, sharded):
     whole = train(folder, "whole", model, model.text)
     failed, some_empty, plans = False, False, {}
-    for stage, positions in spread:
+    for stage, positions in sharded:
         name = f"{stage}-{positions}"
         same = train(folder, name, model, models.sharded(model.text, stage, positions)) == whole
         print(f"{model.name}: {stage} over {positions}: state {'equal' if same else 'DIFFERS'}")
@@ -97,7 +97,7 @@ def check_model(folder, model, spread):
         some_empty |= empty
         failed |= differs or not same
     # Uneven ranges: the fullest position holds at most one element more per tensor than its part.
-    most = max(positions for _, positions in spread)
+    most = max(positions for _, positions in sharded)
     one, parts = plans["zero3", 1], plans["zero3", most]
     for i in (1, 2, 3):
         failed |= not one[i] / most <= parts[i] <= one[i] / most + 4 * len(whole)

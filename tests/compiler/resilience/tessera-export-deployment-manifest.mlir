@@ -8,7 +8,7 @@
 // RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-export-deployment-manifest -split-input-file %s >%t.2
 // RUN: tessera-opt -tessera-export-deployment-manifest -split-input-file %t.2 | diff %t.2 -
 
-// Three elements over four positions: the last holds none. Zero2 spreads state and gradient; the parameter is gathered. Which collectives run, the host
+// Three elements over four positions: the last holds none. Zero2 shards state and gradient; the parameter is gathered. Which collectives run, the host
 // program says: none stands here yet.
 // CHECK: tessera_sr.deployment = "{\22include\22:3,\22path\22:\22m.json\22,\22axes\22:[{\22name\22:\22data\22,\22size\22:4,\22batch\22:true}]
 // CHECK-SAME: \22shards\22:[{\22tensor\22:\22w.velocity\22,\22axis\22:\22data\22,\22ends\22:[1,2,3,3]}]
@@ -28,7 +28,7 @@ module attributes {tessera.mesh = {data = 4}} {
 
 // -----
 
-// Zero3 spreads the parameter, too, and gathers it before its first use.
+// Zero3 shards the parameter, too, and gathers it before its first use.
 // CHECK: tessera_sr.deployment = "{\22include\22:0,
 // CHECK-SAME: {\22tensor\22:\22w\22,\22axis\22:\22data\22,\22ends\22:[2,3]}
 // CHECK-SAME: {\22tensor\22:\22w.velocity\22,\22axis\22:\22data\22,\22ends\22:[2,3]}
@@ -45,7 +45,7 @@ module attributes {tessera.mesh = {data = 2}} {
 
 // -----
 
-// The positions of an axis that does not divide the batch are all on every rank: nothing is spread.
+// The positions of an axis that does not divide the batch are all on every rank: nothing is sharded.
 // CHECK: tessera_sr.deployment = "{\22include\22:0,
 // CHECK-SAME: {\22name\22:\22data\22,\22size\22:2,\22batch\22:true},{\22name\22:\22model\22,\22size\22:2,\22batch\22:false}],\22shards\22:[],
 module attributes {tessera.mesh = {data = 2, model = 2}} {

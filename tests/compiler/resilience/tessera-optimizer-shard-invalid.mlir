@@ -5,7 +5,7 @@ func.func @f() {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
   %s = tessera.optimizer.shard %w {axis = "data", policy = "zero2"} : (tensor<3xf32>) -> tensor<3xf32>
   %loss = tessera.sum %s {axes = [0]} : tensor<3xf32> -> tensor<f32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0606] optimizer state is spread over axis 'data', but the module's tessera.mesh gives it no size from 1 to 1024
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0606] optimizer state is sharded over axis 'data', but the module's tessera.mesh gives it no size from 1 to 1024
   tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return
 }

@@ -33,7 +33,7 @@ def source(positions, stage, optimizer):
     """%e is read twice (tied); %s has one element; 37 x 5 and 7 x 5 are parts of uneven sizes."""
     batch, one = 2 * positions, "%sharded = tessera.optimizer.shard %e {axis = \"data\", policy = \"zero2\"} : (tensor<37x5xf32>) -> tensor<37x5xf32>" if stage == "one" else ""
     normed = optimizer.startswith("clipped")
-    spread = "" if stage in ("none", "one") else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+    sharded = "" if stage in ("none", "one") else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
                                          f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
     return f"""module @m attributes {{tessera.mesh = {{data = {positions}}}}} {{
   func.func @train(%x: tensor<{batch}x7xf32> {{tessera.data = "x"}}, %t: tensor<{batch}xi64> {{tessera.data = "t"}}) -> (tensor<f32> {{tessera.name = "loss"}}{', tensor<f32> {tessera.name = "grad_norm"}' if normed else ""})
@@ -55,7 +55,7 @@ def source(positions, stage, optimizer):
     %8 = tessera.cross_entropy %7, %t : tensor<{batch}x37xf32>, tensor<{batch}xi64> -> tensor<{batch}xf32>
     %loss = tessera.mean %8 {{axes = [0]}} : tensor<{batch}xf32> -> tensor<f32>
     {one}
-    {"%norm = " if normed else ""}tessera.minimize %loss {{optimizer = {OPTIMIZERS[optimizer]}{spread}}} : tensor<f32>{" -> tensor<f32>" if normed else ""}
+    {"%norm = " if normed else ""}tessera.minimize %loss {{optimizer = {OPTIMIZERS[optimizer]}{sharded}}} : tensor<f32>{" -> tensor<f32>" if normed else ""}
     return %loss{", %norm : tensor<f32>" if normed else " : tensor<f32>"}{", tensor<f32>" if normed else ""}
   }}
   func.func @evaluate(%x: tensor<8x7xf32> {{tessera.data = "ex"}}) -> (tensor<8xf32> {{tessera.name = "sum"}})
