@@ -34,7 +34,7 @@ static bool is_inside(const chooser *c, uint32_t value) {
 static uint64_t cost_of(const chooser *c, uint32_t value) {
     const tsr_sr_value *v = &c->program->values[value];
     bool source = v->op == NONE || c->program->nodes[v->op].source;
-    return v->held || source ? 0 : scaled(v->size_bytes, TSR_SR_PRICE_UNIT);
+    return v->saved || source ? 0 : scaled(v->size_bytes, TSR_SR_PRICE_UNIT);
 }
 
 static bool add_value(chooser *c, uint32_t value) {
@@ -79,7 +79,7 @@ static bool chooser_init(chooser *c) {
     return true;
 }
 
-static void read_cut(chooser *c, const bool *sink_side, bool settle, tsr_sr_choice *out_choice) {
+static void read_cut(chooser *c, const bool *sink_side, bool commit, tsr_sr_choice *out_choice) {
     const tsr_sr_program *p = c->program;
     tsr_sr_choice choice = {0};
     for (uint32_t i = 0; i < p->node_count; i++)
@@ -88,15 +88,15 @@ static void read_cut(chooser *c, const bool *sink_side, bool settle, tsr_sr_choi
         if (c->out[v] == NONE) continue;
         bool available = sink_side[c->out[v]];
         bool made_again = available && is_inside(c, v) && sink_side[c->in[v]];
-        if (settle) p->values[v].again = made_again || (p->values[v].again && !is_inside(c, v));
+        if (commit) p->values[v].again = made_again || (p->values[v].again && !is_inside(c, v));
         if (!available || made_again) continue;
         choice.saved_bytes += cost_of(c, v) / TSR_SR_PRICE_UNIT;
-        if (settle) p->values[v].held = true;
+        if (commit) p->values[v].saved = true;
     }
     *out_choice = choice;
 }
 
-bool tsr_sr_choose(tsr_sr_program *program, uint32_t segment, uint64_t price, bool settle,
+bool tsr_sr_choose(tsr_sr_program *program, uint32_t segment, uint64_t price, bool commit,
                    tsr_sr_choice *out_choice) {
     chooser c = {.program = program, .segment = segment};
     if (!chooser_init(&c)) return false;
@@ -104,7 +104,7 @@ bool tsr_sr_choose(tsr_sr_program *program, uint32_t segment, uint64_t price, bo
         if (c.ops[i] != NONE && !add_op(&c, i, price)) return false;
     bool *sink_side = TSR_NEW(program->arena, bool, c.cut.node_count);
     if (!sink_side || !tsr_cut_solve(&c.cut, sink_side)) return false;
-    read_cut(&c, sink_side, settle, out_choice);
+    read_cut(&c, sink_side, commit, out_choice);
     return true;
 }
 

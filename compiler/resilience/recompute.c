@@ -76,7 +76,7 @@ static bool is_source(MlirOperation op) {
 static bool add_value(recompute *r, MlirValue mlir, uint32_t op) {
     tsr_sr_program *p = &r->program;
     tsr_type type;
-    tsr_sr_value value = {.mlir = mlir, .op = op, .held = op == NONE};
+    tsr_sr_value value = {.mlir = mlir, .op = op, .saved = op == NONE};
     if (tsr_value_type(mlir, &type) && !tsr_shape_size(&type.shape, type.dtype, &value.size_bytes))
         value.size_bytes = 0;
     p->values[p->value_count] = value;
@@ -107,7 +107,7 @@ static bool add_node(recompute *r, MlirOperation op) {
         tsr_sr_value *value = &p->values[operands[i]];
         value->needed = value->needed || (node.backward && node.result_count > 0);
         /* What is returned or assigned has a place of its own. */
-        value->held = value->held || node.result_count == 0;
+        value->saved = value->saved || node.result_count == 0;
     }
     p->nodes[index] = node;
     for (uint32_t i = 0; i < node.result_count; i++)
@@ -139,7 +139,7 @@ static bool read_func(recompute *r) {
 /* ---- choose ---------------------------------------------------------------------------------- */
 
 /* The dearest price that meets the budget: the least work done again. */
-static bool settle_budget(recompute *r, uint32_t segment, int64_t budget) {
+static bool decide_by_budget(recompute *r, uint32_t segment, int64_t budget) {
     tsr_sr_choice choice = {0};
     uint64_t low = 0, high = PRICE_STEPS; /* price 2^(i - 1); 0 for i = 0 */
     if (!tsr_sr_choose(&r->program, segment, 0, false, &choice)) return false;
@@ -164,31 +164,31 @@ static bool settle_budget(recompute *r, uint32_t segment, int64_t budget) {
     return tsr_sr_choose(&r->program, segment, price, true, &choice);
 }
 
-static bool settle(recompute *r, uint32_t segment, const char *policy, int64_t budget) {
+static bool decide_segment(recompute *r, uint32_t segment, const char *policy, int64_t budget) {
     tsr_sr_choice choice;
     bool full = policy && strcmp(policy, "full") == 0;
-    if (!full && budget >= 0) return settle_budget(r, segment, budget);
+    if (!full && budget >= 0) return decide_by_budget(r, segment, budget);
     return tsr_sr_choose(&r->program, segment, full ? 0 : TSR_SR_PRICE, true, &choice);
 }
 
-/* What nothing makes again is held. */
-static void hold_others(recompute *r, uint32_t segment_count) {
+/* Values that nothing computes again are saved. */
+static void save_others(recompute *r, uint32_t segment_count) {
     for (uint32_t v = 0; v < r->program.value_count; v++) {
         tsr_sr_value *value = &r->program.values[v];
         if (value->op == NONE) continue;
         const tsr_sr_node *node = &r->program.nodes[value->op];
-        if (node->segment >= segment_count && value->needed) value->held = true;
+        if (node->segment >= segment_count && value->needed) value->saved = true;
     }
 }
 
 /* Bytes of forward values that live until the backward pass. */
-static uint64_t held_bytes(const recompute *r) {
+static uint64_t count_saved_bytes(const recompute *r) {
     uint64_t bytes = 0;
     for (uint32_t v = 0; v < r->program.value_count; v++) {
         const tsr_sr_value *value = &r->program.values[v];
         bool made = value->op != NONE && !r->program.nodes[value->op].source &&
                     !r->program.nodes[value->op].backward;
-        if (made && !value->again && (value->needed || value->held)) bytes += value->size_bytes;
+        if (made && !value->again && (value->needed || value->saved)) bytes += value->size_bytes;
     }
     return bytes;
 }
@@ -211,8 +211,8 @@ static bool choose(recompute *r) {
         }
         count++;
     }
-    r->before_bytes = held_bytes(r);
-    hold_others(r, count);
+    r->before_bytes = count_saved_bytes(r);
+    save_others(r, count);
     for (uint32_t s = count; s-- > 0;) {
         const char *policy = hint;
         int64_t budget = hint_budget;
@@ -220,9 +220,9 @@ static bool choose(recompute *r) {
             policy = tsr_attr_string(mlirArrayAttrGetElement(policies, s));
             if (!tsr_attr_i64(mlirArrayAttrGetElement(budgets, s), &budget)) budget = -1;
         }
-        if (!settle(r, s, policy, budget)) return false;
+        if (!decide_segment(r, s, policy, budget)) return false;
     }
-    r->saved_bytes = held_bytes(r);
+    r->saved_bytes = count_saved_bytes(r);
     return true;
 }
 

@@ -26,7 +26,7 @@ typedef struct tsr_sr_value {
     uint32_t op; /* that makes it; UINT32_MAX for an argument */
     uint64_t size_bytes;
     bool needed;    /* the backward pass reads it */
-    bool held;      /* stays until the backward pass in any case */
+    bool saved;     /* stays until the backward pass in any case */
     bool again;     /* computed again, not saved */
     MlirValue copy; /* that made again; null until then */
 } tsr_sr_value;
@@ -35,7 +35,7 @@ typedef struct tsr_sr_node {
     MlirOperation mlir;
     uint32_t segment;
     bool backward;
-    bool source; /* reads a tensor, the step, the seed, or is a constant: costs nothing to hold */
+    bool source; /* reads a tensor, the step, the seed, or is a constant: costs nothing to save */
     bool fixed;  /* no op of Graph IR: a collective, the end of a region; never run again */
     uint64_t work;
     uint32_t operand_count, result_count;
@@ -59,9 +59,9 @@ typedef struct tsr_sr_choice {
     uint64_t work;        /* done again */
 } tsr_sr_choice;
 
-/* What one segment comes to at one price; `settle` sets `again` and `held` of its values. Segments
- * are settled from the last to the first. False when out of memory. */
-bool tsr_sr_choose(tsr_sr_program *program, uint32_t segment, uint64_t price, bool settle,
+/* What one segment comes to at one price; `commit` sets `again` and `saved` of its values. Segments
+ * are decided from the last to the first. False when out of memory. */
+bool tsr_sr_choose(tsr_sr_program *program, uint32_t segment, uint64_t price, bool commit,
                    tsr_sr_choice *out_choice);
 /* Gives the forward nodes that have no segment numbers from `first` on, at most `limit`; returns
  * how many there are. Cuts lie where few bytes cross, about as many as the square root of the

@@ -45,8 +45,8 @@ typedef struct entry {
     tsr_value_map numbers; /* value -> node */
     const char **planned;  /* groups of plans, by number - 1 */
     uint32_t planned_count, planned_capacity;
-    bool *held;  /* node -> it leaves the entry, or what is no kernel reads it */
-    bool vranks; /* some of it runs once for each virtual rank */
+    bool *escapes; /* by node: the entry returns it, or an op without a kernel reads it */
+    bool vranks;   /* some of it runs once for each virtual rank */
 } entry;
 
 /* ---- read ---- */
@@ -204,8 +204,8 @@ static TSR_RESULT entry_alloc(fuser *f, entry *e) {
     e->ops = TSR_NEW(&f->arena, MlirOperation, count + 1);
     e->values = TSR_NEW(&f->arena, MlirValue, count + 1);
     e->sinks = TSR_NEW(&f->arena, MlirOperation, count + 1);
-    e->held = TSR_NEW(&f->arena, bool, count + 1);
-    if (!e->nodes || !e->rows || !e->ops || !e->values || !e->sinks || !e->held)
+    e->escapes = TSR_NEW(&f->arena, bool, count + 1);
+    if (!e->nodes || !e->rows || !e->ops || !e->values || !e->sinks || !e->escapes)
         FAIL(&f->ctx, TSR_MEMORY, "no memory for an entry of %zu ops", count);
     return TSR_SUCCESS;
 }
@@ -238,10 +238,10 @@ static void mark_kept(entry *e, bool native) {
     tsr_names_finish(&reads);
     for (uint32_t i = 0; i < e->node_count; i++) {
         const tsr_fuse_node *node = &e->nodes[i];
-        e->held[i] = e->held[i] || node->kept;
+        e->escapes[i] = e->escapes[i] || node->kept;
         e->vranks = e->vranks || node->vrank;
         for (uint32_t k = 0; k < node->operand_count && is_no_kernel(e->rows[i]); k++)
-            e->held[node->operands[k]] = true;
+            e->escapes[node->operands[k]] = true;
     }
 }
 
@@ -514,8 +514,8 @@ static bool is_view(const entry *e, const tsr_fuse_group *group) {
     uint32_t owner = maker->kind == TSR_FUSE_PART ? maker->operands[0] : from;
     bool made = maker->kind != TSR_FUSE_SOURCE && maker->kind != TSR_FUSE_SPLAT &&
                 !is_no_kernel(e->rows[owner]);
-    return made && !group->planned && group->node_count == 1 && !e->vranks && !e->held[from] &&
-           !e->held[group->root];
+    return made && !group->planned && group->node_count == 1 && !e->vranks && !e->escapes[from] &&
+           !e->escapes[group->root];
 }
 
 /* A barrier, collective or view is no kernel: it stays in the entry, at its place among the calls.
