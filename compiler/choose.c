@@ -92,8 +92,9 @@ static MlirOperation find_group(MlirModule schedule, MlirOperation func) {
 }
 
 /* *out_changed: some group has one tile more to leave out. */
-static tsr_result look(tsr_ctx *ctx, MlirModule schedule, MlirModule tile, const tsr_target *target,
-                       const tsr_ptxas *ptxas, bool *out_changed) {
+static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule tile,
+                               const tsr_target *target, const tsr_ptxas *ptxas,
+                               bool *out_changed) {
     MlirAttribute unit = tsr_attr_make_unit(mlirModuleGetContext(schedule));
     *out_changed = false;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(tile)) {
@@ -127,7 +128,7 @@ tsr_result tsr_choose_tiles(tsr_ctx *ctx, MlirModule schedule, const tsr_target 
     /* It ends: a group runs out of tiles, and then has no kernel on matrix units. */
     while (changed) {
         MlirModule next;
-        TRY_GOTO(ctx, result, look(ctx, schedule, *inout_tile, target, ptxas, &changed));
+        TRY_GOTO(ctx, result, scan_kernels(ctx, schedule, *inout_tile, target, ptxas, &changed));
         if (!changed) break;
         TRY_GOTO(ctx, result, tsr_tile_lower(ctx, schedule, target, &next));
         mlirModuleDestroy(*inout_tile);

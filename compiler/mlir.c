@@ -119,7 +119,7 @@ static bool check_mark(scan *s, char mark, excess *out_excess) {
 }
 
 /* MLIR's parser calls itself for each bracket and ends the process when the stack is used up, so
- * the text is looked through before. */
+ * the text is scanned before. */
 static bool find_excess(const char *source, size_t size_bytes, excess *out_excess) {
     static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16777216 &&
                       TSR_MLIR_ELEMENTS_MAX == 16777216,

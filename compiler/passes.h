@@ -11,7 +11,7 @@
 #include "compiler/passes.def"
 #undef X
 
-/* Functions have one block: there is nothing to simplify between blocks, and no need to look at
+/* Functions have one block: there is nothing to simplify between blocks, and no need to scan
  * every op once more for it. */
 #define TSR_CANONICALIZE "canonicalize{region-simplify=disabled}"
 

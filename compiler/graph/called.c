@@ -18,7 +18,7 @@ typedef struct node {
     MlirOperation change;        /* the first that changes a tensor, by what it calls, too; null */
     uint64_t ops;                /* its own, and of the calls before `next` */
     size_t first, count, next;   /* calls: in `callees` */
-    enum { NEW, OPEN, DONE } is; /* OPEN: what it calls is looked at */
+    enum { NEW, OPEN, DONE } is; /* OPEN: the functions that it calls are being scanned */
 } node;
 
 typedef struct sizer {

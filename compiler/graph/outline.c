@@ -50,7 +50,7 @@ static MlirOperation func_of(MlirOperation op) {
     return op;
 }
 
-static void look(MlirBlock block, content *out) {
+static void scan_block(MlirBlock block, content *out) {
     uint32_t deepest = 0;
     if (mlirBlockIsNull(block)) return;
     TSR_FOR_EACH_OP(op, block) {
@@ -62,7 +62,7 @@ static void look(MlirBlock block, content *out) {
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
             uint32_t outer = out->depth;
             out->depth = 0;
-            look(region(op, i), out);
+            scan_block(region(op, i), out);
             if (out->depth > deepest) deepest = out->depth;
             out->depth = outer;
         }
@@ -103,7 +103,7 @@ bool tsr_graph_loop_stays(MlirOperation op) {
         return false;
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
         content one = {0};
-        look(region(op, i), &one);
+        scan_block(region(op, i), &one);
         inside.ops += one.ops;
         inside.costs = inside.costs || one.costs;
         if (one.depth > inside.depth) inside.depth = one.depth;

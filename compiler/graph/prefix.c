@@ -9,8 +9,8 @@
  * its names are none of the program.
  *
  * The walk begins at entries and at what nobody calls, and goes on to what is called from there, a
- * list of functions whose calls were not looked at yet. A copy's symbol tells what it is a copy of
- * and the prefix. What is copied may have been looked at before: its calls are of copies then,
+ * list of functions whose calls were not scanned yet. A copy's symbol tells what it is a copy of
+ * and the prefix. What is copied may have been scanned before: its calls are of copies then,
  * which tell their prefix and origin.
  */
 #include "compiler/graph/graph.h"
@@ -32,7 +32,7 @@ typedef struct prefixer {
     MlirModule module;
     MlirSymbolTable symbols;
     tsr_arena arena;
-    MlirOperation *funcs; /* whose calls are not looked at yet */
+    MlirOperation *funcs; /* whose calls are not scanned yet */
     size_t count, capacity, copies;
     const char *outer; /* of the one that is */
     bool good;

@@ -12,7 +12,7 @@
 
 /* In this order: what joins values takes the highest. */
 typedef enum tsr_row_kind {
-    TSR_ROWS_UNKNOWN, /* not looked at yet */
+    TSR_ROWS_UNKNOWN, /* not scanned yet */
     TSR_ROWS_FREE,    /* hangs on no row */
     TSR_ROWS_APART,   /* each element hangs on one row, which the layout's digits name */
     TSR_ROWS_MIXED,   /* elements may hang on several rows, or on a row's number */

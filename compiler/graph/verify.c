@@ -228,7 +228,7 @@ typedef struct program {
     size_t count;
     assigns **assigned; /* of each tensor */
     tsr_arena *arena;
-    MlirOperation func; /* that is looked at */
+    MlirOperation func; /* that is scanned */
     bool done;
 } program;
 

@@ -416,7 +416,7 @@ typedef struct contents {
     size_t ordered;
 } contents;
 
-/* All at once: of long functions each look at every op is dear. */
+/* All at once: of long functions each scan of all ops is expensive. */
 static contents look_at(MlirBlock block) {
     contents c = {0};
     TSR_FOR_EACH_OP(op, block) {

@@ -15,8 +15,8 @@ enum {
     STEPS = 16, /* lists of each power of two */
     STEP_BITS = 4,
     LISTS = 64 * STEPS,
-    LOOKS = 16,      /* at gaps of a list for one that fits */
-    PIECES_EACH = 3, /* that a value adds at most: itself, what is before and behind it */
+    SCANNED_MAX = 16, /* gaps of a list that are tried for one that fits */
+    PIECES_EACH = 3,  /* that a value adds at most: itself, what is before and behind it */
 };
 
 typedef struct piece {
@@ -71,7 +71,8 @@ static void list_remove(sweep *s, uint32_t at) {
 /* A gap of at least `size`, or NONE. */
 static uint32_t find_gap(const sweep *s, uint64_t size) {
     uint32_t list = list_of(size), best = NONE, at = s->lists[list];
-    for (int look = 0; look < LOOKS && at != NONE; look++, at = s->pieces[at].list_behind) {
+    for (int scanned = 0; scanned < SCANNED_MAX && at != NONE;
+         scanned++, at = s->pieces[at].list_behind) {
         if (s->pieces[at].size < size) continue;
         if (best == NONE || s->pieces[at].size < s->pieces[best].size) best = at;
     }

@@ -3,7 +3,7 @@
  * Places of many values in one workspace, in time that grows with their number alone: they are
  * taken and given back in the order of their commands, as by an allocator at run time. Gaps lie in
  * lists of about equal sizes. Method: Masmano et al., "TLSF: A New Dynamic Memory Allocator for
- * Real-Time Systems", 2004, section 3; but that the list of the size itself is looked through
+ * Real-Time Systems", 2004, section 3; but that the list of the size itself is scanned
  * first, since many values have equal sizes.
  */
 #ifndef TSR_COMPILER_SCHEDULE_MEMORY_SWEEP_H

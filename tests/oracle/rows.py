@@ -90,7 +90,7 @@ def changed_row(function, data, rows, value, order, kept):
     return None
 
 
-def look(graph, value):
+def scan_rows(graph, value):
     function, data, rows, _, _, random = graph
     order = random.permutation(rows)
     kept = np.arange(rows) < random.integers(1, rows + 1)
@@ -112,7 +112,7 @@ def main():
         for i, value in enumerate(graph[3]):
             is_mixed = f'r{at}_{i}' in mixed
             refused, proven = refused + is_mixed, proven + (not is_mixed)
-            row = look(graph, value)
+            row = scan_rows(graph, value)
             seen += is_mixed and row is not None
             if row is not None and not is_mixed:
                 wrong.append(f'graph {at}, value {value}: row {row} depends on others')

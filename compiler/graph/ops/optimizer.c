@@ -196,9 +196,9 @@ bool tsr_lower_sgd(MlirOperation op) {
         MlirValue decay = tsr_emit_number(&b, p, o.weight_decay);
         g = tsr_emit_add(&b, g, tsr_emit_mul(&b, decay, p));
     }
-    MlirValue new_v = tsr_emit_add(&b, tsr_emit_mul(&b, momentum, v), g), way = new_v;
-    if (o.nesterov) way = tsr_emit_add(&b, g, tsr_emit_mul(&b, momentum, new_v));
-    MlirValue new_p = tsr_emit_sub(&b, p, tsr_emit_mul(&b, lr, way));
+    MlirValue new_v = tsr_emit_add(&b, tsr_emit_mul(&b, momentum, v), g), direction = new_v;
+    if (o.nesterov) direction = tsr_emit_add(&b, g, tsr_emit_mul(&b, momentum, new_v));
+    MlirValue new_p = tsr_emit_sub(&b, p, tsr_emit_mul(&b, lr, direction));
     tsr_emit_replace(op, 2, (MlirValue[]){new_p, new_v});
     return true;
 }

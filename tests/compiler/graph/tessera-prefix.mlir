@@ -58,7 +58,7 @@ func.func @infer(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tess
   return %3 : tensor<4xf32>
 }
 // -----
-// Calls in regions, states, assigned tensors; @count is looked at before it is copied.
+// Calls in regions, states, assigned tensors; @count is scanned before it is copied.
 // CHECK: func.func private @count
 // CHECK: tessera.if
 // CHECK: call @"one[a]"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RUN: not tessera-opt -tessera-name-calls -inline -tessera-keep-entries -tessera-prove-rows --no-output -split-input-file %s 2>&1 | FileCheck %s
-// What each op does with rows is in rows.py. Here: what is said, with the path, and which entries are looked at.
+// What each op does with rows is in rows.py. Here: what is said, with the path, and which entries are scanned.
 
 // The way from the argument, the op, the way to the result; ops of a function with the place of its call.
 // CHECK: [[@LINE+7]]:8: error: [TSR-0229] tessera.mean: reduces dim 0 of operand 0, along which the rows lie; entry '@f' has tessera.rows_independent, so a row of a result must depend on the same row of the arguments alone
