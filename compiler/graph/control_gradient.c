@@ -180,7 +180,7 @@ static void replace_results(scan *s, MlirOperation old) {
 }
 
 /* The scan gives also these values of each iteration, of its body: results behind the others. */
-static void keep(scan *s, const MlirValue *values, size_t count) {
+static void stack_values(scan *s, const MlirValue *values, size_t count) {
     MlirBlock block = tsr_region_block(s->op, 0);
     MlirOperation old = s->op, end = mlirBlockGetTerminator(block);
     size_t results = tsr_op_result_count(old), all = results + count;
@@ -207,15 +207,15 @@ static void keep(scan *s, const MlirValue *values, size_t count) {
     replace_results(s, old);
 }
 
-static void keep_carried(scan *s) {
+static void stack_carried(scan *s) {
     MlirValue *values = new_values(s->ad, s->carried);
     for (size_t k = 0; k < s->carried; k++)
         values[k] = mlirBlockGetArgument(tsr_region_block(s->op, 0), (intptr_t)k);
-    keep(s, values, s->carried);
+    stack_values(s, values, s->carried);
 }
 
 /* The next argument of the other scan's body: of the operand itself, or a slice of it. */
-static MlirValue take(scan *s, MlirBlock block, MlirValue operand, MlirType type) {
+static MlirValue add_operand(scan *s, MlirBlock block, MlirValue operand, MlirType type) {
     s->operands[s->operand_count++] = operand;
     return mlirBlockAddArgument(block, type, s->location);
 }
@@ -230,23 +230,24 @@ static void make_arguments(scan *s, MlirBlock block, tsr_copies *c, MlirValue *r
         MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k), g = s->of_results[k];
         if (!tsr_value_is_float(inside)) continue;
         if (mlirValueIsNull(g)) g = tsr_emit_zeros(s->b, inside);
-        gradients[k] = take(s, block, g, mlirValueGetType(inside));
+        gradients[k] = add_operand(s, block, g, mlirValueGetType(inside));
     }
     for (size_t k = 0; k < s->x.count; k++)
-        take(s, block, tsr_emit_zeros(s->b, s->x.values[k]), mlirValueGetType(s->x.values[k]));
+        add_operand(s, block, tsr_emit_zeros(s->b, s->x.values[k]),
+                    mlirValueGetType(s->x.values[k]));
     s->summed = s->operand_count;
     for (size_t k = 0; k < s->inputs; k++) {
         MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k);
         MlirValue whole =
             k < s->carried ? tsr_op_result(s->op, s->results + k) : tsr_op_operand(s->op, k);
-        MlirValue slice = take(s, block, whole, mlirValueGetType(inside));
+        MlirValue slice = add_operand(s, block, whole, mlirValueGetType(inside));
         tsr_copies_set(c, inside, slice);
         if (is_root(s, k)) roots[at++] = slice;
     }
     for (size_t k = s->carried; k < s->results; k++) {
         MlirValue inside = tsr_op_operand(mlirBlockGetTerminator(from), k);
         if (mlirValueIsNull(s->of_results[k])) continue;
-        gradients[k] = take(s, block, s->of_results[k], mlirValueGetType(inside));
+        gradients[k] = add_operand(s, block, s->of_results[k], mlirValueGetType(inside));
     }
     for (size_t k = 0; k < s->x.count; k++) roots[at++] = s->x.values[k];
 }
@@ -363,7 +364,7 @@ static size_t choose_saved(const scan *s, MlirBlock block, MlirValue *out_values
 
 /* What stands for `copy` in the other scan's body is now a slice of result `index`. */
 static void take_instead(scan *s, MlirBlock block, MlirValue copy, size_t index) {
-    MlirValue slice = take(s, block, tsr_op_result(s->op, index), mlirValueGetType(copy));
+    MlirValue slice = add_operand(s, block, tsr_op_result(s->op, index), mlirValueGetType(copy));
     mlirValueReplaceAllUsesOfWith(copy, slice);
 }
 
@@ -402,7 +403,7 @@ static void save_products(scan *s, MlirBlock block) {
     MlirValue values[TSR_RULE_RESULTS_MAX];
     size_t count = choose_saved(s, block, values), first = tsr_op_result_count(s->op);
     if (count == 0 || s->operand_count + count > TSR_RULE_OPERANDS_MAX) return;
-    keep(s, values, count);
+    stack_values(s, values, count);
     for (size_t k = 0; k < count; k++)
         take_instead(s, block, tsr_copies_get(&s->copies, values[k]), first + k);
 }
@@ -436,7 +437,7 @@ static void hand_on(scan *s, MlirOperation made) {
 }
 
 /* What is carried gets a dim and a result more. */
-static bool check_kept(const scan *s) {
+static bool check_carried(const scan *s) {
     for (size_t k = 0; k < s->carried; k++) {
         if (tsr_type_of(tsr_op_operand(s->op, k)).shape.rank < TSR_RANK_MAX) continue;
         tsr_diag_error(
@@ -477,8 +478,8 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     find_captures(ad, tsr_region_block(*op, 0), &s.x);
     s.of_results = of_results;
     size_t most = s.inputs + 2 * s.results + s.carried + s.x.count + TSR_RULE_RESULTS_MAX;
-    if (!check_kept(&s)) return false;
-    keep_carried(&s);
+    if (!check_carried(&s)) return false;
+    stack_carried(&s);
     *op = s.op;
     s.operands = new_values(ad, most);
     MlirValue *roots = new_values(ad, most), *gradients = new_values(ad, s.results);

@@ -116,7 +116,7 @@ static bool touches_small(MlirOperation op) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static bool is_settled(MlirOperation op, bool is_native) {
+static bool is_lowered(MlirOperation op, bool is_native) {
     tsr_graph_op id = tsr_graph_op_of(op);
     size_t operands = tsr_op_operand_count(op);
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
@@ -138,7 +138,7 @@ static bool lower_block(MlirBlock block, bool is_native) {
         TSR_FOR_EACH_OP(op, block) {
             MlirOperation behind = mlirOperationGetNextInBlock(op);
             MlirAttribute group = tsr_op_attr(op, TSR_PLANNED_GROUP);
-            if (is_settled(op, is_native)) {
+            if (is_lowered(op, is_native)) {
                 before = op;
                 continue;
             }

@@ -28,7 +28,7 @@ static bool read_shape(MlirValue value, tsr_shape *out_shape) {
 }
 
 /* Dim `dim` of operand `index`, if it is there. */
-static bool go(MlirOperation op, size_t index, uint32_t dim, place *at) {
+static bool step_to_operand(MlirOperation op, size_t index, uint32_t dim, place *at) {
     tsr_shape shape;
     if (index >= tsr_op_operand_count(op) || !read_shape(tsr_op_operand(op, index), &shape) ||
         dim >= shape.rank)
@@ -44,7 +44,7 @@ static bool through_aligned(MlirOperation op, const tsr_shape *result, place *at
         if (!read_shape(tsr_op_operand(op, i), &shape) || shape.rank > result->rank) return false;
         uint32_t added = result->rank - shape.rank;
         if (at->dim < added || shape.dims[at->dim - added] != result->dims[at->dim]) continue;
-        return go(op, i, at->dim - added, at);
+        return step_to_operand(op, i, at->dim - added, at);
     }
     return false;
 }
@@ -55,7 +55,7 @@ static bool through_transpose(MlirOperation op, const tsr_shape *result, place *
     if (!tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count != result->rank)
         return false;
     int64_t dim = permutation[at->dim];
-    return dim >= 0 && dim < TSR_RANK_MAX && go(op, 0, (uint32_t)dim, at);
+    return dim >= 0 && dim < TSR_RANK_MAX && step_to_operand(op, 0, (uint32_t)dim, at);
 }
 
 /* A dim stays itself where as many elements stand before it. */
@@ -66,7 +66,8 @@ static bool through_reshape(MlirOperation op, const tsr_shape *result, place *at
     for (uint32_t i = 0; i < at->dim; i++)
         if (__builtin_mul_overflow(wanted, result->dims[i], &wanted)) return false;
     for (uint32_t i = 0; i < from.rank; i++) {
-        if (before == wanted && from.dims[i] == result->dims[at->dim]) return go(op, 0, i, at);
+        if (before == wanted && from.dims[i] == result->dims[at->dim])
+            return step_to_operand(op, 0, i, at);
         if (__builtin_mul_overflow(before, from.dims[i], &before)) return false;
     }
     return false;
@@ -83,7 +84,7 @@ static bool through_reduction(MlirOperation op, const tsr_shape *result, place *
         count = 1;
     }
     for (size_t i = 0; i < count; i++) dim += axes[i] <= (int64_t)dim;
-    return go(op, 0, dim, at);
+    return step_to_operand(op, 0, dim, at);
 }
 
 static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at) {
@@ -95,32 +96,33 @@ static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at)
         for (size_t i = 0; i < 2; i++)
             if (read_shape(tsr_op_operand(op, i), &shape) && shape.rank >= from_end &&
                 shape.dims[shape.rank - from_end] == result->dims[at->dim])
-                return go(op, i, shape.rank - from_end, at);
+                return step_to_operand(op, i, shape.rank - from_end, at);
         return false;
     }
     if (!read_shape(tsr_op_operand(op, index), &shape) || shape.rank < 2) return false;
     if (swapped) from_end = 3 - from_end;
-    return go(op, index, shape.rank - from_end, at);
+    return step_to_operand(op, index, shape.rank - from_end, at);
 }
 
 /* Of results whose dims but one are the operand's. */
 static bool through_other_dims(MlirOperation op, const tsr_shape *result, place *at) {
     int64_t axis = 0;
     TSR_ASSERT(at->dim < result->rank);
-    return tsr_op_i64(op, "axis", &axis) && axis != (int64_t)at->dim && go(op, 0, at->dim, at);
+    return tsr_op_i64(op, "axis", &axis) && axis != (int64_t)at->dim &&
+           step_to_operand(op, 0, at->dim, at);
 }
 
 /* One operand of the result's shape, with others perhaps that stretch to it. */
 static bool through_same(MlirOperation op, const tsr_shape *result, place *at) {
     TSR_ASSERT(at->dim < result->rank);
-    return go(op, 0, at->dim, at);
+    return step_to_operand(op, 0, at->dim, at);
 }
 
 /* Of the dims that are as long as before. */
 static bool through_slice(MlirOperation op, const tsr_shape *result, place *at) {
     tsr_shape from;
     return read_shape(tsr_op_operand(op, 0), &from) && at->dim < from.rank &&
-           from.dims[at->dim] == result->dims[at->dim] && go(op, 0, at->dim, at);
+           from.dims[at->dim] == result->dims[at->dim] && step_to_operand(op, 0, at->dim, at);
 }
 
 /* By the shape rule: ops of one rule pass dims on alike. A path ends at every other op. */

@@ -22,9 +22,11 @@ typedef struct widened {
     int64_t carried; /* of a scan */
 } widened;
 
-static void take(widened *w, MlirValue operand) { w->operands[w->operand_count++] = operand; }
+static void add_operand(widened *w, MlirValue operand) {
+    w->operands[w->operand_count++] = operand;
+}
 
-static void give(widened *w, MlirValue yielded, MlirType type) {
+static void add_result(widened *w, MlirValue yielded, MlirType type) {
     w->types[w->result_count] = type;
     w->yields[w->result_count++] = yielded;
 }
@@ -80,7 +82,7 @@ static bool forward_if(tsr_forward *f, MlirOperation op) {
     size_t results = tsr_op_result_count(op), at[TSR_RULE_RESULTS_MAX] = {0}, count = results;
     MlirBlock blocks[] = {tsr_region_block(op, 0), tsr_region_block(op, 1)};
     widened w = {.op = op, .location = location};
-    take(&w, tsr_op_operand(op, 0));
+    add_operand(&w, tsr_op_operand(op, 0));
     for (size_t i = 0; i < 2; i++)
         if (!tsr_forward_block(f, blocks[i])) return false;
     for (size_t k = 0; k < results; k++)
@@ -93,11 +95,11 @@ static bool forward_if(tsr_forward *f, MlirOperation op) {
         MlirOperation end = mlirBlockGetTerminator(blocks[i]);
         w.result_count = 0;
         for (size_t k = 0; k < results; k++)
-            give(&w, tsr_op_operand(end, k), mlirValueGetType(tsr_op_result(op, k)));
+            add_result(&w, tsr_op_operand(end, k), mlirValueGetType(tsr_op_result(op, k)));
         for (size_t k = 0; k < results; k++)
             if (at[k])
-                give(&w, tangent_or_zeros(f, blocks[i], location, tsr_op_operand(end, k)),
-                     mlirValueGetType(tsr_op_result(op, k)));
+                add_result(&w, tangent_or_zeros(f, blocks[i], location, tsr_op_operand(end, k)),
+                           mlirValueGetType(tsr_op_result(op, k)));
         tsr_block_yield(blocks[i], location, w.yields, w.result_count);
     }
     if (!check_limits(&w)) return false;
@@ -119,11 +121,11 @@ static bool forward_while(tsr_forward *f, MlirOperation op) {
     size_t count = tsr_op_operand_count(op), made_at = count;
     widened w = {.op = op, .location = location};
     tsr_builder before = tsr_builder_before(op);
-    for (size_t k = 0; k < count; k++) take(&w, tsr_op_operand(op, k));
+    for (size_t k = 0; k < count; k++) add_operand(&w, tsr_op_operand(op, k));
     for (size_t k = 0; k < count; k++) {
         MlirValue operand = tsr_op_operand(op, k), tangent = tsr_forward_get(f, operand);
         if (!tsr_value_is_float(operand)) continue;
-        take(&w, mlirValueIsNull(tangent) ? tsr_emit_zeros(&before, operand) : tangent);
+        add_operand(&w, mlirValueIsNull(tangent) ? tsr_emit_zeros(&before, operand) : tangent);
         mlirBlockAddArgument(holds, mlirValueGetType(operand), location);
         tsr_forward_set(f, mlirBlockGetArgument(body, (intptr_t)k),
                         mlirBlockAddArgument(body, mlirValueGetType(operand), location));
@@ -131,11 +133,11 @@ static bool forward_while(tsr_forward *f, MlirOperation op) {
     if (!tsr_forward_block(f, body)) return false;
     MlirOperation end = mlirBlockGetTerminator(body);
     for (size_t k = 0; k < count; k++)
-        give(&w, tsr_op_operand(end, k), mlirValueGetType(w.operands[k]));
+        add_result(&w, tsr_op_operand(end, k), mlirValueGetType(w.operands[k]));
     for (size_t k = 0; k < count; k++)
         if (tsr_value_is_float(w.operands[k]))
-            give(&w, tangent_or_zeros(f, body, location, tsr_op_operand(end, k)),
-                 mlirValueGetType(w.operands[k]));
+            add_result(&w, tangent_or_zeros(f, body, location, tsr_op_operand(end, k)),
+                       mlirValueGetType(w.operands[k]));
     if (!check_limits(&w)) return false;
     tsr_block_yield(body, location, w.yields, w.result_count);
     MlirOperation made = build(&w);
@@ -157,21 +159,21 @@ static void take_all(tsr_forward *f, widened *w, size_t carried, size_t inputs) 
     tsr_builder before = tsr_builder_before(w->op);
     MlirValue slices[TSR_RULE_OPERANDS_MAX];
     for (size_t k = 0; k < inputs; k++) slices[k] = mlirBlockGetArgument(body, (intptr_t)k);
-    for (size_t k = 0; k < carried; k++) take(w, tsr_op_operand(w->op, k));
+    for (size_t k = 0; k < carried; k++) add_operand(w, tsr_op_operand(w->op, k));
     for (size_t k = 0; k < carried; k++) {
         MlirValue operand = tsr_op_operand(w->op, k), tangent = tsr_forward_get(f, operand);
         if (!tsr_value_is_float(operand)) continue;
         MlirValue inside = mlirBlockInsertArgument(body, (intptr_t)w->operand_count,
                                                    mlirValueGetType(slices[k]), w->location);
-        take(w, mlirValueIsNull(tangent) ? tsr_emit_zeros(&before, operand) : tangent);
+        add_operand(w, mlirValueIsNull(tangent) ? tsr_emit_zeros(&before, operand) : tangent);
         tsr_forward_set(f, slices[k], inside);
     }
     w->carried = (int64_t)w->operand_count;
-    for (size_t k = carried; k < inputs; k++) take(w, tsr_op_operand(w->op, k));
+    for (size_t k = carried; k < inputs; k++) add_operand(w, tsr_op_operand(w->op, k));
     for (size_t k = carried; k < inputs; k++) {
         MlirValue tangent = tsr_forward_get(f, tsr_op_operand(w->op, k));
         if (mlirValueIsNull(tangent)) continue;
-        take(w, tangent);
+        add_operand(w, tangent);
         tsr_forward_set(f, slices[k],
                         mlirBlockAddArgument(body, mlirValueGetType(slices[k]), w->location));
     }
@@ -183,21 +185,21 @@ static void give_all(tsr_forward *f, widened *w, size_t carried, size_t *out_at)
     MlirOperation end = mlirBlockGetTerminator(body);
     size_t results = tsr_op_result_count(w->op);
     for (size_t k = 0; k < carried; k++)
-        give(w, tsr_op_operand(end, k), mlirValueGetType(tsr_op_result(w->op, k)));
+        add_result(w, tsr_op_operand(end, k), mlirValueGetType(tsr_op_result(w->op, k)));
     for (size_t k = 0; k < carried; k++) {
         MlirValue value = tsr_op_operand(end, k);
         if (!tsr_value_is_float(value)) continue;
         out_at[k] = w->result_count;
-        give(w, tangent_or_zeros(f, body, w->location, value),
-             mlirValueGetType(tsr_op_result(w->op, k)));
+        add_result(w, tangent_or_zeros(f, body, w->location, value),
+                   mlirValueGetType(tsr_op_result(w->op, k)));
     }
     for (size_t k = carried; k < results; k++)
-        give(w, tsr_op_operand(end, k), mlirValueGetType(tsr_op_result(w->op, k)));
+        add_result(w, tsr_op_operand(end, k), mlirValueGetType(tsr_op_result(w->op, k)));
     for (size_t k = carried; k < results; k++) {
         MlirValue tangent = tsr_forward_get(f, tsr_op_operand(end, k));
         if (mlirValueIsNull(tangent)) continue;
         out_at[k] = w->result_count;
-        give(w, tangent, mlirValueGetType(tsr_op_result(w->op, k)));
+        add_result(w, tangent, mlirValueGetType(tsr_op_result(w->op, k)));
     }
     tsr_block_yield(body, w->location, w->yields, w->result_count);
 }

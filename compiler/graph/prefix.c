@@ -38,22 +38,22 @@ typedef struct prefixer {
     bool good;
 } prefixer;
 
-static void note(MlirOperation func, const char *name) {
+static void mark_func(MlirOperation func, const char *name) {
     tsr_op_set(func, name, tsr_attr_make_unit(mlirOperationGetContext(func)));
 }
 
-static void drop(MlirOperation op, const char *name) {
+static void drop_mark(MlirOperation op, const char *name) {
     mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(name));
 }
 
-static void drop_notes(MlirOperation func) {
-    static const char *const notes[] = {CALLED, REACHED, COPIED, ORIGIN, OUTER};
-    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) drop(func, notes[i]);
+static void drop_marks(MlirOperation func) {
+    static const char *const marks[] = {CALLED, REACHED, COPIED, ORIGIN, OUTER};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) drop_mark(func, marks[i]);
 }
 
 static void reach(prefixer *p, MlirOperation func) {
     if (tsr_op_has(func, REACHED)) return;
-    note(func, REACHED);
+    mark_func(func, REACHED);
     if (p->count == p->capacity) {
         size_t capacity = p->capacity ? 2 * p->capacity : 64;
         MlirOperation *larger = TSR_NEW(&p->arena, MlirOperation, capacity);
@@ -108,9 +108,9 @@ static MlirWalkResult rename_op(MlirOperation op, void *user) {
 static void copy(prefixer *p, MlirOperation func, const char *symbol, const char *prefix) {
     const char *outer = p->outer;
     MlirOperation made = mlirOperationClone(func);
-    note(func, COPIED);
-    drop_notes(made);
-    drop(made, "tessera.entry");
+    mark_func(func, COPIED);
+    drop_marks(made);
+    drop_mark(made, "tessera.entry");
     tsr_op_set(made, "sym_name", tsr_attr_make_string(p->context, symbol));
     tsr_op_set(made, "sym_visibility", tsr_attr_make_string(p->context, "private"));
     tsr_op_set(made, ORIGIN, tsr_attr_make_string(p->context, tsr_op_symbol(func)));
@@ -183,24 +183,24 @@ static MlirWalkResult direct(MlirOperation call, void *user) {
     if (symbol) find_copy(p, call, func, symbol, prefix);
     if (!p->good) return MlirWalkResultInterrupt;
     tsr_op_set(call, "callee", tsr_attr_make_symbol(p->context, symbol));
-    drop(call, PREFIX);
+    drop_mark(call, PREFIX);
     return MlirWalkResultAdvance;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static MlirWalkResult note_callee(MlirOperation call, void *user) {
+static MlirWalkResult mark_callee(MlirOperation call, void *user) {
     MlirOperation func = callee_of(user, call);
-    if (!mlirOperationIsNull(func)) note(func, CALLED);
+    if (!mlirOperationIsNull(func)) mark_func(func, CALLED);
     return MlirWalkResultAdvance;
 }
 
 static void direct_all(prefixer *p) {
     MlirBlock all = mlirModuleGetBody(p->module);
     TSR_FOR_EACH_OP(func, all) {
-        if (is_func(func)) drop_notes(func);
+        if (is_func(func)) drop_marks(func);
     }
-    mlirOperationWalk(mlirModuleGetOperation(p->module), note_callee, p, MlirWalkPreOrder);
+    mlirOperationWalk(mlirModuleGetOperation(p->module), mark_callee, p, MlirWalkPreOrder);
     TSR_FOR_EACH_OP(func, all) {
         if (is_func(func) && (tsr_op_has(func, "tessera.entry") || !tsr_op_has(func, CALLED)))
             reach(p, func);
@@ -221,7 +221,7 @@ bool tsr_pass_prefix(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!is_func(func)) continue;
         bool used = tsr_op_has(func, REACHED) || !tsr_op_has(func, COPIED);
-        drop_notes(func);
+        drop_marks(func);
         if (p.good && !used) mlirOperationDestroy(func);
     }
     mlirSymbolTableDestroy(p.symbols);

@@ -317,7 +317,7 @@ typedef struct path {
     tsr_diag_note notes[TSR_DIAG_NOTES_MAX];
 } path;
 
-static void note(path *p, MlirLocation location, const char *text) {
+static void add_note(path *p, MlirLocation location, const char *text) {
     TSR_NEED(text);
     TSR_ASSERT(p->count < TSR_DIAG_NOTES_MAX);
     p->notes[p->count++] = (tsr_diag_note){location, text};
@@ -358,15 +358,15 @@ static void note_rows(path *p, tsr_row_walk *walk, const tsr_graph_entry *entry,
     size_t count = 0;
     MlirValue argument, *values = collect(walk, culprit, (MlirValue){NULL}, &count, &argument);
     if (argument.ptr)
-        note(p, mlirValueGetLocation(argument),
-             tsr_arena_printf(p->arena, "the rows come from argument '%s' of entry '@%s'",
-                              entry->inputs[mlirBlockArgumentGetArgNumber(argument)].name,
-                              entry->name));
+        add_note(p, mlirValueGetLocation(argument),
+                 tsr_arena_printf(p->arena, "the rows come from argument '%s' of entry '@%s'",
+                                  entry->inputs[mlirBlockArgumentGetArgNumber(argument)].name,
+                                  entry->name));
     for (size_t i = count < SHOWN ? count : SHOWN; i-- > 0;) {
         const char *text = "%s passes them on";
         if (i == SHOWN - 1 && count > SHOWN) text = "%s passes them on, behind %zu other ops";
-        note(p, mlirValueGetLocation(values[i]),
-             tsr_arena_printf(p->arena, text, name_of(values[i]), count - SHOWN));
+        add_note(p, mlirValueGetLocation(values[i]),
+                 tsr_arena_printf(p->arena, text, name_of(values[i]), count - SHOWN));
     }
 }
 
@@ -377,11 +377,11 @@ static void note_result(path *p, tsr_row_walk *walk, const fault *f, MlirOperati
     for (size_t i = count; i-- > 0 && count - i <= SHOWN;) {
         const char *text = "%s depends on it";
         if (count - i == SHOWN && i > 0) text = "%s depends on it, and %zu ops on that";
-        note(p, mlirValueGetLocation(values[i]),
-             tsr_arena_printf(p->arena, text, name_of(values[i]), i));
+        add_note(p, mlirValueGetLocation(values[i]),
+                 tsr_arena_printf(p->arena, text, name_of(values[i]), i));
     }
-    note(p, mlirOperationGetLocation(ret),
-         tsr_arena_printf(p->arena, "result '%s' depends on it", f->port));
+    add_note(p, mlirOperationGetLocation(ret),
+             tsr_arena_printf(p->arena, "result '%s' depends on it", f->port));
 }
 
 /* What differs from row to row by itself, and an operand with rows. */
@@ -396,7 +396,7 @@ static MlirValue note_varying(path *p, tsr_row_walk *walk, MlirOperation op) {
         if (is.kind == TSR_ROWS_FREE && !same && !varies.ptr) varies = operand;
     }
     if (varies.ptr)
-        note(p, mlirValueGetLocation(varies), "this value differs from row to row by itself");
+        add_note(p, mlirValueGetLocation(varies), "this value differs from row to row by itself");
     return rows;
 }
 

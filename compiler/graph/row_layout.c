@@ -68,7 +68,7 @@ static reader read(const tsr_row_layout *layout) {
 }
 
 /* The inner `size` of the next factor, which `size` divides. */
-static tsr_row_factor take(reader *r, uint64_t size) {
+static tsr_row_factor take_factor(reader *r, uint64_t size) {
     tsr_row_factor inner = r->next;
     inner.size = size;
     r->next.size /= size;
@@ -111,10 +111,10 @@ static bool split_dim(reader *r, uint64_t size, tsr_row_layout *out_dim) {
     while (size > 1) {
         uint64_t has = r->next.size;
         if (has > 1 && size % has == 0) {
-            if (!write(&w, take(r, has))) return false;
+            if (!write(&w, take_factor(r, has))) return false;
             size /= has;
         } else if (has % size == 0) {
-            if (!write(&w, take(r, size))) return false;
+            if (!write(&w, take_factor(r, size))) return false;
             size = 1;
         } else if (!widen(r)) {
             return false;
@@ -166,7 +166,7 @@ tsr_row_fault tsr_row_join(const tsr_row_layout *a, const tsr_row_layout *b,
             if (!widen(p < q ? &x : &y)) return refuse(&x, &y);
             continue;
         }
-        tsr_row_fault fault = join_factors(take(&x, size), take(&y, size), &joined);
+        tsr_row_fault fault = join_factors(take_factor(&x, size), take_factor(&y, size), &joined);
         if (fault) return fault;
         if (!write(&w, joined)) return TSR_ROW_PAIRED;
     }

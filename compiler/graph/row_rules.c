@@ -57,8 +57,8 @@ static bool refuse_dim(tsr_row_flow *flow, size_t operand, const char *verb, uin
 }
 
 /* Fails where rows lie along the dim. */
-static bool keep_off(tsr_row_flow *flow, size_t operand, const tsr_row_dims *dims, const char *verb,
-                     uint32_t dim) {
+static bool check_no_rows(tsr_row_flow *flow, size_t operand, const tsr_row_dims *dims,
+                          const char *verb, uint32_t dim) {
     return !tsr_row_has_digit(&dims->dims[dim]) || refuse_dim(flow, operand, verb, dim);
 }
 
@@ -70,7 +70,7 @@ static tsr_row_dims dims_of(const tsr_shape *shape, tsr_row_label label) {
     return dims;
 }
 
-static bool give(tsr_row_flow *flow, size_t result, const tsr_row_dims *dims) {
+static bool set_result(tsr_row_flow *flow, size_t result, const tsr_row_dims *dims) {
     if (tsr_row_merge(dims, &flow->results[result])) return true;
     return tsr_row_mix(flow, 0, "lays the rows out in too many parts to follow them");
 }
@@ -130,7 +130,7 @@ bool tsr_rows_aligned(tsr_row_flow *flow) {
         tsr_row_dims result = dims_of(shape, TSR_ROW_SAME);
         for (size_t k = 0; k < flow->operand_count; k++)
             if (!join_stretched(flow, k, shape, &result)) return false;
-        if (!give(flow, r, &result)) return false;
+        if (!set_result(flow, r, &result)) return false;
     }
     return true;
 }
@@ -144,13 +144,13 @@ bool tsr_rows_reduce(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     for (uint32_t i = 0; i < dims.rank; i++) {
         if (next < count && axes[next] == (int64_t)i) {
-            if (!keep_off(flow, 0, &dims, "reduces", i)) return false;
+            if (!check_no_rows(flow, 0, &dims, "reduces", i)) return false;
             next++;
         } else {
             result.dims[result.rank++] = dims.dims[i];
         }
     }
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* Operand 0 is reduced; the result and the others have size 1 for it, or no such dims. */
@@ -164,13 +164,13 @@ bool tsr_rows_repair(tsr_row_flow *flow) {
     for (uint32_t d = 0; d < all.rank; d++) {
         bool is_axis = next < count && axes[next] == (int64_t)d;
         next += is_axis;
-        if (is_axis && !keep_off(flow, 0, &all, "reduces", d)) return false;
+        if (is_axis && !check_no_rows(flow, 0, &all, "reduces", d)) return false;
         if (is_axis && removes) continue;
         dims.dims[dims.rank++] = is_axis ? tsr_row_layout_of(1, TSR_ROW_SAME) : all.dims[d];
     }
     for (size_t k = 1; k < flow->operand_count; k++)
         if (!join_stretched(flow, k, &flow->result_types[0].shape, &dims)) return false;
-    return give(flow, 0, &dims);
+    return set_result(flow, 0, &dims);
 }
 
 /* softmax, cumsum, sort, top_k; norms, whose scale and bias stretch to the first operand. */
@@ -182,13 +182,13 @@ bool tsr_rows_along(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     for (size_t i = 0; i < count; i++) {
         uint32_t axis = (uint32_t)axes[i];
-        if (!keep_off(flow, 0, &dims, "puts together elements along", axis)) return false;
+        if (!check_no_rows(flow, 0, &dims, "puts together elements along", axis)) return false;
         dims.dims[axis] = tsr_row_layout_of(shape->dims[axis], TSR_ROW_VARIES);
     }
     for (size_t k = 1; k < flow->operand_count; k++)
         if (!join_stretched(flow, k, shape, &dims)) return false;
     for (size_t r = 0; r < flow->result_count; r++)
-        if (!give(flow, r, &dims)) return false;
+        if (!set_result(flow, r, &dims)) return false;
     return true;
 }
 
@@ -200,11 +200,11 @@ bool tsr_rows_cross_entropy(tsr_row_flow *flow) {
     for (size_t k = 0; k < flow->operand_count; k++) {
         tsr_row_dims dims;
         if (!view(flow, k, &dims)) return false;
-        if (dims.rank > 1 && !keep_off(flow, k, &dims, "reduces", 1)) return false;
+        if (dims.rank > 1 && !check_no_rows(flow, k, &dims, "reduces", 1)) return false;
         if (!join_into(flow, k, &dims, &rows)) return false;
     }
     result.dims[0] = rows.dims[0];
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -219,12 +219,12 @@ bool tsr_rows_matmul(tsr_row_flow *flow) {
         uint32_t outer = shape->rank - (swapped == (k == 0) ? 1 : 2), at = to->rank - (k ? 1 : 2);
         tsr_row_dims dims, stretched;
         if (!view(flow, k, &dims)) return false;
-        if (!keep_off(flow, k, &dims, "sums products over", inner)) return false;
+        if (!check_no_rows(flow, k, &dims, "sums products over", inner)) return false;
         stretched = stretch(&dims, shape, shape->rank - 2, to, to->rank - 2);
         stretched.dims[at] = dims.dims[outer];
         if (!join_into(flow, k, &stretched, &result)) return false;
     }
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* ---- ops that move elements ------------------------------------------------------------------ */
@@ -247,7 +247,7 @@ bool tsr_rows_transpose(tsr_row_flow *flow) {
     TSR_ASSERT(read && count == dims.rank);
     for (result.rank = 0; result.rank < dims.rank; result.rank++)
         result.dims[result.rank] = dims.dims[permutation[result.rank]];
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* The innermost factors of a dim, from its outermost digit on: what must be moved as one block. */
@@ -306,7 +306,7 @@ bool tsr_rows_slice(tsr_row_flow *flow) {
         if (!cut_dim(flow, i, (uint64_t)start[i], (uint64_t)size[i],
                      given ? (uint64_t)stride[i] : 1, &dims.dims[i]))
             return false;
-    return give(flow, 0, &dims);
+    return set_result(flow, 0, &dims);
 }
 
 bool tsr_rows_split(tsr_row_flow *flow) {
@@ -317,7 +317,7 @@ bool tsr_rows_split(tsr_row_flow *flow) {
         tsr_row_dims dims;
         if (!view(flow, 0, &dims)) return false;
         if (!cut_dim(flow, axis, start, size, 1, &dims.dims[axis])) return false;
-        if (!give(flow, r, &dims)) return false;
+        if (!set_result(flow, r, &dims)) return false;
         start += size;
     }
     return true;
@@ -345,7 +345,7 @@ bool tsr_rows_pad(tsr_row_flow *flow) {
         else
             return refuse_dim(flow, 0, "pads", i);
     }
-    return give(flow, 0, &dims);
+    return set_result(flow, 0, &dims);
 }
 
 /* The blocks that all operands are made of along the axis; none where no rows lie along it. */
@@ -388,7 +388,7 @@ bool tsr_rows_concat(tsr_row_flow *flow) {
     }
     result.dims[axis] = block.count ? repeat(&block, to->dims[axis])
                                     : tsr_row_layout_of(to->dims[axis], TSR_ROW_VARIES);
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* ---- indices --------------------------------------------------------------------------------- */
@@ -398,11 +398,11 @@ bool tsr_rows_gather(tsr_row_flow *flow) {
     uint32_t axis = read_axis(flow);
     tsr_row_dims from, indices, whole = dims_of(to, TSR_ROW_SAME), chosen = whole;
     if (!view(flow, 0, &from) || !view(flow, 1, &indices)) return false;
-    if (!keep_off(flow, 0, &from, "picks elements of", axis)) return false;
+    if (!check_no_rows(flow, 0, &from, "picks elements of", axis)) return false;
     for (uint32_t i = 0; i < from.rank; i++)
         if (i != axis) whole.dims[i < axis ? i : i - 1 + indices.rank] = from.dims[i];
     for (uint32_t i = 0; i < indices.rank; i++) chosen.dims[axis + i] = indices.dims[i];
-    return join_into(flow, 1, &chosen, &whole) && give(flow, 0, &whole);
+    return join_into(flow, 1, &chosen, &whole) && set_result(flow, 0, &whole);
 }
 
 bool tsr_rows_scatter_add(tsr_row_flow *flow) {
@@ -410,15 +410,15 @@ bool tsr_rows_scatter_add(tsr_row_flow *flow) {
     tsr_row_dims result, indices, updates, added;
     if (!view(flow, 0, &result) || !view(flow, 1, &indices) || !view(flow, 2, &updates))
         return false;
-    if (!keep_off(flow, 0, &result, "adds to elements of", axis)) return false;
+    if (!check_no_rows(flow, 0, &result, "adds to elements of", axis)) return false;
     added = dims_of(&flow->types[0].shape, TSR_ROW_VARIES);
     for (uint32_t i = 0; i < indices.rank; i++)
-        if (!keep_off(flow, 1, &indices, "adds up what is named along", i) ||
-            !keep_off(flow, 2, &updates, "adds up", axis + i))
+        if (!check_no_rows(flow, 1, &indices, "adds up what is named along", i) ||
+            !check_no_rows(flow, 2, &updates, "adds up", axis + i))
             return false;
     for (uint32_t i = 0; i < result.rank; i++)
         if (i != axis) added.dims[i] = updates.dims[i < axis ? i : i - 1 + indices.rank];
-    return join_into(flow, 2, &added, &result) && give(flow, 0, &result);
+    return join_into(flow, 2, &added, &result) && set_result(flow, 0, &result);
 }
 
 bool tsr_rows_one_hot(tsr_row_flow *flow) {
@@ -426,7 +426,7 @@ bool tsr_rows_one_hot(tsr_row_flow *flow) {
     tsr_row_dims dims, result = dims_of(&flow->result_types[0].shape, TSR_ROW_VARIES);
     if (!view(flow, 0, &dims)) return false;
     for (uint32_t i = 0; i < dims.rank; i++) result.dims[i < axis ? i : i + 1] = dims.dims[i];
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* ---- norms by channel ------------------------------------------------------------------------ */
@@ -445,7 +445,7 @@ static bool join_channels(tsr_row_flow *flow, size_t first, uint32_t axis, tsr_r
 bool tsr_rows_channels(tsr_row_flow *flow) {
     tsr_row_dims dims;
     return view(flow, 0, &dims) && join_channels(flow, 1, read_axis(flow), &dims) &&
-           give(flow, 0, &dims);
+           set_result(flow, 0, &dims);
 }
 
 bool tsr_rows_batch_norm_train(tsr_row_flow *flow) {
@@ -453,21 +453,23 @@ bool tsr_rows_batch_norm_train(tsr_row_flow *flow) {
     tsr_row_dims dims, channels = {.rank = 1};
     if (!view(flow, 0, &dims)) return false;
     for (uint32_t i = 0; i < dims.rank; i++)
-        if (i != axis && !keep_off(flow, 0, &dims, "takes mean and variance over", i)) return false;
+        if (i != axis && !check_no_rows(flow, 0, &dims, "takes mean and variance over", i))
+            return false;
     if (!join_channels(flow, 1, axis, &dims)) return false;
     channels.dims[0] = dims.dims[axis];
-    return give(flow, 0, &dims) && give(flow, 1, &channels) && give(flow, 2, &channels);
+    return set_result(flow, 0, &dims) && set_result(flow, 1, &channels) &&
+           set_result(flow, 2, &channels);
 }
 
 bool tsr_rows_rotary(tsr_row_flow *flow) {
     uint32_t axis = read_axis(flow), last = flow->types[0].shape.rank - 1;
     tsr_row_dims dims;
     if (!view(flow, 0, &dims)) return false;
-    if (!keep_off(flow, 0, &dims, "turns by the place along", axis)) return false;
-    if (!keep_off(flow, 0, &dims, "puts together pairs of", last)) return false;
+    if (!check_no_rows(flow, 0, &dims, "turns by the place along", axis)) return false;
+    if (!check_no_rows(flow, 0, &dims, "puts together pairs of", last)) return false;
     dims.dims[axis] = tsr_row_vary(&dims.dims[axis]);
     dims.dims[last] = tsr_row_vary(&dims.dims[last]);
-    return give(flow, 0, &dims);
+    return set_result(flow, 0, &dims);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -479,8 +481,8 @@ static bool join_keys(tsr_row_flow *flow, size_t operand, uint64_t heads, tsr_ro
     tsr_row_dims dims, seen = *result;
     uint64_t own = flow->types[operand].shape.dims[HEAD];
     if (!view(flow, operand, &dims)) return false;
-    if (!keep_off(flow, operand, &dims, "sums over", PLACE)) return false;
-    if (operand == 1 && !keep_off(flow, operand, &dims, "sums over", DEPTH)) return false;
+    if (!check_no_rows(flow, operand, &dims, "sums over", PLACE)) return false;
+    if (operand == 1 && !check_no_rows(flow, operand, &dims, "sums over", DEPTH)) return false;
     tsr_row_layout repeated = tsr_row_layout_of(own ? heads / own : 1, TSR_ROW_SAME);
     seen.dims[BATCH] = dims.dims[BATCH];
     seen.dims[HEAD] = dims.dims[HEAD];
@@ -501,7 +503,7 @@ static bool join_mask(tsr_row_flow *flow, tsr_row_dims *result) {
     to.dims[DEPTH] = flow->types[1].shape.dims[PLACE];
     if (!view(flow, 3, &dims)) return false;
     dims = stretch(&dims, shape, shape->rank, &to, to.rank);
-    if (!keep_off(flow, 3, &dims, "sums over", DEPTH)) return false;
+    if (!check_no_rows(flow, 3, &dims, "sums over", DEPTH)) return false;
     dims.dims[DEPTH] = tsr_row_layout_of(flow->types[2].shape.dims[DEPTH], TSR_ROW_SAME);
     return join_into(flow, 3, &dims, result);
 }
@@ -511,17 +513,17 @@ bool tsr_rows_attention(tsr_row_flow *flow) {
     uint64_t heads = flow->types[0].shape.dims[HEAD];
     if (flow->operand_count > 4) return tsr_rows_opaque(flow); /* it draws: in train entries */
     if (!view(flow, 0, &dims)) return false;
-    if (!keep_off(flow, 0, &dims, "sums over", DEPTH)) return false;
+    if (!check_no_rows(flow, 0, &dims, "sums over", DEPTH)) return false;
     if (tsr_op_flag(flow->op, "causal")) {
-        if (!keep_off(flow, 0, &dims, "masks by the place along", PLACE)) return false;
+        if (!check_no_rows(flow, 0, &dims, "masks by the place along", PLACE)) return false;
         dims.dims[PLACE] = tsr_row_vary(&dims.dims[PLACE]);
     }
     dims.dims[DEPTH] = tsr_row_layout_of(flow->types[2].shape.dims[DEPTH], TSR_ROW_SAME);
     if (!join_keys(flow, 1, heads, &dims) || !join_keys(flow, 2, heads, &dims)) return false;
     if (flow->operand_count > 3 && !join_mask(flow, &dims)) return false;
-    if (!give(flow, 0, &dims)) return false;
+    if (!set_result(flow, 0, &dims)) return false;
     dims.rank = DEPTH;
-    return flow->result_count == 1 || give(flow, 1, &dims);
+    return flow->result_count == 1 || set_result(flow, 1, &dims);
 }
 
 /* Rows along the batch alone: all else is summed over for one gradient or another. */
@@ -536,13 +538,13 @@ bool tsr_rows_attention_grad(tsr_row_flow *flow) {
         tsr_row_dims dims;
         if (!view(flow, k, &dims)) return false;
         for (uint32_t i = has_batch; i < dims.rank; i++)
-            if (!keep_off(flow, k, &dims, "sums over", i)) return false;
+            if (!check_no_rows(flow, k, &dims, "sums over", i)) return false;
         if (has_batch && !join_into(flow, k, &dims, &batch)) return false;
     }
     for (size_t r = 0; r < flow->result_count; r++) {
         tsr_row_dims result = dims_of(&flow->result_types[r].shape, TSR_ROW_VARIES);
         result.dims[BATCH] = batch.dims[0];
-        if (!give(flow, r, &result)) return false;
+        if (!set_result(flow, r, &result)) return false;
     }
     return true;
 }
@@ -557,8 +559,8 @@ bool tsr_rows_conv2d(tsr_row_flow *flow) {
     int64_t groups = 1;
     if (!view(flow, 0, &image) || !view(flow, 1, &filter)) return false;
     for (uint32_t i = IMAGE_H; i <= IMAGE_C; i++)
-        if (!keep_off(flow, 0, &image, "sums over windows of", i) ||
-            !keep_off(flow, 1, &filter, "sums over", i - 1))
+        if (!check_no_rows(flow, 0, &image, "sums over windows of", i) ||
+            !check_no_rows(flow, 1, &filter, "sums over", i - 1))
             return false;
     tsr_op_i64(flow->op, "groups", &groups);
     result.dims[0] = image.dims[0];
@@ -566,7 +568,7 @@ bool tsr_rows_conv2d(tsr_row_flow *flow) {
     if (groups == 1)
         result.dims[IMAGE_C] =
             tsr_row_layout_of(flow->result_types[0].shape.dims[IMAGE_C], TSR_ROW_SAME);
-    return join_into(flow, 1, &channels, &result) && give(flow, 0, &result);
+    return join_into(flow, 1, &channels, &result) && set_result(flow, 0, &result);
 }
 
 /* A filter, and the gradient of the result. */
@@ -574,11 +576,11 @@ bool tsr_rows_conv2d_grad_input(tsr_row_flow *flow) {
     tsr_row_dims filter, dims, result = dims_of(&flow->result_types[0].shape, TSR_ROW_VARIES);
     if (!view(flow, 0, &filter) || !view(flow, 1, &dims)) return false;
     for (uint32_t i = 0; i < filter.rank; i++)
-        if (!keep_off(flow, 0, &filter, "sums over", i)) return false;
+        if (!check_no_rows(flow, 0, &filter, "sums over", i)) return false;
     for (uint32_t i = IMAGE_H; i <= IMAGE_C; i++)
-        if (!keep_off(flow, 1, &dims, "sums over", i)) return false;
+        if (!check_no_rows(flow, 1, &dims, "sums over", i)) return false;
     result.dims[0] = dims.dims[0];
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 bool tsr_rows_conv2d_grad_filter(tsr_row_flow *flow) {
@@ -586,10 +588,10 @@ bool tsr_rows_conv2d_grad_filter(tsr_row_flow *flow) {
         tsr_row_dims dims;
         if (!view(flow, k, &dims)) return false;
         for (uint32_t i = 0; i < dims.rank; i++)
-            if (!keep_off(flow, k, &dims, "sums over", i)) return false;
+            if (!check_no_rows(flow, k, &dims, "sums over", i)) return false;
     }
     tsr_row_dims result = dims_of(&flow->result_types[0].shape, TSR_ROW_VARIES);
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* Images and gradients of such: windows go over H and W. */
@@ -602,12 +604,12 @@ bool tsr_rows_pool(tsr_row_flow *flow) {
         tsr_row_dims dims;
         if (!view(flow, k, &dims)) return false;
         for (uint32_t i = IMAGE_H; i <= IMAGE_W; i++) {
-            if (!keep_off(flow, k, &dims, "has windows over", i)) return false;
+            if (!check_no_rows(flow, k, &dims, "has windows over", i)) return false;
             dims.dims[i] = tsr_row_layout_of(flow->result_types[0].shape.dims[i], TSR_ROW_VARIES);
         }
         if (!join_into(flow, k, &dims, &result)) return false;
     }
-    return give(flow, 0, &result);
+    return set_result(flow, 0, &result);
 }
 
 /* ---- values without operands, and all else --------------------------------------------------- */
@@ -615,7 +617,7 @@ bool tsr_rows_pool(tsr_row_flow *flow) {
 bool tsr_rows_constant(tsr_row_flow *flow) {
     bool same = !mlirAttributeIsNull(tsr_attr_splat_element(tsr_op_attr(flow->op, "value")));
     tsr_row_dims dims = dims_of(&flow->result_types[0].shape, same ? TSR_ROW_SAME : TSR_ROW_VARIES);
-    return give(flow, 0, &dims);
+    return set_result(flow, 0, &dims);
 }
 
 bool tsr_rows_iota(tsr_row_flow *flow) {
@@ -623,14 +625,14 @@ bool tsr_rows_iota(tsr_row_flow *flow) {
     const tsr_shape *shape = &flow->result_types[0].shape;
     tsr_row_dims dims = dims_of(shape, TSR_ROW_SAME);
     dims.dims[axis] = tsr_row_layout_of(shape->dims[axis], TSR_ROW_VARIES);
-    return give(flow, 0, &dims);
+    return set_result(flow, 0, &dims);
 }
 
 /* Parameters, state, the step: what hangs on no row, but may differ from place to place. */
 bool tsr_rows_varies(tsr_row_flow *flow) {
     for (size_t r = 0; r < flow->result_count; r++) {
         tsr_row_dims dims = dims_of(&flow->result_types[r].shape, TSR_ROW_VARIES);
-        if (!give(flow, r, &dims)) return false;
+        if (!set_result(flow, r, &dims)) return false;
     }
     return true;
 }

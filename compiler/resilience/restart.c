@@ -127,8 +127,8 @@ static MlirOperation build(threader *t, tsr_builder *b, const char *op, const Ml
 }
 
 /* The values, not before the token is there. */
-static MlirOperation gate(threader *t, tsr_builder *b, const MlirValue *values, size_t count,
-                          MlirValue token) {
+static MlirOperation build_barrier(threader *t, tsr_builder *b, const MlirValue *values,
+                                   size_t count, MlirValue token) {
     return build(t, b, "tessera_sr.barrier", values, count, &token, 1, count, false, NULL, 0);
 }
 
@@ -181,7 +181,8 @@ static bool gate_operands(threader *t, MlirOperation leave) {
             MlirOperation owner = tsr_value_owner(value);
             bool read = !mlirOperationIsNull(owner) && is_source(owner);
             tsr_builder b = tsr_builder_before(read ? op : first);
-            MlirValue passed = tsr_op_result(gate(t, &b, &value, 1, tsr_op_result(t->enter, 0)), 0);
+            MlirValue passed =
+                tsr_op_result(build_barrier(t, &b, &value, 1, tsr_op_result(t->enter, 0)), 0);
             if (read) {
                 mlirOperationSetOperand(op, (intptr_t)i, passed);
                 continue;
@@ -258,7 +259,7 @@ static bool thread_leave(threader *t, MlirOperation old) {
     tsr_builder after = tsr_builder_before(old);
     for (size_t i = 0; i < leaving; i += TSR_SR_VALUES_MAX) {
         size_t count = leaving - i < TSR_SR_VALUES_MAX ? leaving - i : TSR_SR_VALUES_MAX;
-        MlirOperation passed = gate(t, &after, values + i, count, t->chain);
+        MlirOperation passed = build_barrier(t, &after, values + i, count, t->chain);
         for (size_t k = 0; k < count; k++) {
             size_t users = 0;
             if (!find_users(t, values[i + k], leave, false, &users)) return false;

@@ -157,8 +157,8 @@ static MlirValue mark(const sharder *s, MlirValue value) {
 }
 
 /* reduce_scatter or shard_slice: elements [begin, end). */
-static MlirValue take(sharder *s, tsr_builder *b, const char *name, MlirValue of, const declared *d,
-                      uint64_t position, range r) {
+static MlirValue build_slice(sharder *s, tsr_builder *b, const char *name, MlirValue of,
+                             const declared *d, uint64_t position, range r) {
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_string(s->context, d->axis)},
                               {"position", tsr_attr_make_i64(s->context, (int64_t)position)},
                               {"begin", tsr_attr_make_i64(s->context, (int64_t)r.begin)},
@@ -167,9 +167,9 @@ static MlirValue take(sharder *s, tsr_builder *b, const char *name, MlirValue of
     return mark(s, tsr_build_value(b, name, &of, 1, slice_type(s, of, r), attrs));
 }
 
-/* all_gather or assemble: the slices of all positions, as a tensor of type `type`. */
-static MlirValue join(sharder *s, tsr_builder *b, const char *name, MlirValue *slices, size_t count,
-                      MlirType type, const declared *d) {
+/* all_reduce, all_gather or assemble: from the slices of all positions, a tensor of type `type`. */
+static MlirValue build_collective(sharder *s, tsr_builder *b, const char *name, MlirValue *slices,
+                                  size_t count, MlirType type, const declared *d) {
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_string(s->context, d->axis)}, {0}};
     return mark(s, tsr_build_value(b, name, slices, count, type, attrs));
 }
@@ -209,12 +209,12 @@ static void gather_before_use(sharder *s, MlirOperation param, const declared *d
     for (uint64_t i = 0; i < d->positions; i++) {
         range r = range_of(count, d->positions, i);
         if (r.begin == r.end) continue;
-        slices[made] = take(s, &b, "tessera_sr.shard_slice", whole, d, i, r);
+        slices[made] = build_slice(s, &b, "tessera_sr.shard_slice", whole, d, i, r);
         except[made] = tsr_value_owner(slices[made]);
         made++;
     }
     MlirValue gathered =
-        join(s, &b, "tessera_sr.all_gather", slices, made, mlirValueGetType(whole), d);
+        build_collective(s, &b, "tessera_sr.all_gather", slices, made, mlirValueGetType(whole), d);
     mlirValueReplaceAllUsesExcept(whole, gathered, (intptr_t)made, except);
 }
 
@@ -242,27 +242,28 @@ static bool shard_step(sharder *s, MlirOperation step, MlirOperation param, cons
         if (!news[k]) return false;
     }
     if (d->stage == 1)
-        gradient =
-            join(s, &b, "tessera_sr.all_reduce", &gradient, 1, mlirValueGetType(gradient), d);
+        gradient = build_collective(s, &b, "tessera_sr.all_reduce", &gradient, 1,
+                                    mlirValueGetType(gradient), d);
     for (uint64_t i = 0; i < d->positions; i++) {
         range r = range_of(count, d->positions, i);
         MlirValue slices[2 + STATES_MAX];
         if (r.begin == r.end) continue;
-        slices[0] = take(s, &b, "tessera_sr.shard_slice", whole, d, i, r);
-        slices[1] =
-            take(s, &b, d->stage == 1 ? "tessera_sr.shard_slice" : "tessera_sr.reduce_scatter",
-                 gradient, d, i, r);
+        slices[0] = build_slice(s, &b, "tessera_sr.shard_slice", whole, d, i, r);
+        slices[1] = build_slice(
+            s, &b, d->stage == 1 ? "tessera_sr.shard_slice" : "tessera_sr.reduce_scatter", gradient,
+            d, i, r);
         for (size_t k = 0; k < states; k++)
             slices[2 + k] =
-                take(s, &b, "tessera_sr.shard_slice", tsr_op_operand(step, 2 + k), d, i, r);
+                build_slice(s, &b, "tessera_sr.shard_slice", tsr_op_operand(step, 2 + k), d, i, r);
         MlirOperation copy = step_at(&b, step, slices, states);
         for (size_t k = 0; k < 1 + states; k++) news[k][made] = tsr_op_result(copy, k);
         made++;
     }
     for (size_t k = 0; k < 1 + states; k++) {
         bool wired = k == 0 && d->stage < 3;
-        MlirValue next = join(s, &b, wired ? "tessera_sr.all_gather" : "tessera_sr.assemble",
-                              news[k], made, mlirValueGetType(tsr_op_result(step, k)), d);
+        MlirValue next =
+            build_collective(s, &b, wired ? "tessera_sr.all_gather" : "tessera_sr.assemble",
+                             news[k], made, mlirValueGetType(tsr_op_result(step, k)), d);
         mlirValueReplaceAllUsesOfWith(tsr_op_result(step, k), next);
     }
     count_bytes(s, d, bytes_of(whole), count, states);

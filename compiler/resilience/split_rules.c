@@ -18,7 +18,7 @@ static bool all_are(const tsr_split *s, int state) {
 }
 
 /* Every operand that is a partial sum is wanted whole. */
-static void settle_partial(tsr_split *s) {
+static void want_partial_whole(tsr_split *s) {
     for (size_t i = 0; i < s->operand_count; i++)
         if (s->operands[i] == PARTIAL) s->operands[i] = WHOLE;
 }
@@ -37,7 +37,7 @@ static int stretched(const tsr_split *s, size_t i, uint32_t result_rank, int dim
 static bool split_map(tsr_split *s) {
     uint32_t rank = s->result_types[0].shape.rank;
     int dim = WHOLE;
-    settle_partial(s);
+    want_partial_whole(s);
     for (size_t i = 0; i < s->operand_count && dim == WHOLE; i++)
         if (s->operands[i] >= 0)
             dim = s->operands[i] + (int)(rank - s->operand_types[i].shape.rank);
@@ -328,7 +328,7 @@ bool tsr_split_find(tsr_split *s) {
         s->results[0] = PARTIAL;
         return true;
     }
-    settle_partial(s);
+    want_partial_whole(s);
     if (tsr_sr_op_of(s->op) == TSR_SR_BARRIER) {
         for (size_t i = 0; i < s->result_count; i++) s->results[i] = s->operands[i];
         return true;

@@ -477,7 +477,7 @@ static const char *free_symbol(fuser *f, const char *symbol) {
 }
 
 /* Names the function `symbol`, or finds an equal one and drops this. */
-static TSR_RESULT settle_group(fuser *f, MlirOperation func, const char *symbol,
+static TSR_RESULT intern_group(fuser *f, MlirOperation func, const char *symbol,
                                const char **out_symbol) {
     tsr_buffer text = {0};
     print_alone(func, &text);
@@ -571,7 +571,7 @@ static TSR_RESULT write_collective(fuser *f, entry *e, const tsr_fuse_group *gro
     if (!tsr_op_is(op, "tessera_sr.vrank_sum")) return TSR_SUCCESS;
     MlirOperation func =
         write_sum(f, mlirValueGetType(tsr_op_result(op, 0)), mlirOperationGetLocation(op));
-    TRY(&f->ctx, settle_group(f, func, tsr_arena_printf(&f->arena, "k%u_vrank_sum", f->group_count),
+    TRY(&f->ctx, intern_group(f, func, tsr_arena_printf(&f->arena, "k%u_vrank_sum", f->group_count),
                               &symbol));
     tsr_op_set(op, "combine", tsr_attr_make_symbol(f->mlir, symbol));
     return TSR_SUCCESS;
@@ -583,7 +583,7 @@ static TSR_RESULT write_call(fuser *f, entry *e, const tsr_fuse_group *group) {
     MlirOperation func = {NULL};
     const char *symbol = NULL;
     TRY(&f->ctx, write_group(f, e, group, &func));
-    TRY(&f->ctx, settle_group(f, func, group_symbol(f, e, group), &symbol));
+    TRY(&f->ctx, intern_group(f, func, group_symbol(f, e, group), &symbol));
     for (uint32_t i = 0; i < group->input_count; i++) operands[i] = e->values[group->inputs[i]];
     for (uint32_t i = 0; i < group->output_count; i++)
         results[i] = mlirValueGetType(e->values[group->outputs[i]]);

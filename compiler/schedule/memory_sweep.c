@@ -115,7 +115,7 @@ static void cut(sweep *s, uint32_t at, uint64_t size) {
     list_add(s, rest);
 }
 
-static bool take(sweep *s, uint64_t size, uint64_t align, uint32_t *out_piece) {
+static bool allocate_piece(sweep *s, uint64_t size, uint64_t align, uint32_t *out_piece) {
     uint64_t wanted = 0, end = 0;
     if (__builtin_add_overflow(size, align - TSR_PLAN_ALIGN_BYTES, &wanted)) return false;
     uint32_t at = find_gap(s, wanted);
@@ -147,7 +147,7 @@ static void lower_top(sweep *s) {
     unlink_piece(s, last);
 }
 
-static void give_back(sweep *s, uint32_t at) {
+static void free_piece(sweep *s, uint32_t at) {
     uint32_t before = s->pieces[at].before, behind = s->pieces[at].behind;
     if (behind != NONE && s->pieces[behind].free) {
         list_remove(s, behind);
@@ -214,10 +214,10 @@ tsr_result tsr_memory_sweep(tsr_ctx *ctx, tsr_arena *arena, tsr_sweep_value *val
     for (uint32_t i = 0; i < 2 * count; i++) {
         uint32_t value = events[i].value;
         if (!events[i].takes) {
-            give_back(s, places[value]);
+            free_piece(s, places[value]);
             continue;
         }
-        if (!take(s, values[value].size, values[value].align, &places[value]))
+        if (!allocate_piece(s, values[value].size, values[value].align, &places[value]))
             FAIL(ctx, TSR_MEMORY, "the workspace of %u values exceeds 2^63 bytes", count);
         values[value].offset = s->pieces[places[value]].offset;
         uint64_t end = values[value].offset + values[value].size;

@@ -107,7 +107,7 @@ static MlirAttribute describe(MlirOperation op, const tsr_wavefront *pipeline, p
     return mlirDictionaryAttrGet(context, count, named);
 }
 
-static bool keep(pipelines *p, MlirAttribute one) {
+static bool append_pipeline(pipelines *p, MlirAttribute one) {
     if (p->count == p->room) {
         MlirAttribute *larger = TSR_NEW(&p->arena, MlirAttribute, 2 * p->room + 16);
         if (!larger) return false;
@@ -124,7 +124,7 @@ static MlirWalkResult find_pipeline(MlirOperation op, void *user) {
     tsr_wavefront pipeline;
     if (!tsr_op_is(op, "tsched.pipeline") && !tsr_op_is(op, "tsched.pipeline.region"))
         return MlirWalkResultAdvance;
-    p->good = tsr_wavefront_read(op, &pipeline) && keep(p, describe(op, &pipeline, p));
+    p->good = tsr_wavefront_read(op, &pipeline) && append_pipeline(p, describe(op, &pipeline, p));
     return p->good ? MlirWalkResultAdvance : MlirWalkResultInterrupt;
 }
 
@@ -134,7 +134,7 @@ bool tsr_pipelines_note(MlirModule module) {
     pipelines p = {.good = true};
     bool listed = !mlirAttributeIsNull(old) && mlirAttributeIsAArray(old);
     for (intptr_t i = 0; listed && p.good && i < mlirArrayAttrGetNumElements(old); i++)
-        p.good = keep(&p, mlirArrayAttrGetElement(old, i));
+        p.good = append_pipeline(&p, mlirArrayAttrGetElement(old, i));
     size_t before = p.count;
     if (p.good) mlirOperationWalk(self, find_pipeline, &p, MlirWalkPreOrder);
     if (p.good && p.count > before)

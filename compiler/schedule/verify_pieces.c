@@ -21,7 +21,7 @@ static bool complain(MlirOperation op, tsr_diag_number number, const char *text)
     return false;
 }
 
-static bool note(checker *c, MlirValue value, uint32_t piece) {
+static bool set_owner(checker *c, MlirValue value, uint32_t piece) {
     return tsr_value_map_set(&c->owners, &c->arena, value, piece) ||
            complain(c->func, TSR_DIAG_MEMORY, "no memory to verify");
 }
@@ -38,7 +38,7 @@ static bool check_op(checker *c, MlirOperation op) {
             return complain(op, TSR_DIAG_GROUP_OP, "reads what belongs to two pieces");
         piece = of;
     }
-    return note(c, tsr_op_result(op, 0), piece);
+    return set_owner(c, tsr_op_result(op, 0), piece);
 }
 
 static bool check_return(checker *c) {
@@ -98,8 +98,8 @@ static bool check(checker *c) {
                         TSR_PIECES_NAME " is not [pieces, inputs of one] for its arguments");
     for (size_t i = 0; i < inputs; i++) {
         bool own = i < (size_t)c->pieces.count * c->pieces.inputs;
-        if (!note(c, mlirBlockGetArgument(block, (intptr_t)i),
-                  own ? (uint32_t)(i / c->pieces.inputs) : NO_PIECE))
+        if (!set_owner(c, mlirBlockGetArgument(block, (intptr_t)i),
+                       own ? (uint32_t)(i / c->pieces.inputs) : NO_PIECE))
             return false;
     }
     TSR_FOR_EACH_OP(op, block) {

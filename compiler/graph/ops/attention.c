@@ -322,7 +322,7 @@ bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
 }
 
 /* What drops nothing has no rate. */
-static bool settle_dropout(MlirOperation op) {
+static bool resolve_dropout(MlirOperation op) {
     double rate = 0;
     tsr_op_f64(op, "dropout", &rate);
     if (rate > 0 && tsr_random_trains(op)) return tsr_attention_sample(op, NULL);
@@ -381,7 +381,7 @@ bool tsr_attention_is_kept(MlirOperation op) {
 }
 
 bool tsr_lower_attention(MlirOperation op) {
-    if (tsr_attention_will_sample(op)) return settle_dropout(op);
+    if (tsr_attention_will_sample(op)) return resolve_dropout(op);
     tsr_builder b = tsr_builder_before(op);
     parts p = parts_of(&b, op);
     MlirValue largest = along_keys(&p, TSR_GRAPH_NAME("reduce_max"), p.logits);
@@ -408,7 +408,7 @@ bool tsr_lower_attention(MlirOperation op) {
  * over the heads of their group. Dropout is linear: dV takes the weights that are left, and dP what
  * is left of dO V^T. */
 bool tsr_lower_attention_grad(MlirOperation op) {
-    if (tsr_attention_will_sample(op)) return settle_dropout(op);
+    if (tsr_attention_will_sample(op)) return resolve_dropout(op);
     tsr_builder b = tsr_builder_before(op);
     parts p = parts_of(&b, op);
     MlirValue logsumexp = grouped(&p, tsr_op_operand(op, LOGSUMEXP), p.per_group);

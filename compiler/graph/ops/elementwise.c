@@ -50,7 +50,7 @@ static MlirValue choose(const tsr_gradient *of, tsr_predicate predicate, MlirVal
 }
 
 /* The operand may have been stretched to the result's shape. */
-static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
+static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     tsr_shape shape = tsr_type_of(operand(of, index)).shape;
     of->of_operands[index] = tsr_emit_sum_to(of->builder, gradient, &shape);
 }
@@ -71,36 +71,37 @@ bool tsr_check_arithmetic(tsr_rule *rule) {
 }
 
 bool tsr_gradient_add(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, of->of_result);
-    if (of->wanted[1]) give(of, 1, of->of_result);
+    if (of->wanted[0]) set_gradient(of, 0, of->of_result);
+    if (of->wanted[1]) set_gradient(of, 1, of->of_result);
     return true;
 }
 
 bool tsr_gradient_sub(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, of->of_result);
-    if (of->wanted[1]) give(of, 1, negate(of, of->of_result));
+    if (of->wanted[0]) set_gradient(of, 0, of->of_result);
+    if (of->wanted[1]) set_gradient(of, 1, negate(of, of->of_result));
     return true;
 }
 
 bool tsr_gradient_mul(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, mul(of, of->of_result, operand(of, 1)));
-    if (of->wanted[1]) give(of, 1, mul(of, of->of_result, operand(of, 0)));
+    if (of->wanted[0]) set_gradient(of, 0, mul(of, of->of_result, operand(of, 1)));
+    if (of->wanted[1]) set_gradient(of, 1, mul(of, of->of_result, operand(of, 0)));
     return true;
 }
 
 /* d(a/b)/da = 1/b, d(a/b)/db = -(a/b)/b */
 bool tsr_gradient_div(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, divide(of, of->of_result, operand(of, 1)));
+    if (of->wanted[0]) set_gradient(of, 0, divide(of, of->of_result, operand(of, 1)));
     if (of->wanted[1])
-        give(of, 1, negate(of, divide(of, mul(of, of->of_result, result(of)), operand(of, 1))));
+        set_gradient(of, 1,
+                     negate(of, divide(of, mul(of, of->of_result, result(of)), operand(of, 1))));
     return true;
 }
 
 /* Where both are equal the whole gradient goes to lhs. */
 static bool pick(tsr_gradient *of, tsr_predicate lhs_wins) {
     MlirValue zero = number(of, 0.0), a = operand(of, 0), b = operand(of, 1);
-    if (of->wanted[0]) give(of, 0, choose(of, lhs_wins, a, b, of->of_result, zero));
-    if (of->wanted[1]) give(of, 1, choose(of, lhs_wins, a, b, zero, of->of_result));
+    if (of->wanted[0]) set_gradient(of, 0, choose(of, lhs_wins, a, b, of->of_result, zero));
+    if (of->wanted[1]) set_gradient(of, 1, choose(of, lhs_wins, a, b, zero, of->of_result));
     return true;
 }
 
@@ -121,13 +122,13 @@ bool tsr_gradient_pow(tsr_gradient *of) {
         MlirValue less = binary(of, TSR_GRAPH_NAME("sub"), b, number(of, 1.0));
         MlirValue slope = mul(of, b, binary(of, TSR_GRAPH_NAME("pow"), a, less));
         MlirValue g = mul(of, of->of_result, slope);
-        give(of, 0, choose(of, TSR_PREDICATE_EQ, b, zero, zero, g));
+        set_gradient(of, 0, choose(of, TSR_PREDICATE_EQ, b, zero, zero, g));
     }
     if (of->wanted[1]) {
         MlirValue slope = mul(of, result(of), unary(of, TSR_GRAPH_NAME("log"), a));
         MlirValue g = mul(of, of->of_result, slope);
         MlirValue still = choose(of, TSR_PREDICATE_GE, b, zero, zero, g);
-        give(of, 1, choose(of, TSR_PREDICATE_EQ, a, zero, still, g));
+        set_gradient(of, 1, choose(of, TSR_PREDICATE_EQ, a, zero, still, g));
     }
     return true;
 }
@@ -151,7 +152,7 @@ bool tsr_gradient_ipow(tsr_gradient *of) {
     MlirValue factor = tsr_emit_cast(of->builder, n, tsr_type_of(x).dtype);
     MlirValue slope = mul(of, factor, binary(of, TSR_GRAPH_NAME("ipow"), x, less));
     MlirValue g = mul(of, of->of_result, slope);
-    give(of, 0, choose(of, TSR_PREDICATE_EQ, n, none, number(of, 0.0), g));
+    set_gradient(of, 0, choose(of, TSR_PREDICATE_EQ, n, none, number(of, 0.0), g));
     return true;
 }
 
@@ -168,7 +169,7 @@ bool tsr_check_float_unary(tsr_rule *rule) {
 }
 
 bool tsr_gradient_neg(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, negate(of, of->of_result));
+    if (of->wanted[0]) set_gradient(of, 0, negate(of, of->of_result));
     return true;
 }
 
@@ -176,17 +177,17 @@ bool tsr_gradient_neg(tsr_gradient *of) {
 bool tsr_gradient_relu(tsr_gradient *of) {
     MlirValue zero = number(of, 0.0);
     if (of->wanted[0])
-        give(of, 0, choose(of, TSR_PREDICATE_GT, result(of), zero, of->of_result, zero));
+        set_gradient(of, 0, choose(of, TSR_PREDICATE_GT, result(of), zero, of->of_result, zero));
     return true;
 }
 
 bool tsr_gradient_exp(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, mul(of, of->of_result, result(of)));
+    if (of->wanted[0]) set_gradient(of, 0, mul(of, of->of_result, result(of)));
     return true;
 }
 
 bool tsr_gradient_log(tsr_gradient *of) {
-    if (of->wanted[0]) give(of, 0, divide(of, of->of_result, operand(of, 0)));
+    if (of->wanted[0]) set_gradient(of, 0, divide(of, of->of_result, operand(of, 0)));
     return true;
 }
 
@@ -194,14 +195,14 @@ bool tsr_gradient_log(tsr_gradient *of) {
 bool tsr_gradient_tanh(tsr_gradient *of) {
     MlirValue square = mul(of, result(of), result(of));
     MlirValue slope = binary(of, TSR_GRAPH_NAME("sub"), number(of, 1.0), square);
-    if (of->wanted[0]) give(of, 0, mul(of, of->of_result, slope));
+    if (of->wanted[0]) set_gradient(of, 0, mul(of, of->of_result, slope));
     return true;
 }
 
 /* 1 / (2 y) */
 bool tsr_gradient_sqrt(tsr_gradient *of) {
     MlirValue twice = mul(of, result(of), number(of, 2.0));
-    if (of->wanted[0]) give(of, 0, divide(of, of->of_result, twice));
+    if (of->wanted[0]) set_gradient(of, 0, divide(of, of->of_result, twice));
     return true;
 }
 
@@ -209,21 +210,21 @@ bool tsr_gradient_sqrt(tsr_gradient *of) {
 bool tsr_gradient_abs(tsr_gradient *of) {
     MlirValue x = operand(of, 0), g = of->of_result, zero = number(of, 0.0);
     MlirValue negative = choose(of, TSR_PREDICATE_LT, x, zero, negate(of, g), zero);
-    if (of->wanted[0]) give(of, 0, choose(of, TSR_PREDICATE_GT, x, zero, g, negative));
+    if (of->wanted[0]) set_gradient(of, 0, choose(of, TSR_PREDICATE_GT, x, zero, g, negative));
     return true;
 }
 
 /* y + 1 */
 bool tsr_gradient_expm1(tsr_gradient *of) {
     if (!of->wanted[0]) return true;
-    give(of, 0, mul(of, of->of_result, add(of, result(of), number(of, 1.0))));
+    set_gradient(of, 0, mul(of, of->of_result, add(of, result(of), number(of, 1.0))));
     return true;
 }
 
 /* 1 / (1 + x) */
 bool tsr_gradient_log1p(tsr_gradient *of) {
     if (!of->wanted[0]) return true;
-    give(of, 0, divide(of, of->of_result, add(of, operand(of, 0), number(of, 1.0))));
+    set_gradient(of, 0, divide(of, of->of_result, add(of, operand(of, 0), number(of, 1.0))));
     return true;
 }
 
@@ -231,7 +232,7 @@ bool tsr_gradient_log1p(tsr_gradient *of) {
 bool tsr_gradient_rsqrt(tsr_gradient *of) {
     if (!of->wanted[0]) return true;
     MlirValue y = result(of), cube = mul(of, y, mul(of, y, y));
-    give(of, 0, mul(of, of->of_result, mul(of, cube, number(of, -0.5))));
+    set_gradient(of, 0, mul(of, of->of_result, mul(of, cube, number(of, -0.5))));
     return true;
 }
 
@@ -242,7 +243,7 @@ bool tsr_gradient_erf(tsr_gradient *of) {
     MlirValue x = operand(of, 0), square = mul(of, mul(of, x, x), number(of, -1.0));
     MlirValue bell = unary(of, TSR_GRAPH_NAME("exp"), square);
     MlirValue slope = mul(of, bell, number(of, factor));
-    give(of, 0, mul(of, of->of_result, slope));
+    set_gradient(of, 0, mul(of, of->of_result, slope));
     return true;
 }
 
@@ -258,7 +259,7 @@ static MlirValue sigmoid_slope(const tsr_gradient *of, MlirValue s) {
 
 bool tsr_gradient_sigmoid(tsr_gradient *of) {
     if (!of->wanted[0]) return true;
-    give(of, 0, mul(of, of->of_result, sigmoid_slope(of, result(of))));
+    set_gradient(of, 0, mul(of, of->of_result, sigmoid_slope(of, result(of))));
     return true;
 }
 
@@ -270,7 +271,7 @@ static void give_weighted(tsr_gradient *of, MlirValue x, MlirValue w, MlirValue 
     if (!mlirValueIsNull(dw)) change = mul(of, change, dw);
     tsr_dtype dtype = tsr_type_of(of->of_result).dtype;
     MlirValue slope = tsr_emit_cast(of->builder, add(of, s, change), dtype);
-    give(of, 0, mul(of, of->of_result, slope));
+    set_gradient(of, 0, mul(of, of->of_result, slope));
 }
 
 bool tsr_gradient_silu(tsr_gradient *of) {
@@ -283,7 +284,7 @@ bool tsr_gradient_silu(tsr_gradient *of) {
 bool tsr_gradient_softplus(tsr_gradient *of) {
     if (!of->wanted[0]) return true;
     MlirValue slope = unary(of, TSR_GRAPH_NAME("sigmoid"), operand(of, 0));
-    give(of, 0, mul(of, of->of_result, slope));
+    set_gradient(of, 0, mul(of, of->of_result, slope));
     return true;
 }
 
@@ -353,7 +354,7 @@ bool tsr_gradient_gelu(tsr_gradient *of) {
         slope =
             tsr_build_value(of->builder, TSR_GRAPH_NAME("gelu"), &x, 1, mlirValueGetType(x), attrs);
     slope = tsr_emit_cast(of->builder, slope, tsr_type_of(of->of_result).dtype);
-    give(of, 0, mul(of, of->of_result, slope));
+    set_gradient(of, 0, mul(of, of->of_result, slope));
     return true;
 }
 
@@ -376,7 +377,7 @@ bool tsr_gradient_clamp(tsr_gradient *of) {
     if (!of->wanted[0]) return true;
     MlirValue x = operand(of, 0), zero = number(of, 0.0);
     MlirValue g = choose(of, TSR_PREDICATE_GE, x, number(of, low), of->of_result, zero);
-    give(of, 0, choose(of, TSR_PREDICATE_LE, x, number(of, high), g, zero));
+    set_gradient(of, 0, choose(of, TSR_PREDICATE_LE, x, number(of, high), g, zero));
     return true;
 }
 
@@ -392,7 +393,7 @@ bool tsr_check_mul_add(tsr_rule *rule) {
 }
 
 bool tsr_gradient_mul_add(tsr_gradient *of) {
-    if (of->wanted[2]) give(of, 2, of->of_result);
+    if (of->wanted[2]) set_gradient(of, 2, of->of_result);
     return tsr_gradient_mul(of);
 }
 
@@ -437,8 +438,8 @@ bool tsr_check_where(tsr_rule *rule) {
 
 bool tsr_gradient_where(tsr_gradient *of) {
     MlirValue condition = operand(of, 0), g = of->of_result, zero = number(of, 0.0);
-    if (of->wanted[1]) give(of, 1, tsr_emit_where(of->builder, condition, g, zero));
-    if (of->wanted[2]) give(of, 2, tsr_emit_where(of->builder, condition, zero, g));
+    if (of->wanted[1]) set_gradient(of, 1, tsr_emit_where(of->builder, condition, g, zero));
+    if (of->wanted[2]) set_gradient(of, 2, tsr_emit_where(of->builder, condition, zero, g));
     return true;
 }
 
@@ -449,6 +450,6 @@ bool tsr_check_cast(tsr_rule *rule) {
 
 bool tsr_gradient_cast(tsr_gradient *of) {
     tsr_dtype dtype = tsr_type_of(operand(of, 0)).dtype;
-    if (of->wanted[0]) give(of, 0, tsr_emit_cast(of->builder, of->of_result, dtype));
+    if (of->wanted[0]) set_gradient(of, 0, tsr_emit_cast(of->builder, of->of_result, dtype));
     return true;
 }

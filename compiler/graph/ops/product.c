@@ -50,7 +50,7 @@ bool tsr_check_matmul(tsr_rule *rule) {
     return true;
 }
 
-static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
+static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     tsr_shape shape = tsr_type_of(tsr_op_operand(of->op, index)).shape;
     of->of_operands[index] = tsr_emit_sum_to(of->builder, gradient, &shape);
 }
@@ -80,13 +80,13 @@ bool tsr_gradient_matmul(tsr_gradient *of) {
     MlirValue a = tsr_op_operand(of->op, 0), b = tsr_op_operand(of->op, 1), g = of->of_result;
     bool ta = tsr_op_flag(of->op, "transpose_a"), tb = tsr_op_flag(of->op, "transpose_b");
     if (of->wanted[0])
-        give(of, 0, ta ? multiply(of, b, g, tb, true) : multiply(of, g, b, false, !tb));
+        set_gradient(of, 0, ta ? multiply(of, b, g, tb, true) : multiply(of, g, b, false, !tb));
     if (!of->wanted[1]) return true;
     if (!ta && tsr_type_of(b).shape.rank == 2 && tsr_type_of(a).shape.rank > 2) {
         a = flatten_rows(of, a);
         g = flatten_rows(of, g);
     }
-    give(of, 1, tb ? multiply(of, g, a, true, ta) : multiply(of, a, g, !ta, false));
+    set_gradient(of, 1, tb ? multiply(of, g, a, true, ta) : multiply(of, a, g, !ta, false));
     return true;
 }
 

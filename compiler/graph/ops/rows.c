@@ -286,7 +286,7 @@ bool tsr_lower_layernorm(MlirOperation op) { return lower_norm(op, true); }
 bool tsr_lower_rmsnorm(MlirOperation op) { return lower_norm(op, false); }
 
 /* Summed to the operand's shape, in its element type. */
-static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
+static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     tsr_type type = tsr_type_of(operand(of->op, index));
     gradient = tsr_emit_sum_to(of->builder, gradient, &type.shape);
     of->of_operands[index] = tsr_emit_cast(of->builder, gradient, type.dtype);
@@ -309,9 +309,9 @@ static bool gradient_norm(tsr_gradient *of, bool centred) {
     MlirValue g = tsr_emit_wide(b, of->of_result), h = g, rscale;
     MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred, &rscale, NULL);
     if (count > 1) h = tsr_emit_mul(b, g, tsr_emit_wide(b, operand(of->op, 1)));
-    if (of->wanted[0]) give(of, 0, through_normal(&r, n, rscale, h, centred));
-    if (of->wanted[1]) give(of, 1, tsr_emit_mul(b, g, n));
-    if (of->wanted[2]) give(of, 2, g);
+    if (of->wanted[0]) set_gradient(of, 0, through_normal(&r, n, rscale, h, centred));
+    if (of->wanted[1]) set_gradient(of, 1, tsr_emit_mul(b, g, n));
+    if (of->wanted[2]) set_gradient(of, 2, g);
     return true;
 }
 
@@ -408,14 +408,16 @@ bool tsr_gradient_batch_norm(tsr_gradient *of) {
     g = tsr_emit_wide(b, g);
     MlirValue scaled =
         tsr_emit_mul(b, tsr_emit_mul(b, g, channel(&r, of->op, SCALE)), expand(&r, root));
-    if (of->wanted[INPUT]) give(of, INPUT, scaled);
+    if (of->wanted[INPUT]) set_gradient(of, INPUT, scaled);
     if (of->wanted[SCALE])
-        give(of, SCALE, sum(&r, tsr_emit_mul(b, tsr_emit_mul(b, g, apart), expand(&r, root))));
-    if (of->wanted[BIAS]) give(of, BIAS, sum(&r, g));
-    if (of->wanted[MEAN]) give(of, MEAN, tsr_emit_unary(b, TSR_GRAPH_NAME("neg"), sum(&r, scaled)));
+        set_gradient(of, SCALE,
+                     sum(&r, tsr_emit_mul(b, tsr_emit_mul(b, g, apart), expand(&r, root))));
+    if (of->wanted[BIAS]) set_gradient(of, BIAS, sum(&r, g));
+    if (of->wanted[MEAN])
+        set_gradient(of, MEAN, tsr_emit_unary(b, TSR_GRAPH_NAME("neg"), sum(&r, scaled)));
     if (of->wanted[VARIANCE]) {
         MlirValue total = sum(&r, tsr_emit_mul(b, scaled, apart));
-        give(of, VARIANCE, through_root(b, total, root));
+        set_gradient(of, VARIANCE, through_root(b, total, root));
     }
     return true;
 }
@@ -474,8 +476,8 @@ bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
     MlirValue g = tsr_emit_wide(b, of->of_result);
     MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), true, &rscale, NULL);
     MlirValue h = tsr_emit_mul(b, g, channel(&r, of->op, SCALE));
-    if (of->wanted[INPUT]) give(of, INPUT, through_normal(&r, n, rscale, h, true));
-    if (of->wanted[SCALE]) give(of, SCALE, sum(&r, tsr_emit_mul(b, g, n)));
-    if (of->wanted[BIAS]) give(of, BIAS, sum(&r, g));
+    if (of->wanted[INPUT]) set_gradient(of, INPUT, through_normal(&r, n, rscale, h, true));
+    if (of->wanted[SCALE]) set_gradient(of, SCALE, sum(&r, tsr_emit_mul(b, g, n)));
+    if (of->wanted[BIAS]) set_gradient(of, BIAS, sum(&r, g));
     return true;
 }
