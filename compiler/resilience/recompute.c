@@ -232,7 +232,7 @@ typedef struct batch {
     uint32_t *nodes; /* to run again, ascending */
     uint32_t count;
     MlirOperation before;
-    MlirValue gate; /* may be null */
+    MlirValue trigger; /* may be null */
 } batch;
 
 static bool waits(const recompute *r, uint32_t value) {
@@ -287,10 +287,10 @@ static void build_barrier(recompute *r, const batch *b, const uint32_t *leaves, 
         inputs[i] = r->program.values[leaves[i]].mlir;
         types[i] = mlirValueGetType(inputs[i]);
     }
-    bool gated = !mlirValueIsNull(b->gate);
-    if (gated) inputs[count] = b->gate;
+    bool has_trigger = !mlirValueIsNull(b->trigger);
+    if (has_trigger) inputs[count] = b->trigger;
     MlirOperation barrier = tsr_build(&builder, &(tsr_op_desc){.name = "tessera_sr.barrier",
-                                                               .operand_count = count + gated,
+                                                               .operand_count = count + has_trigger,
                                                                .operands = inputs,
                                                                .result_count = count,
                                                                .results = types,
@@ -341,7 +341,7 @@ static void run_again(recompute *r, const batch *b, const tsr_sr_node *node) {
 }
 
 /* A gradient that the op reads, or the last one before it. */
-static MlirValue gate_of(const recompute *r, const tsr_sr_node *node, MlirValue last) {
+static MlirValue trigger_of(const recompute *r, const tsr_sr_node *node, MlirValue last) {
     for (uint32_t i = 0; i < node->operand_count; i++) {
         const tsr_sr_value *value = &r->program.values[node->operands[i]];
         if (value->op != NONE && r->program.nodes[value->op].backward &&
@@ -362,7 +362,7 @@ static bool write(recompute *r) {
         if (!node->backward) continue;
         b.count = 0;
         b.before = node->mlir;
-        b.gate = gate_of(r, node, last);
+        b.trigger = trigger_of(r, node, last);
         for (uint32_t i = 0; i < node->operand_count; i++)
             collect(r, &b, listed, node->operands[i]);
         qsort(b.nodes, b.count, sizeof *b.nodes, ascending);

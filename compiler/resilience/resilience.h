@@ -63,8 +63,9 @@ enum { TSR_SR_VALUES_MAX = 12 };
 
 /* !async.token or !tessera_sr.token. */
 bool tsr_sr_is_token(MlirType type);
-/* Takes or gives the op a token, so that it ties others to the begin or end of a region? */
-bool tsr_sr_is_gate(MlirOperation op);
+/* Has the op a token as operand or result? It then orders others at the begin or end of a region.
+ */
+bool tsr_sr_has_token(MlirOperation op);
 
 /* Of the module: what its passes made of it, as JSON (manifest.c). */
 #define TSR_SR_DEPLOYMENT "tessera_sr.deployment"

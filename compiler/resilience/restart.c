@@ -6,7 +6,7 @@
  * can put it in another order:
  *
  *   chain    each enter takes the token of what came before it, each leave that of its enter
- *   gates    what a region reads passes a barrier with the token of its enter, what leaves it one
+ *   barriers what a region reads passes a barrier with the token of its enter, what leaves it one
  *            that its leave waits for, and one with the token of its leave
  *   export   export_begin takes the values and the token of the leave; its token is awaited at the
  *            end of the step
@@ -152,7 +152,7 @@ static bool thread_enter(threader *t, MlirOperation old) {
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
-/* Operands that must pass the gate of the region: what comes from outside and is not read from a
+/* Operands that must pass the barrier of the region: what comes from outside and is not read from a
  * tensor; where an op reads tensors alone, one of those. */
 static bool comes_in(const threader *t, MlirOperation op, size_t index) {
     MlirValue value = tsr_op_operand(op, index);
@@ -169,7 +169,7 @@ static bool comes_in(const threader *t, MlirOperation op, size_t index) {
     return true;
 }
 
-static bool gate_operands(threader *t, MlirOperation leave) {
+static bool put_operands_behind_barriers(threader *t, MlirOperation leave) {
     MlirOperation first = mlirOperationGetNextInBlock(t->enter);
     for (MlirOperation op = first; !mlirOperationEqual(op, leave);
          op = mlirOperationGetNextInBlock(op)) {
@@ -224,7 +224,7 @@ static size_t count_results(const threader *t, MlirOperation leave) {
 static bool thread_leave(threader *t, MlirOperation old) {
     size_t leaving = 0, chunks = 0;
     if (mlirOperationIsNull(t->enter)) return fail(old, "no region is open");
-    if (!gate_operands(t, old)) return false;
+    if (!put_operands_behind_barriers(t, old)) return false;
     size_t room = count_results(t, old) + 1;
     MlirValue *values = TSR_NEW(&t->arena, MlirValue, room);
     MlirValue *tokens = TSR_NEW(&t->arena, MlirValue, room + 1);

@@ -98,7 +98,7 @@ bool tsr_sr_is_token(MlirType type) {
            mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!tessera_sr.token")));
 }
 
-bool tsr_sr_is_gate(MlirOperation op) {
+bool tsr_sr_has_token(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
         if (tsr_sr_is_token(mlirValueGetType(tsr_op_operand(op, i)))) return true;
     for (size_t i = 0; i < tsr_op_result_count(op); i++)

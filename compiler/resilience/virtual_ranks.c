@@ -388,8 +388,8 @@ static bool is_squares_of_part(MlirOperation op) {
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
 /* Values that virtual ranks have, or those that all have, pass a barrier, with its tokens. */
-static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool vranks,
-                      MlirValue *token) {
+static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vranks,
+                          MlirValue *token) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
     MlirType types[TSR_RULE_OPERANDS_MAX];
     size_t from[TSR_RULE_OPERANDS_MAX], values = 0, count;
@@ -422,15 +422,15 @@ static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool vranks
 }
 
 /* What of a barrier each virtual rank has and what all have pass one of their own. */
-static void split_gate(splitter *s, MlirOperation op) {
+static void split_barrier(splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue token = {NULL};
     if (tsr_sr_op_of(op) != TSR_SR_BARRIER) {
         keep_op(s, op);
         return;
     }
-    gate_some(s, &b, op, true, &token);
-    gate_some(s, &b, op, false, &token);
+    build_barrier(s, &b, op, true, &token);
+    build_barrier(s, &b, op, false, &token);
     if (!mlirValueIsNull(token)) view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, token);
     s->replaced[s->replaced_count++] = op;
 }
@@ -522,8 +522,8 @@ static bool split_entry(splitter *s) {
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
         next = mlirOperationGetNextInBlock(op);
         bool done = true;
-        if (tsr_sr_is_gate(op))
-            split_gate(s, op);
+        if (tsr_sr_has_token(op))
+            split_barrier(s, op);
         else if (is_squares_of_part(op))
             done = split_squares(s, op);
         else if (is_of_parts(s, op))

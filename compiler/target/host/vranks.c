@@ -68,7 +68,7 @@ static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(
 
 static void drop_barriers(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (class_of(op) != TSR_CLASS_BARRIER || tsr_sr_is_gate(op)) continue;
+        if (class_of(op) != TSR_CLASS_BARRIER || tsr_sr_has_token(op)) continue;
         for (size_t i = 0; i < tsr_op_result_count(op); i++)
             mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), tsr_op_operand(op, i));
         mlirOperationDestroy(op);
@@ -111,7 +111,7 @@ static void add_turn(turns *t, MlirOperation op, uint32_t turn) {
 }
 
 /* It stands before the first loop that begins when all it takes are there. */
-static TSR_RESULT read_gate(turns *t, MlirOperation op) {
+static TSR_RESULT read_token_op(turns *t, MlirOperation op) {
     bool passes = tsr_op_is(op, "tessera_sr.barrier");
     const timing *is = NULL;
     uint32_t stage = 0;
@@ -198,7 +198,7 @@ static void gather_for(turns *t, MlirOperation call, uint32_t turn) {
 
 static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
-    if (tsr_sr_is_gate(op)) return read_gate(t, op);
+    if (tsr_sr_has_token(op)) return read_token_op(t, op);
     if (tsr_op_is(op, "tessera.reshape"))
         FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with virtual ranks; expected a kernel",
              tsr_op_symbol(t->func));

@@ -89,7 +89,7 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
 }
 
 // -----
-// At the gates of a region, what virtual ranks have and what all have pass barriers of their own; what it yields is whole.
+// At the barriers of a region, what virtual ranks have and what all have pass barriers of their own; what it yields is whole.
 module @region attributes {tessera.virtual_ranks = 2 : i64} {
   // CHECK-LABEL: func.func @train
   func.func @train(%x: tensor<4xf32> {tessera.data = "x"}, %s: tensor<f32> {tessera.name = "s"}) -> (tensor<f32> {tessera.name = "y"})
