@@ -171,10 +171,10 @@ static void fuse_calls(MlirModule module, const pair *p, uint32_t *count) {
     if (!tsr_op_has(p->map, NUMBER_NAME))
         tsr_op_set(p->map, NUMBER_NAME, tsr_attr_make_i64(context, (*count)++));
     snprintf(suffix, sizeof suffix, "epilogue%d", (int)attribute(p->map, NUMBER_NAME));
-    MlirOperation group = tsr_twin_find(module, p->product, suffix);
+    MlirOperation group = tsr_clone_find(module, p->product, suffix);
     if (mlirOperationIsNull(group)) {
         group = fuse_groups(module, p);
-        tsr_twin_add(module, p->product, group, suffix);
+        tsr_clone_add(module, p->product, group, suffix);
     }
     for (size_t i = 0; i < tsr_op_operand_count(p->first); i++)
         operands[operand_count++] = tsr_op_operand(p->first, i);
@@ -219,14 +219,14 @@ static bool has_vranks(MlirOperation func) {
 bool tsr_pass_fuse_epilogues(MlirModule module) {
     uint32_t count = 0;
     pair p;
-    tsr_twins_begin(module);
+    tsr_clones_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_graph_is_lowered_func(func) || has_vranks(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
             if (find_pair(module, call, &p)) fuse_calls(module, &p, &count);
         }
     }
-    tsr_twins_end(module);
+    tsr_clones_end(module);
     drop_fused(module);
     return true;
 }

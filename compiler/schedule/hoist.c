@@ -51,11 +51,11 @@ static bool is_for_kernels(MlirValue value) {
 }
 
 static MlirOperation hoist_group(MlirModule module, MlirOperation group) {
-    MlirOperation hoisted = tsr_twin_find(module, group, "hoisted");
+    MlirOperation hoisted = tsr_clone_find(module, group, "hoisted");
     if (!mlirOperationIsNull(hoisted)) return hoisted;
     hoisted = mlirOperationClone(group);
     tsr_op_set(hoisted, TSR_HOISTED_NAME, tsr_attr_make_unit(mlirModuleGetContext(module)));
-    tsr_twin_add(module, group, hoisted, "hoisted");
+    tsr_clone_add(module, group, hoisted, "hoisted");
     return hoisted;
 }
 
@@ -78,11 +78,11 @@ static void hoist_in(MlirModule module, MlirOperation func, tsr_assigned *assign
 
 bool tsr_pass_hoist(MlirModule module) {
     tsr_assigned assigned = {0};
-    tsr_twins_begin(module);
+    tsr_clones_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (tsr_graph_is_lowered_func(func)) hoist_in(module, func, &assigned);
     }
     tsr_assigned_finish(&assigned);
-    tsr_twins_end(module);
+    tsr_clones_end(module);
     return true;
 }

@@ -54,7 +54,7 @@ static MlirOperation narrow_group(MlirModule module, MlirOperation group, size_t
                                   MlirType type) {
     bool is_bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(type));
     const char *suffix = is_bf16 ? "bf16" : "f16";
-    MlirOperation found = tsr_twin_find(module, group, suffix);
+    MlirOperation found = tsr_clone_find(module, group, suffix);
     if (!mlirOperationIsNull(found)) return found;
     MlirType inputs[TSR_FUSE_ARGUMENTS_MAX], results[TSR_FUSE_ARGUMENTS_MAX];
     MlirType function = mlirTypeAttrGetValue(tsr_op_attr(group, "function_type"));
@@ -73,7 +73,7 @@ static MlirOperation narrow_group(MlirModule module, MlirOperation group, size_t
     function = mlirFunctionTypeGet(mlirModuleGetContext(module), input_count, inputs, result_count,
                                    results);
     tsr_op_set(made, "function_type", tsr_attr_make_type(function));
-    tsr_twin_add(module, group, made, suffix);
+    tsr_clone_add(module, group, made, suffix);
     return made;
 }
 
@@ -109,12 +109,12 @@ static void drop_replaced(MlirModule module) {
 }
 
 bool tsr_pass_narrow(MlirModule module) {
-    tsr_twins_begin(module);
+    tsr_clones_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_graph_is_lowered_func(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) narrow_call(module, call);
     }
-    tsr_twins_end(module);
+    tsr_clones_end(module);
     drop_replaced(module);
     return true;
 }

@@ -242,12 +242,12 @@ static MlirOperation make_product_group(packer *p, const job *j) {
     tsr_op_set(group, "function_type",
                tsr_attr_make_type(
                    mlirFunctionTypeGet(p->mlir, input_count, inputs, result_count, results)));
-    tsr_twin_add(p->module, j->group, group, "packed");
+    tsr_clone_add(p->module, j->group, group, "packed");
     return group;
 }
 
 static MlirOperation find_product_group(packer *p, const job *j) {
-    MlirOperation found = tsr_twin_find(p->module, j->group, "packed");
+    MlirOperation found = tsr_clone_find(p->module, j->group, "packed");
     return mlirOperationIsNull(found) ? make_product_group(p, j) : found;
 }
 
@@ -286,12 +286,12 @@ static void pack_entry(packer *p, MlirOperation func) {
 
 bool tsr_schedule_pack(MlirModule module, bool pairs) {
     packer p = {.module = module, .mlir = mlirModuleGetContext(module), .pairs = pairs};
-    tsr_twins_begin(module);
+    tsr_clones_begin(module);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (tsr_graph_is_lowered_func(op)) pack_entry(&p, op);
     }
     tsr_assigned_finish(&p.assigned);
-    tsr_twins_end(module);
+    tsr_clones_end(module);
     return true;
 }
 

@@ -100,13 +100,13 @@ enum { TSR_EPILOGUE_OPERANDS_LEAST = 2 };
 bool tsr_pass_hoist(MlirModule module);
 /* Does some function call the group of this name? */
 bool tsr_group_is_called(MlirModule module, const char *symbol);
-/* Between begin and end a pass replaces groups by others, their twins: `add` names the twin (the
+/* Between begin and end a pass replaces groups by others, their clones: `add` names the clone (the
  * group's name and `suffix`, or what of that is free) and puts it behind its group; `find` gives it
  * again, null where there is none; `end` drops groups that have one and are not called any more. */
-void tsr_twins_begin(MlirModule module);
-MlirOperation tsr_twin_find(MlirModule module, MlirOperation group, const char *suffix);
-void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, const char *suffix);
-void tsr_twins_end(MlirModule module);
+void tsr_clones_begin(MlirModule module);
+MlirOperation tsr_clone_find(MlirModule module, MlirOperation group, const char *suffix);
+void tsr_clone_add(MlirModule module, MlirOperation group, MlirOperation clone, const char *suffix);
+void tsr_clones_end(MlirModule module);
 /* A tensor of the program that stays as it is while the entry runs. `assigned` remembers what the
  * entry assigns, for the next question. */
 bool tsr_is_invariant(tsr_assigned *assigned, MlirOperation entry, MlirValue value);

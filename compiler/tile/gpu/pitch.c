@@ -2,7 +2,7 @@
  *
  * Outline: read (the groups, their calls) · collect (tensors that may have a pitch, and what
  * touches each) · weigh (all have it; one after the other is given up, where that costs nothing,
- * until none is) · write (attributes of groups, or of their twins).
+ * until none is) · write (attributes of groups, or of their clones).
  */
 #include "compiler/tile/gpu/pitch.h"
 
@@ -353,7 +353,7 @@ static TSR_RESULT find_twin(const chooser *c, const call *of, MlirOperation *out
     if (!made) return fail_memory(c);
     if (!is_common(c, of)) {
         *out_func = mlirOperationClone(k->group.op);
-        tsr_twin_add(c->module, k->group.op, *out_func, TSR_PITCHED_SUFFIX);
+        tsr_clone_add(c->module, k->group.op, *out_func, TSR_PITCHED_SUFFIX);
     }
     tsr_op_set(*out_func, TSR_PITCHES_NAME, pitches);
     *made = (twin){of->pitches, *out_func, k->twins};
@@ -362,7 +362,7 @@ static TSR_RESULT find_twin(const chooser *c, const call *of, MlirOperation *out
 }
 
 static TSR_RESULT write_pitches(const chooser *c) {
-    tsr_twins_begin(c->module);
+    tsr_clones_begin(c->module);
     for (call *at = c->calls; at; at = at->next) {
         MlirOperation func = {NULL};
         if (!has_pitches(at)) continue;
@@ -370,7 +370,7 @@ static TSR_RESULT write_pitches(const chooser *c) {
         tsr_op_set(at->op, "callee",
                    tsr_attr_make_symbol(mlirModuleGetContext(c->module), tsr_op_symbol(func)));
     }
-    tsr_twins_end(c->module);
+    tsr_clones_end(c->module);
     return TSR_SUCCESS;
 }
 

@@ -10,21 +10,21 @@
 #include <string.h>
 
 /* And a suffix: an attribute of a group, the symbol of the one that stands for it. */
-#define TWIN_PREFIX "tsched.twin_"
+#define CLONE_PREFIX "tsched.clone_"
 
 enum { SYMBOL_BYTES = 512, BASE_CHARACTERS = 400, NAME_BYTES = 64 };
 
-/* Name of attribute `i`, where it tells of a twin. */
-static bool twin_name(MlirOperation op, intptr_t i, MlirStringRef *name) {
+/* Name of attribute `i`, where it tells of a clone. */
+static bool clone_name(MlirOperation op, intptr_t i, MlirStringRef *name) {
     *name = mlirIdentifierStr(mlirOperationGetAttribute(op, i).name);
-    size_t length = strlen(TWIN_PREFIX);
-    return name->length > length && memcmp(name->data, TWIN_PREFIX, length) == 0;
+    size_t length = strlen(CLONE_PREFIX);
+    return name->length > length && memcmp(name->data, CLONE_PREFIX, length) == 0;
 }
 
-static bool has_twins(MlirOperation op) {
+static bool has_clones(MlirOperation op) {
     MlirStringRef name;
     for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
-        if (twin_name(op, i, &name)) return true;
+        if (clone_name(op, i, &name)) return true;
     }
     return false;
 }
@@ -33,31 +33,32 @@ static void forget(MlirModule module) {
     MlirStringRef name;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         for (intptr_t i = mlirOperationGetNumAttributes(op) - 1; i >= 0; i--) {
-            if (twin_name(op, i, &name)) mlirOperationRemoveAttributeByName(op, name);
+            if (clone_name(op, i, &name)) mlirOperationRemoveAttributeByName(op, name);
         }
     }
 }
 
-void tsr_twins_begin(MlirModule module) { forget(module); }
+void tsr_clones_begin(MlirModule module) { forget(module); }
 
-MlirOperation tsr_twin_find(MlirModule module, MlirOperation group, const char *suffix) {
+MlirOperation tsr_clone_find(MlirModule module, MlirOperation group, const char *suffix) {
     char name[NAME_BYTES];
-    snprintf(name, sizeof name, TWIN_PREFIX "%s", suffix);
+    snprintf(name, sizeof name, CLONE_PREFIX "%s", suffix);
     const char *symbol = tsr_op_string(group, name);
     return symbol ? tsr_module_find(module, symbol) : (MlirOperation){NULL};
 }
 
-void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, const char *suffix) {
+void tsr_clone_add(MlirModule module, MlirOperation group, MlirOperation clone,
+                   const char *suffix) {
     MlirContext context = mlirModuleGetContext(module);
     char symbol[SYMBOL_BYTES], name[NAME_BYTES];
-    snprintf(name, sizeof name, TWIN_PREFIX "%s", suffix);
+    snprintf(name, sizeof name, CLONE_PREFIX "%s", suffix);
     snprintf(symbol, sizeof symbol, "%.*s_%s", BASE_CHARACTERS, tsr_op_symbol(group), suffix);
     for (unsigned i = 2; !mlirOperationIsNull(tsr_module_find(module, symbol)); i++)
         snprintf(symbol, sizeof symbol, "%.*s_%s_%u", BASE_CHARACTERS, tsr_op_symbol(group), suffix,
                  i);
-    tsr_op_set(twin, "sym_name", tsr_attr_make_string(context, symbol));
+    tsr_op_set(clone, "sym_name", tsr_attr_make_string(context, symbol));
     tsr_op_set(group, name, tsr_attr_make_string(context, symbol));
-    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, twin);
+    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, clone);
 }
 
 bool tsr_group_is_called(MlirModule module, const char *symbol) {
@@ -71,9 +72,9 @@ bool tsr_group_is_called(MlirModule module, const char *symbol) {
     return false;
 }
 
-void tsr_twins_end(MlirModule module) {
+void tsr_clones_end(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
-        if (has_twins(group) && !tsr_group_is_called(module, tsr_op_symbol(group)))
+        if (has_clones(group) && !tsr_group_is_called(module, tsr_op_symbol(group)))
             mlirOperationDestroy(group);
     }
     forget(module);
