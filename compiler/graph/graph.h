@@ -33,7 +33,8 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 #define TSR_DEVICE_NAME "device"
 
 /* The passes of the stage, in order. */
-#define TSR_GRAPH_CHECK "tsched-verify,tsched-apply,tessera-handlers,tessera-prefix,tessera-verify"
+#define TSR_GRAPH_CHECK                                                                            \
+    "tsched-verify,tsched-apply,tessera-handlers,tessera-specialize-calls,tessera-verify"
 #define TSR_GRAPH_PIPELINE                                                                         \
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \

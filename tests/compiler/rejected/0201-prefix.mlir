@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run: -tessera-prefix
+// run: -tessera-specialize-calls
 func.func private @block(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }

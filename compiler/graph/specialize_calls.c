@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-prefix: each call of a function may have tensors of its own.
+ * Pass tessera-specialize-calls: each call of a function may have tensors of its own.
  *
  * A call with `tessera.prefix = "h.0"` becomes one of a copy of the function, in which tensor NAME
  * is "h.0.NAME"; calls in that copy have the prefix, too, before their own. So a block is written
@@ -27,7 +27,7 @@
 #define ORIGIN "tessera.origin"   /* of a copy: the symbol of what it is one of */
 #define OUTER "tessera.outer"     /* of a copy: its prefix, with the dot */
 
-typedef struct prefixer {
+typedef struct specializer {
     MlirContext context;
     MlirModule module;
     MlirSymbolTable symbols;
@@ -36,7 +36,7 @@ typedef struct prefixer {
     size_t count, capacity, copies;
     const char *outer; /* of the one that is */
     bool good;
-} prefixer;
+} specializer;
 
 static void mark_func(MlirOperation func, const char *name) {
     tsr_op_set(func, name, tsr_attr_make_unit(mlirOperationGetContext(func)));
@@ -51,7 +51,7 @@ static void drop_marks(MlirOperation func) {
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) drop_mark(func, marks[i]);
 }
 
-static void reach(prefixer *p, MlirOperation func) {
+static void reach(specializer *p, MlirOperation func) {
     if (tsr_op_has(func, REACHED)) return;
     mark_func(func, REACHED);
     if (p->count == p->capacity) {
@@ -71,7 +71,7 @@ static bool is_func(MlirOperation op) {
 }
 
 /* The function that a call is of; null where there is none with a body. */
-static MlirOperation callee_of(prefixer *p, MlirOperation call) {
+static MlirOperation callee_of(specializer *p, MlirOperation call) {
     const char *name = tsr_op_is(call, "func.call") ? tsr_op_string(call, "callee") : NULL;
     MlirOperation func = mlirSymbolTableLookup(p->symbols, tsr_ref(name ? name : ""));
     return is_func(func) ? func : (MlirOperation){NULL};
@@ -79,7 +79,7 @@ static MlirOperation callee_of(prefixer *p, MlirOperation call) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static void rename_one(prefixer *p, MlirOperation op, const char *attr) {
+static void rename_one(specializer *p, MlirOperation op, const char *attr) {
     const char *name = tsr_op_string(op, attr);
     if (!name || !name[0]) return; /* tessera-verify says so */
     const char *text = tsr_arena_printf(&p->arena, "%s%s", p->outer, name);
@@ -105,7 +105,7 @@ static MlirWalkResult rename_op(MlirOperation op, void *user) {
     return MlirWalkResultAdvance;
 }
 
-static void copy(prefixer *p, MlirOperation func, const char *symbol, const char *prefix) {
+static void copy(specializer *p, MlirOperation func, const char *symbol, const char *prefix) {
     const char *outer = p->outer;
     MlirOperation made = mlirOperationClone(func);
     mark_func(func, COPIED);
@@ -134,7 +134,7 @@ static bool refuse_prefix(MlirOperation call) {
 
 /* The prefix of what `call`, of `func`, reads: that of the function around, then its own, with a
  * dot. NULL after an error. */
-static const char *prefix_of(prefixer *p, MlirOperation call, MlirOperation func) {
+static const char *prefix_of(specializer *p, MlirOperation call, MlirOperation func) {
     const char *own = tsr_op_string(call, PREFIX), *before = tsr_op_string(func, OUTER);
     const char *text = p->outer;
     bool wrong = tsr_op_has(call, PREFIX) && (!own || !own[0]);
@@ -147,7 +147,7 @@ static const char *prefix_of(prefixer *p, MlirOperation call, MlirOperation func
 }
 
 /* The copy of that symbol, made where there is none yet. */
-static void find_copy(prefixer *p, MlirOperation call, MlirOperation func, const char *symbol,
+static void find_copy(specializer *p, MlirOperation call, MlirOperation func, const char *symbol,
                       const char *prefix) {
     MlirOperation made = mlirSymbolTableLookup(p->symbols, tsr_ref(symbol));
     if (!mlirOperationIsNull(made)) {
@@ -167,7 +167,7 @@ static void find_copy(prefixer *p, MlirOperation call, MlirOperation func, const
 }
 
 static MlirWalkResult direct(MlirOperation call, void *user) {
-    prefixer *p = user;
+    specializer *p = user;
     MlirOperation func = callee_of(p, call);
     if (mlirOperationIsNull(func)) return MlirWalkResultAdvance;
     const char *prefix = prefix_of(p, call, func), *origin = tsr_op_string(func, ORIGIN);
@@ -195,7 +195,7 @@ static MlirWalkResult mark_callee(MlirOperation call, void *user) {
     return MlirWalkResultAdvance;
 }
 
-static void direct_all(prefixer *p) {
+static void direct_all(specializer *p) {
     MlirBlock all = mlirModuleGetBody(p->module);
     TSR_FOR_EACH_OP(func, all) {
         if (is_func(func)) drop_marks(func);
@@ -213,9 +213,9 @@ static void direct_all(prefixer *p) {
     }
 }
 
-bool tsr_pass_prefix(MlirModule module) {
+bool tsr_pass_specialize_calls(MlirModule module) {
     MlirOperation self = mlirModuleGetOperation(module);
-    prefixer p = {.context = mlirModuleGetContext(module), .module = module, .good = true};
+    specializer p = {.context = mlirModuleGetContext(module), .module = module, .good = true};
     p.symbols = mlirSymbolTableCreate(self);
     direct_all(&p);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
