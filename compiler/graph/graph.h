@@ -39,7 +39,8 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,tessera-mark-infinite,"                                  \
-    "tessera-open-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,tessera-"  \
+    "tessera-inline-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,"        \
+    "tessera-"                                                                                     \
     "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-vrank-shards,tessera-local-collectives,"           \

@@ -39,7 +39,7 @@ typedef enum tsr_sr_policy {
 /* `policy` of a checkpoint or hint; false where it is none of the three. */
 bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 
-/* What tessera-open-regions leaves of checkpoints and hints (open.c). */
+/* What tessera-inline-regions leaves of checkpoints and hints (inline_regions.c). */
 #define TSR_SR_SEGMENT "tessera_sr.segment"
 #define TSR_SR_SEGMENTS "tessera_sr.segments"
 #define TSR_SR_BUDGETS "tessera_sr.budgets"
@@ -53,7 +53,7 @@ enum { TSR_SR_POSITIONS_MAX = 1024 }; /* of an axis that optimizer state is shar
 /* A unit attribute of ops that autodiff made, where the function has segments or a hint. */
 #define TSR_SR_BACKWARD "tessera_sr.backward"
 
-/* Of a function: the handler of a restart, and of regions that name none (open.c). */
+/* Of a function: the handler of a restart, and of regions that name none (inline_regions.c). */
 #define TSR_SR_RECOVERY_HANDLER "tessera_sr.on_recovery"
 #define TSR_SR_FAILURE_HANDLER "tessera_sr.on_failure"
 /* A unit attribute of a function that is an entry because it is a handler (handlers.c). */
@@ -92,8 +92,8 @@ bool tsr_sr_is_batch_axis(MlirStringRef name);
 #define TSR_SR_SUMMED "tessera_sr.summed"
 
 /* The regions of resilience that stand in the function itself, and its events, as
- * tessera-open-regions opens them. False after an error. */
-bool tsr_sr_open_regions(MlirOperation func);
+ * tessera-inline-regions inlines them. False after an error. */
+bool tsr_sr_inline_regions(MlirOperation func);
 /* Are there segments or a hint? */
 bool tsr_sr_wants_recompute(MlirOperation func);
 /* Gives the ops after `last` and before `end` the attribute TSR_SR_BACKWARD. */

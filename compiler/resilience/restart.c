@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-resilience-restart, on straight-line programs. Regions are open there
- * (tessera-open-regions), or are opened here; but a function that autodiff has yet to run on stays
- * as it is. What must happen in order is tied by SSA values, so that no later pass
- * can put it in another order:
+ * (tessera-inline-regions), or are opened here; but a function that autodiff has yet to run on
+ * stays as it is. What must happen in order is tied by SSA values, so that no later pass can put it
+ * in another order:
  *
  *   chain    each enter takes the token of what came before it, each leave that of its enter
  *   barriers what a region reads passes a barrier with the token of its enter, what leaves it one
@@ -432,7 +432,7 @@ static bool thread_func(MlirOperation func) {
     contents c = look_at(tsr_op_body(func));
     if (c.closed) {
         if (c.waits) return true;
-        if (!tsr_sr_open_regions(func)) return false;
+        if (!tsr_sr_inline_regions(func)) return false;
         c = look_at(tsr_op_body(func));
     }
     threader t = {

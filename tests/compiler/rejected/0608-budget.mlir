@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run: -tessera-open-regions -tessera-autodiff -tessera-insert-recompute
+// run: -tessera-inline-regions -tessera-autodiff -tessera-insert-recompute
 func.func @f() {
   %x = tessera.param "x" init = #tessera.constant<1.0> : tensor<2x2xf32>
   %a = tessera.add %x, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hint is about the forward pass: of what shards a step, or ties a region, nothing runs again and nothing is held for it.
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-insert-recompute -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -tessera-insert-recompute -split-input-file %s | FileCheck %s
 
 module attributes {tessera.mesh = {data = 2}} {
   // Of three values the last one's operand is held.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-export-deployment-manifest -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -tessera-export-deployment-manifest -split-input-file %s | FileCheck %s
 // Without mesh, shards, recomputation or request nothing changes.
 // RUN: tessera-opt -inline -tessera-autodiff %examples/digits/digits.mlir >%t.1
 // RUN: tessera-opt -tessera-export-deployment-manifest %t.1 | diff %t.1 -
 
 // Run again, it says the same, and what was asked for.
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-export-deployment-manifest -split-input-file %s >%t.2
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -tessera-export-deployment-manifest -split-input-file %s >%t.2
 // RUN: tessera-opt -tessera-export-deployment-manifest -split-input-file %t.2 | diff %t.2 -
 
 // Three elements over four positions: the last holds none. Zero2 shards state and gradient; the parameter is gathered. Which collectives run, the host

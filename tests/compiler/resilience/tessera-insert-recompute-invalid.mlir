@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: not tessera-opt -tessera-open-regions -tessera-autodiff -tessera-insert-recompute -split-input-file --no-output %s 2>&1 | FileCheck %s
+// RUN: not tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-insert-recompute -split-input-file --no-output %s 2>&1 | FileCheck %s
 
 // CHECK: [[@LINE+1]]:1: error: [TSR-0608] '@f': segment 0 must save 16 bytes even if all is computed again; its budget is 15
 func.func @f() {

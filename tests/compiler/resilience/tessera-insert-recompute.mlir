@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-insert-recompute -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-insert-recompute -split-input-file %s | FileCheck %s
 // Without segments or hints nothing changes.
 // RUN: tessera-opt -inline -tessera-autodiff %examples/digits/digits.mlir >%t.1
-// RUN: tessera-opt -tessera-open-regions -tessera-insert-recompute %t.1 | diff %t.1 -
+// RUN: tessera-opt -tessera-inline-regions -tessera-insert-recompute %t.1 | diff %t.1 -
 
 // Full: as few bytes as can be are saved, and among such choices least is run again; that stands behind
 // a barrier that waits for the gradient.

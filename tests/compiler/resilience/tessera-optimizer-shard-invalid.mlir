@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: not tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file --no-output %s 2>&1 | FileCheck %s
+// RUN: not tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file --no-output %s 2>&1 | FileCheck %s
 
 func.func @f() {
   %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>

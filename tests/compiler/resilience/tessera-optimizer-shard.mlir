@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file %s | FileCheck %s
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-local-collectives -split-input-file %s | FileCheck %s --check-prefix=LOCAL
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -tessera-local-collectives -split-input-file %s | FileCheck %s --check-prefix=LOCAL
 // Without declarations nothing changes.
 // RUN: tessera-opt -inline -tessera-autodiff %examples/digits/digits.mlir >%t.1
-// RUN: tessera-opt -tessera-open-regions -tessera-optimizer-shard -tessera-local-collectives %t.1 | diff %t.1 -
+// RUN: tessera-opt -tessera-inline-regions -tessera-optimizer-shard -tessera-local-collectives %t.1 | diff %t.1 -
 
 // LOCAL-NOT: tessera_sr.shard_slice
 // LOCAL-NOT: tessera_sr.all_gather

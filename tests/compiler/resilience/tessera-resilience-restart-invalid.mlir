@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: not tessera-opt -tessera-handlers -tessera-open-regions -tessera-resilience-restart -split-input-file --no-output %s 2>&1 | FileCheck %s
+// RUN: not tessera-opt -tessera-handlers -tessera-inline-regions -tessera-resilience-restart -split-input-file --no-output %s 2>&1 | FileCheck %s
 
 func.func @f() {
   // CHECK: [[@LINE+1]]:3: error: [TSR-0611] tessera.resilience.on_failure: handler '@g' is no function of the module

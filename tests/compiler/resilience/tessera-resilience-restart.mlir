@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-handlers -inline -tessera-keep-entries -tessera-open-regions -canonicalize -cse -tessera-autodiff -tessera-resilience-restart -split-input-file %s >%t.1
+// RUN: tessera-opt -tessera-handlers -inline -tessera-keep-entries -tessera-inline-regions -canonicalize -cse -tessera-autodiff -tessera-resilience-restart -split-input-file %s >%t.1
 // RUN: FileCheck %s <%t.1
 // What is in order stays as it is.
 // RUN: tessera-opt -tessera-resilience-restart -split-input-file %t.1 | diff %t.1 -
 // Without regions, exports or imports nothing changes.
 // RUN: tessera-opt -inline -tessera-autodiff %examples/digits/digits.mlir >%t.2
-// RUN: tessera-opt -tessera-handlers -tessera-open-regions -tessera-resilience-restart %t.2 | diff %t.2 -
+// RUN: tessera-opt -tessera-handlers -tessera-inline-regions -tessera-resilience-restart %t.2 | diff %t.2 -
 
 // Handlers become entries. What the region reads passes a barrier with the token of its enter; what leaves it one that its
 // leave waits for, and one with the token of the leave. The backward pass reads what has left.

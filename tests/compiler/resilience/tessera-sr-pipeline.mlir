@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The alias is its passes one after another; each of them acts where the program asks for it.
-// RUN: tessera-opt -tessera-handlers -inline -tessera-keep-entries -tessera-open-regions -tessera-autodiff %s >%t.1
+// RUN: tessera-opt -tessera-handlers -inline -tessera-keep-entries -tessera-inline-regions -tessera-autodiff %s >%t.1
 // RUN: tessera-opt -tessera-sr-pipeline %t.1 >%t.2
 // RUN: tessera-opt -canonicalize -cse -tessera-optimizer-shard -tessera-insert-recompute -tessera-resilience-restart -tessera-export-deployment-manifest %t.1 | diff %t.2 -
 // RUN: FileCheck %s <%t.2

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-vrank-shards -canonicalize -split-input-file %s | FileCheck %s
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -tessera-vrank-shards -canonicalize -split-input-file %s | FileCheck %s
 // What is behind: steps on parts are elementwise ops, sums are over virtual ranks.
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-vrank-shards -tessera-local-collectives -tessera-decompose -tessera-virtual-ranks -canonicalize -cse -split-input-file %s | FileCheck %s --check-prefix=VRANKS
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -tessera-vrank-shards -tessera-local-collectives -tessera-decompose -tessera-virtual-ranks -canonicalize -cse -split-input-file %s | FileCheck %s --check-prefix=VRANKS
 // Where there are more virtual ranks than positions of the axis, nothing changes.
-// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file %s | sed 's/data = 4 : i64/data = 4 : i64, dp = 2 : i64/' >%t.1
+// RUN: tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file %s | sed 's/data = 4 : i64/data = 4 : i64, dp = 2 : i64/' >%t.1
 // RUN: tessera-opt -tessera-vrank-shards -split-input-file %t.1 | diff %t.1 -
 
 // The gradient is whole on every rank; state and step are parts; the parameter is made whole.

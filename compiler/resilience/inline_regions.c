@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-open-regions: programs become flat again. The ops of a checkpoint take its place and
- * carry the number of their segment; what the checkpoint said stands on the function. Hints go
+ * Pass tessera-inline-regions: programs become flat again. The ops of a checkpoint take its place
+ * and carry the number of their segment; what the checkpoint said stands on the function. Hints go
  * there too. The ops of a resilience region stand between a tessera_sr.enter and a tessera_sr.leave
  * of its name; handlers of restarts, and of regions that name none, stand on the function.
  *
@@ -21,14 +21,14 @@
 
 enum { SEGMENTS_MAX = 4096, SHARDS_MAX = 1024 };
 
-typedef struct opener {
+typedef struct inliner {
     MlirOperation func;
     MlirContext context;
     MlirAttribute policies[SEGMENTS_MAX];
     int64_t budgets[SEGMENTS_MAX];
     size_t count, region_count;
     bool regions_alone; /* what stands in the function itself, and no checkpoints, hints, shards */
-} opener;
+} inliner;
 
 static const char *policy_text(MlirOperation op) {
     const char *text = tsr_op_string(op, "policy");
@@ -41,7 +41,7 @@ static int64_t budget_of(MlirOperation op) {
     return budget;
 }
 
-/* Ops of an inner checkpoint are numbered again when that is opened. A null segment: none. */
+/* Ops of an inner checkpoint are numbered again when that is inlined. A null segment: none. */
 static void number(MlirBlock block, MlirAttribute segment) {
     TSR_FOR_EACH_OP(op, block) {
         if (mlirAttributeIsNull(segment))
@@ -74,7 +74,7 @@ static void splice(MlirOperation op, size_t first) {
     mlirOperationDestroy(op);
 }
 
-static bool open_checkpoint(opener *o, MlirOperation op) {
+static bool inline_checkpoint(inliner *o, MlirOperation op) {
     tsr_sr_policy policy;
     bool read = tsr_sr_policy_read(op, &policy);
     MlirBlock block = tsr_sr_body(op);
@@ -118,7 +118,7 @@ static bool note_handler(MlirOperation owner, const char *name, MlirOperation op
 }
 
 /* Handlers of the region's failures stand in it. */
-static bool take_events(opener *o, MlirOperation region, MlirOperation enter) {
+static bool collect_events(inliner *o, MlirOperation region, MlirOperation enter) {
     MlirBlock block = tsr_sr_body(region);
     if (mlirBlockIsNull(block)) return true;
     TSR_FOR_EACH_OP(op, block) {
@@ -132,7 +132,7 @@ static bool take_events(opener *o, MlirOperation region, MlirOperation enter) {
     return true;
 }
 
-static bool is_taken(const opener *o, MlirOperation except, const char *name) {
+static bool is_name_taken(const inliner *o, MlirOperation except, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(o->func)) {
         if (!tsr_op_is(op, "tessera_sr.enter") || mlirOperationEqual(op, except)) continue;
         if (strcmp(tsr_op_string(op, "name"), name) == 0) return true;
@@ -140,7 +140,7 @@ static bool is_taken(const opener *o, MlirOperation except, const char *name) {
     return false;
 }
 
-static bool open_region(opener *o, MlirOperation op) {
+static bool inline_region(inliner *o, MlirOperation op) {
     char made[32];
     const char *name = tsr_op_string(op, "name"), *mode = tsr_op_string(op, "mode");
     size_t values = tsr_op_result_count(op) - 1;
@@ -160,9 +160,9 @@ static bool open_region(opener *o, MlirOperation op) {
                               {0}};
     MlirValue entered = tsr_build_value(&b, "tessera_sr.enter", NULL, 0, token, attrs);
     MlirOperation enter = tsr_value_owner(entered);
-    if (is_taken(o, enter, name))
+    if (is_name_taken(o, enter, name))
         return refuse_region(op, "another region of the function has this name");
-    if (!take_events(o, op, enter)) return false;
+    if (!collect_events(o, op, enter)) return false;
     MlirBlock block = tsr_sr_body(op);
     MlirOperation last =
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
@@ -208,7 +208,7 @@ static MlirAttribute mesh_of(MlirOperation op, const char *shard) {
                : mlirAttributeGetNull();
 }
 
-static bool note_shard(opener *o, MlirOperation op, const char *of, const char *axis,
+static bool note_shard(inliner *o, MlirOperation op, const char *of, const char *axis,
                        const char *policy, MlirAttribute mesh) {
     MlirOperation module = mlirOperationGetParentOperation(o->func);
     MlirAttribute all[3 * SHARDS_MAX], old = tsr_op_attr(o->func, TSR_SR_SHARDS);
@@ -235,7 +235,7 @@ static bool note_shard(opener *o, MlirOperation op, const char *of, const char *
 }
 
 /* The op says it of one parameter; its results are its operands. */
-static bool open_shard(opener *o, MlirOperation op) {
+static bool inline_shard(inliner *o, MlirOperation op) {
     MlirValue state = {NULL};
     if (tsr_op_has(op, "offload")) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_SHARD,
@@ -254,7 +254,7 @@ static bool open_shard(opener *o, MlirOperation op) {
 }
 
 /* On minimize the two attributes say it of every parameter. */
-static bool open_minimize(opener *o, MlirOperation op) {
+static bool inline_minimize(inliner *o, MlirOperation op) {
     const char *axis = either(op, "", "tessera.opt.shard");
     const char *policy = either(op, "", "tessera.opt.partition");
     MlirAttribute mesh = mesh_of(op, "tessera.opt.shard");
@@ -285,7 +285,7 @@ static void describe_hint(const char *policy, int64_t budget, char out[static HI
 }
 
 /* Calls bring those of their functions along: they may say the same. */
-static bool note_hint(opener *o, MlirOperation op) {
+static bool note_hint(inliner *o, MlirOperation op) {
     char is[HINT_TEXT_MAX], was[HINT_TEXT_MAX];
     const char *before = tsr_op_string(o->func, TSR_SR_HINT);
     int64_t budget = -1;
@@ -304,14 +304,14 @@ static bool note_hint(opener *o, MlirOperation op) {
     return true;
 }
 
-static bool open_op(opener *o, MlirOperation op, tsr_sr_op id, bool *changed) {
+static bool inline_op(inliner *o, MlirOperation op, tsr_sr_op id, bool *changed) {
     switch (id) {
     case TSR_SR_CHECKPOINT:
         *changed = true;
-        return open_checkpoint(o, op);
+        return inline_checkpoint(o, op);
     case TSR_SR_RESILIENCE_REGION:
         *changed = true;
-        return open_region(o, op);
+        return inline_region(o, op);
     case TSR_SR_ON_FAILURE:
         return note_handler(o->func, TSR_SR_FAILURE_HANDLER, op);
     case TSR_SR_ON_RECOVERY:
@@ -319,11 +319,11 @@ static bool open_op(opener *o, MlirOperation op, tsr_sr_op id, bool *changed) {
     case TSR_SR_RECOMPUTE_HINT:
         return note_hint(o, op);
     default:
-        return open_shard(o, op);
+        return inline_shard(o, op);
     }
 }
 
-static bool is_opened(const opener *o, tsr_sr_op id) {
+static bool is_inlined(const inliner *o, tsr_sr_op id) {
     switch (id) {
     case TSR_SR_RESILIENCE_REGION:
     case TSR_SR_ON_FAILURE:
@@ -339,35 +339,35 @@ static bool is_opened(const opener *o, tsr_sr_op id) {
 }
 
 /* Opened ops stand before `op`, so that what was nested is seen by starting again. */
-static bool open_block(opener *o, MlirBlock block, bool *changed) {
+static bool inline_block(inliner *o, MlirBlock block, bool *changed) {
     TSR_FOR_EACH_OP(op, block) {
         tsr_sr_op id = tsr_sr_op_plain(op);
-        if (is_opened(o, id)) {
-            if (!open_op(o, op, id, changed)) return false;
+        if (is_inlined(o, id)) {
+            if (!inline_op(o, op, id, changed)) return false;
             continue;
         }
         if (o->regions_alone) continue;
-        if (tsr_op_is(op, "tessera.minimize") && !open_minimize(o, op)) return false;
+        if (tsr_op_is(op, "tessera.minimize") && !inline_minimize(o, op)) return false;
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
             MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
-            if (!mlirBlockIsNull(inner) && !open_block(o, inner, changed)) return false;
+            if (!mlirBlockIsNull(inner) && !inline_block(o, inner, changed)) return false;
         }
     }
     return true;
 }
 
-bool tsr_sr_open_regions(MlirOperation func) {
-    opener o = {.func = func, .context = mlirOperationGetContext(func), .regions_alone = true};
+bool tsr_sr_inline_regions(MlirOperation func) {
+    inliner o = {.func = func, .context = mlirOperationGetContext(func), .regions_alone = true};
     bool changed = false;
-    return open_block(&o, tsr_op_body(func), &changed);
+    return inline_block(&o, tsr_op_body(func), &changed);
 }
 
-static bool open_func(MlirOperation func) {
-    opener o = {.func = func, .context = mlirOperationGetContext(func)};
+static bool inline_func(MlirOperation func) {
+    inliner o = {.func = func, .context = mlirOperationGetContext(func)};
     bool changed = true;
     while (changed) {
         changed = false;
-        if (!open_block(&o, tsr_op_body(func), &changed)) return false;
+        if (!inline_block(&o, tsr_op_body(func), &changed)) return false;
     }
     drop_declared(tsr_op_body(func));
     if (o.count == 0) return true;
@@ -376,10 +376,10 @@ static bool open_func(MlirOperation func) {
     return true;
 }
 
-bool tsr_pass_open_regions(MlirModule module) {
+bool tsr_pass_inline_regions(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func)) done = open_func(func) && done;
+        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func)) done = inline_func(func) && done;
     }
     return done;
 }
