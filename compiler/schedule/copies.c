@@ -64,7 +64,7 @@ static bool find_readers(const planner *p, uint32_t index, uint32_t *out_readers
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t node = s->nodes[i];
-        if (p->home[node] != index || p->nodes[node].kept) return false;
+        if (p->home[node] != index || p->nodes[node].live_out) return false;
         if (p->storing[node] == TSR_FUSE_ASKED) return false;
         for (uint32_t c = p->consumer_start[node]; c < p->consumer_start[node + 1]; c++) {
             uint32_t consumer = p->consumers[c], home = p->home[consumer], k = 0;
@@ -156,7 +156,7 @@ static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out
     uint64_t before = from->cost, after = 0;
     *out_done = false;
     bool repairs = p->nodes[node].kind == TSR_FUSE_REPAIR;
-    if ((p->nodes[node].kind != TSR_FUSE_MAP && !repairs) || p->nodes[node].kept ||
+    if ((p->nodes[node].kind != TSR_FUSE_MAP && !repairs) || p->nodes[node].live_out ||
         !find_node_readers(p, node, false, readers, &count))
         return TSR_SUCCESS;
     const set alone = {.nodes = &node, .count = 1};
@@ -212,7 +212,7 @@ typedef struct remaking {
 
 static bool is_stored(const planner *p, uint32_t node) {
     tsr_fuse_kind kind = p->nodes[node].kind;
-    return kind == TSR_FUSE_SOURCE || kind == TSR_FUSE_SPLAT || p->nodes[node].kept ||
+    return kind == TSR_FUSE_SOURCE || kind == TSR_FUSE_SPLAT || p->nodes[node].live_out ||
            (p->home[node] != TSR_FUSE_NONE && p->storing[node] == TSR_FUSE_ASKED);
 }
 
@@ -292,7 +292,7 @@ static TSR_RESULT remake_node(planner *p, uint32_t index, uint32_t node) {
     set made[READERS_MAX + 1];
     remaking r = {.count = 0};
     bool done = false;
-    if (p->nodes[node].kind != TSR_FUSE_MAP || p->nodes[node].kept || p->home[node] != index ||
+    if (p->nodes[node].kind != TSR_FUSE_MAP || p->nodes[node].live_out || p->home[node] != index ||
         p->storing[node] != TSR_FUSE_WHERE_READ ||
         !find_node_readers(p, node, true, readers, &count))
         return TSR_SUCCESS;

@@ -219,7 +219,7 @@ static void number_reads(const entry *e, tsr_names *out_reads) {
     }
 }
 
-static void mark_kept(entry *e, bool native) {
+static void mark_live_out(entry *e, bool native) {
     tsr_names reads = {0};
     number_reads(e, &reads);
     for (uint32_t s = 0; s < e->sink_count; s++) {
@@ -227,7 +227,7 @@ static void mark_kept(entry *e, bool native) {
         for (size_t k = 0; k < tsr_op_operand_count(sink); k++) {
             uint32_t node = tsr_value_map_get(&e->numbers, tsr_op_operand(sink, k));
             TSR_ASSERT(node < e->node_count);
-            e->nodes[node].kept = true;
+            e->nodes[node].live_out = true;
             if (tsr_op_is(sink, "tessera.assign"))
                 e->nodes[node].replaces = tsr_names_find(&reads, tsr_op_string(sink, "target"));
             /* batch.c puts such steps into one kernel. */
@@ -238,7 +238,7 @@ static void mark_kept(entry *e, bool native) {
     tsr_names_finish(&reads);
     for (uint32_t i = 0; i < e->node_count; i++) {
         const tsr_fuse_node *node = &e->nodes[i];
-        e->escapes[i] = e->escapes[i] || node->kept;
+        e->escapes[i] = e->escapes[i] || node->live_out;
         e->vranks = e->vranks || node->vrank;
         for (uint32_t k = 0; k < node->operand_count && is_no_kernel(e->rows[i]); k++)
             e->escapes[node->operands[k]] = true;
@@ -284,7 +284,7 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
         TRY(&f->ctx, add_parts(f, e, op));
         TRY(&f->ctx, check_arguments(f, e, op));
     }
-    mark_kept(e, f->native);
+    mark_live_out(e, f->native);
     return TSR_SUCCESS;
 }
 

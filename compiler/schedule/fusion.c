@@ -63,7 +63,7 @@ static bool has_parts(const planner *p, uint32_t node) {
 
 static bool is_output(const planner *p, uint32_t node, uint32_t set_a, uint32_t set_b) {
     if (p->home[node] != set_a && p->home[node] != set_b) return false; /* a copy */
-    if (p->nodes[node].kept || p->nodes[node].kind == TSR_FUSE_PART) return true;
+    if (p->nodes[node].live_out || p->nodes[node].kind == TSR_FUSE_PART) return true;
     if (has_parts(p, node)) return true;
     if (p->storing[node] != TSR_FUSE_WHERE_READ) return p->storing[node] == TSR_FUSE_ASKED;
     for (uint32_t i = p->consumer_start[node]; i < p->consumer_start[node + 1]; i++) {
@@ -522,7 +522,7 @@ static TSR_RESULT prepare(planner *p) {
     TRY(p->ctx, find_consumers(p));
     for (uint32_t i = p->node_count; i-- > 0;) {
         const tsr_fuse_node *node = &p->nodes[i];
-        p->live[i] |= node->kept;
+        p->live[i] |= node->live_out;
         p->early[i] |= node->faults && p->live[i];
         for (uint32_t k = 0; k < node->operand_count; k++) {
             p->live[node->operands[k]] |= p->live[i];

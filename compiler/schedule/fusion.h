@@ -72,7 +72,7 @@ typedef struct tsr_fuse_node {
     uint32_t axes;  /* REPAIR: a bit for each dim of a row */
     bool lone;      /* REPAIR: nothing of a norm */
     bool stays;     /* REPAIR: only rows groups read it, so that it is not stored */
-    bool kept;      /* returned, or assigned to a tensor */
+    bool live_out;  /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
     bool fills;        /* operand 0 is copied: a SPLAT is computed inside */

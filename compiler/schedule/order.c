@@ -163,10 +163,10 @@ static int64_t node_bytes(const orderer *o, uint32_t node) {
 static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < group->output_count; i++)
-        if (!o->nodes[group->outputs[i]].kept) bytes += node_bytes(o, group->outputs[i]);
+        if (!o->nodes[group->outputs[i]].live_out) bytes += node_bytes(o, group->outputs[i]);
     for (uint32_t i = 0; i < group->input_count; i++) {
         uint32_t input = group->inputs[i];
-        bool planned = o->made_by[input] != TSR_FUSE_NONE && !o->nodes[input].kept;
+        bool planned = o->made_by[input] != TSR_FUSE_NONE && !o->nodes[input].live_out;
         if (planned && o->readers[input] == 1) bytes -= node_bytes(o, input);
     }
     return bytes;

@@ -33,7 +33,7 @@ typedef struct tsr_fuse_planner {
     const tsr_fuse_node *nodes;
     uint32_t node_count;
     uint32_t *consumer_start, *consumers; /* of node i: consumers[start[i] … start[i+1]-1] */
-    bool *live;                           /* something kept depends on it */
+    bool *live;                           /* a value that is live out depends on it */
     bool *early;                          /* a node that can fault depends on it, or it can fault */
     uint32_t *home;                       /* node -> its set; TSR_FUSE_NONE: none, or copied */
     tsr_fuse_storing *storing;

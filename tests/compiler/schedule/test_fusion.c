@@ -66,7 +66,7 @@ static uint32_t add_parts(uint32_t at, uint32_t count) {
     uint32_t owner = at;
     for (int parts = rand() % 3; parts > 0 && at + 1 < count; parts--) {
         add(++at, TSR_FUSE_PART, *shapes[rand() % 3], 1, owner, 0);
-        nodes[at].kept = rand() % 6 == 0;
+        nodes[at].live_out = rand() % 6 == 0;
     }
     return at;
 }
@@ -98,10 +98,11 @@ static void random_graph(uint32_t count) {
             nodes[at].weight = rand() % 5 == 0 ? 64 : 1;
             nodes[at].planned = has_plans && rand() % 2 ? 1 + (uint32_t)rand() % 3 : 0;
         }
-        nodes[at].kept = rand() % 6 == 0;
-        if (nodes[at].kept && rand() % 2 && same(&nodes[at].shape, &square)) nodes[at].replaces = 2;
+        nodes[at].live_out = rand() % 6 == 0;
+        if (nodes[at].live_out && rand() % 2 && same(&nodes[at].shape, &square))
+            nodes[at].replaces = 2;
     }
-    nodes[count - 1].kept = true;
+    nodes[count - 1].live_out = true;
     for (uint32_t at = count; at < NODES; at++) nodes[at].kind = TSR_FUSE_SOURCE;
 }
 
@@ -223,7 +224,8 @@ static void check_plan(const tsr_fuse_plan *plan, uint32_t count) {
     }
     for (uint32_t i = 0; i < count; i++) {
         if (memory[i]) cr_assert_eq(memory[i], wanted[i]);
-        if (nodes[i].kept) cr_assert_eq(memory[i], wanted[i], "node %u is kept, but not there", i);
+        if (nodes[i].live_out)
+            cr_assert_eq(memory[i], wanted[i], "node %u is live out, but not there", i);
     }
 }
 
@@ -234,10 +236,10 @@ Test(fusion, plans_are_kept_to, .fini = finish) {
         for (uint32_t i = 1; i < 3; i++) {
             add(i, TSR_FUSE_MAP, large, 1, 0, 0);
             nodes[i].planned = planned;
-            nodes[i].kept = true;
+            nodes[i].live_out = true;
         }
         add(3, TSR_FUSE_MAP, large, 1, 2, 0);
-        nodes[3].kept = true;
+        nodes[3].live_out = true;
         tsr_fuse_plan plan = plan_of(4);
         cr_assert_eq(plan.group_count, 2);
         for (uint32_t g = 0; g < 2; g++) {
@@ -279,7 +281,7 @@ Test(fusion, an_unread_node_is_left_out, .fini = finish) {
     add(0, TSR_FUSE_SOURCE, square, 0, 0, 0);
     add(1, TSR_FUSE_MAP, square, 1, 0, 0);
     add(2, TSR_FUSE_MAP, square, 1, 0, 0);
-    nodes[2].kept = true;
+    nodes[2].live_out = true;
     tsr_fuse_plan plan = plan_of(3);
     cr_assert_eq(plan.group_count, 1);
     cr_assert_eq(plan.groups[0].node_count, 1);
@@ -307,7 +309,7 @@ Test(fusion, a_merged_group_has_at_most_32_arguments, .fini = finish) {
                                    .weight = 1,
                                    .replaces = TSR_FUSE_NONE};
     }
-    many[at - 1].kept = true;
+    many[at - 1].live_out = true;
     tsr_fuse_plan plan;
     cr_assert_eq(tsr_fuse_plan_build(&ctx, many, at, &arena, &plan).code, TSR_OK);
     cr_assert_eq(plan.group_count, 2);
@@ -318,12 +320,12 @@ Test(fusion, a_merged_group_has_at_most_32_arguments, .fini = finish) {
 Test(fusion, an_update_waits_for_readers_and_faults, .fini = finish) {
     add(0, TSR_FUSE_SOURCE, square, 0, 0, 0);
     add(1, TSR_FUSE_MAP, square, 1, 0, 0); /* the update */
-    nodes[1].kept = true;
+    nodes[1].live_out = true;
     nodes[1].replaces = 0;
     add(2, TSR_FUSE_MATMUL, square, 2, 0, 0); /* reads the old value */
     add(3, TSR_FUSE_ALONE, square, 1, 2, 0);  /* can fault */
     nodes[3].faults = true;
-    nodes[3].kept = true;
+    nodes[3].live_out = true;
     tsr_fuse_plan plan = plan_of(4);
     cr_assert_eq(plan.group_count, 3);
     cr_assert_eq(plan.groups[0].root, 2);
@@ -339,7 +341,7 @@ Test(fusion, a_step_that_stays_apart_follows_no_product, .fini = finish) {
         add(2, TSR_FUSE_MATMUL, large, 2, 0, 0);
         add(3, TSR_FUSE_MAP, large, 1, 2, 0);
         add(4, TSR_FUSE_MAP, large, 2, 3, 1); /* the update */
-        nodes[4].kept = true;
+        nodes[4].live_out = true;
         nodes[4].apart = apart;
         nodes[4].replaces = 1;
         tsr_fuse_plan plan = plan_of(5);
@@ -357,7 +359,7 @@ Test(fusion, steps_that_stay_apart_are_not_merged, .fini = finish) {
         add(2, TSR_FUSE_SOURCE, scalar, 0, 0, 0);
         for (uint32_t i = 0; i < 2; i++) {
             add(3 + i, TSR_FUSE_MAP, square, 2, i, 2);
-            nodes[3 + i].kept = true;
+            nodes[3 + i].live_out = true;
             nodes[3 + i].apart = apart;
             nodes[3 + i].replaces = i;
         }
