@@ -299,7 +299,7 @@ static int64_t lanes_of(MlirOperation op, size_t operand) {
     return mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(op, operand)), 0);
 }
 
-static bool complain(MlirOperation op, const char *expected, int64_t sums, int64_t elements) {
+static bool emit_error(MlirOperation op, const char *expected, int64_t sums, int64_t elements) {
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_TILE_SHAPE,
                    "tile.dot: %" PRId64 " elements and %" PRId64 " sums; expected %s", elements,
                    sums, expected);
@@ -309,8 +309,9 @@ static bool complain(MlirOperation op, const char *expected, int64_t sums, int64
 bool tsr_tile_rule_dot(MlirOperation op) {
     int64_t a = lanes_of(op, 0), pairs = lanes_of(op, 1), sums = lanes_of(op, 2);
     MlirOperation at = op;
-    if (pairs != TSR_DOT_PAIR * sums) return complain(op, "two for each sum", sums, pairs);
-    if (a != TSR_DOT_PAIR && a != pairs) return complain(op, "one pair, or one for each", sums, a);
+    if (pairs != TSR_DOT_PAIR * sums) return emit_error(op, "two for each sum", sums, pairs);
+    if (a != TSR_DOT_PAIR && a != pairs)
+        return emit_error(op, "one pair, or one for each", sums, a);
     while (!tsr_op_is(at, "builtin.module")) {
         at = mlirOperationGetParentOperation(at);
         if (mlirOperationIsNull(at)) return true;

@@ -216,25 +216,26 @@ bool tsr_attend_check_samples(MlirOperation attend) {
     if (!tsr_op_f64(attend, "dropout", &rate) || !tsr_op_i64(attend, "stream", &stream) ||
         stream < 0 || stream > UINT32_MAX ||
         !tsr_attend_can_drop(rate, tsr_attend_dim(attend, 0, 1), tsr_attend_dim(attend, 1, 1)))
-        return tsr_target_complain(attend, TSR_DIAG_TILE_SHAPE,
-                                   "dropout is %g, stream %" PRId64
-                                   "; expected 0 < dropout <= 0.96875, a stream of 32 bits, and at "
-                                   "most 2^35 numbers of a head",
-                                   rate, stream);
+        return tsr_target_emit_error(
+            attend, TSR_DIAG_TILE_SHAPE,
+            "dropout is %g, stream %" PRId64
+            "; expected 0 < dropout <= 0.96875, a stream of 32 bits, and at "
+            "most 2^35 numbers of a head",
+            rate, stream);
     for (size_t i = 0; i < SAMPLES; i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(attend, at + i));
         MlirType element = mlirShapedTypeGetElementType(type);
         if (!mlirTypeIsAInteger(element) || mlirIntegerTypeGetWidth(element) != 64 ||
             mlirShapedTypeGetRank(type) != (i ? 0 : 1) ||
             !mlirValueIsABlockArgument(tsr_op_operand(attend, at + i)))
-            return tsr_target_complain(attend, TSR_DIAG_TILE_TYPE,
-                                       "buffer %zu is what weights are dropped by; expected an "
-                                       "argument of the kernel, i64 of %d dimensions",
-                                       at + i, i ? 0 : 1);
+            return tsr_target_emit_error(attend, TSR_DIAG_TILE_TYPE,
+                                         "buffer %zu is what weights are dropped by; expected an "
+                                         "argument of the kernel, i64 of %d dimensions",
+                                         at + i, i ? 0 : 1);
     }
     int64_t batch = mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(attend, at)), 0);
     if (batch > 0 && tsr_attend_dim(attend, 0, 0) % batch == 0) return true;
-    return tsr_target_complain(attend, TSR_DIAG_TILE_SHAPE,
-                               "first heads of %" PRId64 " items; there are %" PRId64 " heads",
-                               batch, tsr_attend_dim(attend, 0, 0));
+    return tsr_target_emit_error(attend, TSR_DIAG_TILE_SHAPE,
+                                 "first heads of %" PRId64 " items; there are %" PRId64 " heads",
+                                 batch, tsr_attend_dim(attend, 0, 0));
 }

@@ -61,22 +61,22 @@ static bool check_buffer(MlirOperation op, size_t buffer) {
     int64_t end = 0, width;
     if (heads.first < 0) return true;
     if (mlirShapedTypeGetRank(type) != 3)
-        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
-                                   "heads lie side by side in buffer %zu, which has %" PRId64
-                                   " dimensions; expected 3",
-                                   buffer, mlirShapedTypeGetRank(type));
+        return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                                     "heads lie side by side in buffer %zu, which has %" PRId64
+                                     " dimensions; expected 3",
+                                     buffer, mlirShapedTypeGetRank(type));
     width = mlirShapedTypeGetDimSize(type, 2);
     if (heads.first % TSR_HEADS_UNIT || width % TSR_HEADS_UNIT)
-        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
-                                   "heads begin in column %" PRId64 " of %" PRId64
-                                   " of buffer %zu; expected multiples of %d",
-                                   heads.first, width, buffer, TSR_HEADS_UNIT);
+        return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                                     "heads begin in column %" PRId64 " of %" PRId64
+                                     " of buffer %zu; expected multiples of %d",
+                                     heads.first, width, buffer, TSR_HEADS_UNIT);
     if (__builtin_mul_overflow(heads.count, heads.d, &end) ||
         __builtin_add_overflow(end, heads.first, &end) || end > width)
-        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
-                                   "%" PRId64 " heads of %" PRId64 " from column %" PRId64
-                                   " on are more than the %" PRId64 " columns of buffer %zu",
-                                   heads.count, heads.d, heads.first, width, buffer);
+        return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                                     "%" PRId64 " heads of %" PRId64 " from column %" PRId64
+                                     " on are more than the %" PRId64 " columns of buffer %zu",
+                                     heads.count, heads.d, heads.first, width, buffer);
     return true;
 }
 
@@ -89,14 +89,14 @@ bool tsr_attend_check_heads(MlirOperation attend) {
     if (!tsr_op_i64s(attend, TSR_SIDES_NAME, BUFFERS_MAX, sides, &side_count) ||
         (int64_t)side_count != buffers || !tsr_op_i64s(attend, TSR_HEADS_NAME, 3, heads, &count) ||
         count != 3)
-        return tsr_target_complain(attend, TSR_DIAG_TILE_SHAPE,
-                                   "expected %s of %" PRId64 " columns and %s of 3 counts",
-                                   TSR_SIDES_NAME, buffers, TSR_HEADS_NAME);
+        return tsr_target_emit_error(attend, TSR_DIAG_TILE_SHAPE,
+                                     "expected %s of %" PRId64 " columns and %s of 3 counts",
+                                     TSR_SIDES_NAME, buffers, TSR_HEADS_NAME);
     for (size_t i = 0; i < 3; i++)
         if (heads[i] < 1)
-            return tsr_target_complain(attend, TSR_DIAG_TILE_SHAPE,
-                                       "%s: %" PRId64 "; expected 1 or more", TSR_HEADS_NAME,
-                                       heads[i]);
+            return tsr_target_emit_error(attend, TSR_DIAG_TILE_SHAPE,
+                                         "%s: %" PRId64 "; expected 1 or more", TSR_HEADS_NAME,
+                                         heads[i]);
     for (size_t i = 0; i < side_count; i++)
         if (!check_buffer(attend, i)) return false;
     return true;

@@ -34,7 +34,7 @@ typedef struct tsr_target_control {
 const tsr_target_control *tsr_target_control_find(const char *kind);
 
 /* Emits "<op>: <text>"; returns false. */
-bool tsr_target_complain(MlirOperation op, tsr_diag_number number, const char *format, ...)
+bool tsr_target_emit_error(MlirOperation op, tsr_diag_number number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* `requires` of the op names a feature, or is absent. */
 bool tsr_target_check_feature(MlirOperation op);

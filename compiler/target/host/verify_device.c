@@ -47,8 +47,8 @@ const tsr_feature *tsr_feature_find(const char *name) {
 
 bool tsr_target_check_feature(MlirOperation op) {
     if (!tsr_op_has(op, "requires") || tsr_feature_find(tsr_op_string(op, "requires"))) return true;
-    return tsr_target_complain(op, TSR_DIAG_GATE, "there is no feature '%s'",
-                               tsr_op_string(op, "requires"));
+    return tsr_target_emit_error(op, TSR_DIAG_GATE, "there is no feature '%s'",
+                                 tsr_op_string(op, "requires"));
 }
 
 /* Has a device for which `has` was asked what `needs` names? */
@@ -83,11 +83,11 @@ static bool check_gates(MlirOperation op, const char *text, tsr_vendor vendor) {
             continue;
         const gate *found = find_gate(at, vendor);
         if (found && !includes(has, tsr_feature_find(found->feature)))
-            return tsr_target_complain(op, TSR_DIAG_GATE, "%s needs '%s'; required is '%s'",
-                                       found->begin, found->feature, has ? has->name : "");
+            return tsr_target_emit_error(op, TSR_DIAG_GATE, "%s needs '%s'; required is '%s'",
+                                         found->begin, found->feature, has ? has->name : "");
     }
     if (has && has->vendor != vendor)
-        return tsr_target_complain(op, TSR_DIAG_GATE, "'%s' is another maker's", has->name);
+        return tsr_target_emit_error(op, TSR_DIAG_GATE, "'%s' is another maker's", has->name);
     return true;
 }
 
@@ -117,22 +117,23 @@ static bool check_constraint(MlirOperation op, const char *word, size_t length, 
     MlirType type = mlirValueGetType(is_result ? tsr_op_result(op, index)
                                                : tsr_op_operand(op, index - results));
     if (is_result != (length > 0 && word[0] == '='))
-        return tsr_target_complain(op, TSR_DIAG_INSTR,
-                                   "constraint %zu: results come first, with '='", index);
+        return tsr_target_emit_error(op, TSR_DIAG_INSTR,
+                                     "constraint %zu: results come first, with '='", index);
     if (is_result) word++, length--;
     if (length == 1 && *word == 'n' && !is_result) return true;
     if (length > 0 && *word >= '0' && *word <= '9' && !is_result) {
         size_t shared = strtoul(word, NULL, 10);
         if (shared < results && mlirTypeEqual(type, mlirValueGetType(tsr_op_result(op, shared))))
             return true;
-        return tsr_target_complain(op, TSR_DIAG_INSTR,
-                                   "constraint %zu shares the register of no result of its type",
-                                   index);
+        return tsr_target_emit_error(op, TSR_DIAG_INSTR,
+                                     "constraint %zu shares the register of no result of its type",
+                                     index);
     }
     for (size_t i = 0; i < class_count; i++)
         if (length == 1 && *word == classes[i].letter && fits(&classes[i], type)) return true;
-    return tsr_target_complain(op, TSR_DIAG_INSTR, "constraint %zu, '%.*s', does not fit its type",
-                               index, (int)length, word);
+    return tsr_target_emit_error(op, TSR_DIAG_INSTR,
+                                 "constraint %zu, '%.*s', does not fit its type", index,
+                                 (int)length, word);
 }
 
 static bool check_constraints(MlirOperation op, const register_class *classes, size_t class_count) {
@@ -146,8 +147,8 @@ static bool check_constraints(MlirOperation op, const register_class *classes, s
         if (*at == ',') at++;
     }
     if (count == wanted && count <= OPERANDS_MAX) return true;
-    return tsr_target_complain(op, TSR_DIAG_INSTR, "%zu constraints for %zu results and inputs",
-                               count, wanted);
+    return tsr_target_emit_error(op, TSR_DIAG_INSTR, "%zu constraints for %zu results and inputs",
+                                 count, wanted);
 }
 
 static bool check_places(MlirOperation op, const char *text) {
@@ -156,7 +157,7 @@ static bool check_places(MlirOperation op, const char *text) {
         char *end = NULL;
         unsigned long index = strtoul(at + 1, &end, 10);
         if (end == at + 1 || index >= count)
-            return tsr_target_complain(
+            return tsr_target_emit_error(
                 op, TSR_DIAG_INSTR, "'%.6s' stands for none of %zu results and inputs", at, count);
     }
     return true;
@@ -165,7 +166,7 @@ static bool check_places(MlirOperation op, const char *text) {
 static bool check_instr(MlirOperation op, tsr_vendor vendor, const register_class *classes,
                         size_t class_count) {
     const char *text = tsr_op_string(op, "text");
-    if (!*text) return tsr_target_complain(op, TSR_DIAG_INSTR, "holds no instruction");
+    if (!*text) return tsr_target_emit_error(op, TSR_DIAG_INSTR, "holds no instruction");
     return check_constraints(op, classes, class_count) && check_places(op, text) &&
            tsr_target_check_feature(op) && check_gates(op, text, vendor);
 }
@@ -173,7 +174,7 @@ static bool check_instr(MlirOperation op, tsr_vendor vendor, const register_clas
 bool tsr_rule_ptx_instr(MlirOperation op) {
     const char *text = tsr_op_string(op, "text");
     if (*text && text[strlen(text) - 1] != ';')
-        return tsr_target_complain(op, TSR_DIAG_INSTR, "does not end in ';'");
+        return tsr_target_emit_error(op, TSR_DIAG_INSTR, "does not end in ';'");
     return check_instr(op, TSR_VENDOR_NVIDIA, ptx_classes,
                        sizeof ptx_classes / sizeof ptx_classes[0]);
 }
@@ -194,11 +195,11 @@ static bool check_space(MlirOperation op, MlirValue buffer, bool writes) {
     int64_t space = space_of(buffer);
     if (space != SPACE_GENERIC && space != SPACE_GLOBAL && space != SPACE_SHARED &&
         space != SPACE_CONSTANT && space != SPACE_PRIVATE)
-        return tsr_target_complain(op, TSR_DIAG_SPACE,
-                                   "there is no memory space %" PRId64 "; those are 0, 1, 3, 4, 5",
-                                   space);
+        return tsr_target_emit_error(
+            op, TSR_DIAG_SPACE, "there is no memory space %" PRId64 "; those are 0, 1, 3, 4, 5",
+            space);
     if (writes && space == SPACE_CONSTANT)
-        return tsr_target_complain(op, TSR_DIAG_SPACE, "constant memory is not written");
+        return tsr_target_emit_error(op, TSR_DIAG_SPACE, "constant memory is not written");
     return true;
 }
 
@@ -215,11 +216,12 @@ static bool check_access(MlirOperation op, MlirValue buffer, MlirType type, bool
     tsr_op_i64(op, "align", &align);
     if (!mlirTypeEqual(mlirTypeIsAShaped(type) ? mlirShapedTypeGetElementType(type) : type,
                        mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
-        return tsr_target_complain(op, TSR_DIAG_SPACE, "the buffer holds elements of another type");
+        return tsr_target_emit_error(op, TSR_DIAG_SPACE,
+                                     "the buffer holds elements of another type");
     if (align < (int64_t)size || align > ALIGN_MAX || (align & (align - 1)) != 0)
-        return tsr_target_complain(op, TSR_DIAG_ALIGN,
-                                   "align is %" PRId64 "; expected a power of two from %zu to %d",
-                                   align, size, ALIGN_MAX);
+        return tsr_target_emit_error(op, TSR_DIAG_ALIGN,
+                                     "align is %" PRId64 "; expected a power of two from %zu to %d",
+                                     align, size, ALIGN_MAX);
     return check_space(op, buffer, writes);
 }
 
@@ -237,16 +239,16 @@ bool tsr_rule_async_copy(MlirOperation op) {
     const tsr_feature *has = tsr_feature_find(tsr_op_string(op, "requires"));
     tsr_op_i64(op, "bytes", &bytes);
     if (bytes != 4 && bytes != 8 && bytes != 16)
-        return tsr_target_complain(op, TSR_DIAG_ALIGN,
-                                   "copies %" PRId64 " bytes; possible are 4, 8, 16", bytes);
+        return tsr_target_emit_error(op, TSR_DIAG_ALIGN,
+                                     "copies %" PRId64 " bytes; possible are 4, 8, 16", bytes);
     if (space_of(to) != SPACE_SHARED || space_of(from) != SPACE_GLOBAL)
-        return tsr_target_complain(op, TSR_DIAG_SPACE,
-                                   "copies from space %" PRId64 " to %" PRId64
-                                   "; possible is from 1 (global) to 3 (shared)",
-                                   space_of(from), space_of(to));
+        return tsr_target_emit_error(op, TSR_DIAG_SPACE,
+                                     "copies from space %" PRId64 " to %" PRId64
+                                     "; possible is from 1 (global) to 3 (shared)",
+                                     space_of(from), space_of(to));
     if (!tsr_target_check_feature(op) || !tsr_target_check_token(op)) return false;
     if (!has || has->vendor != TSR_VENDOR_NVIDIA)
-        return tsr_target_complain(op, TSR_DIAG_GATE, "'%s' has no asynchronous copies",
-                                   tsr_op_string(op, "requires"));
+        return tsr_target_emit_error(op, TSR_DIAG_GATE, "'%s' has no asynchronous copies",
+                                     tsr_op_string(op, "requires"));
     return true;
 }
