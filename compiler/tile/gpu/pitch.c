@@ -24,11 +24,11 @@ typedef struct timing {
 } timing;
 
 /* A group that was made for these pitches. */
-typedef struct twin {
+typedef struct clone {
     const int64_t *pitches;
     MlirOperation func;
-    struct twin *next;
-} twin;
+    struct clone *next;
+} clone;
 
 typedef struct kernel {
     tsr_tile_group group;
@@ -36,7 +36,7 @@ typedef struct kernel {
     bool asked;   /* whether matrix units compute it */
     size_t count; /* of its arguments */
     timing *timings;
-    twin *twins;
+    clone *clones;
     struct kernel *next;
 } kernel;
 
@@ -339,25 +339,25 @@ static bool is_common(const chooser *c, const call *of) {
     return true;
 }
 
-static TSR_RESULT find_twin(const chooser *c, const call *of, MlirOperation *out_func) {
+static TSR_RESULT find_clone(const chooser *c, const call *of, MlirOperation *out_func) {
     kernel *k = of->of;
     MlirContext context = mlirModuleGetContext(c->module);
     MlirAttribute pitches = tsr_attr_make_i64s(context, k->count, of->pitches);
     *out_func = k->group.op;
-    for (twin *t = k->twins; t; t = t->next)
+    for (clone *t = k->clones; t; t = t->next)
         if (memcmp(t->pitches, of->pitches, k->count * sizeof *of->pitches) == 0) {
             *out_func = t->func;
             return TSR_SUCCESS;
         }
-    twin *made = TSR_NEW(c->arena, twin, 1);
+    clone *made = TSR_NEW(c->arena, clone, 1);
     if (!made) return fail_memory(c);
     if (!is_common(c, of)) {
         *out_func = mlirOperationClone(k->group.op);
         tsr_clone_add(c->module, k->group.op, *out_func, TSR_PITCHED_SUFFIX);
     }
     tsr_op_set(*out_func, TSR_PITCHES_NAME, pitches);
-    *made = (twin){of->pitches, *out_func, k->twins};
-    k->twins = made;
+    *made = (clone){of->pitches, *out_func, k->clones};
+    k->clones = made;
     return TSR_SUCCESS;
 }
 
@@ -366,7 +366,7 @@ static TSR_RESULT write_pitches(const chooser *c) {
     for (call *at = c->calls; at; at = at->next) {
         MlirOperation func = {NULL};
         if (!has_pitches(at)) continue;
-        TRY(c->ctx, find_twin(c, at, &func));
+        TRY(c->ctx, find_clone(c, at, &func));
         tsr_op_set(at->op, "callee",
                    tsr_attr_make_symbol(mlirModuleGetContext(c->module), tsr_op_symbol(func)));
     }

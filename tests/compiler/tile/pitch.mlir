@@ -17,7 +17,7 @@
 // CHECK: %0 = tsched.call @[[FIRST:.*]](%arg0, %arg1) : ({{.*}}) -> tensor<2048x776xbf16>
 // CHECK: tsched.call @[[SECOND:.*]](%0, %arg2)
 // A product whose result leaves the entry, and one whose result is a factor, are one group no more.
-// CHECK-LABEL: func.func @twins
+// CHECK-LABEL: func.func @clones
 // CHECK: tsched.call @[[TWIN:.*]](%arg0, %arg1)
 // CHECK: tsched.call @[[TWIN]]_pitched(%arg0, %arg2)
 // What an argmax reads, and what is so narrow that its rows would be much longer.
@@ -89,7 +89,7 @@ func.func @chain(%x: tensor<2048x512xbf16> {tessera.name = "ax"}, %v: tensor<512
   %y = tessera.matmul %h, %w : tensor<2048x776xbf16>, tensor<776x512xbf16> -> tensor<2048x512xbf16>
   return %y : tensor<2048x512xbf16>
 }
-func.func @twins(%x: tensor<2048x512xbf16> {tessera.name = "tx"}, %u: tensor<512x1000xbf16> {tessera.name = "tu"}, %v: tensor<512x1000xbf16> {tessera.name = "tv"}, %w: tensor<1000x512xbf16> {tessera.name = "tw"})
+func.func @clones(%x: tensor<2048x512xbf16> {tessera.name = "tx"}, %u: tensor<512x1000xbf16> {tessera.name = "tu"}, %v: tensor<512x1000xbf16> {tessera.name = "tv"}, %w: tensor<1000x512xbf16> {tessera.name = "tw"})
     -> (tensor<2048x1000xbf16> {tessera.name = "ta"}, tensor<2048x512xbf16> {tessera.name = "ty"}) attributes {tessera.entry = "infer"} {
   %a = tessera.matmul %x, %u : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
   %b = tessera.matmul %x, %v : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
