@@ -10,9 +10,9 @@
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/factors.h"
 #include "compiler/tile/gpu/heads.h"
-#include "compiler/tile/gpu/lay.h"
 #include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
+#include "compiler/tile/gpu/relayout.h"
 #include "compiler/tile/gpu/transpose.h"
 #include "compiler/tile/kernels/scatter.h"
 #include "compiler/tile/pieces/pieces.h"
@@ -347,7 +347,7 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
     bool native = is_native(module);
     if (native && target->arch) {
         TRY(ctx, tsr_gpu_turn_factors(ctx, target, module, arena));
-        TRY(ctx, tsr_gpu_lay_factors(ctx, target, module, arena));
+        TRY(ctx, tsr_gpu_relayout_factors(ctx, target, module, arena));
         tsr_pass_hoist(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
         TRY(ctx, tsr_gpu_choose_pitches(ctx, target, module, arena));

@@ -2,27 +2,27 @@
 // Arguments whose rows the copy engine refuses, as factors of products on matrix units, are copied with a pitch first; but for those whose rows would be much longer.
 // RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile | FileCheck %s
 // RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
-// PORTABLE-NOT: _laid
+// PORTABLE-NOT: _relayout
 
 // CHECK: ---- tile cuda:sm_90a
 // CHECK-LABEL: func.func @odd
-// CHECK: %0 = tsched.call @[[A:.*_laid]](%arg0)
-// CHECK: %1 = tsched.call @[[B:.*_laid_2]](%arg1)
+// CHECK: %0 = tsched.call @[[A:.*_relayout]](%arg0)
+// CHECK: %1 = tsched.call @[[B:.*_relayout_2]](%arg1)
 // CHECK: tsched.call @[[PRODUCT:.*]](%0, %1)
 // One that is taken as it is, and one that is not.
 // CHECK-LABEL: func.func @half
-// CHECK: %0 = tsched.call @{{.*}}_laid(%arg1)
+// CHECK: %0 = tsched.call @{{.*}}_relayout(%arg1)
 // CHECK: tsched.call @{{.*}}(%arg0, %0)
 // Twice in one entry, copied once.
 // CHECK-LABEL: func.func @shared
-// CHECK-COUNT-1: _laid
-// CHECK-NOT: _laid
+// CHECK-COUNT-1: _relayout
+// CHECK-NOT: _relayout
 // CHECK-LABEL: func.func @small
-// CHECK-NOT: _laid
+// CHECK-NOT: _relayout
 // CHECK-DAG: tile.func @[[A]](%arg0: memref<512x1001xbf16>, %arg1: memref<512x1001xbf16, strided<[1024, 1]>>)
 // CHECK-DAG: tile.func @[[PRODUCT]](%arg0: memref<512x1001xbf16, strided<[1024, 1]>>, %arg1: memref<1001x999xbf16, strided<[1024, 1]>>
 // CHECK: ---- tile cpu:x86-64-v3
-// CHECK-NOT: _laid
+// CHECK-NOT: _relayout
 
 func.func @odd(%a: tensor<512x1001xbf16> {tessera.name = "a"}, %b: tensor<1001x999xbf16> {tessera.name = "b"})
     -> (tensor<512x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {

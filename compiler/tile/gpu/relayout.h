@@ -8,13 +8,13 @@
  * less work than what threads would do; what it writes then gets a pitch. What an entry only reads
  * is copied once (tsched-hoist).
  */
-#ifndef TSR_COMPILER_TILE_GPU_LAY_H
-#define TSR_COMPILER_TILE_GPU_LAY_H
+#ifndef TSR_COMPILER_TILE_GPU_RELAYOUT_H
+#define TSR_COMPILER_TILE_GPU_RELAYOUT_H
 
 #include "compiler/tile/region.h"
 
 /* Before tsched-hoist and tsr_gpu_choose_pitches. For native numerics alone. */
-TSR_RESULT tsr_gpu_lay_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
-                               tsr_arena *arena);
+TSR_RESULT tsr_gpu_relayout_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                                    tsr_arena *arena);
 
 #endif

@@ -4,10 +4,10 @@
  *
  * becomes
  *
- *     %c = tsched.call @product_laid(%w)       // a copy
+ *     %c = tsched.call @product_relayout(%w)   // a copy
  *     %y = tsched.call @product(%x, %c)
  */
-#include "compiler/tile/gpu/lay.h"
+#include "compiler/tile/gpu/relayout.h"
 
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
@@ -19,7 +19,7 @@
 
 enum { COPY_BYTES = 16, FACTORS = 2 };
 
-typedef struct layer {
+typedef struct relayouter {
     tsr_ctx *ctx;
     tsr_arena *arena;
     const tsr_target *target;
@@ -29,10 +29,10 @@ typedef struct layer {
     bool refused[FACTORS];   /* by the copy engine */
     double cycles;           /* that the group takes as it is */
     tsr_assigned *assigned;
-} layer;
+} relayouter;
 
 /* The factor's argument; is it one whose rows begin where the copy engine cannot? */
-static bool read_factor(layer *l, size_t index) {
+static bool read_factor(relayouter *l, size_t index) {
     MlirValue operand = tsr_op_operand(l->group.root, index);
     if (!mlirValueIsABlockArgument(operand)) return false;
     l->numbers[index] = (size_t)mlirBlockArgumentGetArgNumber(operand);
@@ -44,7 +44,7 @@ static bool read_factor(layer *l, size_t index) {
 }
 
 /* A product on matrix units, of which some factor is refused. */
-static TSR_RESULT read_group(layer *l, MlirOperation func, bool *out_fits) {
+static TSR_RESULT read_group(relayouter *l, MlirOperation func, bool *out_fits) {
     *out_fits = false;
     l->group = tsr_tile_group_make(l->ctx, l->arena, l->target, true, func);
     TRY(l->ctx, tsr_tile_group_read(&l->group));
@@ -66,7 +66,7 @@ static bool is_owned(MlirValue value) {
 }
 
 /* Cycles of a copy: none that counts of what is copied once. */
-static double copy_time(const layer *l, MlirOperation entry, MlirValue value, size_t index) {
+static double copy_time(const relayouter *l, MlirOperation entry, MlirValue value, size_t index) {
     const tsr_type *type = &l->group.types[l->numbers[index]];
     uint64_t size = 0;
     if (!mlirOperationIsNull(entry) && tsr_is_invariant(l->assigned, entry, value)) return 0;
@@ -75,30 +75,31 @@ static double copy_time(const layer *l, MlirOperation entry, MlirValue value, si
 }
 
 /* Which factors of the call are copied: all refused ones that no kernel makes, or none. */
-static TSR_RESULT weigh(layer *l, MlirOperation func, MlirOperation call, bool out_lays[FACTORS]) {
+static TSR_RESULT weigh(relayouter *l, MlirOperation func, MlirOperation call,
+                        bool out_copied[FACTORS]) {
     MlirOperation entry = tsr_entry_of(l->module, func);
     double before = l->cycles, after = 0;
     bool taken = false, any = false;
     for (size_t i = 0; i < FACTORS; i++) {
         MlirValue value = tsr_op_operand(call, l->numbers[i]);
-        out_lays[i] = l->refused[i] && !is_owned(value);
-        any |= out_lays[i];
+        out_copied[i] = l->refused[i] && !is_owned(value);
+        any |= out_copied[i];
         if (l->refused[i])
             l->group.pitches[l->numbers[i]] = tsr_gpu_pitch(&l->group.types[l->numbers[i]]);
-        if (out_lays[i]) before -= copy_time(l, entry, value, i);
+        if (out_copied[i]) before -= copy_time(l, entry, value, i);
     }
     TRY(l->ctx, tsr_tile_time_product(&l->group, &taken, &after));
     memset(l->group.pitches, 0,
            (l->group.input_count + l->group.output_count) * sizeof *l->group.pitches);
-    if (!any || !taken || after >= before) memset(out_lays, 0, FACTORS * sizeof *out_lays);
+    if (!any || !taken || after >= before) memset(out_copied, 0, FACTORS * sizeof *out_copied);
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT lay(layer *l, MlirOperation call, size_t index) {
+static TSR_RESULT relayout_factor(relayouter *l, MlirOperation call, size_t index) {
     MlirValue value = tsr_op_operand(call, l->numbers[index]);
     tsr_builder at = tsr_builder_before(l->group.op);
-    MlirOperation copying = tsr_gpu_find_copying(&at, l->module, l->arena, l->group.name, "laid",
-                                                 mlirValueGetType(value));
+    MlirOperation copying = tsr_gpu_find_copying(&at, l->module, l->arena, l->group.name,
+                                                 "relayout", mlirValueGetType(value));
     if (mlirOperationIsNull(copying))
         FAIL(l->ctx, TSR_MEMORY, "no memory to lower '%s'", l->group.name);
     mlirOperationSetOperand(call, (intptr_t)l->numbers[index],
@@ -106,27 +107,27 @@ static TSR_RESULT lay(layer *l, MlirOperation call, size_t index) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT lay_calls(layer *l) {
+static TSR_RESULT relayout_calls(relayouter *l) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(l->module)) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
-            bool lays[FACTORS];
+            bool copied[FACTORS];
             const char *callee =
                 tsr_op_is(call, "tsched.call") ? tsr_op_string(call, "callee") : NULL;
             if (!callee || strcmp(callee, l->group.name) != 0) continue;
-            TRY(l->ctx, weigh(l, func, call, lays));
+            TRY(l->ctx, weigh(l, func, call, copied));
             for (size_t i = 0; i < FACTORS; i++)
-                if (lays[i]) TRY(l->ctx, lay(l, call, i));
+                if (copied[i]) TRY(l->ctx, relayout_factor(l, call, i));
         }
     }
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_gpu_lay_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
-                               tsr_arena *arena) {
+tsr_result tsr_gpu_relayout_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                                    tsr_arena *arena) {
     tsr_assigned assigned = {0};
     tsr_result result = TSR_SUCCESS;
-    layer l = {
+    relayouter l = {
         .ctx = ctx, .arena = arena, .target = target, .module = module, .assigned = &assigned};
     int64_t vranks = 1;
     tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &vranks);
@@ -135,7 +136,7 @@ tsr_result tsr_gpu_lay_factors(tsr_ctx *ctx, const tsr_target *target, MlirModul
         bool fits = false;
         if (!tsr_op_is(func, "tsched.func")) continue;
         TRY_GOTO(ctx, result, read_group(&l, func, &fits));
-        if (fits) TRY_GOTO(ctx, result, lay_calls(&l));
+        if (fits) TRY_GOTO(ctx, result, relayout_calls(&l));
     }
 done:
     tsr_assigned_finish(&assigned);
