@@ -9,7 +9,7 @@
  *
  * Weights lie in tiles of 16 x 16, row by row of tiles. The eight that share a counter are queries
  * i and i + 8, keys j, j + 1, j + 8 and j + 9 (j even): what one thread has of a product of matrix
- * units, forward; turned, two threads have it.
+ * units, forward; transposed, two threads have it.
  *
  *     bits of the place   7 … 5    4, 3          2            1            0
  *                         i % 8    j % 8 / 2     j / 8 % 2    i / 8 % 2    j % 2

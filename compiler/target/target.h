@@ -45,10 +45,11 @@
 
 /* Of a tile.load or tile.store of a vector of whole multiples of 256 elements, at an address that
  * is a multiple of 8 elements or of 16 bytes, on a warp: the elements lie in its lanes 8 by 8, so
- * that each lane moves 16 bytes at a time (8 elements of one byte). It turns the vector's elements
- * around: element i is the one that i % 32 of 32 lanes has as number i / 32. Right where all that
- * meets is turned alike. Of a
- * mask, too, which then ends at a multiple of 8 elements: of what else is masked nothing is turned.
+ * that each lane moves 16 bytes at a time (8 elements of one byte). It permutes the vector's
+ * elements: element i is the one that i % 32 of 32 lanes has as number i / 32. Right where all that
+ * meets is permuted alike. Of a
+ * mask, too, which then ends at a multiple of 8 elements: of what else is masked nothing is
+ * permuted.
  */
 #define TSR_SPREAD_NAME "tile.spread"
 enum { TSR_SPREAD_ELEMENTS = 256, TSR_SPREAD_RUN = 8 };

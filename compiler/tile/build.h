@@ -154,7 +154,7 @@ void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue bu
                               MlirValue offset, uint32_t lanes);
 /* Functions of the block may be the device's own. */
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
-/* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are turned alike, so
+/* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are permuted alike, so
  * no reduction, and nothing elementwise, may ask for their order. `masks`: masked ones, too, whose
  * masks end behind whole runs. */
 void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block, bool masks);

@@ -236,7 +236,7 @@ static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     if (group->is_native && found->lower == tsr_tile_lower_matmul)
         TRY(group->ctx, tsr_tile_lower_product(group, &taken));
     if (group->is_native && found->lower == tsr_tile_lower_transpose)
-        tsr_tile_lower_turn(group, &taken);
+        tsr_tile_lower_shared_transpose(group, &taken);
     if (group->is_native && found->lower == tsr_tile_lower_attention)
         TRY(group->ctx, tsr_tile_lower_attend(group, &taken));
     if (!taken && found->carries >= TSR_CARRIES_PRODUCT && has_pitches(group))
@@ -346,7 +346,7 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
                                tsr_arena *arena) {
     bool native = is_native(module);
     if (native && target->arch) {
-        TRY(ctx, tsr_gpu_turn_factors(ctx, target, module, arena));
+        TRY(ctx, tsr_gpu_transpose_factors(ctx, target, module, arena));
         TRY(ctx, tsr_gpu_relayout_factors(ctx, target, module, arena));
         tsr_pass_hoist(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));

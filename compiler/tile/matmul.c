@@ -249,16 +249,16 @@ static void multiply_steps(const tsr_matmul *mm, const tsr_gemm_tile *gemm, Mlir
         tsr_gemm_multiply(b, &part, count, accumulators);
 }
 
-/* Rows of a turned tile become vectors of so many lanes. */
-static uint32_t turned_lanes(const tsr_matmul *mm) {
+/* Rows of a transposed tile become vectors of so many lanes. */
+static uint32_t transposed_lanes(const tsr_matmul *mm) {
     uint32_t lanes = 2;
     while (lanes < mm->size.rows) lanes *= 2;
     return lanes;
 }
 
-static tsr_epilogue_tile turned_tile(const tsr_matmul *mm, const tile *t, MlirValue *out_mask) {
+static tsr_epilogue_tile transposed_tile(const tsr_matmul *mm, const tile *t, MlirValue *out_mask) {
     tsr_tile_builder *b = &mm->group->b;
-    uint32_t lanes = turned_lanes(mm);
+    uint32_t lanes = transposed_lanes(mm);
     bool whole = t->rows == lanes;
     *out_mask = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, t->rows), lanes);
     tsr_epilogue_tile after = {.point = mm->point,
@@ -295,7 +295,7 @@ static bool may_prefetch(const tsr_matmul *mm, const tile *t) {
 
 /* Steps of the loop over k in which a row of the epilogue's operands and results is asked for. */
 static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
-    return divide_up(t->panel->block->k_count, mm->turned ? mm->size.width : t->rows);
+    return divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
 }
 
 /* Are they asked for in parts of the loop? Not by the first tile of a panel, which may copy B as it
@@ -309,7 +309,8 @@ static bool asks_for_rows(const tsr_matmul *mm, const tile *t) {
 static void ask_for_row(const tsr_matmul *mm, const tile *t, MlirValue k) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue mask;
-    tsr_epilogue_tile after = mm->turned ? turned_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
+    tsr_epilogue_tile after =
+        mm->transposed ? transposed_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
     MlirValue row = tsr_tile_div(b, k, steps_per_row(mm, t));
     tsr_epilogue_prefetch_row(&mm->epilogue, &after, tsr_tile_add(b, after.row, row));
 }
@@ -465,10 +466,10 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
 }
 
 /* The columns of a tile of C transposed. */
-static void turn_sums(const tsr_matmul *mm, const tile *t, const MlirValue *sums,
-                      MlirValue *out_rows) {
+static void transpose_sums(const tsr_matmul *mm, const tile *t, const MlirValue *sums,
+                           MlirValue *out_rows) {
     tsr_tile_builder *b = &mm->group->b;
-    uint32_t lanes = turned_lanes(mm), vectors = t->panel->vectors;
+    uint32_t lanes = transposed_lanes(mm), vectors = t->panel->vectors;
     for (uint32_t v = 0; v < vectors; v++)
         for (uint32_t from = 0; from < mm->lanes; from += lanes, out_rows += lanes) {
             for (uint32_t i = 0; i < lanes; i++)
@@ -481,15 +482,16 @@ static void turn_sums(const tsr_matmul *mm, const tile *t, const MlirValue *sums
 static void prefetch(tsr_matmul *mm, const tile *t) {
     if (!may_prefetch(mm, t) || !t->panel->block->last || asks_for_rows(mm, t)) return;
     MlirValue mask;
-    tsr_epilogue_tile after = mm->turned ? turned_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
+    tsr_epilogue_tile after =
+        mm->transposed ? transposed_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
     tsr_epilogue_prefetch(&mm->epilogue, &after);
 }
 
-static tsr_result finish_turned(tsr_matmul *mm, const tile *t, const MlirValue *accumulators) {
+static tsr_result finish_transposed(tsr_matmul *mm, const tile *t, const MlirValue *accumulators) {
     MlirValue rows[TSR_GEMM_TILE_MAX], mask;
-    tsr_epilogue_tile after = turned_tile(mm, t, &mask);
+    tsr_epilogue_tile after = transposed_tile(mm, t, &mask);
     TSR_ASSERT(mm->size.width <= TSR_GEMM_TILE_MAX);
-    turn_sums(mm, t, accumulators, rows);
+    transpose_sums(mm, t, accumulators, rows);
     after.sums = rows;
     return tsr_epilogue_finish(&mm->epilogue, &after);
 }
@@ -512,7 +514,7 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
         tsr_product_place place = chunk_place(mm, t, offsets);
         tsr_product_finish(b, &sums, &place, accumulators);
     }
-    if (mm->turned) return finish_turned(mm, t, accumulators);
+    if (mm->transposed) return finish_transposed(mm, t, accumulators);
     tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
     if (!t->keeps) return tsr_epilogue_finish(&mm->epilogue, &after);
     tsr_epilogue_keep(&mm->epilogue, &after);

@@ -33,8 +33,8 @@ typedef struct tsr_matmul {
     int64_t a_batch[TSR_RANK_MAX],
         b_batch[TSR_RANK_MAX]; /* of the batch's dimensions; 0: broadcast */
     bool b_transposed;
-    bool turned;   /* a and b, m and n have changed places: tiles are of C transposed */
-    int64_t strip; /* B lies in strips so wide; 0: it does not */
+    bool transposed; /* a and b, m and n have changed places: tiles are of C transposed */
+    int64_t strip;   /* B lies in strips so wide; 0: it does not */
     /* the plan */
     tsr_matmul_sizes size;
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */

@@ -62,7 +62,7 @@ static int64_t b_bytes(const tsr_matmul *mm) { return mm->n * mm->k * tsr_matmul
 static void plan_tile(tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t size = tsr_matmul_element_size(mm), rows = 1;
-    bool any = mm->unit > 1 || mm->turned; /* they lose by the small tiles of short loops */
+    bool any = mm->unit > 1 || mm->transposed; /* they lose by the small tiles of short loops */
     tsr_gemm_shape shape = {.element_bytes = size,
                             .m = mm->m,
                             .n = mm->n,
@@ -77,7 +77,7 @@ static void plan_tile(tsr_matmul *mm) {
     mm->panels = divide_up(mm->n, mm->size.width);
     if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
         mm->size.rows = rows;
-    if (mm->turned) mm->size.rows = least(mm->size.rows, mm->lanes);
+    if (mm->transposed) mm->size.rows = least(mm->size.rows, mm->lanes);
 }
 
 static void plan_packing(tsr_matmul *mm) {
@@ -256,7 +256,7 @@ static void plan_epilogue(tsr_matmul *mm) {
     int64_t steps = (mm->depth - (mm->k_blocks - 1) * s->k_block * mm->unit) / mm->unit;
     mm->between = steps / (s->rows * mm->vectors);
     mm->defers =
-        tsr_gemm_has_registers(mm->group->b.target) && !mm->turned && !mm->chunks &&
+        tsr_gemm_has_registers(mm->group->b.target) && !mm->transposed && !mm->chunks &&
         s->block_rows >= 2 * s->rows && mm->between >= BETWEEN_LEAST &&
         tsr_epilogue_large_operands(&mm->after, &mm->space) >= TSR_EPILOGUE_OPERANDS_LEAST &&
         !tsr_epilogue_computes(&mm->after);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { TURNED_MAX = 128 /* rows of A that take the place of B's columns */ };
+enum { TRANSPOSED_MAX = 128 /* rows of A that take the place of B's columns */ };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
@@ -87,15 +87,15 @@ static void merge_batch(tsr_matmul *mm) {
 
 /* Of A and the transpose of B, which both lie along K, either can be read where it lies, and the
  * other is to be packed: better the smaller one. */
-static bool pays_to_turn(const tsr_matmul *mm) {
+static bool pays_to_transpose(const tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);
     return !target->warp_lanes && mm->b.dtype == mm->a.dtype && mm->dtype == mm->a.dtype &&
-           mm->m >= lanes && mm->m <= TURNED_MAX && mm->n > mm->m &&
+           mm->m >= lanes && mm->m <= TRANSPOSED_MAX && mm->n > mm->m &&
            !tsr_epilogue_computes(&mm->after);
 }
 
-static void turn(tsr_matmul *mm) {
+static void transpose_product(tsr_matmul *mm) {
     tsr_gemm_operand a = mm->a;
     int64_t m = mm->m, batch[TSR_RANK_MAX];
     memcpy(batch, mm->a_batch, sizeof batch);
@@ -105,7 +105,7 @@ static void turn(tsr_matmul *mm) {
     mm->b = a;
     mm->m = mm->n;
     mm->n = m;
-    mm->turned = true;
+    mm->transposed = true;
 }
 
 tsr_result tsr_matmul_read(tsr_matmul *mm) {
@@ -138,6 +138,6 @@ tsr_result tsr_matmul_read(tsr_matmul *mm) {
     bool inner[TSR_RANK_MAX] = {false};
     inner[mm->space.rank - 1] = true;
     tsr_region_levels(&mm->after, &mm->space, inner);
-    if (!at && bt && pays_to_turn(mm)) turn(mm);
+    if (!at && bt && pays_to_transpose(mm)) transpose_product(mm);
     return TSR_SUCCESS;
 }

@@ -54,10 +54,10 @@ TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
 /* Which arguments of a group may have a pitch. */
 typedef enum tsr_carries {
     TSR_CARRIES_NONE,
-    TSR_CARRIES_VIEWS,   /* all: they are read and written through views */
-    TSR_CARRIES_ROWS,    /* those of the shape that is reduced, of its last dim alone */
-    TSR_CARRIES_PRODUCT, /* all, where matrix units compute it */
-    TSR_CARRIES_TURN,    /* the same */
+    TSR_CARRIES_VIEWS,     /* all: they are read and written through views */
+    TSR_CARRIES_ROWS,      /* those of the shape that is reduced, of its last dim alone */
+    TSR_CARRIES_PRODUCT,   /* all, where matrix units compute it */
+    TSR_CARRIES_TRANSPOSE, /* the same */
 } tsr_carries;
 tsr_carries tsr_tile_group_carries(const tsr_tile_group *group);
 

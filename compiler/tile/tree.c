@@ -15,7 +15,7 @@ static MlirValue below(tsr_tile_builder *b, MlirValue first, int64_t size, int64
     return tsr_tile_min(b, tsr_tile_offset(b, first, size), tsr_tile_index(b, end));
 }
 
-/* The leaf, or what is given for the last one: a loop of one turn or none. */
+/* The leaf, or what is given for the last one: a loop of one round or none. */
 static void emit_leaf(const tsr_tree *t, MlirValue index, MlirValue *values) {
     tsr_tile_builder *b = t->b;
     tsr_tile_loop once;

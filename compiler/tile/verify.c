@@ -492,13 +492,13 @@ static bool check_same(MlirOperation op, const tsr_matrix *m, const tsr_matrix *
 static bool rule_load_shared(MlirOperation op) {
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, 0)),
                m = tsr_check_matrix(tsr_op_result(op, 0));
-    tsr_matrix turned = {.rows = m.columns, .columns = m.rows};
-    bool is_turned = tsr_op_has(op, "transpose");
+    tsr_matrix transposed = {.rows = m.columns, .columns = m.rows};
+    bool is_transposed = tsr_op_has(op, "transpose");
     if (!tsr_check_together(op) || !tsr_check_ring(op, tsr_op_operand(op, 0)) ||
-        !check_fragment(op, &m) || !check_same(op, is_turned ? &turned : &m, &ring))
+        !check_fragment(op, &m) || !check_same(op, is_transposed ? &transposed : &m, &ring))
         return false;
     bool is_same = mlirTypeEqual(m.element, ring.element);
-    if (is_same && (m.is_acc || !is_turned)) return true;
+    if (is_same && (m.is_acc || !is_transposed)) return true;
     return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
                                  is_same ? "a fragment \"a\" is not transposed"
                                          : "the ring and the fragment differ in their elements");

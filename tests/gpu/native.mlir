@@ -18,7 +18,7 @@ func.func @odd(%a: tensor<131x93xbf16> {tessera.name = "oa"}, %b: tensor<93x77xb
   %y = tessera.matmul %a, %b : tensor<131x93xbf16>, tensor<93x77xbf16> -> tensor<131x77xbf16>
   return %y : tensor<131x77xbf16>
 }
-func.func @turned(%a: tensor<264x136xf16> {tessera.name = "ta"}, %b: tensor<200x264xf16> {tessera.name = "tb"})
+func.func @transposed(%a: tensor<264x136xf16> {tessera.name = "ta"}, %b: tensor<200x264xf16> {tessera.name = "tb"})
     -> (tensor<136x200xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : tensor<264x136xf16>, tensor<200x264xf16> -> tensor<136x200xf16>
   return %y : tensor<136x200xf16>
@@ -276,7 +276,7 @@ func.func @sides_grad(%x: tensor<2x256x320xbf16> {tessera.name = "scx"}, %g: ten
   %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<2x256x192xbf16>, tensor<2x256x64xbf16>, tensor<2x256x64xbf16> -> tensor<2x256x320xbf16>
   return %y : tensor<2x256x320xbf16>
 }
-func.func @sides_turned(%x: tensor<3x256x320xbf16> {tessera.name = "sex"}, %g: tensor<3x256x192xbf16> {tessera.name = "seg"})
+func.func @sides_transposed(%x: tensor<3x256x320xbf16> {tessera.name = "sex"}, %g: tensor<3x256x192xbf16> {tessera.name = "seg"})
     -> (tensor<3x256x320xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %qf = tessera.slice %x {start = [0, 0, 0], size = [3, 256, 192]} : tensor<3x256x320xbf16> -> tensor<3x256x192xbf16>
   %qs = tessera.reshape %qf : tensor<3x256x192xbf16> -> tensor<3x256x3x64xbf16>
@@ -518,7 +518,7 @@ func.func @tf32_plain(%a: tensor<512x776xf32> {tessera.name = "2a"}, %b: tensor<
   %y = tessera.matmul %a, %b {allow_tf32} : tensor<512x776xf32>, tensor<776x1032xf32> -> tensor<512x1032xf32>
   return %y : tensor<512x1032xf32>
 }
-func.func @tf32_turned(%a: tensor<264x136xf32> {tessera.name = "3a"}, %b: tensor<200x264xf32> {tessera.name = "3b"})
+func.func @tf32_transposed(%a: tensor<264x136xf32> {tessera.name = "3a"}, %b: tensor<200x264xf32> {tessera.name = "3b"})
     -> (tensor<136x200xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.matmul %a, %b {transpose_a = true, transpose_b = true, allow_tf32} : tensor<264x136xf32>, tensor<200x264xf32> -> tensor<136x200xf32>
   return %y : tensor<136x200xf32>
@@ -737,24 +737,24 @@ func.func @pitch_tf32(%x: tensor<520x256xf32> {tessera.name = "Ha"}, %q: tensor<
   %y = tessera.matmul %a, %b {transpose_b = true, allow_tf32} : tensor<520x333xf32>, tensor<520x333xf32> -> tensor<520x520xf32>
   return %y : tensor<520x520xf32>
 }
-func.func @pitch_tf32_turned(%x: tensor<1100x256xf32> {tessera.name = "Ia"}, %v: tensor<256x1001xf32> {tessera.name = "Ib"}, %w: tensor<1001x264xf32> {tessera.name = "Ic"})
+func.func @pitch_tf32_transposed(%x: tensor<1100x256xf32> {tessera.name = "Ia"}, %v: tensor<256x1001xf32> {tessera.name = "Ib"}, %w: tensor<1001x264xf32> {tessera.name = "Ic"})
     -> (tensor<1100x264xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %p = tessera.matmul %x, %v {allow_tf32} : tensor<1100x256xf32>, tensor<256x1001xf32> -> tensor<1100x1001xf32>
   %h = tessera.relu %p : tensor<1100x1001xf32>
   %y = tessera.matmul %h, %w {allow_tf32} : tensor<1100x1001xf32>, tensor<1001x264xf32> -> tensor<1100x264xf32>
   return %y : tensor<1100x264xf32>
 }
-func.func @pitch_laid(%a: tensor<264x1001xbf16> {tessera.name = "Ja"}, %b: tensor<1001x999xbf16> {tessera.name = "Jb"})
+func.func @pitch_relayout(%a: tensor<264x1001xbf16> {tessera.name = "Ja"}, %b: tensor<1001x999xbf16> {tessera.name = "Jb"})
     -> (tensor<264x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.matmul %a, %b : tensor<264x1001xbf16>, tensor<1001x999xbf16> -> tensor<264x999xbf16>
   return %y : tensor<264x999xbf16>
 }
-func.func @pitch_laid_turned(%a: tensor<1001x264xbf16> {tessera.name = "Ka"}, %b: tensor<999x1001xbf16> {tessera.name = "Kb"})
+func.func @pitch_relayout_transposed(%a: tensor<1001x264xbf16> {tessera.name = "Ka"}, %b: tensor<999x1001xbf16> {tessera.name = "Kb"})
     -> (tensor<264x999xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : tensor<1001x264xbf16>, tensor<999x1001xbf16> -> tensor<264x999xbf16>
   return %y : tensor<264x999xbf16>
 }
-func.func @pitch_laid_half(%a: tensor<520x512xbf16> {tessera.name = "La"}, %b: tensor<512x1003xbf16> {tessera.name = "Lb"})
+func.func @pitch_relayout_half(%a: tensor<520x512xbf16> {tessera.name = "La"}, %b: tensor<512x1003xbf16> {tessera.name = "Lb"})
     -> (tensor<520x1003xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.matmul %a, %b : tensor<520x512xbf16>, tensor<512x1003xbf16> -> tensor<520x1003xbf16>
   return %y : tensor<520x1003xbf16>

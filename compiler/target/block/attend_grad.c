@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tile.attend "backward": what a tile of 128 keys gives to the gradients, with wgmma. Everything is
- * turned: a warp group has 64 keys, queries lie along columns, so that P^T and dS^T in registers
- * are first factors of the products that follow.
+ * transposed: a warp group has 64 keys, queries lie along columns, so that P^T and dS^T in
+ * registers are first factors of the products that follow.
  *
  *     copying          K, V; of each step Q and -l / scale, dO and -t
  *     computing, step  begin C = V dO^T - t
@@ -38,7 +38,7 @@
 enum {
     BOX_PAIRS = BOX_REGISTERS / 2,
     WIDE_COLUMNS = 32, /* of a box of f32 */
-    SUM_COLUMNS = 64,  /* of a warp group's part of dQ, turned */
+    SUM_COLUMNS = 64,  /* of a warp group's part of dQ, transposed */
     SUM_REGISTERS = 32,
     REGISTERS_MAX = 64,
     KEPT_PAIRS = 16, /* of weights, of which a register says which stay */
@@ -453,7 +453,7 @@ static void begin_sums(const grad *g, const LLVMValueRef *weights, uint32_t by, 
     tsr_block_unpack(g->emit, tsr_block_wgmma(g->emit, &p, given, sums, held), out_sums, sums);
 }
 
-/* dQ, turned: heads of 128 numbers are halved between the warp groups, else queries are. */
+/* dQ, transposed: heads of 128 numbers are halved between the warp groups, else queries are. */
 static void begin_dq(const grad *g, const tsr_place *at, LLVMValueRef *out_sums) {
     const tsr_ring *scores = g->rings[RING_SCORES];
     bool halves_queries = g->d == BOX_COLUMNS;
@@ -537,13 +537,13 @@ static void draw_step(grad *g, LLVMValueRef step) {
     tile = tsr_block_mul(emit, LLVMBuildAdd(b, tile, emit->block->warp, ""), WARP_LANES);
     LLVMValueRef counter = tsr_block_mul(emit, w.queries, g->step / BLOCK_ROWS * g->drop.tile_row);
     counter =
-        LLVMBuildAdd(b, LLVMBuildAdd(b, counter, tile, ""), tsr_block_turned_counter(emit), "");
+        LLVMBuildAdd(b, LLVMBuildAdd(b, counter, tile, ""), tsr_block_transposed_counter(emit), "");
     for (unsigned pair = 0; pair < score_registers(g) / 2; pair++) {
         unsigned column = pair / HALVES, half = pair % HALVES, k = pair % KEPT_PAIRS;
         if (column % 2 == 0 && half == 0) {
             LLVMValueRef at = tsr_block_add(emit, counter, column / 2 * (int64_t)g->drop.tile_row);
             tsr_block_draw(emit, &g->drop, at, words);
-            tsr_block_turn_words(emit, words);
+            tsr_block_transpose_words(emit, words);
         }
         LLVMValueRef mask = tsr_block_drop_mask(emit, &g->drop, words[column % 2 + 2 * half]);
         mask = LLVMBuildAnd(b, mask, integer(g, (int64_t)0x10001 << k), "");

@@ -12,7 +12,7 @@
  *     sums of X' += P Y', of keys alone
  *
  *     of queries: X = Q, X' = dO, Y = K, Y' = V;  the sums are dQ
- *     of keys:    X = K, X' = V, Y = Q, Y' = dO;  the sums are dK and dV; S and dS are turned
+ *     of keys:    X = K, X' = V, Y = Q, Y' = dO;  the sums are dK and dV; S and dS are transposed
  *
  * A warp has 16 rows of X, or 32. S and dS as they lie in registers are first factors of the
  * products that follow.
@@ -56,15 +56,15 @@ typedef struct grad {
     tsr_drop drop;
     LLVMTypeRef f32;
     uint32_t row_blocks, stages;
-    uint32_t ahead;                 /* steps that are on their way */
-    uint32_t warps;                 /* that share the rows */
-    LLVMValueRef head, group, row;  /* i32 */
-    LLVMValueRef per_head, steps;   /* i32: rounds; all of them */
-    LLVMValueRef warp;              /* i32: of those that share the rows */
-    LLVMValueRef warp_row, own_row; /* i32: of the warp in the tile; the thread's first row */
-    LLVMValueRef column;            /* i32: the thread's first one of 8 */
-    LLVMValueRef own_at[SIDES];     /* i32: where the lane reads X and X' */
-    LLVMValueRef straight, turned;  /* i32: tsr_sync_lane of Y as it lies, and transposed */
+    uint32_t ahead;                    /* steps that are on their way */
+    uint32_t warps;                    /* that share the rows */
+    LLVMValueRef head, group, row;     /* i32 */
+    LLVMValueRef per_head, steps;      /* i32: rounds; all of them */
+    LLVMValueRef warp;                 /* i32: of those that share the rows */
+    LLVMValueRef warp_row, own_row;    /* i32: of the warp in the tile; the thread's first row */
+    LLVMValueRef column;               /* i32: the thread's first one of 8 */
+    LLVMValueRef own_at[SIDES];        /* i32: where the lane reads X and X' */
+    LLVMValueRef straight, transposed; /* i32: tsr_sync_lane of Y as it lies, and transposed */
     LLVMValueRef numbers[ROW_BLOCKS_MAX][HALVES][ROW_NUMBERS]; /* of queries that stay */
     LLVMValueRef sums[SIDES][ROW_BLOCKS_MAX][REGISTERS_MAX];   /* memory */
 } grad;
@@ -253,7 +253,7 @@ static void multiply_rows(const grad *g, uint32_t side, LLVMValueRef at, LLVMVal
 static void add_products(const grad *g, uint32_t side, LLVMValueRef at, LLVMValueRef *pairs) {
     tsr_emit *emit = g->emit;
     LLVMValueRef sums[ROW_BLOCKS_MAX][REGISTERS_MAX], y[4];
-    at = LLVMBuildAdd(emit->builder, at, g->turned, "");
+    at = LLVMBuildAdd(emit->builder, at, g->transposed, "");
     for (uint32_t m = 0; m < g->row_blocks; m++)
         for (uint32_t i = 0; i < g->d / 2; i++)
             sums[m][i] = tsr_block_get(emit, g->sums[side][m][i]);
@@ -333,13 +333,13 @@ static void drop(const grad *g, uint32_t m, const where *w, LLVMValueRef *weight
     LLVMValueRef counter = tsr_block_mul(emit, row, g->drop.tile_row);
     counter = LLVMBuildAdd(b, counter, tsr_block_mul(emit, column, WARP_LANES), "");
     counter =
-        LLVMBuildAdd(b, counter, g->of_keys ? tsr_block_turned_counter(emit) : emit->lane, "");
+        LLVMBuildAdd(b, counter, g->of_keys ? tsr_block_transposed_counter(emit) : emit->lane, "");
     for (unsigned pair = 0; pair < score_registers(g) / 2; pair++) {
         unsigned beside = pair / HALVES, half = pair % HALVES, word = pair % TSR_DROP_WORDS;
         if (word == 0) {
             int64_t apart = g->of_keys ? g->drop.tile_row : WARP_LANES;
             tsr_block_draw(emit, &g->drop, tsr_block_add(emit, counter, beside / 2 * apart), words);
-            if (g->of_keys) tsr_block_turn_words(emit, words);
+            if (g->of_keys) tsr_block_transpose_words(emit, words);
         }
         if (g->of_keys) word = beside % 2 + 2 * half;
         LLVMValueRef stays = tsr_block_drop_mask(emit, &g->drop, words[word]);
@@ -512,7 +512,7 @@ static void place_warp(grad *g) {
     g->own_row = LLVMBuildAdd(b, g->warp_row, LLVMBuildLShr(b, emit->lane, integer(g, 2), ""), "");
     g->column = tsr_block_mul(emit, LLVMBuildAnd(b, emit->lane, integer(g, 3), ""), 2);
     g->straight = tsr_sync_lane(emit, TSR_SYNC_BESIDE, NULL);
-    g->turned = tsr_sync_lane(emit, TSR_SYNC_BELOW, NULL);
+    g->transposed = tsr_sync_lane(emit, TSR_SYNC_BELOW, NULL);
     for (uint32_t i = 0; i < SIDES; i++)
         g->own_at[i] = LLVMBuildAdd(b, tsr_block_ring_address(emit, g->own[i]),
                                     tsr_sync_lane(emit, TSR_SYNC_BELOW, g->warp_row), "");

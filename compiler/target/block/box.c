@@ -72,16 +72,16 @@ static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValue
     LLVMValueRef row = LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), "");
     LLVMValueRef odd = LLVMBuildAnd(b, row, one, "");
     LLVMValueRef chunk = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, one, ""), one, "");
-    LLVMValueRef turned =
+    LLVMValueRef swapped =
         LLVMBuildXor(b, tsr_block_mul(emit, odd, 4), tsr_block_int(emit, 2 * (int64_t)block), "");
-    chunk = LLVMBuildOr(b, chunk, turned, "");
+    chunk = LLVMBuildOr(b, chunk, swapped, "");
     row = LLVMBuildAdd(b, first_row_of_warp(emit), row, "");
     LLVMValueRef half = tsr_block_mul(emit, LLVMBuildAnd(b, lane, one, ""), 8);
     return LLVMBuildAdd(b, tsr_block_chunk(emit, ring, from, row, chunk), half, "");
 }
 
 /* In odd rows the first two column blocks for the last two. */
-static void turn_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_values) {
+static void swap_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_values) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef bit = LLVMBuildAnd(b, emit->lane, tsr_block_int(emit, 4), "");
     LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, bit, tsr_block_int(emit, 0), "");
@@ -91,12 +91,12 @@ static void turn_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_va
 
 void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                         LLVMValueRef *values) {
-    LLVMValueRef turned[WIDE_REGISTERS];
+    LLVMValueRef swapped[WIDE_REGISTERS];
     char text[64];
-    turn_wide(emit, values, turned);
+    swap_wide(emit, values, swapped);
     for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
-        LLVMValueRef args[] = {wide_address(emit, ring, from, i / BLOCK_REGISTERS), turned[i],
-                               turned[i + 1]};
+        LLVMValueRef args[] = {wide_address(emit, ring, from, i / BLOCK_REGISTERS), swapped[i],
+                               swapped[i + 1]};
         snprintf(text, sizeof text, "st.shared.v2.f32 [$0+%lld], {$1, $2};",
                  (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
         tsr_block_asm(emit, NULL, text, "r,f,f,~{memory}", args, 3);
@@ -107,7 +107,7 @@ void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                         LLVMValueRef *out_values) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32};
     LLVMTypeRef both = LLVMStructTypeInContext(emit->llvm, types, 2, false);
-    LLVMValueRef turned[WIDE_REGISTERS];
+    LLVMValueRef swapped[WIDE_REGISTERS];
     char text[64];
     for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
         LLVMValueRef address = wide_address(emit, ring, from, i / BLOCK_REGISTERS);
@@ -115,9 +115,9 @@ void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                  (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
         LLVMValueRef pair = tsr_block_asm(emit, both, text, "=f,=f,r,~{memory}", &address, 1);
         for (unsigned e = 0; e < 2; e++)
-            turned[i + e] = LLVMBuildExtractValue(emit->builder, pair, e, "");
+            swapped[i + e] = LLVMBuildExtractValue(emit->builder, pair, e, "");
     }
-    turn_wide(emit, turned, out_values);
+    swap_wide(emit, swapped, out_values);
 }
 
 void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,

@@ -74,8 +74,8 @@ LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
     int64_t chunks = TSR_BLOCK_SWIZZLE_BYTES / CHUNK_BYTES;
     LLVMValueRef column = LLVMBuildUDiv(b, chunk, tsr_block_int(emit, chunks), "");
     LLVMValueRef inner = LLVMBuildAnd(b, chunk, tsr_block_int(emit, chunks - 1), "");
-    LLVMValueRef turn = LLVMBuildAnd(b, row, tsr_block_int(emit, SWIZZLE_ROWS - 1), "");
-    inner = LLVMBuildXor(b, inner, turn, "");
+    LLVMValueRef phase = LLVMBuildAnd(b, row, tsr_block_int(emit, SWIZZLE_ROWS - 1), "");
+    inner = LLVMBuildXor(b, inner, phase, "");
     column = tsr_block_mul(emit, column, (int64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES);
     at = LLVMBuildAdd(b, at, column, "");
     at = LLVMBuildAdd(b, at, tsr_block_mul(emit, row, TSR_BLOCK_SWIZZLE_BYTES), "");

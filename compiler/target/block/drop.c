@@ -169,11 +169,11 @@ LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValue
                          args, 2);
 }
 
-/* ---- turned ---------------------------------------------------------------------------------- */
+/* ---- transposed ------------------------------------------------------------------------------ */
 
 /* Lanes l and l xor 4 have two keys that follow each other, and the same two queries, each two
  * counters of which each of them takes one: that of query lane / 4 % 2. */
-LLVMValueRef tsr_block_turned_counter(tsr_emit *emit) {
+LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef four = tsr_block_int(emit, 4);
     LLVMValueRef key = LLVMBuildLShr(b, emit->lane, tsr_block_int(emit, 3), "");
@@ -195,7 +195,7 @@ static LLVMValueRef permute(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y, int6
 
 /* A word's lower half is of the even key. Each lane sends the halves that are the other one's, two
  * at a time, and joins its own with those that come: lower halves are of the even query. */
-void tsr_block_turn_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]) {
+void tsr_block_transpose_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]) {
     enum { LOWER = 0x5410, UPPER = 0x7632 }; /* halves of both */
     for (unsigned w = 0; w < TSR_DROP_WORDS; w += 2) {
         LLVMValueRef other = permute(emit, words[w], words[w + 1], UPPER, LOWER);

@@ -32,10 +32,10 @@ void tsr_block_draw(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef counter,
                     LLVMValueRef out_words[static TSR_DROP_WORDS]);
 /* Forward: bits of a pair of 16-bit weights that stay are 1, others 0. `word` has their numbers. */
 LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef word);
-/* Turned: a lane has queries 2 (lane % 4) and the next one, and key lane / 4 of eight. It takes the
- * words of counter tsr_block_turned_counter (of the tile), and gets the numbers of its own weights:
- * word w, those of both queries. */
-LLVMValueRef tsr_block_turned_counter(tsr_emit *emit);
-void tsr_block_turn_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]);
+/* Transposed: a lane has queries 2 (lane % 4) and the next one, and key lane / 4 of eight. It takes
+ * the words of counter tsr_block_transposed_counter (of the tile), and gets the numbers of its own
+ * weights: word w, those of both queries. */
+LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit);
+void tsr_block_transpose_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]);
 
 #endif

@@ -244,9 +244,9 @@ static void load_matrices(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
     for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b, loaded, i, "");
 }
 
-/* Elements of 32 bits that lie as K x columns, which ldmatrix cannot turn: row `row` of K, and 4
- * behind it, at columns `column` and 8 behind it, in the order mma.sync takes A's; B's are columns
- * first. Steps are whole atoms of the swizzle, so that they share their addresses. */
+/* Elements of 32 bits that lie as K x columns, which ldmatrix cannot transpose: row `row` of K, and
+ * 4 behind it, at columns `column` and 8 behind it, in the order mma.sync takes A's; B's are
+ * columns first. Steps are whole atoms of the swizzle, so that they share their addresses. */
 static void load_elements(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                           LLVMValueRef column, uint32_t step, bool columns_first,
                           LLVMValueRef out[4]) {
@@ -374,7 +374,7 @@ static void load_sums(tsr_emit *emit, MlirOperation op, const int64_t *dims) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm);
     const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, 0));
     LLVMValueRef at = tsr_block_stage(emit, ring, tsr_emit_operand(emit, op, 1));
-    bool turned = tsr_op_has(op, "transpose");
+    bool transposed = tsr_op_has(op, "transpose");
     tsr_layout l = tsr_block_layout(emit, dims[0], dims[1]);
     unsigned count = l.row_blocks * l.column_blocks * BLOCK_REGISTERS;
     TSR_ASSERT(count <= TSR_BLOCK_REGISTERS_MAX);
@@ -383,9 +383,9 @@ static void load_sums(tsr_emit *emit, MlirOperation op, const int64_t *dims) {
         uint32_t m = i / BLOCK_REGISTERS / l.column_blocks;
         LLVMValueRef row = tsr_block_add(emit, l.row, (int64_t)l.step * m + 8 * (int64_t)h);
         LLVMValueRef column = tsr_block_add(emit, l.column, (int64_t)BLOCK_COLUMNS * j + i % 2);
-        LLVMValueRef x = turned ? row : column;
-        LLVMValueRef address =
-            tsr_block_chunk(emit, ring, at, turned ? column : row, LLVMBuildUDiv(b, x, unit, ""));
+        LLVMValueRef x = transposed ? row : column;
+        LLVMValueRef address = tsr_block_chunk(emit, ring, at, transposed ? column : row,
+                                               LLVMBuildUDiv(b, x, unit, ""));
         address =
             LLVMBuildAdd(b, address, tsr_block_mul(emit, LLVMBuildURem(b, x, unit, ""), 4), "");
         registers[i] =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows go by chunks of 16 bytes: a thread has the same chunk of rows that are as far apart as there
- * are threads for, a multiple of 8, so that the swizzle turns it the same way in all of them.
+ * are threads for, a multiple of 8, so that the swizzle permutes it the same way in all of them.
  * Source: PTX ISA 8.0, "cp.async".
  */
 #include "compiler/target/block/sync.h"
@@ -114,7 +114,7 @@ LLVMValueRef tsr_sync_lane(tsr_emit *emit, tsr_sync_order order, LLVMValueRef ro
     return LLVMBuildAdd(b, tsr_block_mul(emit, at, TSR_BLOCK_SWIZZLE_BYTES), chunk, "");
 }
 
-/* Matrices begin at multiples of the swizzle's atom, so that it is turned in the whole address.
+/* Matrices begin at multiples of the swizzle's atom, so that it permutes the whole address.
  * That is done here each time: kept, addresses would take registers. */
 void tsr_sync_load(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, uint32_t row,
                    uint32_t column, bool transposed, LLVMValueRef out[4]) {

@@ -2,11 +2,13 @@
 #include "compiler/target/host/planner.h"
 
 /* One virtual rank's, or gathered anew for each: no sum or gather of all virtual ranks. */
-static bool is_of_turn(const launch *l) { return l->kind == KIND_LAUNCH || l->kind == KIND_JOIN; }
+static bool runs_per_leaf(const launch *l) {
+    return l->kind == KIND_LAUNCH || l->kind == KIND_JOIN;
+}
 
 static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
     return v->maker != NONE && p->launches[v->maker].loop == loop_number &&
-           is_of_turn(&p->launches[v->maker]);
+           runs_per_leaf(&p->launches[v->maker]);
 }
 
 /* What is joined behind the loop that makes it has a place for each virtual rank, too. */
@@ -24,7 +26,7 @@ void tsr_planner_stretch_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
         v->first = v->maker;
-        if (v->maker == NONE || v->imported || is_of_turn(&p->launches[v->maker]) ||
+        if (v->maker == NONE || v->imported || runs_per_leaf(&p->launches[v->maker]) ||
             p->launches[v->maker].loop == NONE)
             continue;
         const loop *in = &p->loops[p->launches[v->maker].loop];

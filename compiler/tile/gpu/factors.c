@@ -13,28 +13,29 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/tile/gpu/turn.h"
+#include "compiler/tile/gpu/layout.h"
 
 #include <string.h>
 
 enum {
     OPERANDS_MAX = 256,
     RESULTS_MAX = 256,
-    USES_MIN = 64, /* of each element of a factor: fewer are computed sooner than it is turned */
+    USES_MIN =
+        64, /* of each element of a factor: fewer are computed sooner than it is transposed */
 };
 
-typedef struct turner {
+typedef struct transposer {
     tsr_ctx *ctx;
     tsr_arena *arena;
     MlirModule module;
     MlirOperation func, root; /* the group, its product */
     tsr_assigned *assigned;
-} turner;
+} transposer;
 
-typedef bool (*visit)(const turner *t, MlirOperation entry, MlirOperation call, void *context);
+typedef bool (*visit)(const transposer *t, MlirOperation entry, MlirOperation call, void *context);
 
 /* Of each call of the group; false: one visit gave false. */
-static bool visit_calls(const turner *t, visit visitor, void *context) {
+static bool visit_calls(const transposer *t, visit visitor, void *context) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(t->module)) {
         if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
@@ -47,7 +48,8 @@ static bool visit_calls(const turner *t, visit visitor, void *context) {
     return true;
 }
 
-/* ---- what is turned -------------------------------------------------------------------------- */
+/* ---- what is transposed
+ * -------------------------------------------------------------------------- */
 
 /* A product of two arguments of f32 that may be tf32; null: none. */
 static MlirOperation find_product(MlirOperation func) {
@@ -65,18 +67,18 @@ static MlirOperation find_product(MlirOperation func) {
     return (MlirOperation){NULL};
 }
 
-static bool lies_across(const turner *t, size_t index) {
+static bool lies_across(const transposer *t, size_t index) {
     return index ? !tsr_op_flag(t->root, "transpose_b") : tsr_op_flag(t->root, "transpose_a");
 }
 
-static bool is_still(const turner *t, MlirOperation entry, MlirOperation call, void *context) {
+static bool is_still(const transposer *t, MlirOperation entry, MlirOperation call, void *context) {
     MlirOperation of = tsr_entry_of(t->module, entry);
     return !mlirOperationIsNull(of) &&
            tsr_is_invariant(t->assigned, of, tsr_op_operand(call, *(const size_t *)context));
 }
 
 /* How often the product uses an element of the factor. */
-static uint64_t count_uses(const turner *t, size_t index) {
+static uint64_t count_uses(const transposer *t, size_t index) {
     tsr_type result = {0}, factor = {0};
     tsr_value_type(tsr_op_result(t->root, 0), &result);
     tsr_value_type(tsr_op_operand(t->root, index), &factor);
@@ -86,36 +88,40 @@ static uint64_t count_uses(const turner *t, size_t index) {
     return uses;
 }
 
-static bool is_worth_it(const turner *t, size_t index) {
+static bool is_worth_it(const transposer *t, size_t index) {
     size_t argument = (size_t)mlirBlockArgumentGetArgNumber(tsr_op_operand(t->root, index));
     return count_uses(t, index) >= USES_MIN || visit_calls(t, is_still, &argument);
 }
 
-/* ---- turning it ------------------------------------------------------------------------------ */
+/* ---- transposing it
+ * ------------------------------------------------------------------------------ */
 
 /* Rows and columns: the last two dims. */
 static size_t rows_of(MlirType type) { return (size_t)mlirShapedTypeGetRank(type) - 2; }
 
-static MlirType turned_type(MlirType type) { return tsr_gpu_turned_type(type, rows_of(type)); }
+static MlirType transposed_type(MlirType type) {
+    return tsr_gpu_transposed_type(type, rows_of(type));
+}
 
 typedef struct change {
-    MlirOperation turning; /* the group that turns the factor */
-    size_t argument;       /* which it was */
-    bool drops;            /* nothing else of the group reads it */
+    MlirOperation transposing; /* the group that transposes the factor */
+    size_t argument;           /* which it was */
+    bool drops;                /* nothing else of the group reads it */
 } change;
 
-static bool change_call(const turner *t, MlirOperation entry, MlirOperation call, void *context) {
+static bool change_call(const transposer *t, MlirOperation entry, MlirOperation call,
+                        void *context) {
     const change *c = context;
     MlirValue operands[OPERANDS_MAX + 1];
     size_t count = 0, before = tsr_op_operand_count(call);
     (void)t;
     (void)entry;
     for (; count < before; count++) operands[count] = tsr_op_operand(call, count);
-    MlirValue turned = tsr_gpu_call_before(c->turning, call, operands[c->argument]);
+    MlirValue transposed = tsr_gpu_call_before(c->transposing, call, operands[c->argument]);
     if (c->drops)
-        operands[c->argument] = turned;
+        operands[c->argument] = transposed;
     else
-        operands[count++] = turned;
+        operands[count++] = transposed;
     mlirOperationSetOperands(call, (intptr_t)count, operands);
     return true;
 }
@@ -139,24 +145,26 @@ static bool is_read_once(MlirValue value) {
     return !mlirOpOperandIsNull(use) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));
 }
 
-static tsr_result turn_factor(turner *t, size_t index) {
+static tsr_result transpose_factor(transposer *t, size_t index) {
     MlirBlock body = tsr_op_body(t->func);
     MlirValue argument = tsr_op_operand(t->root, index);
     MlirContext context = mlirOperationGetContext(t->func);
     MlirType type = mlirValueGetType(argument);
     tsr_builder at = tsr_builder_before(t->func);
-    change c = {.turning = tsr_gpu_find_turning(&at, t->module, t->arena, tsr_op_symbol(t->func),
-                                                index ? "rhs" : "lhs", type, rows_of(type)),
+    change c = {.transposing =
+                    tsr_gpu_find_transposing(&at, t->module, t->arena, tsr_op_symbol(t->func),
+                                             index ? "rhs" : "lhs", type, rows_of(type)),
                 .argument = (size_t)mlirBlockArgumentGetArgNumber(argument)};
-    if (mlirOperationIsNull(c.turning))
+    if (mlirOperationIsNull(c.transposing))
         FAIL(t->ctx, TSR_MEMORY, "no memory to lower '%s'", tsr_op_symbol(t->func));
     c.drops = is_read_once(argument);
-    MlirValue turned = argument;
+    MlirValue transposed = argument;
     if (c.drops)
-        mlirValueSetType(argument, turned_type(type));
+        mlirValueSetType(argument, transposed_type(type));
     else
-        turned = mlirBlockAddArgument(body, turned_type(type), mlirOperationGetLocation(t->func));
-    mlirOperationSetOperand(t->root, (intptr_t)index, turned);
+        transposed =
+            mlirBlockAddArgument(body, transposed_type(type), mlirOperationGetLocation(t->func));
+    mlirOperationSetOperand(t->root, (intptr_t)index, transposed);
     const char *flag = index ? "transpose_b" : "transpose_a";
     tsr_op_set(t->root, flag, tsr_attr_make_bool(context, !tsr_op_flag(t->root, flag)));
     visit_calls(t, change_call, &c);
@@ -164,11 +172,11 @@ static tsr_result turn_factor(turner *t, size_t index) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_gpu_turn_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
-                                tsr_arena *arena) {
+tsr_result tsr_gpu_transpose_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                                     tsr_arena *arena) {
     tsr_assigned assigned = {0};
     tsr_result result = TSR_SUCCESS;
-    turner t = {.ctx = ctx, .arena = arena, .module = module, .assigned = &assigned};
+    transposer t = {.ctx = ctx, .arena = arena, .module = module, .assigned = &assigned};
     if (target->arch != 90) return TSR_SUCCESS; /* mma.sync reads in any order */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "tsched.func")) continue;
@@ -181,7 +189,7 @@ tsr_result tsr_gpu_turn_factors(tsr_ctx *ctx, const tsr_target *target, MlirModu
         bool across[] = {lies_across(&t, 0), lies_across(&t, 1)};
         if ((across[0] && !is_worth_it(&t, 0)) || (across[1] && !is_worth_it(&t, 1))) continue;
         for (size_t i = 0; i < 2; i++)
-            if (across[i]) TRY_GOTO(ctx, result, turn_factor(&t, i));
+            if (across[i]) TRY_GOTO(ctx, result, transpose_factor(&t, i));
     }
 done:
     tsr_assigned_finish(&assigned);

@@ -9,7 +9,7 @@
 
 /* Groups of such products get factors that lie along K, and their calls those of a transpose before
  * them, one for all calls that need it. A product too small to be worth it stays as it is. */
-TSR_RESULT tsr_gpu_turn_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
-                                tsr_arena *arena);
+TSR_RESULT tsr_gpu_transpose_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                                     tsr_arena *arena);
 
 #endif

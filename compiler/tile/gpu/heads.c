@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/gpu/heads.h"
 
+#include "compiler/tile/gpu/layout.h"
 #include "compiler/tile/gpu/ring.h"
-#include "compiler/tile/gpu/turn.h"
 
 enum { UNIT = TSR_HEADS_UNIT, HEAD_DIMS = 4 };
 
@@ -12,8 +12,8 @@ bool tsr_gpu_is_move(MlirOperation op) {
             tsr_op_is(op, "tessera.transpose") || tsr_op_is(op, "tessera.concat"));
 }
 
-bool tsr_gpu_is_turn(MlirOperation op) {
-    return !mlirOperationIsNull(op) && tsr_gpu_turns(op, TSR_GPU_HEADS_DIM) &&
+bool tsr_gpu_is_heads_transpose(MlirOperation op) {
+    return !mlirOperationIsNull(op) && tsr_gpu_is_transpose(op, TSR_GPU_HEADS_DIM) &&
            mlirShapedTypeGetRank(mlirValueGetType(tsr_op_result(op, 0))) == HEAD_DIMS;
 }
 

@@ -21,7 +21,7 @@ typedef struct tsr_gpu_heads {
 /* Does the op only move elements: one that heads are read or given through? */
 bool tsr_gpu_is_move(MlirOperation op);
 /* Swaps rows and heads. */
-bool tsr_gpu_is_turn(MlirOperation op);
+bool tsr_gpu_is_heads_transpose(MlirOperation op);
 /* The columns of a tensor [B, S, W] that a slice takes; false: other dims are cut, or what copies
  * cannot begin at. */
 bool tsr_gpu_slice_columns(MlirOperation slice, int64_t *out_first);

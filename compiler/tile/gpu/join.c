@@ -2,19 +2,19 @@
  *
  * Calls of attention and of its gradient take and give heads where they lie:
  *
- *     slice [B, S, W] -> [B, S, H D], reshape -> [B, S, H, D], turn -> [B, H, S, D], attention
- *     attention, turn -> [B, S, H, D]
- *     gradients, turns, reshapes, concat -> [B, S, W]
+ *     slice [B, S, W] -> [B, S, H D], reshape -> [B, S, H, D], transpose -> [B, H, S, D], attention
+ *     attention, transpose -> [B, S, H, D]
+ *     gradients, transposes, reshapes, concat -> [B, S, W]
  *
  * are kernels, but for the reshapes; here what surrounds attention moves into its group, which is
  * then one kernel. A group is changed where all its calls stand in the same surroundings. Where
- * something else still needs a result as it was, it is turned back: the gradient's group takes that
- * turn in again.
+ * something else still needs a result as it was, it is transposed back: the gradient's group takes
+ * that transpose in again.
  */
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/heads.h"
-#include "compiler/tile/gpu/turn.h"
+#include "compiler/tile/gpu/layout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,9 +27,9 @@ enum {
 
 typedef enum how {
     AS_IT_IS,
-    TURNED, /* [B, S, H, D] */
-    SLICED, /* an operand: columns of [B, S, W] */
-    JOINED, /* a result: columns of one */
+    TRANSPOSED, /* [B, S, H, D] */
+    SLICED,     /* an operand: columns of [B, S, W] */
+    JOINED,     /* a result: columns of one */
 } how;
 
 typedef struct surroundings {
@@ -87,12 +87,12 @@ static MlirOperation only_user(MlirValue value) {
 /* ---- surroundings ---------------------------------------------------------------------------- */
 
 static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirValue value) {
-    MlirOperation turn = maker_of(value);
+    MlirOperation transpose = maker_of(value);
     s->operands[index] = AS_IT_IS;
     s->values[index] = value;
-    if (!tsr_gpu_is_turn(moved_by(j, turn))) return;
-    s->operands[index] = TURNED;
-    s->values[index] = tsr_op_operand(turn, 0);
+    if (!tsr_gpu_is_heads_transpose(moved_by(j, transpose))) return;
+    s->operands[index] = TRANSPOSED;
+    s->values[index] = tsr_op_operand(transpose, 0);
     MlirOperation reshape = maker_of(s->values[index]);
     if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, "tessera.reshape")) return;
     MlirOperation call = maker_of(tsr_op_operand(reshape, 0)), slice = moved_by(j, call);
@@ -103,13 +103,13 @@ static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirV
     s->values[index] = tsr_op_operand(call, 0);
 }
 
-/* The concat along columns that all three results go to, each through its turn and a reshape, and
- * nowhere else. */
+/* The concat along columns that all three results go to, each through its transpose and a reshape,
+ * and nowhere else. */
 static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
     for (uint32_t r = 0; r < RESULTS_MAX; r++) {
-        MlirOperation turn = only_user(tsr_op_result(call, r));
-        if (!tsr_gpu_is_turn(moved_by(j, turn))) return false;
-        MlirOperation reshape = only_user(tsr_op_result(turn, 0));
+        MlirOperation transpose = only_user(tsr_op_result(call, r));
+        if (!tsr_gpu_is_heads_transpose(moved_by(j, transpose))) return false;
+        MlirOperation reshape = only_user(tsr_op_result(transpose, 0));
         if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, "tessera.reshape")) return false;
         MlirValue part = tsr_op_result(reshape, 0);
         MlirOperation joins = only_user(part), concat = moved_by(j, joins);
@@ -125,11 +125,11 @@ static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
     return true;
 }
 
-/* Some use of it turns it. */
-static bool is_turned(const joiner *j, MlirValue value) {
+/* Some use transposes it. */
+static bool is_transposed(const joiner *j, MlirValue value) {
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (tsr_gpu_is_turn(moved_by(j, mlirOpOperandGetOwner(use)))) return true;
+        if (tsr_gpu_is_heads_transpose(moved_by(j, mlirOpOperandGetOwner(use)))) return true;
     return false;
 }
 
@@ -144,7 +144,9 @@ static void find_surroundings(const joiner *j, surroundings *s, MlirOperation ca
     }
     bool joined = s->result_count == RESULTS_MAX && find_concat(j, s, call);
     for (uint32_t r = 0; r < s->result_count; r++)
-        s->results[r] = joined ? JOINED : is_turned(j, tsr_op_result(call, r)) ? TURNED : AS_IT_IS;
+        s->results[r] = joined                                     ? JOINED
+                        : is_transposed(j, tsr_op_result(call, r)) ? TRANSPOSED
+                                                                   : AS_IT_IS;
     if (!joined) s->concat = (MlirOperation){NULL};
 }
 
@@ -192,9 +194,9 @@ static MlirValue build_heads(tsr_builder *b, MlirOperation root, const surroundi
     if (s->operands[index] == SLICED) {
         MlirType heads = mlirValueGetType(tsr_op_operand(root, index));
         value = tsr_build_value(b, "tessera.reshape", &value, 1,
-                                tsr_gpu_turned_type(heads, TSR_GPU_HEADS_DIM), NULL);
+                                tsr_gpu_transposed_type(heads, TSR_GPU_HEADS_DIM), NULL);
     }
-    return tsr_gpu_build_turn(b, value, TSR_GPU_HEADS_DIM);
+    return tsr_gpu_build_transpose(b, value, TSR_GPU_HEADS_DIM);
 }
 
 static size_t build_results(tsr_builder *b, MlirOperation root, const surroundings *s,
@@ -202,7 +204,7 @@ static size_t build_results(tsr_builder *b, MlirOperation root, const surroundin
     for (uint32_t r = 0; r < s->result_count; r++) {
         out_values[r] = tsr_op_result(root, r);
         if (s->results[r] != AS_IT_IS)
-            out_values[r] = tsr_gpu_build_turn(b, out_values[r], TSR_GPU_HEADS_DIM);
+            out_values[r] = tsr_gpu_build_transpose(b, out_values[r], TSR_GPU_HEADS_DIM);
     }
     if (mlirOperationIsNull(s->concat)) return s->result_count;
     MlirValue parts[RESULTS_MAX];
@@ -293,23 +295,25 @@ static MlirOperation build_call(tsr_builder *at, MlirOperation like, const char 
                                         .attrs = attrs});
 }
 
-/* Uses of a result that is given turned now: turns are it, all else has it turned back. */
-static tsr_result replace_turned(joiner *j, tsr_builder *at, MlirOperation call, MlirValue before,
-                                 MlirValue now) {
+/* Uses of a result that is transposed now: transposes of it are replaced by it, all else gets it
+ * transposed back. */
+static tsr_result replace_transposed(joiner *j, tsr_builder *at, MlirOperation call,
+                                     MlirValue before, MlirValue now) {
     for (MlirOpOperand use = mlirValueGetFirstUse(before); !mlirOpOperandIsNull(use);) {
         MlirOperation user = mlirOpOperandGetOwner(use);
         use = mlirOpOperandGetNextUse(use);
-        if (!tsr_gpu_is_turn(moved_by(j, user))) continue;
+        if (!tsr_gpu_is_heads_transpose(moved_by(j, user))) continue;
         mlirValueReplaceAllUsesOfWith(tsr_op_result(user, 0), now);
         mlirOperationDestroy(user);
     }
     if (!tsr_value_is_used(before)) return TSR_SUCCESS;
     MlirType type = mlirValueGetType(before);
     tsr_builder end = tsr_builder_at_end(mlirModuleGetBody(j->module), at->location);
-    MlirOperation turning = tsr_gpu_find_turning(&end, j->module, j->arena, tsr_op_symbol(j->func),
-                                                 "turn", mlirValueGetType(now), TSR_GPU_HEADS_DIM);
-    if (mlirOperationIsNull(turning)) return refuse_memory(j);
-    MlirOperation back = build_call(at, call, tsr_op_symbol(turning), &now, 1, &type, 1);
+    MlirOperation transposing =
+        tsr_gpu_find_transposing(&end, j->module, j->arena, tsr_op_symbol(j->func), "transpose",
+                                 mlirValueGetType(now), TSR_GPU_HEADS_DIM);
+    if (mlirOperationIsNull(transposing)) return refuse_memory(j);
+    MlirOperation back = build_call(at, call, tsr_op_symbol(transposing), &now, 1, &type, 1);
     mlirValueReplaceAllUsesOfWith(before, tsr_op_result(back, 0));
     return TSR_SUCCESS;
 }
@@ -333,8 +337,8 @@ static tsr_result rewrite_call(joiner *j, size_t index) {
     }
     for (uint32_t r = 0; r < s->result_count; r++) {
         MlirValue before = tsr_op_result(call, r), now = tsr_op_result(made, r);
-        if (s->results[r] == TURNED)
-            TRY(j->ctx, replace_turned(j, &at, call, before, now));
+        if (s->results[r] == TRANSPOSED)
+            TRY(j->ctx, replace_transposed(j, &at, call, before, now));
         else
             mlirValueReplaceAllUsesOfWith(before, now);
     }

@@ -140,7 +140,7 @@ static TSR_RESULT ask(kernel *k) {
     bool taken = true;
     double cycles = 0;
     if (k->asked) return TSR_SUCCESS;
-    if (k->carries == TSR_CARRIES_TURN) taken = tsr_tile_takes_turn(&k->group);
+    if (k->carries == TSR_CARRIES_TRANSPOSE) taken = tsr_tile_takes_shared_transpose(&k->group);
     if (k->carries == TSR_CARRIES_PRODUCT)
         TRY(k->group.ctx, tsr_tile_time_product(&k->group, &taken, &cycles));
     if (!taken) k->carries = TSR_CARRIES_NONE;

@@ -16,8 +16,8 @@
  * column.
  *
  * A tile may be computed transposed, B^T A^T: then its columns are rows of the matrix units, and
- * its rows their columns, of which there may be any multiple of 8. What is stored is turned on its
- * way through shared memory.
+ * its rows their columns, of which there may be any multiple of 8. What is stored is transposed on
+ * its way through shared memory.
  *
  * Programs that follow each other lie in bands of rows, so that those that run at a time share
  * parts of A and of B in the second-level cache.
@@ -588,7 +588,7 @@ static void store(product *p, MlirValue value, uint32_t output) {
 
 /* A tile is stored transposed by way of shared memory alone; what is read behind the product lies
  * in pairs along rows. */
-static bool turns_well(const product *p) {
+static bool transposes_well(const product *p) {
     const tsr_type *outputs = p->group->types + p->group->input_count;
     for (uint32_t i = 0; i < p->group->output_count; i++)
         if (!tsr_dtype_is_narrow(outputs[i].dtype) || outputs[i].dtype != outputs[0].dtype)
@@ -643,7 +643,7 @@ static tsr_result plan(product *p, bool *out_taken) {
     p->shape.by_rows = stores_by_rows(p);
     find_fetched(p);
     p->shape.behind = bytes_behind(p);
-    p->shape.turns = p->shape.by_rows && turns_well(p);
+    p->shape.may_transpose = p->shape.by_rows && transposes_well(p);
     p->shape.a_across = p->at;
     *out_taken = tsr_product_select(group->b.target, &p->shape, (uint32_t)skip, &p->tile);
     return TSR_SUCCESS;

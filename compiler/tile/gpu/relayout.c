@@ -11,9 +11,9 @@
 
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/tile/gpu/layout.h"
 #include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
-#include "compiler/tile/gpu/turn.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
 #include <math.h>
 
 enum {
-    ROW_BYTES = 128,   /* of a ring: what the swizzle turns; of a line of the cache */
+    ROW_BYTES = 128,   /* of a ring: what the swizzle permutes; of a line of the cache */
     SECTOR_BYTES = 32, /* of a line: what is copied of it at least */
     DEEP_STAGES_MAX = 8,
     STAGES_MIN = 3,
@@ -60,7 +60,7 @@ static const struct {
     double latency, hold; /* from asking for a stage to having it; products that it is kept for */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
     double share, more;   /* programs that share copies: the same; what more than two take more */
-    double shared, turn;  /* what a copy for others takes, of one of its own; and each step */
+    double shared, round; /* what a copy for others takes, of one of its own; and each step */
     double both;          /* of the shorter of what is computed and what is read */
     double both_behind;   /* the same of what moves behind a product */
     double part;          /* of what the last round has no programs for, so much is won */
@@ -88,7 +88,7 @@ static const struct {
           .share = 1388,
           .more = 693.1,
           .shared = 1.223,
-          .turn = 15.17,
+          .round = 15.17,
           .both = 0.2477,
           .both_behind = 0.4912,
           .part = 0.1341,
@@ -111,7 +111,7 @@ static const tsr_product_tile tiles[] = {
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
 /* Those that are computed transposed; their rows are the most. */
-static const tsr_product_tile turned[] = {
+static const tsr_product_tile transposed_tiles[] = {
 #define Y(columns_, warps_, teams_, registers_, rows_)                                             \
     {.rows = rows_,                                                                                \
      .columns = columns_,                                                                          \
@@ -124,7 +124,7 @@ static const tsr_product_tile turned[] = {
 #undef Y
 };
 enum {
-    TURNED = sizeof turned / sizeof turned[0],
+    TRANSPOSED = sizeof transposed_tiles / sizeof transposed_tiles[0],
     ROW_STEP = 8,
     ROWS_BY_THREADS = 16, /* a multiple of it, where threads copy */
     ROWS_MAX = 256,
@@ -138,7 +138,7 @@ static const struct {
             {1, 1, 2}, {1, 3, 1}, {1, 1, 3}, {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
 enum {
     WAYS = sizeof ways / sizeof ways[0],
-    CHOICES = (TILES + TURNED * ROW_STEPS) * WAYS,
+    CHOICES = (TILES + TRANSPOSED * ROW_STEPS) * WAYS,
 };
 
 /* mma.sync is there from sm_80 on: a GPU without instructions of its own here has sm_80's tiles. */
@@ -347,8 +347,8 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double multiply = multiply_time(d, shape, tile) * beside;
     double work = joined(multiply, copy_time(d, shape, tile) * beside);
     double wait = (cost.latency + cost.hold * multiply) / tile->stages;
-    double turn = tile->beside * tile->below > 1 ? cost.turn : 0;
-    double loop = steps * (joined(work, wait) + turn);
+    double round = tile->beside * tile->below > 1 ? cost.round : 0;
+    double loop = steps * (joined(work, wait) + round);
     double store = store_time(shape, tile);
     double share = (double)programs / (double)slots_of(d, tile, blocks);
     double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
@@ -369,10 +369,10 @@ static double time_of(const device *d, const tsr_product_shape *shape,
 static bool make_choice(const device *d, const tsr_product_shape *shape, size_t index,
                         tsr_product_tile *tile) {
     size_t kind = index / WAYS;
-    *tile = kind < TILES ? tiles[kind] : turned[(kind - TILES) / ROW_STEPS];
+    *tile = kind < TILES ? tiles[kind] : transposed_tiles[(kind - TILES) / ROW_STEPS];
     if (kind >= TILES) {
         int64_t rows = ROW_STEP * (1 + (int64_t)((kind - TILES) % ROW_STEPS));
-        if (!shape->turns || rows > tile->rows || (shape->a_across && rows % 64) ||
+        if (!shape->may_transpose || rows > tile->rows || (shape->a_across && rows % 64) ||
             (rows % ROWS_BY_THREADS && !is_copied_whole(shape)))
             return false;
         tile->rows = rows;

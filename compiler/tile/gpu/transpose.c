@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transposes of f32 that swap rows and columns: one program turns one square,
+ * Transposes of f32 that swap rows and columns: one program transposes one square,
  *
  *     begin to copy it to a stage
  *     wait for it; load its rows as columns of a fragment
@@ -9,8 +9,8 @@
 #include "compiler/tile/gpu/transpose.h"
 
 #include "compiler/shim/shim.h"
+#include "compiler/tile/gpu/layout.h"
 #include "compiler/tile/gpu/ring.h"
-#include "compiler/tile/gpu/turn.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ static bool read_transpose(transpose *t) {
     uint32_t number = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
     const tsr_type *type = &group->types[number];
     uint32_t rank = type->shape.rank;
-    if (rank < 2 || !tsr_gpu_turns(group->root, rank - 2)) return false;
+    if (rank < 2 || !tsr_gpu_is_transpose(group->root, rank - 2)) return false;
     t->batch = 1;
     for (uint32_t d = 0; d + 2 < rank; d++) t->batch *= (int64_t)type->shape.dims[d];
     t->rows = (int64_t)type->shape.dims[rank - 2];
@@ -53,10 +53,11 @@ static void emit(const transpose *t) {
     tsr_tile_group *group = t->group;
     tsr_tile_builder *b = &group->b;
     uint32_t rank = t->batch > 1 ? 3 : 2;
-    int64_t dims[] = {t->batch, t->rows, t->columns}, turned[] = {t->batch, t->columns, t->rows};
+    int64_t dims[] = {t->batch, t->rows, t->columns},
+            transposed[] = {t->batch, t->columns, t->rows};
     int64_t down = (t->rows + SIDE - 1) / SIDE, across = (t->columns + SIDE - 1) / SIDE;
     MlirValue from = tsr_gpu_view(b, t->from, rank, dims + 3 - rank);
-    MlirValue to = tsr_gpu_view(b, group->buffers[group->input_count], rank, turned + 3 - rank);
+    MlirValue to = tsr_gpu_view(b, group->buffers[group->input_count], rank, transposed + 3 - rank);
     MlirValue pid = tsr_tile_program_id(b), stage = tsr_tile_index(b, 0);
     MlirValue matrix = tsr_tile_div(b, pid, down * across);
     MlirValue rest = t->batch > 1 ? tsr_tile_rem(b, pid, down * across) : pid;
@@ -85,12 +86,12 @@ static void emit(const transpose *t) {
     build(b, "tile.release", &stage, 1, NULL, 0);
 }
 
-bool tsr_tile_takes_turn(tsr_tile_group *group) {
+bool tsr_tile_takes_shared_transpose(tsr_tile_group *group) {
     transpose t = {.group = group};
     return read_transpose(&t);
 }
 
-void tsr_tile_lower_turn(tsr_tile_group *group, bool *out_taken) {
+void tsr_tile_lower_shared_transpose(tsr_tile_group *group, bool *out_taken) {
     transpose t = {.group = group};
     *out_taken = read_transpose(&t);
     if (!*out_taken) return;

@@ -7,8 +7,8 @@
 
 #include "compiler/tile/region.h"
 
-bool tsr_tile_takes_turn(tsr_tile_group *group);
+bool tsr_tile_takes_shared_transpose(tsr_tile_group *group);
 /* *out_taken false: the group is none that this family takes; nothing was written. */
-void tsr_tile_lower_turn(tsr_tile_group *group, bool *out_taken);
+void tsr_tile_lower_shared_transpose(tsr_tile_group *group, bool *out_taken);
 
 #endif

@@ -101,8 +101,8 @@ static MlirValue match(counter *c, MlirValue digits) {
         MlirValue mine = tsr_tile_2(b, "arith.andi", digits, tsr_tile_int(b, type, 1LL << bit));
         MlirValue is_set = tsr_tile_icompare(b, TSR_ICMP_NE, mine, zero);
         MlirValue votes = tsr_build_value(&b->at, "tile.vote", &is_set, 1, words(b, 0), attrs);
-        MlirValue turn = tsr_tile_select(b, is_set, zero, tsr_tile_int(b, type, -1));
-        votes = tsr_tile_2(b, "arith.xori", tsr_tile_splat(b, votes, LANES), turn);
+        MlirValue flip = tsr_tile_select(b, is_set, zero, tsr_tile_int(b, type, -1));
+        votes = tsr_tile_2(b, "arith.xori", tsr_tile_splat(b, votes, LANES), flip);
         same = tsr_tile_2(b, "arith.andi", same, votes);
     }
     return same;

@@ -248,7 +248,8 @@ static MlirValue emit_mean(const group *g) {
 static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root) {
     tsr_tile_builder *b = g->b;
     MlirValue eps = number(g, g->eps), flat_root = number(g, root_of_eps(g));
-    for (int turn = 0; g->is_wide && turn < 2; turn++) /* a square of the scale may be too large */
+    for (int round = 0; g->is_wide && round < 2;
+         round++) /* a square of the scale may be too large */
         eps = times(g, eps, g->scale);
     MlirValue flat = tsr_tile_fcompare(b, TSR_FCMP_OEQ, power, number(g, 0));
     power = tsr_tile_2(b, "arith.addf", power, eps);
@@ -264,7 +265,8 @@ static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root)
 
 /* The mean of squares of the row as it is. */
 static MlirValue emit_power(const group *g, MlirValue power) {
-    for (int turn = 0; g->is_wide && turn < 2; turn++) power = times(g, power, number(g, 0x1p600));
+    for (int round = 0; g->is_wide && round < 2; round++)
+        power = times(g, power, number(g, 0x1p600));
     return narrow(g, power);
 }
 

@@ -164,7 +164,7 @@ tsched.func @strips(%a: tensor<4x20xf32>) -> tensor<3x4x16xf32> attributes {kind
 
 // -----
 
-tsched.func @turned(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4x20xf32> attributes {kind = "matmul"} {
+tsched.func @transposed(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4x20xf32> attributes {kind = "matmul"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
   %0 = tsched.unpack %p : tensor<2x4x16xf32> -> tensor<20x4xf32>
   %1 = tessera.matmul %a, %0 {transpose_b = true} : tensor<4x4xf32>, tensor<20x4xf32> -> tensor<4x20xf32>

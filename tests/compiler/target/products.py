@@ -18,8 +18,8 @@ except ImportError as missing:
     print(f'skipped: {missing}')
     sys.exit(77)
 
-SHORT = ('tt', 'odd_t', 'tf32', 'fragment', 'three_groups', 'two_blocks', 'gelu', 'turns_deep', 'pair_turned', 'fetched_turns', 'split_rounds',
-         'turned_turns', 'turned_eight')
+SHORT = ('tt', 'odd_t', 'tf32', 'fragment', 'three_groups', 'two_blocks', 'gelu', 'turns_deep', 'pair_transposed', 'fetched_turns', 'split_rounds',
+         'transposed_turns', 'transposed_eight')
 
 
 def gradients():

@@ -50,8 +50,8 @@ def forward(x, f, padding):
 
 
 def of_image(f, g, padding):
-    turned = np.swapaxes(f[::-1, ::-1], 2, 3)
-    return forward(g, turned, f.shape[0] - 1 - padding)
+    flipped = np.swapaxes(f[::-1, ::-1], 2, 3)
+    return forward(g, flipped, f.shape[0] - 1 - padding)
 
 
 def of_filter(x, g, padding, taps, groups):

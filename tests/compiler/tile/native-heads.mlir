@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With numerics "native" attention and its gradient read heads where they lie, and write them so: no kernel slices, turns or joins them.
+// With numerics "native" attention and its gradient read heads where they lie, and write them so: no kernel slices, transposes or joins them.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile,target > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=SYNC --input-file=%t.native

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of f32 with `allow_tf32` go to matrix units under native numerics; wgmma gets factors that lie along K, weights turned once.
+// Products of f32 with `allow_tf32` go to matrix units under native numerics; wgmma gets factors that lie along K, weights transposed once.
 // RUN: tessera-aot build %s --until tile --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --dump tile > %t.native
 // RUN: FileCheck %s --input-file=%t.native
 // RUN: tessera-aot build %s --until tile --target cuda:sm_90a --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
@@ -20,7 +20,7 @@
 
 // CHECK: ---- tile cuda:sm_90a
 // CHECK-LABEL: func.func @both
-// A factor that two products read, and that lies across for both, is turned once.
+// A factor that two products read, and that lies across for both, is transposed once.
 // CHECK: %[[TA:.*]] = tsched.call @[[LHS:.*]](%arg0) : (tensor<512x256xf32>) -> tensor<256x512xf32>
 // CHECK: %[[TB:.*]] = tsched.call @{{.*}}(%arg1) : (tensor<512x384xf32>) -> tensor<384x512xf32>
 // CHECK: tsched.call @[[PRODUCT:.*]](%[[TA]], %[[TB]])

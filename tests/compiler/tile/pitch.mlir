@@ -32,9 +32,9 @@
 // CHECK-LABEL: func.func @reshaped
 // CHECK: tessera.reshape
 // CHECK: tsched.call @[[RESHAPED:.*]](%
-// Rows of elements of 4 bytes that no copy engine takes without; both factors are turned or made so.
-// CHECK-LABEL: func.func @turn
-// CHECK: %[[T:.*]] = tsched.call @[[TURN:.*_rhs]](%arg2)
+// Rows of elements of 4 bytes that no copy engine takes without; both factors are transposed or made so.
+// CHECK-LABEL: func.func @transpose
+// CHECK: %[[T:.*]] = tsched.call @[[TRANSPOSE:.*_rhs]](%arg2)
 // CHECK: tsched.call @[[TF32:.*]](%{{.*}}, %[[T]])
 // CHECK-LABEL: func.func @prepared
 // CHECK: tsched.call @[[HOISTED:.*hoisted]](
@@ -56,7 +56,7 @@
 // CHECK: tile.view %arg2 : memref<3x200x776xbf16, strided<[166400, 832, 1]>> -> memref<600x776xbf16, strided<[832, 1]>>
 // CHECK: tile.func @[[SIDES]](%arg0: memref<3x200x776xbf16, strided<[166400, 832, 1]>>,
 // CHECK: tile.func @[[RESHAPED]](%arg0: memref<4x512x1000xbf16, strided<[524288, 1024, 1]>>,
-// CHECK: tile.func @[[TURN]](%arg0: memref<1001x768xf32>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>)
+// CHECK: tile.func @[[TRANSPOSE]](%arg0: memref<1001x768xf32>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>)
 // CHECK: tile.func @[[TF32]](%arg0: memref<4096x1001xf32, strided<[1024, 1]>>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>,
 // CHECK: tile.func @[[HOISTED]](%arg0: memref<512x1000xf32>, %arg1: memref<512x1000xbf16, strided<[1024, 1]>>) {{.*}}prepares
 // CHECK: tile.func @[[MAP]](%arg0: memref<2048x776xbf16, strided<[832, 1]>>, %arg1: memref<2048x1xf32>, %arg2: memref<2048x776xbf16, strided<[832, 1]>>)
@@ -119,7 +119,7 @@ func.func @reshaped(%x: tensor<2048x512xbf16> {tessera.name = "rx"}, %v: tensor<
   %y = tessera.matmul %c, %w : tensor<4x512x1000xbf16>, tensor<4x1000x512xbf16> -> tensor<4x512x512xbf16>
   return %y : tensor<4x512x512xbf16>
 }
-func.func @turn(%x: tensor<4096x512xf32> {tessera.name = "fx"}, %v: tensor<512x1001xf32> {tessera.name = "fv"}, %w: tensor<1001x768xf32> {tessera.name = "fw"})
+func.func @transpose(%x: tensor<4096x512xf32> {tessera.name = "fx"}, %v: tensor<512x1001xf32> {tessera.name = "fv"}, %w: tensor<1001x768xf32> {tessera.name = "fw"})
     -> (tensor<4096x768xf32> {tessera.name = "fy"}) attributes {tessera.entry = "infer"} {
   %p = tessera.matmul %x, %v {allow_tf32} : tensor<4096x512xf32>, tensor<512x1001xf32> -> tensor<4096x1001xf32>
   %h = tessera.relu %p : tensor<4096x1001xf32>

@@ -77,12 +77,12 @@ tile.func @product(%a: memref<2x128x64xbf16>, %b: memref<64x128xbf16>, %c: memre
   // CHECK: tile.store_fragment %[[W]], %[[C]][%[[I0]], %{{.*}}] : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>
   tile.store_fragment %w, %c[%0, %1] : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>
   // CHECK: %[[V:.*]] = tile.map %[[U]] at[%[[I0]], %[[I0]]] {transposed} : !tile.fragment<64x128xf32, acc> {
-  %turned = tile.map %u at [%0, %0] {transposed} : !tile.fragment<64x128xf32, acc> {
+  %transposed = tile.map %u at [%0, %0] {transposed} : !tile.fragment<64x128xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
     tile.yield %e : vector<64xf32>
   }
   // CHECK: tile.store_fragment %[[V]], %[[C]][%[[I0]], %[[I0]]] through %[[RC]] {transposed} : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>, !tile.shared<2x64x64xbf16>
-  tile.store_fragment %turned, %c[%0, %0] through %rc {transposed} : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>, !tile.shared<2x64x64xbf16>
+  tile.store_fragment %transposed, %c[%0, %0] through %rc {transposed} : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>, !tile.shared<2x64x64xbf16>
   tile.return
 }
 

@@ -322,7 +322,7 @@ Test(dot, packed_by_tiles) {
 }
 
 /* Few rows and a B that lies along K: tiles of C transposed. */
-Test(dot, turned) {
+Test(dot, transposed) {
     test_tiled(16, 17, 5, false, true, "");
     test_tiled(33, 97, 64, false, true, "");
     test_tiled(100, 1030, 71, false, true, "");

@@ -261,7 +261,7 @@ Test(matmul, packed_by_tiles) {
 
 /* Few rows and a B that lies along K: tiles of C transposed, with edges both ways, of one block of
  * K and of several. */
-Test(matmul, turned) {
+Test(matmul, swapped) {
     test_plain((shape){16, 17, 5}, false, true, false);
     test_plain((shape){33, 97, 64}, false, true, false);
     test_plain((shape){100, 1030, 70}, false, true, false);

@@ -30,7 +30,7 @@ class Product:
     below: int = 1             # in a column, of B
     split: int = 1             # programs that share K, and sum up
     result_stages: int = 2     # of the ring of results
-    turned: bool = False       # columns of the result are rows of the matrix units'
+    transposed: bool = False   # columns of the result are rows of the matrix units'
     tail: int = 0              # last rounds of K in which warp groups go one after the other
 
     @property
@@ -87,7 +87,7 @@ def epilogue(p, acc, value, row, column):
     result = '%u' if p.epilogue == 'bias' else '%w'
     after = {'bias': '', 'gelu': GELU, 'unit': UNIT}[p.epilogue]
     return f'''
-  %mapped = tile.map {value} at [{row}, {column}]{' {transposed}' if p.turned else ''} : {acc} {{
+  %mapped = tile.map {value} at [{row}, {column}]{' {transposed}' if p.transposed else ''} : {acc} {{
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
     %lim = arith.constant dense<{p.n - 1}> : vector<64xindex>
     %jj = arith.minsi %j, %lim : vector<64xindex>
@@ -107,14 +107,14 @@ def source(p, name):
     bias = f', %bias: {c_type if p.epilogue == "fetched" else f"memref<{p.n}xf32>"}' if p.epilogue else ''
     a_ring = f'!tile.shared<{p.stages}x' + (f'{bk}x{bm}' if p.at else f'{bm}x{bk}') + f'x{p.dtype}>'
     b_ring = f'!tile.shared<{p.stages}x' + (f'{bn}x{bk}' if p.bt else f'{bk}x{bn}') + f'x{p.dtype}>'
-    lines, across = (bn, bm) if p.turned else (bm, bn)  # of fragments
+    lines, across = (bn, bm) if p.transposed else (bm, bn)  # of fragments
     c_ring = f'!tile.shared<{p.result_stages}x{lines}x{128 // WIDTH[p.out]}x{p.out}>'
     acc = f'!tile.fragment<{lines}x{across}xf32, acc>'
     fragment = f'!tile.fragment<{bm}x{bk}x{p.dtype}, a>'
     at = '%z, ' if p.batch else ''
     a_index = f'{at}%kk, %row' if p.at else f'{at}%row, %kk'
     b_index = f'{at}%column, %kk' if p.bt else f'{at}%kk, %column'
-    at_, bt_ = (not p.bt, not p.at) if p.turned else (p.at, p.bt)
+    at_, bt_ = (not p.bt, not p.at) if p.transposed else (p.at, p.bt)
     transposes = ', '.join(n for n, on in (('transpose_a', at_), ('transpose_b', bt_)) if on)
     transposes = f' {{{transposes}}}' if transposes else ''
     ring = f'\n  %rc = tile.alloc_shared swizzle = "xor" : {c_ring}' if p.through else ''
@@ -125,14 +125,14 @@ def source(p, name):
   %part = tile.sum_programs %acc : {acc} -> {part}
   %wide = arith.constant {across // p.split} : index
   %own = arith.muli %rank, %wide : index
-  %first_own = arith.addi {row if p.turned else column}, %own : index''', *(('%first_own', column) if p.turned else (row, '%first_own'))
+  %first_own = arith.addi {row if p.transposed else column}, %own : index''', *(('%first_own', column) if p.transposed else (row, '%first_own'))
     fetch = f'\n  %other = tile.load_fragment %bias[{at}%row, {column}] through %rc : {c_type}, {c_ring} -> {part}' if p.epilogue == 'fetched' else ''
     if p.split > 1:
         summed, fetch = summed + fetch, ''
     mapped, value = epilogue(p, part, '%part' if p.split > 1 else '%acc', row, column)
     load = f'\n    %f = tile.load_shared %ra stage %k : {a_ring} -> {fragment}' if p.fragment else ''
     factors, factor_types = f"{'%f' if p.fragment else '%ra'}, %rb", f'{fragment if p.fragment else a_ring}, {b_ring}'
-    if p.turned:
+    if p.transposed:
         factors, factor_types = '%rb, %ra', f'{b_ring}, {a_ring}'
     caps = f' registers {p.registers}' if p.registers else ''
     group = max(1, min(p.group, rows))
@@ -204,7 +204,7 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
     tile.release stage %k
     scf.yield %t : {acc}
   }}{f' {{tile.tail = {p.tail} : i64}}' if p.tail else ''}{summed}{mapped}
-  tile.store_fragment {value}, %c[{at}{row}, {column}]{' through %rc' if p.through else ''}{' {transposed}' if p.turned else ''} : {part}, {c_type}{f', {c_ring}' if p.through else ''}
+  tile.store_fragment {value}, %c[{at}{row}, {column}]{' through %rc' if p.through else ''}{' {transposed}' if p.transposed else ''} : {part}, {c_type}{f', {c_ring}' if p.through else ''}
   tile.return
 }}
 '''
@@ -275,26 +275,26 @@ CASES = {
     'gelu': Product(264, 200, 136, epilogue='gelu'), 'unit': Product(264, 200, 136, epilogue='unit'), 'two_blocks': Product(2048, 1536, 256, tile=(64, 128, 64), warps=4, registers=128, stages=2),
     'many_programs': Product(4096, 2304, 136), 'turns': Product(4096, 2304, 136, warps=4, teams=2),
     'pair_a': Product(520, 776, 328, beside=2), 'pair_b': Product(520, 776, 328, below=2),
-    'pair_turned': Product(520, 776, 328, below=2, at=True, bt=True, stages=2), 'pair_batched': Product(200, 136, 152, batch=5, beside=2),
+    'pair_transposed': Product(520, 776, 328, below=2, at=True, bt=True, stages=2), 'pair_batched': Product(200, 136, 152, batch=5, beside=2),
     'pair_turns': Product(4096, 2304, 136, warps=4, teams=2, below=2), 'pair_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), below=2, stages=4),
     'square': Product(1000, 1544, 328, beside=2, below=2), 'eight': Product(1000, 1544, 1000, beside=4, below=2, stages=4, warps=4, teams=2),
     'eight_down': Product(520, 776, 200, tile=(64, 64, 64), warps=4, beside=2, below=4, bt=True), 'four': Product(520, 776, 328, below=4, at=True),
-    'turned': Product(328, 776, 520, tile=(208, 128, 64), turned=True), 'turned_nt': Product(328, 776, 520, tile=(80, 128, 64), turned=True, bt=True),
-    'turned_tn': Product(328, 776, 520, tile=(192, 128, 64), stages=2, turned=True, at=True),
-    'turned_tt': Product(328, 776, 520, tile=(64, 64, 64), warps=4, turned=True, at=True, bt=True), 'turned_batched': Product(200, 136, 152, batch=5, tile=(48, 128, 64), turned=True),
-    'turned_turns': Product(2000, 1544, 200, tile=(112, 128, 64), warps=4, teams=2, turned=True, epilogue='unit'),
-    'turned_groups': Product(1000, 776, 328, tile=(96, 192, 64), warps=12, turned=True, epilogue='gelu'),
-    'turned_split': Product(264, 200, 3000, tile=(64, 128, 64), turned=True, split=4, epilogue='bias'),
-    'turned_eights': Product(2000, 1544, 200, tile=(88, 128, 64), warps=4, teams=2, turned=True, epilogue='unit'),
-    'turned_last_eight': Product(328, 776, 520, tile=(72, 128, 64), turned=True, bt=True), 'turned_one_eight': Product(1000, 1544, 1000, tile=(8, 64, 64), warps=4, turned=True),
-    'turned_eights_groups': Product(1000, 776, 328, tile=(200, 192, 64), stages=2, warps=12, turned=True, epilogue='gelu'),
-    'turned_eights_square': Product(1000, 1544, 1000, tile=(152, 128, 64), stages=3, turned=True, beside=2, below=2, epilogue='bias'),
-    'turned_eight': Product(1000, 1544, 1000, tile=(80, 128, 64), turned=True, beside=2, below=4, stages=5, epilogue='bias'),
+    'transposed': Product(328, 776, 520, tile=(208, 128, 64), transposed=True), 'transposed_nt': Product(328, 776, 520, tile=(80, 128, 64), transposed=True, bt=True),
+    'transposed_tn': Product(328, 776, 520, tile=(192, 128, 64), stages=2, transposed=True, at=True),
+    'transposed_tt': Product(328, 776, 520, tile=(64, 64, 64), warps=4, transposed=True, at=True, bt=True), 'transposed_batched': Product(200, 136, 152, batch=5, tile=(48, 128, 64), transposed=True),
+    'transposed_turns': Product(2000, 1544, 200, tile=(112, 128, 64), warps=4, teams=2, transposed=True, epilogue='unit'),
+    'transposed_groups': Product(1000, 776, 328, tile=(96, 192, 64), warps=12, transposed=True, epilogue='gelu'),
+    'transposed_split': Product(264, 200, 3000, tile=(64, 128, 64), transposed=True, split=4, epilogue='bias'),
+    'transposed_eights': Product(2000, 1544, 200, tile=(88, 128, 64), warps=4, teams=2, transposed=True, epilogue='unit'),
+    'transposed_last_eight': Product(328, 776, 520, tile=(72, 128, 64), transposed=True, bt=True), 'transposed_one_eight': Product(1000, 1544, 1000, tile=(8, 64, 64), warps=4, transposed=True),
+    'transposed_eights_groups': Product(1000, 776, 328, tile=(200, 192, 64), stages=2, warps=12, transposed=True, epilogue='gelu'),
+    'transposed_eights_square': Product(1000, 1544, 1000, tile=(152, 128, 64), stages=3, transposed=True, beside=2, below=2, epilogue='bias'),
+    'transposed_eight': Product(1000, 1544, 1000, tile=(80, 128, 64), transposed=True, beside=2, below=4, stages=5, epilogue='bias'),
     'split': Product(200, 264, 1000, split=4, through=False), 'split_8': Product(136, 176, 3000, split=8, through=False, epilogue='bias'),
     'split_3': Product(200, 264, 1000, tile=(128, 192, 64), split=3), 'split_6': Product(200, 264, 3000, tile=(128, 192, 64), split=6, through=False, epilogue='bias'),
-    'split_5': Product(264, 200, 3000, tile=(80, 128, 64), split=5, turned=True, epilogue='bias'), 'split_3_short': Product(200, 136, 200, batch=5, tile=(128, 192, 64), split=3),
+    'split_5': Product(264, 200, 3000, tile=(80, 128, 64), split=5, transposed=True, epilogue='bias'), 'split_3_short': Product(200, 136, 200, batch=5, tile=(128, 192, 64), split=3),
     'split_3_rounds': Product(4096, 2304, 328, tile=(128, 192, 64), split=3, at=True, epilogue='bias'),
-    'split_3_eights': Product(264, 200, 3000, tile=(72, 128, 64), split=3, turned=True),
+    'split_3_eights': Product(264, 200, 3000, tile=(72, 128, 64), split=3, transposed=True),
     'three_a': Product(520, 776, 328, beside=3), 'three_b': Product(1000, 1544, 328, beside=2, below=3),
     'split_short': Product(72, 88, 136, tile=(64, 64, 64), warps=4, split=4, through=False), 'split_through': Product(512, 512, 520, split=2),
     'split_many': Product(2048, 1536, 200, tile=(64, 128, 64), warps=4, split=8, through=False), 'split_batched': Product(72, 136, 520, batch=3, at=True, split=4, through=False),
@@ -313,12 +313,12 @@ CASES = {
     'tail': Product(1000, 776, 520, epilogue='unit', tail=2), 'tail_programs': Product(4096, 2304, 392, tail=2), 'tail_one': Product(4096, 2304, 328, stages=2, tail=1),
     'tail_groups': Product(1500, 1544, 1000, tile=(192, 128, 64), warps=12, stages=4, epilogue='gelu', tail=3),
     'tail_pairs': Product(4096, 2304, 520, tile=(128, 256, 64), stages=4, below=2, epilogue='unit', tail=3), 'tail_fetched': Product(1000, 776, 520, epilogue='fetched', tail=2),
-    'tail_turned': Product(1000, 1544, 1000, tile=(152, 128, 64), turned=True, beside=2, below=2, epilogue='bias', tail=2),
+    'tail_transposed': Product(1000, 1544, 1000, tile=(152, 128, 64), transposed=True, beside=2, below=2, epilogue='bias', tail=2),
     'tail_too_long': Product(1000, 776, 520, tail=3), 'tail_too_short': Product(1000, 776, 200, tail=1), 'tail_batched': Product(200, 136, 520, batch=5, tail=1),
 }
 # Their sums or rings are too large for an A100's multiprocessor.
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide', 'tail_groups')
 # Teams, programs that run together, fetched fragments and results stored transposed are Hopper's.
-HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched' or p.turned)
+HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched' or p.transposed)
 # Factors of f32 that lie across K: wgmma does not take them.
 AMPERE = ('tf32_nn', 'tf32_tn', 'tf32_tt')

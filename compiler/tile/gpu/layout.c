@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/tile/gpu/turn.h"
+#include "compiler/tile/gpu/layout.h"
 
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
@@ -12,7 +12,7 @@ static int64_t place_of(size_t d, size_t dim) {
     return (int64_t)(d == dim ? dim + 1 : d == dim + 1 ? dim : d);
 }
 
-bool tsr_gpu_turns(MlirOperation op, size_t dim) {
+bool tsr_gpu_is_transpose(MlirOperation op, size_t dim) {
     int64_t permutation[TSR_RANK_MAX];
     size_t count = 0;
     if (!tsr_op_is(op, "tessera.transpose") ||
@@ -30,21 +30,21 @@ static tsr_type read_type(MlirType type) {
     return read;
 }
 
-MlirType tsr_gpu_turned_type(MlirType type, size_t dim) {
+MlirType tsr_gpu_transposed_type(MlirType type, size_t dim) {
     tsr_type from = read_type(type), to = from;
     for (size_t d = 0; d < from.shape.rank; d++)
         to.shape.dims[d] = from.shape.dims[place_of(d, dim)];
     return tsr_type_make(mlirTypeGetContext(type), &to);
 }
 
-MlirValue tsr_gpu_build_turn(tsr_builder *b, MlirValue value, size_t dim) {
+MlirValue tsr_gpu_build_transpose(tsr_builder *b, MlirValue value, size_t dim) {
     int64_t permutation[TSR_RANK_MAX];
     MlirType type = mlirValueGetType(value);
     size_t rank = (size_t)mlirShapedTypeGetRank(type);
     for (size_t d = 0; d < rank; d++) permutation[d] = place_of(d, dim);
     const tsr_attr attrs[] = {{"permutation", tsr_attr_make_i64s(b->context, rank, permutation)},
                               {0}};
-    return tsr_build_value(b, "tessera.transpose", &value, 1, tsr_gpu_turned_type(type, dim),
+    return tsr_build_value(b, "tessera.transpose", &value, 1, tsr_gpu_transposed_type(type, dim),
                            attrs);
 }
 
@@ -112,13 +112,13 @@ static MlirOperation find_group(MlirModule module, MlirType type, bool (*is)(Mli
     return (MlirOperation){NULL};
 }
 
-MlirOperation tsr_gpu_find_turning(tsr_builder *at, MlirModule module, tsr_arena *arena,
-                                   const char *group, const char *suffix, MlirType type,
-                                   size_t dim) {
-    MlirOperation found = find_group(module, type, tsr_gpu_turns, dim);
+MlirOperation tsr_gpu_find_transposing(tsr_builder *at, MlirModule module, tsr_arena *arena,
+                                       const char *group, const char *suffix, MlirType type,
+                                       size_t dim) {
+    MlirOperation found = find_group(module, type, tsr_gpu_is_transpose, dim);
     if (!mlirOperationIsNull(found)) return found;
     const char *name = free_name(module, arena, group, suffix);
-    return name ? build_group(at, name, type, tsr_gpu_build_turn, dim) : found;
+    return name ? build_group(at, name, type, tsr_gpu_build_transpose, dim) : found;
 }
 
 MlirOperation tsr_gpu_find_copying(tsr_builder *at, MlirModule module, tsr_arena *arena,

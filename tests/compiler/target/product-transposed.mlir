@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product whose columns are rows of the matrix units, of 80 rows: what is stored is turned on its way. Eight blocks run together,
+// A product whose columns are rows of the matrix units, of 80 rows: what is stored is transposed on its way. Eight blocks run together,
 // and share their copies: of A two in a row, of B four in a column, by turns.
 // RUN: tile-code cuda:sm_90a text %s %t && FileCheck %s --input-file=%t
 // RUN: not tile-code cuda:sm_80 text %s %t 2>&1 | FileCheck %s --check-prefix=SM80
@@ -7,7 +7,7 @@
 // RUN: sed 's/512x520xbf16/512x521xbf16/g' %s >%t.mlir && not tile-code cuda:sm_90a text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=ODD
 // RUN: sed 's/ through %%rc//; s/memref<512x512xbf16>, !tile.shared<2x128x64xbf16>$/memref<512x512xbf16>/' %s >%t.mlir && not tile-code cuda:sm_90a text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: sed 's/tile.together = 8/tile.together = 1/; s/{tile.shared = array<i64: ., .>}//' %s >%t.mlir && not tile-code cuda:sm_80 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=NONE
-// Of 72 rows, whose last 8 are two matrices of the four that are turned at a time; threads do not copy them.
+// Of 72 rows, whose last 8 are two matrices of the four that are transposed at a time; threads do not copy them.
 // RUN: sed 's/80/72/g' %s >%t.mlir && tile-code cuda:sm_90a text %t.mlir %t && FileCheck %s --input-file=%t --check-prefix=EIGHTS
 // RUN: sed -i 's/512x520xbf16/512x521xbf16/g' %t.mlir && not tile-code cuda:sm_90a text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=THREADS
 
@@ -16,11 +16,11 @@
 // EIGHTS: cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
 // EIGHTS-NOT: stmatrix.sync.aligned.m8n8.x4
 // EIGHTS: stmatrix.sync.aligned.m8n8.x2.trans.shared.b16
-// THREADS: kernel 'turned' copies 72 rows of 128 bytes by threads; expected a multiple of 16 rows and of 2048 bytes, or on 'sm_90a' buffers with rows of whole 16 bytes
-// NONE: kernel 'turned' stores transposed; expected a ring for it, and on 'sm_90a' rows of whole 16 bytes
-// SM80: kernel 'turned' runs 8 at a time of 64 programs; expected 1, or on 'sm_90a' up to 8 of a multiple of it
-// THREE: kernel 'turned' shares copies among 3 programs, 2 apart, of 8; expected parts of these, and rows of whole 16 bytes
-// ODD: kernel 'turned' shares copies among 2 programs, 1 apart, of 8, rows of odd size; expected parts of these, and rows of whole 16 bytes
+// THREADS: kernel 'transposed' copies 72 rows of 128 bytes by threads; expected a multiple of 16 rows and of 2048 bytes, or on 'sm_90a' buffers with rows of whole 16 bytes
+// NONE: kernel 'transposed' stores transposed; expected a ring for it, and on 'sm_90a' rows of whole 16 bytes
+// SM80: kernel 'transposed' runs 8 at a time of 64 programs; expected 1, or on 'sm_90a' up to 8 of a multiple of it
+// THREE: kernel 'transposed' shares copies among 3 programs, 2 apart, of 8; expected parts of these, and rows of whole 16 bytes
+// ODD: kernel 'transposed' shares copies among 2 programs, 1 apart, of 8, rows of odd size; expected parts of these, and rows of whole 16 bytes
 
 // CHECK: .reqnctapercluster 8, 1, 1
 // Five others release a stage, each with two warp groups.
@@ -34,7 +34,7 @@
 // CHECK: mapa.shared::cluster
 // CHECK: stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
-tile.func @turned(%a: memref<512x520xbf16>, %b: memref<520x512xbf16>, %c: memref<512x512xbf16>) grid 64 warps 8 attributes {tile.together = 8 : i64} {
+tile.func @transposed(%a: memref<512x520xbf16>, %b: memref<520x512xbf16>, %c: memref<512x512xbf16>) grid 64 warps 8 attributes {tile.together = 8 : i64} {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
   %4 = arith.constant 4 : index
