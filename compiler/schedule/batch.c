@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tsched-batch. Calls of groups that compute one elementwise expression, on buffers of other
- * sizes, become one call of a group of kind "batch" that does all of it, piece by piece: as an
+ * sizes, become one call of a group of kind "batch" that does all of it, segment by segment: as an
  * optimizer's steps of all parameters, or casts of all weights.
  *
  * A call is moved to where that call stands: late, where its results only leave the entry; early,
  * where all it reads is there from the beginning and all results are still alive at the last of
- * these calls. Others stay. Scalars that all pieces share are inputs of all.
+ * these calls. Others stay. Scalars that all segments share are inputs of all.
  *
  * Late steps keep gradients alive that early ones would have freed: at most all of them.
  */
@@ -21,7 +21,7 @@ enum { AT_END = UINT32_MAX - 1, EVEN_BYTES = 16 };
 
 typedef struct member {
     MlirOperation call, func;
-    const char *key;                      /* equal ones may be pieces of one batch */
+    const char *key;                      /* equal ones may be segments of one batch */
     uint32_t position, last_use, defined; /* defined: the last operand */
     uint64_t count;                       /* elements */
     bool is_late, taken;
@@ -38,17 +38,18 @@ typedef struct batcher {
     bool failed; /* out of memory */
 } batcher;
 
-bool tsr_pieces_read(MlirOperation op, size_t inputs, size_t outputs, tsr_pieces *out_pieces) {
+bool tsr_segments_read(MlirOperation op, size_t inputs, size_t outputs,
+                       tsr_segments *out_segments) {
     int64_t values[2];
     size_t count = 0;
-    if (!tsr_op_i64s(op, TSR_PIECES_NAME, 2, values, &count) || count != 2) return false;
+    if (!tsr_op_i64s(op, TSR_SEGMENTS_NAME, 2, values, &count) || count != 2) return false;
     if (values[0] < 1 || values[1] < 0 || (uint64_t)values[0] > outputs ||
         (values[1] && (uint64_t)values[1] > inputs / (uint64_t)values[0]) ||
         outputs % (uint64_t)values[0])
         return false;
-    *out_pieces = (tsr_pieces){.count = (uint32_t)values[0],
-                               .inputs = (uint32_t)values[1],
-                               .outputs = (uint32_t)(outputs / (size_t)values[0])};
+    *out_segments = (tsr_segments){.count = (uint32_t)values[0],
+                                   .inputs = (uint32_t)values[1],
+                                   .outputs = (uint32_t)(outputs / (size_t)values[0])};
     return true;
 }
 
@@ -98,7 +99,7 @@ static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t c
     return true;
 }
 
-/* Inputs are pieces' own where they have as many elements as the results. */
+/* Inputs are segments' own where they have as many elements as the results. */
 static bool append_group(batcher *t, const member *m, tsr_buffer *text) {
     MlirBlock block = tsr_op_body(m->func);
     tsr_value_map numbers = {0};
@@ -166,7 +167,7 @@ static bool reads_sources(batcher *t, member *m) {
     return sources;
 }
 
-/* Adds the call if it may become a piece. */
+/* Adds the call if it may become a segment. */
 static void consider(batcher *t, MlirOperation call, uint32_t position) {
     const char *callee = tsr_op_string(call, "callee");
     member m = {.call = call, .func = tsr_module_find(t->module, callee), .position = position};
@@ -230,7 +231,7 @@ static bool read_entry(batcher *t, MlirOperation entry) {
 
 /* ---- the batch ---- */
 
-/* An input that each piece has of its own. */
+/* An input that each segment has of its own. */
 static bool is_own(const member *m, size_t input) {
     return is_full(tsr_op_operand(m->call, input), m->count);
 }
@@ -242,7 +243,7 @@ static size_t count_own(const member *m) {
 }
 
 typedef struct arguments {
-    size_t own, shared, outputs; /* own: inputs of a piece; outputs the same */
+    size_t own, shared, outputs; /* own: inputs of a segment; outputs the same */
     size_t input_count, output_count;
     MlirValue *inputs, *made, *returned; /* made: arguments of the block */
     MlirType *types, *results;
@@ -280,12 +281,12 @@ static bool collect(batcher *t, member *const *members, uint32_t count, argument
     return true;
 }
 
-/* Clones what piece `piece` computes to the end of the block. */
-static bool clone_piece(batcher *t, const member *m, uint32_t piece, MlirBlock block,
-                        arguments *a) {
+/* Clones what segment `segment` computes to the end of the block. */
+static bool clone_segment(batcher *t, const member *m, uint32_t segment, MlirBlock block,
+                          arguments *a) {
     MlirBlock from = tsr_op_body(m->func);
     tsr_value_map numbers = {0};
-    size_t own = piece * a->own, shared = a->input_count - a->shared, count = 0;
+    size_t own = segment * a->own, shared = a->input_count - a->shared, count = 0;
     TSR_FOR_EACH_OP(op, from) count += 1 + tsr_op_operand_count(op);
     count += (size_t)mlirBlockGetNumArguments(from);
     MlirValue *values = TSR_NEW(&t->arena, MlirValue, count);
@@ -300,7 +301,7 @@ static bool clone_piece(batcher *t, const member *m, uint32_t piece, MlirBlock b
     TSR_FOR_EACH_OP(op, from) {
         bool ends = tsr_op_is(op, "tsched.return");
         for (size_t i = 0; ends && i < a->outputs; i++)
-            a->returned[piece * a->outputs + i] =
+            a->returned[segment * a->outputs + i] =
                 values[tsr_value_map_get(&numbers, tsr_op_operand(op, i))];
         if (ends) break;
         MlirOperation copy = mlirOperationClone(op);
@@ -337,7 +338,7 @@ static bool write_group(batcher *t, member *const *members, uint32_t count, argu
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, block);
     for (uint32_t p = 0; p < count; p++)
-        if (!clone_piece(t, members[p], p, block, a)) {
+        if (!clone_segment(t, members[p], p, block, a)) {
             mlirRegionDestroy(region);
             return false;
         }
@@ -345,7 +346,7 @@ static bool write_group(batcher *t, member *const *members, uint32_t count, argu
     tsr_build(&inside, &(tsr_op_desc){.name = "tsched.return",
                                       .operand_count = a->output_count,
                                       .operands = a->returned});
-    const int64_t pieces[] = {count, (int64_t)a->own};
+    const int64_t segments[] = {count, (int64_t)a->own};
     MlirType type = mlirFunctionTypeGet(t->mlir, (intptr_t)a->input_count, a->types,
                                         (intptr_t)a->output_count, a->results);
     const tsr_attr attrs[] = {
@@ -355,7 +356,7 @@ static bool write_group(batcher *t, member *const *members, uint32_t count, argu
         {"source", tsr_attr_make_string(t->mlir, "default")},
         {"flops", tsr_attr_make_i64(t->mlir, sum_of(members, count, "flops"))},
         {"bytes", tsr_attr_make_i64(t->mlir, sum_of(members, count, "bytes"))},
-        {TSR_PIECES_NAME, tsr_attr_make_i64s(t->mlir, 2, pieces)}};
+        {TSR_SEGMENTS_NAME, tsr_attr_make_i64s(t->mlir, 2, segments)}};
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(t->module), location);
     tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
                                        .attr_count = sizeof attrs / sizeof attrs[0],
@@ -365,7 +366,7 @@ static bool write_group(batcher *t, member *const *members, uint32_t count, argu
     return true;
 }
 
-/* Larger pieces first. */
+/* Larger segments first. */
 static int by_size(const void *x, const void *y) {
     const member *a = *(member *const *)x, *b = *(member *const *)y;
     if (a->count != b->count) return a->count > b->count ? -1 : 1;
@@ -461,7 +462,7 @@ static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
     return true;
 }
 
-/* Groups that only pieces called go. */
+/* Groups that only segments called go. */
 static bool drop_unused(batcher *t) {
     tsr_value_map used = {0};
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(t->module)) {

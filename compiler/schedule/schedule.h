@@ -116,14 +116,14 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func);
  * "batch", of at most `arguments_max` inputs and outputs: with one launch, as a GPU likes it. */
 bool tsr_schedule_batch(MlirModule module, uint32_t arguments_max);
 bool tsr_pass_batch(MlirModule module); /* the same, as tsched-batch */
-/* What TSR_PIECES_NAME says of a group or kernel; false where it says nothing, or nothing that fits
- * as many inputs and outputs. */
-typedef struct tsr_pieces {
+/* What TSR_SEGMENTS_NAME says of a group or kernel; false where it says nothing, or nothing that
+ * fits as many inputs and outputs. */
+typedef struct tsr_segments {
     uint32_t count, inputs, outputs; /* inputs and outputs of each */
-} tsr_pieces;
-bool tsr_pieces_read(MlirOperation op, size_t inputs, size_t outputs, tsr_pieces *out_pieces);
+} tsr_segments;
+bool tsr_segments_read(MlirOperation op, size_t inputs, size_t outputs, tsr_segments *out_segments);
 /* The rule of such a group. */
-bool tsr_pieces_verify(MlirOperation func);
+bool tsr_segments_verify(MlirOperation func);
 enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whatever the target */
 /* The shape that a matrix has in strips of elements of this type: the last dim, all others
  * together; transposed, the other way round. `pairs`: of rows. */

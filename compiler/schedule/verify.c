@@ -445,7 +445,7 @@ bool tsr_schedule_verify_func(MlirOperation func) {
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
         return complain(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
     const char *kind = tsr_op_string(func, "kind");
-    if (kind && strcmp(kind, "batch") == 0) return tsr_pieces_verify(func);
+    if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;
     bool pack = !mlirOperationIsNull(b.root) && tsr_op_is(b.root, "tsched.pack");
     if (pack && !check_strips(b.root, tsr_op_operand(b.root, 0), tsr_op_flag(b.root, "transpose"),

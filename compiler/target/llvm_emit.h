@@ -89,8 +89,8 @@ LLVMValueRef tsr_emit_intrinsic(tsr_emit *emit, const char *name, const LLVMType
                                 unsigned type_count, LLVMValueRef *args, unsigned arg_count);
 LLVMBasicBlockRef tsr_emit_block(tsr_emit *emit, const char *name);
 
-/* llvm_piece.c: tile.piece */
-void tsr_emit_piece(tsr_emit *emit, MlirOperation op);
+/* llvm_segment.c: tile.segment */
+void tsr_emit_segment(tsr_emit *emit, MlirOperation op);
 
 /* Element `index` of an integer DenseElementsAttr of that element type. */
 int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t index);

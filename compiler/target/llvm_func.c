@@ -498,7 +498,7 @@ static const struct {
             {"tile.view", emit_view},
             {"tile.barrier", emit_barrier},
             {"tile.until_aligned", emit_until_aligned},
-            {"tile.piece", tsr_emit_piece}};
+            {"tile.segment", tsr_emit_segment}};
 
 bool tsr_emit_func_has(MlirOperation op) {
     static const char *const others[] = {"scf.for",    "scf.yield",       "tile.return",

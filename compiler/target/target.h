@@ -74,10 +74,10 @@ enum { TSR_BESIDE_MAX = 15 };
  * where that is not stored, any two such near the first. */
 #define TSR_PAIRS_NAME "tile.pairs"
 
-/* [pieces, inputs of one]: of a group or kernel that computes the same of the arguments of several
- * pieces; inputs are those of the first piece, of the second one and so on, then those of all;
- * outputs the same. An output lies over inputs of its own piece alone. */
-#define TSR_PIECES_NAME "tile.pieces"
+/* [segments, inputs of one]: of a group or kernel that computes the same of the arguments of
+ * several segments; inputs are those of the first segment, of the second one and so on, then those
+ * of all; outputs the same. An output lies over inputs of its own segment alone. */
+#define TSR_SEGMENTS_NAME "tile.segments"
 
 /* Of a tsched.func, while its target's Tile IR is made: of each input, then output, elements from
  * one row to the next; 0: dense. Then it is the layout of buffers: tsr_buffer_make. */

@@ -15,10 +15,10 @@
 #include "compiler/tile/gpu/relayout.h"
 #include "compiler/tile/gpu/transpose.h"
 #include "compiler/tile/kernels/scatter.h"
-#include "compiler/tile/pieces/pieces.h"
 #include "compiler/tile/reduce_parts.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/rows/rows.h"
+#include "compiler/tile/segments/segments.h"
 #include "compiler/tile/tile.h"
 
 #include <mlir-c/Pass.h>
@@ -221,7 +221,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     else if (tsr_op_has(group->op, "bytes"))
         attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
     if (is_batch(group))
-        attrs[at++] = (tsr_attr){TSR_PIECES_NAME, tsr_op_attr(group->op, TSR_PIECES_NAME)};
+        attrs[at++] = (tsr_attr){TSR_SEGMENTS_NAME, tsr_op_attr(group->op, TSR_SEGMENTS_NAME)};
     if ((kind && strcmp(kind, "pack") == 0) || tsr_op_has(group->op, TSR_HOISTED_NAME))
         attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
     attrs[at] = (tsr_attr){0};
@@ -324,7 +324,7 @@ static tsr_result lower_group(tsr_tile_group *group) {
              tsr_op_name(group->root));
     if (has_pitches(group) && tsr_tile_group_carries(group) == TSR_CARRIES_NONE)
         FAIL(ctx, TSR_INTERNAL, "'%s': a kernel for %s takes no pitches", group->name,
-             mlirOperationIsNull(group->root) ? "pieces" : tsr_op_name(group->root));
+             mlirOperationIsNull(group->root) ? "segments" : tsr_op_name(group->root));
     if (found->lower == tsr_tile_lower_attention_grad) {
         if (group->is_native) TRY(ctx, tsr_tile_plan_attend_grad(group, &sequence, &is_sequence));
         if (!is_sequence) tsr_tile_plan_wide_grad(group, &sequence, &is_sequence);

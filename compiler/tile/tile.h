@@ -60,7 +60,7 @@
  * first: rows/sums.c. Cross entropy has a maximum and a sum for each lane:
  * rows/cross_entropy_lanes.c.
  *
- * In-place: an output may be the same memory as an input of a `map` group, of its piece of a
+ * In-place: an output may be the same memory as an input of a `map` group, of its segment of a
  * `batch`, or of a matmul's epilogue, if both have the same shape and element size and the group
  * holds no transpose. Other overlaps are not allowed.
  */
@@ -75,8 +75,8 @@
 TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
                           MlirModule *out_tile_module);
 
-/* The rule of tile.piece (pieces/verify.c); false after an error was emitted. */
-bool tsr_tile_rule_piece(MlirOperation op);
+/* The rule of tile.segment (segments/verify.c); false after an error was emitted. */
+bool tsr_tile_rule_segment(MlirOperation op);
 bool tsr_tile_rule_dot(MlirOperation op); /* of tile.dot: dot.c */
 /* That of tile.load_fragment (gpu/verify.c). */
 bool tsr_tile_rule_load_fragment(MlirOperation op);

@@ -163,16 +163,16 @@ def Tile_ViewOp : Tile_CheckedOp<"view", [Pure]> {
   let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
 }
 
-def Tile_PieceOp : Tile_CheckedOp<"piece", [Pure]> {
-  let summary = "the buffers of the piece that a program works on";
+def Tile_SegmentOp : Tile_CheckedOp<"segment", [Pure]> {
+  let summary = "the buffers of the segment that a program works on";
   let description = [{
-    `%number, %size, %x, %y = tile.piece %program of %x0, %y0, %x1, %y1 {first = [0, 3]}
+    `%number, %size, %x, %y = tile.segment %program of %x0, %y0, %x1, %y1 {first = [0, 3]}
      : memref<900xf32>, memref<900xbf16>, memref<64xf32>, memref<64xbf16> -> memref<900xf32>, memref<900xbf16>`
 
-    A kernel of several pieces, of as many buffers each; all buffers of a piece have as many elements.
-    Piece i is of programs first[i] up to the next one's first. Results are the program's number within
-    its piece, how many elements the piece's buffers have, and these buffers, typed as the largest
-    piece's: nothing lies behind the piece's elements.
+    A kernel of several segments, of as many buffers each; all buffers of a segment have as many elements.
+    Segment i is of programs first[i] up to the next one's first. Results are the program's number within
+    its segment, how many elements the segment's buffers have, and these buffers, typed as the largest
+    segment's: nothing lies behind the segment's elements.
   }];
   let arguments = (ins Index:$program, Variadic<Tile_Buffer>:$buffers, I64ArrayAttr:$first);
   let results = (outs Index:$number, Index:$size, Variadic<Tile_Buffer>:$parts);

@@ -597,7 +597,7 @@ static bool rule_store_fragment(MlirOperation op) {
 
 #define rule_attend tsr_tile_rule_attend
 #define rule_load_fragment tsr_tile_rule_load_fragment
-#define rule_piece tsr_tile_rule_piece
+#define rule_segment tsr_tile_rule_segment
 #define rule_dot tsr_tile_rule_dot
 bool tsr_tile_verify_op(MlirOperation op) {
     static const struct {

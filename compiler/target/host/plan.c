@@ -332,15 +332,16 @@ static void share_lives(planner *p) {
 
 /* ---- bind ---- */
 
-/* Are input and output of one piece, where the kernel has pieces? */
-static bool is_one_piece(const planner *p, const launch *l, const value *result, size_t operand) {
+/* Are input and output of one segment, where the kernel has segments? */
+static bool is_one_segment(const planner *p, const launch *l, const value *result, size_t operand) {
     size_t outputs = tsr_op_result_count(l->call), index = 0;
-    tsr_pieces pieces;
-    if (!tsr_pieces_read(l->kernel, tsr_op_operand_count(l->call), outputs, &pieces)) return true;
+    tsr_segments segments;
+    if (!tsr_segments_read(l->kernel, tsr_op_operand_count(l->call), outputs, &segments))
+        return true;
     while (index < outputs &&
            &p->values[tsr_value_map_get(&p->numbers, tsr_op_result(l->call, index))] != result)
         index++;
-    return pieces.inputs && operand / pieces.inputs == index / pieces.outputs;
+    return segments.inputs && operand / segments.inputs == index / segments.outputs;
 }
 
 /* May the launch write its `result` over its operand `operand`? Both have one type. */
@@ -348,7 +349,7 @@ static bool overwrites_operand(const planner *p, const launch *l, const value *r
                                size_t operand) {
     int64_t inputs[TSR_PROGRAM_ARGUMENTS_MAX];
     size_t count = 0;
-    if (!is_one_piece(p, l, result, operand)) return false;
+    if (!is_one_segment(p, l, result, operand)) return false;
     tsr_op_i64s(l->kernel, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, inputs, &count);
     for (size_t i = 0; i < count; i++)
         if (inputs[i] == (int64_t)operand) return true;

@@ -70,14 +70,14 @@ static bool check_in_place(MlirOperation op, intptr_t inputs) {
     return true;
 }
 
-static bool check_pieces(MlirOperation op, intptr_t inputs, intptr_t outputs) {
-    tsr_pieces pieces;
-    if (!tsr_op_has(op, TSR_PIECES_NAME) ||
-        tsr_pieces_read(op, (size_t)inputs, (size_t)outputs, &pieces))
+static bool check_segments(MlirOperation op, intptr_t inputs, intptr_t outputs) {
+    tsr_segments segments;
+    if (!tsr_op_has(op, TSR_SEGMENTS_NAME) ||
+        tsr_segments_read(op, (size_t)inputs, (size_t)outputs, &segments))
         return true;
     return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 TSR_PIECES_NAME
-                                 " is not [pieces, inputs of one] for %zd inputs and "
+                                 TSR_SEGMENTS_NAME
+                                 " is not [segments, inputs of one] for %zd inputs and "
                                  "%zd outputs",
                                  inputs, outputs);
 }
@@ -129,7 +129,7 @@ bool tsr_rule_kernel(MlirOperation op) {
         return tsr_target_emit_error(op, TSR_DIAG_TARGET,
                                      "it has %zd arguments; at most %d are possible",
                                      inputs + outputs, TSR_PROGRAM_ARGUMENTS_MAX);
-    return check_in_place(op, inputs) && check_pieces(op, inputs, outputs) &&
+    return check_in_place(op, inputs) && check_segments(op, inputs, outputs) &&
            check_range(op, "grid", 1, INT64_MAX) && check_range(op, "flops", 0, INT64_MAX) &&
            check_range(op, "bytes", 0, INT64_MAX) && check_config(op);
 }

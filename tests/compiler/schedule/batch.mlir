@@ -2,7 +2,7 @@
 // Calls of one elementwise expression, on buffers of other sizes, become one call.
 // RUN: tessera-opt -tsched-fuse -tsched-batch -split-input-file %s | FileCheck %s
 
-// What only leaves the entry is computed late, larger pieces first; scalars are shared. The shape of a tensor plays no part; one whose size
+// What only leaves the entry is computed late, larger segments first; scalars are shared. The shape of a tensor plays no part; one whose size
 // is no multiple of 16 bytes, another expression and a value that is read again stay apart.
 // CHECK-LABEL: func.func @train
 // CHECK-DAG: %[[A:.*]] = tessera.param "a"
@@ -16,7 +16,7 @@
 // CHECK-NOT: @[[X]](
 // CHECK: tsched.func @[[X]]_x3(%[[P:.*]]: tensor<70000xf32>, %[[Q:.*]]: tensor<300x200xf32>, %{{.*}}: tensor<100x600xf32>, %[[S:.*]]: tensor<f32>)
 // CHECK-SAME: kind = "batch"
-// CHECK-SAME: tile.pieces = [3, 1]
+// CHECK-SAME: tile.segments = [3, 1]
 // CHECK-NEXT: tessera.mul %[[P]], %[[S]]
 // CHECK-NEXT: tessera.mul %[[Q]], %[[S]]
 // CHECK-NEXT: tessera.mul

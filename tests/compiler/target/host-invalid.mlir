@@ -21,8 +21,8 @@ tessera_target.kernel @k : (memref<4xf32>) -> memref<?xf32> grid 1
 tessera_target.kernel @k : (memref<4xf32>) -> memref<4xf32> grid 1 {in_place = [1]}
 
 // -----
-// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: tile.pieces is not [pieces, inputs of one] for 1 inputs and 1 outputs
-tessera_target.kernel @k : (memref<4xf32>) -> memref<4xf32> grid 1 {tile.pieces = [2, 1]}
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: tile.segments is not [segments, inputs of one] for 1 inputs and 1 outputs
+tessera_target.kernel @k : (memref<4xf32>) -> memref<4xf32> grid 1 {tile.segments = [2, 1]}
 
 // -----
 // CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: flops is -1; expected 0 to 9223372036854775807

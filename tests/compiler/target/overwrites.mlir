@@ -5,9 +5,9 @@
 // RUN: tessera-run %t.tsb --entry apart --output y=%t.a.npy
 // RUN: tessera-run %t.tsb --entry twice --output y=%t.t.npy
 // RUN: cmp %t.a.npy %t.t.npy
-// RUN: tessera-aot build --numerics=native --target=cuda:sm_90a %t/pieces.mlir -o %t.g.tsb --dump=target | FileCheck %s
+// RUN: tessera-aot build --numerics=native --target=cuda:sm_90a %t/segments.mlir -o %t.g.tsb --dump=target | FileCheck %s
 
-// Two pieces of a batch read one gradient: neither writes over it.
+// Two segments of a batch read one gradient: neither writes over it.
 // CHECK: tessera_target.func @train workspace 49152
 // CHECK: tessera_target.launch @k0_matmul({{.*}}) writes(%[[G:[0-9]+]])
 // CHECK: tessera_target.launch @k1_sub_x2(%{{.*}}, %[[G]], %{{.*}}, %[[G]]) writes(
@@ -39,7 +39,7 @@ tsched.func @k_matmul(%a: tensor<32x32xf32>, %b: tensor<32x32xf32>, %c: tensor<3
   %r = tessera.add %m, %c : tensor<32x32xf32>, tensor<32x32xf32> -> tensor<32x32xf32>
   tsched.return %r : tensor<32x32xf32>
 }
-//--- pieces.mlir
+//--- segments.mlir
 func.func @train(%x: tensor<64x64xf32> {tessera.data = "x"}) -> (tensor<64x64xf32> {tessera.name = "a"}, tensor<64x64xf32> {tessera.name = "b"}) attributes {tessera.entry = "train"} {
   %v = tessera.param "v" init = #tessera.normal<0.0, 1.0> : tensor<64x64xf32>
   %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<64x64xf32>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rule of tile.piece.
+ * The rule of tile.segment.
  */
 #include "compiler/target/host/rules.h"
 #include "compiler/tile/tile.h"
@@ -18,9 +18,9 @@ static bool count_of(MlirOperation op, MlirValue buffer, uint64_t *out_count) {
                                  "elements");
 }
 
-/* Buffer `part` of piece `piece`. */
-static MlirValue buffer_of(MlirOperation op, size_t parts, size_t piece, size_t part) {
-    return tsr_op_operand(op, 1 + piece * parts + part);
+/* Buffer `part` of segment `segment`. */
+static MlirValue buffer_of(MlirOperation op, size_t parts, size_t segment, size_t part) {
+    return tsr_op_operand(op, 1 + segment * parts + part);
 }
 
 static bool check_first(MlirOperation op, size_t count) {
@@ -30,7 +30,7 @@ static bool check_first(MlirOperation op, size_t count) {
         bool known = tsr_attr_i64(mlirArrayAttrGetElement(first, (intptr_t)i), &number);
         if (!known || number <= before || (i == 0 && number != 0))
             return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                         "piece %zu begins at program %" PRId64
+                                         "segment %zu begins at program %" PRId64
                                          "; expected %s %" PRId64,
                                          i, number, i ? "more than" : "just", i ? before : 0);
         before = number;
@@ -38,13 +38,13 @@ static bool check_first(MlirOperation op, size_t count) {
     return true;
 }
 
-bool tsr_tile_rule_piece(MlirOperation op) {
+bool tsr_tile_rule_segment(MlirOperation op) {
     size_t count = (size_t)mlirArrayAttrGetNumElements(tsr_op_attr(op, "first"));
     size_t parts = tsr_op_result_count(op) - OWN_RESULTS, buffers = tsr_op_operand_count(op) - 1;
     uint64_t largest = 0;
     if (!count || !parts || buffers != count * parts)
         return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                     "%zu pieces of %zu buffers are given %zu buffers", count,
+                                     "%zu segments of %zu buffers are given %zu buffers", count,
                                      parts, buffers);
     for (size_t i = 0; i < buffers; i++) {
         uint64_t own = 0, first = 0;
@@ -56,7 +56,7 @@ bool tsr_tile_rule_piece(MlirOperation op) {
         if (own != first)
             return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
                                          "buffer %zu has %" PRIu64
-                                         " elements; its piece's first has %" PRIu64,
+                                         " elements; its segment's first has %" PRIu64,
                                          i, own, first);
         if (!mlirTypeEqual(mlirShapedTypeGetElementType(mlirValueGetType(buffer)),
                            mlirShapedTypeGetElementType(wanted)))
@@ -70,7 +70,7 @@ bool tsr_tile_rule_piece(MlirOperation op) {
         if (own != largest)
             return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
                                          "result %zu has %" PRIu64
-                                         " elements; the largest piece has %" PRIu64,
+                                         " elements; the largest segment has %" PRIu64,
                                          i, own, largest);
     }
     return check_first(op, count);

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family `batch`: one elementwise expression on the buffers of several pieces, whose sizes
- * differ. A program works on a part of one piece, and finds which by its number (tile.piece); the
- * expression is emitted once.
+ * Kernel family `batch`: one elementwise expression on the buffers of several segments, whose sizes
+ * differ. A program works on a part of one segment, and finds which by its number (tile.segment);
+ * the expression is emitted once.
  */
 #include "compiler/schedule/schedule.h"
-#include "compiler/tile/pieces/pieces.h"
+#include "compiler/tile/segments/segments.h"
 
 enum { PROGRAM_BYTES = 16 * 1024, PROGRAM_UNIT = 256 };
 
 typedef struct batch {
     tsr_tile_group *group;
-    tsr_pieces pieces;
+    tsr_segments segments;
     tsr_region region;
-    tsr_view *outputs; /* of a piece */
-    tsr_space space;   /* of the first piece */
+    tsr_view *outputs; /* of a segment */
+    tsr_space space;   /* of the first segment */
     int64_t elements;  /* of a program */
-    MlirValue *parts;  /* the buffers of the program's piece */
+    MlirValue *parts;  /* the buffers of the program's segment */
     MlirValue number, size;
 } batch;
 
-static uint64_t count_of(const batch *t, uint32_t piece) {
+static uint64_t count_of(const batch *t, uint32_t segment) {
     uint64_t count = 0;
     const tsr_tile_group *group = t->group;
-    tsr_shape_count(&group->types[group->input_count + piece * t->pieces.outputs].shape, &count);
+    tsr_shape_count(&group->types[group->input_count + segment * t->segments.outputs].shape,
+                    &count);
     return count;
 }
 
@@ -31,44 +32,44 @@ static tsr_result prepare(batch *t) {
     tsr_tile_group *group = t->group;
     uint32_t input_count = group->input_count;
     const tsr_shape *shape = &group->types[input_count].shape;
-    if (!tsr_pieces_read(group->op, input_count, group->output_count, &t->pieces))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s' has no pieces", group->name);
-    for (uint32_t i = 1; i < t->pieces.count; i++)
+    if (!tsr_segments_read(group->op, input_count, group->output_count, &t->segments))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s' has no segments", group->name);
+    for (uint32_t i = 1; i < t->segments.count; i++)
         if (count_of(t, i) > count_of(t, 0))
-            FAIL(group->ctx, TSR_INTERNAL, "'%s': piece %u is larger than the first one",
+            FAIL(group->ctx, TSR_INTERNAL, "'%s': segment %u is larger than the first one",
                  group->name, i);
     t->space.rank = shape->rank;
     for (uint32_t d = 0; d < shape->rank; d++) t->space.dims[d] = (int64_t)shape->dims[d];
-    t->outputs = TSR_NEW(group->arena, tsr_view, t->pieces.outputs);
-    t->parts = TSR_NEW(group->arena, MlirValue, t->pieces.inputs + t->pieces.outputs);
+    t->outputs = TSR_NEW(group->arena, tsr_view, t->segments.outputs);
+    t->parts = TSR_NEW(group->arena, MlirValue, t->segments.inputs + t->segments.outputs);
     if (!t->outputs || !t->parts)
         FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    for (uint32_t i = 0; i < t->pieces.outputs; i++)
+    for (uint32_t i = 0; i < t->segments.outputs; i++)
         tsr_view_of_argument(&t->outputs[i], group, input_count + i, &t->space, NULL);
-    TRY(group->ctx, tsr_region_init(group, group->returned, t->pieces.outputs, tsr_tile_null,
+    TRY(group->ctx, tsr_region_init(group, group->returned, t->segments.outputs, tsr_tile_null,
                                     &t->space, NULL, &t->region));
     tsr_region *regions[] = {&t->region};
-    tsr_space_collapse(&t->space, regions, 1, t->outputs, t->pieces.outputs);
+    tsr_space_collapse(&t->space, regions, 1, t->outputs, t->segments.outputs);
     if (t->space.rank != 1)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': a piece has %u dimensions; expected one", group->name,
-             t->space.rank);
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': a segment has %u dimensions; expected one",
+             group->name, t->space.rank);
     return TSR_SUCCESS;
 }
 
-/* tile.piece; *out_grid programs in all. */
-static tsr_result find_piece(batch *t, int64_t *out_grid) {
+/* tile.segment; *out_grid programs in all. */
+static tsr_result find_segment(batch *t, int64_t *out_grid) {
     tsr_tile_group *group = t->group;
     tsr_tile_builder *b = &group->b;
-    uint32_t inputs = t->pieces.inputs, outputs = t->pieces.outputs, parts = inputs + outputs;
-    MlirValue *operands = TSR_NEW(group->arena, MlirValue, 1 + (size_t)t->pieces.count * parts);
+    uint32_t inputs = t->segments.inputs, outputs = t->segments.outputs, parts = inputs + outputs;
+    MlirValue *operands = TSR_NEW(group->arena, MlirValue, 1 + (size_t)t->segments.count * parts);
     MlirType *types = TSR_NEW(group->arena, MlirType, 2 + (size_t)parts);
-    int64_t *first = TSR_NEW(group->arena, int64_t, t->pieces.count);
+    int64_t *first = TSR_NEW(group->arena, int64_t, t->segments.count);
     int64_t grid = 0;
     size_t at = 0;
     if (!operands || !types || !first)
         FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     operands[at++] = tsr_tile_program_id(b);
-    for (uint32_t p = 0; p < t->pieces.count; p++) {
+    for (uint32_t p = 0; p < t->segments.count; p++) {
         first[p] = grid;
         grid += ((int64_t)count_of(t, p) + t->elements - 1) / t->elements;
         for (uint32_t i = 0; i < inputs; i++) operands[at++] = group->buffers[p * inputs + i];
@@ -77,8 +78,8 @@ static tsr_result find_piece(batch *t, int64_t *out_grid) {
     }
     types[0] = types[1] = tsr_tile_index_type(b);
     for (uint32_t i = 0; i < parts; i++) types[2 + i] = mlirValueGetType(operands[1 + i]);
-    const tsr_attr attr = {"first", tsr_attr_make_i64s(b->at.context, t->pieces.count, first)};
-    MlirOperation op = tsr_build(&b->at, &(tsr_op_desc){.name = "tile.piece",
+    const tsr_attr attr = {"first", tsr_attr_make_i64s(b->at.context, t->segments.count, first)};
+    MlirOperation op = tsr_build(&b->at, &(tsr_op_desc){.name = "tile.segment",
                                                         .operand_count = at,
                                                         .operands = operands,
                                                         .result_count = 2 + (size_t)parts,
@@ -92,16 +93,16 @@ static tsr_result find_piece(batch *t, int64_t *out_grid) {
     return TSR_SUCCESS;
 }
 
-/* Views of the first piece's buffers become views of the program's piece. */
+/* Views of the first segment's buffers become views of the program's segment. */
 static void redirect(batch *t) {
     for (uint32_t i = 0; i < t->region.node_count; i++) {
         tsr_node *node = t->region.nodes[i];
         if (node->kind != TSR_NODE_VIEW || !mlirValueIsABlockArgument(node->source)) continue;
         uint32_t number = (uint32_t)mlirBlockArgumentGetArgNumber(node->source);
-        if (number < t->pieces.inputs) node->view.buffer = t->parts[number];
+        if (number < t->segments.inputs) node->view.buffer = t->parts[number];
     }
-    for (uint32_t i = 0; i < t->pieces.outputs; i++)
-        t->outputs[i].buffer = t->parts[t->pieces.inputs + i];
+    for (uint32_t i = 0; i < t->segments.outputs; i++)
+        t->outputs[i].buffer = t->parts[t->segments.inputs + i];
 }
 
 tsr_result tsr_tile_lower_batch(tsr_tile_group *group) {
@@ -114,11 +115,11 @@ tsr_result tsr_tile_lower_batch(tsr_tile_group *group) {
     tsr_map_run run = {.region = &t.region, .outputs = t.outputs, .loops = true, .tails = true};
     run.lanes = 2 * b->target->vector_bytes / tsr_region_width(&t.region);
     run.spread = tsr_region_spreads(&t.region, t.outputs, &t.space, (int64_t)count_of(&t, 0));
-    for (uint32_t p = 1; p < t.pieces.count; p++)
+    for (uint32_t p = 1; p < t.segments.count; p++)
         run.spread = run.spread &&
                      tsr_region_spreads(&t.region, t.outputs, &t.space, (int64_t)count_of(&t, p));
     if (run.spread) run.lanes = TSR_SPREAD_ELEMENTS;
-    TRY(group->ctx, find_piece(&t, &group->grid));
+    TRY(group->ctx, find_segment(&t, &group->grid));
     redirect(&t);
     tsr_region_levels(&t.region, &t.space, inner);
     tsr_point point = {.space = &t.space};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tile.piece: a tree of comparisons finds the piece of a program; its leaves are the arguments.
+ * tile.segment: a tree of comparisons finds the segment of a program; its leaves are the arguments.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -20,32 +20,32 @@ static LLVMValueRef number(const tree *t, int64_t value) {
     return tsr_emit_int(LLVMTypeOf(t->program), value);
 }
 
-static int64_t first_of(const tree *t, size_t piece) {
+static int64_t first_of(const tree *t, size_t segment) {
     int64_t value = 0;
-    bool known = tsr_attr_i64(mlirArrayAttrGetElement(t->first, (intptr_t)piece), &value);
+    bool known = tsr_attr_i64(mlirArrayAttrGetElement(t->first, (intptr_t)segment), &value);
     TSR_ASSERT(known);
     return value;
 }
 
-static void add_leaf(const tree *t, size_t piece) {
+static void add_leaf(const tree *t, size_t segment) {
     LLVMBuilderRef b = t->emit->builder;
     LLVMBasicBlockRef from = LLVMGetInsertBlock(b);
     tsr_type type;
     uint64_t count = 0;
-    bool known = tsr_value_type(tsr_op_operand(t->op, 1 + piece * t->parts), &type) &&
+    bool known = tsr_value_type(tsr_op_operand(t->op, 1 + segment * t->parts), &type) &&
                  tsr_shape_count(&type.shape, &count);
     TSR_ASSERT(known);
     for (size_t i = 0; i < OWN_RESULTS + t->parts; i++) {
         LLVMValueRef value =
-            i == 0   ? number(t, first_of(t, piece))
+            i == 0   ? number(t, first_of(t, segment))
             : i == 1 ? number(t, (int64_t)count)
-                     : tsr_emit_operand(t->emit, t->op, 1 + piece * t->parts + i - OWN_RESULTS);
+                     : tsr_emit_operand(t->emit, t->op, 1 + segment * t->parts + i - OWN_RESULTS);
         LLVMAddIncoming(t->phis[i], &value, &from, 1);
     }
     LLVMBuildBr(b, t->done);
 }
 
-/* Of pieces begin to end - 1; as deep as their number has bits. */
+/* Of segments begin to end - 1; as deep as their number has bits. */
 static void add_tree(const tree *t, size_t begin, size_t end) {
     LLVMBuilderRef b = t->emit->builder;
     size_t middle = begin + (end - begin) / 2;
@@ -53,8 +53,8 @@ static void add_tree(const tree *t, size_t begin, size_t end) {
         add_leaf(t, begin);
         return;
     }
-    LLVMBasicBlockRef low = tsr_emit_block(t->emit, "piece"),
-                      high = tsr_emit_block(t->emit, "piece");
+    LLVMBasicBlockRef low = tsr_emit_block(t->emit, "segment"),
+                      high = tsr_emit_block(t->emit, "segment");
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, t->program, number(t, first_of(t, middle)), ""),
                     low, high);
     LLVMPositionBuilderAtEnd(b, low);
@@ -63,7 +63,7 @@ static void add_tree(const tree *t, size_t begin, size_t end) {
     add_tree(t, middle, end);
 }
 
-void tsr_emit_piece(tsr_emit *emit, MlirOperation op) {
+void tsr_emit_segment(tsr_emit *emit, MlirOperation op) {
     enum { PARTS_MAX = TSR_EMIT_ARGUMENTS_MAX };
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef phis[OWN_RESULTS + PARTS_MAX];
