@@ -79,7 +79,7 @@ static bool has_registers(MlirOperation op, MlirType type) {
 static bool has_unknown_mask(MlirOperation op) {
     bool load = tsr_op_is(op, "tile.load");
     size_t mask = load ? 2 : 3;
-    if ((!load && !tsr_op_is(op, "tile.store")) || !tsr_op_has(op, TSR_SPREAD_NAME) ||
+    if ((!load && !tsr_op_is(op, "tile.store")) || !tsr_op_has(op, TSR_BLOCKED_NAME) ||
         tsr_op_operand_count(op) <= mask)
         return false;
     MlirOperation maker = tsr_value_owner(tsr_op_operand(op, mask));
@@ -97,7 +97,7 @@ static const char *why_not(const refusal *r, MlirOperation op) {
          tsr_op_is(op, "tile.until_aligned")) &&
         r->target->warp_lanes)
         return "is for CPUs";
-    if (has_unknown_mask(op)) return "is spread, with a mask that no vector.create_mask makes";
+    if (has_unknown_mask(op)) return "is blocked, with a mask that no vector.create_mask makes";
     if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > TSR_EMIT_CARRIED_MAX)
         return "carries more than 64 values";
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {

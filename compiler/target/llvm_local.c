@@ -130,9 +130,9 @@ void tsr_emit_fetch(tsr_emit *emit, MlirOperation op) {
     unsigned size = tsr_emit_element_bytes(from), count = PIECE_BYTES / size;
     int64_t elements = 0;
     bool known = tsr_op_i64(op, "elements", &elements);
-    TSR_ASSERT(known && elements % (emit->lanes * TSR_SPREAD_RUN) == 0 && size <= 4);
+    TSR_ASSERT(known && elements % (emit->lanes * TSR_BLOCKED_RUN) == 0 && size <= 4);
     for (unsigned r = 0; r < elements / emit->lanes; r += count) {
-        LLVMValueRef index = LLVMBuildAdd(b, offset, tsr_emit_spread_number(emit, r), "");
+        LLVMValueRef index = LLVMBuildAdd(b, offset, tsr_emit_blocked_number(emit, r), "");
         LLVMValueRef inside =
             mask ? LLVMBuildExtractElement(b, mask, tsr_emit_int(i32, r), "") : NULL;
         if (inside) index = LLVMBuildSelect(b, inside, index, offset, "");

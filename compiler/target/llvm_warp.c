@@ -296,18 +296,18 @@ static void emit_step(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, result);
 }
 
-/* The same where elements are spread. */
-LLVMValueRef tsr_emit_spread_number(tsr_emit *emit, unsigned r) {
-    int64_t whole = (int64_t)lanes_of(emit) * TSR_SPREAD_RUN;
-    int64_t part = (int64_t)r / TSR_SPREAD_RUN * whole + r % TSR_SPREAD_RUN;
+/* The same where elements are blocked. */
+LLVMValueRef tsr_emit_blocked_number(tsr_emit *emit, unsigned r) {
+    int64_t whole = (int64_t)lanes_of(emit) * TSR_BLOCKED_RUN;
+    int64_t part = (int64_t)r / TSR_BLOCKED_RUN * whole + r % TSR_BLOCKED_RUN;
     LLVMValueRef lane = LLVMBuildZExt(emit->builder, emit->lane, i64_of(emit), "");
     LLVMValueRef first =
-        LLVMBuildMul(emit->builder, lane, tsr_emit_int(i64_of(emit), TSR_SPREAD_RUN), "");
+        LLVMBuildMul(emit->builder, lane, tsr_emit_int(i64_of(emit), TSR_BLOCKED_RUN), "");
     return LLVMBuildAdd(emit->builder, first, tsr_emit_int(i64_of(emit), part), "");
 }
 
 static void emit_create_mask(tsr_emit *emit, MlirOperation op) {
-    bool spread = tsr_op_has(op, TSR_SPREAD_NAME);
+    bool blocked = tsr_op_has(op, TSR_BLOCKED_NAME);
     MlirType type = mlirValueGetType(tsr_op_result(op, 0));
     LLVMValueRef count = tsr_emit_operand(emit, op, 0);
     LLVMValueRef result = LLVMGetPoison(tsr_emit_type(emit, type));
@@ -315,8 +315,8 @@ static void emit_create_mask(tsr_emit *emit, MlirOperation op) {
         result = set_register(
             emit, result,
             LLVMBuildICmp(emit->builder, LLVMIntSLT,
-                          spread ? tsr_emit_spread_number(emit, r) : element_number(emit, r), count,
-                          ""),
+                          blocked ? tsr_emit_blocked_number(emit, r) : element_number(emit, r),
+                          count, ""),
             r);
     tsr_emit_set(emit, op, result);
 }
@@ -396,13 +396,13 @@ static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMV
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* Spread: registers r to r + count - 1 of this lane lie side by side. */
-enum { SPREAD_BYTES = 16 };
+/* Blocked: registers r to r + count - 1 of this lane lie side by side. */
+enum { BLOCKED_BYTES = 16 };
 
-static LLVMValueRef spread_address(tsr_emit *emit, MlirValue buffer, LLVMValueRef offset,
-                                   unsigned r) {
+static LLVMValueRef blocked_address(tsr_emit *emit, MlirValue buffer, LLVMValueRef offset,
+                                    unsigned r) {
     return address(emit, buffer,
-                   LLVMBuildAdd(emit->builder, offset, tsr_emit_spread_number(emit, r), ""));
+                   LLVMBuildAdd(emit->builder, offset, tsr_emit_blocked_number(emit, r), ""));
 }
 
 unsigned tsr_emit_element_bytes(MlirValue buffer) {
@@ -413,18 +413,18 @@ unsigned tsr_emit_element_bytes(MlirValue buffer) {
 }
 
 /* Elements that a lane moves at a time. */
-static unsigned spread_count(MlirValue buffer) {
-    unsigned count = SPREAD_BYTES / tsr_emit_element_bytes(buffer);
-    return count < TSR_SPREAD_RUN ? count : TSR_SPREAD_RUN;
+static unsigned blocked_count(MlirValue buffer) {
+    unsigned count = BLOCKED_BYTES / tsr_emit_element_bytes(buffer);
+    return count < TSR_BLOCKED_RUN ? count : TSR_BLOCKED_RUN;
 }
 
-/* Is it spread, and as target.h says of such? */
-static bool is_spread(const tsr_emit *emit, MlirOperation op, unsigned elements) {
+/* Is it blocked, and as target.h says of such? */
+static bool is_blocked(const tsr_emit *emit, MlirOperation op, unsigned elements) {
     size_t mask = tsr_op_is(op, "tile.load") ? 2 : 3;
     bool masked = tsr_op_operand_count(op) > mask;
-    return tsr_op_has(op, TSR_SPREAD_NAME) && lanes_of(emit) % 32 == 0 &&
-           elements % (lanes_of(emit) * TSR_SPREAD_RUN) == 0 &&
-           (!masked || tsr_op_has(tsr_value_owner(tsr_op_operand(op, mask)), TSR_SPREAD_NAME));
+    return tsr_op_has(op, TSR_BLOCKED_NAME) && lanes_of(emit) % 32 == 0 &&
+           elements % (lanes_of(emit) * TSR_BLOCKED_RUN) == 0 &&
+           (!masked || tsr_op_has(tsr_value_owner(tsr_op_operand(op, mask)), TSR_BLOCKED_NAME));
 }
 
 /* What nothing writes while the kernel runs may be read before what is written elsewhere. */
@@ -443,18 +443,18 @@ static void set_invariant(tsr_emit *emit, MlirValue buffer, LLVMValueRef load) {
 static LLVMValueRef load_run(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
                              LLVMValueRef offset, unsigned r, LLVMValueRef mask) {
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef from = spread_address(emit, buffer, offset, r);
+    LLVMValueRef from = blocked_address(emit, buffer, offset, r);
     LLVMValueRef inside = mask ? get_register(emit, mask, r) : NULL;
     if (inside) from = LLVMBuildSelect(b, inside, from, address(emit, buffer, offset), "");
     LLVMValueRef loaded = LLVMBuildLoad2(b, type, from, "");
-    LLVMSetAlignment(loaded, spread_count(buffer) * tsr_emit_element_bytes(buffer));
+    LLVMSetAlignment(loaded, blocked_count(buffer) * tsr_emit_element_bytes(buffer));
     set_invariant(emit, buffer, loaded);
     return inside ? LLVMBuildSelect(b, inside, loaded, LLVMConstNull(type), "") : loaded;
 }
 
-static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
-                                LLVMValueRef offset, unsigned elements, LLVMValueRef mask) {
-    unsigned count = spread_count(buffer);
+static LLVMValueRef load_blocked(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
+                                 LLVMValueRef offset, unsigned elements, LLVMValueRef mask) {
+    unsigned count = blocked_count(buffer);
     LLVMTypeRef part = LLVMVectorType(tsr_emit_element(type), count);
     LLVMValueRef result = LLVMGetPoison(type);
     for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
@@ -465,15 +465,15 @@ static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef ty
     return result;
 }
 
-static void store_spread(tsr_emit *emit, LLVMValueRef value, MlirValue buffer, LLVMValueRef offset,
-                         unsigned elements, LLVMValueRef mask) {
-    unsigned count = spread_count(buffer);
+static void store_blocked(tsr_emit *emit, LLVMValueRef value, MlirValue buffer, LLVMValueRef offset,
+                          unsigned elements, LLVMValueRef mask) {
+    unsigned count = blocked_count(buffer);
     LLVMTypeRef type = LLVMVectorType(tsr_emit_element(LLVMTypeOf(value)), count);
     for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
         LLVMValueRef part = LLVMGetPoison(type);
         for (unsigned i = 0; i < count; i++)
             part = set_register(emit, part, get_register(emit, value, r + i), i);
-        store_one(emit, part, spread_address(emit, buffer, offset, r),
+        store_one(emit, part, blocked_address(emit, buffer, offset, r),
                   mask ? get_register(emit, mask, r) : NULL,
                   count * tsr_emit_element_bytes(buffer));
     }
@@ -495,8 +495,8 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
         tsr_emit_set(emit, op, tsr_emit_load_own(emit, buffer, llvm, offset));
         return;
     }
-    if (is_spread(emit, op, elements)) {
-        tsr_emit_set(emit, op, load_spread(emit, buffer, llvm, offset, elements, mask));
+    if (is_blocked(emit, op, elements)) {
+        tsr_emit_set(emit, op, load_blocked(emit, buffer, llvm, offset, elements, mask));
         return;
     }
     LLVMValueRef result = LLVMGetPoison(llvm);
@@ -548,8 +548,8 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
         store_one(emit, value, address(emit, buffer, offset), first, 0);
         return;
     }
-    if (is_spread(emit, op, elements)) {
-        store_spread(emit, value, buffer, offset, elements, mask);
+    if (is_blocked(emit, op, elements)) {
+        store_blocked(emit, value, buffer, offset, elements, mask);
         return;
     }
     for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {

@@ -42,8 +42,8 @@ LLVMValueRef tsr_emit_load_own(tsr_emit *emit, MlirValue buffer, LLVMTypeRef typ
 void tsr_emit_fetch(tsr_emit *emit, MlirOperation op);
 void tsr_emit_fetched(tsr_emit *emit, MlirOperation op);
 void tsr_emit_add_beside(tsr_emit *emit, MlirOperation op);
-/* llvm_warp.c: element number of this lane's register r where elements are spread, as an i64. */
-LLVMValueRef tsr_emit_spread_number(tsr_emit *emit, unsigned r);
+/* llvm_warp.c: element number of this lane's register r where elements are blocked, as an i64. */
+LLVMValueRef tsr_emit_blocked_number(tsr_emit *emit, unsigned r);
 unsigned tsr_emit_element_bytes(MlirValue buffer);
 /* After emit->sums is known. */
 void tsr_emit_make_shared(tsr_emit *emit);

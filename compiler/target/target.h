@@ -44,22 +44,20 @@
 #define TSR_RARE_NAME "tile.rare"
 
 /* Of a tile.load or tile.store of a vector of whole multiples of 256 elements, at an address that
- * is a multiple of 8 elements or of 16 bytes, on a warp: the elements lie in its lanes 8 by 8, so
- * that each lane moves 16 bytes at a time (8 elements of one byte). It permutes the vector's
- * elements: element i is the one that i % 32 of 32 lanes has as number i / 32. Right where all that
- * meets is permuted alike. Of a
- * mask, too, which then ends at a multiple of 8 elements: of what else is masked nothing is
- * permuted.
- */
-#define TSR_SPREAD_NAME "tile.spread"
-enum { TSR_SPREAD_ELEMENTS = 256, TSR_SPREAD_RUN = 8 };
+ * is a multiple of 8 elements or of 16 bytes, on a warp: the elements are in a blocked arrangement,
+ * 8 consecutive ones in each lane, so that each lane moves 16 bytes at a time (8 elements of one
+ * byte). It permutes the vector's elements: element i is the one that i % 32 of 32 lanes has as
+ * number i / 32. This is right where all vectors that meet are permuted alike. A mask has it,
+ * too, and then ends at a multiple of 8 elements: an access with another mask is not permuted. */
+#define TSR_BLOCKED_NAME "tile.blocked"
+enum { TSR_BLOCKED_ELEMENTS = 256, TSR_BLOCKED_RUN = 8 };
 
-/* Of a tile.local of a GPU: its lanes have parts of their own, which tile.fetch fills and a spread
+/* Of a tile.local of a GPU: its lanes have parts of their own, which tile.fetch fills and a blocked
  * tile.load, of a vector that begins where one of its size can, reads. */
 #define TSR_OWN_NAME "tile.own"
 
 /* Of a tile.func without warps, on a GPU: W = 2 to 32, where W warps run one program together. Then
- * what is said of a warp's 32 lanes holds of 32 W: a spread vector has whole multiples of 256 W
+ * what is said of a warp's 32 lanes holds of 32 W: a blocked vector has whole multiples of 256 W
  * elements. Elements stay where they are but in vector.reduction, and local buffers are lanes' own.
  */
 #define TSR_ACROSS_NAME "tile.across"

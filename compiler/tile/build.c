@@ -441,17 +441,17 @@ void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block) {
     }
 }
 
-void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block, bool masks) {
+void tsr_tile_set_blocked(tsr_tile_builder *b, MlirBlock block, bool masks) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for")) tsr_tile_spread(b, tsr_op_body(op), masks);
+        if (tsr_op_is(op, "scf.for")) tsr_tile_set_blocked(b, tsr_op_body(op), masks);
         bool is_load = tsr_op_is(op, "tile.load"), is_store = tsr_op_is(op, "tile.store");
         bool is_mask = masks && tsr_op_is(op, "vector.create_mask");
         if (!is_load && !is_store && !is_mask) continue;
         MlirType type = mlirValueGetType(is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
         size_t plain = is_load ? 2 : 3; /* operands, without a mask */
         if (mlirTypeIsAVector(type) && (masks || tsr_op_operand_count(op) == plain) &&
-            mlirShapedTypeGetDimSize(type, 0) % TSR_SPREAD_ELEMENTS == 0)
-            tsr_op_set(op, TSR_SPREAD_NAME, tsr_attr_make_unit(b->at.context));
+            mlirShapedTypeGetDimSize(type, 0) % TSR_BLOCKED_ELEMENTS == 0)
+            tsr_op_set(op, TSR_BLOCKED_NAME, tsr_attr_make_unit(b->at.context));
     }
 }
 

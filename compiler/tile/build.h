@@ -157,7 +157,7 @@ void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
 /* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are permuted alike, so
  * no reduction, and nothing elementwise, may ask for their order. `masks`: masked ones, too, whose
  * masks end behind whole runs. */
-void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block, bool masks);
+void tsr_tile_set_blocked(tsr_tile_builder *b, MlirBlock block, bool masks);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
 

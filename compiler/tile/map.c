@@ -21,7 +21,7 @@ typedef struct map {
     int64_t columns, rows; /* of the last dimension; product of the others */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
-    bool spread;       /* see tsr_region_spreads */
+    bool blocked;      /* see tsr_region_may_block */
     tsr_view *shifted; /* NULL, or the output whose lines vectors are */
 } map;
 
@@ -98,9 +98,9 @@ static void plan(map *m) {
     m->lanes = lanes_at_once(m);
     m->lanes = rank ? tsr_lanes_fit(m->lanes, m->columns_per_program) : 0;
     if (rank && skips_elements(m)) m->lanes = 1;
-    m->spread = m->columns_per_program >= TSR_SPREAD_ELEMENTS &&
-                tsr_region_spreads(&m->region, m->outputs, &m->space, m->columns);
-    if (m->spread) m->lanes = TSR_SPREAD_ELEMENTS;
+    m->blocked = m->columns_per_program >= TSR_BLOCKED_ELEMENTS &&
+                 tsr_region_may_block(&m->region, m->outputs, &m->space, m->columns);
+    if (m->blocked) m->lanes = TSR_BLOCKED_ELEMENTS;
     tsr_region_levels(&m->region, &m->space, m->inner);
     for (uint32_t i = 0; i < m->region.result_count; i++)
         m->outputs[i].streamed = tsr_view_streams(&m->outputs[i], &m->space, m->lanes);
@@ -138,7 +138,7 @@ static void emit(map *m) {
     const tsr_map_run run = {.region = &m->region,
                              .outputs = m->outputs,
                              .lanes = m->lanes,
-                             .spread = m->spread,
+                             .blocked = m->blocked,
                              .loops = m->columns_per_program >= (int64_t)m->lanes,
                              .tails = m->columns % m->lanes != 0,
                              .shifted = m->shifted};
@@ -152,7 +152,7 @@ void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view
     if (tsr_space_count(space) == 0) return;
     plan(&m);
     emit(&m);
-    if (m.spread) tsr_tile_spread(&group->b, group->b.at.block, false);
+    if (m.blocked) tsr_tile_set_blocked(&group->b, group->b.at.block, false);
 }
 
 /* Are all results of 16 bits? */

@@ -22,7 +22,7 @@
 
 enum {
     LANES = 32,
-    WIDE_LANES = 128, /* columns of a warp where they cannot be spread */
+    WIDE_LANES = 128, /* columns of a warp where they cannot be blocked */
     ROWS_MIN = 1024,
     REGISTERS =
         128, /* of a lane: without a limit the assembler aims at 32, and waits for each load */
@@ -94,12 +94,12 @@ static MlirValue partial_offset(tsr_reduction *r, const plan *p, const tsr_point
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static bool may_spread(const tsr_reduction *r) {
+static bool may_block(const tsr_reduction *r) {
     int64_t size = r->space.dims[r->space.rank - 1];
     tsr_view partials = {.dtype = r->dtype};
     partials.strides[r->space.rank - 1] = 1;
-    return size % TSR_SPREAD_ELEMENTS == 0 &&
-           tsr_region_spreads(&r->before, &partials, &r->space, size);
+    return size % TSR_BLOCKED_ELEMENTS == 0 &&
+           tsr_region_may_block(&r->before, &partials, &r->space, size);
 }
 
 /* So many rows are in flight as registers hold. */
@@ -132,9 +132,9 @@ static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
     MlirValue outer;
     TRY(step->ctx, open_step(step, p, false, &g, &r));
     tsr_tile_builder *b = &g.b;
-    uint32_t last = r.space.rank - 1, lanes = TSR_SPREAD_ELEMENTS;
-    bool inner[TSR_RANK_MAX] = {false}, spreads = may_spread(&r);
-    if (!spreads) lanes = tsr_lanes_fit(WIDE_LANES, r.space.dims[last]);
+    uint32_t last = r.space.rank - 1, lanes = TSR_BLOCKED_ELEMENTS;
+    bool inner[TSR_RANK_MAX] = {false}, blocked = may_block(&r);
+    if (!blocked) lanes = tsr_lanes_fit(WIDE_LANES, r.space.dims[last]);
     if (lanes < LANES) lanes = LANES;
     for (uint32_t d = 0; d <= last; d++) inner[d] = r.space.reduced[d] || d == last;
     tsr_region_levels(&r.before, &r.space, inner);
@@ -157,7 +157,7 @@ static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
     tsr_tile_loop_end(b, &rest, &total);
     tsr_tile_store(b, r.dtype, rest.carried[0], step->buffers[step->input_count],
                    partial_offset(&r, p, &point, outer, number), point.mask);
-    if (spreads) tsr_tile_spread(b, b->at.block, false);
+    if (blocked) tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;
 }
 
@@ -427,7 +427,7 @@ static bool has_plain_constants(const tsr_tile_group *group) {
 
 static int64_t count_partials(const tsr_tile_group *group, const tsr_reduction *r) {
     int64_t size = r->space.dims[r->space.rank - 1], count = TSR_PARTIALS;
-    int64_t parts = (size + TSR_SPREAD_ELEMENTS - 1) / TSR_SPREAD_ELEMENTS;
+    int64_t parts = (size + TSR_BLOCKED_ELEMENTS - 1) / TSR_BLOCKED_ELEMENTS;
     parts *= r->kept_count / size;
     while (group->is_native && count * parts < PROGRAMS_MIN &&
            r->reduced_count / (2 * count) >= CHAIN_MIN)

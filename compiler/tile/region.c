@@ -465,21 +465,21 @@ void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_poi
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 enum {
-    SPREAD_BYTES = 16,     /* that a lane moves at a time */
-    SPREAD_VIEWS_MAX = 12, /* each takes registers of every lane */
+    BLOCKED_BYTES = 16,     /* that a lane moves at a time */
+    BLOCKED_VIEWS_MAX = 12, /* each takes registers of every lane */
 };
 
 /* Parts of a tensor that lie side by side are aligned where their size is. */
 static bool is_even(const tsr_view *view, const tsr_space *space, int64_t columns) {
     uint32_t last = space->rank - 1;
-    if (view->strides[last] != 1 || view->offset % TSR_SPREAD_RUN) return false;
+    if (view->strides[last] != 1 || view->offset % TSR_BLOCKED_RUN) return false;
     for (uint32_t d = 0; d < last; d++)
-        if (view->strides[d] % TSR_SPREAD_RUN) return false;
-    return columns * (int64_t)tsr_dtype_size(view->dtype) % SPREAD_BYTES == 0;
+        if (view->strides[d] % TSR_BLOCKED_RUN) return false;
+    return columns * (int64_t)tsr_dtype_size(view->dtype) % BLOCKED_BYTES == 0;
 }
 
-bool tsr_region_spreads(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
-                        int64_t columns) {
+bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
+                          int64_t columns) {
     uint32_t views = region->result_count, last = space->rank - 1;
     if (!space->rank || region->group->b.target->warp_lanes != 32) return false;
     for (uint32_t i = 0; i < region->node_count; i++) {
@@ -492,7 +492,7 @@ bool tsr_region_spreads(const tsr_region *region, const tsr_view *outputs, const
     }
     for (uint32_t i = 0; i < region->result_count; i++)
         if (!is_even(&outputs[i], space, columns)) return false;
-    return views <= SPREAD_VIEWS_MAX;
+    return views <= BLOCKED_VIEWS_MAX;
 }
 
 static void emit_vector(const tsr_map_run *run, tsr_point *point, MlirValue column,
@@ -528,7 +528,7 @@ void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue b
     if (!run->tails && !run->shifted) return;
     MlirValue rest = tsr_tile_add(b, begin, whole);
     /* Only where there is a tail: it takes longer than a whole vector. */
-    if (run->spread) tsr_tile_loop_begin(b, &loop, whole, count, run->lanes, 0, NULL);
+    if (run->blocked) tsr_tile_loop_begin(b, &loop, whole, count, run->lanes, 0, NULL);
     emit_vector(run, &point, rest, tsr_tile_mask(b, tail, run->lanes));
-    if (run->spread) tsr_tile_loop_end(b, &loop, NULL);
+    if (run->blocked) tsr_tile_loop_end(b, &loop, NULL);
 }

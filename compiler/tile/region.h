@@ -158,16 +158,16 @@ typedef struct tsr_map_run {
     tsr_region *region;
     const tsr_view *outputs;
     uint32_t lanes;
-    bool spread; /* see tsr_region_spreads: lanes are TSR_SPREAD_ELEMENTS */
-    bool loops;  /* a run may be as long as a vector */
-    bool tails;  /* a run need not be whole vectors */
+    bool blocked; /* see tsr_region_may_block: lanes are TSR_BLOCKED_ELEMENTS */
+    bool loops;   /* a run may be as long as a vector */
+    bool tails;   /* a run need not be whole vectors */
     const tsr_view
         *shifted; /* NULL, or the output whose lines vectors are: tsr_view_streams_shifted */
 } tsr_map_run;
 /* May the lanes of a warp move 16 bytes at a time, in runs of up to `columns` elements that begin
- * at multiples of TSR_SPREAD_ELEMENTS? The block is to be given to tsr_tile_spread then. */
-bool tsr_region_spreads(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
-                        int64_t columns);
+ * at multiples of TSR_BLOCKED_ELEMENTS? The block is to be given to tsr_tile_set_blocked then. */
+bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
+                          int64_t columns);
 /* Computes level 2 at elements begin to begin + count - 1 of the point's line, and stores. */
 void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue begin,
                       MlirValue count);

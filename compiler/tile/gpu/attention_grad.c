@@ -76,22 +76,22 @@ static MlirValue view(tsr_tile_group *step, uint32_t argument, int64_t heads, in
 
 static MlirValue load_wide(tsr_tile_group *step, uint32_t argument, MlirValue at) {
     return tsr_tile_load(&step->b, step->types[argument].dtype, step->buffers[argument], at,
-                         TSR_SPREAD_ELEMENTS, tsr_tile_null);
+                         TSR_BLOCKED_ELEMENTS, tsr_tile_null);
 }
 
-/* Of 256 elements from `at` on, as loads are spread: a lane has eight that follow each other. The
+/* Of 256 elements from `at` on, as loads are blocked: a lane has eight that follow each other. The
  * sum over rows, in all lanes of a row. */
 static MlirValue sum_rows(tsr_tile_group *step, const plan *p, MlirValue at) {
     enum { RESULT_ARGUMENT = 0, DRESULT_ARGUMENT = 2 };
     tsr_tile_builder *b = &step->b;
     MlirValue x = load_wide(step, RESULT_ARGUMENT, at), y = load_wide(step, DRESULT_ARGUMENT, at);
-    MlirValue product = tsr_tile_2(b, "arith.mulf", x, y), parts[TSR_SPREAD_RUN];
-    for (int64_t i = 0; i < TSR_SPREAD_RUN; i++)
+    MlirValue product = tsr_tile_2(b, "arith.mulf", x, y), parts[TSR_BLOCKED_RUN];
+    for (int64_t i = 0; i < TSR_BLOCKED_RUN; i++)
         parts[i] = tsr_tile_slice(b, product, i * LANES, LANES);
-    for (int64_t count = TSR_SPREAD_RUN; count > 1; count /= 2)
+    for (int64_t count = TSR_BLOCKED_RUN; count > 1; count /= 2)
         for (int64_t i = 0; i < count / 2; i++)
             parts[i] = tsr_tile_2(b, "arith.addf", parts[i], parts[i + count / 2]);
-    for (int64_t distance = 1; distance < p->d / TSR_SPREAD_RUN; distance *= 2) {
+    for (int64_t distance = 1; distance < p->d / TSR_BLOCKED_RUN; distance *= 2) {
         tsr_attr attrs[] = {{"distance", tsr_attr_make_i64(b->at.context, distance)}, {0}};
         MlirValue other =
             tsr_build_value(&b->at, "tile.butterfly", parts, 1, mlirValueGetType(parts[0]), attrs);
@@ -104,14 +104,14 @@ static MlirValue sum_rows(tsr_tile_group *step, const plan *p, MlirValue at) {
 static MlirValue sum_32_rows(tsr_tile_group *step, const plan *p, MlirValue at) {
     tsr_tile_builder *b = &step->b;
     MlirType i32 = mlirIntegerTypeGet(b->at.context, 32), type = tsr_tile_vector_type(i32, LANES);
-    int64_t rows = TSR_SPREAD_ELEMENTS / p->d; /* of one load */
+    int64_t rows = TSR_BLOCKED_ELEMENTS / p->d; /* of one load */
     MlirValue lane = tsr_tile_iota(b, i32, LANES), unit = tsr_tile_int(b, type, rows);
     MlirValue part = tsr_tile_2(b, "arith.divui", lane, unit);
     MlirValue from = tsr_tile_2(b, "arith.muli", tsr_tile_2(b, "arith.remui", lane, unit),
-                                tsr_tile_int(b, type, p->d / TSR_SPREAD_RUN));
+                                tsr_tile_int(b, type, p->d / TSR_BLOCKED_RUN));
     MlirValue sums = tsr_tile_null;
     for (int64_t i = 0; i < LANES / rows; i++) {
-        MlirValue sum = sum_rows(step, p, tsr_tile_offset(b, at, i * TSR_SPREAD_ELEMENTS));
+        MlirValue sum = sum_rows(step, p, tsr_tile_offset(b, at, i * TSR_BLOCKED_ELEMENTS));
         MlirValue operands[] = {sum, from};
         sum = tsr_build_value(&b->at, "tile.shuffle", operands, 2, mlirValueGetType(sum), NULL);
         MlirValue mine = tsr_tile_icompare(b, TSR_ICMP_EQ, part, tsr_tile_int(b, type, i));
@@ -205,7 +205,7 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     if (!p->sync)
         tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, i32, 0), step->buffers[COUNTS], pid,
                        tsr_tile_null);
-    tsr_tile_spread(b, b->at.block, false);
+    tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;
 }
 
@@ -409,7 +409,7 @@ static void cast_joined(tsr_tile_group *step, const plan *p) {
     enum { INPUT, OUTPUT = 2, PIECES = 4 };
     tsr_tile_builder *b = &step->b;
     const tsr_gpu_heads *to = &p->given[DQUERY];
-    int64_t width = p->sum.width, lanes = TSR_SPREAD_ELEMENTS;
+    int64_t width = p->sum.width, lanes = TSR_BLOCKED_ELEMENTS;
     while (width % lanes) lanes /= 2;
     int64_t pieces = p->batch * p->size * width / lanes, together = PIECES;
     while (pieces % together) together /= 2;
@@ -426,7 +426,7 @@ static void cast_joined(tsr_tile_group *step, const plan *p) {
         x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), cast_scale(p)));
         tsr_tile_store(b, p->storage, x, step->buffers[OUTPUT], at, tsr_tile_null);
     }
-    tsr_tile_spread(b, b->at.block, false);
+    tsr_tile_set_blocked(b, b->at.block, false);
 }
 
 static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
@@ -441,7 +441,7 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
     MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[0], at, CAST_LANES, tsr_tile_null);
     x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), cast_scale(p)));
     tsr_tile_store(b, p->storage, x, step->buffers[1], at, tsr_tile_null);
-    tsr_tile_spread(b, b->at.block, false);
+    tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;
 }
 

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { LINE_BYTES = TSR_PITCH_BYTES, VECTOR = TSR_SPREAD_ELEMENTS };
+enum { LINE_BYTES = TSR_PITCH_BYTES, VECTOR = TSR_BLOCKED_ELEMENTS };
 
 /* What the model says of a product with these pitches. */
 typedef struct timing {

@@ -59,7 +59,7 @@ static void gather_few(tsr_gather *g) {
     enum { ROWS = 4, WARP = 32, REGISTERS = 64 };
     tsr_tile_group *group = g->group;
     tsr_tile_builder *b = &group->b;
-    uint32_t lanes = tsr_lanes_fit(TSR_SPREAD_ELEMENTS, g->axis.inner);
+    uint32_t lanes = tsr_lanes_fit(TSR_BLOCKED_ELEMENTS, g->axis.inner);
     if (lanes < WARP) lanes = WARP;
     int64_t rows = g->axis.outer * g->count, parts = (g->axis.inner + lanes - 1) / lanes;
     MlirValue values[ROWS], row[ROWS], from[ROWS], mask = tsr_tile_null;
@@ -83,7 +83,7 @@ static void gather_few(tsr_gather *g) {
         MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row[i], g->axis.inner), column);
         tsr_tile_store_stored(b, values[i], group->buffers[group->input_count], to, mask);
     }
-    tsr_tile_spread(b, b->at.block, false);
+    tsr_tile_set_blocked(b, b->at.block, false);
 }
 
 tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {

@@ -421,7 +421,7 @@ static MlirValue load_places(sum *s, MlirValue at) {
 }
 
 /* Lanes of `loaded`, one by one. */
-static void spread_places(sum *s, MlirValue loaded, MlirValue *places) {
+static void extract_places(sum *s, MlirValue loaded, MlirValue *places) {
     tsr_tile_builder *b = &s->step->b;
     for (uint32_t i = 0; i < LANES; i++)
         places[i] = tsr_tile_to(b, "arith.index_cast", tsr_tile_extract(b, loaded, i),
@@ -438,7 +438,7 @@ static void sum_many(sum *s) {
     tsr_tile_loop most, rest;
     tsr_tile_loop_begin(b, &most, s->begin, whole, LANES, 2, carried);
     carried[1] = load_places(s, tsr_tile_offset(b, most.index, LANES));
-    spread_places(s, most.carried[1], places);
+    extract_places(s, most.carried[1], places);
     carried[0] = add_updates(s, most.carried[0], LANES, places, NULL);
     tsr_tile_loop_end(b, &most, carried);
     tsr_tile_loop_begin(b, &rest, whole, s->end, FEW_AT_ONCE, 1, most.carried);
@@ -488,7 +488,7 @@ static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     const tsr_axis *axis = &p->of.axis;
     tsr_tile_builder *b = &step->b;
-    uint32_t lanes = tsr_lanes_fit(TSR_SPREAD_ELEMENTS, axis->inner);
+    uint32_t lanes = tsr_lanes_fit(TSR_BLOCKED_ELEMENTS, axis->inner);
     if (lanes < LANES) lanes = LANES;
     int64_t few_parts = (axis->inner + lanes - 1) / lanes;
     int64_t many_parts = (axis->inner + MANY_LANES - 1) / MANY_LANES;
@@ -507,7 +507,7 @@ static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     begin_if(b, &run, is_few);
     lower_few(s, tsr_tile_offset(b, pid, -many), lanes, few_parts);
     tsr_tile_loop_end(b, &run, NULL);
-    tsr_tile_spread(b, b->at.block, false);
+    tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;
 }
 

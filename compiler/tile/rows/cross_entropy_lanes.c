@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-    PARTS = TSR_SPREAD_RUN, /* of a vector: as many elements as lanes */
+    PARTS = TSR_BLOCKED_RUN, /* of a vector: as many elements as lanes */
     /* Few rows on their way at a time, so that they stay in the second-level cache between the
      * gradient's two walks where shared memory has no room. */
     LOSS_WARPS = 8,
@@ -210,7 +210,7 @@ void tsr_cross_entropy_store_lanes(tsr_cross_entropy *r) {
 }
 
 bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r) {
-    return tsr_tile_compute_dtype(r->dtype) == TSR_DTYPE_F32 && r->classes % TSR_SPREAD_RUN == 0 &&
+    return tsr_tile_compute_dtype(r->dtype) == TSR_DTYPE_F32 && r->classes % TSR_BLOCKED_RUN == 0 &&
            r->classes >= lanes_of(r).vector;
 }
 
@@ -222,5 +222,5 @@ void tsr_cross_entropy_end_lanes(tsr_cross_entropy *r) {
                        : mlirValueIsNull(r->held) ? GRADIENT_REGISTERS
                                                   : HELD_REGISTERS;
     if (tsr_dtype_is_narrow(r->from)) tsr_tile_approximate(&group->b, group->b.at.block);
-    tsr_tile_spread(&group->b, group->b.at.block, true);
+    tsr_tile_set_blocked(&group->b, group->b.at.block, true);
 }

@@ -407,7 +407,7 @@ static void emit_row(rows *r, MlirValue row) {
 }
 
 /* Do all vectors along a row begin where 8 of its elements do, and does none count its places? */
-static bool may_spread(const rows *r) {
+static bool may_block(const rows *r) {
     uint32_t last = r->space.rank - 1;
     for (uint32_t i = 0; i < r->item_count + r->plain_count; i++) {
         bool is_output = i >= r->item_count;
@@ -417,13 +417,13 @@ static bool may_spread(const rows *r) {
         if (it && it->node.kind != TSR_NODE_VIEW) return false;
         const tsr_view *view = it ? &it->node.view : &r->outputs[i - r->item_count];
         size_t size = tsr_dtype_size(view->dtype);
-        if (view->strides[last] != 1 || view->offset % TSR_SPREAD_RUN ||
+        if (view->strides[last] != 1 || view->offset % TSR_BLOCKED_RUN ||
             !tsr_dtype_is_float(view->dtype) || (size != 2 && size != 4))
             return false;
         /* With a pitch rows begin so that end elsewhere: the order of sums is that without one. */
         for (uint32_t d = 0; d < last; d++)
-            if (view->strides[d] % TSR_SPREAD_RUN ||
-                (view->strides[d] && r->columns % TSR_SPREAD_RUN))
+            if (view->strides[d] % TSR_BLOCKED_RUN ||
+                (view->strides[d] && r->columns % TSR_BLOCKED_RUN))
                 return false;
     }
     return true;
@@ -558,7 +558,7 @@ tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
     if (!r.row_count) return TSR_SUCCESS;
     r.point.space = &r.space;
     if (r.columns_beside) return tsr_rows_emit_columns(&r);
-    r.even = may_spread(&r);
+    r.even = may_block(&r);
     tsr_rows_sums divided;
     if (!sums && tsr_rows_divide(&r, &divided)) r.sums = &divided;
     tsr_rows_choose(&r);
@@ -568,7 +568,7 @@ tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
         emit_plain(&r);
     if (group->is_native && is_narrow(&r)) tsr_tile_approximate(&group->b, group->b.at.block);
     if (group->is_native && r.even)
-        tsr_tile_spread(&group->b, group->b.at.block, r.columns % TSR_SPREAD_RUN == 0);
+        tsr_tile_set_blocked(&group->b, group->b.at.block, r.columns % TSR_BLOCKED_RUN == 0);
     return TSR_SUCCESS;
 }
 

@@ -9,7 +9,7 @@
 
 enum {
     LOCAL_BYTES_MAX = 192 * 1024,
-    HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_SPREAD_ELEMENTS, /* of a warp */
+    HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* of a warp */
     CHEAP = 3, /* ops that are rather done again */
 };
 
@@ -123,7 +123,7 @@ static void ask_operands(const item *it, uint32_t stages) {
         if (it->operands[k]->level == 2) it->operands[k]->asked |= stages;
 }
 
-uint32_t tsr_rows_chunk(const rows *r) { return TSR_SPREAD_ELEMENTS * r->warps; }
+uint32_t tsr_rows_chunk(const rows *r) { return TSR_BLOCKED_ELEMENTS * r->warps; }
 
 /* Room for it from the first stage it is asked for in to the last one? */
 static bool take_room(rows *r, const item *it, int64_t *room) {
@@ -174,12 +174,12 @@ bool tsr_row_is_own(const rows *r, const item *it) {
 
 /* Lanes of so many warps can hold the row. */
 static bool may_hold(const rows *r, uint32_t warps) {
-    if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_SPREAD_RUN ||
+    if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_BLOCKED_RUN ||
         r->columns > (int64_t)HELD_ELEMENTS_MAX * warps)
         return false;
-    int64_t chunks = (r->columns - 1) / ((int64_t)TSR_SPREAD_ELEMENTS * warps) + 1;
+    int64_t chunks = (r->columns - 1) / ((int64_t)TSR_BLOCKED_ELEMENTS * warps) + 1;
     if (r->sums && (!r->even || chunks * r->sums->count > TSR_TILE_CARRIED_MAX)) return false;
-    if (!r->even && (warps > 1 || r->columns % TSR_SPREAD_ELEMENTS)) return false;
+    if (!r->even && (warps > 1 || r->columns % TSR_BLOCKED_ELEMENTS)) return false;
     for (uint32_t i = 0; i < r->item_count; i++) {
         tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
         if (tsr_dtype_size(dtype) > 4) return false;
@@ -204,13 +204,14 @@ static const choice for_short_sums[CHOICES] = {{1, 80}, {1, 96}, {1, 128}, {2, 1
 
 /* A lane holds so much of a row: more than one vector? */
 static bool is_much(int64_t columns, uint32_t warps) {
-    return columns > (int64_t)TSR_SPREAD_ELEMENTS * warps;
+    return columns > (int64_t)TSR_BLOCKED_ELEMENTS * warps;
 }
 
 /* As few as leave a lane SUMS numbers of sums, of long rows a power of two. */
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks) {
     enum { REGISTERS = 2048, BLOCKS_MAX = 8, SUMS = 16 }; /* of a lane of each scheduler */
-    int64_t vectors = (columns - 1) / TSR_SPREAD_ELEMENTS + 1, least = columns * sums / (SUMS * 32);
+    int64_t vectors = (columns - 1) / TSR_BLOCKED_ELEMENTS + 1,
+            least = columns * sums / (SUMS * 32);
     uint32_t warps = FEW_WARPS;
     while (warps < WARPS_MAX && warps < least) warps *= 2;
     if (vectors <= FEW_WARPS) warps = (uint32_t)vectors;

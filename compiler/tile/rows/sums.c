@@ -212,7 +212,7 @@ static void divide(const tsr_target *target, tsr_rows_sums *sums) {
     if (parts > sums->rows / ROWS_MIN) parts = sums->rows / ROWS_MIN;
     if (parts < 1) parts = 1;
     bool shares =
-        target->arch && sums->warps <= BESIDE_WARPS_MAX && sums->columns % TSR_SPREAD_RUN == 0;
+        target->arch && sums->warps <= BESIDE_WARPS_MAX && sums->columns % TSR_BLOCKED_RUN == 0;
     sums->beside = shares && parts >= BESIDE ? BESIDE : 1;
     while (sums->blocks % sums->beside) sums->beside /= 2;
     parts /= sums->beside;
@@ -223,7 +223,7 @@ static void divide(const tsr_target *target, tsr_rows_sums *sums) {
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums) {
     enum { MUCH = 3, LANE_ELEMENTS = 32, BLOCKS = 16, WARPS_MAX = 16 }; /* blocks of one warp */
     int64_t own = 0, shared = 0;
-    if (!r->group->is_native || !r->even || r->columns % TSR_SPREAD_RUN) return false;
+    if (!r->group->is_native || !r->even || r->columns % TSR_BLOCKED_RUN) return false;
     for (uint32_t i = 0; i < r->item_count; i++) {
         const tsr_row_item *it = r->items[i];
         if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) continue;

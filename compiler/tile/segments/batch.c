@@ -114,11 +114,11 @@ tsr_result tsr_tile_lower_batch(tsr_tile_group *group) {
     t.elements = (PROGRAM_BYTES / bytes + PROGRAM_UNIT - 1) / PROGRAM_UNIT * PROGRAM_UNIT;
     tsr_map_run run = {.region = &t.region, .outputs = t.outputs, .loops = true, .tails = true};
     run.lanes = 2 * b->target->vector_bytes / tsr_region_width(&t.region);
-    run.spread = tsr_region_spreads(&t.region, t.outputs, &t.space, (int64_t)count_of(&t, 0));
+    run.blocked = tsr_region_may_block(&t.region, t.outputs, &t.space, (int64_t)count_of(&t, 0));
     for (uint32_t p = 1; p < t.segments.count; p++)
-        run.spread = run.spread &&
-                     tsr_region_spreads(&t.region, t.outputs, &t.space, (int64_t)count_of(&t, p));
-    if (run.spread) run.lanes = TSR_SPREAD_ELEMENTS;
+        run.blocked = run.blocked && tsr_region_may_block(&t.region, t.outputs, &t.space,
+                                                          (int64_t)count_of(&t, p));
+    if (run.blocked) run.lanes = TSR_BLOCKED_ELEMENTS;
     TRY(group->ctx, find_segment(&t, &group->grid));
     redirect(&t);
     tsr_region_levels(&t.region, &t.space, inner);
@@ -128,6 +128,6 @@ tsr_result tsr_tile_lower_batch(tsr_tile_group *group) {
     MlirValue count =
         tsr_tile_min(b, tsr_tile_index(b, t.elements), tsr_tile_sub(b, t.size, begin));
     tsr_map_run_emit(&run, &point, begin, count);
-    if (run.spread) tsr_tile_spread(b, b->at.block, false);
+    if (run.blocked) tsr_tile_set_blocked(b, b->at.block, false);
     return TSR_SUCCESS;
 }

@@ -21,8 +21,8 @@ tile.func @ring(%x: memref<1024xbf16>, %y: memref<512xbf16>) grid 1 attributes {
   tile.fetch %x[%0] to %l[%0] elements 512 : memref<1024xbf16>, memref<1024xbf16>
   tile.fetch %x[%1] to %l[%1] elements 512 : memref<1024xbf16>, memref<1024xbf16>
   tile.fetched but 1
-  %a = tile.load %l[%0] {tile.spread} : memref<1024xbf16> -> vector<512xbf16>
-  tile.store %a, %y[%0] {tile.spread} : vector<512xbf16>, memref<512xbf16>
+  %a = tile.load %l[%0] {tile.blocked} : memref<1024xbf16> -> vector<512xbf16>
+  tile.store %a, %y[%0] {tile.blocked} : vector<512xbf16>, memref<512xbf16>
   tile.return
 }
 
@@ -36,11 +36,11 @@ tile.func @masked(%x: memref<256xf32>, %y: memref<256xf32>) grid 1 {
   %0 = arith.constant 0 : index
   %n = arith.constant 200 : index
   %l = tile.local {tile.own} : memref<256xf32>
-  %m = vector.create_mask %n {tile.spread} : vector<256xi1>
+  %m = vector.create_mask %n {tile.blocked} : vector<256xi1>
   tile.fetch %x[%0] to %l[%0] mask %m : vector<256xi1> elements 256 : memref<256xf32>, memref<256xf32>
   tile.fetched but 0
-  %a = tile.load %l[%0] {tile.spread} : memref<256xf32> -> vector<256xf32>
-  tile.store %a, %y[%0] {tile.spread} : vector<256xf32>, memref<256xf32>
+  %a = tile.load %l[%0] {tile.blocked} : memref<256xf32> -> vector<256xf32>
+  tile.store %a, %y[%0] {tile.blocked} : vector<256xf32>, memref<256xf32>
   tile.return
 }
 
@@ -101,11 +101,11 @@ tile.func @beside(%x: memref<1024xf32>, %y: memref<1024xf32>, %z: memref<2xf32>)
   %at = arith.muli %p, %n : index
   tile.fetch %x[%at] to %l[%0] elements 512 : memref<1024xf32>, memref<512xf32>
   tile.fetched but 0
-  %a = tile.load %l[%0] {tile.spread} : memref<512xf32> -> vector<512xf32>
+  %a = tile.load %l[%0] {tile.blocked} : memref<512xf32> -> vector<512xf32>
   %r = vector.reduction <add>, %a : vector<512xf32> into f32
   tile.store %r, %z[%p] : f32, memref<2xf32>
   %d = arith.addf %a, %a : vector<512xf32>
   %s = tile.add_beside %d by %l : vector<512xf32>, memref<512xf32>
-  tile.store %s, %y[%at] {tile.spread} : vector<512xf32>, memref<1024xf32>
+  tile.store %s, %y[%at] {tile.blocked} : vector<512xf32>, memref<1024xf32>
   tile.return
 }

@@ -5,22 +5,22 @@
 
 // CHECK: ---- tile cuda:sm_80
 // CHECK-LABEL: tile.func @k0_
-// CHECK: tile.load {{.*}} {tile.spread} : memref<4000xf32> -> vector<256xf32>
-// CHECK: tile.store {{.*}} {tile.spread} : vector<256xbf16>, memref<4000xbf16>
+// CHECK: tile.load {{.*}} {tile.blocked} : memref<4000xf32> -> vector<256xf32>
+// CHECK: tile.store {{.*}} {tile.blocked} : vector<256xbf16>, memref<4000xbf16>
 // What is behind the last whole vector is masked, in its order, and done by the one program that has it.
 // CHECK: scf.for
 // CHECK: tile.load %{{.*}} mask
-// CHECK-NOT: spread
+// CHECK-NOT: blocked
 // CHECK-LABEL: tile.func @k1_
-// CHECK-NOT: spread
+// CHECK-NOT: blocked
 // A row that is broadcast is read the same way.
 // CHECK-LABEL: tile.func @k2_
-// CHECK: tile.load {{.*}} {tile.spread} : memref<512xf32> -> vector<256xf32>
+// CHECK: tile.load {{.*}} {tile.blocked} : memref<512xf32> -> vector<256xf32>
 // CHECK-LABEL: tile.func @k3_
-// CHECK-NOT: spread
+// CHECK-NOT: blocked
 // CHECK: ---- tile cpu:x86-64-v3
 // CPU: ---- tile cpu:x86-64-v3
-// CPU-NOT: tile.spread
+// CPU-NOT: tile.blocked
 func.func @even(%x: tensor<4000xf32> {tessera.name = "x"}) -> (tensor<4000xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.cast %x : tensor<4000xf32> to tensor<4000xbf16>
   return %y : tensor<4000xbf16>

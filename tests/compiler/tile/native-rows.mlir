@@ -10,27 +10,27 @@
 // CHECK-SAME: registers 128
 // CHECK-SAME: tile.across = 8 : i64
 // CHECK-NOT: tile.local
-// CHECK-COUNT-2: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x4352xf32> -> vector<2048xf32>
+// CHECK-COUNT-2: tile.load %arg0[{{.*}}] {tile.blocked} : memref<50x4352xf32> -> vector<2048xf32>
 // What is behind the last whole vector is masked, in the same order.
-// CHECK: vector.create_mask %c256 {tile.spread}
-// CHECK: tile.load %arg0[{{.*}}] mask %{{.*}} {tile.spread}
+// CHECK: vector.create_mask %c256 {tile.blocked}
+// CHECK: tile.load %arg0[{{.*}}] mask %{{.*}} {tile.blocked}
 // CHECK: vector.reduction <maximumf>, %{{.*}} : vector<2048xf32> into f32
 // CHECK-NOT: tile.load %arg0
 // CHECK-COUNT-3: math.exp
 // CHECK-NOT: math.exp
 // CHECK: vector.reduction <add>
-// CHECK-COUNT-2: tile.store {{.*}} {tile.spread} : vector<2048xf32>
-// CHECK: tile.store {{.*}} mask {{.*}} {tile.spread} : vector<2048xf32>
+// CHECK-COUNT-2: tile.store {{.*}} {tile.blocked} : vector<2048xf32>
+// CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<2048xf32>
 // Rows that begin anywhere are gone over in a loop.
 // CHECK: tile.func @k1_
 // CHECK-NOT: tile.across
-// CHECK-NOT: tile.spread
+// CHECK-NOT: tile.blocked
 // CHECK: scf.for
 // What is read of 16 bits is held so, and widened in each stage.
 // CHECK: tile.func @k2_
 // CHECK-SAME: tile.across = 2 : i64
 // CHECK-NOT: tile.local
-// CHECK-COUNT-4: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x2304xbf16> -> vector<512xbf16>
+// CHECK-COUNT-4: tile.load %arg0[{{.*}}] {tile.blocked} : memref<50x2304xbf16> -> vector<512xbf16>
 // CHECK: tile.load %arg0[{{.*}}] mask
 // CHECK-NOT: tile.load %arg0{{.*}} vector
 // Only a row whose squares have overflowed is read again, one element at a time.
@@ -39,7 +39,7 @@
 // CHECK: {tile.rare}
 // CHECK-NOT: tile.load %arg0
 // CHECK: arith.extf {{.*}} {tile.again = 1 : i64}
-// CHECK: tile.store {{.*}} {tile.spread} : vector<512xbf16>
+// CHECK: tile.store {{.*}} {tile.blocked} : vector<512xbf16>
 // What is costly is held, too: one exponential of the device for each element.
 // CHECK: tile.func @k3_
 // CHECK-SAME: tile.across = 4 : i64
@@ -49,9 +49,9 @@
 // CHECK: tile.func @k4_cast_cross_entropy(
 // CHECK-SAME: tile.across = 8 : i64
 // CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<256xf32>, vector<256xf32>)
-// CHECK: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x9000xbf16> -> vector<2048xbf16>
+// CHECK: tile.load %arg0[{{.*}}] {tile.blocked} : memref<50x9000xbf16> -> vector<2048xbf16>
 // CHECK-COUNT-9: math.exp {{.*}}tile.approximate
-// CHECK: vector.create_mask %c808 {tile.spread} : vector<2048xi1>
+// CHECK: vector.create_mask %c808 {tile.blocked} : vector<2048xi1>
 // CHECK: vector.reduction <maxnumf>, %{{.*}} : vector<256xf32> into f32
 // CHECK: vector.reduction <add>
 // CHECK: math.log
@@ -62,9 +62,9 @@
 // CHECK-COUNT-3: tile.fetch %arg0
 // CHECK: scf.for
 // CHECK: tile.fetched but 0
-// CHECK-NOT: tile.load %arg0[{{.*}}] {tile.spread}
+// CHECK-NOT: tile.load %arg0[{{.*}}] {tile.blocked}
 // CHECK-NOT: tile.fetch %arg0
-// CHECK: tile.store {{.*}} {tile.spread} : vector<4096xbf16>, memref<50x9000xbf16>
+// CHECK: tile.store {{.*}} {tile.blocked} : vector<4096xbf16>, memref<50x9000xbf16>
 // CHECK: tile.barrier
 // CHECK: tile.store {{.*}} : bf16
 // Sums over rows are taken in the walk over them: a program has several rows, and what it has of a sum from one to the next. Those are added by
@@ -85,9 +85,9 @@
 // CHECK: scf.yield
 // CHECK: tile.fetched but 0
 // CHECK: tile.add_beside
-// CHECK: tile.store {{.*}} mask {{.*}} {tile.spread} : vector<768xf32>, memref<37x768xf32>
+// CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<768xf32>, memref<37x768xf32>
 // CHECK: tile.add_beside
-// CHECK: tile.store {{.*}} mask {{.*}} {tile.spread} : vector<768xf32>, memref<37x768xf32>
+// CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<768xf32>, memref<37x768xf32>
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 96
 // CHECK-SAME: tile.across = 16 : i64
 // CHECK: vector.step
@@ -106,8 +106,8 @@
 // CHECK: scf.yield
 // CHECK: ---- tile cpu:x86-64-v3
 // CPU: ---- tile cpu:x86-64-v3
-// CPU-NOT: tile.spread
-// PORTABLE-NOT: tile.spread
+// CPU-NOT: tile.blocked
+// PORTABLE-NOT: tile.blocked
 func.func @even(%x: tensor<50x4352xf32> {tessera.name = "x"}) -> (tensor<50x4352xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<50x4352xf32>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A spread vector is moved 16 bytes a lane at a time; a mask, or too few elements, leave it as it is.
+// A blocked vector is moved 16 bytes a lane at a time; a mask, or too few elements, leave it as it is.
 // RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --input-file=%t
 
 // CHECK-LABEL: .entry k(
@@ -8,9 +8,9 @@
 // CHECK: ret;
 tile.func @k(%x: memref<512xbf16>, %y: memref<512xf32>) grid 1 {
   %0 = arith.constant 0 : index
-  %a = tile.load %x[%0] {tile.spread} : memref<512xbf16> -> vector<512xbf16>
+  %a = tile.load %x[%0] {tile.blocked} : memref<512xbf16> -> vector<512xbf16>
   %b = arith.extf %a : vector<512xbf16> to vector<512xf32>
-  tile.store %b, %y[%0] {tile.spread} : vector<512xf32>, memref<512xf32>
+  tile.store %b, %y[%0] {tile.blocked} : vector<512xf32>, memref<512xf32>
   tile.return
 }
 
@@ -19,12 +19,12 @@ tile.func @k(%x: memref<512xbf16>, %y: memref<512xf32>) grid 1 {
 // CHECK: ret;
 tile.func @few(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
   %0 = arith.constant 0 : index
-  %a = tile.load %x[%0] {tile.spread} : memref<512xf32> -> vector<64xf32>
-  tile.store %a, %y[%0] {tile.spread} : vector<64xf32>, memref<512xf32>
+  %a = tile.load %x[%0] {tile.blocked} : memref<512xf32> -> vector<64xf32>
+  tile.store %a, %y[%0] {tile.blocked} : vector<64xf32>, memref<512xf32>
   %n = arith.constant 200 : index
   %m = vector.create_mask %n : vector<256xi1>
-  %b = tile.load %x[%0] mask %m : vector<256xi1> {tile.spread} : memref<512xf32> -> vector<256xf32>
-  tile.store %b, %y[%0] mask %m : vector<256xi1> {tile.spread} : vector<256xf32>, memref<512xf32>
+  %b = tile.load %x[%0] mask %m : vector<256xi1> {tile.blocked} : memref<512xf32> -> vector<256xf32>
+  tile.store %b, %y[%0] mask %m : vector<256xi1> {tile.blocked} : vector<256xf32>, memref<512xf32>
   tile.return
 }
 
@@ -37,9 +37,9 @@ tile.func @few(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
 tile.func @masked(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
   %0 = arith.constant 0 : index
   %n = arith.constant 200 : index
-  %m = vector.create_mask %n {tile.spread} : vector<256xi1>
-  %b = tile.load %x[%0] mask %m : vector<256xi1> {tile.spread} : memref<512xf32> -> vector<256xf32>
-  tile.store %b, %y[%0] mask %m : vector<256xi1> {tile.spread} : vector<256xf32>, memref<512xf32>
+  %m = vector.create_mask %n {tile.blocked} : vector<256xi1>
+  %b = tile.load %x[%0] mask %m : vector<256xi1> {tile.blocked} : memref<512xf32> -> vector<256xf32>
+  tile.store %b, %y[%0] mask %m : vector<256xi1> {tile.blocked} : vector<256xf32>, memref<512xf32>
   tile.return
 }
 
@@ -58,7 +58,7 @@ tile.func @masked(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
 tile.func @across(%x: memref<512xf32>, %y: memref<2xf32>) grid 1 attributes {tile.across = 2 : i64} {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
-  %a = tile.load %x[%0] {tile.spread} : memref<512xf32> -> vector<512xf32>
+  %a = tile.load %x[%0] {tile.blocked} : memref<512xf32> -> vector<512xf32>
   %s = vector.reduction <add>, %a : vector<512xf32> into f32
   %m = vector.reduction <maximumf>, %a : vector<512xf32> into f32
   tile.store %s, %y[%0] : f32, memref<2xf32>
