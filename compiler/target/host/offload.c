@@ -238,7 +238,7 @@ static uint64_t find_left(offload *o, uint32_t *out_busiest) {
 
 static bool crosses(const wait *w, uint32_t at) { return w->after < at && at < w->before; }
 
-/* Those that are not away at this launch are given up, for they would be late. */
+/* Those that are not offloaded at this launch are dropped: they would be late. */
 static void drop_late(offload *o, uint32_t at) {
     for (uint32_t i = 0; i < o->count; i++) {
         wait *w = &o->waits[i];
@@ -385,7 +385,7 @@ static uint32_t last_part(const planner *p, uint32_t number) {
 static void apply(planner *p, const wait *w, uint32_t value_count) {
     uint32_t before = last_part(p, w->value), later = add_later(p, before, w->before);
     uint32_t host = tsr_planner_add_place(p, TSR_SPACE_HOST, 0, &p->values[before]);
-    value *old = &p->values[before], *back = &p->values[later], *away = &p->values[host];
+    value *old = &p->values[before], *back = &p->values[later], *offloaded = &p->values[host];
     back->maker = old->maker;
     back->imported = true;
     back->first = w->begin_at;
@@ -394,8 +394,8 @@ static void apply(planner *p, const wait *w, uint32_t value_count) {
     back->viewed = old->viewed;
     old->first_end = w->gone_at;
     old->read_at_end = false;
-    away->first = w->after + 1;
-    away->first_end = w->before + 1;
+    offloaded->first = w->after + 1;
+    offloaded->first_end = w->before + 1;
     for (uint32_t i = 0; i < value_count && back->viewed; i++)
         if (p->values[i].view_of == w->value)
             p->values[add_later(p, last_part(p, i), w->before)].view_of = later;

@@ -166,7 +166,7 @@ static inline uint32_t tsr_planner_last(const planner *p, const value *v) {
 TSR_RESULT tsr_planner_size(const planner *p, const value *v, uint64_t *out_bytes);
 /* plan.c: gives values of the space places behind *bytes, which grows. */
 TSR_RESULT tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t *bytes);
-/* What the value is that launch (or mark, copy) number `at` reads: it may have been away. */
+/* What the value is that launch (or mark, copy) number `at` reads: it may have been offloaded. */
 static inline uint32_t tsr_planner_at(const planner *p, uint32_t number, uint32_t at) {
     while (p->values[number].later != NONE && at >= p->values[number].later_from)
         number = p->values[number].later;

@@ -209,12 +209,12 @@ static TSR_RESULT read_ordered(reader *r, MlirOperation op) {
     return note_token(r, tsr_op_result(op, 0), index);
 }
 
-static bool is_away(MlirOperation op) {
+static bool is_offload(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.offload") || tsr_op_is(op, "tessera_target.prefetch");
 }
 
 /* To the host's memory, or back. */
-static TSR_RESULT read_away(reader *r, MlirOperation op) {
+static TSR_RESULT read_offload(reader *r, MlirOperation op) {
     uint32_t index = r->entry->command_count++;
     uint32_t *arguments = TSR_NEW(r->arena, uint32_t, 2);
     const char *location = location_text(mlirOperationGetLocation(op), r->arena);
@@ -235,7 +235,7 @@ static TSR_RESULT read_await(reader *r, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation begun = tsr_value_owner(tsr_op_operand(op, i));
         if (!tsr_op_is(begun, "tessera_target.export") &&
-            !tsr_op_is(begun, "tessera_target.import") && !is_away(begun))
+            !tsr_op_is(begun, "tessera_target.import") && !is_offload(begun))
             continue;
         r->entry->commands[r->entry->command_count++] =
             (tsr_program_command){.opcode = TSR_OP_AWAIT,
@@ -345,8 +345,8 @@ static TSR_RESULT read_entry(reader *r) {
             TRY(r->ctx, read_command(r, op));
         else if (is_ordered(op))
             TRY(r->ctx, read_ordered(r, op));
-        else if (is_away(op))
-            TRY(r->ctx, read_away(r, op));
+        else if (is_offload(op))
+            TRY(r->ctx, read_offload(r, op));
         else if (tsr_op_is(op, "tessera_target.await"))
             TRY(r->ctx, read_await(r, op));
         else

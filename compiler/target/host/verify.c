@@ -467,7 +467,7 @@ bool tsr_rule_transfer(MlirOperation op) {
     return tsr_target_check_token(op);
 }
 
-bool tsr_rule_away(MlirOperation op) {
+bool tsr_rule_offload(MlirOperation op) {
     bool offload = tsr_op_is(op, "tessera_target.offload");
     MlirOperation host = tsr_value_owner(tsr_op_operand(op, !offload));
     MlirOperation device = tsr_value_owner(tsr_op_operand(op, offload));

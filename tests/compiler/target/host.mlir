@@ -64,8 +64,8 @@ tessera_target.func @step workspace 256 attributes {on_recovery = @mend} {
 }
 
 // What waits in the host's memory.
-// CHECK: tessera_target.func @away workspace 256 {
-tessera_target.func @away workspace 256 {
+// CHECK: tessera_target.func @offloaded workspace 256 {
+tessera_target.func @offloaded workspace 256 {
   // CHECK: %[[H:.*]] = tessera_target.host_alloc offset 64 : memref<64xf32>
   %h = tessera_target.host_alloc offset 64 : memref<64xf32>
   // CHECK: %[[X:.*]] = tessera_target.alloc offset 0

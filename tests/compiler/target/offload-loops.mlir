@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An entry with loops cannot send away what waits; the words say so.
+// An entry with loops cannot offload values that wait; its error says so.
 // RUN: not tessera-aot build %s -o %t.tsb --target cuda:sm_90a --workspace-max 1 2>&1 | FileCheck %s
 // RUN: tessera-aot build %s --until target --target cuda:sm_90a --workspace-max 64 --dump target | FileCheck %s --check-prefix=FITS
 // CHECK: @sum needs [[BYTES:[0-9]+]] bytes of workspace, [[BYTES]] too where values wait, for it has loops; at most 1048576 were asked for

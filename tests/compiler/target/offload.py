@@ -126,12 +126,12 @@ AWAIT = re.compile(r'tessera_target\.await (%\w+)')
 
 
 class Walk:
-    """What each launch and copy reads, how many bytes are copied away and how many copies are under way at most; asserts that none is disturbed."""
+    """What each launch and copy reads, how many bytes are offloaded and how many copies are under way at most; asserts that none is disturbed."""
 
     def __init__(self, text, entry):
         func = re.search(rf'tessera_target\.func @{entry} workspace (\d+).*?^  }}', text, re.M | re.S)
         self.workspace, self.memory, self.places = int(func[1]), Memory(), {}
-        self.begun, self.seen, self.away, self.most = {}, [], 0, 0
+        self.begun, self.seen, self.offloaded, self.most = {}, [], 0, 0
         entered = None
         lines = [line.strip() for line in func[0].splitlines()]
         launched = [number for number, line in enumerate(lines) if LAUNCH.match(line)]
@@ -191,7 +191,7 @@ class Walk:
             self.begun[found[1]] = (to, source)
             self.most = max(self.most, len(self.begun))
             self.memory.copy(to, self.memory.read(source))
-            self.away += (to[2] - to[1]) * (found[2] == 'offload')
+            self.offloaded += (to[2] - to[1]) * (found[2] == 'offload')
         elif (found := AWAIT.match(line)) and found[1] in self.begun:  # else of a region
             to, source = self.begun.pop(found[1])
             assert self.memory.read(to) == self.memory.read(source)
@@ -208,7 +208,7 @@ def planned(aot, source, work, entry, mib=None):
 
 
 def check(aot, source, work, entry, percents=(85, 65, 45)):
-    """How many plans, and how many of them copy something away."""
+    """How many plans, and how many of them offload something."""
     whole, why = planned(aot, source, work, entry)
     assert whole, why
     plans = copying = 0
@@ -221,12 +221,12 @@ def check(aot, source, work, entry, percents=(85, 65, 45)):
         assert found.workspace <= mib << 20, f'{found.workspace} bytes of {mib} MiB'
         assert found.seen == whole.seen, f'{entry}: with {mib} MiB a launch reads something else'
         plans += 1
-        copying += found.away > 0
+        copying += found.offloaded > 0
     return plans, copying
 
 
 def many(count):
-    """So many values of 1 MiB, made faster than they can be copied away; then products that need the room; then all are read."""
+    """So many values of 1 MiB, made faster than they can be offloaded; then products that need the room; then all are read."""
     kind, large = 'tensor<256x1024xf32>', 'tensor<8192x8192xbf16>'
     lines = [f'%v{i} = tessera.softmax_safe %{"v" + str(i - 1) if i else "x"} {{axis = 1 : i64}} : {kind}' for i in range(count)]
     last = f'%v{count - 1}'
@@ -289,7 +289,7 @@ def region(depth):
 
 
 def check_region(aot, work):
-    """What is made inside goes away; what is read from outside stays as it was."""
+    """What is made inside is offloaded; what is read from outside stays as it was."""
     source = work / 'region.mlir'
     source.write_text(region(5), 'utf-8')
     plans, copying = check(aot, source, work, 'region', (90, 80, 70))
