@@ -51,7 +51,7 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
     prepares  it reads one tensor and writes a buffer that all entries share; its launches may be left
               out while the tensor has not changed.
     flops, bytes  estimates for one launch, for messages and expected durations.
-    requires  a feature of host/gates.def that the device must have.
+    requires  a feature of host/features.def that the device must have.
     threads, registers, shared_bytes, cluster  of a program on a GPU: threads in it, registers of a
               thread, shared memory, programs of a cluster; in the ranges of what `requires` names.
   }];
@@ -423,7 +423,7 @@ def Target_PtxInstrOp : Target_Instr<"ptx_instr"> {
 
     One constraint for each result ("=h", "=r", "=l", "=f", "=d"), then for each input (or "n", or the number
     of the result it shares a register with); `$i` stands for the i-th of them. Ends in ';'. Instructions of
-    host/gates.def need what they name. Code generation does not take it yet: TSR-0511.
+    host/features.def need what they name. Code generation does not take it yet: TSR-0511.
   }];
 }
 

@@ -20,8 +20,8 @@ typedef struct tsr_feature {
 /* NULL for an unknown name, or NULL. */
 const tsr_feature *tsr_feature_find(const char *name);
 
-/* May code for a device with `has` hold the instruction that begins so ("wgmma.")? gates.def says;
- * NULL: nothing is known of the device, so no. */
+/* May code for a device with `has` hold the instruction that begins so ("wgmma.")? features.def
+ * says; NULL: nothing is known of the device, so no. */
 bool tsr_feature_has(const tsr_feature *has, const char *instruction);
 
 /* A kind of tessera_target.control; NULL where there is none. */

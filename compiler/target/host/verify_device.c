@@ -25,18 +25,18 @@ enum {
 static const tsr_feature features[] = {
 #define FEATURE(name, vendor, order, threads, registers, shared_bytes, cluster)                    \
     {name, (tsr_vendor)vendor, order, threads, registers, shared_bytes, cluster},
-#include "compiler/target/host/gates.def"
+#include "compiler/target/host/features.def"
 };
 
-typedef struct gate {
+typedef struct requirement {
     const char *begin;
     tsr_vendor vendor;
     const char *feature;
-} gate;
+} requirement;
 
-static const gate gates[] = {
-#define GATE(begin, vendor, feature) {begin, (tsr_vendor)vendor, feature},
-#include "compiler/target/host/gates.def"
+static const requirement requirements[] = {
+#define REQUIREMENT(begin, vendor, feature) {begin, (tsr_vendor)vendor, feature},
+#include "compiler/target/host/features.def"
 };
 
 const tsr_feature *tsr_feature_find(const char *name) {
@@ -47,7 +47,7 @@ const tsr_feature *tsr_feature_find(const char *name) {
 
 bool tsr_target_check_feature(MlirOperation op) {
     if (!tsr_op_has(op, "requires") || tsr_feature_find(tsr_op_string(op, "requires"))) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_GATE, "there is no feature '%s'",
+    return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "there is no feature '%s'",
                                  tsr_op_string(op, "requires"));
 }
 
@@ -61,33 +61,33 @@ static bool includes(const tsr_feature *has, const tsr_feature *needs) {
 }
 
 /* Of the instruction at `text`; NULL: there is none. */
-static const gate *find_gate(const char *text, tsr_vendor vendor) {
-    const gate *found = NULL;
-    for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++)
-        if (gates[i].vendor == vendor &&
-            strncmp(text, gates[i].begin, strlen(gates[i].begin)) == 0 &&
-            (!found || strlen(gates[i].begin) > strlen(found->begin)))
-            found = &gates[i];
+static const requirement *find_requirement(const char *text, tsr_vendor vendor) {
+    const requirement *found = NULL;
+    for (size_t i = 0; i < sizeof requirements / sizeof requirements[0]; i++)
+        if (requirements[i].vendor == vendor &&
+            strncmp(text, requirements[i].begin, strlen(requirements[i].begin)) == 0 &&
+            (!found || strlen(requirements[i].begin) > strlen(found->begin)))
+            found = &requirements[i];
     return found;
 }
 
 bool tsr_feature_has(const tsr_feature *has, const char *instruction) {
-    const gate *found = has ? find_gate(instruction, has->vendor) : NULL;
+    const requirement *found = has ? find_requirement(instruction, has->vendor) : NULL;
     return has && (!found || includes(has, tsr_feature_find(found->feature)));
 }
 
-static bool check_gates(MlirOperation op, const char *text, tsr_vendor vendor) {
+static bool check_requirements(MlirOperation op, const char *text, tsr_vendor vendor) {
     const tsr_feature *has = tsr_feature_find(tsr_op_string(op, "requires"));
     for (const char *at = text; *at; at++) {
         if (at > text && at[-1] != ' ' && at[-1] != ';' && at[-1] != '\n' && at[-1] != '\t')
             continue;
-        const gate *found = find_gate(at, vendor);
+        const requirement *found = find_requirement(at, vendor);
         if (found && !includes(has, tsr_feature_find(found->feature)))
-            return tsr_target_emit_error(op, TSR_DIAG_GATE, "%s needs '%s'; required is '%s'",
+            return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "%s needs '%s'; required is '%s'",
                                          found->begin, found->feature, has ? has->name : "");
     }
     if (has && has->vendor != vendor)
-        return tsr_target_emit_error(op, TSR_DIAG_GATE, "'%s' is another maker's", has->name);
+        return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "'%s' is another maker's", has->name);
     return true;
 }
 
@@ -168,7 +168,7 @@ static bool check_instr(MlirOperation op, tsr_vendor vendor, const register_clas
     const char *text = tsr_op_string(op, "text");
     if (!*text) return tsr_target_emit_error(op, TSR_DIAG_INSTR, "holds no instruction");
     return check_constraints(op, classes, class_count) && check_places(op, text) &&
-           tsr_target_check_feature(op) && check_gates(op, text, vendor);
+           tsr_target_check_feature(op) && check_requirements(op, text, vendor);
 }
 
 bool tsr_rule_ptx_instr(MlirOperation op) {
@@ -248,7 +248,7 @@ bool tsr_rule_async_copy(MlirOperation op) {
                                      space_of(from), space_of(to));
     if (!tsr_target_check_feature(op) || !tsr_target_check_token(op)) return false;
     if (!has || has->vendor != TSR_VENDOR_NVIDIA)
-        return tsr_target_emit_error(op, TSR_DIAG_GATE, "'%s' has no asynchronous copies",
+        return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "'%s' has no asynchronous copies",
                                      tsr_op_string(op, "requires"));
     return true;
 }
