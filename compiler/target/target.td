@@ -48,7 +48,7 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
     grid      programs of one launch, at least 1.
     in_place  inputs that an output of the same type may lie over.
     faults    it can report a bad index.
-    prepares  it reads one tensor and writes a buffer that all entries share; its launches may be left
+    prepacks  it reads one tensor and writes a buffer that all entries share; its launches may be left
               out while the tensor has not changed.
     flops, bytes  estimates for one launch, for messages and expected durations.
     requires  a feature of host/features.def that the device must have.
@@ -57,7 +57,7 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
       I64Attr:$grid, OptionalAttr<StrAttr>:$requires, OptionalAttr<I64ArrayAttr>:$in_place,
-      OptionalAttr<UnitAttr>:$faults, OptionalAttr<UnitAttr>:$prepares, OptionalAttr<I64Attr>:$flops,
+      OptionalAttr<UnitAttr>:$faults, OptionalAttr<UnitAttr>:$prepacks, OptionalAttr<I64Attr>:$flops,
       OptionalAttr<I64Attr>:$bytes, OptionalAttr<I64Attr>:$threads, OptionalAttr<I64Attr>:$registers,
       OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<I64Attr>:$cluster);
   let assemblyFormat = [{
@@ -165,10 +165,10 @@ def Target_AllocOp : Target_Place<"alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_PreparedOp : Target_Place<"prepared"> {
+def Target_PrepackedOp : Target_Place<"prepacked"> {
   let summary = "a buffer that all entries share and that outlives runs, by its number";
   let description = [{
-    Written by the launch of one kernel that prepares, from one tensor; read behind such a launch.
+    Written by the launch of one kernel that prepacks, from one tensor; read behind such a launch.
   }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";

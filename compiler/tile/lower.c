@@ -223,7 +223,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     if (is_batch(group))
         attrs[at++] = (tsr_attr){TSR_SEGMENTS_NAME, tsr_op_attr(group->op, TSR_SEGMENTS_NAME)};
     if ((kind && strcmp(kind, "pack") == 0) || tsr_op_has(group->op, TSR_HOISTED_NAME))
-        attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
+        attrs[at++] = (tsr_attr){"prepacks", tsr_attr_make_unit(context)};
     attrs[at] = (tsr_attr){0};
     return TSR_SUCCESS;
 }

@@ -88,7 +88,7 @@ def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
     outputs   how many arguments are written, the last ones; what calls the kernel needs it.
     in_place  inputs that an output of the same type may lie over.
     faults    the kernel can report a bad index.
-    prepares  it brings a tensor into another form: its launch counts until the tensor changes.
+    prepacks  it writes a tensor in another form; it runs again only after the tensor has changed.
     flops, bytes  estimates for one run of the whole grid.
 
     `tile.func @product(...) grid 64 warps 8 registers 168 shared 196608 { ... }`
@@ -103,7 +103,7 @@ def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$grid, OptionalAttr<I64Attr>:$warps,
       OptionalAttr<I64Attr>:$registers, OptionalAttr<I64Attr>:$shared, OptionalAttr<I64Attr>:$outputs,
-      OptionalAttr<I64ArrayAttr>:$in_place, OptionalAttr<UnitAttr>:$faults, OptionalAttr<UnitAttr>:$prepares,
+      OptionalAttr<I64ArrayAttr>:$in_place, OptionalAttr<UnitAttr>:$faults, OptionalAttr<UnitAttr>:$prepacks,
       OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

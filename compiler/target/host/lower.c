@@ -32,7 +32,7 @@ static MlirAttribute kernel_type(MlirContext context, MlirOperation func, size_t
 
 static TSR_RESULT declare_kernel(tsr_ctx *ctx, MlirOperation func) {
     static const char *const facts[] = {
-        "grid", "in_place", TSR_SEGMENTS_NAME, "faults", "prepares", "flops", "bytes"};
+        "grid", "in_place", TSR_SEGMENTS_NAME, "faults", "prepacks", "flops", "bytes"};
     tsr_builder at = tsr_builder_before(func);
     int64_t outputs = 0;
     size_t arguments = (size_t)mlirBlockGetNumArguments(tsr_op_body(func)), count = 2;
@@ -99,16 +99,16 @@ static uint32_t count_calls(MlirModule module) {
 
 tsr_result tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                           tsr_arena *arena) {
-    tsr_prepared_list prepared = {.capacity = count_calls(module)};
-    prepared.items = TSR_NEW(arena, tsr_prepared_item, (size_t)prepared.capacity + 1);
-    if (!prepared.items) FAIL(ctx, TSR_MEMORY, "no memory for %u calls", prepared.capacity);
+    tsr_prepacked_list prepacked = {.capacity = count_calls(module)};
+    prepacked.items = TSR_NEW(arena, tsr_prepacked_item, (size_t)prepacked.capacity + 1);
+    if (!prepacked.items) FAIL(ctx, TSR_MEMORY, "no memory for %u calls", prepacked.capacity);
     TRY(ctx, list_data(ctx, module, config, arena));
     TRY(ctx, lower_kernels(ctx, module));
     for (size_t i = 0; i < config->entry_count; i++) {
         MlirOperation func = tsr_module_find(module, config->entries[i].name);
         if (!tsr_op_is(func, "func.func"))
             FAIL(ctx, TSR_INTERNAL, "entry @%s is not in the module", config->entries[i].name);
-        TRY(ctx, tsr_host_plan(ctx, module, func, config, &config->entries[i], &prepared, arena));
+        TRY(ctx, tsr_host_plan(ctx, module, func, config, &config->entries[i], &prepacked, arena));
         mlirOperationDestroy(func);
     }
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {

@@ -80,16 +80,16 @@ tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
     return TSR_SUCCESS;
 }
 
-/* The buffer of what a kernel prepares: the same one in all entries. */
-static TSR_RESULT find_prepared(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
+/* The buffer of what a kernel prepacks: the same one in all entries. */
+static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
     value *from = NULL;
-    tsr_prepared_list *list = p->prepared;
+    tsr_prepacked_list *list = p->prepacked;
     if (tsr_op_operand_count(l->call) != 1 || tsr_op_result_count(l->call) != 1)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepares something else than one buffer",
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks something else than one buffer",
              p->entry->name, tsr_op_symbol(l->kernel));
     TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(l->call, 0), &from));
     if (from->buffer.space != TSR_SPACE_TENSOR)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepares something else than a tensor",
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks something else than a tensor",
              p->entry->name, tsr_op_symbol(l->kernel));
     uint32_t index = 0;
     while (index < list->count && (!mlirOperationEqual(list->items[index].kernel, l->kernel) ||
@@ -97,7 +97,7 @@ static TSR_RESULT find_prepared(planner *p, const launch *l, tsr_program_buffer 
         index++;
     TSR_ASSERT(index < list->capacity);
     if (index == list->count)
-        list->items[list->count++] = (tsr_prepared_item){l->kernel, from->buffer.index};
+        list->items[list->count++] = (tsr_prepacked_item){l->kernel, from->buffer.index};
     *out_buffer = (tsr_program_buffer){.space = TSR_SPACE_PREPARED, .index = index};
     return TSR_SUCCESS;
 }
@@ -216,7 +216,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     tsr_program_buffer buffer = {.space = TSR_SPACE_WORKSPACE};
     int64_t over = 0;
     if (tsr_op_i64(call, TSR_OVER_NAME, &over)) return collect_same(p, call, 0, (size_t)over);
-    if (tsr_op_has(l->kernel, "prepares")) TRY(p->ctx, find_prepared(p, l, &buffer));
+    if (tsr_op_has(l->kernel, "prepacks")) TRY(p->ctx, find_prepacked(p, l, &buffer));
     for (size_t i = 0; i < tsr_op_result_count(call); i++) {
         value made = {.buffer = buffer, .maker = index, .first_end = index + 1};
         TRY(p->ctx, read_pitch(p, l, tsr_op_operand_count(call) + i, &made.pitch));
@@ -556,7 +556,7 @@ static const struct {
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
     [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
     [TSR_SPACE_HOST] = {"tessera_target.host_alloc", "offset"},
-    [TSR_SPACE_PREPARED] = {"tessera_target.prepared", "index"},
+    [TSR_SPACE_PREPARED] = {"tessera_target.prepacked", "index"},
     [TSR_SPACE_PART] = {"tessera_target.tensor_part", "name"},
     [TSR_SPACE_VRANK] = {"tessera_target.vrank_alloc", "offset"},
     [TSR_SPACE_SUMS] = {"tessera_target.sum_alloc", "offset"},
@@ -728,13 +728,13 @@ static TSR_RESULT read_workspace_max(planner *p) {
 
 tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                          const tsr_config *config, const tsr_config_entry *entry,
-                         tsr_prepared_list *prepared, tsr_arena *arena) {
+                         tsr_prepacked_list *prepacked, tsr_arena *arena) {
     planner p = {.ctx = ctx,
                  .arena = arena,
                  .config = config,
                  .entry = entry,
                  .module = module,
-                 .prepared = prepared,
+                 .prepacked = prepacked,
                  .func = func};
     tsr_builder at = tsr_builder_before(func);
     TRY(ctx, read_workspace_max(&p));

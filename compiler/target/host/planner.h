@@ -91,7 +91,7 @@ typedef struct planner {
     const tsr_config *config;
     const tsr_config_entry *entry;
     MlirModule module; /* holds tessera_target.kernels, and the entry */
-    tsr_prepared_list *prepared;
+    tsr_prepacked_list *prepacked;
     MlirOperation func;
     value *values;
     uint32_t value_count, value_capacity;

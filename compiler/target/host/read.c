@@ -71,9 +71,9 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
         tsr_op_i64(op, "offset", &number);
         out->offset_bytes = (uint64_t)number;
     } else {
-        out->space = tsr_op_is(op, "tessera_target.input")      ? TSR_SPACE_INPUT
-                     : tsr_op_is(op, "tessera_target.prepared") ? TSR_SPACE_PREPARED
-                                                                : TSR_SPACE_OUTPUT;
+        out->space = tsr_op_is(op, "tessera_target.input")       ? TSR_SPACE_INPUT
+                     : tsr_op_is(op, "tessera_target.prepacked") ? TSR_SPACE_PREPARED
+                                                                 : TSR_SPACE_OUTPUT;
         tsr_op_i64(op, "index", &number);
         out->index = (uint32_t)number; /* its verifier keeps it small */
     }
@@ -83,7 +83,7 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
 static bool is_place(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.tensor_part") ||
            tsr_op_is(op, "tessera_target.input") || tsr_op_is(op, "tessera_target.output") ||
-           tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepared") ||
+           tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepacked") ||
            tsr_op_is(op, "tessera_target.host_alloc") ||
            tsr_op_is(op, "tessera_target.vrank_alloc") ||
            tsr_op_is(op, "tessera_target.sum_alloc") ||
@@ -127,7 +127,7 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_opcode opcode,
         index++;
     TSR_ASSERT(index < r->program->kernel_count && tsr_op_i64(kernel, "grid", &grid));
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
-    command->opcode = tsr_op_has(kernel, "prepares") ? TSR_OP_PREPARE : opcode;
+    command->opcode = tsr_op_has(kernel, "prepacks") ? TSR_OP_PREPARE : opcode;
     command->kernel = index;
     command->grid = (uint64_t)grid;
     command->cost = launch_cost(kernel);

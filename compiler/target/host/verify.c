@@ -191,7 +191,7 @@ static bool check_rows(MlirOperation op, int64_t *out_pitch) {
     return true;
 }
 
-bool tsr_rule_prepared(MlirOperation op) {
+bool tsr_rule_prepacked(MlirOperation op) {
     int64_t pitch = 0;
     return check_range(op, "index", 0, TSR_PROGRAM_BUFFERS_MAX - 1) && check_rows(op, &pitch);
 }

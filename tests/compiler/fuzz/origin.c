@@ -324,7 +324,7 @@ static const struct {
     {.name = "tessera_target.input", .kinds = BUFFER, .attr = "index"},
     {.name = "tessera_target.output", .kinds = BUFFER, .attr = "index"},
     {.name = "tessera_target.alloc", .kinds = BUFFER, .attr = "offset"},
-    {.name = "tessera_target.prepared", .kinds = BUFFER, .attr = "index"},
+    {.name = "tessera_target.prepacked", .kinds = BUFFER, .attr = "index"},
     {.name = "tessera_target.host_alloc", .kinds = BUFFER, .attr = "offset"},
     {.name = "tessera_target.vrank_alloc", .kinds = BUFFER, .attr = "offset"},
     {.name = "tessera_target.sum_alloc", .kinds = BUFFER, .attr = "offset"},

@@ -9,10 +9,10 @@
 // Only targets whose vectors are no wider than a strip take strips.
 // CPU: tsched.call @p0_pack(
 // CPU: tile.func @p0_pack
-// CPU-SAME: prepares
+// CPU-SAME: prepacks
 // GPU-NOT: pack
 // GPU: tile.func @
-// GPU-NOT: prepares
+// GPU-NOT: prepacks
 // WIDE: strips of 16 columns are narrower than a vector of 'cuda:sm_80', which has 32
 func.func @predict(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {

@@ -21,8 +21,8 @@ module @device {
 tessera_target.kernel @k0 : (memref<64xi8>, memref<64xf32>) -> memref<64xf32> grid 4
     {bytes = 512 : i64, faults, flops = 64 : i64, in_place = [1]}
 
-// CHECK: tessera_target.kernel @p0 : (memref<64xf32>) -> memref<64xf32> grid 2 {prepares}
-tessera_target.kernel @p0 : (memref<64xf32>) -> memref<64xf32> grid 2 {prepares}
+// CHECK: tessera_target.kernel @p0 : (memref<64xf32>) -> memref<64xf32> grid 2 {prepacks}
+tessera_target.kernel @p0 : (memref<64xf32>) -> memref<64xf32> grid 2 {prepacks}
 
 // CHECK: tessera_target.func @infer workspace 256 {
 tessera_target.func @infer workspace 256 {
@@ -34,8 +34,8 @@ tessera_target.func @infer workspace 256 {
   %h = tessera_target.alloc offset 0 : memref<64xf32>
   // CHECK: %[[Y:.*]] = tessera_target.output 0 : memref<64xf32>
   %y = tessera_target.output 0 : memref<64xf32>
-  // CHECK: %[[P:.*]] = tessera_target.prepared 0 : memref<64xf32>
-  %p = tessera_target.prepared 0 : memref<64xf32>
+  // CHECK: %[[P:.*]] = tessera_target.prepacked 0 : memref<64xf32>
+  %p = tessera_target.prepacked 0 : memref<64xf32>
   // CHECK: tessera_target.launch @p0(%[[W]]) writes(%[[P]]) : (memref<64xf32>) -> memref<64xf32>
   tessera_target.launch @p0(%w) writes(%p) : (memref<64xf32>) -> memref<64xf32>
   // CHECK: tessera_target.launch @k0(%[[X]], %[[W]]) writes(%[[H]]) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>

@@ -14,7 +14,7 @@ func.func @chain(%x: tensor<4096x1024xbf16> {tessera.name = "x"}, %u: tensor<102
   %y = tessera.matmul %b, %w : tensor<4096x1096xbf16>, tensor<1096x1024xbf16> -> tensor<4096x1024xbf16>
   return %a, %y : tensor<4096x1096xbf16>, tensor<4096x1024xbf16>
 }
-func.func @prepared(%x: tensor<4096x1024xbf16> {tessera.name = "px"}) -> (tensor<4096x1096xbf16> {tessera.name = "py"}) attributes {tessera.entry = "infer"} {
+func.func @prepacked(%x: tensor<4096x1024xbf16> {tessera.name = "px"}) -> (tensor<4096x1096xbf16> {tessera.name = "py"}) attributes {tessera.entry = "infer"} {
   %v = tessera.param "pv" init = #tessera.uniform<-1.0, 1.0> : tensor<1024x1096xf32>
   %a = tessera.cast %v : tensor<1024x1096xf32> to tensor<1024x1096xbf16>
   %y = tessera.matmul %x, %a : tensor<4096x1024xbf16>, tensor<1024x1096xbf16> -> tensor<4096x1096xbf16>

@@ -36,8 +36,8 @@
 // CHECK-LABEL: func.func @transpose
 // CHECK: %[[T:.*]] = tsched.call @[[TRANSPOSE:.*_rhs]](%arg2)
 // CHECK: tsched.call @[[TF32:.*]](%{{.*}}, %[[T]])
-// CHECK-LABEL: func.func @prepared
-// CHECK: tsched.call @[[HOISTED:.*hoisted]](
+// CHECK-LABEL: func.func @prepacked
+// CHECK: tsched.call @[[KEPT:.*kept]](
 // An elementwise kernel reads one and writes one; a norm writes one, and sums of rows read it.
 // CHECK-LABEL: func.func @between
 // CHECK: tsched.call @[[MAP:.*mul.*]](%0, %{{.*}}) : (tensor<2048x776xbf16>, tensor<2048x1xf32>) -> tensor<2048x776xbf16>
@@ -58,7 +58,7 @@
 // CHECK: tile.func @[[RESHAPED]](%arg0: memref<4x512x1000xbf16, strided<[524288, 1024, 1]>>,
 // CHECK: tile.func @[[TRANSPOSE]](%arg0: memref<1001x768xf32>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>)
 // CHECK: tile.func @[[TF32]](%arg0: memref<4096x1001xf32, strided<[1024, 1]>>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>,
-// CHECK: tile.func @[[HOISTED]](%arg0: memref<512x1000xf32>, %arg1: memref<512x1000xbf16, strided<[1024, 1]>>) {{.*}}prepares
+// CHECK: tile.func @[[KEPT]](%arg0: memref<512x1000xf32>, %arg1: memref<512x1000xbf16, strided<[1024, 1]>>) {{.*}}prepacks
 // CHECK: tile.func @[[MAP]](%arg0: memref<2048x776xbf16, strided<[832, 1]>>, %arg1: memref<2048x1xf32>, %arg2: memref<2048x776xbf16, strided<[832, 1]>>)
 // CHECK: tile.func @[[NORM]](%arg0: memref<4096x776xbf16>, {{.*}}memref<4096x776xbf16, strided<[832, 1]>>
 // CHECK: ---- tile cuda:sm_80
@@ -74,7 +74,7 @@
 // PROGRAM: workspace +0 : 2048x832xbf16
 // PROGRAM: entry @dense
 // PROGRAM: workspace +{{.*}} : 2048x776xbf16
-// PROGRAM: entry @prepared
+// PROGRAM: entry @prepacked
 // PROGRAM: prepared {{.*}} : 512x1024xbf16
 // PROGRAM: entry @reshaped {{.*}}: workspace 4194304 bytes
 // PROGRAM: workspace +0 : 2048x1024xbf16
@@ -126,7 +126,7 @@ func.func @transpose(%x: tensor<4096x512xf32> {tessera.name = "fx"}, %v: tensor<
   %y = tessera.matmul %h, %w {allow_tf32} : tensor<4096x1001xf32>, tensor<1001x768xf32> -> tensor<4096x768xf32>
   return %y : tensor<4096x768xf32>
 }
-func.func @prepared(%x: tensor<2048x512xbf16> {tessera.name = "px"}) -> (tensor<2048x1000xbf16> {tessera.name = "py"}) attributes {tessera.entry = "infer"} {
+func.func @prepacked(%x: tensor<2048x512xbf16> {tessera.name = "px"}) -> (tensor<2048x1000xbf16> {tessera.name = "py"}) attributes {tessera.entry = "infer"} {
   %v = tessera.param "v" init = #tessera.uniform<-1.0, 1.0> : tensor<512x1000xf32>
   %a = tessera.cast %v : tensor<512x1000xf32> to tensor<512x1000xbf16>
   %y = tessera.matmul %x, %a : tensor<2048x512xbf16>, tensor<512x1000xbf16> -> tensor<2048x1000xbf16>
