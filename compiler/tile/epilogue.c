@@ -118,17 +118,18 @@ int64_t tsr_epilogue_large_operands(const tsr_region *region, const tsr_space *s
     return count;
 }
 
-void tsr_epilogue_begin_kept(tsr_epilogue *e, int64_t sums) {
+void tsr_epilogue_begin_deferred(tsr_epilogue *e, int64_t sums) {
     tsr_tile_builder *b = &e->region->group->b;
-    e->kept = tsr_tile_local(b, tsr_tile_storage_type(b, tsr_tile_compute_dtype(e->dtype)), sums);
+    e->deferred =
+        tsr_tile_local(b, tsr_tile_storage_type(b, tsr_tile_compute_dtype(e->dtype)), sums);
 }
 
-void tsr_epilogue_keep(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
-    store_sums(e, t, e->kept);
+void tsr_epilogue_defer(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    store_sums(e, t, e->deferred);
 }
 
-void tsr_epilogue_finish_kept(const tsr_epilogue *e, const tsr_epilogue_tile *t, MlirValue row,
-                              uint32_t vector) {
+void tsr_epilogue_finish_deferred(const tsr_epilogue *e, const tsr_epilogue_tile *t, MlirValue row,
+                                  uint32_t vector) {
     tsr_tile_builder *b = &e->region->group->b;
     uint32_t rank = t->point.space->rank, lanes = t->point.lanes;
     MlirValue at = tsr_tile_mul(b, row, lanes * t->vectors);
@@ -137,7 +138,7 @@ void tsr_epilogue_finish_kept(const tsr_epilogue *e, const tsr_epilogue_tile *t,
     point.index[rank - 1] = tsr_tile_offset(b, t->column, vector * lanes);
     point.mask = t->masks[vector];
     tsr_region_emit(e->region, 1, &point);
-    MlirValue sums = tsr_tile_load(b, tsr_tile_compute_dtype(e->dtype), e->kept,
+    MlirValue sums = tsr_tile_load(b, tsr_tile_compute_dtype(e->dtype), e->deferred,
                                    tsr_tile_offset(b, at, vector * lanes), lanes, tsr_tile_null);
     e->given->value = rounded(e, sums);
     tsr_region_emit(e->region, 2, &point);

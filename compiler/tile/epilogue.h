@@ -16,10 +16,10 @@ typedef struct tsr_epilogue {
     tsr_region *region;
     tsr_node *given; /* the result of the product */
     const tsr_view *outputs;
-    tsr_dtype dtype; /* of the result */
-    bool dots;       /* sums are those of dot.h */
-    MlirValue rows;  /* the local buffer; null: from registers */
-    MlirValue kept;  /* the local buffer of sums that are put by; null: none are */
+    tsr_dtype dtype;    /* of the result */
+    bool dots;          /* sums are those of dot.h */
+    MlirValue rows;     /* the local buffer; null: from registers */
+    MlirValue deferred; /* the local buffer of deferred sums; null: none are deferred */
 } tsr_epilogue;
 
 typedef struct tsr_epilogue_tile {
@@ -41,13 +41,13 @@ TSR_RESULT tsr_epilogue_finish(const tsr_epilogue *epilogue, const tsr_epilogue_
 /* Operands that are as large as the result. After tsr_region_levels. */
 int64_t tsr_epilogue_large_operands(const tsr_region *region, const tsr_space *space);
 /* Makes the local buffer of the next two functions, for tiles of so many sums. */
-void tsr_epilogue_begin_kept(tsr_epilogue *epilogue, int64_t sums);
-/* Puts the sums of a whole tile by. */
-void tsr_epilogue_keep(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
-/* Computes and stores one vector of the row of number `row` of what was put by; each is due once.
+void tsr_epilogue_begin_deferred(tsr_epilogue *epilogue, int64_t sums);
+/* Stores the sums of a whole tile for later. */
+void tsr_epilogue_defer(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
+/* Computes and stores one vector of the row of number `row` of the deferred sums; each is due once.
  */
-void tsr_epilogue_finish_kept(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile,
-                              MlirValue row, uint32_t vector);
+void tsr_epilogue_finish_deferred(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile,
+                                  MlirValue row, uint32_t vector);
 /* Asks for large operands, before the tile is computed. */
 void tsr_epilogue_prefetch(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
 /* Asks for one row of them, and of where results go, so that few lines are on their way at once. */

@@ -117,7 +117,7 @@ typedef struct tile {
     int64_t rows;         /* a full tile's, or the edge's */
     MlirValue row, local; /* its first row: in the matrix, in the program's block */
     bool first;           /* of its panel, where that has more to do than the others */
-    bool keeps;           /* its sums are put by; ... */
+    bool defers;          /* its sums are deferred; ... */
     bool follows;         /* ... those of the tile before are finished while it multiplies */
 } tile;
 
@@ -385,7 +385,7 @@ static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_til
     tsr_epilogue_prefetch_row(&mm->epilogue, &own, tsr_tile_add(b, own.row, loop.index));
     MlirValue step = tsr_tile_mul(b, loop.index, mm->between * vectors);
     for (uint32_t v = 0; v < vectors; v++) {
-        tsr_epilogue_finish_kept(&mm->epilogue, &before, loop.index, v);
+        tsr_epilogue_finish_deferred(&mm->epilogue, &before, loop.index, v);
         multiply_steps(mm, &even, tsr_tile_offset(b, step, v * mm->between),
                        tsr_tile_index(b, mm->between), next);
     }
@@ -516,13 +516,13 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     }
     if (mm->transposed) return finish_transposed(mm, t, accumulators);
     tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
-    if (!t->keeps) return tsr_epilogue_finish(&mm->epilogue, &after);
-    tsr_epilogue_keep(&mm->epilogue, &after);
+    if (!t->defers) return tsr_epilogue_finish(&mm->epilogue, &after);
+    tsr_epilogue_defer(&mm->epilogue, &after);
     return TSR_SUCCESS;
 }
 
 /* What the last of the tiles that keep their sums left, if there was one. */
-static void finish_kept(tsr_matmul *mm, const panel *p, MlirValue whole) {
+static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop once, rows;
@@ -532,7 +532,7 @@ static void finish_kept(tsr_matmul *mm, const panel *p, MlirValue whole) {
     tsr_epilogue_tile after = epilogue_tile(mm, &t, NULL);
     tsr_tile_loop_begin(b, &rows, zero, tsr_tile_index(b, t.rows), 1, 0, NULL);
     for (uint32_t v = 0; v < p->vectors; v++)
-        tsr_epilogue_finish_kept(&mm->epilogue, &after, rows.index, v);
+        tsr_epilogue_finish_deferred(&mm->epilogue, &after, rows.index, v);
     tsr_tile_loop_end(b, &rows, NULL);
     tsr_tile_loop_end(b, &once, NULL);
 }
@@ -552,8 +552,8 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
         bool whole = !p->edge || left >= (int64_t)mm->lanes;
         p->masks[v] = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, left), mm->lanes);
     }
-    bool keeps = mm->defers && at->last && !p->edge;
-    bool first_apart = mm->asks || mm->packs || keeps;
+    bool defers = mm->defers && at->last && !p->edge;
+    bool first_apart = mm->asks || mm->packs || defers;
     if (mm->b_packed && !mm->packs) pack_b(mm, p);
     int64_t edge = mm->m % mm->size.rows;
     MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
@@ -562,9 +562,9 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     for (int part = first_apart ? 0 : 1; part < 3; part++) {
         t.rows = part == 2 ? edge : mm->size.rows;
         t.first = part == 0;
-        t.keeps = keeps && part < 2;
-        t.follows = keeps && part == 1;
-        if (keeps && part == 2) finish_kept(mm, p, whole);
+        t.defers = defers && part < 2;
+        t.follows = defers && part == 1;
+        if (defers && part == 2) finish_deferred(mm, p, whole);
         if (!t.rows || (part == 1 && first_apart && mm->m < 2 * t.rows)) continue;
         tsr_tile_loop_begin(b, &loop, ends[part], ends[part + 1], t.rows, 0, NULL);
         t.local = loop.index;
@@ -744,7 +744,7 @@ static void make_locals(tsr_matmul *mm) {
                                   .dtype = mm->dtype,
                                   .dots = mm->unit > 1};
     tsr_epilogue_begin(&mm->epilogue, s->rows * s->width);
-    if (mm->defers) tsr_epilogue_begin_kept(&mm->epilogue, s->rows * s->width);
+    if (mm->defers) tsr_epilogue_begin_deferred(&mm->epilogue, s->rows * s->width);
 }
 
 static tsr_result emit(tsr_matmul *mm) {

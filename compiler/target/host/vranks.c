@@ -28,7 +28,7 @@ typedef struct gathering {
 } gathering;
 
 enum { AT_END = UINT32_MAX }; /* a turn: behind all others */
-enum { KEPT_SHARE = 512 };    /* less than that part of all is gathered once, before the loops */
+enum { HOISTED_SHARE = 512 }; /* a smaller part of all tensors is gathered once, before the loops */
 
 typedef struct turns {
     tsr_ctx *ctx;
@@ -164,7 +164,7 @@ static TSR_RESULT find_gatherings(turns *t, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block)
     if (gathers_tensor(op)) all += size_of(tsr_op_result(op, 0));
     TSR_FOR_EACH_OP(op, block) {
-        if (!gathers_tensor(op) || size_of(tsr_op_result(op, 0)) < all / KEPT_SHARE) continue;
+        if (!gathers_tensor(op) || size_of(tsr_op_result(op, 0)) < all / HOISTED_SHARE) continue;
         t->gatherings[t->gathering_count] = (gathering){.original = op};
         if (!tsr_value_map_set(&t->sources, t->arena, tsr_op_result(op, 0), t->gathering_count++))
             FAIL(t->ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(t->func));

@@ -3,7 +3,7 @@
  * Family `rows` where other dims follow those that are reduced: softmax, say, over channels before
  * places. A program has some columns side by side, a vector of each row, and goes over them stage
  * by stage, as emit.c goes over a row: from memory they are read once, and then from a cache. What
- * is costly is kept in a local buffer where later stages read it, and where a reduction does.
+ * is costly is cached in a local buffer where later stages read it, and where a reduction does.
  *
  * Partial results of a reduction are those of reduce.c, element i in partial result i modulo 64,
  * and they are added in the same tree, chunk by chunk where the axis is long: fusing changes no
@@ -142,17 +142,17 @@ static void prefetch(rows *r) {
 static bool is_walked(const rows *r, uint32_t stage) {
     bool walked = false;
     for (uint32_t i = 0; i < r->item_count; i++)
-        walked |= r->items[i]->kept && r->items[i]->stage == stage;
+        walked |= r->items[i]->cached && r->items[i]->stage == stage;
     for (uint32_t i = 0; i < r->plain_count; i++)
         walked |= r->whole_rows[i] && r->results[i]->stage == stage;
     return walked;
 }
 
-static void keep_row(rows *r, uint32_t stage, MlirValue row) {
+static void cache_row(rows *r, uint32_t stage, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        if (it->kept && it->stage == stage)
+        if (it->cached && it->stage == stage)
             tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, row),
                            it->buffer, local_at(r, row), tsr_tile_null);
     }
@@ -165,7 +165,7 @@ static void walk_rows(rows *r, uint32_t stage, MlirValue first, uint32_t count) 
     for (uint32_t k = 0; k < count; k++) {
         MlirValue row = k ? tsr_tile_offset(b, first, k) : first;
         at_row(r, row);
-        keep_row(r, stage, row);
+        cache_row(r, stage, row);
         for (uint32_t i = 0; i < r->plain_count; i++)
             if (r->whole_rows[i] && r->results[i]->stage == stage)
                 r->walked[(size_t)i * count + k] = value_of(r, r->results[i], row);
@@ -206,7 +206,7 @@ static void walk(rows *r, uint32_t stage) {
         walk_rows(r, stage, tsr_tile_index(b, whole), (uint32_t)(r->columns - whole));
     leave_rows(r);
     for (uint32_t i = 0; i < r->item_count; i++)
-        if (r->items[i]->kept && r->items[i]->stage == stage) r->items[i]->held = true;
+        if (r->items[i]->cached && r->items[i]->stage == stage) r->items[i]->held = true;
 }
 
 /* Row `row` into partial result `to`. */
@@ -351,7 +351,7 @@ static uint32_t choose_lanes(const rows *r) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
         if (tsr_dtype_size(dtype) > width) width = (uint32_t)tsr_dtype_size(dtype);
-        if (tsr_rows_is_kept_column(r, r->items[i])) bytes = 4 * target->vector_bytes;
+        if (tsr_rows_is_cached_column(r, r->items[i])) bytes = 4 * target->vector_bytes;
     }
     if (target->arch) return tsr_lanes_fit(target->warp_lanes, beside);
     if (bytes < LINE_BYTES) bytes = LINE_BYTES;
@@ -413,7 +413,7 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d < last; d++) outer[d] = !r->space.reduced[d];
     r->point.lanes = lanes;
-    if (!b->target->arch) tsr_rows_keep_columns(r, lanes);
+    if (!b->target->arch) tsr_rows_cache_columns(r, lanes);
     choose_prefetching(r);
     int64_t beside = r->space.dims[last], vectors = padded(beside, lanes) / lanes;
     int64_t count = r->row_count / beside * vectors;

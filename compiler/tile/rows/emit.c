@@ -7,7 +7,7 @@
  * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
  * number of reductions, one behind the other, that it waits for. For each stage: its scalars, then
  * one walk over the row that accumulates the stage's reductions and stores its results. What a
- * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
+ * later stage needs again is computed again where that is cheap; else it is cached in a buffer as
  * long as a row, or read back from the result that it is.
  *
  * Reductions have the order of reduce.c, a long row in chunks too: fusing changes no bit. With
@@ -24,7 +24,7 @@ typedef tsr_rows rows;
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-static MlirValue load_kept(rows *r, const item *it) {
+static MlirValue load_cached(rows *r, const item *it) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
     tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
@@ -67,8 +67,8 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
         it->vector = packed_value(r, it, stage);
     } else if (held && !mlirValueIsNull(it->chunks[r->chunk])) {
         it->vector = it->chunks[r->chunk];
-    } else if (it->kept && it->stage < stage && !r->alone) {
-        it->vector = load_kept(r, it);
+    } else if (it->cached && it->stage < stage && !r->alone) {
+        it->vector = load_cached(r, it);
     } else if (it->kind == TSR_ROW_LEAF) {
         it->vector = leaf_value(r, it, &r->point);
     } else {
@@ -174,7 +174,7 @@ static void visit(rows *r, uint32_t stage, uint32_t part) {
                 value = tsr_tile_select(b, r->point.mask, value,
                                         tsr_reduction_identity(&it->rules, r->point.lanes));
             *to = tsr_reduction_combine(&it->rules, *to, value);
-        } else if (it->kept && !it->in_result) {
+        } else if (it->cached && !it->in_result) {
             tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, stage),
                            it->buffer, r->point.index[r->space.rank - 1], r->point.mask);
         }
@@ -226,7 +226,7 @@ static bool has_walk(const rows *r, uint32_t stage) {
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->stage == stage &&
             (r->items[i]->kind == TSR_ROW_REDUCE || r->items[i]->kind == TSR_ROW_SUM ||
-             (r->items[i]->kept && !r->items[i]->in_result)))
+             (r->items[i]->cached && !r->items[i]->in_result)))
             return true;
     return false;
 }

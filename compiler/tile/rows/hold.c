@@ -26,10 +26,10 @@ static bool is_cheap(MlirOperation op) {
     return false;
 }
 
-/* Would computing it again, down to leaves and what is kept, take more than a few cheap ops? */
+/* Would computing it again, down to leaves and cached values, take more than a few cheap ops? */
 static uint32_t work_of(const item *it) {
     uint32_t work = 0;
-    if (it->level < 2 || it->kind == TSR_ROW_LEAF || it->kept) return 0;
+    if (it->level < 2 || it->kind == TSR_ROW_LEAF || it->cached) return 0;
     for (uint32_t k = 0; k < it->operand_count; k++) work += work_of(it->operands[k]);
     work += it->kind == TSR_ROW_OP && !is_cheap(it->node.op) ? 8 : 1;
     return work < 1000 ? work : 1000;
@@ -57,13 +57,13 @@ bool tsr_rows_stream_shifted(const rows *r, uint32_t output) {
                                                              &r->space, lanes > 16 ? lanes : 16);
 }
 
-static void keep(rows *r, item *it) {
+static void cache_item(rows *r, item *it) {
     tsr_tile_builder *b = &r->group->b;
     tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
     uint32_t output = 0;
     if (is_result_in_full(r, it, &output) && !tsr_rows_stream(r, output) &&
         !tsr_rows_stream_shifted(r, output)) {
-        it->kept = it->in_result = true;
+        it->cached = it->in_result = true;
         it->buffer = r->outputs[output].buffer;
         it->node.view = r->outputs[output];
         return;
@@ -71,23 +71,24 @@ static void keep(rows *r, item *it) {
     int64_t bytes = r->columns * (int64_t)tsr_dtype_size(dtype);
     if (bytes > LOCAL_BYTES_MAX - r->local_bytes) return;
     r->local_bytes += bytes;
-    it->kept = true;
+    it->cached = true;
     it->buffer = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), r->columns);
 }
 
-static void find_kept(rows *r) {
+static void find_cached(rows *r) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         bool later = false;
         for (uint32_t u = 0; u < r->item_count; u++)
             for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
                 later |= r->items[u]->operands[k] == it && r->items[u]->stage > it->stage;
-        if (it->kind == TSR_ROW_OP && it->level == 2 && later && work_of(it) > CHEAP) keep(r, it);
+        if (it->kind == TSR_ROW_OP && it->level == 2 && later && work_of(it) > CHEAP)
+            cache_item(r, it);
     }
 }
 
 /* Is it costly, and does a reduction read it, or a later stage? */
-bool tsr_rows_is_kept_column(const rows *r, const item *it) {
+bool tsr_rows_is_cached_column(const rows *r, const item *it) {
     if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
         for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
@@ -97,17 +98,17 @@ bool tsr_rows_is_kept_column(const rows *r, const item *it) {
     return false;
 }
 
-void tsr_rows_keep_columns(rows *r, uint32_t lanes) {
+void tsr_rows_cache_columns(rows *r, uint32_t lanes) {
     enum { BYTES_MAX = 512 * 1024 };
     tsr_tile_builder *b = &r->group->b;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
         int64_t count = r->columns * lanes, bytes = count * (int64_t)tsr_dtype_size(dtype);
-        if (!count || !tsr_rows_is_kept_column(r, it) || bytes > BYTES_MAX - r->local_bytes)
+        if (!count || !tsr_rows_is_cached_column(r, it) || bytes > BYTES_MAX - r->local_bytes)
             continue;
         r->local_bytes += bytes;
-        it->kept = true;
+        it->cached = true;
         it->buffer = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), count);
     }
 }
@@ -248,7 +249,7 @@ void tsr_rows_choose(rows *r) {
     find_warps(r);
     if (!r->holds) {
         r->warps = 1;
-        find_kept(r);
+        find_cached(r);
         return;
     }
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);

@@ -86,7 +86,7 @@ static bool may_wait(rows *r, const item *mean, const item *size) {
             it->waits = false;
         } else if (it->level < 2) {
             if (!is_of(it, "offset") || it->operands[PLAIN] != size->operands[PLAIN]) return false;
-        } else if (it->stage < size->stage && (it->kept || it->held)) {
+        } else if (it->stage < size->stage && (it->cached || it->held)) {
             return false;
         }
         if (is_stored_early(r, it, size->stage)) return false;

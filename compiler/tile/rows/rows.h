@@ -5,7 +5,7 @@
  * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
  * number of reductions, one behind the other, that it waits for. For each stage: its scalars, then
  * one walk over the row that accumulates the stage's reductions and stores its results. What a
- * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
+ * later stage needs again is computed again where that is cheap; else it is cached in a buffer as
  * long as a row, or read back from the result that it is.
  */
 #ifndef TSR_COMPILER_TILE_ROWS_ROWS_H
@@ -30,8 +30,8 @@ typedef struct tsr_row_item {
     bool over_kept; /* a view over the kept dims alone */
     struct tsr_row_item *operands[TSR_ELEMENT_OPERANDS_MAX];
     uint32_t operand_count, level, stage;
-    bool kept;        /* for later stages */
-    MlirValue buffer; /* of what is kept; null: none */
+    bool cached;      /* for later stages */
+    MlirValue buffer; /* of the cached value; null: not cached */
     bool in_result;   /* buffer is a result, read at the row's place */
     bool held;        /* by lanes, all of the row: for later stages */
     bool ahead;       /* of a row of several: on its way while those before are computed */
@@ -88,7 +88,7 @@ typedef struct tsr_rows {
     bool even;      /* all vectors along a row begin where 8 of its elements do */
     uint32_t warps; /* of a program */
     uint32_t chunk; /* of it, in the walk */
-    bool alone;     /* values of single elements are asked for: of nothing that is kept or held */
+    bool alone;     /* values of single elements are asked for: of nothing that is cached or held */
     tsr_point point;
     MlirValue sums_at;         /* where the program's row of a buffer of sums begins */
     uint32_t beside;           /* programs of a block whose sums are added */
@@ -149,8 +149,8 @@ bool tsr_rows_are_columns(MlirBlock body);
 /* columns.c: a kernel over columns, side by side. */
 TSR_RESULT tsr_rows_emit_columns(tsr_rows *r);
 /* hold.c: local buffers that hold what is costly of `lanes` columns; which items those are. */
-bool tsr_rows_is_kept_column(const tsr_rows *r, const tsr_row_item *it);
-void tsr_rows_keep_columns(tsr_rows *r, uint32_t lanes);
+bool tsr_rows_is_cached_column(const tsr_rows *r, const tsr_row_item *it);
+void tsr_rows_cache_columns(tsr_rows *r, uint32_t lanes);
 /* What is read of 16 bits is held so, and widened in each stage anew. */
 bool tsr_row_is_packed(const tsr_row_item *it);
 /* Is this output stored past the caches? */

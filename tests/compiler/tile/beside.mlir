@@ -7,24 +7,24 @@
 // RUN: tessera-aot build %s --until tile --target cpu:x86-64-v3 --numerics native --dump tile | FileCheck %s --check-prefix=FEW
 
 // CHECK: tile.func @{{.*matmul.*}}(%{{.*}}: memref<128x256xf32>, %{{.*}}: memref<128x192xf32>, %{{.*}}: memref<256x192xf32>,
-// CHECK: %[[KEPT:.*]] = tile.local : memref<384xf32>
-// The first tile keeps its sums; the next ones take them, too.
-// CHECK-COUNT-24: tile.store %{{.*}}, %[[KEPT]][%{{.*}}] : vector<16xf32>
+// CHECK: %[[DEFERRED:.*]] = tile.local : memref<384xf32>
+// The first tile defers its sums; the next ones use them, too.
+// CHECK-COUNT-24: tile.store %{{.*}}, %[[DEFERRED]][%{{.*}}] : vector<16xf32>
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: tile.prefetch %{{.*}} {later} : memref<256x192xf32>
-// CHECK: tile.load %[[KEPT]][
+// CHECK: tile.load %[[DEFERRED]][
 // CHECK: arith.divf %{{.*}} : vector<16xf32>
 // CHECK: tile.store %{{.*}} : vector<16xf32>, memref<256x192xf32>
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: math.fma
-// CHECK: tile.load %[[KEPT]][
+// CHECK: tile.load %[[DEFERRED]][
 // CHECK: arith.divf %{{.*}} : vector<16xf32>
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: math.fma
-// CHECK-COUNT-24: tile.store %{{.*}}, %[[KEPT]][%{{.*}}] : vector<16xf32>
+// CHECK-COUNT-24: tile.store %{{.*}}, %[[DEFERRED]][%{{.*}}] : vector<16xf32>
 // The last one of a panel is due behind it.
 // CHECK-NOT: math.fma
-// CHECK: tile.load %[[KEPT]][
+// CHECK: tile.load %[[DEFERRED]][
 // FEW: tile.func @k{{[0-9]+}}_matmul(%{{.*}}: memref<128x256xf32>, %{{.*}}: memref<128x192xf32>, %{{.*}}: memref<256x192xf32>)
 func.func @f(%x: tensor<128x256xf32> {tessera.data = "x"}, %t: tensor<128x192xf32> {tessera.data = "t"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
   %w = tessera.param "w" init = #tessera.uniform<-0.05, 0.05> : tensor<256x192xf32>
