@@ -763,7 +763,7 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
 tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
     MlirBlock body = tsr_op_body(func);
     uint64_t local_total = 0;
-    int64_t across = 1, beside = 1, grid = 0;
+    int64_t cooperative = 1, beside = 1, grid = 0;
     emit->lanes = emit->target->warp_lanes;
     tsr_op_i64(func, TSR_BESIDE_NAME, &beside);
     tsr_op_i64(func, "grid", &grid);
@@ -781,8 +781,8 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
     memset(emit->argument_use, 0, sizeof emit->argument_use);
     emit->sums = emit->sums_emitted = 0;
     emit->fetches = false;
-    tsr_op_i64(func, TSR_ACROSS_NAME, &across);
-    emit->lanes = emit->target->warp_lanes * (unsigned)across;
+    tsr_op_i64(func, TSR_COOPERATIVE_NAME, &cooperative);
+    emit->lanes = emit->target->warp_lanes * (unsigned)cooperative;
     scan(emit, body, &local_total);
     mark_replaced(emit, func);
     TRY(emit->ctx, plan_launch(emit, local_total, out_launch));

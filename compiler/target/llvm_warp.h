@@ -23,9 +23,9 @@ enum {
 /* One kernel: NAME(buffers …, fault record, scratch memory, number of programs). Needs
  * emit->kernel. *out_launch: how it is launched. */
 TSR_RESULT tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
-/* Of all threads of the block: a barrier; llvm_across.c */
+/* Of all threads of the block: a barrier; llvm_reduce.c */
 void tsr_emit_block_barrier(tsr_emit *emit);
-/* Of all lanes of the program: a barrier; llvm_across.c */
+/* Of all lanes of the program: a barrier; llvm_reduce.c */
 void tsr_emit_program_barrier(tsr_emit *emit);
 bool tsr_emit_is_reduction(MlirOperation op);
 void tsr_emit_reduction(tsr_emit *emit, MlirOperation op);

@@ -60,8 +60,8 @@ enum { TSR_BLOCKED_ELEMENTS = 256, TSR_BLOCKED_RUN = 8 };
  * what is said of a warp's 32 lanes holds of 32 W: a blocked vector has whole multiples of 256 W
  * elements. Elements stay where they are but in vector.reduction, and local buffers are lanes' own.
  */
-#define TSR_ACROSS_NAME "tile.across"
-enum { TSR_ACROSS_MAX = 32 };
+#define TSR_COOPERATIVE_NAME "tile.cooperative"
+enum { TSR_COOPERATIVE_MAX = 32 };
 
 /* Of a tile.func without warps, on a GPU: n = 2 to 15, which divides its grid. Programs n i to
  * n i + n - 1 share a block, and may exchange what tile.add_beside says. */

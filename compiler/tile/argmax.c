@@ -54,7 +54,7 @@ static MlirValue find_first(tsr_reduction *r, const tsr_point *point) {
 /* ---- a long run in vectors ------------------------------------------------------------------- */
 
 static bool is_long_run(const tsr_reduction *r) {
-    return r->along && !r->group->b.target->warp_lanes && r->reduced_count >= RUN_LEAST &&
+    return r->contiguous && !r->group->b.target->warp_lanes && r->reduced_count >= RUN_LEAST &&
            r->reduced_count <= RUN_MOST;
 }
 
@@ -127,8 +127,8 @@ tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     tsr_point point = {.space = &r.space};
     uint32_t last = r.space.rank - 1, lanes = 0;
     bool inner[TSR_RANK_MAX] = {false}, column[TSR_RANK_MAX] = {false};
-    int64_t size = r.along ? 1 : r.space.dims[last], parts = size;
-    if (!r.along) {
+    int64_t size = r.contiguous ? 1 : r.space.dims[last], parts = size;
+    if (!r.contiguous) {
         lanes = tsr_lanes_fit(2 * group->b.target->vector_bytes / 8, size);
         parts = (size + lanes - 1) / lanes;
         column[last] = true;
@@ -143,7 +143,7 @@ tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     tsr_reduction_programs(&r, r.kept_count / size * parts, bytes * (lanes ? lanes : 1), &items);
     tsr_point_unflatten(b, &point, r.outer, tsr_tile_div(b, items.index, parts));
     if (r.reduced_count) tsr_region_emit(&r.before, 1, &point);
-    if (!r.along) {
+    if (!r.contiguous) {
         point.lanes = lanes;
         point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), lanes);
         if (size % lanes)

@@ -106,7 +106,7 @@ MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes);
 /* Transposes `lanes` vectors of `lanes` lanes (a power of two) in place. */
 void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows);
 
-/* Of the elements of a vector of f32, on a GPU alone: in the order of target/llvm_across.c. `kind`:
+/* Of the elements of a vector of f32, on a GPU alone: in the order of target/llvm_reduce.c. `kind`:
  * of dialect vector. */
 MlirValue tsr_tile_reduction(tsr_tile_builder *b, const char *kind, MlirValue vector);
 

@@ -269,8 +269,9 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
         attrs[count++] = (tsr_attr){TSR_BESIDE_NAME, tsr_attr_make_i64(context, group->beside)};
     if (group->contracts)
         attrs[count++] = (tsr_attr){TSR_CONTRACT_NAME, tsr_attr_make_unit(context)};
-    if (group->across > 1)
-        attrs[count++] = (tsr_attr){TSR_ACROSS_NAME, tsr_attr_make_i64(context, group->across)};
+    if (group->cooperative > 1)
+        attrs[count++] =
+            (tsr_attr){TSR_COOPERATIVE_NAME, tsr_attr_make_i64(context, group->cooperative)};
     if (group->together > 1)
         attrs[count++] = (tsr_attr){TSR_TOGETHER_NAME, tsr_attr_make_i64(context, group->together)};
     tsr_result result = write_facts(group, attrs + count);

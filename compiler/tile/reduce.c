@@ -4,7 +4,7 @@
  * order does not depend on how the reduced elements lie in memory.
  *
  * Where the last dimension is reduced, a vector of 64 lanes walks along it: lane = partial result.
- * Otherwise vectors go along the last, kept dimension: reduce_across.c. Long axes are cut into
+ * Otherwise vectors go along the last, kept dimension: reduce_strided.c. Long axes are cut into
  * chunks, each of which is reduced so (tree.h).
  */
 #include "compiler/tile/reduce.h"
@@ -62,7 +62,7 @@ static void count_points(tsr_reduction *r) {
     if (!r->space.rank) r->space = (tsr_space){.rank = 1, .dims = {1}, .reduced = {true}};
     uint32_t last = r->space.rank - 1;
     r->kept_count = r->reduced_count = 1;
-    r->along = r->space.reduced[last];
+    r->contiguous = r->space.reduced[last];
     for (uint32_t d = 0; d <= last; d++) {
         r->kept[d] = !r->space.reduced[d];
         r->outer[d] = r->kept[d] && d != last;
@@ -281,15 +281,15 @@ static MlirValue reduce_scattered(tsr_reduction *r, const tsr_point *at, MlirVal
     return tsr_tile_load(b, r->dtype, local, zero, TSR_PARTIALS, tsr_tile_null);
 }
 
-typedef struct along {
+typedef struct contiguous {
     tsr_reduction *r;
     const tsr_point *point;
     uint32_t all, lanes; /* of the partial results, and of a vector of them */
     MlirValue local;     /* of partial results that are found element by element; else null */
-} along;
+} contiguous;
 
-static MlirValue reduce_along(void *user, MlirValue first, int64_t count) {
-    const along *a = user;
+static MlirValue reduce_contiguous(void *user, MlirValue first, int64_t count) {
+    const contiguous *a = user;
     tsr_partials partials;
     tsr_partials_init(a->r, a->all, a->lanes, &partials);
     if (a->r->reduced_dims == 1)
@@ -303,7 +303,7 @@ static MlirValue reduce_along(void *user, MlirValue first, int64_t count) {
     return tsr_partials_tree(a->r, &partials);
 }
 
-static void emit_along(tsr_reduction *r) {
+static void emit_contiguous(tsr_reduction *r) {
     tsr_tile_builder *b = &r->group->b;
     tsr_point point = {.space = &r->space};
     bool none[TSR_RANK_MAX] = {false};
@@ -320,12 +320,12 @@ static void emit_along(tsr_reduction *r) {
     if (r->reduced_dims == 1) lanes = tsr_lanes_fit(lanes, r->space.dims[last]);
     uint32_t width = tsr_region_width(&r->before);
     bool scattered = r->reduced_dims > 1 && r->space.dims[last] % TSR_PARTIALS;
-    along a = {.r = r, .point = &point, .all = lanes, .lanes = lanes};
+    contiguous a = {.r = r, .point = &point, .all = lanes, .lanes = lanes};
     if (scattered)
         a.local = tsr_tile_local(b, tsr_tile_storage_type(b, r->dtype), TSR_PARTIALS);
     else
         a.lanes = tsr_lanes_in_flight(b, width < 4 ? 4 : width);
-    tsr_reduction_range range = {.reduce = reduce_along, .user = &a};
+    tsr_reduction_range range = {.reduce = reduce_contiguous, .user = &a};
     tsr_reduction_finish(r,
                          r->reduced_count
                              ? tsr_reduction_one_in_chunks(r, 0, r->reduced_count, &range)
@@ -338,9 +338,9 @@ tsr_result tsr_tile_lower_reduce(tsr_tile_group *group) {
     tsr_reduction r;
     TRY(group->ctx, tsr_reduction_init(group, &r));
     if (!r.kept_count) return TSR_SUCCESS;
-    if (r.along)
-        emit_along(&r);
+    if (r.contiguous)
+        emit_contiguous(&r);
     else
-        tsr_reduction_emit_across(&r, tsr_tile_null);
+        tsr_reduction_emit_strided(&r, tsr_tile_null);
     return TSR_SUCCESS;
 }

@@ -41,7 +41,7 @@ typedef struct tsr_reduction {
     bool kept[TSR_RANK_MAX], outer[TSR_RANK_MAX]; /* outer: kept but for a kept last one */
     int64_t kept_count, reduced_count;            /* points */
     uint32_t reduced_dims;
-    bool along; /* the last dimension is reduced */
+    bool contiguous; /* the last dimension is reduced */
 } tsr_reduction;
 
 TSR_RESULT tsr_reduction_init(tsr_tile_group *group, tsr_reduction *out_reduction);
@@ -97,10 +97,10 @@ MlirValue tsr_reduction_one_in_chunks(tsr_reduction *r, uint32_t lanes, int64_t 
 uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes);
 enum { TSR_PREFETCH_BYTES_MIN = 1 << 20 }; /* smaller buffers are in a cache as it is */
 
-/* reduce_across.c: a kernel that keeps the last dimension. `to`: results of chunks are stored
+/* reduce_strided.c: a kernel that keeps the last dimension. `to`: results of chunks are stored
  * there, [place of the outer dimensions][chunk][column], and nothing else; null: the group's
  * results. */
-void tsr_reduction_emit_across(tsr_reduction *r, MlirValue to);
+void tsr_reduction_emit_strided(tsr_reduction *r, MlirValue to);
 
 /* Sets the result, computes and stores what follows it. */
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point);

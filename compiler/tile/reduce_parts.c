@@ -12,7 +12,7 @@
  * busy, number p and p + 64 … of which are then added first.
  *
  * Of a long axis (tree.h) the first kernel makes the results of chunks instead, one program each
- * (reduce_across.c), and the second one combines them in the tree.
+ * (reduce_strided.c), and the second one combines them in the tree.
  */
 #include "compiler/tile/reduce_parts.h"
 
@@ -300,7 +300,7 @@ static tsr_result lower_chunks(tsr_tile_group *step, const void *user) {
     tsr_tile_group g;
     tsr_reduction r;
     TRY(step->ctx, open_step(step, user, false, &g, &r));
-    tsr_reduction_emit_across(&r, step->buffers[step->input_count]);
+    tsr_reduction_emit_strided(&r, step->buffers[step->input_count]);
     step->grid = g.grid;
     return TSR_SUCCESS;
 }
@@ -483,7 +483,7 @@ tsr_result tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_se
     if (!has_plain_constants(group) || group->output_count > TSR_SEQUENCE_RESULTS_MAX)
         return TSR_SUCCESS;
     TRY(group->ctx, tsr_reduction_init(group, &r));
-    if (r.along || !r.kept_count || r.reduced_count < ROWS_MIN ||
+    if (r.contiguous || !r.kept_count || r.reduced_count < ROWS_MIN ||
         (arch && tsr_dtype_size(r.dtype) > 4))
         return TSR_SUCCESS;
     plan *p = TSR_NEW(group->arena, plan, 1);

@@ -402,9 +402,9 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
             node->value = tsr_splat_value(b, node);
         } else if (node->kind == TSR_NODE_VIEW) {
             uint32_t rank = point->space->rank;
-            bool along = rank && node->view.strides[rank - 1];
+            bool varies = rank && node->view.strides[rank - 1];
             MlirValue offset = tsr_point_offset(b, &scalar, &node->view);
-            uint32_t lanes = along ? scalar.lanes : 0;
+            uint32_t lanes = varies ? scalar.lanes : 0;
             if (node->view.stored)
                 node->value = tsr_tile_load_stored(b, node->dtype, node->view.buffer, offset, lanes,
                                                    scalar.mask);

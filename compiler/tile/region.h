@@ -37,7 +37,7 @@ typedef struct tsr_tile_group {
     size_t tile_count;
     int64_t warps, registers; /* out: of tile.func; 0: none */
     int64_t teams, together;  /* out: the same; see target.h */
-    int64_t across;           /* out: the same; more than 1 without `warps` alone */
+    int64_t cooperative;      /* out: the same; more than 1 without `warps` alone */
     int64_t beside;           /* out: the same; more than 1: several programs share a block */
     bool contracts;           /* out: TSR_CONTRACT_NAME */
     bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */

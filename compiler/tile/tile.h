@@ -81,8 +81,9 @@ bool tsr_tile_rule_dot(MlirOperation op); /* of tile.dot: dot.c */
 /* That of tile.load_fragment (gpu/verify.c). */
 bool tsr_tile_rule_load_fragment(MlirOperation op);
 bool tsr_tile_rule_attend(MlirOperation op); /* of tile.attend: gpu/verify_attend.c */
-/* May factors of f32 lie across K? Not for wgmma, nor where what the target has is not known. */
+/* May factors of f32 be strided along K? Not for wgmma, nor where what the target has is not known.
+ */
 struct tsr_feature;
-bool tsr_tile_rule_across(MlirOperation op, const struct tsr_feature *has);
+bool tsr_tile_rule_strided(MlirOperation op, const struct tsr_feature *has);
 
 #endif

@@ -461,7 +461,7 @@ static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matri
         !tsr_check_equal(op, "columns of A and rows of B", depth, bt ? b->columns : b->rows) ||
         !tsr_check_multiple(op, "columns of A", depth, MMA_DEPTH_BYTES / a->size))
         return false;
-    return a->size != 4 || (!at && bt) || tsr_tile_rule_across(op, tsr_check_place(op).has);
+    return a->size != 4 || (!at && bt) || tsr_tile_rule_strided(op, tsr_check_place(op).has);
 }
 
 static bool rule_mma(MlirOperation op) {

@@ -117,7 +117,7 @@ static LLVMValueRef larger(const tsr_attend *a, LLVMValueRef x, LLVMValueRef y) 
 }
 
 /* Over the four threads of a row. */
-static LLVMValueRef across_row(const tsr_attend *a, LLVMValueRef x, bool is_sum) {
+static LLVMValueRef reduce_row(const tsr_attend *a, LLVMValueRef x, bool is_sum) {
     static const char *const texts[] = {"shfl.sync.bfly.b32 $0, $1, 1, 31, -1;",
                                         "shfl.sync.bfly.b32 $0, $1, 2, 31, -1;"};
     for (unsigned i = 0; i < 2; i++) {
@@ -165,7 +165,7 @@ LLVMValueRef tsr_block_soften(const tsr_attend *a, const tsr_attend_rows *rows, 
     }
     LLVMValueRef highest =
         larger(a, larger(a, chains[0], chains[1]), larger(a, chains[2], chains[3]));
-    highest = across_row(a, highest, false);
+    highest = reduce_row(a, highest, false);
     LLVMValueRef before = first ? NULL : get(a, rows->highest[half]);
     if (!first) highest = larger(a, highest, before);
     set(a, rows->highest[half], highest);
@@ -238,7 +238,7 @@ static void store_logarithm(const tsr_attend *a, const tsr_attend_rows *rows, un
 
 LLVMValueRef tsr_block_end_rows(const tsr_attend *a, const tsr_attend_rows *rows, unsigned half) {
     LLVMBuilderRef b = a->emit->builder;
-    LLVMValueRef total = across_row(a, get(a, rows->total[half]), true);
+    LLVMValueRef total = reduce_row(a, get(a, rows->total[half]), true);
     LLVMValueRef none = LLVMBuildFCmp(b, LLVMRealOEQ, total, constant(a, 0), "");
     LLVMValueRef divisor = LLVMBuildSelect(b, none, constant(a, 1), total, "");
     LLVMValueRef factor = call_1(a, "rcp.approx.ftz.f32 $0, $1;", divisor);

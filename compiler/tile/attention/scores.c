@@ -294,10 +294,10 @@ MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row,
         tsr_point point = {.space = &a->mask_space,
                            .index = {a->batch_index, a->head_index, tsr_tile_add(b, a->query, row),
                                      tsr_tile_add(b, a->key, column)}};
-        bool along = a->mask_view.strides[3] != 0;
+        bool varies = a->mask_view.strides[3] != 0;
         MlirValue mask = tsr_tile_load(b, a->mask_view.dtype, a->mask,
                                        tsr_point_offset(b, &point, &a->mask_view),
-                                       along ? lanes : 0, along ? valid : tsr_tile_null);
+                                       varies ? lanes : 0, varies ? valid : tsr_tile_null);
         mask = tsr_tile_splat(b, mask, lanes);
         x = a->mask_view.dtype == TSR_DTYPE_I1 ? tsr_tile_select(b, mask, x, lowest)
                                                : tsr_tile_2(b, "arith.addf", x, mask);

@@ -135,7 +135,8 @@ static void enter_axis(depthwise *d, int axis, MlirValue place, point *out) {
     out->tap_first[axis] = tsr_conv_lookup(d->conv, walk->tap_first, walk->phases, phase);
 }
 
-static MlirValue along(depthwise *d, int axis, const point *p, MlirValue tap, bool of_filter) {
+static MlirValue position_of(depthwise *d, int axis, const point *p, MlirValue tap,
+                             bool of_filter) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv_walk *walk = &d->walks[axis];
     return of_filter ? tsr_tile_add(b, p->tap_first[axis], tsr_tile_mul(b, tap, walk->tap_step))
@@ -165,10 +166,11 @@ static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue 
     for (uint32_t i = 0; i < r->places; i++) clear(d, sums + i * d->vectors);
     tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, count, sums);
     tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, count, rows.carried);
-    MlirValue a_at = pixel(d, r->image, d->walks[0].a_places, d->walks[1].a_places,
-                           along(d, 0, p, rows.index, false), along(d, 1, p, columns.index, false));
-    MlirValue tap =
-        tap_at(d, along(d, 0, p, rows.index, true), along(d, 1, p, columns.index, true));
+    MlirValue a_at =
+        pixel(d, r->image, d->walks[0].a_places, d->walks[1].a_places,
+              position_of(d, 0, p, rows.index, false), position_of(d, 1, p, columns.index, false));
+    MlirValue tap = tap_at(d, position_of(d, 0, p, rows.index, true),
+                           position_of(d, 1, p, columns.index, true));
     for (uint32_t v = 0; v < d->vectors; v++)
         taps[v] = tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
                                 d->lanes, d->masks[v]);

@@ -67,7 +67,7 @@ static MlirOperation find_product(MlirOperation func) {
     return (MlirOperation){NULL};
 }
 
-static bool lies_across(const transposer *t, size_t index) {
+static bool is_strided(const transposer *t, size_t index) {
     return index ? !tsr_op_flag(t->root, "transpose_b") : tsr_op_flag(t->root, "transpose_a");
 }
 
@@ -186,10 +186,10 @@ tsr_result tsr_gpu_transpose_factors(tsr_ctx *ctx, const tsr_target *target, Mli
             mlirBlockGetNumArguments(tsr_op_body(func)) >= OPERANDS_MAX ||
             tsr_op_operand_count(mlirBlockGetTerminator(tsr_op_body(func))) > RESULTS_MAX)
             continue;
-        bool across[] = {lies_across(&t, 0), lies_across(&t, 1)};
-        if ((across[0] && !is_worth_it(&t, 0)) || (across[1] && !is_worth_it(&t, 1))) continue;
+        bool strided[] = {is_strided(&t, 0), is_strided(&t, 1)};
+        if ((strided[0] && !is_worth_it(&t, 0)) || (strided[1] && !is_worth_it(&t, 1))) continue;
         for (size_t i = 0; i < 2; i++)
-            if (across[i]) TRY_GOTO(ctx, result, transpose_factor(&t, i));
+            if (strided[i]) TRY_GOTO(ctx, result, transpose_factor(&t, i));
     }
 done:
     tsr_assigned_finish(&assigned);

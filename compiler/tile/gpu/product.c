@@ -86,8 +86,9 @@ static bool read_dtype(product *p, tsr_dtype a, tsr_dtype b) {
     p->shape.element_bytes = (uint32_t)tsr_dtype_size(a);
     if (a != b) return false;
     if (a != TSR_DTYPE_F32) return a == TSR_DTYPE_BF16 || a == TSR_DTYPE_F16;
-    bool along = !p->at && p->bt; /* see factors.h */
-    return tsr_op_has(p->group->root, TSR_TF32_NAME) && (along || p->group->b.target->arch != 90);
+    bool contiguous = !p->at && p->bt; /* see factors.h */
+    return tsr_op_has(p->group->root, TSR_TF32_NAME) &&
+           (contiguous || p->group->b.target->arch != 90);
 }
 
 static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {
@@ -644,7 +645,7 @@ static tsr_result plan(product *p, bool *out_taken) {
     find_fetched(p);
     p->shape.behind = bytes_behind(p);
     p->shape.may_transpose = p->shape.by_rows && transposes_well(p);
-    p->shape.a_across = p->at;
+    p->shape.a_transposed = p->at;
     *out_taken = tsr_product_select(group->b.target, &p->shape, (uint32_t)skip, &p->tile);
     return TSR_SUCCESS;
 }

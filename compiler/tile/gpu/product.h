@@ -29,7 +29,7 @@ typedef struct tsr_product_shape {
     bool by_rows;       /* the result's rows begin at multiples of 16 bytes, so that they go through
                            shared memory */
     bool may_transpose; /* tiles may be computed transposed */
-    bool a_across;      /* A lies transposed: a tile's rows are copied 64 at a time */
+    bool a_transposed;  /* A lies transposed: a tile's rows are copied 64 at a time */
     uint32_t behind;    /* bytes that move behind the product for each element: of results, and what
                            is read with them */
     uint32_t work; /* what follows the product, for each element: 1 an addition, 3 a function */

@@ -372,7 +372,7 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
     *tile = kind < TILES ? tiles[kind] : transposed_tiles[(kind - TILES) / ROW_STEPS];
     if (kind >= TILES) {
         int64_t rows = ROW_STEP * (1 + (int64_t)((kind - TILES) % ROW_STEPS));
-        if (!shape->may_transpose || rows > tile->rows || (shape->a_across && rows % 64) ||
+        if (!shape->may_transpose || rows > tile->rows || (shape->a_transposed && rows % 64) ||
             (rows % ROWS_BY_THREADS && !is_copied_whole(shape)))
             return false;
         tile->rows = rows;

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool tsr_tile_rule_across(MlirOperation op, const tsr_feature *has) {
+bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
     if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
     return tsr_target_emit_error(
         op, TSR_DIAG_TILE_TYPE,

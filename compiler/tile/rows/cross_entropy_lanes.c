@@ -217,7 +217,7 @@ bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r) {
 void tsr_cross_entropy_end_lanes(tsr_cross_entropy *r) {
     tsr_tile_group *group = r->group;
     if (!mlirValueIsNull(r->held)) tsr_tile_fetched(&group->b, 0);
-    group->across = lanes_of(r).warps;
+    group->cooperative = lanes_of(r).warps;
     group->registers = !is_gradient(r)            ? LOSS_REGISTERS
                        : mlirValueIsNull(r->held) ? GRADIENT_REGISTERS
                                                   : HELD_REGISTERS;

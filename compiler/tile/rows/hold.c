@@ -266,7 +266,7 @@ void tsr_rows_choose(rows *r) {
         if (!r->stages) r->beside = 1;
         group->beside = r->beside;
     }
-    group->across = r->warps;
+    group->cooperative = r->warps;
     group->registers = of[skip].registers;
     group->contracts = r->even;
     group->has_choices = r->even && skip < CHOICES - 1;

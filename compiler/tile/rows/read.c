@@ -259,7 +259,7 @@ static tsr_result read_results(rows *r) {
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* Does a leaf differ along a row, or down a column? */
-static bool moves_along(const rows *r, const item *leaf) {
+static bool varies_in_row(const rows *r, const item *leaf) {
     const int64_t *strides = leaf->node.view.strides;
     if (leaf->node.kind == TSR_NODE_SPLAT) return false;
     if (!r->columns_beside) return strides[r->kept_shape.rank] != 0;
@@ -271,7 +271,7 @@ static bool moves_along(const rows *r, const item *leaf) {
 static void find_stages(rows *r) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        if (it->kind == TSR_ROW_LEAF) it->level = moves_along(r, it) ? 2 : 1;
+        if (it->kind == TSR_ROW_LEAF) it->level = varies_in_row(r, it) ? 2 : 1;
         for (uint32_t k = 0; k < it->operand_count; k++) {
             const item *operand = it->operands[k];
             it->level = most(it->level, operand->level);

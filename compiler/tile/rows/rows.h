@@ -132,7 +132,7 @@ TSR_RESULT tsr_rows_read(tsr_rows *r);
 
 /* hold.c */
 /* Lanes of one or several warps hold the row, or local buffers hold what is costly: sets `holds`
- * and `warps`, and of the group `across`, `registers` and `choices`. */
+ * and `warps`, and of the group `cooperative`, `registers` and `choices`. */
 void tsr_rows_choose(tsr_rows *r);
 /* Of so many sums over rows so long: warps of a program, and programs that a multiprocessor of a
  * GPU has room for. */

@@ -106,7 +106,7 @@ static together begin_together(tsr_tile_group *group, const tsr_rows_sums *sums)
     t.lanes = t.warps * LANES;
     int64_t slices = (sums->columns - 1) / t.width + 1;
     group->grid = sums->places * slices;
-    group->across = t.warps;
+    group->cooperative = t.warps;
     group->registers = REGISTERS;
     MlirValue program = tsr_tile_program_id(b), width = tsr_tile_index(b, t.width);
     MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, program, slices), sums->parts);

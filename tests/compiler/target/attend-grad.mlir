@@ -32,7 +32,7 @@
 // CHECK: stmatrix.sync.aligned.m8n8.x4.shared.b16
 // CHECK: fence.proxy.async.shared::cta
 // CHECK: wgmma.wait_group.sync.aligned 0
-// The queries' gradient, transposed: both factors lie across.
+// The queries' gradient, transposed: both factors are strided along K.
 // CHECK: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
 // CHECK-SAME: da, db, 0, 1, 1, 1, 1;
 // CHECK: wgmma.wait_group.sync.aligned 2

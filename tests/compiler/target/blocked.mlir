@@ -45,7 +45,7 @@ tile.func @masked(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
 
 // Two warps: 16 bytes a lane of both; sums go through shared memory, those of two vectors behind one barrier, and behind a second one the next
 // program's may be written.
-// CHECK-LABEL: .entry across(
+// CHECK-LABEL: .entry cooperative(
 // CHECK: .maxntid 64
 // CHECK-COUNT-10: shfl.sync.bfly
 // CHECK: st.shared
@@ -55,7 +55,7 @@ tile.func @masked(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
 // CHECK: bar.sync 0
 // CHECK-NOT: bar.sync
 // CHECK: ret;
-tile.func @across(%x: memref<512xf32>, %y: memref<2xf32>) grid 1 attributes {tile.across = 2 : i64} {
+tile.func @cooperative(%x: memref<512xf32>, %y: memref<2xf32>) grid 1 attributes {tile.cooperative = 2 : i64} {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
   %a = tile.load %x[%0] {tile.blocked} : memref<512xf32> -> vector<512xf32>

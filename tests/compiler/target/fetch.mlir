@@ -14,7 +14,7 @@
 // CHECK: ld.shared.v4.b32
 // CHECK: st.global.v4.b32
 // CHECK: ret;
-tile.func @ring(%x: memref<1024xbf16>, %y: memref<512xbf16>) grid 1 attributes {tile.across = 2 : i64} {
+tile.func @ring(%x: memref<1024xbf16>, %y: memref<512xbf16>) grid 1 attributes {tile.cooperative = 2 : i64} {
   %0 = arith.constant 0 : index
   %1 = arith.constant 512 : index
   %l = tile.local {tile.own} : memref<1024xbf16>
@@ -73,7 +73,7 @@ tile.func @contracted(%x: memref<32xf32>, %y: memref<32xf32>) grid 1 attributes 
 // CHECK: %tid.x
 // CHECK: max.f32
 // CHECK: ret;
-tile.func @steps(%x: memref<64xf32>, %y: memref<64xf32>) grid 1 attributes {tile.across = 2 : i64} {
+tile.func @steps(%x: memref<64xf32>, %y: memref<64xf32>) grid 1 attributes {tile.cooperative = 2 : i64} {
   %0 = arith.constant 0 : index
   %s = vector.step : vector<64xindex>
   %a = tile.gather %x[%s] : memref<64xf32>, vector<64xindex> -> vector<64xf32>
@@ -93,7 +93,7 @@ tile.func @steps(%x: memref<64xf32>, %y: memref<64xf32>) grid 1 attributes {tile
 // CHECK: bar.sync 0;
 // CHECK-COUNT-2: bar.sync %r{{[0-9]+}}, 64;
 // CHECK: ret;
-tile.func @beside(%x: memref<1024xf32>, %y: memref<1024xf32>, %z: memref<2xf32>) grid 2 attributes {tile.across = 2 : i64, tile.beside = 2 : i64} {
+tile.func @beside(%x: memref<1024xf32>, %y: memref<1024xf32>, %z: memref<2xf32>) grid 2 attributes {tile.cooperative = 2 : i64, tile.beside = 2 : i64} {
   %0 = arith.constant 0 : index
   %l = tile.local {tile.own} : memref<512xf32>
   %p = tile.program_id

@@ -64,13 +64,13 @@ def sums(axes, op='sum'):
     return text, judge
 
 
-def products(across_a):
+def products(transposed_a):
     def text(shapes, result):
-        attribute = ' {transpose_a = true}' if across_a else ''
+        attribute = ' {transpose_a = true}' if transposed_a else ''
         return f'  %y = tessera.matmul %a, %b{attribute} : {tensor(shapes[0])}, {tensor(shapes[1])} -> {tensor(result)}\n'
 
     def judge(a, b):
-        a = a.T if across_a else a
+        a = a.T if transposed_a else a
         wide = a.astype(np.float64) @ b.astype(np.float64)
         blocks = np.zeros(wide.shape, np.float32)
         for k in range(0, a.shape[1], BLOCK):
@@ -93,7 +93,7 @@ SUMS = {
     'apart': ((0, 2), 'sum', (300, 3, 260), (3,), uniform),
 }
 LARGE = {'sum_large': ((0,), 'sum', (1 << 25,), (), constant(0.1))}  # not for a pack
-# name: across A, shapes of A and B, result, data
+# name: is A transposed, shapes of A and B, result, data
 PRODUCTS = {
     'product_5000': (False, ((7, 5000), (5000, 33)), (7, 33), normal),
     'product_65536': (False, ((2, 65536), (65536, 3)), (2, 3), constant(0.1)),
@@ -121,8 +121,8 @@ def entries(large=False):
     """{name: (inputs as (shape, dtype, data), body, result)}"""
     found = {name: ({'x': (shape, 'f32', data)}, sums(axes, op)[0](shape, result), result)
              for name, (axes, op, shape, result, data) in {**SUMS, **(LARGE if large else {})}.items()}
-    for name, (across, shapes, result, data) in PRODUCTS.items():
-        found[name] = ({n: (s, 'f32', data) for n, s in zip('ab', shapes)}, products(across)[0](shapes, result), result)
+    for name, (transposed, shapes, result, data) in PRODUCTS.items():
+        found[name] = ({n: (s, 'f32', data) for n, s in zip('ab', shapes)}, products(transposed)[0](shapes, result), result)
     for name, (inputs, body, result, _) in GROUPS.items():
         found[name] = inputs, body, result
     return found

@@ -8,7 +8,7 @@
 // Lanes of several warps hold a row: there is no loop over it, no memory of its own. It is read once.
 // CHECK: tile.func @k0_
 // CHECK-SAME: registers 128
-// CHECK-SAME: tile.across = 8 : i64
+// CHECK-SAME: tile.cooperative = 8 : i64
 // CHECK-NOT: tile.local
 // CHECK-COUNT-2: tile.load %arg0[{{.*}}] {tile.blocked} : memref<50x4352xf32> -> vector<2048xf32>
 // What is behind the last whole vector is masked, in the same order.
@@ -23,12 +23,12 @@
 // CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<2048xf32>
 // Rows that begin anywhere are gone over in a loop.
 // CHECK: tile.func @k1_
-// CHECK-NOT: tile.across
+// CHECK-NOT: tile.cooperative
 // CHECK-NOT: tile.blocked
 // CHECK: scf.for
 // What is read of 16 bits is held so, and widened in each stage.
 // CHECK: tile.func @k2_
-// CHECK-SAME: tile.across = 2 : i64
+// CHECK-SAME: tile.cooperative = 2 : i64
 // CHECK-NOT: tile.local
 // CHECK-COUNT-4: tile.load %arg0[{{.*}}] {tile.blocked} : memref<50x2304xbf16> -> vector<512xbf16>
 // CHECK: tile.load %arg0[{{.*}}] mask
@@ -42,12 +42,12 @@
 // CHECK: tile.store {{.*}} {tile.blocked} : vector<512xbf16>
 // What is costly is held, too: one exponential of the device for each element.
 // CHECK: tile.func @k3_
-// CHECK-SAME: tile.across = 4 : i64
+// CHECK-SAME: tile.cooperative = 4 : i64
 // CHECK-COUNT-3: math.exp {{.*}}tile.approximate
 // CHECK-NOT: math.exp
 // A row of logits is gone over in a loop; each lane keeps its own maximum and sum. The gradient is one more walk, and a store at the label.
 // CHECK: tile.func @k4_cast_cross_entropy(
-// CHECK-SAME: tile.across = 8 : i64
+// CHECK-SAME: tile.cooperative = 8 : i64
 // CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<256xf32>, vector<256xf32>)
 // CHECK: tile.load %arg0[{{.*}}] {tile.blocked} : memref<50x9000xbf16> -> vector<2048xbf16>
 // CHECK-COUNT-9: math.exp {{.*}}tile.approximate
@@ -56,7 +56,7 @@
 // CHECK: vector.reduction <add>
 // CHECK: math.log
 // CHECK: tile.func @k5_cast_cross_entropy_grad_cast(
-// CHECK-SAME: tile.across = 16 : i64
+// CHECK-SAME: tile.cooperative = 16 : i64
 // The row lies in shared memory between its walks.
 // CHECK: tile.local {tile.own} : memref<12288xbf16>
 // CHECK-COUNT-3: tile.fetch %arg0
@@ -71,7 +71,7 @@
 // a further kernel. The next row is fetched meanwhile, its scalars are read. Four programs share a block and leave one part of each sum.
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}(
 // CHECK-SAME: grid 148 registers 80
-// CHECK-SAME: tile.across = 3 : i64, tile.beside = 4 : i64
+// CHECK-SAME: tile.cooperative = 3 : i64, tile.beside = 4 : i64
 // CHECK-SAME: tile.contract
 // CHECK-COUNT-2: tile.fetch %arg{{[02]}}[{{.*}}] to %{{.*}} elements 768
 // CHECK: tile.fetched but 1
@@ -89,7 +89,7 @@
 // CHECK: tile.add_beside
 // CHECK: tile.store {{.*}} mask {{.*}} {tile.blocked} : vector<768xf32>, memref<37x768xf32>
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 96
-// CHECK-SAME: tile.across = 16 : i64
+// CHECK-SAME: tile.cooperative = 16 : i64
 // CHECK: vector.step
 // CHECK-COUNT-2: tile.gather
 // CHECK-COUNT-4: tile.butterfly
@@ -97,7 +97,7 @@
 // Where more is read of parameters than of a row, a program has several rows, too, and fetches the next one.
 // CHECK: tile.func @k7_{{[a-z_0-9]*}}(
 // CHECK-SAME: grid 528 registers 128
-// CHECK-SAME: tile.across = 4 : i64
+// CHECK-SAME: tile.cooperative = 4 : i64
 // CHECK-COUNT-3: tile.fetch %arg0[{{.*}}] to %{{.*}} elements 1024 : memref<2112x3072xbf16>
 // CHECK: scf.for {{.*}} -> (index)
 // CHECK-COUNT-3: tile.fetch %arg0

@@ -7,11 +7,11 @@
 // GPUs after sm_90a have no wgmma: mma.sync reads factors of f32 as they lie there, too.
 // RUN: tessera-aot build %s --until tile --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
 // LATER-LABEL: func.func @both
-// LATER: tsched.call @[[ACROSS:.*]](%arg0, %arg1)
+// LATER: tsched.call @[[STRIDED:.*]](%arg0, %arg1)
 // LATER: tsched.call @[[BOTH:.*]](%arg0, %arg2)
 // LATER-LABEL: func.func @weight
 // LATER: tsched.call @[[PLAIN:.*]](%arg0, %0)
-// LATER: tile.func @[[ACROSS]]({{.*}} warps
+// LATER: tile.func @[[STRIDED]]({{.*}} warps
 // LATER: tile.mma %{{.*}} {transpose_a} : !tile.shared<{{[0-9]+}}x32x{{[0-9]+}}xf32>
 // LATER: tile.func @[[BOTH]]({{.*}} warps
 // LATER: tile.mma %{{.*}} {transpose_a, transpose_b} : !tile.shared<{{[0-9]+}}x32x{{[0-9]+}}xf32>
@@ -20,7 +20,7 @@
 
 // CHECK: ---- tile cuda:sm_90a
 // CHECK-LABEL: func.func @both
-// A factor that two products read, and that lies across for both, is transposed once.
+// A factor that two products read, and that is strided along K for both, is transposed once.
 // CHECK: %[[TA:.*]] = tsched.call @[[LHS:.*]](%arg0) : (tensor<512x256xf32>) -> tensor<256x512xf32>
 // CHECK: %[[TB:.*]] = tsched.call @{{.*}}(%arg1) : (tensor<512x384xf32>) -> tensor<384x512xf32>
 // CHECK: tsched.call @[[PRODUCT:.*]](%[[TA]], %[[TB]])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * vector.reduction on the lanes of one or several warps: each lane combines its registers in
- * halves, the lanes of a warp exchange by butterflies, and of several warps (TSR_ACROSS_NAME) each
- * writes what it has to shared memory, behind a barrier all read all of it. Every lane then has the
- * same bits.
+ * halves, the lanes of a warp exchange by butterflies, and of several warps (TSR_COOPERATIVE_NAME)
+ * each writes what it has to shared memory, behind a barrier all read all of it. Every lane then
+ * has the same bits.
  *
  * Each reduction has words of its own there, so that only the barrier of the next one must lie
  * between its reads and its next writes: a program's only one has a second barrier. Reductions that
@@ -125,8 +125,9 @@ void tsr_emit_program_barrier(tsr_emit *emit) {
 /* Word `at` of what warps exchange. */
 static LLVMValueRef word_at(tsr_emit *emit, unsigned slot, LLVMValueRef at) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm);
-    LLVMValueRef index = LLVMBuildAdd(emit->builder, number(emit, slot * TSR_ACROSS_MAX), at, "");
-    LLVMValueRef before = number(emit, emit->sums * TSR_ACROSS_MAX);
+    LLVMValueRef index =
+        LLVMBuildAdd(emit->builder, number(emit, slot * TSR_COOPERATIVE_MAX), at, "");
+    LLVMValueRef before = number(emit, emit->sums * TSR_COOPERATIVE_MAX);
     if (emit->beside > 1)
         index = LLVMBuildAdd(emit->builder, index,
                              LLVMBuildMul(emit->builder, emit->side, before, ""), "");
@@ -190,7 +191,7 @@ void tsr_emit_reduction(tsr_emit *emit, MlirOperation op) {
 void tsr_emit_make_shared(tsr_emit *emit) {
     if (warps_of(emit) <= 1 || !emit->sums) return;
     LLVMTypeRef type = LLVMArrayType2(LLVMFloatTypeInContext(emit->llvm),
-                                      emit->beside * emit->sums * TSR_ACROSS_MAX);
+                                      emit->beside * emit->sums * TSR_COOPERATIVE_MAX);
     emit->shared = LLVMAddGlobalInAddressSpace(emit->module, type, "words", 3);
     LLVMSetInitializer(emit->shared, LLVMGetUndef(type));
     LLVMSetLinkage(emit->shared, LLVMInternalLinkage);

@@ -297,16 +297,16 @@ static void emit_columns(tsr_reduction *r, MlirValue to) {
 
 /* A warp of a GPU takes as many columns as it has lanes, and holds all partial results of them in
  * registers: the same sums in the same order, without a local buffer. */
-typedef struct lanes_across {
+typedef struct lanes_strided {
     tsr_reduction *r;
     tsr_point point;
     uint32_t live; /* partial results there are */
     MlirValue values[TSR_PARTIALS];
     chunk_sums sums;
-} lanes_across;
+} lanes_strided;
 
 /* Rows `first` … into their partial results, the first `count` of them. */
-static void add_block(lanes_across *c, MlirValue first, uint32_t count) {
+static void add_block(lanes_strided *c, MlirValue first, uint32_t count) {
     tsr_reduction *r = c->r;
     for (uint32_t k = 0; k < count; k++) {
         tsr_point_unflatten(&r->group->b, &c->point, r->space.reduced,
@@ -317,13 +317,13 @@ static void add_block(lanes_across *c, MlirValue first, uint32_t count) {
     }
 }
 
-static void begin_partials(lanes_across *c) {
+static void begin_partials(lanes_strided *c) {
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
         c->values[k] = tsr_reduction_identity(c->r, c->point.lanes);
 }
 
 /* Rows `low` to below `high`, of which `count` are `step` at a time. */
-static void add_blocks(lanes_across *c, MlirValue low, MlirValue high, int64_t step,
+static void add_blocks(lanes_strided *c, MlirValue low, MlirValue high, int64_t step,
                        uint32_t count) {
     tsr_tile_builder *b = &c->r->group->b;
     tsr_tile_loop loop;
@@ -335,7 +335,7 @@ static void add_blocks(lanes_across *c, MlirValue low, MlirValue high, int64_t s
 }
 
 /* Rows `first` ... first + count - 1. */
-static void add_range(lanes_across *c, MlirValue first, int64_t count) {
+static void add_range(lanes_strided *c, MlirValue first, int64_t count) {
     tsr_tile_builder *b = &c->r->group->b;
     int64_t rest = count % TSR_PARTIALS, whole = count - rest;
     MlirValue end = tsr_tile_offset(b, first, whole);
@@ -344,7 +344,7 @@ static void add_range(lanes_across *c, MlirValue first, int64_t count) {
 }
 
 /* The program's chunk. The last one may have rows that are no whole block. */
-static void add_chunk(lanes_across *c) {
+static void add_chunk(lanes_strided *c) {
     tsr_tile_builder *b = &c->r->group->b;
     int64_t all = c->r->reduced_count, rest = all % TSR_PARTIALS;
     MlirValue low = tsr_tile_mul(b, c->sums.chunk, TSR_SUM_CHUNK);
@@ -357,7 +357,7 @@ static void add_chunk(lanes_across *c) {
 }
 
 static MlirValue reduce_lanes_chunk(void *user, MlirValue first, int64_t count) {
-    lanes_across *c = user;
+    lanes_strided *c = user;
     begin_partials(c);
     add_range(c, first, count);
     return tsr_reduction_halve(c->r, c->values,
@@ -372,7 +372,7 @@ static bool fits_registers(const tsr_reduction *r) {
            r->space.dims[r->space.rank - 1] % (target->vector_bytes / 4) == 0;
 }
 
-static MlirValue reduce_lanes(lanes_across *c) {
+static MlirValue reduce_lanes(lanes_strided *c) {
     tsr_reduction *r = c->r;
     tsr_reduction_range range = {.reduce = reduce_lanes_chunk, .user = c};
     if (c->sums.chunks == 1 && c->live)
@@ -384,7 +384,7 @@ static MlirValue reduce_lanes(lanes_across *c) {
 
 static void emit_warps(tsr_reduction *r, MlirValue to) {
     tsr_tile_builder *b = &r->group->b;
-    lanes_across c = {.r = r, .point = {.space = &r->space}, .sums = begin_chunk_sums(r, to)};
+    lanes_strided c = {.r = r, .point = {.space = &r->space}, .sums = begin_chunk_sums(r, to)};
     uint32_t last = r->space.rank - 1;
     int64_t size = r->space.dims[last];
     c.point.lanes = b->target->vector_bytes / 4;
@@ -402,7 +402,7 @@ static void emit_warps(tsr_reduction *r, MlirValue to) {
     tsr_tile_loop_end(b, &items, NULL);
 }
 
-void tsr_reduction_emit_across(tsr_reduction *r, MlirValue to) {
+void tsr_reduction_emit_strided(tsr_reduction *r, MlirValue to) {
     uint32_t last = r->space.rank - 1;
     bool inner[TSR_RANK_MAX] = {false}, column[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d <= last; d++) inner[d] = r->space.reduced[d] || d == last;
