@@ -179,8 +179,8 @@ static void begin_result(const attend *a, const tsr_place *at, LLVMValueRef *out
                      sums);
 }
 
-static void settle(const attend *a, unsigned left, LLVMValueRef *sums, unsigned count) {
-    tsr_block_settle_some(a->of.emit, left, sums, count);
+static void wait_products(const attend *a, unsigned left, LLVMValueRef *sums, unsigned count) {
+    tsr_block_wait_some(a->of.emit, left, sums, count);
 }
 
 static void keep_weights(const attend *a, LLVMValueRef block, LLVMValueRef *scores) {
@@ -197,7 +197,7 @@ static void first_block(const attend *a) {
     take_turn(a, true);
     begin_scores(a, &at, scores);
     take_turn(a, false);
-    settle(a, 0, scores, a->of.key_ring->rows / 2);
+    wait_products(a, 0, scores, a->of.key_ring->rows / 2);
     release(a, &at);
     if (a->of.masks)
         tsr_block_mask_scores(&a->of, &a->rows, tsr_block_add(a->of.emit, a->of.blocks, -1),
@@ -222,13 +222,13 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
     wait_for(a, &values);
     begin_result(a, &values, result);
     take_turn(a, false);
-    settle(a, 1, scores, a->of.key_ring->rows / 2);
+    wait_products(a, 1, scores, a->of.key_ring->rows / 2);
     release(a, &keys);
     LLVMValueRef block = LLVMBuildSub(b, tsr_block_add(emit, a->of.blocks, -1), j, "");
     if (masked) tsr_block_mask_scores(&a->of, &a->rows, block, scores);
     for (unsigned half = 0; half < HALVES; half++)
         rescale[half] = tsr_block_soften(&a->of, &a->rows, half, scores, false);
-    settle(a, 0, result, sums);
+    wait_products(a, 0, result, sums);
     release(a, &values);
     for (unsigned i = 0; i < sums; i++)
         tsr_block_set(emit, a->result[i], LLVMBuildFMul(b, result[i], rescale[i / 2 % HALVES], ""));
@@ -274,7 +274,7 @@ static void finish_result(const attend *a) {
     begin_result(a, &values, result);
     for (unsigned half = 0; half < HALVES; half++)
         factors[half] = tsr_block_end_rows(&a->of, &a->rows, half);
-    settle(a, 0, result, sums);
+    wait_products(a, 0, result, sums);
     release(a, &values);
     for (unsigned i = 0; i < sums; i++)
         result[i] = LLVMBuildFMul(b, result[i], factors[i / 2 % HALVES], "");

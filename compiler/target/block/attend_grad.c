@@ -642,7 +642,7 @@ static void weigh(const grad *g, const tsr_place *at, LLVMValueRef *dv, LLVMValu
     if (g->drop.some) drop(g, weights);
     (g->drop.some ? narrow_positive : narrow)(g, weights, pairs);
     begin_sums(g, pairs, RING_DRESULT, at, g->dv, dv);
-    tsr_block_settle_some(g->emit, 1, scores, count);
+    tsr_block_wait_some(g->emit, 1, scores, count);
     if (g->drop.some)
         multiply_kept(g, at, weights, scores);
     else
@@ -677,7 +677,7 @@ static void run_step(grad *g, LLVMValueRef step, bool is_last) {
     put_scores(g, &at, pairs);
     fence(g);
     arrive(g, SCORES_FULL, &at, NULL);
-    tsr_block_settle_some(emit, 0, dv, sums);
+    tsr_block_wait_some(emit, 0, dv, sums);
     set_all(g, g->dv, dv, sums);
     arrive(g, RESULTS_EMPTY, &at, NULL);
     wait_full(g, SCORES_FULL, &before);
@@ -688,13 +688,13 @@ static void run_step(grad *g, LLVMValueRef step, bool is_last) {
         load_rows(g, &next, 0, rest + sums);
         begin_scores(g, RING_K, RING_Q, &next, rest + sums);
     }
-    tsr_block_settle_some(emit, is_last ? 1 : 2, dq, SUM_REGISTERS);
+    tsr_block_wait_some(emit, is_last ? 1 : 2, dq, SUM_REGISTERS);
     arrive(g, SCORES_EMPTY, &before,
            LLVMBuildICmp(b, LLVMIntSGE, before_number, integer(g, 0), ""));
     if (forgets) forget_lane(emit);
     send_dq(g, step, dq);
     if (!is_last) draw_step(g, tsr_block_add(emit, step, 1));
-    tsr_block_settle_some(emit, 0, rest, is_last ? sums : sums + count);
+    tsr_block_wait_some(emit, 0, rest, is_last ? sums : sums + count);
     set_all(g, g->dk, rest, sums);
     if (!is_last) set_all(g, g->scores, rest + sums, count);
     arrive(g, QUERIES_EMPTY, &at, NULL);
@@ -724,7 +724,7 @@ static void begin_tile(grad *g) {
     load_rows(g, &first, 0, scores);
     begin_scores(g, RING_K, RING_Q, &first, scores);
     draw_step(g, integer(g, 0));
-    tsr_block_settle_some(emit, 0, scores, count);
+    tsr_block_wait_some(emit, 0, scores, count);
     set_all(g, g->scores, scores, count);
     wait_full(g, VALUES_FULL, NULL);
 }
@@ -767,7 +767,7 @@ static void compute_tile(grad *g) {
     tsr_place at = place_of(g, last);
     wait_full(g, SCORES_FULL, &at);
     begin_dq(g, &at, dq);
-    tsr_block_settle_some(emit, 0, dq, SUM_REGISTERS);
+    tsr_block_wait_some(emit, 0, dq, SUM_REGISTERS);
     send_dq(g, g->steps, dq);
     tsr_block_sync(emit, false);
     store_sums(g, g->dv, RING_V, DV, g->drop.some ? 1 / g->drop.left : 1);

@@ -206,7 +206,7 @@ LLVMValueRef tsr_block_pack_registers(tsr_emit *emit, LLVMTypeRef element, LLVMV
 LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low,
                               LLVMValueRef high);
 /* After it the registers of a fragment are those of the sum. */
-void tsr_block_settle(tsr_emit *emit, MlirValue fragment);
+void tsr_block_wait_products(tsr_emit *emit, MlirValue fragment);
 
 /* mma.c */
 typedef struct tsr_block_product {
@@ -224,7 +224,8 @@ typedef struct tsr_block_product {
  * result holds the sums, which may be read after tsr_block_wait_wgmma. */
 LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *given,
                              unsigned sums, unsigned registers);
-/* Until at most `left` such products are under way. The result holds `sums`, settled. */
+/* Until at most `left` such products are under way. The result is `sums`, which may be read then.
+ */
 LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *sums,
                                   unsigned count);
 
@@ -255,7 +256,7 @@ LLVMValueRef tsr_block_place_address(tsr_emit *emit, const tsr_ring *ring, const
 LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x); /* the device's, of f32 */
 void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_values, unsigned count);
 /* Waits until at most `left` products are under way; `sums` are then those of what is done. */
-void tsr_block_settle_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count);
+void tsr_block_wait_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count);
 
 /* heads.c: `column` of the head's rows from `row` on, as copies of boxes take it; three i32. */
 void tsr_block_place_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,

@@ -224,7 +224,7 @@ void tsr_block_release_deferred(tsr_emit *emit) {
 void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
     tsr_place at = find_position(emit, tsr_emit_operand(emit, op, 0));
-    if (block->stages == 1) tsr_block_settle(emit, (MlirValue){NULL});
+    if (block->stages == 1) tsr_block_wait_products(emit, (MlirValue){NULL});
     if (!block->pending) {
         tsr_block_arrive(emit, tsr_block_barrier(emit, &at, block->empty_at), NULL);
         return;

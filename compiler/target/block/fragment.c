@@ -71,7 +71,7 @@ static unsigned register_count(const tsr_layout *l) {
 
 void tsr_block_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *out_values,
                          unsigned *out_count) {
-    tsr_block_settle(emit, fragment);
+    tsr_block_wait_products(emit, fragment);
     LLVMValueRef whole = tsr_emit_get(emit, fragment);
     *out_count = LLVMCountStructElementTypes(LLVMTypeOf(whole));
     TSR_ASSERT(*out_count <= TSR_BLOCK_REGISTERS_MAX);

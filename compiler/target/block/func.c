@@ -521,7 +521,7 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     block->filled = (MlirValue){NULL};
     block->pending = block->stored = false;
     TRY(emit->ctx, tsr_emit_ops(emit, body));
-    if (!block->copies) tsr_block_settle(emit, (MlirValue){NULL});
+    if (!block->copies) tsr_block_wait_products(emit, (MlirValue){NULL});
     int64_t stages = (int64_t)block->teams * block->program_stages;
     if (takes_turns(block))
         LLVMBuildStore(b, tsr_block_add(emit, block->base, stages), block->used);

@@ -77,7 +77,7 @@ void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_valu
         out_values[i] = LLVMBuildExtractValue(emit->builder, whole, i, "");
 }
 
-void tsr_block_settle_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count) {
+void tsr_block_wait_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count) {
     tsr_block_unpack(emit, tsr_block_wait_wgmma(emit, left, sums, count), sums, count);
 }
 

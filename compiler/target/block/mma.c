@@ -210,7 +210,7 @@ static void wait_products(tsr_emit *emit, MlirValue fragment, unsigned left) {
     if (sums) tsr_emit_bind(emit, fragment, result);
 }
 
-void tsr_block_settle(tsr_emit *emit, MlirValue fragment) {
+void tsr_block_wait_products(tsr_emit *emit, MlirValue fragment) {
     tsr_block *block = emit->block;
     if (!block->pending) return;
     wait_products(emit, fragment, 0);
