@@ -35,8 +35,8 @@ static int64_t room(const tsr_conv_product *p, int64_t elements) {
     return elements * STACK_ELEMENT_BYTES / (int64_t)tsr_dtype_size(p->conv.compute);
 }
 
-/* Places of A that `places` places of the result reach. */
-static int64_t reach(const tsr_conv_product *p, int axis, int64_t places) {
+/* How many places of A `places` places of the result read. */
+static int64_t extent(const tsr_conv_product *p, int axis, int64_t places) {
     const tsr_conv_walk *walk = &p->walks[axis];
     return (places - 1) * walk->stride + (most(walk->taps, 1) - 1) * walk->step + 1;
 }
@@ -94,14 +94,14 @@ static int64_t row_places(const tsr_conv_product *p) {
 static bool plan_patch(tsr_conv_product *p) {
     int64_t limit = room(p, PATCH_ELEMENTS), x = row_places(p);
     while (x > p->tile_rows &&
-           (reach(p, 1, x) * reach(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
+           (extent(p, 1, x) * extent(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
         x = halve(p, x);
-    int64_t row = reach(p, 1, x) * p->channel_block;
-    if (reach(p, 0, 1) * row > limit) return false;
-    int64_t rows = (limit / row - reach(p, 0, 1)) / p->walks[0].stride + 1;
+    int64_t row = extent(p, 1, x) * p->channel_block;
+    if (extent(p, 0, 1) * row > limit) return false;
+    int64_t rows = (limit / row - extent(p, 0, 1)) / p->walks[0].stride + 1;
     p->block[1] = x;
     p->block[0] = tsr_gemm_part(p->program_rows, least(rows, scratch_rows(p, x)), 1);
-    for (int i = 0; i < 2; i++) p->patch[i] = reach(p, i, p->block[i]);
+    for (int i = 0; i < 2; i++) p->patch[i] = extent(p, i, p->block[i]);
     return true;
 }
 
@@ -222,7 +222,7 @@ static void plan_program(tsr_conv_product *p) {
     int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1;
     rows = most(rows, divide_up(y * others * divide_up(p->panels, panels), PROGRAMS));
     /* At least as many rows of A as the next program reads again. */
-    rows = most(rows, divide_up(reach(p, 0, 1), stride));
+    rows = most(rows, divide_up(extent(p, 0, 1), stride));
     p->program_rows = least(rows, y);
     p->program_panels = panels;
 }

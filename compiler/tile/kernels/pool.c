@@ -441,8 +441,8 @@ static tsr_result lower_gradient(pool *p) {
     p->begin = tsr_tile_mul(b, part, each);
     p->end = tsr_tile_min(b, tsr_tile_offset(b, p->begin, each), tsr_tile_index(b, y->image));
     /* Windows that reach lines begin ... end - 1. */
-    MlirValue reach = tsr_tile_offset(b, p->begin, y->low - y->window + y->stride);
-    MlirValue low = tsr_tile_div(b, tsr_tile_max(b, reach, zero), y->stride);
+    MlirValue edge = tsr_tile_offset(b, p->begin, y->low - y->window + y->stride);
+    MlirValue low = tsr_tile_div(b, tsr_tile_max(b, edge, zero), y->stride);
     MlirValue high = tsr_tile_div(b, tsr_tile_offset(b, p->end, y->low - 1 + y->stride), y->stride);
     high = tsr_tile_min(b, high, tsr_tile_index(b, y->result));
     MlirValue none = tsr_tile_icompare(b, TSR_ICMP_SGE, low, high);
