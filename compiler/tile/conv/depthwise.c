@@ -246,9 +246,9 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
 /* Places of a line whose taps all lie inside; none where there are phases. */
 static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
     int64_t first = walk->first[0],
-            room = walk->a_places - 1 - (walk->taps - 1) * walk->step - first;
+            last = walk->a_places - 1 - (walk->taps - 1) * walk->step - first;
     *out_first = first < 0 ? divide_up(-first, walk->stride) : 0;
-    *out_end = room < 0 ? 0 : room / walk->stride + 1;
+    *out_end = last < 0 ? 0 : last / walk->stride + 1;
     if (*out_end > walk->places) *out_end = walk->places;
     if (walk->phases == 1 && *out_first < *out_end) return;
     *out_first = *out_end = 0;

@@ -27,8 +27,9 @@ static uint32_t lanes_of(const tsr_conv_product *p, int64_t count) {
 }
 
 int64_t tsr_conv_patch_size(const tsr_conv_product *p) {
-    int64_t room = p->conv.group->b.target->vector_bytes / (int64_t)tsr_dtype_size(p->conv.compute);
-    return p->patch[0] * p->patch[1] * p->channel_block + room;
+    int64_t padding =
+        p->conv.group->b.target->vector_bytes / (int64_t)tsr_dtype_size(p->conv.compute);
+    return p->patch[0] * p->patch[1] * p->channel_block + padding;
 }
 
 /* One vector; mask null: all lanes. */

@@ -31,7 +31,7 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
-static int64_t room(const tsr_conv_product *p, int64_t elements) {
+static int64_t capacity(const tsr_conv_product *p, int64_t elements) {
     return elements * STACK_ELEMENT_BYTES / (int64_t)tsr_dtype_size(p->conv.compute);
 }
 
@@ -66,11 +66,11 @@ int64_t tsr_conv_slots(const tsr_conv_product *p) {
     return p->chunks ? tsr_product_slots(p->chunks) : 1;
 }
 
-/* Rows of a block of x places each, as many as partial sums have room for. */
+/* Rows of a block of x places each, as many as fit beside the partial sums. */
 static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
     /* Strips leave the panel's part of the stack. */
     int64_t elements = SCRATCH_ELEMENTS + (p->conv.strip ? PANEL_ELEMENTS : 0);
-    int64_t places = room(p, elements) / (p->width * p->program_panels * tsr_conv_slots(p));
+    int64_t places = capacity(p, elements) / (p->width * p->program_panels * tsr_conv_slots(p));
     return p->partial ? (places - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
 }
 
@@ -92,7 +92,7 @@ static int64_t row_places(const tsr_conv_product *p) {
 
 /* Places of a block along W, then along H, so that patch and partial sums fit. */
 static bool plan_patch(tsr_conv_product *p) {
-    int64_t limit = room(p, PATCH_ELEMENTS), x = row_places(p);
+    int64_t limit = capacity(p, PATCH_ELEMENTS), x = row_places(p);
     while (x > p->tile_rows &&
            (extent(p, 1, x) * extent(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
         x = halve(p, x);
@@ -189,7 +189,7 @@ static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
     if (chunks == 1 || !is_long(p)) return TSR_SUCCESS;
     if (rows > fit)
         FAIL(p->conv.group->ctx, TSR_INTERNAL,
-             "'%s': a chunk has %" PRId64 " rows of taps; there is room for %" PRId64,
+             "'%s': a chunk has %" PRId64 " rows of taps; the capacity is %" PRId64,
              p->conv.group->name, rows, fit);
     p->tap_rows = rows;
     p->chunks = chunks;
@@ -199,7 +199,7 @@ static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
 /* Of a panel on the stack as many as there is room for; all of strips. */
 static tsr_result plan_taps(tsr_conv_product *p) {
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
-    int64_t fit = p->conv.strip ? taps : (room(p, PANEL_ELEMENTS) / p->width - p->lanes) / row;
+    int64_t fit = p->conv.strip ? taps : (capacity(p, PANEL_ELEMENTS) / p->width - p->lanes) / row;
     if (fit < 1)
         FAIL(p->conv.group->ctx, TSR_COMPILE,
              "'%s': a filter of %" PRId64 " taps in a row is too wide", p->conv.group->name,

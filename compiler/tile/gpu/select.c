@@ -196,12 +196,12 @@ static int64_t blocks_of(const device *d, const tsr_product_tile *tile, int64_t 
     return blocks < 1 ? 1 : blocks;
 }
 
-/* As many stages as fit, with room for as many blocks as registers allow. */
+/* As many stages as fit, beside as many blocks as registers allow. */
 static bool plan_stages(const device *d, const tsr_product_shape *shape, tsr_product_tile *tile) {
-    int64_t room = d->shared_bytes - SHARED_OF_BLOCK, wanted = blocks_wanted(tile);
-    if (wanted > 1) room = d->shared_total / wanted - SHARED_OF_BLOCK;
+    int64_t capacity = d->shared_bytes - SHARED_OF_BLOCK, wanted = blocks_wanted(tile);
+    if (wanted > 1) capacity = d->shared_total / wanted - SHARED_OF_BLOCK;
     for (tile->stages = DEEP_STAGES_MAX; tile->stages >= STAGES_MIN; tile->stages--)
-        if (shared_bytes(tile, shape, d->arch) <= room) return true;
+        if (shared_bytes(tile, shape, d->arch) <= capacity) return true;
     return false;
 }
 

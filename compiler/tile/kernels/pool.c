@@ -53,9 +53,9 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void find_inside(axis *a) {
-    int64_t room = a->image + a->low - a->window;
+    int64_t last = a->image + a->low - a->window;
     a->first = divide_up(a->low, a->stride);
-    a->end = room < 0 ? 0 : room / a->stride + 1;
+    a->end = last < 0 ? 0 : last / a->stride + 1;
     if (a->end > a->result) a->end = a->result;
     if (a->first > a->end) a->first = a->end;
 }

@@ -27,9 +27,9 @@ static uint32_t count_stages(const rows *r) {
         if (tsr_row_is_own(r, r->items[i]))
             bytes += ring_row(r) * (int64_t)tsr_dtype_size(r->items[i]->node.dtype);
     if (!shared || !bytes || !r->sums->blocks) return 0;
-    int64_t room = (shared + BLOCK_BYTES) / r->sums->blocks;
-    if (r->beside > 1) room -= tsr_rows_chunk(r) * (int64_t)sizeof(float);
-    int64_t stages = (room - BLOCK_BYTES - EXCHANGE_BYTES) / bytes;
+    int64_t capacity = (shared + BLOCK_BYTES) / r->sums->blocks;
+    if (r->beside > 1) capacity -= tsr_rows_chunk(r) * (int64_t)sizeof(float);
+    int64_t stages = (capacity - BLOCK_BYTES - EXCHANGE_BYTES) / bytes;
     return stages < 2 ? 0 : stages > STAGES_MAX ? STAGES_MAX : (uint32_t)stages;
 }
 

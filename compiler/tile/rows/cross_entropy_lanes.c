@@ -23,7 +23,7 @@
 enum {
     PARTS = TSR_BLOCKED_RUN, /* of a vector: as many elements as lanes */
     /* Few rows on their way at a time, so that they stay in the second-level cache between the
-     * gradient's two walks where shared memory has no room. */
+     * gradient's two walks where shared memory is too small. */
     LOSS_WARPS = 8,
     GRADIENT_WARPS = 16,
     LOSS_REGISTERS = 48,
@@ -121,13 +121,13 @@ static void finish_walk(lanes *l) {
     r->highest = tsr_tile_select(b, none, tsr_tile_float(b, type, -(double)INFINITY), highest);
 }
 
-/* Bytes of a row in shared memory; 0: there is no room. */
+/* Bytes of a row in shared memory; 0: it does not fit. */
 static int64_t held_bytes(const lanes *l) {
     const tsr_cross_entropy *r = l->r;
     int64_t vectors = (r->classes - 1) / l->vector + 1;
     int64_t bytes = vectors * l->vector * (int64_t)tsr_dtype_size(r->from);
-    int64_t room = tsr_target_shared_bytes(r->group->b.target) + BLOCK_BYTES;
-    return bytes + BLOCK_BYTES + EXCHANGE_BYTES <= room / HELD_PROGRAMS ? bytes : 0;
+    int64_t capacity = tsr_target_shared_bytes(r->group->b.target) + BLOCK_BYTES;
+    return bytes + BLOCK_BYTES + EXCHANGE_BYTES <= capacity / HELD_PROGRAMS ? bytes : 0;
 }
 
 /* The whole row, where the program has read none. */

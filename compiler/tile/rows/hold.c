@@ -126,30 +126,31 @@ static void ask_operands(const item *it, uint32_t stages) {
 
 uint32_t tsr_rows_chunk(const rows *r) { return TSR_BLOCKED_ELEMENTS * r->warps; }
 
-/* Room for it from the first stage it is asked for in to the last one? */
-static bool take_room(rows *r, const item *it, int64_t *room) {
+/* Reserves registers for it from the first stage that asks for it to the last one, if they suffice.
+ */
+static bool reserve(rows *r, const item *it, int64_t *capacity) {
     uint32_t first = (uint32_t)__builtin_ctz(it->asked);
     uint32_t last = 31U - (uint32_t)__builtin_clz(it->asked);
     int64_t size = tsr_row_is_packed(it) ? r->columns / 2 : r->columns;
     for (uint32_t s = first; s < last; s++)
-        if (room[s] < size) return false;
+        if (capacity[s] < size) return false;
     int64_t all = (int64_t)HELD_ELEMENTS_MAX * r->warps;
     for (uint32_t s = first; s < last; s++) {
-        room[s] -= size;
-        if (all - room[s] > r->held_elements) r->held_elements = all - room[s];
+        capacity[s] -= size;
+        if (all - capacity[s] > r->held_elements) r->held_elements = all - capacity[s];
     }
     return first < last;
 }
 
-/* Lanes hold of a row what is costly to compute again, and what is read, while there is room. */
+/* Lanes hold of a row what is costly to compute again, and what is read, while it fits. */
 static void find_held(rows *r) {
     enum { STAGES_MAX = 31 };
-    int64_t room[STAGES_MAX];
+    int64_t capacity[STAGES_MAX];
     int64_t sums = r->sums ? r->sums->count : 0;
     r->held_elements = sums * r->columns;
     for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->asked = r->items[i]->held = 0;
     for (uint32_t s = 0; s < STAGES_MAX; s++)
-        room[s] = (int64_t)HELD_ELEMENTS_MAX * r->warps - sums * r->columns;
+        capacity[s] = (int64_t)HELD_ELEMENTS_MAX * r->warps - sums * r->columns;
     for (uint32_t i = 0; i < r->plain_count; i++)
         if (r->whole_rows[i]) r->results[i]->asked |= 1U << r->results[i]->stage;
     for (uint32_t i = r->item_count; i-- > 0;) {
@@ -159,7 +160,7 @@ static void find_held(rows *r) {
             ask_operands(it, 1U << it->stage);
         if (it->level < 2 || !it->asked) continue;
         bool costly = it->kind == TSR_ROW_OP && work_of(it) > CHEAP;
-        it->held = (read || costly) && take_room(r, it, room);
+        it->held = (read || costly) && reserve(r, it, capacity);
         ask_operands(it, it->held ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
     }
 }

@@ -113,14 +113,14 @@ void fixture_close(fixture *f) {
 }
 
 void memory_open(memory *m, size_t size, guard where) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (size + page - 1) / page * page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), mapped = (size + page - 1) / page * page;
     m->size = size;
-    m->map_size = room + 2 * page;
+    m->map_size = mapped + 2 * page;
     m->map = mmap(NULL, m->map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert(m->map != MAP_FAILED);
     char *first = (char *)m->map + page;
-    cr_assert(room == 0 || mprotect(first, room, PROT_READ | PROT_WRITE) == 0);
-    m->data = where == GUARD_END ? first + room - size : first;
+    cr_assert(mapped == 0 || mprotect(first, mapped, PROT_READ | PROT_WRITE) == 0);
+    m->data = where == GUARD_END ? first + mapped - size : first;
 }
 
 void memory_close(memory *m) { munmap(m->map, m->map_size); }

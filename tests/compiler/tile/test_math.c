@@ -59,7 +59,7 @@ typedef struct fused_block {
 } fused_block;
 
 /* Is it what has been measured already? Asserts that it is where it must be. */
-static bool is_measured(fused_block *fused, void *room, const built *b, const char *name,
+static bool is_measured(fused_block *fused, void *copy, const built *b, const char *name,
                         const void *y) {
     if (!b->target->has_fma) return false;
     if (fused->bytes) {
@@ -67,7 +67,7 @@ static bool is_measured(fused_block *fused, void *room, const built *b, const ch
                   b->target->name);
         return true;
     }
-    fused->bytes = memcpy(room, y, fused->size);
+    fused->bytes = memcpy(copy, y, fused->size);
     return false;
 }
 
@@ -102,7 +102,7 @@ static void fill_apart(float x[static BLOCK], uint64_t from, uint64_t apart) {
 /* ---- functions of one operand ---------------------------------------------------------------- */
 
 static void test_f32(fixture *f, const math_function *tested) {
-    static float x[BLOCK], y[BLOCK], room[BLOCK];
+    static float x[BLOCK], y[BLOCK], copy[BLOCK];
     static double exact[BLOCK];
     largest l = {0};
     char name[32];
@@ -115,7 +115,7 @@ static void test_f32(fixture *f, const math_function *tested) {
         for (size_t t = 0; t < f->built_count; t++) {
             size_t at = 0;
             run(&f->built[t], name, x, y);
-            if (is_measured(&fused, room, &f->built[t], name, y)) continue;
+            if (is_measured(&fused, copy, &f->built[t], name, y)) continue;
             double worst = math_worst_f32(y, exact, BLOCK, &at);
             largest_take(&l, f->built[t].target, worst, (double)x[at]);
         }
@@ -124,7 +124,7 @@ static void test_f32(fixture *f, const math_function *tested) {
 }
 
 static void test_f64(fixture *f, const math_function *tested) {
-    static double x[BLOCK], y[BLOCK], room[BLOCK];
+    static double x[BLOCK], y[BLOCK], copy[BLOCK];
     static long double exact[BLOCK];
     largest l = {0};
     char name[32];
@@ -143,7 +143,7 @@ static void test_f64(fixture *f, const math_function *tested) {
         }
         for (size_t t = 0; t < f->built_count; t++) {
             run(&f->built[t], name, x, y);
-            if (is_measured(&fused, room, &f->built[t], name, y)) continue;
+            if (is_measured(&fused, copy, &f->built[t], name, y)) continue;
             for (size_t i = 0; i < BLOCK; i++)
                 largest_take(&l, f->built[t].target, math_error_f64(y[i], exact[i]), x[i]);
         }
@@ -201,14 +201,14 @@ static void check_slope(const built *b, long double x, long double y, long doubl
 }
 
 static void run_slope_f32(fixture *f, const float *x, double *worst) {
-    static float y[BLOCK], room[BLOCK];
+    static float y[BLOCK], copy[BLOCK];
     static double exact[BLOCK];
     fused_block fused = {NULL, sizeof y, &f32};
     for (size_t i = 0; i < BLOCK; i++) exact[i] = near_slope((double)x[i]);
     for (size_t t = 0; t < f->built_count; t++) {
         const built *b = &f->built[t];
         run(b, "gelu_slope_f32", (void *)x, y);
-        if (is_measured(&fused, room, b, "gelu_slope", y)) continue;
+        if (is_measured(&fused, copy, b, "gelu_slope", y)) continue;
         for (size_t i = 0; i < BLOCK; i++) {
             double error = fabs((double)y[i] - exact[i]);
             if (error <= slope.f32) { /* no NaN: most end here */
@@ -402,7 +402,7 @@ static void run_pow(const built *b, const char *name, void *x, void *n, void *y)
 }
 
 Test(math, pow_f32) {
-    static float x[BLOCK], n[BLOCK], y[BLOCK], room[BLOCK];
+    static float x[BLOCK], n[BLOCK], y[BLOCK], copy[BLOCK];
     static double exact[BLOCK];
     fixture f = {0};
     double worst = 0;
@@ -419,7 +419,7 @@ Test(math, pow_f32) {
         for (size_t t = 0; t < f.built_count; t++) {
             size_t at = 0;
             run_pow(&f.built[t], "pow_f32", x, n, y);
-            if (is_measured(&fused, room, &f.built[t], "pow_f32", y)) continue;
+            if (is_measured(&fused, copy, &f.built[t], "pow_f32", y)) continue;
             double error = math_worst_f32(y, exact, BLOCK, &at);
             cr_assert(error <= pow_bound_f32, "%a ^ %a on %s: %.3f ulp", (double)x[at],
                       (double)n[at], f.built[t].target->name, error);
@@ -431,7 +431,7 @@ Test(math, pow_f32) {
 }
 
 Test(math, pow_f64) {
-    static double x[BLOCK], n[BLOCK], y[BLOCK], room[BLOCK];
+    static double x[BLOCK], n[BLOCK], y[BLOCK], copy[BLOCK];
     static long double exact[BLOCK];
     fixture f = {0};
     double worst = 0;
@@ -449,7 +449,7 @@ Test(math, pow_f64) {
         }
         for (size_t t = 0; t < f.built_count; t++) {
             run_pow(&f.built[t], "pow_f64", x, n, y);
-            if (is_measured(&fused, room, &f.built[t], "pow_f64", y)) continue;
+            if (is_measured(&fused, copy, &f.built[t], "pow_f64", y)) continue;
             for (size_t i = 0; i < BLOCK; i++) {
                 double error = math_error_f64(y[i], exact[i]);
                 cr_assert(error <= pow_bound_f64, "%a ^ %a on %s: %.3f ulp", x[i], n[i],
