@@ -160,13 +160,13 @@ static tsr_product_sums chunk_sums(const tsr_matmul *mm) {
 }
 
 /* Of the tile's vectors. */
-static tsr_product_place chunk_place(tsr_matmul *mm, const tile *t,
-                                     int64_t offsets[TSR_GEMM_TILE_MAX]) {
+static tsr_product_offsets chunk_offsets(tsr_matmul *mm, const tile *t,
+                                         int64_t offsets[TSR_GEMM_TILE_MAX]) {
     uint32_t count = 0;
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < t->panel->vectors; v++)
             offsets[count++] = i * mm->size.width + v * (int64_t)mm->lanes;
-    return (tsr_product_place){
+    return (tsr_product_offsets){
         .at = scratch_at(mm, t, 0, 0), .offsets = offsets, .count = count, .lanes = mm->lanes};
 }
 
@@ -423,17 +423,17 @@ static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
     const block *at = t->panel->block;
     tsr_product_sums sums = chunk_sums(mm);
     int64_t offsets[TSR_GEMM_TILE_MAX];
-    tsr_product_place place = chunk_place(mm, t, offsets);
+    tsr_product_offsets where = chunk_offsets(mm, t, offsets);
     MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
     tsr_tile_loop loop;
-    if (mm->k_blocks == 1) tsr_product_clear(b, &sums, &place);
+    if (mm->k_blocks == 1) tsr_product_clear(b, &sums, &where);
     tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, at->k_count), TSR_PRODUCT_CHUNK, 0, NULL);
-    memcpy(next, accumulators, place.count * sizeof *next);
+    memcpy(next, accumulators, where.count * sizeof *next);
     multiply_range(mm, t, gemm, loop.index, TSR_PRODUCT_CHUNK, next);
     MlirValue chunk = tsr_tile_div(b, tsr_tile_add(b, at->k0, loop.index), TSR_PRODUCT_CHUNK);
-    tsr_product_push(b, &sums, &place, tsr_product_carries(b, chunk, mm->chunks), next);
+    tsr_product_push(b, &sums, &where, tsr_product_carries(b, chunk, mm->chunks), next);
     tsr_tile_loop_end(b, &loop, NULL);
-    if (at->last) tsr_product_finish(b, &sums, &place, accumulators);
+    if (at->last) tsr_product_finish(b, &sums, &where, accumulators);
 }
 
 static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
@@ -511,8 +511,8 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     if (mm->chunks && !mm->chunks_by_tiles) {
         int64_t offsets[TSR_GEMM_TILE_MAX];
         tsr_product_sums sums = chunk_sums(mm);
-        tsr_product_place place = chunk_place(mm, t, offsets);
-        tsr_product_finish(b, &sums, &place, accumulators);
+        tsr_product_offsets where = chunk_offsets(mm, t, offsets);
+        tsr_product_finish(b, &sums, &where, accumulators);
     }
     if (mm->transposed) return finish_transposed(mm, t, accumulators);
     tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
@@ -650,8 +650,8 @@ static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     tsr_tile_loop_begin(b, &loop, zero, scratch_count(mm, at), mm->lanes, 0, NULL);
     MlirValue chain = tsr_tile_offset(b, loop.index, chains);
     MlirValue sum = tsr_tile_load(b, mm->compute, mm->scratch, chain, mm->lanes, tsr_tile_null);
-    tsr_product_place place = {.at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
-    tsr_product_push(b, &sums, &place, carries, &sum);
+    tsr_product_offsets where = {.at = loop.index, .offsets = here, .count = 1, .lanes = mm->lanes};
+    tsr_product_push(b, &sums, &where, carries, &sum);
     tsr_tile_store(b, mm->compute, none, mm->scratch, chain, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
     tsr_tile_loop_end(b, &once, NULL);

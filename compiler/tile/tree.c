@@ -84,7 +84,7 @@ MlirValue tsr_product_carries(tsr_tile_builder *b, MlirValue chunk, int64_t chun
 }
 
 /* values += what is there */
-static void add_slot(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_place *p,
+static void add_slot(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_offsets *p,
                      MlirValue slot_at, MlirValue *values) {
     for (uint32_t i = 0; i < p->count; i++) {
         MlirValue at = tsr_tile_offset(b, slot_at, p->offsets[i]);
@@ -93,7 +93,7 @@ static void add_slot(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_p
     }
 }
 
-static void store_slot(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_place *p,
+static void store_slot(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_offsets *p,
                        MlirValue slot_at, const MlirValue *values) {
     for (uint32_t i = 0; i < p->count; i++)
         tsr_tile_store(b, s->dtype, values[i], s->buffer,
@@ -104,7 +104,8 @@ static MlirValue zero_of(tsr_tile_builder *b, const tsr_product_sums *s, uint32_
     return tsr_tile_float(b, tsr_tile_value_type(b, s->dtype, lanes), 0);
 }
 
-void tsr_product_clear(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_place *p) {
+void tsr_product_clear(tsr_tile_builder *b, const tsr_product_sums *s,
+                       const tsr_product_offsets *p) {
     MlirValue zeros[TSR_TILE_CARRIED_MAX];
     TSR_ASSERT(p->count <= TSR_TILE_CARRIED_MAX);
     for (uint32_t i = 0; i < p->count; i++) zeros[i] = zero_of(b, s, p->lanes);
@@ -112,7 +113,7 @@ void tsr_product_clear(tsr_tile_builder *b, const tsr_product_sums *s, const tsr
         store_slot(b, s, p, tsr_tile_offset(b, p->at, slot * s->slot), zeros);
 }
 
-void tsr_product_push(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_place *p,
+void tsr_product_push(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_offsets *p,
                       MlirValue carries, const MlirValue *values) {
     MlirValue next[TSR_TILE_CARRIED_MAX], zeros[TSR_TILE_CARRIED_MAX], at = p->at;
     TSR_ASSERT(p->count <= TSR_TILE_CARRIED_MAX);
@@ -133,8 +134,8 @@ void tsr_product_push(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_
     store_slot(b, s, p, at, next);
 }
 
-void tsr_product_finish(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_place *p,
-                        MlirValue *values) {
+void tsr_product_finish(tsr_tile_builder *b, const tsr_product_sums *s,
+                        const tsr_product_offsets *p, MlirValue *values) {
     for (uint32_t slot = 0; slot < s->slots; slot++)
         add_slot(b, s, p, tsr_tile_offset(b, p->at, slot * s->slot), values);
 }

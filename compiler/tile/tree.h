@@ -59,11 +59,11 @@ typedef struct tsr_product_sums {
 } tsr_product_sums;
 
 /* Vectors of a slot: at `at`, plus an offset each. */
-typedef struct tsr_product_place {
+typedef struct tsr_product_offsets {
     MlirValue at;
     const int64_t *offsets;
     uint32_t count, lanes; /* of vectors; of each */
-} tsr_product_place;
+} tsr_product_offsets;
 
 /* Slots for `chunks` chunks. */
 uint32_t tsr_product_slots(int64_t chunks);
@@ -71,12 +71,12 @@ uint32_t tsr_product_slots(int64_t chunks);
  * chunk fills none. */
 MlirValue tsr_product_carries(tsr_tile_builder *b, MlirValue chunk, int64_t chunks);
 void tsr_product_clear(tsr_tile_builder *b, const tsr_product_sums *sums,
-                       const tsr_product_place *place);
+                       const tsr_product_offsets *where);
 /* Adds the sums of a chunk. */
 void tsr_product_push(tsr_tile_builder *b, const tsr_product_sums *sums,
-                      const tsr_product_place *place, MlirValue carries, const MlirValue *values);
+                      const tsr_product_offsets *where, MlirValue carries, const MlirValue *values);
 /* Adds all slots to the sums of the last chunk, if that is not pushed; else to zeros. */
 void tsr_product_finish(tsr_tile_builder *b, const tsr_product_sums *sums,
-                        const tsr_product_place *place, MlirValue *values);
+                        const tsr_product_offsets *where, MlirValue *values);
 
 #endif

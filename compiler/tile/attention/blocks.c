@@ -336,18 +336,18 @@ static void act_on(tsr_attention_grad *g, const chunk_sums *c, chunk_act act) {
         tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0), part ? c->count : whole,
                             part ? 1 : lanes, 0, NULL);
         MlirValue at = tsr_tile_add(b, c->at, loop.index);
-        tsr_product_place place = {.at = tsr_tile_add(b, c->slot_at, loop.index),
-                                   .offsets = here,
-                                   .count = 1,
-                                   .lanes = width};
-        if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &place);
+        tsr_product_offsets where = {.at = tsr_tile_add(b, c->slot_at, loop.index),
+                                     .offsets = here,
+                                     .count = 1,
+                                     .lanes = width};
+        if (act == CHUNK_CLEAR) tsr_product_clear(b, &c->slots, &where);
         if (act == CHUNK_PUSH) {
             value = tsr_tile_load(b, dtype, c->buffer, at, width, tsr_tile_null);
-            tsr_product_push(b, &c->slots, &place, c->carries, &value);
+            tsr_product_push(b, &c->slots, &where, c->carries, &value);
             tsr_tile_store(b, dtype, zero, c->buffer, at, tsr_tile_null);
         }
         if (act == CHUNK_FINISH) {
-            tsr_product_finish(b, &c->slots, &place, &value);
+            tsr_product_finish(b, &c->slots, &where, &value);
             tsr_tile_store(b, dtype, value, c->buffer, at, tsr_tile_null);
         }
         tsr_tile_loop_end(b, &loop, NULL);

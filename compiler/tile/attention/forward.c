@@ -331,10 +331,10 @@ static void push_total(attention *a, MlirValue row, MlirValue factor, MlirValue 
     static const int64_t here[] = {0};
     tsr_tile_builder *b = &a->of.group->b;
     tsr_product_sums sums = totals_of_blocks(a);
-    tsr_product_place place = {.at = row, .offsets = here, .count = 1};
+    tsr_product_offsets where = {.at = row, .offsets = here, .count = 1};
     for (uint32_t slot = 0; slot < a->slots; slot++)
         rescale(a, a->block_totals, tsr_tile_offset(b, row, slot * sums.slot), 0, factor);
-    tsr_product_push(b, &sums, &place, a->carries, &total);
+    tsr_product_push(b, &sums, &where, a->carries, &total);
 }
 
 /* The products of a block's weights and values are added to those before; zeros are left. */
@@ -347,11 +347,11 @@ static void push_sums(attention *a, MlirValue first) {
     tsr_tile_loop_begin(b, &rows, first, a->query_count, 1, 0, NULL);
     tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, sums_width(a)), lanes,
                         0, NULL);
-    tsr_product_place place = {
+    tsr_product_offsets where = {
         .at = sum_at(a, rows.index, columns.index), .offsets = here, .count = 1, .lanes = lanes};
-    MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, place.at, lanes, tsr_tile_null);
-    tsr_product_push(b, &sums, &place, a->carries, &sum);
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, place.at,
+    MlirValue sum = tsr_tile_load(b, a->of.dtype, a->sums, where.at, lanes, tsr_tile_null);
+    tsr_product_push(b, &sums, &where, a->carries, &sum);
+    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, where.at,
                    tsr_tile_null);
     tsr_tile_loop_end(b, &columns, NULL);
     tsr_tile_loop_end(b, &rows, NULL);
@@ -459,7 +459,7 @@ static void clear_rows(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
     uint32_t lanes = a->values_side.lanes;
     tsr_product_sums sums = sums_of_blocks(a), totals = totals_of_blocks(a);
-    tsr_product_place place = {.offsets = here, .count = 1};
+    tsr_product_offsets where = {.offsets = here, .count = 1};
     tsr_tile_loop rows, columns;
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
@@ -467,14 +467,14 @@ static void clear_rows(attention *a) {
                    tsr_tile_null);
     tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
                    tsr_tile_null);
-    place.at = rows.index;
-    tsr_product_clear(b, &totals, &place);
+    where.at = rows.index;
+    tsr_product_clear(b, &totals, &where);
     tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, sums_width(a)), lanes, 0, NULL);
-    place.at = sum_at(a, rows.index, columns.index);
-    place.lanes = lanes;
-    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, place.at,
+    where.at = sum_at(a, rows.index, columns.index);
+    where.lanes = lanes;
+    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums, where.at,
                    tsr_tile_null);
-    tsr_product_clear(b, &sums, &place);
+    tsr_product_clear(b, &sums, &where);
     tsr_tile_loop_end(b, &columns, NULL);
     tsr_tile_loop_end(b, &rows, NULL);
 }
@@ -485,8 +485,8 @@ static MlirValue finished_total(attention *a, MlirValue row) {
     MlirValue total = tsr_element_zero(b, a->of.dtype, 0);
     if (!a->slots) return tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
     tsr_product_sums sums = totals_of_blocks(a);
-    tsr_product_place place = {.at = row, .offsets = here, .count = 1};
-    tsr_product_finish(b, &sums, &place, &total);
+    tsr_product_offsets where = {.at = row, .offsets = here, .count = 1};
+    tsr_product_finish(b, &sums, &where, &total);
     return total;
 }
 
@@ -497,8 +497,8 @@ static MlirValue finished_sum(attention *a, MlirValue row, MlirValue column) {
     MlirValue at = sum_at(a, row, column), sum = tsr_element_zero(b, a->of.dtype, lanes);
     if (!a->slots) return tsr_tile_load(b, a->of.dtype, a->sums, at, lanes, tsr_tile_null);
     tsr_product_sums sums = sums_of_blocks(a);
-    tsr_product_place place = {.at = at, .offsets = here, .count = 1, .lanes = lanes};
-    tsr_product_finish(b, &sums, &place, &sum);
+    tsr_product_offsets where = {.at = at, .offsets = here, .count = 1, .lanes = lanes};
+    tsr_product_finish(b, &sums, &where, &sum);
     return sum;
 }
 

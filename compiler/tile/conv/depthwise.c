@@ -94,12 +94,12 @@ static tsr_product_sums block_sums(const depthwise *d, int64_t times) {
                               .slots = tsr_product_slots(times * d->blocks.count)};
 }
 
-static tsr_product_place block_place(const depthwise *d, uint32_t count, int64_t *offsets) {
+static tsr_product_offsets block_offsets(const depthwise *d, uint32_t count, int64_t *offsets) {
     for (uint32_t i = 0; i < count; i++) offsets[i] = i * (int64_t)d->lanes;
-    return (tsr_product_place){.at = tsr_tile_index(&d->conv->group->b, 0),
-                               .offsets = offsets,
-                               .count = count,
-                               .lanes = d->lanes};
+    return (tsr_product_offsets){.at = tsr_tile_index(&d->conv->group->b, 0),
+                                 .offsets = offsets,
+                                 .count = count,
+                                 .lanes = d->lanes};
 }
 
 static void make_scratch(depthwise *d, int64_t times) {
@@ -192,10 +192,10 @@ static void visit_taps(void *user, const tsr_conv_block *block) {
     int64_t offsets[PLACES * VECTORS];
     MlirValue sums[PLACES * VECTORS];
     tsr_product_sums before = block_sums(r->d, 1);
-    tsr_product_place place = block_place(r->d, r->places * r->d->vectors, offsets);
+    tsr_product_offsets where = block_offsets(r->d, r->places * r->d->vectors, offsets);
     multiply_taps(r, block->low, block->high, sums);
     MlirValue carries = tsr_product_carries(b, block->number, r->d->blocks.count);
-    tsr_product_push(b, &before, &place, carries, sums);
+    tsr_product_push(b, &before, &where, carries, sums);
 }
 
 static void emit_tile(run *r) {
@@ -206,11 +206,11 @@ static void emit_tile(run *r) {
     if (d->blocks.many) {
         int64_t offsets[PLACES * VECTORS];
         tsr_product_sums before = block_sums(d, 1);
-        tsr_product_place place = block_place(d, r->places * d->vectors, offsets);
-        tsr_product_clear(b, &before, &place);
+        tsr_product_offsets where = block_offsets(d, r->places * d->vectors, offsets);
+        tsr_product_clear(b, &before, &where);
         tsr_conv_blocks_walk(b, &d->blocks, p->low, p->high, tsr_tile_index(b, 0), visit_taps, r);
         for (uint32_t i = 0; i < r->places; i++) clear(d, sums + i * d->vectors);
-        tsr_product_finish(b, &before, &place, sums);
+        tsr_product_finish(b, &before, &where, sums);
     } else {
         multiply_taps(r, p->low, p->high, sums);
     }
@@ -332,11 +332,11 @@ static void visit_windows(void *user, const tsr_conv_block *block) {
     int64_t offsets[VECTORS];
     MlirValue sums[VECTORS];
     tsr_product_sums before = block_sums(d, d->conv->images);
-    tsr_product_place place = block_place(d, d->vectors, offsets);
+    tsr_product_offsets where = block_offsets(d, d->vectors, offsets);
     clear(d, sums);
     add_windows(d, block->low, block->high, sums);
     MlirValue carries = tsr_product_carries(b, block->number, d->conv->images * d->blocks.count);
-    tsr_product_push(b, &before, &place, carries, sums);
+    tsr_product_push(b, &before, &where, carries, sums);
 }
 
 /* A chain for each block of windows, as filter.c has it. */
@@ -345,9 +345,9 @@ static void sum_blocks(depthwise *d, const MlirValue low[2], const MlirValue hig
     tsr_tile_builder *b = &d->conv->group->b;
     int64_t offsets[VECTORS];
     tsr_product_sums before = block_sums(d, d->conv->images);
-    tsr_product_place place = block_place(d, d->vectors, offsets);
+    tsr_product_offsets where = block_offsets(d, d->vectors, offsets);
     tsr_tile_loop images;
-    tsr_product_clear(b, &before, &place);
+    tsr_product_clear(b, &before, &where);
     tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, d->conv->images), 1, 0,
                         NULL);
     d->image = images.index;
@@ -355,7 +355,7 @@ static void sum_blocks(depthwise *d, const MlirValue low[2], const MlirValue hig
     tsr_conv_blocks_walk(b, &d->blocks, low, high, first, visit_windows, d);
     tsr_tile_loop_end(b, &images, NULL);
     clear(d, sums);
-    tsr_product_finish(b, &before, &place, sums);
+    tsr_product_finish(b, &before, &where, sums);
 }
 
 static tsr_result emit_taps(depthwise *d) {

@@ -93,12 +93,13 @@ static tsr_product_sums block_sums(const product *p) {
         .slots = p->blocks.many ? tsr_product_slots(p->conv.images * p->blocks.count) : 1};
 }
 
-static tsr_product_place place_of(product *p, const tile *t, int64_t offsets[TSR_GEMM_TILE_MAX]) {
+static tsr_product_offsets offsets_of(product *p, const tile *t,
+                                      int64_t offsets[TSR_GEMM_TILE_MAX]) {
     uint32_t count = 0;
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < p->vectors; v++)
             offsets[count++] = i * p->width + v * (int64_t)p->lanes;
-    return (tsr_product_place){
+    return (tsr_product_offsets){
         .at = scratch_at(p, t, 0, 0), .offsets = offsets, .count = count, .lanes = p->lanes};
 }
 
@@ -157,8 +158,8 @@ static void multiply_tile(product *p, const tile *t) {
     if (p->blocks.many) {
         int64_t offsets[TSR_GEMM_TILE_MAX];
         tsr_product_sums sums = block_sums(p);
-        tsr_product_place place = place_of(p, t, offsets);
-        tsr_product_push(b, &sums, &place, p->carries, rows.carried);
+        tsr_product_offsets where = offsets_of(p, t, offsets);
+        tsr_product_push(b, &sums, &where, p->carries, rows.carried);
         return;
     }
     for (int64_t i = 0; i < t->rows; i++)
@@ -171,8 +172,8 @@ static void clear_tile(product *p, const tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_sums sums = block_sums(p);
-    tsr_product_place place = place_of(p, t, offsets);
-    tsr_product_clear(b, &sums, &place);
+    tsr_product_offsets where = offsets_of(p, t, offsets);
+    tsr_product_clear(b, &sums, &where);
 }
 
 static void store_tile(product *p, const tile *t) {
@@ -181,14 +182,14 @@ static void store_tile(product *p, const tile *t) {
     MlirValue masks[TSR_TILE_VECTORS_MAX], totals[TSR_GEMM_TILE_MAX];
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_sums sums = block_sums(p);
-    tsr_product_place place = place_of(p, t, offsets);
+    tsr_product_offsets where = offsets_of(p, t, offsets);
     make_masks(p, t, masks);
-    for (uint32_t i = 0; i < place.count; i++)
+    for (uint32_t i = 0; i < where.count; i++)
         totals[i] = p->blocks.many ? tsr_element_zero(b, conv->compute, p->lanes)
                                    : tsr_tile_load(b, conv->compute, p->scratch,
-                                                   tsr_tile_offset(b, place.at, offsets[i]),
+                                                   tsr_tile_offset(b, where.at, offsets[i]),
                                                    p->lanes, tsr_tile_null);
-    if (p->blocks.many) tsr_product_finish(b, &sums, &place, totals);
+    if (p->blocks.many) tsr_product_finish(b, &sums, &where, totals);
     MlirValue tap = tsr_tile_add(b, tsr_tile_mul(b, p->tap[0], conv->axes[1].taps), p->tap[1]);
     MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, tap, conv->group_channels),
                                  tsr_tile_add(b, p->channel, t->channel));

@@ -160,13 +160,13 @@ static tsr_product_sums chunk_sums(const tsr_conv_product *p) {
                               .slots = (uint32_t)tsr_conv_slots(p)};
 }
 
-static tsr_product_place chunk_place(tsr_conv_product *p, MlirValue y, MlirValue x,
-                                     int64_t offsets[TSR_GEMM_TILE_MAX]) {
+static tsr_product_offsets chunk_offsets(tsr_conv_product *p, MlirValue y, MlirValue x,
+                                         int64_t offsets[TSR_GEMM_TILE_MAX]) {
     uint32_t count = 0;
     for (int64_t i = 0; i < p->tile_rows; i++)
         for (uint32_t v = 0; v < p->panel_vectors; v++)
             offsets[count++] = i * p->width + v * (int64_t)p->lanes;
-    return (tsr_product_place){
+    return (tsr_product_offsets){
         .at = scratch_at(p, y, x, 0, 0), .offsets = offsets, .count = count, .lanes = p->lanes};
 }
 
@@ -174,11 +174,11 @@ static void chunk_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, Ml
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_sums sums = chunk_sums(p);
-    tsr_product_place place = chunk_place(p, y, x, offsets);
+    tsr_product_offsets where = chunk_offsets(p, y, x, offsets);
     MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
-    for (uint32_t i = 0; i < place.count; i++) accumulators[i] = zero;
+    for (uint32_t i = 0; i < where.count; i++) accumulators[i] = zero;
     tsr_conv_multiply(p, k, y, x, accumulators);
-    tsr_product_push(&p->conv.group->b, &sums, &place, p->carries, accumulators);
+    tsr_product_push(&p->conv.group->b, &sums, &where, p->carries, accumulators);
 }
 
 static void partial_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
@@ -195,18 +195,18 @@ static void partial_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, 
 static void clear_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_sums sums = chunk_sums(p);
-    tsr_product_place place = chunk_place(p, y, x, offsets);
+    tsr_product_offsets where = chunk_offsets(p, y, x, offsets);
     (void)k;
-    tsr_product_clear(&p->conv.group->b, &sums, &place);
+    tsr_product_clear(&p->conv.group->b, &sums, &where);
 }
 
 static void add_chunks(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue *accumulators) {
     int64_t offsets[TSR_GEMM_TILE_MAX];
     tsr_product_sums sums = chunk_sums(p);
-    tsr_product_place place = chunk_place(p, y, x, offsets);
+    tsr_product_offsets where = chunk_offsets(p, y, x, offsets);
     MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
-    for (uint32_t i = 0; i < place.count; i++) accumulators[i] = zero;
-    tsr_product_finish(&p->conv.group->b, &sums, &place, accumulators);
+    for (uint32_t i = 0; i < where.count; i++) accumulators[i] = zero;
+    tsr_product_finish(&p->conv.group->b, &sums, &where, accumulators);
 }
 
 static void final_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
