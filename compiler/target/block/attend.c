@@ -29,7 +29,7 @@ typedef struct attend {
     tsr_attend_rows rows;
     bool turns;
     LLVMValueRef base, warp_group; /* i32: stages before; of the thread */
-    tsr_place query;
+    tsr_slot query;
     LLVMValueRef result[REGISTERS_MAX], weights[REGISTERS_MAX / 2]; /* memory */
 } attend;
 
@@ -62,7 +62,7 @@ static void find_blocks(attend *a) {
     tsr_block_find_keys(&a->of);
     a->base = tsr_block_get(emit, emit->block->used);
     a->query =
-        tsr_block_place(emit, tsr_block_get(emit, emit->block->tiles), emit->block->query_stages);
+        tsr_block_slot(emit, tsr_block_get(emit, emit->block->tiles), emit->block->query_stages);
 }
 
 static void finish_tile(const attend *a) {
@@ -75,23 +75,23 @@ static void finish_tile(const attend *a) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const tsr_place *place,
+static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const tsr_slot *slot,
                  uint32_t full_at, uint32_t empty_at, LLVMValueRef row, LLVMValueRef head) {
     tsr_emit *emit = a->of.emit;
-    LLVMValueRef at[3], full = tsr_block_barrier(emit, place, full_at);
-    tsr_block_place_head(emit, a->of.op, buffer, head, row, 0, at);
-    tsr_block_wait(emit, tsr_block_barrier(emit, place, empty_at),
-                   LLVMBuildXor(emit->builder, place->parity, tsr_block_int(emit, 1), ""));
+    LLVMValueRef at[3], full = tsr_block_barrier(emit, slot, full_at);
+    tsr_block_locate_head(emit, a->of.op, buffer, head, row, 0, at);
+    tsr_block_wait(emit, tsr_block_barrier(emit, slot, empty_at),
+                   LLVMBuildXor(emit->builder, slot->parity, tsr_block_int(emit, 1), ""));
     tsr_block_expect(emit, full, ring->rows * ring->columns * ring->element_bytes);
     tsr_block_copy_boxes(emit, tsr_op_operand(a->of.op, buffer), at, ring,
-                         tsr_block_place_address(emit, ring, place), full, NULL);
+                         tsr_block_slot_address(emit, ring, slot), full, NULL);
 }
 
 /* Number `number` of the tile's keys and values: block `block` of the keys (1) or values (2). */
 static void copy_block(const attend *a, uint32_t buffer, LLVMValueRef number, LLVMValueRef block) {
     const tsr_block *of = a->of.emit->block;
     LLVMValueRef count = LLVMBuildAdd(a->of.emit->builder, a->base, number, "");
-    tsr_place at = tsr_block_place(a->of.emit, count, of->stages);
+    tsr_slot at = tsr_block_slot(a->of.emit, count, of->stages);
     copy(a, buffer, a->of.key_ring, &at, of->full_at, of->empty_at,
          tsr_block_mul(a->of.emit, block, a->of.key_ring->rows), a->of.group);
 }
@@ -130,28 +130,28 @@ static void take_turn(const attend *a, bool take) {
         tsr_block_turn(a->of.emit, "bar.arrive $0, $1;", next, TURN_THREADS);
 }
 
-static tsr_place key_place(const attend *a, LLVMValueRef number) {
-    return tsr_block_place(a->of.emit, LLVMBuildAdd(a->of.emit->builder, a->base, number, ""),
-                           a->of.emit->block->stages);
+static tsr_slot key_slot(const attend *a, LLVMValueRef number) {
+    return tsr_block_slot(a->of.emit, LLVMBuildAdd(a->of.emit->builder, a->base, number, ""),
+                          a->of.emit->block->stages);
 }
 
-static void wait_for(const attend *a, const tsr_place *at) {
+static void wait_for(const attend *a, const tsr_slot *at) {
     tsr_block_wait(a->of.emit, tsr_block_barrier(a->of.emit, at, a->of.emit->block->full_at),
                    at->parity);
 }
 
-static void release(const attend *a, const tsr_place *at) {
+static void release(const attend *a, const tsr_slot *at) {
     tsr_block_arrive(a->of.emit, tsr_block_barrier(a->of.emit, at, a->of.emit->block->empty_at),
                      NULL);
 }
 
-/* S = Q K^T of the keys at that place is begun. */
-static void begin_scores(const attend *a, const tsr_place *at, LLVMValueRef *out_scores) {
+/* S = Q K^T of the keys at that slot is begun. */
+static void begin_scores(const attend *a, const tsr_slot *at, LLVMValueRef *out_scores) {
     tsr_block_product p = {.a = a->of.query_ring,
                            .b = a->of.key_ring,
                            .element = a->of.element,
-                           .a_at = tsr_block_place_address(a->of.emit, a->of.query_ring, &a->query),
-                           .b_at = tsr_block_place_address(a->of.emit, a->of.key_ring, at),
+                           .a_at = tsr_block_slot_address(a->of.emit, a->of.query_ring, &a->query),
+                           .b_at = tsr_block_slot_address(a->of.emit, a->of.key_ring, at),
                            .b_transposed = true,
                            .is_fresh = true,
                            .columns = a->of.key_ring->rows,
@@ -162,11 +162,11 @@ static void begin_scores(const attend *a, const tsr_place *at, LLVMValueRef *out
                      count);
 }
 
-/* O += P V of the values at that place is begun. */
-static void begin_result(const attend *a, const tsr_place *at, LLVMValueRef *out_result) {
+/* O += P V of the values at that slot is begun. */
+static void begin_result(const attend *a, const tsr_slot *at, LLVMValueRef *out_result) {
     tsr_block_product p = {.b = a->of.key_ring,
                            .element = a->of.element,
-                           .b_at = tsr_block_place_address(a->of.emit, a->of.key_ring, at),
+                           .b_at = tsr_block_slot_address(a->of.emit, a->of.key_ring, at),
                            .columns = (uint32_t)a->of.d,
                            .steps = a->of.key_ring->rows / DEPTH,
                            .row_blocks = 1};
@@ -192,7 +192,7 @@ static void keep_weights(const attend *a, LLVMValueRef block, LLVMValueRef *scor
 
 static void first_block(const attend *a) {
     LLVMValueRef scores[REGISTERS_MAX];
-    tsr_place at = key_place(a, tsr_block_int(a->of.emit, 0));
+    tsr_slot at = key_slot(a, tsr_block_int(a->of.emit, 0));
     wait_for(a, &at);
     take_turn(a, true);
     begin_scores(a, &at, scores);
@@ -214,7 +214,7 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef scores[REGISTERS_MAX], result[REGISTERS_MAX], rescale[HALVES];
     LLVMValueRef number = tsr_block_mul(emit, j, 2);
-    tsr_place keys = key_place(a, tsr_block_add(emit, number, -1)), values = key_place(a, number);
+    tsr_slot keys = key_slot(a, tsr_block_add(emit, number, -1)), values = key_slot(a, number);
     unsigned sums = (unsigned)a->of.d / 2;
     wait_for(a, &keys);
     take_turn(a, true);
@@ -256,8 +256,8 @@ static void store_result(const attend *a, LLVMValueRef *result) {
     tsr_block_sync(emit, true);
     for (uint32_t c = 0; c < boxes; c++) {
         LLVMValueRef at[3], row = LLVMBuildAdd(b, a->of.row, rows, "");
-        tsr_block_place_head(emit, a->of.op, TSR_ATTEND_RESULT, a->of.head, row,
-                             (int64_t)c * BOX_COLUMNS, at);
+        tsr_block_locate_head(emit, a->of.op, TSR_ATTEND_RESULT, a->of.head, row,
+                              (int64_t)c * BOX_COLUMNS, at);
         tsr_block_copy_box(emit, tsr_op_operand(a->of.op, TSR_ATTEND_RESULT),
                            tsr_block_add(emit, from, c * stage_bytes), at);
     }
@@ -269,7 +269,7 @@ static void finish_result(const attend *a) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef result[REGISTERS_MAX], factors[HALVES];
     unsigned sums = (unsigned)a->of.d / 2;
-    tsr_place values = key_place(a, tsr_block_add(emit, tsr_block_mul(emit, a->of.blocks, 2), -1));
+    tsr_slot values = key_slot(a, tsr_block_add(emit, tsr_block_mul(emit, a->of.blocks, 2), -1));
     wait_for(a, &values);
     begin_result(a, &values, result);
     for (unsigned half = 0; half < HALVES; half++)
@@ -283,14 +283,14 @@ static void finish_result(const attend *a) {
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-static void place_thread(attend *a) {
+static void locate_thread(attend *a) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef warp = emit->block->warp;
     a->warp_group = LLVMBuildUDiv(b, warp, tsr_block_int(emit, GROUP_WARPS), "");
     LLVMValueRef row = LLVMBuildAdd(b, a->of.row, tsr_block_mul(emit, warp, BLOCK_ROWS), "");
-    a->rows = tsr_block_place_rows(&a->of, row);
-    tsr_block_place_column(&a->of);
+    a->rows = tsr_block_locate_rows(&a->of, row);
+    tsr_block_locate_column(&a->of);
     for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++)
         a->result[i] = tsr_block_memory(emit, a->of.f32);
     for (unsigned i = 0; i < a->of.key_ring->rows / 4; i++)
@@ -301,7 +301,7 @@ static void compute_tile(attend *a) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
     const tsr_block *of = emit->block;
-    place_thread(a);
+    locate_thread(a);
     tsr_block_wait(emit, tsr_block_barrier(emit, &a->query, of->queries_full_at), a->query.parity);
     first_block(a);
     LLVMValueRef from = tsr_block_int(emit, 1);

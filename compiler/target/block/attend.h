@@ -45,8 +45,8 @@ tsr_attend tsr_block_read_attend(tsr_emit *emit, MlirOperation op);
 void tsr_block_find_keys(tsr_attend *attend);
 /* Rows of the warp, whose first one is query `row` (i32); of the tile: the thread's column, and
  * what weights are dropped by. */
-tsr_attend_rows tsr_block_place_rows(const tsr_attend *attend, LLVMValueRef row);
-void tsr_block_place_column(tsr_attend *attend);
+tsr_attend_rows tsr_block_locate_rows(const tsr_attend *attend, LLVMValueRef row);
+void tsr_block_locate_column(tsr_attend *attend);
 /* -inf where a query does not see a key of block `block` (i32). */
 void tsr_block_mask_scores(const tsr_attend *attend, const tsr_attend_rows *rows,
                            LLVMValueRef block, LLVMValueRef *scores);

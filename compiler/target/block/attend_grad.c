@@ -180,32 +180,32 @@ static where find_step(const grad *g, LLVMValueRef step) {
 /* ---- barriers -------------------------------------------------------------------------------- */
 
 /* Stage of step or use `number` (-1: as if the one before were done). */
-static tsr_place place_of(const grad *g, LLVMValueRef number) {
+static tsr_slot slot_of(const grad *g, LLVMValueRef number) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef one = integer(g, 1);
-    return (tsr_place){.count = number,
-                       .place = LLVMBuildAnd(b, number, one, ""),
-                       .parity = LLVMBuildAnd(b, LLVMBuildAShr(b, number, one, ""), one, "")};
+    return (tsr_slot){.count = number,
+                      .slot = LLVMBuildAnd(b, number, one, ""),
+                      .parity = LLVMBuildAnd(b, LLVMBuildAShr(b, number, one, ""), one, "")};
 }
 
-static LLVMValueRef barrier(const grad *g, uint32_t which, const tsr_place *at) {
+static LLVMValueRef barrier(const grad *g, uint32_t which, const tsr_slot *at) {
     uint32_t offset = g->emit->block->own_at + which * BARRIER_BYTES;
     return at ? tsr_block_barrier(g->emit, at, offset)
               : tsr_block_add(g->emit, g->emit->block->shared, offset);
 }
 
-static void wait_full(const grad *g, uint32_t which, const tsr_place *at) {
+static void wait_full(const grad *g, uint32_t which, const tsr_slot *at) {
     tsr_block_wait(g->emit, barrier(g, which, at), at ? at->parity : integer(g, 0));
 }
 
-static void wait_empty(const grad *g, uint32_t which, const tsr_place *at) {
+static void wait_empty(const grad *g, uint32_t which, const tsr_slot *at) {
     LLVMValueRef parity = LLVMBuildXor(g->emit->builder, at->parity, integer(g, 1), "");
     tsr_block_wait(g->emit, barrier(g, which, at), parity);
 }
 
 /* One thread of each warp, for what all its lanes have read or written. `condition`: NULL, or i1.
  */
-static void arrive(const grad *g, uint32_t which, const tsr_place *at, LLVMValueRef condition) {
+static void arrive(const grad *g, uint32_t which, const tsr_slot *at, LLVMValueRef condition) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, g->emit->lane, integer(g, 0), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
@@ -230,13 +230,13 @@ static void fence(const grad *g) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static void copy(const grad *g, uint32_t buffer, uint32_t number, const tsr_place *at,
+static void copy(const grad *g, uint32_t buffer, uint32_t number, const tsr_slot *at,
                  LLVMValueRef row, LLVMValueRef head, LLVMValueRef full) {
     const tsr_ring *ring = g->rings[number];
     LLVMValueRef indices[3];
     LLVMValueRef to =
-        at ? tsr_block_place_address(g->emit, ring, at) : tsr_block_ring_address(g->emit, ring);
-    tsr_block_place_head(g->emit, g->op, buffer, head, row, 0, indices);
+        at ? tsr_block_slot_address(g->emit, ring, at) : tsr_block_ring_address(g->emit, ring);
+    tsr_block_locate_head(g->emit, g->op, buffer, head, row, 0, indices);
     tsr_block_copy_boxes(g->emit, tsr_op_operand(g->op, buffer), indices, ring, to, full, NULL);
 }
 
@@ -257,13 +257,13 @@ static LLVMValueRef element_address(const grad *g, uint32_t buffer, LLVMValueRef
 }
 
 /* Of the ring of rows: row 0 is for logarithms, row 1 for totals. */
-static LLVMValueRef rows_address(const grad *g, const tsr_place *at, uint32_t row) {
+static LLVMValueRef rows_address(const grad *g, const tsr_slot *at, uint32_t row) {
     int64_t bytes = (int64_t)row * g->step * 4;
-    return tsr_block_add(g->emit, tsr_block_place_address(g->emit, g->rings[RING_ROWS], at), bytes);
+    return tsr_block_add(g->emit, tsr_block_slot_address(g->emit, g->rings[RING_ROWS], at), bytes);
 }
 
 /* Queries, or gradients of their results, and the number of each that goes along. */
-static void copy_step(const grad *g, const where *w, const tsr_place *at, bool results) {
+static void copy_step(const grad *g, const where *w, const tsr_slot *at, bool results) {
     uint32_t full_at = results ? RESULTS_FULL : QUERIES_FULL;
     uint32_t number = results ? RING_DRESULT : RING_Q;
     LLVMValueRef full = barrier(g, full_at, at);
@@ -288,7 +288,7 @@ static void copy_tile(const grad *g) {
     copy(g, K, RING_K, NULL, g->row, g->group, keys);
     tsr_block_loop l = tsr_block_loop_begin(g->emit, zero, g->steps, 1, "copies");
     where w = find_step(g, l.index);
-    tsr_place at = place_of(g, l.index);
+    tsr_slot at = slot_of(g, l.index);
     copy_step(g, &w, &at, false);
     LLVMBasicBlockRef rest = tsr_block_if(
         g->emit, LLVMBuildICmp(g->emit->builder, LLVMIntEQ, l.index, zero, ""), "values");
@@ -302,11 +302,11 @@ static void copy_tile(const grad *g) {
 /* ---- sums of dQ ------------------------------------------------------------------------------ */
 
 /* The first tile stores what the others add to. */
-static void send_boxes(const grad *g, const where *w, const tsr_place *at, bool adds) {
+static void send_boxes(const grad *g, const where *w, const tsr_slot *at, bool adds) {
     tsr_emit *emit = g->emit;
     const tsr_ring *ring = g->rings[RING_SUMS];
     uint32_t map = tsr_block_map(emit, tsr_op_operand(g->op, SUM), ring->rows, false);
-    LLVMValueRef from = tsr_block_place_address(emit, ring, at);
+    LLVMValueRef from = tsr_block_slot_address(emit, ring, at);
     char text[160];
     snprintf(text, sizeof text,
              "cp.%sasync.bulk.tensor.3d.global.shared::cta%s.tile.bulk_group [$0, {$2, $3, $4}], "
@@ -316,14 +316,14 @@ static void send_boxes(const grad *g, const where *w, const tsr_place *at, bool 
         int64_t offset = c / WIDE_COLUMNS * ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
         LLVMValueRef args[5] = {tsr_block_map_address(emit, map),
                                 tsr_block_add(emit, from, offset)};
-        tsr_block_place_head(emit, g->op, SUM, w->head, tsr_block_mul(emit, w->queries, g->step), c,
-                             args + 2);
+        tsr_block_locate_head(emit, g->op, SUM, w->head, tsr_block_mul(emit, w->queries, g->step),
+                              c, args + 2);
         tsr_block_asm(emit, NULL, text, "l,r,r,r,r,~{memory}", args, 5);
     }
 }
 
 /* Use `use` of the stages is step use - 1, whose turn is awaited; the first one is of no step. */
-static void write_step(const grad *g, LLVMValueRef use, const tsr_place *at) {
+static void write_step(const grad *g, LLVMValueRef use, const tsr_slot *at) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
     where w = find_step(g, tsr_block_add(emit, use, -1));
@@ -362,7 +362,7 @@ static void write_tile(const grad *g) {
     LLVMValueRef first =
         tsr_block_add(emit, LLVMBuildUDiv(b, emit->block->thread, integer(g, WARP_LANES), ""), -1);
     LLVMValueRef none = LLVMBuildICmp(b, LLVMIntEQ, first, integer(g, 0), "");
-    tsr_place at = place_of(g, first);
+    tsr_slot at = slot_of(g, first);
     LLVMBasicBlockRef rest = tsr_block_if(emit, none, "nothing");
     wait_full(g, SUMS_FULL, &at);
     LLVMValueRef empty = barrier(g, SUMS_EMPTY, &at);
@@ -372,7 +372,7 @@ static void write_tile(const grad *g) {
     first = LLVMBuildSelect(b, none, integer(g, STAGES), first, "");
     LLVMValueRef limit = LLVMBuildAdd(b, g->steps, one, "");
     tsr_block_loop l = tsr_block_loop_begin(emit, first, limit, STAGES, "sums");
-    at = place_of(g, l.index);
+    at = slot_of(g, l.index);
     wait_full(g, SUMS_FULL, &at);
     write_step(g, l.index, &at);
     tsr_block_loop_end(emit, &l);
@@ -395,7 +395,7 @@ static unsigned score_registers(const grad *g) { return (unsigned)g->step / 2; }
 static unsigned sum_registers(const grad *g) { return (unsigned)g->d / 2; }
 
 /* Where the thread's first two numbers of queries lie. */
-static LLVMValueRef row_address(const grad *g, const tsr_place *at, uint32_t row) {
+static LLVMValueRef row_address(const grad *g, const tsr_slot *at, uint32_t row) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef column = LLVMBuildAnd(b, g->emit->lane, integer(g, 3), "");
     return LLVMBuildAdd(b, rows_address(g, at, row), tsr_block_mul(g->emit, column, 2 * 4), "");
@@ -412,7 +412,7 @@ static void load_row(const grad *g, LLVMValueRef from, unsigned j, LLVMValueRef 
 }
 
 /* What the sums of a product begin with: the number of each query, the same for all keys. */
-static void load_rows(const grad *g, const tsr_place *at, uint32_t row, LLVMValueRef *out_sums) {
+static void load_rows(const grad *g, const tsr_slot *at, uint32_t row, LLVMValueRef *out_sums) {
     LLVMValueRef from = row_address(g, at, row), both[2];
     for (unsigned j = 0; j < g->step / BLOCK_COLUMNS; j++) {
         load_row(g, from, j, both);
@@ -422,13 +422,13 @@ static void load_rows(const grad *g, const tsr_place *at, uint32_t row, LLVMValu
 }
 
 /* sums += A B^T of whole heads, A of keys. */
-static void begin_scores(const grad *g, uint32_t a, uint32_t by, const tsr_place *at,
+static void begin_scores(const grad *g, uint32_t a, uint32_t by, const tsr_slot *at,
                          LLVMValueRef *sums) {
     tsr_block_product p = {.a = g->rings[a],
                            .b = g->rings[by],
                            .element = g->element,
                            .a_at = tsr_block_ring_address(g->emit, g->rings[a]),
-                           .b_at = tsr_block_place_address(g->emit, g->rings[by], at),
+                           .b_at = tsr_block_slot_address(g->emit, g->rings[by], at),
                            .b_transposed = true,
                            .columns = (uint32_t)g->step,
                            .steps = (uint32_t)g->d / DEPTH,
@@ -438,11 +438,11 @@ static void begin_scores(const grad *g, uint32_t a, uint32_t by, const tsr_place
 }
 
 /* sums += weights B, weights in registers. */
-static void begin_sums(const grad *g, const LLVMValueRef *weights, uint32_t by, const tsr_place *at,
+static void begin_sums(const grad *g, const LLVMValueRef *weights, uint32_t by, const tsr_slot *at,
                        const LLVMValueRef *memory, LLVMValueRef *out_sums) {
     tsr_block_product p = {.b = g->rings[by],
                            .element = g->element,
-                           .b_at = tsr_block_place_address(g->emit, g->rings[by], at),
+                           .b_at = tsr_block_slot_address(g->emit, g->rings[by], at),
                            .columns = (uint32_t)g->d,
                            .steps = (uint32_t)g->step / DEPTH,
                            .row_blocks = 1};
@@ -454,14 +454,14 @@ static void begin_sums(const grad *g, const LLVMValueRef *weights, uint32_t by, 
 }
 
 /* dQ, transposed: heads of 128 numbers are halved between the warp groups, else queries are. */
-static void begin_dq(const grad *g, const tsr_place *at, LLVMValueRef *out_sums) {
+static void begin_dq(const grad *g, const tsr_slot *at, LLVMValueRef *out_sums) {
     const tsr_ring *scores = g->rings[RING_SCORES];
     bool halves_queries = g->d == BOX_COLUMNS;
     tsr_block_product p = {.a = g->rings[RING_K],
                            .b = scores,
                            .element = g->element,
                            .a_at = tsr_block_ring_address(g->emit, g->rings[RING_K]),
-                           .b_at = tsr_block_place_address(g->emit, scores, at),
+                           .b_at = tsr_block_slot_address(g->emit, scores, at),
                            .a_transposed = true,
                            .is_fresh = true,
                            .a_common = halves_queries,
@@ -490,9 +490,9 @@ static void mask(const grad *g, LLVMValueRef in_head) {
     LLVMValueRef limit = LLVMBuildSub(b, key, tsr_block_mul(emit, column, 2), "");
     limit = LLVMBuildSub(b, limit, tsr_block_mul(emit, in_head, g->step), "");
     for (unsigned i = 0; i < score_registers(g); i++) {
-        unsigned half = i / 2 % HALVES, place = i / BLOCK_REGISTERS * BLOCK_COLUMNS + i % 2;
+        unsigned half = i / 2 % HALVES, offset = i / BLOCK_REGISTERS * BLOCK_COLUMNS + i % 2;
         LLVMValueRef first = tsr_block_add(emit, limit, (int64_t)half * BLOCK_COLUMNS);
-        LLVMValueRef seen = LLVMBuildICmp(b, LLVMIntSGE, integer(g, place), first, "");
+        LLVMValueRef seen = LLVMBuildICmp(b, LLVMIntSGE, integer(g, offset), first, "");
         LLVMValueRef score = tsr_block_get(emit, g->scores[i]);
         score = LLVMBuildSelect(b, seen, score, constant(g, -(double)INFINITY), "");
         tsr_block_set(emit, g->scores[i], score);
@@ -568,7 +568,7 @@ static void drop(const grad *g, LLVMValueRef *weights) {
 }
 
 /* P C where P is not negative, else P t: to where C is. */
-static void multiply_kept(const grad *g, const tsr_place *at, LLVMValueRef *weights,
+static void multiply_kept(const grad *g, const tsr_slot *at, LLVMValueRef *weights,
                           LLVMValueRef *slopes) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef from = row_address(g, at, 1), totals[2];
@@ -581,11 +581,11 @@ static void multiply_kept(const grad *g, const tsr_place *at, LLVMValueRef *weig
     }
 }
 
-static void put_scores(const grad *g, const tsr_place *at, LLVMValueRef *pairs) {
+static void put_scores(const grad *g, const tsr_slot *at, LLVMValueRef *pairs) {
     const tsr_ring *ring = g->rings[RING_SCORES];
     LLVMValueRef rows = tsr_block_mul(g->emit, g->warp_group, GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES);
     LLVMValueRef from =
-        LLVMBuildAdd(g->emit->builder, tsr_block_place_address(g->emit, ring, at), rows, "");
+        LLVMBuildAdd(g->emit->builder, tsr_block_slot_address(g->emit, ring, at), rows, "");
     for (unsigned c = 0; c < g->step / BOX_COLUMNS; c++)
         tsr_block_put_pairs(g->emit, ring, from, (int64_t)c * ring->rows * TSR_BLOCK_SWIZZLE_BYTES,
                             pairs + (size_t)c * BOX_PAIRS);
@@ -593,7 +593,7 @@ static void put_scores(const grad *g, const tsr_place *at, LLVMValueRef *pairs) 
 
 /* The swizzle depends on a query's lowest bits, which are its column's within eight: four addresses
  * and constants behind them. Neither lanes nor registers meet a bank twice. */
-static void put_dq(const grad *g, const tsr_place *at, LLVMValueRef *sums) {
+static void put_dq(const grad *g, const tsr_slot *at, LLVMValueRef *sums) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
     const tsr_ring *ring = g->rings[RING_SUMS];
@@ -608,7 +608,7 @@ static void put_dq(const grad *g, const tsr_place *at, LLVMValueRef *sums) {
         query = LLVMBuildAdd(b, query, part, "");
     else
         number = LLVMBuildAdd(b, number, part, "");
-    LLVMValueRef from = tsr_block_place_address(emit, ring, at);
+    LLVMValueRef from = tsr_block_slot_address(emit, ring, at);
     for (unsigned i = 0; i < BLOCK_REGISTERS; i++) {
         LLVMValueRef d = tsr_block_add(emit, number, (int64_t)(i / 2) * BLOCK_COLUMNS);
         LLVMValueRef address = tsr_block_chunk(emit, ring, from, tsr_block_add(emit, query, i % 2),
@@ -628,7 +628,7 @@ static void put_dq(const grad *g, const tsr_place *at, LLVMValueRef *sums) {
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* P and dS of the step, both as pairs; dV += P dO is begun, `dv` are its sums. */
-static void weigh(const grad *g, const tsr_place *at, LLVMValueRef *dv, LLVMValueRef *out_pairs) {
+static void weigh(const grad *g, const tsr_slot *at, LLVMValueRef *dv, LLVMValueRef *out_pairs) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef weights[REGISTERS_MAX], scores[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
     LLVMValueRef factor = constant(g, g->scale * 1.4426950408889634);
@@ -652,7 +652,7 @@ static void weigh(const grad *g, const tsr_place *at, LLVMValueRef *dv, LLVMValu
 }
 
 static void send_dq(const grad *g, LLVMValueRef use, LLVMValueRef *sums) {
-    tsr_place at = place_of(g, use);
+    tsr_slot at = slot_of(g, use);
     wait_empty(g, SUMS_EMPTY, &at);
     put_dq(g, &at, sums);
     fence(g);
@@ -669,8 +669,8 @@ static void run_step(grad *g, LLVMValueRef step, bool is_last) {
     LLVMValueRef rest[2 * REGISTERS_MAX]; /* dK, then the next scores */
     unsigned sums = sum_registers(g), count = score_registers(g);
     LLVMValueRef before_number = tsr_block_add(emit, step, -1);
-    tsr_place at = place_of(g, step), before = place_of(g, before_number);
-    tsr_place next = place_of(g, tsr_block_add(emit, step, 1));
+    tsr_slot at = slot_of(g, step), before = slot_of(g, before_number);
+    tsr_slot next = slot_of(g, tsr_block_add(emit, step, 1));
     if (g->causal) mask(g, find_step(g, step).in_head);
     weigh(g, &at, dv, pairs);
     wait_empty(g, SCORES_EMPTY, &at);
@@ -718,7 +718,7 @@ static void begin_tile(grad *g) {
     for (unsigned i = 0; i < count; i++) g->scores[i] = tsr_block_memory(emit, g->f32);
     for (unsigned i = 0; i < count / 2 / KEPT_PAIRS; i++)
         g->kept[i] = tsr_block_memory(emit, tsr_block_i32(emit));
-    tsr_place first = place_of(g, integer(g, 0));
+    tsr_slot first = slot_of(g, integer(g, 0));
     wait_full(g, KEYS_FULL, NULL);
     wait_full(g, QUERIES_FULL, &first);
     load_rows(g, &first, 0, scores);
@@ -729,7 +729,7 @@ static void begin_tile(grad *g) {
     wait_full(g, VALUES_FULL, NULL);
 }
 
-/* By way of the places of keys and values, which are read no more. */
+/* By way of the slots of keys and values, which are read no more. */
 static void store_sums(const grad *g, const LLVMValueRef *memory, uint32_t number, uint32_t buffer,
                        double factor) {
     tsr_emit *emit = g->emit;
@@ -750,7 +750,7 @@ static void store_sums(const grad *g, const LLVMValueRef *memory, uint32_t numbe
     tsr_block_sync(emit, true);
     for (unsigned c = 0; c < boxes; c++) {
         LLVMValueRef at[3], row = LLVMBuildAdd(b, g->row, rows, "");
-        tsr_block_place_head(emit, g->op, buffer, g->group, row, (int64_t)c * BOX_COLUMNS, at);
+        tsr_block_locate_head(emit, g->op, buffer, g->group, row, (int64_t)c * BOX_COLUMNS, at);
         tsr_block_copy_box(emit, tsr_op_operand(g->op, buffer),
                            tsr_block_add(emit, from, c * box_bytes), at);
     }
@@ -764,7 +764,7 @@ static void compute_tile(grad *g) {
     run_step(g, l.index, false);
     tsr_block_loop_end(emit, &l);
     run_step(g, last, true);
-    tsr_place at = place_of(g, last);
+    tsr_slot at = slot_of(g, last);
     wait_full(g, SCORES_FULL, &at);
     begin_dq(g, &at, dq);
     tsr_block_wait_some(emit, 0, dq, SUM_REGISTERS);

@@ -161,8 +161,8 @@ static where find_number(const grad *g, LLVMValueRef number) {
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef stage_address(const grad *g, const tsr_ring *ring, LLVMValueRef number) {
-    tsr_place at = tsr_block_place(g->emit, number, ring->stages);
-    return tsr_block_place_address(g->emit, ring, &at);
+    tsr_slot at = tsr_block_slot(g->emit, number, ring->stages);
+    return tsr_block_slot_address(g->emit, ring, &at);
 }
 
 /* Pointer to the number of query `row` of a head, i32. */
@@ -205,8 +205,8 @@ static void copy_step(const grad *g, LLVMValueRef number) {
     LLVMBasicBlockRef rest = tsr_block_if(emit, some, "ahead");
     where w = find_number(g, number);
     for (uint32_t i = 0; i < SIDES; i++) {
-        tsr_sync_copy copy = tsr_sync_place_copy(emit, g->op, g->other_buffers[i],
-                                                 g->of_keys ? w.head : g->group, g->other[i]);
+        tsr_sync_copy copy = tsr_sync_locate_copy(emit, g->op, g->other_buffers[i],
+                                                  g->of_keys ? w.head : g->group, g->other[i]);
         tsr_sync_copy_rows(emit, &copy, stage_address(g, g->other[i], number), w.row);
     }
     if (g->of_keys) copy_numbers(g, &w);
@@ -216,8 +216,8 @@ static void copy_step(const grad *g, LLVMValueRef number) {
 
 static void begin(const grad *g) {
     for (uint32_t i = 0; i < SIDES; i++) {
-        tsr_sync_copy copy = tsr_sync_place_copy(g->emit, g->op, g->own_buffers[i],
-                                                 g->of_keys ? g->group : g->head, g->own[i]);
+        tsr_sync_copy copy = tsr_sync_locate_copy(g->emit, g->op, g->own_buffers[i],
+                                                  g->of_keys ? g->group : g->head, g->own[i]);
         tsr_sync_copy_rows(g->emit, &copy, tsr_block_ring_address(g->emit, g->own[i]), g->row);
     }
     for (uint32_t i = 0; i < g->ahead; i++) copy_step(g, integer(g, i));
@@ -280,10 +280,10 @@ static void mask(const grad *g, uint32_t m, const where *w, LLVMValueRef *scores
     LLVMValueRef limit = LLVMBuildAdd(b, g->own_row, g->row, "");
     limit = LLVMBuildSub(b, limit, LLVMBuildAdd(b, w->row, g->column, ""), "");
     for (unsigned i = 0; i < score_registers(g); i++) {
-        unsigned half = i / 2 % HALVES, place = i / BLOCK_REGISTERS * BLOCK_COLUMNS + i % 2;
+        unsigned half = i / 2 % HALVES, column = i / BLOCK_REGISTERS * BLOCK_COLUMNS + i % 2;
         int64_t below = (int64_t)m * BLOCK_ROWS + (int64_t)half * BLOCK_COLUMNS;
         LLVMValueRef seen = LLVMBuildICmp(b, g->of_keys ? LLVMIntSGE : LLVMIntSLE,
-                                          integer(g, place - below), limit, "");
+                                          integer(g, column - below), limit, "");
         scores[i] = LLVMBuildSelect(b, seen, scores[i], constant(g, -(double)INFINITY), "");
     }
 }
@@ -504,7 +504,7 @@ static void load_numbers(grad *g) {
             }
 }
 
-static void place_warp(grad *g) {
+static void locate_warp(grad *g) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
     g->warp = LLVMBuildURem(b, emit->block->warp, integer(g, g->warps), "");
@@ -524,7 +524,7 @@ static void place_warp(grad *g) {
             }
 }
 
-/* By the place of rows that nobody reads any more: where warps are halved, their own. */
+/* By the slot of rows that nobody reads any more: where warps are halved, their own. */
 static void store_sums(const grad *g, uint32_t side, double by) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -606,7 +606,7 @@ void tsr_block_emit_grad_sync(tsr_emit *emit, MlirOperation op) {
     double left = g.drop.some ? g.drop.left : 1;
     count_steps(&g);
     begin(&g);
-    place_warp(&g);
+    locate_warp(&g);
     if (g.weight_ring) {
         add_halves(&g, left);
         return;

@@ -12,7 +12,7 @@
  * Keys and values go round the stages of their ring by turns: as many are on their way as there are
  * stages, but one. All warps must have read a stage before it is copied to again; they meet where
  * they wait. S as it lies in registers is what the second product takes as its first factor. The
- * result leaves by the place of the queries, of which each warp reads its own alone.
+ * result leaves by the slot of the queries, of which each warp reads its own alone.
  * Source: Dao, "FlashAttention-2", 2023.
  */
 #include "compiler/target/block/attend.h"
@@ -43,8 +43,8 @@ typedef struct attend {
 
 /* Number `number` of the tile's keys and values. */
 static LLVMValueRef stage_address(const attend *a, LLVMValueRef number) {
-    tsr_place at = tsr_block_place(a->of.emit, number, a->of.key_ring->stages);
-    return tsr_block_place_address(a->of.emit, a->of.key_ring, &at);
+    tsr_slot at = tsr_block_slot(a->of.emit, number, a->of.key_ring->stages);
+    return tsr_block_slot_address(a->of.emit, a->of.key_ring, &at);
 }
 
 /* Begins to copy what stands `ahead` parts behind the keys of block j from the last, if there is
@@ -64,7 +64,7 @@ static void copy_ahead(const attend *a, LLVMValueRef j, uint32_t ahead) {
 }
 
 /* The part that stands `part` behind the keys of block j is there, and all warps are done with the
- * one before, whose place is copied to. Where it lies. */
+ * one before, whose slot is copied to. Where it lies. */
 static LLVMValueRef meet(const attend *a, LLVMValueRef j, uint32_t part) {
     tsr_emit *emit = a->of.emit;
     uint32_t stages = a->of.key_ring->stages;
@@ -76,9 +76,9 @@ static LLVMValueRef meet(const attend *a, LLVMValueRef j, uint32_t part) {
 static void begin(attend *a) {
     tsr_emit *emit = a->of.emit;
     const tsr_ring *ring = a->of.query_ring;
-    tsr_sync_copy queries = tsr_sync_place_copy(emit, a->of.op, 0, a->of.head, ring);
+    tsr_sync_copy queries = tsr_sync_locate_copy(emit, a->of.op, 0, a->of.head, ring);
     for (uint32_t i = 0; i < PARTS; i++)
-        a->copies[i] = tsr_sync_place_copy(emit, a->of.op, i + 1, a->of.group, a->of.key_ring);
+        a->copies[i] = tsr_sync_locate_copy(emit, a->of.op, i + 1, a->of.group, a->of.key_ring);
     a->query_at = tsr_block_ring_address(emit, ring);
     tsr_sync_copy_rows(emit, &queries, a->query_at, a->of.row);
     for (uint32_t i = 0; i + 1 < a->of.key_ring->stages; i++)
@@ -211,7 +211,7 @@ static void finish(const attend *a) {
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-static void place_warp(attend *a) {
+static void locate_warp(attend *a) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
     a->row_blocks = a->of.query_ring->rows / emit->block->warps / BLOCK_ROWS;
@@ -222,7 +222,7 @@ static void place_warp(attend *a) {
     a->query_lane = tsr_sync_lane(emit, TSR_SYNC_BELOW, a->warp_row);
     for (uint32_t m = 0; m < a->row_blocks; m++) {
         a->rows[m] =
-            tsr_block_place_rows(&a->of, tsr_block_add(emit, first, (int64_t)m * BLOCK_ROWS));
+            tsr_block_locate_rows(&a->of, tsr_block_add(emit, first, (int64_t)m * BLOCK_ROWS));
         for (unsigned half = 0; half < HALVES; half++) {
             tsr_block_set(emit, a->rows[m].highest[half],
                           tsr_emit_float(a->of.f32, -(double)INFINITY));
@@ -233,7 +233,7 @@ static void place_warp(attend *a) {
             tsr_block_set(emit, a->result[m][i], tsr_emit_float(a->of.f32, 0));
         }
     }
-    tsr_block_place_column(&a->of);
+    tsr_block_locate_column(&a->of);
 }
 
 void tsr_block_emit_attend_sync(tsr_emit *emit, MlirOperation op) {
@@ -242,7 +242,7 @@ void tsr_block_emit_attend_sync(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef from = tsr_block_int(emit, 0);
     tsr_block_find_keys(&a.of);
     begin(&a);
-    place_warp(&a);
+    locate_warp(&a);
     hold_queries(&a);
     if (a.of.masks) {
         LLVMValueRef masked = LLVMBuildSub(b, a.of.blocks, a.of.whole, "");

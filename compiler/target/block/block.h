@@ -52,7 +52,7 @@ typedef struct tsr_ring {
 /* A fragment that comes by the copy engine, box by box (fetch.c). */
 typedef struct tsr_block_fetch {
     MlirOperation op;      /* tile.load_fragment; null: there is none */
-    uint32_t places;       /* for boxes, of a warp group */
+    uint32_t slots;        /* for boxes, of a warp group */
     uint32_t full_at;      /* their barriers, of each warp group of each team */
     LLVMValueRef programs; /* memory of an i32: that the team has stored */
 } tsr_block_fetch;
@@ -118,7 +118,7 @@ LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
                            const char *constraints, LLVMValueRef *args, unsigned arg_count);
 /* Waits for all computing threads (group < 0), or for those of a warp group. */
 void tsr_block_sync(tsr_emit *emit, bool of_group);
-/* All of the program's, at whatever places of the code its warps come to it. */
+/* All of the program's, at whatever points of the code its warps come to it. */
 void tsr_block_sync_apart(tsr_emit *emit);
 
 /* bar.sync or bar.arrive of `whose` (i32) turn it is, among so many threads. */
@@ -146,14 +146,14 @@ void tsr_block_prefetch_maps(tsr_emit *emit, LLVMValueRef before);
 bool tsr_block_is_mappable(MlirValue buffer);
 MlirValue tsr_block_argument(MlirValue buffer); /* that it is, or is a view of */
 
-/* copy.c: where number `count` (i32) of what goes round `stages` places lies, and the parity that
+/* copy.c: where number `count` (i32) of what goes round `stages` slots lies, and the parity that
  * its barriers are waited on with. */
-typedef struct tsr_place {
-    LLVMValueRef count, place, parity; /* i32 */
-} tsr_place;
-tsr_place tsr_block_place(tsr_emit *emit, LLVMValueRef count, uint32_t stages);
+typedef struct tsr_slot {
+    LLVMValueRef count, slot, parity; /* i32 */
+} tsr_slot;
+tsr_slot tsr_block_slot(tsr_emit *emit, LLVMValueRef count, uint32_t stages);
 /* Its barrier, of those from `offset` on. */
-LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_place *at, uint32_t offset);
+LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_slot *at, uint32_t offset);
 /* Until the phase of that parity is over. */
 void tsr_block_wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity);
 /* One thread for each warp group, or without wgmma for each warp. `condition` may be NULL. */
@@ -251,16 +251,16 @@ void tsr_block_loop_end(tsr_emit *emit, const tsr_block_loop *loop);
 /* What is written between both runs where the condition holds. */
 LLVMBasicBlockRef tsr_block_if(tsr_emit *emit, LLVMValueRef condition, const char *name);
 void tsr_block_end_if(tsr_emit *emit, LLVMBasicBlockRef rest);
-/* Where the ring's matrix at that place begins. */
-LLVMValueRef tsr_block_place_address(tsr_emit *emit, const tsr_ring *ring, const tsr_place *at);
+/* Where the ring's matrix at that slot begins. */
+LLVMValueRef tsr_block_slot_address(tsr_emit *emit, const tsr_ring *ring, const tsr_slot *at);
 LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x); /* the device's, of f32 */
 void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_values, unsigned count);
 /* Waits until at most `left` products are under way; `sums` are then those of what is done. */
 void tsr_block_wait_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count);
 
 /* heads.c: `column` of the head's rows from `row` on, as copies of boxes take it; three i32. */
-void tsr_block_place_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
-                          LLVMValueRef row, int64_t column, LLVMValueRef *out_at);
+void tsr_block_locate_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
+                           LLVMValueRef row, int64_t column, LLVMValueRef *out_at);
 
 /* attend.c */
 void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op); /* finds its rings */
@@ -287,7 +287,7 @@ void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, L
 /* Its first columns, as many as `count` registers hold; `transposed`: they are rows of the box. */
 void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                          int64_t at, unsigned count, bool transposed, LLVMValueRef *values);
-/* `count` pairs of `values`; and as many, of 16 columns of a box or of 8, to the place of part
+/* `count` pairs of `values`; and as many, of 16 columns of a box or of 8, to the slot of part
  * `part`. */
 void tsr_block_narrow_part(tsr_emit *emit, MlirType element, LLVMValueRef *values, unsigned count,
                            LLVMValueRef *out_pairs);
@@ -300,25 +300,25 @@ void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constr
                             LLVMValueRef *args, unsigned count);
 
 /* How a fragment goes through a ring: 64 rows x 128 bytes at a time, box by box of a row block,
- * from place to place, of which each warp group has its own. */
+ * from slot to slot, of which each warp group has its own. */
 typedef struct tsr_boxes {
     const tsr_ring *ring;
     uint32_t columns; /* of a box */
     uint32_t across;  /* boxes of a row block */
-    uint32_t all, places;
+    uint32_t all, slots;
     uint32_t row_blocks;
 } tsr_boxes;
 tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout);
 /* i32: the warp group's first row of the fragment. */
 LLVMValueRef tsr_block_group_row(tsr_emit *emit, const tsr_boxes *boxes);
-/* Where the warp group's place of box `number` lies, `out_at` bytes behind what is returned. */
-LLVMValueRef tsr_block_box_place(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
-                                 int64_t *out_at);
+/* Where the warp group's slot of box `number` lies, `out_at` bytes behind what is returned. */
+LLVMValueRef tsr_block_box_slot(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
+                                int64_t *out_at);
 /* Of the box at `from`: where this lane's 16 bytes of part `part`, of 16 columns, lie, as ldmatrix
  * and stmatrix take them. */
 LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                                     unsigned part);
-/* A box of f32, of 16 registers, to its place and from there. */
+/* A box of f32, of 16 registers, to its slot and from there. */
 void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                         LLVMValueRef *values);
 void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
@@ -330,7 +330,7 @@ void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op); /* asks for the fir
 /* Waits for box `number`, and reads it as f32, as many as the box has registers. */
 void tsr_block_take_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
                         LLVMValueRef *out_values);
-/* Behind the copy of box `number` from its place: asks for a box for a place that is free. For one
+/* Behind the copy of box `number` from its slot: asks for a box for a slot that is free. For one
  * thread. */
 void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages of rings, and copies to them. Stage number s of a program lies in place (stages used by
- * the programs before + s) mod stages; how often a place has been used is the parity that its
+ * Stages of rings, and copies to them. Stage number s of a program lies in slot (stages used by
+ * the programs before + s) mod stages; how often a slot has been used is the parity that its
  * barriers are waited on with.
  */
 #include "compiler/target/block/block.h"
@@ -12,26 +12,26 @@
 
 enum { CHUNK_BYTES = 16, SWIZZLE_ROWS = 8, UNROLL_MAX = 8 };
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
-tsr_place tsr_block_place(tsr_emit *emit, LLVMValueRef count, uint32_t stage_count) {
+tsr_slot tsr_block_slot(tsr_emit *emit, LLVMValueRef count, uint32_t stage_count) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef stages = tsr_block_int(emit, stage_count);
     LLVMValueRef round = LLVMBuildUDiv(b, count, stages, "");
-    return (tsr_place){.count = count,
-                       .place = LLVMBuildSub(b, count, LLVMBuildMul(b, round, stages, ""), ""),
-                       .parity = LLVMBuildAnd(b, round, tsr_block_int(emit, 1), "")};
+    return (tsr_slot){.count = count,
+                      .slot = LLVMBuildSub(b, count, LLVMBuildMul(b, round, stages, ""), ""),
+                      .parity = LLVMBuildAnd(b, round, tsr_block_int(emit, 1), "")};
 }
 
 /* Of stage number `stage` (index) of the program. */
-static tsr_place find_position(tsr_emit *emit, LLVMValueRef stage) {
+static tsr_slot find_position(tsr_emit *emit, LLVMValueRef stage) {
     LLVMValueRef number = LLVMBuildTrunc(emit->builder, stage, tsr_block_i32(emit), "");
-    return tsr_block_place(emit, LLVMBuildAdd(emit->builder, emit->block->base, number, ""),
-                           emit->block->stages);
+    return tsr_block_slot(emit, LLVMBuildAdd(emit->builder, emit->block->base, number, ""),
+                          emit->block->stages);
 }
 
-LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_place *at, uint32_t offset) {
-    LLVMValueRef part = tsr_block_mul(emit, at->place, BARRIER_BYTES);
+LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_slot *at, uint32_t offset) {
+    LLVMValueRef part = tsr_block_mul(emit, at->slot, BARRIER_BYTES);
     LLVMValueRef from = tsr_block_add(emit, emit->block->shared, offset);
     return LLVMBuildAdd(emit->builder, from, part, "");
 }
@@ -53,13 +53,13 @@ LLVMValueRef tsr_block_ring_address(tsr_emit *emit, const tsr_ring *ring) {
 }
 
 LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef stage) {
-    LLVMValueRef place;
+    LLVMValueRef slot;
     if (ring->stages == emit->block->stages && stage)
-        place = find_position(emit, stage).place;
+        slot = find_position(emit, stage).slot;
     else
-        place = tsr_block_int(emit, 0);
+        slot = tsr_block_int(emit, 0);
     LLVMValueRef part =
-        tsr_block_mul(emit, place, (int64_t)ring->rows * ring->columns * ring->element_bytes);
+        tsr_block_mul(emit, slot, (int64_t)ring->rows * ring->columns * ring->element_bytes);
     return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, ring), part, "");
 }
 
@@ -86,7 +86,7 @@ LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
 
 void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
-    tsr_place at = find_position(emit, tsr_emit_operand(emit, op, 0));
+    tsr_slot at = find_position(emit, tsr_emit_operand(emit, op, 0));
     tsr_block_wait(emit, tsr_block_barrier(emit, &at, block->full_at), at.parity);
     LLVMBuildStore(emit->builder, tsr_block_add(emit, at.count, 1), block->used);
     /* What threads have copied, the matrix units read another way. */
@@ -214,7 +214,7 @@ void tsr_block_release_deferred(tsr_emit *emit) {
     tsr_block *block = emit->block;
     LLVMValueRef count = LLVMBuildLoad2(b, tsr_block_i32(emit), block->deferred, "");
     LLVMValueRef some = LLVMBuildICmp(b, LLVMIntNE, count, tsr_block_int(emit, 0), "");
-    tsr_place at = tsr_block_place(emit, tsr_block_add(emit, count, -1), block->stages);
+    tsr_slot at = tsr_block_slot(emit, tsr_block_add(emit, count, -1), block->stages);
     tsr_block_arrive(emit, tsr_block_barrier(emit, &at, block->empty_at), some);
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
 }
@@ -223,7 +223,7 @@ void tsr_block_release_deferred(tsr_emit *emit) {
  */
 void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
-    tsr_place at = find_position(emit, tsr_emit_operand(emit, op, 0));
+    tsr_slot at = find_position(emit, tsr_emit_operand(emit, op, 0));
     if (block->stages == 1) tsr_block_wait_products(emit, (MlirValue){NULL});
     if (!block->pending) {
         tsr_block_arrive(emit, tsr_block_barrier(emit, &at, block->empty_at), NULL);
@@ -254,7 +254,7 @@ void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes) {
                   "r,r,~{memory}", args, 2);
 }
 
-static void begin_stage(tsr_emit *emit, const tsr_place *at, uint32_t bytes) {
+static void begin_stage(tsr_emit *emit, const tsr_slot *at, uint32_t bytes) {
     tsr_block *block = emit->block;
     LLVMValueRef one = tsr_block_int(emit, 1);
     tsr_block_wait(emit, tsr_block_barrier(emit, at, block->empty_at),
@@ -306,9 +306,9 @@ void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, co
 
 /* What several blocks share they copy by turns, a whole stage each. */
 static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
-                       const tsr_place *place) {
+                       const tsr_slot *slot) {
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef barrier = tsr_block_barrier(emit, place, emit->block->full_at);
+    LLVMValueRef barrier = tsr_block_barrier(emit, slot, emit->block->full_at);
     LLVMBasicBlockRef rest = NULL;
     LLVMValueRef at[TSR_FATBIN_MAP_RANK_MAX];
     size_t rank = tsr_op_operand_count(op) - 3;
@@ -317,7 +317,7 @@ static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, L
     if (shared) {
         LLVMValueRef own, turn = tsr_block_int(emit, share.count);
         first_sharer(emit, &share, &own);
-        turn = LLVMBuildURem(b, place->count, turn, "");
+        turn = LLVMBuildURem(b, slot->count, turn, "");
         rest = tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntEQ, turn, own, ""), "turn");
     }
     for (size_t d = 0; d < rank; d++)
@@ -463,7 +463,7 @@ void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op) {
     bool last = false;
     MlirValue stage = tsr_op_operand(op, count - 1);
     const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, count - 2));
-    tsr_place at = find_position(emit, tsr_emit_get(emit, stage));
+    tsr_slot at = find_position(emit, tsr_emit_get(emit, stage));
     uint32_t bytes = stage_bytes(emit, op, &last);
     if (mlirValueIsNull(block->filled) || !mlirValueEqual(block->filled, stage))
         begin_stage(emit, &at, bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tile.load_fragment: a fragment that comes by the copy engine, box by box, to the places that
+ * tile.load_fragment: a fragment that comes by the copy engine, box by box, to the slots that
  * results leave from. The first thread of each warp group asks for as many boxes as there are
- * places before the program multiplies, and for each later one when what lay in its place has left.
+ * slots before the program multiplies, and for each later one when what lay in its slot has left.
  * The warp that reads 16 rows of a box puts results into them: nobody else needs to wait for that.
  */
 #include "compiler/shim/shim.h"
@@ -38,21 +38,21 @@ tsr_result tsr_block_plan_fetch(tsr_emit *emit, MlirOperation op) {
              block->has_tma ? "more than one fragment" : "a fragment",
              block->has_tma ? "one" : "'sm_90a'");
     block->fetch.op = op;
-    block->fetch.places = ring->stages * ring->rows / GROUP_ROWS / block->groups;
+    block->fetch.slots = ring->stages * ring->rows / GROUP_ROWS / block->groups;
     return TSR_SUCCESS;
 }
 
-/* Of the warp group's place of box `number`. */
+/* Of the warp group's slot of box `number`. */
 static LLVMValueRef barrier_of(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
     LLVMValueRef group = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, GROUP_WARPS), "");
     if (block->teams > 1)
         group = LLVMBuildAdd(b, group, tsr_block_mul(emit, block->team, block->groups), "");
-    LLVMValueRef first = tsr_block_mul(emit, group, (int64_t)boxes->places * BARRIER_BYTES);
+    LLVMValueRef first = tsr_block_mul(emit, group, (int64_t)boxes->slots * BARRIER_BYTES);
     first = LLVMBuildAdd(b, first, block->shared, "");
     return tsr_block_add(emit, first,
-                         block->fetch.full_at + (int64_t)(number % boxes->places) * BARRIER_BYTES);
+                         block->fetch.full_at + (int64_t)(number % boxes->slots) * BARRIER_BYTES);
 }
 
 static void ask(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
@@ -68,7 +68,7 @@ static void ask(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     at[1] = LLVMBuildAdd(b, at[1], tsr_block_group_row(emit, boxes), "");
     at[1] = tsr_block_add(emit, at[1], (int64_t)(number / boxes->across) * GROUP_ROWS);
     int64_t offset = 0;
-    LLVMValueRef to = tsr_block_box_place(emit, boxes, number, &offset);
+    LLVMValueRef to = tsr_block_box_slot(emit, boxes, number, &offset);
     LLVMValueRef barrier = barrier_of(emit, boxes, number);
     tsr_block_expect(emit, barrier, BOX_BYTES);
     tsr_block_copy_boxes(emit, tsr_op_operand(op, 0), at, &box, tsr_block_add(emit, to, offset),
@@ -83,13 +83,13 @@ void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op) {
     LLVMBasicBlockRef rest =
         tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), ""), "ask");
     tsr_block_asm(emit, NULL, "cp.async.bulk.wait_group.read 0;", "~{memory}", NULL, 0);
-    for (uint32_t i = 0; i < boxes.places && i < boxes.all; i++) ask(emit, &boxes, i);
+    for (uint32_t i = 0; i < boxes.slots && i < boxes.all; i++) ask(emit, &boxes, i);
     tsr_block_end_if(emit, rest);
 }
 
 void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
-    /* That the copy just begun has read its place is not waited for, where others are free. */
-    uint32_t left = boxes->places > 2, next = number - left + boxes->places;
+    /* That the copy just begun has read its slot is not waited for, where others are free. */
+    uint32_t left = boxes->slots > 2, next = number - left + boxes->slots;
     char text[64];
     if (number < left || next >= boxes->all) return;
     snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;", left);
@@ -133,14 +133,14 @@ void tsr_block_take_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
                         LLVMValueRef *out_values) {
     LLVMBuilderRef b = emit->builder;
     tsr_block_fetch *fetch = &emit->block->fetch;
-    uint32_t place = number % boxes->places;
-    uint32_t uses = (boxes->all - place + boxes->places - 1) / boxes->places; /* by a program */
+    uint32_t slot = number % boxes->slots;
+    uint32_t uses = (boxes->all - slot + boxes->slots - 1) / boxes->slots; /* by a program */
     int64_t offset = 0;
     LLVMValueRef parity = tsr_block_mul(emit, tsr_block_get(emit, fetch->programs), uses);
-    parity = tsr_block_add(emit, parity, number / boxes->places);
+    parity = tsr_block_add(emit, parity, number / boxes->slots);
     parity = LLVMBuildAnd(b, parity, tsr_block_int(emit, 1), "");
     tsr_block_wait(emit, barrier_of(emit, boxes, number), parity);
-    LLVMValueRef from = tsr_block_box_place(emit, boxes, number, &offset);
+    LLVMValueRef from = tsr_block_box_slot(emit, boxes, number, &offset);
     MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(fetch->op, 0)));
     if (mlirTypeIsAF32(element)) {
         tsr_block_get_wide(emit, boxes->ring, from, offset, out_values);

@@ -505,7 +505,7 @@ tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout) {
                        .columns = columns,
                        .across = across,
                        .all = layout->row_blocks * across,
-                       .places = ring->stages * layout->row_blocks,
+                       .slots = ring->stages * layout->row_blocks,
                        .row_blocks = layout->row_blocks};
 }
 
@@ -515,25 +515,25 @@ LLVMValueRef tsr_block_group_row(tsr_emit *emit, const tsr_boxes *boxes) {
     return tsr_block_mul(emit, group, (int64_t)boxes->row_blocks * GROUP_ROWS);
 }
 
-LLVMValueRef tsr_block_box_place(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
-                                 int64_t *out_at) {
-    uint32_t place = number % boxes->places;
-    int64_t row = (int64_t)(place / boxes->row_blocks) * boxes->ring->rows +
-                  (int64_t)(place % boxes->row_blocks) * GROUP_ROWS;
+LLVMValueRef tsr_block_box_slot(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
+                                int64_t *out_at) {
+    uint32_t slot = number % boxes->slots;
+    int64_t row = (int64_t)(slot / boxes->row_blocks) * boxes->ring->rows +
+                  (int64_t)(slot % boxes->row_blocks) * GROUP_ROWS;
     *out_at = row * TSR_BLOCK_SWIZZLE_BYTES;
     LLVMValueRef own =
         tsr_block_mul(emit, tsr_block_group_row(emit, boxes), TSR_BLOCK_SWIZZLE_BYTES);
     return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, boxes->ring), own, "");
 }
 
-/* Until copies from the place of box `number` are done, so that it may be written. Where the last
+/* Until copies from the slot of box `number` are done, so that it may be written. Where the last
  * program ended is not known: its first box waits for all of it, unless each program ends where it
  * began. */
-static void wait_for_place(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
+static void wait_for_slot(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     char text[64];
-    bool evenly = boxes->all % boxes->places == 0;
+    bool evenly = boxes->all % boxes->slots == 0;
     snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
-             number || evenly ? boxes->places - 1 : 0);
+             number || evenly ? boxes->slots - 1 : 0);
     tsr_block_first_thread(emit, text, "~{memory}", NULL, 0);
     tsr_block_sync(emit, true);
 }
@@ -640,8 +640,8 @@ static void put_parts(tsr_emit *emit, const through *store, const tsr_ring *ring
 static void store_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
                       const box_part *part, uint32_t number, bool narrow, LLVMValueRef *values) {
     int64_t at = 0;
-    LLVMValueRef from = tsr_block_box_place(emit, boxes, number, &at);
-    if (!store->fetches) wait_for_place(emit, boxes, number);
+    LLVMValueRef from = tsr_block_box_slot(emit, boxes, number, &at);
+    if (!store->fetches) wait_for_slot(emit, boxes, number);
     if (boxes->ring->element_bytes == 4)
         tsr_block_put_wide(emit, boxes->ring, from, at, values);
     else

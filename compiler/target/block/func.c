@@ -78,7 +78,7 @@ void tsr_block_sync(tsr_emit *emit, bool of_group) {
     tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
 }
 
-/* bar.sync says that all come to the same place, and compute-sanitizer takes it at its word. */
+/* bar.sync says that all come to the same point, and compute-sanitizer takes it at its word. */
 void tsr_block_sync_apart(tsr_emit *emit) {
     LLVMValueRef args[] = {tsr_block_int(emit, NAMED_COMPUTING),
                            tsr_block_int(emit, (int64_t)emit->block->warps * WARP_LANES)};
@@ -134,7 +134,7 @@ static TSR_RESULT add_ring(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-static void place_some(tsr_block *block, bool copied) {
+static void locate_some(tsr_block *block, bool copied) {
     for (uint32_t i = 0; i < block->ring_count; i++) {
         tsr_ring *ring = &block->rings[i];
         uint32_t bytes = ring->team_bytes;
@@ -147,11 +147,11 @@ static void place_some(tsr_block *block, bool copied) {
 
 /* Stages belong to no team, all else that is shared to one. What programs that share K exchange
  * lies where the stages do (sum.c). */
-static void place_rings(tsr_block *block) {
-    place_some(block, true);
+static void locate_rings(tsr_block *block) {
+    locate_some(block, true);
     uint32_t exchange = (block->exchange_bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
     if (block->shared_bytes < exchange) block->shared_bytes = exchange;
-    place_some(block, false);
+    locate_some(block, false);
 }
 
 /* Teams take turns at one loop of products, and know how many stages the other one uses in it. */
@@ -297,7 +297,7 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     TRY(emit->ctx, scan(emit, tsr_op_body(func)));
     TRY(emit->ctx, plan_teams(emit, func));
     TRY(emit->ctx, plan_together(emit, func));
-    place_rings(block);
+    locate_rings(block);
     block->full_at = block->shared_bytes;
     block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
     block->written_at = block->empty_at + block->stages * BARRIER_BYTES;
@@ -307,7 +307,7 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->own_at = block->queries_empty_at + block->query_stages * BARRIER_BYTES;
     block->fetch.full_at = block->own_at + block->own_barriers * BARRIER_BYTES;
     block->shared_bytes =
-        block->fetch.full_at + block->fetch.places * block->groups * block->teams * BARRIER_BYTES;
+        block->fetch.full_at + block->fetch.slots * block->groups * block->teams * BARRIER_BYTES;
     const tsr_feature *has = tsr_feature_find(emit->target->cpu);
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
@@ -643,7 +643,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
     if (block->together > 1) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
     bool waits =
-        block->stages || block->exchange_bytes || block->own_barriers || block->fetch.places;
+        block->stages || block->exchange_bytes || block->own_barriers || block->fetch.slots;
     LLVMValueRef first = waits ? make_barriers(emit, thread) : NULL;
     done = tsr_emit_block(emit, "end");
     if (block->has_one_role) {

@@ -37,8 +37,8 @@ int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d) {
     return heads.first >= 0 && d == 0 ? size * heads.count : size;
 }
 
-void tsr_block_place_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
-                          LLVMValueRef row, int64_t column, LLVMValueRef *out_at) {
+void tsr_block_locate_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
+                           LLVMValueRef row, int64_t column, LLVMValueRef *out_at) {
     LLVMBuilderRef b = emit->builder;
     tsr_heads heads = read_heads(attend, buffer);
     out_at[0] = tsr_block_int(emit, column);

@@ -61,10 +61,10 @@ void tsr_block_end_if(tsr_emit *emit, LLVMBasicBlockRef rest) {
     LLVMPositionBuilderAtEnd(emit->builder, rest);
 }
 
-LLVMValueRef tsr_block_place_address(tsr_emit *emit, const tsr_ring *ring, const tsr_place *at) {
+LLVMValueRef tsr_block_slot_address(tsr_emit *emit, const tsr_ring *ring, const tsr_slot *at) {
     int64_t bytes = (int64_t)ring->rows * ring->columns * ring->element_bytes;
     return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, ring),
-                        tsr_block_mul(emit, at->place, bytes), "");
+                        tsr_block_mul(emit, at->slot, bytes), "");
 }
 
 LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x) {
@@ -100,7 +100,7 @@ uint32_t tsr_block_rounds(MlirOperation loop) {
 /* A group that waits has released its stages before the tail but for the last one, which goes with
  * the next product: the group before it finds all stages, as long as the tail has fewer than there
  * are. And that one arrives for a second program only when this one has waited in the first: with
- * so many rounds its last stages take places that this one releases behind its wait. */
+ * so many rounds its last stages take slots that this one releases behind its wait. */
 uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop) {
     const tsr_block *block = emit->block;
     int64_t tail = 0;

@@ -82,13 +82,13 @@ void tsr_block_find_keys(tsr_attend *a) {
     a->whole = LLVMBuildUDiv(b, seen, integer(a, unit), "");
 }
 
-void tsr_block_place_column(tsr_attend *a) {
+void tsr_block_locate_column(tsr_attend *a) {
     LLVMBuilderRef b = a->emit->builder;
     a->column = tsr_block_mul(a->emit, LLVMBuildAnd(b, a->emit->lane, integer(a, 3), ""), 2);
     tsr_block_begin_drop(a->emit, a->op, &a->drop, a->head, false);
 }
 
-tsr_attend_rows tsr_block_place_rows(const tsr_attend *a, LLVMValueRef row) {
+tsr_attend_rows tsr_block_locate_rows(const tsr_attend *a, LLVMValueRef row) {
     tsr_emit *emit = a->emit;
     LLVMBuilderRef b = emit->builder;
     tsr_attend_rows rows = {
@@ -145,8 +145,8 @@ void tsr_block_mask_scores(const tsr_attend *a, const tsr_attend_rows *rows, LLV
         limit = LLVMBuildSub(b, limit, key, "");
         for (unsigned i = 0; i < a->key_ring->rows / 4; i++) {
             unsigned at = element_register(half, i);
-            LLVMValueRef place = integer(a, (int64_t)(i / 2) * BLOCK_COLUMNS + i % 2);
-            LLVMValueRef seen = LLVMBuildICmp(b, LLVMIntSLT, place, limit, "");
+            LLVMValueRef column = integer(a, (int64_t)(i / 2) * BLOCK_COLUMNS + i % 2);
+            LLVMValueRef seen = LLVMBuildICmp(b, LLVMIntSLT, column, limit, "");
             scores[at] = LLVMBuildSelect(b, seen, scores[at], constant(a, -(double)INFINITY), "");
         }
     }

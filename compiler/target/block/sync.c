@@ -19,7 +19,7 @@ static LLVMValueRef find_chunk(tsr_emit *emit, MlirOperation attend, size_t buff
     LLVMBuilderRef b = emit->builder;
     MlirType type = mlirValueGetType(tsr_op_operand(attend, buffer));
     LLVMValueRef at[3];
-    tsr_block_place_head(emit, attend, buffer, head, row, 0, at);
+    tsr_block_locate_head(emit, attend, buffer, head, row, 0, at);
     LLVMValueRef number = tsr_block_mul(emit, at[2], mlirShapedTypeGetDimSize(type, 1));
     number = LLVMBuildAdd(b, number, at[1], "");
     number = tsr_block_mul(emit, number, mlirShapedTypeGetDimSize(type, 2) / CHUNK_ELEMENTS);
@@ -39,8 +39,8 @@ static int64_t head_pitch(MlirOperation attend, size_t buffer) {
     return mlirShapedTypeGetDimSize(type, 2) / CHUNK_ELEMENTS;
 }
 
-tsr_sync_copy tsr_sync_place_copy(tsr_emit *emit, MlirOperation attend, size_t buffer,
-                                  LLVMValueRef head, const tsr_ring *ring) {
+tsr_sync_copy tsr_sync_locate_copy(tsr_emit *emit, MlirOperation attend, size_t buffer,
+                                   LLVMValueRef head, const tsr_ring *ring) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef per_row = tsr_block_int(emit, ring->columns / CHUNK_ELEMENTS);
     tsr_sync_copy c = {.ring = ring,

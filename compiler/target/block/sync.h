@@ -18,8 +18,8 @@ typedef struct tsr_sync_copy {
     int64_t pitch;           /* chunks from row to row */
 } tsr_sync_copy;
 
-tsr_sync_copy tsr_sync_place_copy(tsr_emit *emit, MlirOperation attend, size_t buffer,
-                                  LLVMValueRef head, const tsr_ring *ring);
+tsr_sync_copy tsr_sync_locate_copy(tsr_emit *emit, MlirOperation attend, size_t buffer,
+                                   LLVMValueRef head, const tsr_ring *ring);
 /* Begins to copy rows from `row` (i32) on to the matrix at `to`; those that are not there are 0. */
 void tsr_sync_copy_rows(tsr_emit *emit, const tsr_sync_copy *copy, LLVMValueRef to,
                         LLVMValueRef row);
@@ -28,7 +28,7 @@ void tsr_sync_commit(tsr_emit *emit);
 /* Until at most `left` groups of each thread are on their way; then all threads have come here, and
  * see what is there. */
 void tsr_sync_wait(tsr_emit *emit, uint32_t left);
-/* The same where warps come to it at different places of the code, each as often. */
+/* The same where warps come to it at different points of the code, each as often. */
 void tsr_sync_wait_apart(tsr_emit *emit, uint32_t left);
 
 /* How a lane reads a matrix by ldmatrix: four of 8 x 8, of which the second and third lie below or
