@@ -22,15 +22,15 @@ typedef struct timing {
 /* A tensor that is gathered where it is read. */
 typedef struct gathering {
     MlirOperation original; /* goes */
-    MlirValue now;          /* as gathered last, in that turn */
-    uint32_t turn, seen;    /* of `gathered`, when it was last read */
+    MlirValue now;          /* as gathered last, in that phase */
+    uint32_t phase, seen;   /* of `gathered`, when it was last read */
     bool made;
 } gathering;
 
-enum { AT_END = UINT32_MAX }; /* a turn: behind all others */
+enum { AT_END = UINT32_MAX }; /* a phase: behind all others */
 enum { HOISTED_SHARE = 512 }; /* a smaller part of all tensors is gathered once, before the loops */
 
-typedef struct turns {
+typedef struct phases {
     tsr_ctx *ctx;
     tsr_arena *arena;
     MlirOperation func;
@@ -38,12 +38,12 @@ typedef struct turns {
     timing *timings;
     uint32_t count;
     MlirOperation *ops; /* calls, collectives, parts taken and joined */
-    uint32_t *turn;
-    uint32_t op_count, turn_max;
+    uint32_t *phase;
+    uint32_t op_count, phase_max;
     tsr_value_map sources; /* gathered value -> gathering */
     gathering *gatherings;
     uint32_t gathering_count, gathered; /* gathered: ops made */
-} turns;
+} phases;
 
 static tsr_op_class class_of(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
@@ -75,14 +75,14 @@ static void drop_barriers(MlirBlock block) {
     }
 }
 
-static TSR_RESULT set_timing(turns *t, MlirValue value, timing is) {
+static TSR_RESULT set_timing(phases *t, MlirValue value, timing is) {
     t->timings[t->count] = is;
     if (!tsr_value_map_set(&t->numbers, t->arena, value, t->count++))
         FAIL(t->ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(t->func));
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT find_timing(turns *t, MlirValue value, const timing **out_timing) {
+static TSR_RESULT find_timing(phases *t, MlirValue value, const timing **out_timing) {
     uint32_t number = tsr_value_map_get(&t->numbers, value);
     if (number == UINT32_MAX)
         FAIL(t->ctx, TSR_INTERNAL, "@%s: unknown value", tsr_op_symbol(t->func));
@@ -91,7 +91,7 @@ static TSR_RESULT find_timing(turns *t, MlirValue value, const timing **out_timi
 }
 
 /* The latest of the operands'. */
-static TSR_RESULT read_operands(turns *t, MlirOperation op, timing *out_latest) {
+static TSR_RESULT read_operands(phases *t, MlirOperation op, timing *out_latest) {
     timing latest = {.ready = true};
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         const timing *is = NULL;
@@ -104,14 +104,14 @@ static TSR_RESULT read_operands(turns *t, MlirOperation op, timing *out_latest) 
     return TSR_SUCCESS;
 }
 
-static void add_turn(turns *t, MlirOperation op, uint32_t turn) {
+static void add_phase(phases *t, MlirOperation op, uint32_t phase) {
     t->ops[t->op_count] = op;
-    t->turn[t->op_count++] = turn;
-    if (turn > t->turn_max && turn != AT_END) t->turn_max = turn;
+    t->phase[t->op_count++] = phase;
+    if (phase > t->phase_max && phase != AT_END) t->phase_max = phase;
 }
 
 /* It stands before the first loop that begins when all it takes are there. */
-static TSR_RESULT read_token_op(turns *t, MlirOperation op) {
+static TSR_RESULT read_token_op(phases *t, MlirOperation op) {
     bool passes = tsr_op_is(op, "tessera_sr.barrier");
     const timing *is = NULL;
     uint32_t stage = 0;
@@ -120,7 +120,7 @@ static TSR_RESULT read_token_op(turns *t, MlirOperation op) {
         uint32_t over = is->stage + (is->vrank && !is->ready);
         if (over > stage) stage = over;
     }
-    add_turn(t, op, tsr_op_is(op, "async.await") ? AT_END : 2 * stage);
+    add_phase(t, op, tsr_op_is(op, "async.await") ? AT_END : 2 * stage);
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         MlirValue result = tsr_op_result(op, i);
         timing made = {.stage = stage, .ready = true};
@@ -159,7 +159,7 @@ static uint64_t size_of(MlirValue value) {
     return fits ? size : 0;
 }
 
-static TSR_RESULT find_gatherings(turns *t, MlirBlock block) {
+static TSR_RESULT find_gatherings(phases *t, MlirBlock block) {
     uint64_t all = 0;
     TSR_FOR_EACH_OP(op, block)
     if (gathers_tensor(op)) all += size_of(tsr_op_result(op, 0));
@@ -172,23 +172,23 @@ static TSR_RESULT find_gatherings(turns *t, MlirBlock block) {
     return TSR_SUCCESS;
 }
 
-static bool is_gathered_later(const turns *t, MlirOperation op) {
+static bool is_gathered_later(const phases *t, MlirOperation op) {
     return tsr_op_result_count(op) == 1 &&
            tsr_value_map_get(&t->sources, tsr_op_result(op, 0)) != UINT32_MAX;
 }
 
 /* What the call reads of such tensors, it reads of what is gathered for it. */
-static void gather_for(turns *t, MlirOperation call, uint32_t turn) {
+static void gather_for(phases *t, MlirOperation call, uint32_t phase) {
     uint32_t read[TSR_PROGRAM_ARGUMENTS_MAX], count = 0;
     for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
         uint32_t number = tsr_value_map_get(&t->sources, tsr_op_operand(call, i));
         if (number == UINT32_MAX) continue;
         gathering *g = &t->gatherings[number];
-        if (!g->made || g->turn != turn || g->seen != t->gathered) {
+        if (!g->made || g->phase != phase || g->seen != t->gathered) {
             MlirOperation copy = mlirOperationClone(g->original);
             mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(call), call, copy);
-            add_turn(t, copy, turn);
-            *g = (gathering){g->original, tsr_op_result(copy, 0), turn, ++t->gathered, true};
+            add_phase(t, copy, phase);
+            *g = (gathering){g->original, tsr_op_result(copy, 0), phase, ++t->gathered, true};
         }
         mlirOperationSetOperand(call, (intptr_t)i, g->now);
         if (count < TSR_PROGRAM_ARGUMENTS_MAX) read[count++] = number;
@@ -196,7 +196,7 @@ static void gather_for(turns *t, MlirOperation call, uint32_t turn) {
     for (uint32_t i = 0; i < count; i++) t->gatherings[read[i]].seen = t->gathered;
 }
 
-static TSR_RESULT read_op(turns *t, MlirOperation op) {
+static TSR_RESULT read_op(phases *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_sr_has_token(op)) return read_token_op(t, op);
     if (tsr_op_is(op, "tessera.reshape"))
@@ -209,12 +209,12 @@ static TSR_RESULT read_op(turns *t, MlirOperation op) {
         made = (timing){.ready = true};
     } else if (tsr_op_is(op, "tsched.call") || sums) {
         gather_for(t, op, 2 * made.stage + (made.vrank || sums));
-        add_turn(t, op, 2 * made.stage + (made.vrank || sums));
+        add_phase(t, op, 2 * made.stage + (made.vrank || sums));
         made.ready = false;
         if (sums) made = (timing){.stage = made.stage + 1};
     } else if (is == TSR_CLASS_TAKE || is == TSR_CLASS_JOIN) {
         uint32_t stage = made.stage + !made.ready; /* before this loop */
-        add_turn(t, op, 2 * stage);
+        add_phase(t, op, 2 * stage);
         made = (timing){.vrank = is == TSR_CLASS_TAKE, .stage = stage, .ready = true};
     } else if (is != TSR_CLASS_VRANK && made.vrank)
         FAIL(t->ctx, TSR_COMPILE, "@%s: %s of a value that differs between virtual ranks",
@@ -229,30 +229,30 @@ static bool is_sink(MlirOperation op) {
 }
 
 /* Behind all loops. */
-static void move_awaits(turns *t) {
-    uint32_t last = t->turn_max + t->turn_max % 2;
+static void move_awaits(phases *t) {
+    uint32_t last = t->phase_max + t->phase_max % 2;
     for (uint32_t i = 0; i < t->op_count; i++)
-        if (t->turn[i] == AT_END) t->turn[i] = t->turn_max = last;
+        if (t->phase[i] == AT_END) t->phase[i] = t->phase_max = last;
 }
 
-/* Ordered by their turns, else as they stand. */
-static TSR_RESULT move_ops(turns *t, MlirBlock block) {
+/* Ordered by their phases, else as they stand. */
+static TSR_RESULT move_ops(phases *t, MlirBlock block) {
     move_awaits(t);
     MlirOperation sink = mlirBlockGetFirstOperation(block);
-    uint32_t *first = TSR_NEW(t->arena, uint32_t, (size_t)t->turn_max + 2);
+    uint32_t *first = TSR_NEW(t->arena, uint32_t, (size_t)t->phase_max + 2);
     uint32_t *order = TSR_NEW(t->arena, uint32_t, (size_t)t->op_count + 1);
     if (!first || !order)
         FAIL(t->ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(t->func));
     while (!is_sink(sink)) sink = mlirOperationGetNextInBlock(sink);
-    for (uint32_t i = 0; i < t->op_count; i++) first[t->turn[i] + 1]++;
-    for (uint32_t turn = 0; turn < t->turn_max; turn++) first[turn + 1] += first[turn];
-    for (uint32_t i = 0; i < t->op_count; i++) order[first[t->turn[i]]++] = i;
+    for (uint32_t i = 0; i < t->op_count; i++) first[t->phase[i] + 1]++;
+    for (uint32_t phase = 0; phase < t->phase_max; phase++) first[phase + 1] += first[phase];
+    for (uint32_t i = 0; i < t->op_count; i++) order[first[t->phase[i]]++] = i;
     for (uint32_t k = 0; k < t->op_count; k++) {
         MlirOperation op = t->ops[order[k]];
-        uint32_t turn = t->turn[order[k]];
+        uint32_t phase = t->phase[order[k]];
         mlirOperationMoveBefore(op, sink);
-        if (turn % 2 == 0) continue;
-        tsr_op_set(op, TSR_VRANK_LOOP, tsr_attr_make_i64(mlirOperationGetContext(op), turn / 2));
+        if (phase % 2 == 0) continue;
+        tsr_op_set(op, TSR_VRANK_LOOP, tsr_attr_make_i64(mlirOperationGetContext(op), phase / 2));
     }
     for (uint32_t i = 0; i < t->gathering_count; i++)
         mlirOperationDestroy(t->gatherings[i].original);
@@ -261,7 +261,7 @@ static TSR_RESULT move_ops(turns *t, MlirBlock block) {
 
 tsr_result tsr_host_order_vranks(tsr_ctx *ctx, MlirOperation func, tsr_arena *arena) {
     MlirBlock block = tsr_op_body(func);
-    turns t = {.ctx = ctx, .arena = arena, .func = func};
+    phases t = {.ctx = ctx, .arena = arena, .func = func};
     size_t values = (size_t)mlirBlockGetNumArguments(block), ops = 0;
     drop_marks(block);
     if (!has_vranks(block)) return TSR_SUCCESS;
@@ -273,8 +273,8 @@ tsr_result tsr_host_order_vranks(tsr_ctx *ctx, MlirOperation func, tsr_arena *ar
     t.gatherings = TSR_NEW(arena, gathering, ops + 1);
     t.timings = TSR_NEW(arena, timing, values + 1);
     t.ops = TSR_NEW(arena, MlirOperation, ops + 1);
-    t.turn = TSR_NEW(arena, uint32_t, ops + 1);
-    if (!t.gatherings || !t.timings || !t.ops || !t.turn)
+    t.phase = TSR_NEW(arena, uint32_t, ops + 1);
+    if (!t.gatherings || !t.timings || !t.ops || !t.phase)
         FAIL(ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(func));
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         TRY(ctx, set_timing(&t, mlirBlockGetArgument(block, i), (timing){0}));
