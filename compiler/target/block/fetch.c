@@ -55,7 +55,7 @@ static LLVMValueRef barrier_of(tsr_emit *emit, const tsr_boxes *boxes, uint32_t 
                          block->fetch.full_at + (int64_t)(number % boxes->slots) * BARRIER_BYTES);
 }
 
-static void ask(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
+static void ask_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     LLVMBuilderRef b = emit->builder;
     MlirOperation op = emit->block->fetch.op;
     size_t rank = tsr_op_operand_count(op) - 2;
@@ -83,7 +83,7 @@ void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op) {
     LLVMBasicBlockRef rest =
         tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), ""), "ask");
     tsr_block_asm(emit, NULL, "cp.async.bulk.wait_group.read 0;", "~{memory}", NULL, 0);
-    for (uint32_t i = 0; i < boxes.slots && i < boxes.all; i++) ask(emit, &boxes, i);
+    for (uint32_t i = 0; i < boxes.slots && i < boxes.all; i++) ask_box(emit, &boxes, i);
     tsr_block_end_if(emit, rest);
 }
 
@@ -94,7 +94,7 @@ void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t numbe
     if (number < left || next >= boxes->all) return;
     snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;", left);
     tsr_block_asm(emit, NULL, text, "~{memory}", NULL, 0);
-    ask(emit, boxes, next);
+    ask_box(emit, boxes, next);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -247,7 +247,7 @@ static void emit_program(product *p) {
     walk_tiles(p, &t, store_tile);
 }
 
-static MlirValue take(product *p, MlirValue *rest, int64_t count) {
+static MlirValue split_index(product *p, MlirValue *rest, int64_t count) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue part = count == 1 ? tsr_tile_index(b, 0) : tsr_tile_rem(b, *rest, count);
     *rest = tsr_tile_div(b, *rest, count);
@@ -264,10 +264,10 @@ static tsr_result emit(product *p) {
     conv->group->grid =
         conv->groups * conv->axes[0].taps * conv->axes[1].taps * channel_parts * panel_parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
-    p->panel = tsr_tile_mul(b, take(p, &rest, panel_parts), p->block_panels);
-    p->channel = tsr_tile_mul(b, take(p, &rest, channel_parts), p->block_channels);
-    for (int i = 1; i >= 0; i--) p->tap[i] = take(p, &rest, conv->axes[i].taps);
-    p->group = take(p, &rest, conv->groups);
+    p->panel = tsr_tile_mul(b, split_index(p, &rest, panel_parts), p->block_panels);
+    p->channel = tsr_tile_mul(b, split_index(p, &rest, channel_parts), p->block_channels);
+    for (int i = 1; i >= 0; i--) p->tap[i] = split_index(p, &rest, conv->axes[i].taps);
+    p->group = split_index(p, &rest, conv->groups);
     p->panel_count = tsr_tile_min(b, tsr_tile_index(b, p->block_panels),
                                   tsr_tile_sub(b, tsr_tile_index(b, p->panels), p->panel));
     p->channels =

@@ -318,7 +318,7 @@ static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end)
     tsr_tile_loop_end(b, &rows, NULL);
 }
 
-static MlirValue take(tsr_conv_product *p, MlirValue *rest, int64_t count) {
+static MlirValue split_index(tsr_conv_product *p, MlirValue *rest, int64_t count) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue part = count == 1 ? tsr_tile_index(b, 0) : tsr_tile_rem(b, *rest, count);
     *rest = tsr_tile_div(b, *rest, count);
@@ -353,12 +353,12 @@ static void emit(tsr_conv_product *p) {
     conv->group->grid =
         conv->images * conv->groups * panel_parts * p->walks[0].phases * p->walks[1].phases * parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
-    MlirValue part = take(p, &rest, parts);
-    MlirValue x_phase = take(p, &rest, p->walks[1].phases);
-    MlirValue y_phase = take(p, &rest, p->walks[0].phases);
-    p->first_panel = tsr_tile_mul(b, take(p, &rest, panel_parts), p->program_panels);
-    p->group = take(p, &rest, conv->groups);
-    p->image = take(p, &rest, conv->images);
+    MlirValue part = split_index(p, &rest, parts);
+    MlirValue x_phase = split_index(p, &rest, p->walks[1].phases);
+    MlirValue y_phase = split_index(p, &rest, p->walks[0].phases);
+    p->first_panel = tsr_tile_mul(b, split_index(p, &rest, panel_parts), p->program_panels);
+    p->group = split_index(p, &rest, conv->groups);
+    p->image = split_index(p, &rest, conv->images);
     enter_phase(p, 0, y_phase);
     enter_phase(p, 1, x_phase);
     MlirValue begin = tsr_tile_mul(b, part, p->program_rows);

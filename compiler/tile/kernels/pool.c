@@ -203,7 +203,7 @@ static MlirValue share(pool *p, const span *y, const span *x) {
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static void take(pool *p, MlirValue at, MlirValue *best) {
+static void add_element(pool *p, MlirValue at, MlirValue *best) {
     tsr_tile_builder *b = &p->group->b;
     for (uint32_t v = 0; v < p->vectors; v++)
         best[v] = p->is_max ? tsr_element_max(b, p->dtype, best[v], load(p, p->image, at, v))
@@ -226,7 +226,7 @@ static void emit_window(pool *p, MlirValue image, MlirValue line, MlirValue colu
     MlirValue values[VECTORS];
     for (uint32_t v = 0; v < p->vectors; v++)
         values[v] = p->is_max ? all(p, -(double)INFINITY) : sum_of_nothing(p, y, x);
-    each_place(p, image, y, x, p->vectors, values, take);
+    each_place(p, image, y, x, p->vectors, values, add_element);
     MlirValue to = place(p, image, false, line, column);
     MlirValue factor = p->is_max ? tsr_tile_null : share(p, y, x);
     for (uint32_t v = 0; v < p->vectors; v++) {
@@ -303,15 +303,15 @@ static bool tiles(const pool *p) {
     return true;
 }
 
-static void give(pool *p, MlirValue value, MlirValue at, uint32_t v) {
+static void add_gradient(pool *p, MlirValue value, MlirValue at, uint32_t v) {
     tsr_tile_builder *b = &p->group->b;
     MlirValue before = tiles(p) ? all(p, 0) : load(p, p->made, at, v);
     store(p, tsr_element_add(b, p->dtype, before, value), p->made, at, v);
 }
 
 /* carried: the shares. */
-static void give_share(pool *p, MlirValue at, MlirValue *carried) {
-    for (uint32_t v = 0; v < p->vectors; v++) give(p, carried[v], at, v);
+static void add_share(pool *p, MlirValue at, MlirValue *carried) {
+    for (uint32_t v = 0; v < p->vectors; v++) add_gradient(p, carried[v], at, v);
 }
 
 /* The largest of its window, which is NaN where some element is; then the first of these. */
@@ -322,13 +322,13 @@ static MlirValue is_largest(pool *p, MlirValue element, MlirValue largest) {
 }
 
 /* carried: the largest elements, then the gradients, 0 once they are given. */
-static void give_first(pool *p, MlirValue at, MlirValue *carried) {
+static void add_first(pool *p, MlirValue at, MlirValue *carried) {
     tsr_tile_builder *b = &p->group->b;
     MlirValue zero = all(p, 0);
     for (uint32_t v = 0; v < p->vectors; v++) {
         MlirValue *left = &carried[p->vectors + v];
         MlirValue is = is_largest(p, load(p, p->image, at, v), carried[v]);
-        give(p, tsr_tile_select(b, is, *left, zero), at, v);
+        add_gradient(p, tsr_tile_select(b, is, *left, zero), at, v);
         *left = tsr_tile_select(b, is, zero, *left);
     }
 }
@@ -374,14 +374,14 @@ static void emit_gradient(pool *p, MlirValue image, MlirValue line, MlirValue co
         MlirValue factor = share(p, y, x);
         for (uint32_t v = 0; v < p->vectors; v++)
             carried[v] = tsr_element_mul(b, p->dtype, load(p, p->pooled, from, v), factor);
-        each_place(p, image, &own, x, p->vectors, carried, give_share);
+        each_place(p, image, &own, x, p->vectors, carried, add_share);
         return;
     }
     for (uint32_t v = 0; v < p->vectors; v++) carried[v] = all(p, -(double)INFINITY);
-    each_place(p, image, y, x, p->vectors, carried, take);
+    each_place(p, image, y, x, p->vectors, carried, add_element);
     for (uint32_t v = 0; v < p->vectors; v++) carried[p->vectors + v] = load(p, p->pooled, from, v);
     if (!tiles(p)) each_place(p, image, &before, x, 2 * p->vectors, carried, pass_first);
-    each_place(p, image, &own, x, 2 * p->vectors, carried, give_first);
+    each_place(p, image, &own, x, 2 * p->vectors, carried, add_first);
 }
 
 /* The same backwards. */

@@ -100,7 +100,7 @@ static MlirValue last(top_k *t) {
 }
 
 /* Elements [begin, end) of the line, one by one; all of them enter while the list is not full. */
-static void take(top_k *t, MlirValue line, MlirValue begin, MlirValue end, bool all) {
+static void insert_elements(top_k *t, MlirValue line, MlirValue begin, MlirValue end, bool all) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue zero = tsr_tile_index(b, 0), one = tsr_tile_index(b, 1);
     tsr_tile_loop loop, once;
@@ -140,7 +140,7 @@ static int64_t scan(top_k *t, MlirValue line) {
     if (tsr_dtype_is_float(t->dtype))
         some = tsr_tile_2(b, "arith.ori", some, tsr_tile_fcompare(b, TSR_FCMP_UNO, most, most));
     MlirValue end = tsr_tile_offset(b, begin, wide);
-    take(t, line, begin, tsr_tile_select(b, some, end, begin), false);
+    insert_elements(t, line, begin, tsr_tile_select(b, some, end, begin), false);
     tsr_tile_loop_end(b, &loop, NULL);
     return t->k + blocks * wide;
 }
@@ -149,9 +149,9 @@ static void emit_line(top_k *t, MlirValue line) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue zero = tsr_tile_index(b, 0), size = tsr_tile_index(b, t->size);
     clear_list(t);
-    take(t, line, zero, tsr_tile_index(b, t->k), true);
+    insert_elements(t, line, zero, tsr_tile_index(b, t->k), true);
     int64_t done = scan(t, line);
-    if (done < t->size) take(t, line, tsr_tile_index(b, done), size, false);
+    if (done < t->size) insert_elements(t, line, tsr_tile_index(b, done), size, false);
     MlirValue to = tsr_tile_mul(b, line, t->k), one = tsr_tile_index(b, 1);
     tsr_run values = {t->dtype, tsr_tile_index(b, t->k), t->k};
     tsr_run places = {TSR_DTYPE_I64, tsr_tile_index(b, t->k), t->k};

@@ -350,12 +350,12 @@ static MlirValue local_of(const group *g, const item *it) {
     return tsr_tile_local(g->b, tsr_tile_storage_type(g->b, dtype), g->lanes);
 }
 
-static void put(const group *g, const item *it, MlirValue value, MlirValue at) {
+static void store_beside(const group *g, const item *it, MlirValue value, MlirValue at) {
     tsr_tile_store(g->b, tsr_tile_compute_dtype(it->node.dtype), value, it->beside, at,
                    tsr_tile_null);
 }
 
-static MlirValue take(const group *g, const item *it, MlirValue at, uint32_t lanes) {
+static MlirValue load_beside(const group *g, const item *it, MlirValue at, uint32_t lanes) {
     return tsr_tile_load(g->b, tsr_tile_compute_dtype(it->node.dtype), it->beside, at, lanes,
                          tsr_tile_null);
 }
@@ -372,13 +372,13 @@ static void emit_column(group *g, MlirValue lane, MlirValue first) {
     r->point.index[r->space.rank - 1] = tsr_tile_add(g->b, first, lane);
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->of_columns && r->items[i]->level < 2)
-            r->items[i]->scalar = take(g, r->items[i], lane, 0);
+            r->items[i]->scalar = load_beside(g, r->items[i], lane, 0);
     for (uint32_t i = 0; i < PART_COUNT; i++)
         if (i != MEAN && g->parts[i] && !mlirValueIsNull(g->root))
             one.root = g->parts[i]->operands[PLAIN]->scalar;
     emit_group(&one);
     for (uint32_t i = 0; i < PART_COUNT; i++)
-        if (g->parts[i]) put(g, g->parts[i], g->parts[i]->scalar, lane);
+        if (g->parts[i]) store_beside(g, g->parts[i], g->parts[i]->scalar, lane);
 }
 
 /* A CPU goes over the columns of a vector one by one where one of them is odd. What they have is in
@@ -409,13 +409,14 @@ static void emit_columns(group *g) {
         if (!g->parts[i]) continue;
         g->parts[i]->of_columns = false;
         g->parts[i]->beside = local_of(g, g->parts[i]);
-        put(g, g->parts[i],
-            i == OFFSET ? own_number(g, -0.0) : g->parts[i]->operands[PLAIN]->scalar, zero);
+        store_beside(g, g->parts[i],
+                     i == OFFSET ? own_number(g, -0.0) : g->parts[i]->operands[PLAIN]->scalar,
+                     zero);
     }
     tsr_tile_loop_begin(b, &odd, zero, any, 1, 0, NULL);
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->of_columns && r->items[i]->level < 2)
-            put(g, r->items[i], r->items[i]->scalar, zero);
+            store_beside(g, r->items[i], r->items[i]->scalar, zero);
     if (!mlirValueIsNull(point.mask))
         end = tsr_tile_min(
             b, end, tsr_tile_sub(b, tsr_tile_index(b, r->space.dims[r->space.rank - 1]), first));
@@ -429,7 +430,7 @@ static void emit_columns(group *g) {
         if (r->items[i]->of_columns && r->items[i]->level < 2)
             r->items[i]->scalar = r->items[i]->vector;
     for (uint32_t i = 0; i < PART_COUNT; i++)
-        if (g->parts[i]) g->parts[i]->scalar = take(g, g->parts[i], zero, g->lanes);
+        if (g->parts[i]) g->parts[i]->scalar = load_beside(g, g->parts[i], zero, g->lanes);
 }
 
 void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
