@@ -114,11 +114,11 @@ def Target_FuncOp : Target_Op<"func", [Symbol, IsolatedFromAbove, SingleBlock, N
 
 //===--- buffers ---------------------------------------------------------------------------------===//
 
-class Target_Place<string mnemonic> : Target_Op<mnemonic, [HasParent<"FuncOp">]> {
+class Target_BufferOp<string mnemonic> : Target_Op<mnemonic, [HasParent<"FuncOp">]> {
   let results = (outs Target_Buffer:$result);
 }
 
-def Target_TensorOp : Target_Place<"tensor"> {
+def Target_TensorOp : Target_BufferOp<"tensor"> {
   let summary = "a parameter, state or constant, where it lies";
   let description = [{
     `name` is one of the bundle's tensors; the buffer has its type, as the host stores it.
@@ -127,8 +127,8 @@ def Target_TensorOp : Target_Place<"tensor"> {
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
-def Target_TensorPartOp : Target_Place<"tensor_part"> {
-  let summary = "a virtual rank's part of a tensor: a vector of ceil(n / V) of its n elements";
+def Target_TensorPartOp : Target_BufferOp<"tensor_part"> {
+  let summary = "a leaf's part of a tensor: a vector of ceil(n / V) of its n elements";
   let description = [{
     Virtual rank i has those from i * ceil(n / V) on; what is behind element n means nothing. A tensor of which a program
     has parts alone is held by a rank as far as its virtual ranks have it. Commands of loops read and write it, and an
@@ -138,7 +138,7 @@ def Target_TensorPartOp : Target_Place<"tensor_part"> {
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
-def Target_InputOp : Target_Place<"input"> {
+def Target_InputOp : Target_BufferOp<"input"> {
   let summary = "an input of the entry, by its index";
   let description = [{
     0 <= index < the entry's inputs; the caller's memory, which is only read.
@@ -147,7 +147,7 @@ def Target_InputOp : Target_Place<"input"> {
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
-def Target_OutputOp : Target_Place<"output"> {
+def Target_OutputOp : Target_BufferOp<"output"> {
   let summary = "an output of the entry, by its index";
   let description = [{
     0 <= index < the entry's outputs; the caller's memory.
@@ -156,7 +156,7 @@ def Target_OutputOp : Target_Place<"output"> {
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
-def Target_AllocOp : Target_Place<"alloc"> {
+def Target_AllocOp : Target_BufferOp<"alloc"> {
   let summary = "a part of the workspace: offset in bytes, a multiple of 64";
   let description = [{
     Lies inside the function's workspace. Buffers that are needed at different times may share bytes.
@@ -165,7 +165,7 @@ def Target_AllocOp : Target_Place<"alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_PrepackedOp : Target_Place<"prepacked"> {
+def Target_PrepackedOp : Target_BufferOp<"prepacked"> {
   let summary = "a buffer that all entries share and that outlives runs, by its number";
   let description = [{
     Written by the launch of one kernel that prepacks, from one tensor; read behind such a launch.
@@ -174,7 +174,7 @@ def Target_PrepackedOp : Target_Place<"prepacked"> {
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
-def Target_HostAllocOp : Target_Place<"host_alloc"> {
+def Target_HostAllocOp : Target_BufferOp<"host_alloc"> {
   let summary = "a part of the entry's page-locked memory of the host: offset in bytes, a multiple of 64";
   let description = [{
     For a device with memory of its own: tessera_target.offload alone writes it, prefetch alone reads it.
@@ -183,8 +183,8 @@ def Target_HostAllocOp : Target_Place<"host_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_VrankAllocOp : Target_Place<"vrank_alloc"> {
-  let summary = "what a virtual rank keeps for a later loop: a place for each of them";
+def Target_LeafAllocOp : Target_BufferOp<"leaf_alloc"> {
+  let summary = "what a leaf of the virtual ranks keeps for a later loop: a place for each of them";
   let description = [{
     The type is that of one virtual rank; `offset` is where virtual rank 0 lies in the space of the virtual ranks, in bytes. A command
     outside of loops does not use it.
@@ -193,8 +193,8 @@ def Target_VrankAllocOp : Target_Place<"vrank_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_SumAllocOp : Target_Place<"sum_alloc"> {
-  let summary = "a sum over virtual ranks, and places for the sums of subtrees on the way to it";
+def Target_SumAllocOp : Target_BufferOp<"sum_alloc"> {
+  let summary = "a sum over leaves, and places for the sums of subtrees on the way to it";
   let description = [{
     The type is that of the sum; `offset` is where it lies, in bytes. A rank needs one place for each level of
     the tree it works on at a time.
@@ -203,8 +203,8 @@ def Target_SumAllocOp : Target_Place<"sum_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_VrankNumberOp : Target_Place<"vrank_number"> {
-  let summary = "the number of the virtual rank at hand, from 0; only read";
+def Target_LeafNumberOp : Target_BufferOp<"leaf_number"> {
+  let summary = "the number of the leaf at hand, from 0; only read";
   let description = [{
     A scalar; only commands between tessera_target.each_vrank and its end read it.
   }];

@@ -53,7 +53,7 @@ static bool each_view(const view_list *list, bool (*call)(tsr_view *view, void *
     for (uint32_t r = 0; r < list->region_count; r++)
         for (uint32_t i = 0; i < list->regions[r]->node_count; i++) {
             tsr_node *node = list->regions[r]->nodes[i];
-            bool viewed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_PLACE;
+            bool viewed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
             if (viewed && !call(&node->view, user)) return false;
         }
     return true;
@@ -178,7 +178,7 @@ static tsr_result add_place(collector *c, tsr_node *node) {
     /* As if only the axis had a size: then its stride is 1 and the others' are 0. */
     for (uint32_t d = 0; d < type.shape.rank; d++)
         if (d != axis) type.shape.dims[d] = 1;
-    node->kind = TSR_NODE_PLACE;
+    node->kind = TSR_NODE_IOTA;
     tsr_view_init(&node->view, type.dtype, tsr_tile_null, &type.shape, c->space, c->kept);
     return TSR_SUCCESS;
 }
@@ -284,7 +284,7 @@ void tsr_region_levels(tsr_region *region, const tsr_space *space, const bool *i
     for (uint32_t i = 0; i < region->node_count; i++) {
         tsr_node *node = region->nodes[i];
         node->level = node->kind == TSR_NODE_GIVEN ? 2 : 0;
-        bool viewed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_PLACE;
+        bool viewed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
         for (uint32_t d = 0; viewed && d < space->rank; d++) {
             uint32_t level = !node->view.strides[d] ? 0 : inner[d] ? 2 : 1;
             if (level > node->level) node->level = level;
@@ -371,7 +371,7 @@ MlirValue tsr_node_value(tsr_region *region, const tsr_node *node, const tsr_poi
 }
 
 /* The offset, and a multiple of the lane number along the last dimension. */
-MlirValue tsr_place_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point) {
+MlirValue tsr_iota_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point) {
     uint32_t rank = point->space->rank;
     int64_t stride = rank ? node->view.strides[rank - 1] : 0;
     MlirType whole = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -411,8 +411,8 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
             else
                 node->value =
                     tsr_tile_load(b, node->dtype, node->view.buffer, offset, lanes, scalar.mask);
-        } else if (node->kind == TSR_NODE_PLACE) {
-            node->value = tsr_place_value(b, node, &scalar);
+        } else if (node->kind == TSR_NODE_IOTA) {
+            node->value = tsr_iota_value(b, node, &scalar);
         } else if (node->kind == TSR_NODE_OP) {
             MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
             for (uint32_t k = 0; k < node->operand_count; k++)
@@ -484,10 +484,10 @@ bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, con
     if (!space->rank || region->group->b.target->warp_lanes != 32) return false;
     for (uint32_t i = 0; i < region->node_count; i++) {
         const tsr_node *node = region->nodes[i];
-        bool placed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_PLACE;
+        bool placed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
         if (!placed || !node->view.strides[last]) continue;
         /* A lane that counts its place would have to know of the other order. */
-        if (node->kind == TSR_NODE_PLACE || !is_even(&node->view, space, columns)) return false;
+        if (node->kind == TSR_NODE_IOTA || !is_even(&node->view, space, columns)) return false;
         views++;
     }
     for (uint32_t i = 0; i < region->result_count; i++)

@@ -81,7 +81,7 @@ typedef enum tsr_node_kind {
     TSR_NODE_SPLAT, /* a constant */
     TSR_NODE_OP,    /* computed */
     TSR_NODE_GIVEN, /* set by the family: the result of the root */
-    TSR_NODE_PLACE, /* an iota: the offset that its view, which has no buffer, gives */
+    TSR_NODE_IOTA,  /* an iota: the offset that its view, which has no buffer, gives */
 } tsr_node_kind;
 
 typedef struct tsr_node {
@@ -91,7 +91,7 @@ typedef struct tsr_node {
     MlirOperation op; /* OP, SPLAT */
     uint32_t operand_count;
     struct tsr_node *operands[TSR_ELEMENT_OPERANDS_MAX];
-    tsr_view view; /* VIEW, PLACE */
+    tsr_view view; /* VIEW, IOTA */
     uint32_t level;
     MlirValue value; /* where last emitted */
 } tsr_node;
@@ -144,8 +144,8 @@ typedef struct tsr_point {
 } tsr_point;
 MlirValue tsr_point_offset(tsr_tile_builder *b, const tsr_point *point, const tsr_view *view);
 MlirValue tsr_splat_value(tsr_tile_builder *b, const tsr_node *node); /* SPLAT: a scalar */
-/* PLACE: a scalar, or a vector where it moves along the last dimension and the point has lanes. */
-MlirValue tsr_place_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point);
+/* IOTA: a scalar, or a vector where it moves along the last dimension and the point has lanes. */
+MlirValue tsr_iota_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point);
 /* Computes the nodes of one level. */
 void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point);
 /* The value of a node at a point, as a vector if the point has lanes. */

@@ -370,7 +370,7 @@ static void limit_copies(offload *o) {
 
 /* What the value, or a view of it, is from launch `from` on. */
 static uint32_t add_later(planner *p, uint32_t number, uint32_t from) {
-    uint32_t later = tsr_planner_add_place(p, TSR_SPACE_WORKSPACE, 0, &p->values[number]);
+    uint32_t later = tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[number]);
     p->values[later].pitch = p->values[number].pitch;
     p->values[number].later = later;
     p->values[number].later_from = from;
@@ -384,7 +384,7 @@ static uint32_t last_part(const planner *p, uint32_t number) {
 
 static void apply(planner *p, const wait *w, uint32_t value_count) {
     uint32_t before = last_part(p, w->value), later = add_later(p, before, w->before);
-    uint32_t host = tsr_planner_add_place(p, TSR_SPACE_HOST, 0, &p->values[before]);
+    uint32_t host = tsr_planner_add_buffer(p, TSR_SPACE_HOST, 0, &p->values[before]);
     value *old = &p->values[before], *back = &p->values[later], *offloaded = &p->values[host];
     back->maker = old->maker;
     back->imported = true;

@@ -391,7 +391,7 @@ static TSR_RESULT copy_add(planner *p, uint32_t to, uint32_t from) {
     return TSR_SUCCESS;
 }
 
-uint32_t tsr_planner_add_place(planner *p, tsr_space space, uint32_t index, const value *like) {
+uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, const value *like) {
     TSR_ASSERT(p->value_count < p->value_capacity);
     p->values[p->value_count] = (value){.buffer = {.space = space,
                                                    .index = index,
@@ -463,7 +463,8 @@ static TSR_RESULT plan_copies(planner *p) {
             uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
             if (lies_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
             TRY(p->ctx,
-                copy_add(p, tsr_planner_add_place(p, TSR_SPACE_OUTPUT, i, &p->values[from]), from));
+                copy_add(p, tsr_planner_add_buffer(p, TSR_SPACE_OUTPUT, i, &p->values[from]),
+                         from));
         }
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
@@ -473,13 +474,14 @@ static TSR_RESULT plan_copies(planner *p) {
         uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
         if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
         if (p->values[from].maker == NONE && p->values[from].buffer.space == TSR_SPACE_TENSOR) {
-            uint32_t temporary = tsr_planner_add_place(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
+            uint32_t temporary =
+                tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
             p->values[temporary].maker = p->values[temporary].first = p->launch_count;
             TRY(p->ctx, copy_add(p, temporary, from));
             from = temporary;
         }
         late[late_count++] =
-            (end_copy){.to = tsr_planner_add_place(p, TSR_SPACE_TENSOR, tensor, &p->values[from]),
+            (end_copy){.to = tsr_planner_add_buffer(p, TSR_SPACE_TENSOR, tensor, &p->values[from]),
                        .from = from};
     }
     for (uint32_t i = 0; i < late_count; i++) TRY(p->ctx, copy_add(p, late[i].to, late[i].from));

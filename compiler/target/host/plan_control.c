@@ -99,7 +99,7 @@ static TSR_RESULT stand_for(planner *p, MlirValue mlir, uint32_t number) {
 }
 
 /* A place for the value, taken from the command at hand on. */
-static TSR_RESULT add_place(planner *p, MlirValue mlir, uint32_t *out_number) {
+static TSR_RESULT add_buffer(planner *p, MlirValue mlir, uint32_t *out_number) {
     return tsr_planner_add_value(p, mlir,
                                  (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
                                          .maker = p->launch_count,
@@ -182,7 +182,7 @@ static TSR_RESULT carry_on(planner *p, const loop_op *l, uint32_t begin, const u
         bool taken = false; /* it is what another copy writes */
         for (size_t i = 0; i < l->carried; i++) taken = taken || root_of(p, next[k]) == carried[i];
         if (!taken) continue;
-        uint32_t kept = tsr_planner_add_place(p, TSR_SPACE_WORKSPACE, 0, &p->values[next[k]]);
+        uint32_t kept = tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[next[k]]);
         p->values[kept].maker = p->launch_count;
         add_copy(p, kept, next[k]);
         next[k] = kept;
@@ -199,7 +199,7 @@ static TSR_RESULT begin_carried(planner *p, const loop_op *l, uint32_t **out_car
     for (size_t k = 0; k < l->carried; k++) {
         uint32_t from = NONE;
         TRY(p->ctx, find(p, tsr_op_operand(l->op, k), &from));
-        TRY(p->ctx, add_place(p, argument(l->bodies[0], k), &carried[k]));
+        TRY(p->ctx, add_buffer(p, argument(l->bodies[0], k), &carried[k]));
         add_copy(p, carried[k], from);
     }
     *out_carried = carried;
@@ -225,7 +225,7 @@ static TSR_RESULT collect_scan(planner *p, const loop_op *l) {
     for (size_t i = l->carried; i < l->carried + l->sequences; i++) {
         uint32_t sequence = NONE, slice = NONE;
         TRY(p->ctx, find(p, tsr_op_operand(l->op, i), &sequence));
-        TRY(p->ctx, add_place(p, argument(l->bodies[0], i), &slice));
+        TRY(p->ctx, add_buffer(p, argument(l->bodies[0], i), &slice));
         add(p,
             (control){.kind = "take", .count = 2, .values = {slice, sequence}, .reverse = reverse});
     }
@@ -233,7 +233,7 @@ static TSR_RESULT collect_scan(planner *p, const loop_op *l) {
     TRY(p->ctx, collect_body(p, l->bodies[0], &next));
     for (size_t i = l->carried; i < tsr_op_result_count(l->op); i++) {
         uint32_t sequence = NONE;
-        TRY(p->ctx, add_place(p, tsr_op_result(l->op, i), &sequence));
+        TRY(p->ctx, add_buffer(p, tsr_op_result(l->op, i), &sequence));
         p->values[sequence].maker = begin;
         add(p, (control){
                    .kind = "put", .count = 2, .values = {sequence, next[i]}, .reverse = reverse});
@@ -269,7 +269,7 @@ static TSR_RESULT collect_branches(planner *p, const loop_op *l) {
     if (!places) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     TRY(p->ctx, find(p, tsr_op_operand(l->op, 0), &condition));
     for (size_t k = 0; k < count; k++)
-        TRY(p->ctx, add_place(p, tsr_op_result(l->op, k), &places[k]));
+        TRY(p->ctx, add_buffer(p, tsr_op_result(l->op, k), &places[k]));
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t begin = p->launch_count;
         add(p, (control){.kind = i ? "unless" : "when", .count = 1, .values = {condition}});

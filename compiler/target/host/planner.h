@@ -147,8 +147,8 @@ TSR_RESULT tsr_planner_find_tensor(const planner *p, const char *name, uint32_t 
 
 /* plan.c: the launches of a block. */
 TSR_RESULT tsr_planner_collect_block(planner *p, MlirBlock block);
-/* plan.c: a value that stands for a place to copy to; its number. */
-uint32_t tsr_planner_add_place(planner *p, tsr_space space, uint32_t index, const value *like);
+/* plan.c: a value that stands for a buffer to copy to; its number. */
+uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, const value *like);
 /* plan_control.c: adds how many values and launches the block comes to, at most. */
 TSR_RESULT tsr_planner_count(const planner *p, MlirBlock block, uint32_t depth, size_t *values,
                              size_t *launches);

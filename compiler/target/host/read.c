@@ -49,7 +49,7 @@ static const char *location_text(MlirLocation location, tsr_arena *arena) {
 
 /* ---- buffers ---- */
 
-static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *out) {
+static TSR_RESULT read_space(reader *r, MlirOperation op, tsr_program_buffer *out) {
     int64_t number = 0;
     out->name = "";
     bool part = tsr_op_is(op, "tessera_target.tensor_part");
@@ -80,7 +80,7 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
     return TSR_SUCCESS;
 }
 
-static bool is_place(MlirOperation op) {
+static bool is_buffer(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.tensor_part") ||
            tsr_op_is(op, "tessera_target.input") || tsr_op_is(op, "tessera_target.output") ||
            tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepacked") ||
@@ -94,7 +94,7 @@ static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
     tsr_type type = {0};
     tsr_program_buffer *buffer = &r->entry->buffers[r->entry->buffer_count];
     *buffer = (tsr_program_buffer){0};
-    TRY(r->ctx, read_place(r, op, buffer));
+    TRY(r->ctx, read_space(r, op, buffer));
     if (!tsr_value_type(tsr_op_result(op, 0), &type))
         FAIL(r->ctx, TSR_COMPILE, "@%s: %s has an element type that no tensor has", r->entry->name,
              tsr_op_name(op));
@@ -339,7 +339,7 @@ static TSR_RESULT read_entry(reader *r) {
     if (!r->entry->buffers || !r->entry->commands || !r->entry->regions)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     TSR_FOR_EACH_OP(op, body) {
-        if (is_place(op))
+        if (is_buffer(op))
             TRY(r->ctx, read_buffer(r, op));
         else if (is_command(op))
             TRY(r->ctx, read_command(r, op));

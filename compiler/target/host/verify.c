@@ -158,7 +158,7 @@ bool tsr_rule_func(MlirOperation op) { return check_multiple(op, "workspace"); }
 
 /* ---- buffers ---- */
 
-static bool check_place(MlirOperation op) {
+static bool check_buffer(MlirOperation op) {
     tsr_type type;
     if (buffer_type(mlirValueGetType(tsr_op_result(op, 0)), &type)) return true;
     return tsr_target_emit_error(op, TSR_DIAG_TARGET,
@@ -170,7 +170,7 @@ bool tsr_rule_tensor(MlirOperation op) {
     if (!name || !tsr_name_valid(name))
         return tsr_target_emit_error(op, TSR_DIAG_TARGET,
                                      "the tensor's name is empty, too long or not text");
-    return check_place(op);
+    return check_buffer(op);
 }
 
 /* One that may have a pitch: kernels alone know of it. */
@@ -197,7 +197,7 @@ bool tsr_rule_prepacked(MlirOperation op) {
 }
 
 bool tsr_rule_port(MlirOperation op) {
-    return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && check_place(op);
+    return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && check_buffer(op);
 }
 
 bool tsr_rule_alloc(MlirOperation op) {
@@ -219,7 +219,7 @@ bool tsr_rule_alloc(MlirOperation op) {
 }
 
 bool tsr_rule_host_alloc(MlirOperation op) {
-    if (!check_place(op) || !check_multiple(op, "offset")) return false;
+    if (!check_buffer(op) || !check_multiple(op, "offset")) return false;
     for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation user = mlirOpOperandGetOwner(use);
@@ -333,9 +333,9 @@ bool tsr_rule_collective(MlirOperation op) {
 
 /* ---- virtual ranks ---- */
 
-bool tsr_rule_vrank_place(MlirOperation op) {
+bool tsr_rule_leaf_buffer(MlirOperation op) {
     tsr_type type = {0};
-    if (!check_place(op)) return false;
+    if (!check_buffer(op)) return false;
     tsr_value_type(tsr_op_result(op, 0), &type);
     if (tsr_op_is(op, "tessera_target.vrank_number") &&
         (type.dtype != TSR_DTYPE_I64 || type.shape.rank != 0))

@@ -235,7 +235,7 @@ static tsr_result read_after(product *p, bool *out_taken) {
         tsr_node *node = p->after.nodes[i];
         if (node->kind == TSR_NODE_GIVEN) p->given = node;
         if (node->kind == TSR_NODE_OP) p->shape.work += work_of(node);
-        if (node->kind == TSR_NODE_PLACE ||
+        if (node->kind == TSR_NODE_IOTA ||
             (node->kind != TSR_NODE_SPLAT && tsr_tile_compute_dtype(node->dtype) != TSR_DTYPE_F32))
             *out_taken = false;
         if (node->kind == TSR_NODE_VIEW && !narrow_view(p, &node->view)) *out_taken = false;

@@ -42,8 +42,8 @@ static MlirValue leaf_value(rows *r, const item *it) {
         scalar.lanes = 0;
         scalar.mask = tsr_tile_null;
     }
-    if (it->node.kind == TSR_NODE_PLACE)
-        value = tsr_place_value(b, &it->node, &scalar);
+    if (it->node.kind == TSR_NODE_IOTA)
+        value = tsr_iota_value(b, &it->node, &scalar);
     else
         value = tsr_tile_load(b, it->node.dtype, view->buffer, tsr_point_offset(b, &scalar, view),
                               scalar.lanes, scalar.mask);

@@ -36,7 +36,7 @@ static MlirValue load_cached(rows *r, const item *it) {
 static MlirValue leaf_value(rows *r, const item *it, const tsr_point *point) {
     tsr_tile_builder *b = &r->group->b;
     if (it->node.kind == TSR_NODE_SPLAT) return tsr_splat_value(b, &it->node);
-    if (it->node.kind == TSR_NODE_PLACE) return tsr_place_value(b, &it->node, point);
+    if (it->node.kind == TSR_NODE_IOTA) return tsr_iota_value(b, &it->node, point);
     if (it->ahead && !r->alone) return tsr_rows_load_ahead(r, it);
     return tsr_tile_load(b, it->node.dtype, it->node.view.buffer,
                          tsr_point_offset(b, point, &it->node.view), point->lanes, point->mask);

@@ -82,7 +82,7 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
             FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed iota", group->name);
         for (uint32_t d = 0; d < type.shape.rank; d++)
             if (d != axis) type.shape.dims[d] = 1;
-        leaf->node.kind = TSR_NODE_PLACE;
+        leaf->node.kind = TSR_NODE_IOTA;
         tsr_view_init(&leaf->node.view, type.dtype, tsr_tile_null, &type.shape, &space,
                       dims_of(r, over_kept));
     } else {

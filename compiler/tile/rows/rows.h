@@ -25,7 +25,7 @@ typedef enum tsr_row_item_kind {
 } tsr_row_item_kind;
 
 typedef struct tsr_row_item {
-    tsr_node node; /* LEAF: VIEW, SPLAT or PLACE; else its op and dtype */
+    tsr_node node; /* LEAF: VIEW, SPLAT or IOTA; else its op and dtype */
     tsr_row_item_kind kind;
     bool over_kept; /* a view over the kept dims alone */
     struct tsr_row_item *operands[TSR_ELEMENT_OPERANDS_MAX];
