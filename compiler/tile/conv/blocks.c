@@ -2,9 +2,9 @@
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/tree.h"
 
-/* Places of a block: what a filter's gradient reads of them stays in the second level. Those of a
- * chunk are as many as a long product has. */
-enum { BLOCK_PLACES = 512, CHUNK_PLACES = TSR_PRODUCT_CHUNK };
+/* Positions of a block: what a filter's gradient reads of them stays in the second level. Those of
+ * a chunk are as many as a long product has. */
+enum { BLOCK_POSITIONS = 512, CHUNK_POSITIONS = TSR_PRODUCT_CHUNK };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
@@ -13,9 +13,9 @@ tsr_conv_blocks tsr_conv_blocks_make(int64_t times, int64_t rows, int64_t column
     if (columns < 1) columns = 1;
     tsr_conv_blocks blocks = {.columns = columns,
                               .many = tsr_product_is_long(times * rows * columns)};
-    int64_t places = blocks.many ? CHUNK_PLACES : BLOCK_PLACES;
-    blocks.rows = columns < places ? places / columns : 1;
-    if (blocks.many && columns > places) blocks.columns = places;
+    int64_t positions = blocks.many ? CHUNK_POSITIONS : BLOCK_POSITIONS;
+    blocks.rows = columns < positions ? positions / columns : 1;
+    if (blocks.many && columns > positions) blocks.columns = positions;
     blocks.parts = divide_up(columns, blocks.columns);
     blocks.count = divide_up(rows, blocks.rows) * blocks.parts;
     return blocks;

@@ -11,7 +11,8 @@
 
 enum { TSR_CONV_Y, TSR_CONV_X };
 
-/* Along H or W: window i covers image places i * stride + t * dilation - low, t = 0 ... taps - 1.
+/* Along H or W: window i covers image positions i * stride + t * dilation - low, t = 0 ... taps
+ * - 1.
  */
 typedef struct tsr_conv_axis {
     int64_t image, result, taps, stride, dilation, low;
@@ -40,7 +41,8 @@ TSR_RESULT tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *ou
 
 /* Nothing is to be computed. */
 bool tsr_conv_is_empty(const tsr_conv *conv);
-/* One tap, no stride, no padding: the images are one row of places, as tsr_conv_flatten makes them.
+/* One tap, no stride, no padding: the images are one row of positions, as tsr_conv_flatten makes
+ * them.
  */
 bool tsr_conv_is_pointwise(const tsr_conv *conv);
 void tsr_conv_flatten(tsr_conv *conv);
@@ -48,12 +50,12 @@ void tsr_conv_flatten(tsr_conv *conv);
 bool tsr_conv_is_depthwise(const tsr_conv *conv);
 TSR_RESULT tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind);
 
-/* Along H or W, how the results of a product over gathered rows lie. Point t of phase r is place
- * r + t * phases of what is computed; its tap j reads place first[r] + t * stride + j * step of A,
- * and element tap_first[r] + j * tap_step of the filter. A phase is the places that the same taps
- * reach: one, but for the gradient of an image under a stride. */
+/* Along H or W, how the results of a product over gathered rows lie. Point t of phase r is position
+ * r + t * phases of what is computed; its tap j reads position first[r] + t * stride + j * step of
+ * A, and element tap_first[r] + j * tap_step of the filter. A phase is the positions that the same
+ * taps reach: one, but for the gradient of an image under a stride. */
 typedef struct tsr_conv_walk {
-    int64_t phases, places, a_places; /* places of the result, and of A */
+    int64_t phases, positions, a_positions; /* positions of the result, and of A */
     int64_t stride, step, tap_step;
     int64_t taps;                                 /* of the phase that has most */
     const int64_t *first, *tap_first, *tap_count; /* per phase */
@@ -66,8 +68,8 @@ TSR_RESULT tsr_conv_walk_make(tsr_conv *conv, const tsr_conv_axis *axis, tsr_con
  */
 TSR_RESULT tsr_conv_windows(tsr_conv *conv, const tsr_conv_axis *axis, const int64_t **out_low,
                             const int64_t **out_high);
-/* The places of a sum over two axes, in blocks that are chains of multiply-adds: rows of them, or
- * parts of a row. From the shapes alone. */
+/* The positions of a sum over two axes, in blocks that are chains of multiply-adds: rows of them,
+ * or parts of a row. From the shapes alone. */
 typedef struct tsr_conv_blocks {
     int64_t rows, columns; /* of a block, at most */
     int64_t parts;         /* of a row */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of one channel a group: vectors lie along the channels, a group of vectors at a
- * time. Forward and for the gradient of the image, each place is a sum over the taps that lie
+ * time. Forward and for the gradient of the image, each position is a sum over the taps that lie
  * inside; for the gradient of the filter each tap is a sum over the windows in which it lies
  * inside. Order and numerics are those of the other convolutions; more than 2,048 taps are blocks
  * of at most 256, as windows are (filter.c).
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { VECTORS = 4, PLACES = 4, PROGRAM_ELEMENTS = 32 * 1024 };
+enum { VECTORS = 4, POSITIONS = 4, PROGRAM_ELEMENTS = 32 * 1024 };
 
 typedef struct depthwise {
     tsr_conv *conv;
@@ -19,9 +19,9 @@ typedef struct depthwise {
     uint32_t lanes, vectors;
     MlirValue channel;        /* first of the vectors */
     MlirValue masks[VECTORS]; /* null: all lanes */
-    /* Sums of blocks, of a filter's windows or of a place's taps: */
+    /* Sums of blocks, of a filter's windows or of a position's taps: */
     tsr_conv_blocks blocks;
-    MlirValue scratch;       /* [slot][place][vector] */
+    MlirValue scratch;       /* [slot][position][vector] */
     MlirValue image, tap[2]; /* of a filter's gradient: where it is */
 } depthwise;
 
@@ -86,11 +86,11 @@ static void store(depthwise *d, const MlirValue *sums, MlirValue at) {
 
 /* ---- sums of blocks -------------------------------------------------------------------------- */
 
-/* Of `places` places; `times` walks are summed up. */
+/* Of `positions` positions; `times` walks are summed up. */
 static tsr_product_sums block_sums(const depthwise *d, int64_t times) {
     return (tsr_product_sums){.dtype = d->conv->compute,
                               .buffer = d->scratch,
-                              .slot = PLACES * VECTORS * (int64_t)d->lanes,
+                              .slot = POSITIONS * VECTORS * (int64_t)d->lanes,
                               .slots = tsr_product_slots(times * d->blocks.count)};
 }
 
@@ -110,24 +110,24 @@ static void make_scratch(depthwise *d, int64_t times) {
 /* ---- forward, and the gradient of the image -------------------------------------------------- */
 
 typedef struct point {
-    MlirValue at[2];           /* places of the result */
-    MlirValue start[2];        /* place of A under tap 0 */
+    MlirValue at[2];           /* positions of the result */
+    MlirValue start[2];        /* position of A under tap 0 */
     MlirValue low[2], high[2]; /* taps that lie inside */
     MlirValue tap_first[2];
 } point;
 
-static void enter_axis(depthwise *d, int axis, MlirValue place, point *out) {
+static void enter_axis(depthwise *d, int axis, MlirValue position, point *out) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv_walk *walk = &d->walks[axis];
     MlirValue zero = tsr_tile_index(b, 0);
-    MlirValue phase = tsr_tile_rem(b, place, walk->phases);
+    MlirValue phase = tsr_tile_rem(b, position, walk->phases);
     MlirValue count = tsr_conv_lookup(d->conv, walk->tap_count, walk->phases, phase);
     MlirValue start =
         tsr_tile_add(b, tsr_conv_lookup(d->conv, walk->first, walk->phases, phase),
-                     tsr_tile_mul(b, tsr_tile_div(b, place, walk->phases), walk->stride));
+                     tsr_tile_mul(b, tsr_tile_div(b, position, walk->phases), walk->stride));
     MlirValue before = largest(b, tsr_tile_sub(b, zero, start), zero);
-    MlirValue left = largest(b, tsr_tile_sub(b, tsr_tile_index(b, walk->a_places), start), zero);
-    out->at[axis] = place;
+    MlirValue left = largest(b, tsr_tile_sub(b, tsr_tile_index(b, walk->a_positions), start), zero);
+    out->at[axis] = position;
     out->start[axis] = start;
     out->low[axis] = tsr_tile_div(b, tsr_tile_offset(b, before, walk->step - 1), walk->step);
     out->high[axis] = tsr_tile_min(
@@ -135,24 +135,24 @@ static void enter_axis(depthwise *d, int axis, MlirValue place, point *out) {
     out->tap_first[axis] = tsr_conv_lookup(d->conv, walk->tap_first, walk->phases, phase);
 }
 
-static MlirValue position_of(depthwise *d, int axis, const point *p, MlirValue tap,
-                             bool of_filter) {
+static MlirValue coordinate_of(depthwise *d, int axis, const point *p, MlirValue tap,
+                               bool of_filter) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv_walk *walk = &d->walks[axis];
     return of_filter ? tsr_tile_add(b, p->tap_first[axis], tsr_tile_mul(b, tap, walk->tap_step))
                      : tsr_tile_add(b, p->start[axis], tsr_tile_mul(b, tap, walk->step));
 }
 
-/* `places` neighbours in a row, which all have the taps of `at`. */
+/* `positions` neighbours in a row, which all have the taps of `at`. */
 typedef struct run {
     depthwise *d;
     bool forward;
     MlirValue image;
     const point *at;
-    uint32_t places;
+    uint32_t positions;
 } run;
 
-/* A chain of these taps: the filter is loaded once for all places. */
+/* A chain of these taps: the filter is loaded once for all positions. */
 static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue high[2],
                           MlirValue *out_sums) {
     depthwise *d = r->d;
@@ -160,23 +160,23 @@ static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue 
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv *conv = d->conv;
     MlirValue a = r->forward ? conv->a : conv->b, filter = r->forward ? conv->b : conv->a;
-    MlirValue sums[PLACES * VECTORS], taps[VECTORS];
-    uint32_t count = r->places * d->vectors;
+    MlirValue sums[POSITIONS * VECTORS], taps[VECTORS];
+    uint32_t count = r->positions * d->vectors;
     tsr_tile_loop rows, columns;
-    for (uint32_t i = 0; i < r->places; i++) clear(d, sums + i * d->vectors);
+    for (uint32_t i = 0; i < r->positions; i++) clear(d, sums + i * d->vectors);
     tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, count, sums);
     tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, count, rows.carried);
-    MlirValue a_at =
-        pixel(d, r->image, d->walks[0].a_places, d->walks[1].a_places,
-              position_of(d, 0, p, rows.index, false), position_of(d, 1, p, columns.index, false));
-    MlirValue tap = tap_at(d, position_of(d, 0, p, rows.index, true),
-                           position_of(d, 1, p, columns.index, true));
+    MlirValue a_at = pixel(d, r->image, d->walks[0].a_positions, d->walks[1].a_positions,
+                           coordinate_of(d, 0, p, rows.index, false),
+                           coordinate_of(d, 1, p, columns.index, false));
+    MlirValue tap = tap_at(d, coordinate_of(d, 0, p, rows.index, true),
+                           coordinate_of(d, 1, p, columns.index, true));
     for (uint32_t v = 0; v < d->vectors; v++)
         taps[v] = tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
                                 d->lanes, d->masks[v]);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t v = i % d->vectors, place = i / d->vectors;
-        int64_t apart = place * d->walks[1].stride * conv->channels + v * d->lanes;
+        uint32_t v = i % d->vectors, position = i / d->vectors;
+        int64_t apart = position * d->walks[1].stride * conv->channels + v * d->lanes;
         MlirValue x = tsr_tile_load(b, conv->dtype, a, tsr_tile_offset(b, a_at, apart), d->lanes,
                                     d->masks[v]);
         sums[i] = tsr_tile_3(b, "math.fma", x, taps[v], columns.carried[i]);
@@ -189,10 +189,10 @@ static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue 
 static void visit_taps(void *user, const tsr_conv_block *block) {
     const run *r = user;
     tsr_tile_builder *b = &r->d->conv->group->b;
-    int64_t offsets[PLACES * VECTORS];
-    MlirValue sums[PLACES * VECTORS];
+    int64_t offsets[POSITIONS * VECTORS];
+    MlirValue sums[POSITIONS * VECTORS];
     tsr_product_sums before = block_sums(r->d, 1);
-    tsr_product_offsets where = block_offsets(r->d, r->places * r->d->vectors, offsets);
+    tsr_product_offsets where = block_offsets(r->d, r->positions * r->d->vectors, offsets);
     multiply_taps(r, block->low, block->high, sums);
     MlirValue carries = tsr_product_carries(b, block->number, r->d->blocks.count);
     tsr_product_push(b, &before, &where, carries, sums);
@@ -202,66 +202,71 @@ static void emit_tile(run *r) {
     depthwise *d = r->d;
     const point *p = r->at;
     tsr_tile_builder *b = &d->conv->group->b;
-    MlirValue sums[PLACES * VECTORS];
+    MlirValue sums[POSITIONS * VECTORS];
     if (d->blocks.many) {
-        int64_t offsets[PLACES * VECTORS];
+        int64_t offsets[POSITIONS * VECTORS];
         tsr_product_sums before = block_sums(d, 1);
-        tsr_product_offsets where = block_offsets(d, r->places * d->vectors, offsets);
+        tsr_product_offsets where = block_offsets(d, r->positions * d->vectors, offsets);
         tsr_product_clear(b, &before, &where);
         tsr_conv_blocks_walk(b, &d->blocks, p->low, p->high, tsr_tile_index(b, 0), visit_taps, r);
-        for (uint32_t i = 0; i < r->places; i++) clear(d, sums + i * d->vectors);
+        for (uint32_t i = 0; i < r->positions; i++) clear(d, sums + i * d->vectors);
         tsr_product_finish(b, &before, &where, sums);
     } else {
         multiply_taps(r, p->low, p->high, sums);
     }
-    MlirValue at = pixel(d, r->image, d->walks[0].places, d->walks[1].places, p->at[0], p->at[1]);
-    for (uint32_t i = 0; i < r->places; i++)
+    MlirValue at =
+        pixel(d, r->image, d->walks[0].positions, d->walks[1].positions, p->at[0], p->at[1]);
+    for (uint32_t i = 0; i < r->positions; i++)
         store(d, sums + i * d->vectors, tsr_tile_offset(b, at, i * d->conv->channels));
 }
 
-/* Places first ... end - 1 of a line, `places` at once. */
+/* Positions first ... end - 1 of a line, `positions` at once. */
 static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p, int64_t first,
-                     int64_t end, uint32_t places) {
+                     int64_t end, uint32_t positions) {
     tsr_tile_builder *b = &d->conv->group->b;
     int64_t parts = divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
-    tsr_tile_loop over_places, over_channels;
+    tsr_tile_loop over_positions, over_channels;
     if (first >= end) return;
-    tsr_tile_loop_begin(b, &over_places, tsr_tile_index(b, first), tsr_tile_index(b, end), places,
-                        0, NULL);
-    enter_axis(d, 1, over_places.index, p);
-    if (places > 1) {
+    tsr_tile_loop_begin(b, &over_positions, tsr_tile_index(b, first), tsr_tile_index(b, end),
+                        positions, 0, NULL);
+    enter_axis(d, 1, over_positions.index, p);
+    if (positions > 1) {
         p->low[1] = tsr_tile_index(b, 0);
         p->high[1] = tsr_tile_index(b, d->walks[1].taps);
     }
     tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
                         NULL);
     enter_channels(d, over_channels.index);
-    run r = {
-        .d = d, .forward = kind == TSR_CONV_FORWARD, .image = image, .at = p, .places = places};
+    run r = {.d = d,
+             .forward = kind == TSR_CONV_FORWARD,
+             .image = image,
+             .at = p,
+             .positions = positions};
     emit_tile(&r);
     tsr_tile_loop_end(b, &over_channels, NULL);
-    tsr_tile_loop_end(b, &over_places, NULL);
+    tsr_tile_loop_end(b, &over_positions, NULL);
 }
 
-/* Places of a line whose taps all lie inside; none where there are phases. */
+/* Positions of a line whose taps all lie inside; none where there are phases. */
 static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
     int64_t first = walk->first[0],
-            last = walk->a_places - 1 - (walk->taps - 1) * walk->step - first;
+            last = walk->a_positions - 1 - (walk->taps - 1) * walk->step - first;
     *out_first = first < 0 ? divide_up(-first, walk->stride) : 0;
     *out_end = last < 0 ? 0 : last / walk->stride + 1;
-    if (*out_end > walk->places) *out_end = walk->places;
+    if (*out_end > walk->positions) *out_end = walk->positions;
     if (walk->phases == 1 && *out_first < *out_end) return;
     *out_first = *out_end = 0;
 }
 
-static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
+static tsr_result emit_positions(depthwise *d, tsr_conv_kind kind) {
     tsr_conv *conv = d->conv;
     tsr_tile_builder *b = &conv->group->b;
     for (int i = 0; i < 2; i++)
         TRY(conv->group->ctx, tsr_conv_walk_make(conv, &conv->axes[i], kind, &d->walks[i]));
     d->blocks = tsr_conv_blocks_make(1, d->walks[0].taps, d->walks[1].taps);
     if (d->blocks.many) make_scratch(d, 1);
-    int64_t lines = conv->images * d->walks[0].places, line = d->walks[1].places * conv->channels;
+    int64_t lines = conv->images * d->walks[0].positions,
+            line = d->walks[1].positions * conv->channels;
     int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
     conv->group->grid = divide_up(lines, lines_each);
     MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
@@ -270,27 +275,27 @@ static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
         tsr_tile_min(b, tsr_tile_offset(b, first, lines_each), tsr_tile_index(b, lines));
     int64_t inside = 0, outside = 0;
     find_inside(&d->walks[1], &inside, &outside);
-    outside = inside + (outside - inside) / PLACES * PLACES;
+    outside = inside + (outside - inside) / POSITIONS * POSITIONS;
     tsr_tile_loop over_lines;
     point p = {0};
     tsr_tile_loop_begin(b, &over_lines, first, end, 1, 0, NULL);
-    MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].places);
-    enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].places), &p);
+    MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].positions);
+    enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].positions), &p);
     emit_run(d, kind, image, &p, 0, inside, 1);
-    emit_run(d, kind, image, &p, inside, outside, PLACES);
-    emit_run(d, kind, image, &p, outside, d->walks[1].places, 1);
+    emit_run(d, kind, image, &p, inside, outside, POSITIONS);
+    emit_run(d, kind, image, &p, outside, d->walks[1].positions, 1);
     tsr_tile_loop_end(b, &over_lines, NULL);
     return TSR_SUCCESS;
 }
 
 /* ---- the gradient of the filter -------------------------------------------------------------- */
 
-static MlirValue place_of(depthwise *d, int axis, MlirValue window, MlirValue tap) {
+static MlirValue position_of(depthwise *d, int axis, MlirValue window, MlirValue tap) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv_axis *x = &d->conv->axes[axis];
-    MlirValue place =
+    MlirValue position =
         tsr_tile_add(b, tsr_tile_mul(b, window, x->stride), tsr_tile_mul(b, tap, x->dilation));
-    return tsr_tile_offset(b, place, -x->low);
+    return tsr_tile_offset(b, position, -x->low);
 }
 
 /* sums += those of the windows of an image. */
@@ -302,8 +307,9 @@ static void add_windows(depthwise *d, const MlirValue low[2], const MlirValue hi
     tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, d->vectors, sums);
     tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, d->vectors, rows.carried);
     memcpy(sums, columns.carried, d->vectors * sizeof *sums);
-    MlirValue a_at = pixel(d, d->image, y->image, x->image, place_of(d, 0, rows.index, d->tap[0]),
-                           place_of(d, 1, columns.index, d->tap[1]));
+    MlirValue a_at =
+        pixel(d, d->image, y->image, x->image, position_of(d, 0, rows.index, d->tap[0]),
+              position_of(d, 1, columns.index, d->tap[1]));
     MlirValue b_at = pixel(d, d->image, y->result, x->result, rows.index, columns.index);
     step(d, d->conv->a, a_at, d->conv->b, b_at, sums);
     tsr_tile_loop_end(b, &columns, sums);
@@ -393,8 +399,8 @@ tsr_result tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind) {
     uint32_t size = (uint32_t)tsr_dtype_size(conv->compute);
     d.lanes = tsr_lanes_fit(conv->group->b.target->vector_bytes / size, conv->channels);
     int64_t vectors = divide_up(conv->channels, d.lanes);
-    /* Sums of all places and a row of the filter stay in registers: 32 of 64 bytes, else 16. */
+    /* Sums of all positions and a row of the filter stay in registers: 32 of 64 bytes, else 16. */
     int64_t most = conv->group->b.target->vector_bytes == 64 ? VECTORS : VECTORS / 2;
     d.vectors = (uint32_t)tsr_gemm_part(vectors, most, 1);
-    return kind == TSR_CONV_OF_FILTER ? emit_taps(&d) : emit_places(&d, kind);
+    return kind == TSR_CONV_OF_FILTER ? emit_taps(&d) : emit_positions(&d, kind);
 }

@@ -108,14 +108,14 @@ static void multiply_row(product *p, const tile *t, MlirValue y, const MlirValue
                          MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
     const tsr_conv *conv = &p->conv;
-    MlirValue place[2], window[] = {y, t->windows->low[1]};
+    MlirValue position[2], window[] = {y, t->windows->low[1]};
     for (int i = 0; i < 2; i++) {
-        place[i] = tsr_tile_add(b, tsr_tile_mul(b, window[i], conv->axes[i].stride),
-                                tsr_tile_mul(b, p->tap[i], conv->axes[i].dilation));
-        place[i] = tsr_tile_offset(b, place[i], -conv->axes[i].low);
+        position[i] = tsr_tile_add(b, tsr_tile_mul(b, window[i], conv->axes[i].stride),
+                                   tsr_tile_mul(b, p->tap[i], conv->axes[i].dilation));
+        position[i] = tsr_tile_offset(b, position[i], -conv->axes[i].low);
     }
-    MlirValue a_at = tsr_tile_add(b, tsr_tile_mul(b, p->image, conv->axes[0].image), place[0]);
-    a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->axes[1].image), place[1]);
+    MlirValue a_at = tsr_tile_add(b, tsr_tile_mul(b, p->image, conv->axes[0].image), position[0]);
+    a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->axes[1].image), position[1]);
     a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->channels),
                         tsr_tile_mul(b, p->group, conv->group_channels));
     a_at = tsr_tile_add(b, a_at, tsr_tile_add(b, p->channel, t->channel));

@@ -96,10 +96,10 @@ bool tsr_conv_is_pointwise(const tsr_conv *conv) {
 }
 
 void tsr_conv_flatten(tsr_conv *conv) {
-    int64_t places = conv->images * conv->axes[0].image * conv->axes[1].image;
+    int64_t positions = conv->images * conv->axes[0].image * conv->axes[1].image;
     conv->images = 1;
     conv->axes[0].image = conv->axes[0].result = 1;
-    conv->axes[1].image = conv->axes[1].result = places;
+    conv->axes[1].image = conv->axes[1].result = positions;
 }
 
 static int64_t greatest_divisor(int64_t x, int64_t y) {
@@ -111,7 +111,7 @@ static int64_t greatest_divisor(int64_t x, int64_t y) {
     return x;
 }
 
-/* Image place i = r + t * stride is read by tap k of window o where o * stride = i + low - k *
+/* Image position i = r + t * stride is read by tap k of window o where o * stride = i + low - k *
  * dilation. The taps of a phase are k0, k0 + stride / g, ...; from one to the next o falls by
  * dilation / g. They are walked backwards, so that o ascends. */
 static void phase_of_input(const tsr_conv_axis *axis, int64_t r, int64_t *first, int64_t *tap_first,
@@ -134,8 +134,8 @@ tsr_result tsr_conv_walk_make(tsr_conv *conv, const tsr_conv_axis *axis, tsr_con
     int64_t *tables = TSR_NEW(conv->group->arena, int64_t, 3 * (size_t)phases);
     if (!tables) FAIL(conv->group->ctx, TSR_MEMORY, "no memory to lower '%s'", conv->group->name);
     tsr_conv_walk walk = {.phases = phases,
-                          .places = forward ? axis->result : axis->image,
-                          .a_places = forward ? axis->image : axis->result,
+                          .positions = forward ? axis->result : axis->image,
+                          .a_positions = forward ? axis->image : axis->result,
                           .stride = forward ? axis->stride : 1,
                           .step = forward ? axis->dilation : axis->dilation / g,
                           .tap_step = forward ? 1 : -(axis->stride / g),
@@ -162,8 +162,8 @@ tsr_result tsr_conv_windows(tsr_conv *conv, const tsr_conv_axis *axis, const int
     int64_t *tables = TSR_NEW(conv->group->arena, int64_t, 2 * (size_t)axis->taps);
     if (!tables) FAIL(conv->group->ctx, TSR_MEMORY, "no memory to lower '%s'", conv->group->name);
     for (int64_t t = 0; t < axis->taps; t++) {
-        int64_t place = t * axis->dilation - axis->low, left = axis->image - place;
-        int64_t low = place < 0 ? (-place + axis->stride - 1) / axis->stride : 0;
+        int64_t position = t * axis->dilation - axis->low, left = axis->image - position;
+        int64_t low = position < 0 ? (-position + axis->stride - 1) / axis->stride : 0;
         int64_t high = left > 0 ? (left + axis->stride - 1) / axis->stride : 0;
         if (high > axis->result) high = axis->result;
         tables[t] = low < high ? low : high;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The products of a tile of places over a block of K.
+ * The products of a tile of positions over a block of K.
  *
  *     for each row of taps that lies inside the image
- *         if every place of the tile has all taps of a row
+ *         if every position of the tile has all taps of a row
  *             for each tap of it, channel: fma
  *         else
  *             for each tap of it
- *                 for the places whose tap lies inside, for each channel: fma
+ *                 for the positions whose tap lies inside, for each channel: fma
  *
- * The places that have a tap are neighbours in their row. Which ones they can be is found from the
- * shapes; each set has a loop of its own, whose accumulators stay in registers, and all but one of
- * them have no steps.
+ * The positions that have a tap are neighbours in their row. Which ones they can be is found from
+ * the shapes; each set has a loop of its own, whose accumulators stay in registers, and all but one
+ * of them have no steps.
  */
 #include "compiler/tile/conv/product.h"
 
@@ -24,23 +24,24 @@ MlirValue tsr_conv_times(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.muli", x, y);
 }
 
-/* Of place (y, x), counted from the block's first, the offset of A at the first tap. */
-static MlirValue a_place(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
+/* Of position (y, x), counted from the block's first, the offset of A at the first tap. */
+static MlirValue a_position(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue at = tsr_tile_index(b, 0);
     if (p->source == TSR_CONV_DIRECT) {
-        MlirValue place[2];
+        MlirValue position[2];
         for (int i = 0; i < 2; i++)
-            place[i] =
+            position[i] =
                 tsr_tile_add(b, p->first[i], tsr_tile_mul(b, p->begin[i], p->walks[i].stride));
-        MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), place[0]);
-        at = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), place[1]);
+        MlirValue row =
+            tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_positions), position[0]);
+        at = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_positions), position[1]);
         at = tsr_tile_add(b, tsr_tile_mul(b, at, p->a_total),
                           tsr_tile_mul(b, p->group, p->a_channels));
         at = tsr_tile_add(b, at, k->channel);
     }
-    at = tsr_tile_add(b, at, tsr_tile_mul(b, y, p->place_step[0]));
-    return tsr_tile_add(b, at, tsr_tile_mul(b, x, p->place_step[1]));
+    at = tsr_tile_add(b, at, tsr_tile_mul(b, y, p->position_step[0]));
+    return tsr_tile_add(b, at, tsr_tile_mul(b, x, p->position_step[1]));
 }
 
 MlirValue tsr_conv_flat_end(tsr_conv_product *p) {
@@ -50,14 +51,15 @@ MlirValue tsr_conv_flat_end(tsr_conv_product *p) {
     return tsr_tile_mul(b, rows, p->block[1]);
 }
 
-/* Of the tile at place x of a flat block: a row beyond the last place is the last one again. */
+/* Of the tile at position x of a flat block: a row beyond the last position is the last one again.
+ */
 static void find_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue x, MlirValue *out_rows) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue last = tsr_tile_offset(b, tsr_conv_flat_end(p), -1);
     for (int64_t i = 0; i < p->tile_rows; i++) {
-        MlirValue place = tsr_tile_min(b, tsr_tile_offset(b, x, i), last);
-        out_rows[i] =
-            a_place(p, k, tsr_tile_div(b, place, p->block[1]), tsr_tile_rem(b, place, p->block[1]));
+        MlirValue position = tsr_tile_min(b, tsr_tile_offset(b, x, i), last);
+        out_rows[i] = a_position(p, k, tsr_tile_div(b, position, p->block[1]),
+                                 tsr_tile_rem(b, position, p->block[1]));
     }
 }
 
@@ -87,7 +89,7 @@ static MlirValue divide_up_values(tsr_tile_builder *b, MlirValue x, int64_t y) {
     return tsr_tile_div(b, tsr_tile_offset(b, positive, y - 1), y);
 }
 
-/* The rows of taps, of the block's, that lie inside the image for places of row y. */
+/* The rows of taps, of the block's, that lie inside the image for positions of row y. */
 static void find_tap_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue *out_low,
                           MlirValue *out_high) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -98,23 +100,24 @@ static void find_tap_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y,
     MlirValue row = tsr_tile_add(b, p->begin[TSR_CONV_Y], y);
     MlirValue at = tsr_tile_add(b, p->first[TSR_CONV_Y], tsr_tile_mul(b, row, walk->stride));
     MlirValue before = tsr_tile_sub(b, *out_low, at);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, walk->a_places), at);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, walk->a_positions), at);
     MlirValue low = tsr_tile_sub(b, divide_up_values(b, before, walk->step), k->tap);
     MlirValue high = tsr_tile_sub(b, divide_up_values(b, left, walk->step), k->tap);
     *out_low = tsr_tile_2(b, "arith.maxsi", low, *out_low);
     *out_high = tsr_tile_min(b, high, k->taps);
 }
 
-/* The tile's places in its row whose tap, `tap` of a row of taps, lies inside: low ... high - 1. */
-static void find_places(tsr_conv_product *p, const product_tile *t, MlirValue tap,
-                        MlirValue *out_low, MlirValue *out_high) {
+/* The tile's positions in its row whose tap, `tap` of a row of taps, lies inside: low ... high - 1.
+ */
+static void find_positions(tsr_conv_product *p, const product_tile *t, MlirValue tap,
+                           MlirValue *out_low, MlirValue *out_high) {
     tsr_tile_builder *b = &p->conv.group->b;
     const tsr_conv_walk *walk = &p->walks[TSR_CONV_X];
     MlirValue all = tsr_tile_index(b, p->tile_rows);
     MlirValue at = tsr_tile_add(b, p->first[TSR_CONV_X], tsr_tile_mul(b, t->x, walk->stride));
     at = tsr_tile_add(b, at, tsr_tile_mul(b, tap, walk->step));
     MlirValue before = tsr_tile_sub(b, tsr_tile_index(b, 0), at);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, walk->a_places), at);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, walk->a_positions), at);
     *out_low = tsr_tile_min(b, divide_up_values(b, before, walk->stride), all);
     *out_high = tsr_tile_min(b, divide_up_values(b, left, walk->stride), all);
     if (p->slides && !p->partial) return; /* none lies beyond the end */
@@ -122,20 +125,20 @@ static void find_places(tsr_conv_product *p, const product_tile *t, MlirValue ta
     *out_high = tsr_tile_min(b, *out_high, end);
 }
 
-/* Do all places of the tile have all taps of a row? */
+/* Do all positions of the tile have all taps of a row? */
 static MlirValue has_all(tsr_conv_product *p, const product_tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue low, high, end = tsr_tile_offset(b, p->taps[TSR_CONV_X], -1), ignored;
-    find_places(p, t, tsr_tile_index(b, 0), &low, &ignored);
-    find_places(p, t, end, &ignored, &high);
+    find_positions(p, t, tsr_tile_index(b, 0), &low, &ignored);
+    find_positions(p, t, end, &ignored, &high);
     MlirValue begins = tsr_tile_icompare(b, TSR_ICMP_EQ, low, tsr_tile_index(b, 0));
     MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, high, tsr_tile_index(b, p->tile_rows));
     return tsr_tile_2(b, "arith.andi", begins, ends);
 }
 
-/* Places low ... high - 1 of the tile, where `there` says so. */
-static void multiply_places(tsr_conv_product *p, const product_tile *t, int64_t low, int64_t high,
-                            MlirValue there, MlirValue *accumulators) {
+/* Positions low ... high - 1 of the tile, where `there` says so. */
+static void multiply_positions(tsr_conv_product *p, const product_tile *t, int64_t low,
+                               int64_t high, MlirValue there, MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
     tsr_gemm_tile part = t->gemm;
     part.a_at = tsr_tile_offset(b, part.a_at, low * part.a_row);
@@ -149,19 +152,19 @@ static void multiply_border(tsr_conv_product *p, const product_tile *t, MlirValu
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue low, high;
-    find_places(p, t, tap, &low, &high);
+    find_positions(p, t, tap, &low, &high);
     for (uint32_t i = 0; i < p->range_count; i++) {
         const tsr_conv_range *range = &p->ranges[i];
         MlirValue begins = tsr_tile_icompare(b, TSR_ICMP_EQ, low, tsr_tile_index(b, range->low));
         MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_EQ, high, tsr_tile_index(b, range->high));
-        multiply_places(p, t, range->low, range->high, tsr_tile_2(b, "arith.andi", begins, ends),
-                        accumulators);
+        multiply_positions(p, t, range->low, range->high, tsr_tile_2(b, "arith.andi", begins, ends),
+                           accumulators);
     }
     for (int64_t i = 0; !p->range_count && i < p->tile_rows; i++) {
-        MlirValue place = tsr_tile_index(b, i);
-        MlirValue begins = tsr_tile_icompare(b, TSR_ICMP_SLE, low, place);
-        MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_SGT, high, place);
-        multiply_places(p, t, i, i + 1, tsr_tile_2(b, "arith.andi", begins, ends), accumulators);
+        MlirValue position = tsr_tile_index(b, i);
+        MlirValue begins = tsr_tile_icompare(b, TSR_ICMP_SLE, low, position);
+        MlirValue ends = tsr_tile_icompare(b, TSR_ICMP_SGT, high, position);
+        multiply_positions(p, t, i, i + 1, tsr_tile_2(b, "arith.andi", begins, ends), accumulators);
     }
 }
 
@@ -198,7 +201,7 @@ static void multiply_taps(tsr_conv_product *p, product_tile *t, bool border, Mli
     memcpy(accumulators, rows.carried, count * sizeof *accumulators);
 }
 
-/* The operands at the tile's place (y, x). `vectors`: room for their offsets in strips. */
+/* The operands at the tile's position (y, x). `vectors`: room for their offsets in strips. */
 static void enter_tile(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t *vectors,
                        product_tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -209,7 +212,7 @@ static void enter_tile(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t *v
     if (p->flat)
         find_rows(p, t->k, x, t->rows);
     else
-        t->a_at = a_place(p, t->k, y, x);
+        t->a_at = a_position(p, t->k, y, x);
     t->b_step = strip ? strip : p->width;
     t->gemm = (tsr_gemm_tile){.a_dtype = direct ? p->conv.dtype : p->conv.compute,
                               .b_dtype = strip ? p->conv.dtype : p->conv.compute,
@@ -220,7 +223,7 @@ static void enter_tile(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t *v
                                    : forward ? p->conv.a
                                              : p->conv.b,
                               .b = strip ? p->conv.b : p->panel,
-                              .a_row = p->place_step[1],
+                              .a_row = p->position_step[1],
                               .a_step = 1,
                               .b_step = t->b_step,
                               .b_vectors = strip ? vectors : NULL};

@@ -9,16 +9,16 @@
  */
 #include "compiler/tile/conv/product.h"
 
-enum { INLINE_VECTORS = 8 }; /* of a place, without a loop */
+enum { INLINE_VECTORS = 8 }; /* of a position, without a loop */
 
 static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.maxsi", x, y);
 }
 
-static MlirValue inside(tsr_conv_product *p, MlirValue place, int64_t limit) {
+static MlirValue inside(tsr_conv_product *p, MlirValue position, int64_t limit) {
     tsr_tile_builder *b = &p->conv.group->b;
-    /* Unsigned: a negative place is a large one. */
-    return tsr_tile_icompare(b, TSR_ICMP_ULT, place, tsr_tile_index(b, limit));
+    /* Unsigned: a negative position is a large one. */
+    return tsr_tile_icompare(b, TSR_ICMP_ULT, position, tsr_tile_index(b, limit));
 }
 
 static uint32_t lanes_of(const tsr_conv_product *p, int64_t count) {
@@ -67,16 +67,16 @@ static void clear_run(tsr_conv_product *p, MlirValue to, MlirValue begin, MlirVa
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Of the place at row y, column x, the first element of the block of channels. */
+/* Of the position at row y, column x, the first element of the block of channels. */
 static MlirValue image_at(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), y);
-    at = tsr_tile_add(b, tsr_tile_mul(b, at, p->walks[1].a_places), x);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_positions), y);
+    at = tsr_tile_add(b, tsr_tile_mul(b, at, p->walks[1].a_positions), x);
     at = tsr_tile_add(b, tsr_tile_mul(b, at, p->a_total), channel);
     return tsr_tile_add(b, at, tsr_tile_mul(b, p->group, p->a_channels));
 }
 
-/* The first `count` channels of a place, zeros behind them. */
+/* The first `count` channels of a position, zeros behind them. */
 static void copy_counted(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue count) {
     tsr_tile_builder *b = &p->conv.group->b;
     uint32_t lanes = lanes_of(p, p->channel_block);
@@ -94,8 +94,8 @@ static MlirValue channels_left(tsr_conv_product *p, MlirValue channel) {
                         tsr_tile_index(b, p->channel_block));
 }
 
-/* The block's channels of a place. */
-static void copy_place(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue channel) {
+/* The block's channels of a position. */
+static void copy_position(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
     uint32_t lanes = lanes_of(p, p->channel_block);
     int64_t block = p->channel_block, whole = block - block % lanes;
@@ -118,10 +118,10 @@ static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue ch
     bool is_run = p->a_total == p->channel_block;
     int64_t c = p->channel_block;
     MlirValue zero = tsr_tile_index(b, 0), count = tsr_tile_index(b, p->patch[1]);
-    /* Places low ... high - 1 are inside. */
-    MlirValue high = tsr_tile_sub(b, tsr_tile_index(b, p->walks[1].a_places), x);
+    /* Positions low ... high - 1 are inside. */
+    MlirValue high = tsr_tile_sub(b, tsr_tile_index(b, p->walks[1].a_positions), x);
     high = largest(b, tsr_tile_min(b, high, count), zero);
-    high = tsr_tile_select(b, inside(p, y, p->walks[0].a_places), high, zero);
+    high = tsr_tile_select(b, inside(p, y, p->walks[0].a_positions), high, zero);
     MlirValue low = tsr_tile_min(b, largest(b, tsr_tile_sub(b, zero, x), zero), high);
     MlirValue begin = tsr_tile_mul(b, low, c), end = tsr_tile_mul(b, high, c);
     uint32_t lanes = lanes_of(p, p->patch[1] * c);
@@ -130,29 +130,29 @@ static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue ch
     if (is_run) {
         copy_run(p, from, to, begin, end, lanes);
     } else {
-        tsr_tile_loop places;
-        tsr_tile_loop_begin(b, &places, low, high, 1, 0, NULL);
-        copy_place(p, tsr_tile_add(b, from, tsr_tile_mul(b, places.index, p->a_total)),
-                   tsr_tile_add(b, to, tsr_tile_mul(b, places.index, c)), channel);
-        tsr_tile_loop_end(b, &places, NULL);
+        tsr_tile_loop positions;
+        tsr_tile_loop_begin(b, &positions, low, high, 1, 0, NULL);
+        copy_position(p, tsr_tile_add(b, from, tsr_tile_mul(b, positions.index, p->a_total)),
+                      tsr_tile_add(b, to, tsr_tile_mul(b, positions.index, c)), channel);
+        tsr_tile_loop_end(b, &positions, NULL);
     }
     clear_run(p, to, end, tsr_tile_mul(b, count, c), lanes);
 }
 
-/* Of one tap of a row, each place of a tile, from column x on. */
+/* Of one tap of a row, each position of a tile, from column x on. */
 static void fill_tap(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
                      MlirValue to) {
     tsr_tile_builder *b = &p->conv.group->b;
-    tsr_tile_loop places;
-    tsr_tile_loop_begin(b, &places, tsr_tile_index(b, 0), tsr_tile_index(b, p->tile_rows), 1, 0,
+    tsr_tile_loop positions;
+    tsr_tile_loop_begin(b, &positions, tsr_tile_index(b, 0), tsr_tile_index(b, p->tile_rows), 1, 0,
                         NULL);
-    MlirValue column = tsr_tile_add(b, x, tsr_tile_mul(b, places.index, p->walks[1].stride));
-    MlirValue there = tsr_tile_2(b, "arith.andi", inside(p, y, p->walks[0].a_places),
-                                 inside(p, column, p->walks[1].a_places));
+    MlirValue column = tsr_tile_add(b, x, tsr_tile_mul(b, positions.index, p->walks[1].stride));
+    MlirValue there = tsr_tile_2(b, "arith.andi", inside(p, y, p->walks[0].a_positions),
+                                 inside(p, column, p->walks[1].a_positions));
     MlirValue count = tsr_tile_select(b, there, channels_left(p, channel), tsr_tile_index(b, 0));
     copy_counted(p, image_at(p, y, column, channel),
-                 tsr_tile_add(b, to, tsr_tile_mul(b, places.index, p->channel_block)), count);
-    tsr_tile_loop_end(b, &places, NULL);
+                 tsr_tile_add(b, to, tsr_tile_mul(b, positions.index, p->channel_block)), count);
+    tsr_tile_loop_end(b, &positions, NULL);
 }
 
 void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel) {

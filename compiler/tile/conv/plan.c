@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a convolution is divided: tiles, blocks of channels, taps and places, programs.
+ * How a convolution is divided: tiles, blocks of channels, taps and positions, programs.
  */
 #include "compiler/tile/conv/product.h"
 #include "compiler/tile/tree.h"
@@ -20,7 +20,7 @@ enum {
     PROGRAMS = 32,                   /* and there are so many of them, if there is so much */
     SHARED_PANELS = 4,               /* of a program, that share a patch ... */
     SHARED_PROGRAMS = 16,            /* ... if there are still so many ... */
-    SHARED_PLACES = 256,             /* ... of so many places */
+    SHARED_POSITIONS = 256,          /* ... of so many positions */
     LEFT_OUT_CHANNELS = 16,          /* from so many on a tap is worth a loop of its own */
 };
 static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEMENT_BYTES <=
@@ -35,10 +35,10 @@ static int64_t capacity(const tsr_conv_product *p, int64_t elements) {
     return elements * STACK_ELEMENT_BYTES / (int64_t)tsr_dtype_size(p->conv.compute);
 }
 
-/* How many places of A `places` places of the result read. */
-static int64_t extent(const tsr_conv_product *p, int axis, int64_t places) {
+/* How many positions of A `positions` positions of the result read. */
+static int64_t extent(const tsr_conv_product *p, int axis, int64_t positions) {
     const tsr_conv_walk *walk = &p->walks[axis];
-    return (places - 1) * walk->stride + (most(walk->taps, 1) - 1) * walk->step + 1;
+    return (positions - 1) * walk->stride + (most(walk->taps, 1) - 1) * walk->step + 1;
 }
 
 static bool is_long(const tsr_conv_product *p) {
@@ -58,41 +58,41 @@ static void plan_channels(tsr_conv_product *p) {
 
 bool tsr_conv_covers(const tsr_conv_walk *walk) {
     return walk->phases == 1 && walk->first[0] >= 0 &&
-           walk->first[0] + (walk->places - 1) * walk->stride + (walk->taps - 1) * walk->step <
-               walk->a_places;
+           walk->first[0] + (walk->positions - 1) * walk->stride + (walk->taps - 1) * walk->step <
+               walk->a_positions;
 }
 
 int64_t tsr_conv_slots(const tsr_conv_product *p) {
     return p->chunks ? tsr_product_slots(p->chunks) : 1;
 }
 
-/* Rows of a block of x places each, as many as fit beside the partial sums. */
+/* Rows of a block of x positions each, as many as fit beside the partial sums. */
 static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
     /* Strips leave the panel's part of the stack. */
     int64_t elements = SCRATCH_ELEMENTS + (p->conv.strip ? PANEL_ELEMENTS : 0);
-    int64_t places = capacity(p, elements) / (p->width * p->program_panels * tsr_conv_slots(p));
-    return p->partial ? (places - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
+    int64_t positions = capacity(p, elements) / (p->width * p->program_panels * tsr_conv_slots(p));
+    return p->partial ? (positions - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
 }
 
-int64_t tsr_conv_scratch_places(const tsr_conv_product *p) {
-    int64_t places = p->block[0] * p->block[1];
-    return p->flat ? divide_up(places, p->tile_rows) * p->tile_rows : places;
+int64_t tsr_conv_scratch_positions(const tsr_conv_product *p) {
+    int64_t positions = p->block[0] * p->block[1];
+    return p->flat ? divide_up(positions, p->tile_rows) * p->tile_rows : positions;
 }
 
-/* Half as many places, of whole tiles. */
+/* Half as many positions, of whole tiles. */
 static int64_t halve(const tsr_conv_product *p, int64_t x) {
     return divide_up(x / 2, p->tile_rows) * p->tile_rows;
 }
 
-/* Places of a row, with those beyond its end that the last tile has. */
-static int64_t row_places(const tsr_conv_product *p) {
+/* Positions of a row, with those beyond its end that the last tile has. */
+static int64_t row_positions(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1);
     return p->flat ? x : divide_up(x, p->tile_rows) * p->tile_rows;
 }
 
-/* Places of a block along W, then along H, so that patch and partial sums fit. */
+/* Positions of a block along W, then along H, so that patch and partial sums fit. */
 static bool plan_patch(tsr_conv_product *p) {
-    int64_t limit = capacity(p, PATCH_ELEMENTS), x = row_places(p);
+    int64_t limit = capacity(p, PATCH_ELEMENTS), x = row_positions(p);
     while (x > p->tile_rows &&
            (extent(p, 1, x) * extent(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
         x = halve(p, x);
@@ -116,7 +116,7 @@ static bool leaves_out(const tsr_conv_product *p) {
  * not share the sets of the first-level cache. */
 static bool can_be_direct(const tsr_conv_product *p) {
     const tsr_conv_walk *x = &p->walks[TSR_CONV_X];
-    bool whole = p->flat || x->places % p->tile_rows == 0;
+    bool whole = p->flat || x->positions % p->tile_rows == 0;
     bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
     int64_t row_bytes = x->stride * p->a_total * (int64_t)tsr_dtype_size(p->conv.compute);
     return as_is && !tsr_gemm_alias(row_bytes, p->tile_rows) &&
@@ -128,11 +128,11 @@ static void plan_source(tsr_conv_product *p) {
     int64_t c = p->channel_block, pixels;
     if (can_be_direct(p)) {
         p->source = TSR_CONV_DIRECT;
-        p->block[1] = row_places(p);
+        p->block[1] = row_positions(p);
         while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
         p->block[0] = tsr_gemm_part(p->program_rows, scratch_rows(p, p->block[1]), 1);
         c = p->a_total;
-        pixels = x->a_places;
+        pixels = x->a_positions;
     } else if (plan_patch(p)) {
         p->source = TSR_CONV_PATCH;
         pixels = p->patch[1];
@@ -142,14 +142,14 @@ static void plan_source(tsr_conv_product *p) {
         p->block[1] = p->tile_rows;
         p->patch[0] = most(y->taps, 1);
         p->patch[1] = most(x->taps, 1) * p->tile_rows;
-        p->place_step[0] = 0;
-        p->place_step[1] = c;
+        p->position_step[0] = 0;
+        p->position_step[1] = c;
         p->tap_step[0] = p->patch[1] * c;
         p->tap_step[1] = p->tile_rows * c;
         return;
     }
-    p->place_step[0] = y->stride * pixels * c;
-    p->place_step[1] = x->stride * c;
+    p->position_step[0] = y->stride * pixels * c;
+    p->position_step[1] = x->stride * c;
     p->tap_step[0] = y->step * pixels * c;
     p->tap_step[1] = x->step * c;
 }
@@ -215,8 +215,9 @@ static void plan_program(tsr_conv_product *p) {
     int64_t others = p->conv.images * p->conv.groups * p->walks[0].phases * p->walks[1].phases;
     bool shares = p->conv.strip && !p->conv.group->b.target->warp_lanes;
     int64_t panels = shares ? least(p->panels, SHARED_PANELS) : 1;
-    while (panels > 1 && others * divide_up(p->panels, panels) * divide_up(x * y, SHARED_PLACES) <
-                             SHARED_PROGRAMS)
+    while (panels > 1 &&
+           others * divide_up(p->panels, panels) * divide_up(x * y, SHARED_POSITIONS) <
+               SHARED_PROGRAMS)
         panels /= 2;
     double flops = 2.0 * (double)(x * taps) * (double)(p->a_channels * p->width * panels);
     int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1;
@@ -242,7 +243,7 @@ static tsr_result plan_blocks(tsr_conv_product *p) {
 /* Much of the tiles of a row would be computed twice. */
 static bool wants_flat(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), tiles = divide_up(x, p->tile_rows);
-    /* Its tiles hold places of several rows, which have other taps. */
+    /* Its tiles hold positions of several rows, which have other taps. */
     bool whole = tsr_conv_covers(&p->walks[0]) && !leaves_out(p) && p->walks[1].phases == 1;
     return whole && tsr_conv_points(p, 0) > 1 && !p->conv.group->b.target->warp_lanes &&
            (tiles * p->tile_rows - x) * FLAT_WASTE > x;
@@ -266,13 +267,14 @@ static void add_range(tsr_conv_product *p, int64_t low, int64_t high, bool *many
         p->ranges[p->range_count++] = (tsr_conv_range){low, high};
 }
 
-/* The tile that begins at place x of a row of `points`: which of its places have which tap. */
+/* The tile that begins at position x of a row of `points`: which of its positions have which tap.
+ */
 static void plan_border_tile(tsr_conv_product *p, int64_t phase, int64_t points, int64_t x,
                              bool *many) {
     const tsr_conv_walk *walk = &p->walks[TSR_CONV_X];
     int64_t taps = walk->tap_count[phase], at = walk->first[phase] + x * walk->stride;
     int64_t end = least(points - x, p->tile_rows), last = at + (end - 1) * walk->stride;
-    bool inside = at >= 0 && last + (taps - 1) * walk->step < walk->a_places;
+    bool inside = at >= 0 && last + (taps - 1) * walk->step < walk->a_positions;
     if (!taps || (inside && end == p->tile_rows)) {
         p->inner = true;
         return;
@@ -280,7 +282,7 @@ static void plan_border_tile(tsr_conv_product *p, int64_t phase, int64_t points,
     p->border = true;
     for (int64_t t = 0; t < taps; t++, at += walk->step) {
         int64_t low = divide_up(most(-at, 0), walk->stride);
-        int64_t high = least(divide_up(most(walk->a_places - at, 0), walk->stride), end);
+        int64_t high = least(divide_up(most(walk->a_positions - at, 0), walk->stride), end);
         if (low < high) add_range(p, low, high, many);
     }
 }
@@ -295,7 +297,7 @@ static void plan_border(tsr_conv_product *p) {
         return;
     }
     for (int64_t phase = 0; phase < walk->phases; phase++) {
-        int64_t points = divide_up(walk->places - phase, walk->phases);
+        int64_t points = divide_up(walk->positions - phase, walk->phases);
         for (int64_t begin = 0; begin < points; begin += p->block[1]) {
             int64_t end = least(points - begin, p->block[1]);
             for (int64_t x = 0; x < end; x += p->tile_rows)

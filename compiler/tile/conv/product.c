@@ -9,7 +9,7 @@
  *             for each block of taps
  *                 for each panel of the program
  *                     copy the filter's panel to the stack, where it does not lie in strips already
- *                     for each tile of places in a row
+ *                     for each tile of positions in a row
  *                         accumulators = 0, or what the last block left
  *                         for each tap, channel: fma, A read from the patch (multiply.c)
  *                         store, or leave them for the next block
@@ -17,11 +17,11 @@
  * Nothing is expanded: the patch holds each image element once, and a tile's rows lie evenly apart
  * in it. Where the taps lie so far apart that no patch fits, it holds one copy for each tap of one
  * tile instead; where no zeros are needed, A is read from the image itself, and nothing is copied.
- * The gradient of an image under a stride has a phase for each remainder: places that the same taps
- * reach.
+ * The gradient of an image under a stride has a phase for each remainder: positions that the same
+ * taps reach.
  *
- * Where rows of the result are no whole tiles, and their places have the same taps, a block is
- * flat: its places are numbered through, and a tile's rows of A lie where they do.
+ * Where rows of the result are no whole tiles, and their positions have the same taps, a block is
+ * flat: its positions are numbered through, and a tile's rows of A lie where they do.
  *
  * Each element is one chain: blocks of channels, then taps, then channels, ascending (taps of the
  * gradient descending). A tap outside the image adds nothing; along W, where a tap has too few
@@ -100,27 +100,31 @@ static void pack_panel(tsr_conv_product *p, const tsr_conv_k *k) {
 static MlirValue scratch_at(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t row,
                             uint32_t vector) {
     tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, y, p->block[1]), tsr_tile_offset(b, x, row));
-    place = tsr_tile_add(b, place, tsr_tile_mul(b, p->panel_index, tsr_conv_scratch_places(p)));
-    return tsr_tile_offset(b, tsr_tile_mul(b, place, p->width), vector * p->lanes);
+    MlirValue position =
+        tsr_tile_add(b, tsr_tile_mul(b, y, p->block[1]), tsr_tile_offset(b, x, row));
+    position =
+        tsr_tile_add(b, position, tsr_tile_mul(b, p->panel_index, tsr_conv_scratch_positions(p)));
+    return tsr_tile_offset(b, tsr_tile_mul(b, position, p->width), vector * p->lanes);
 }
 
 static void store_tile(tsr_conv_product *p, MlirValue y, MlirValue x,
                        const MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
-    bool overhang = !p->slides && (p->walks[1].places % (p->walks[1].phases * p->tile_rows) != 0 ||
-                                   tsr_conv_points(p, 1) % p->block[1] != 0);
+    bool overhang =
+        !p->slides && (p->walks[1].positions % (p->walks[1].phases * p->tile_rows) != 0 ||
+                       tsr_conv_points(p, 1) % p->block[1] != 0);
     MlirValue columns = tsr_tile_index(b, p->panel_edge ? p->panel_edge : p->width);
     MlirValue row = tsr_tile_add(b, tsr_tile_add(b, p->begin[0], y), tsr_tile_index(b, 0));
     row = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[0].phases), p->phase[0]);
-    row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].places), row);
+    row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].positions), row);
     for (int64_t i = 0; i < p->tile_rows; i++) {
         MlirValue point = tsr_tile_offset(b, tsr_tile_add(b, p->begin[1], x), i), count = columns;
         if (overhang)
             count = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SLT, point, p->points[1]),
                                     columns, tsr_tile_index(b, 0));
-        MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, point, p->walks[1].phases), p->phase[1]);
-        MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].places), place);
+        MlirValue position =
+            tsr_tile_add(b, tsr_tile_mul(b, point, p->walks[1].phases), p->phase[1]);
+        MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].positions), position);
         to = tsr_tile_add(b, tsr_tile_mul(b, to, p->total), tsr_tile_mul(b, p->group, p->columns));
         to = tsr_tile_add(b, to, p->column);
         for (uint32_t v = 0; v < p->panel_vectors; v++) {
@@ -156,7 +160,7 @@ static void whole_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, Ml
 static tsr_product_sums chunk_sums(const tsr_conv_product *p) {
     return (tsr_product_sums){.dtype = p->conv.compute,
                               .buffer = p->scratch,
-                              .slot = tsr_conv_scratch_places(p) * p->width * p->program_panels,
+                              .slot = tsr_conv_scratch_positions(p) * p->width * p->program_panels,
                               .slots = (uint32_t)tsr_conv_slots(p)};
 }
 
@@ -333,9 +337,9 @@ static void enter_phase(tsr_conv_product *p, int axis, MlirValue phase) {
     p->taps[axis] = tsr_conv_lookup(&p->conv, walk->tap_count, walk->phases, phase);
     p->tap_first[axis] = tsr_conv_lookup(&p->conv, walk->tap_first, walk->phases, phase);
     p->points[axis] = tsr_tile_index(b, tsr_conv_points(p, axis));
-    if (walk->places % walk->phases)
+    if (walk->positions % walk->phases)
         p->points[axis] = tsr_tile_div(
-            b, tsr_tile_sub(b, tsr_tile_index(b, walk->places + walk->phases - 1), phase),
+            b, tsr_tile_sub(b, tsr_tile_index(b, walk->positions + walk->phases - 1), phase),
             walk->phases);
 }
 

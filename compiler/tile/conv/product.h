@@ -9,7 +9,7 @@
 
 typedef enum tsr_conv_source { TSR_CONV_PATCH, TSR_CONV_TAPS, TSR_CONV_DIRECT } tsr_conv_source;
 
-/* Places low ... high - 1 of a tile. */
+/* Positions low ... high - 1 of a tile. */
 typedef struct tsr_conv_range {
     int64_t low, high;
 } tsr_conv_range;
@@ -31,20 +31,20 @@ typedef struct tsr_conv_product {
     int64_t tap_rows;   /* of a block of taps */
     bool whole_runs;    /* taps of a row and channels are one run of A and of the panel */
     tsr_conv_source source;
-    int64_t block[2];     /* places of a block */
+    int64_t block[2];     /* positions of a block */
     int64_t patch[2];     /* rows and columns of the patch */
-    int64_t program_rows; /* places of a program along H */
+    int64_t program_rows; /* positions of a program along H */
     bool partial;         /* several blocks of K */
     int64_t chunks;       /* blocks of K whose sums are added (tree.h); 0: one chain */
     bool slides;          /* a tile that would reach beyond its row begins earlier instead */
-    bool flat;            /* places of a block are one row */
-    /* Tiles that have all taps of a row, and others, whose places that have a tap are one of the
-     * ranges; none: there would be too many, and each place has its own loop. */
+    bool flat;            /* positions of a block are one row */
+    /* Tiles that have all taps of a row, and others, whose positions that have a tap are one of the
+     * ranges; none: there would be too many, and each position has its own loop. */
     bool inner, border;
     tsr_conv_range ranges[TSR_CONV_RANGES_MAX];
     uint32_t range_count;
     /* strides of A as tiles read it, in elements */
-    int64_t place_step[2], tap_step[2];
+    int64_t position_step[2], tap_step[2];
     /* emission */
     MlirValue patch_local, panel, scratch;
     MlirValue carries;                /* of the chunk at hand */
@@ -58,10 +58,10 @@ typedef struct tsr_conv_product {
     int64_t panel_edge;            /* columns it has; 0: its width */
 } tsr_conv_product;
 
-/* Places of a phase, the one that has most. */
+/* Positions of a phase, the one that has most. */
 static inline int64_t tsr_conv_points(const tsr_conv_product *p, int axis) {
     const tsr_conv_walk *walk = &p->walks[axis];
-    return (walk->places + walk->phases - 1) / walk->phases;
+    return (walk->positions + walk->phases - 1) / walk->phases;
 }
 
 /* A block of K. */
@@ -76,18 +76,18 @@ bool tsr_conv_covers(const tsr_conv_walk *walk);
 TSR_RESULT tsr_conv_plan(tsr_conv_product *p);
 /* Slots of partial sums. */
 int64_t tsr_conv_slots(const tsr_conv_product *p);
-/* Places of a block that partial sums are kept for. */
-int64_t tsr_conv_scratch_places(const tsr_conv_product *p);
+/* Positions of a block that partial sums are kept for. */
+int64_t tsr_conv_scratch_positions(const tsr_conv_product *p);
 
 /* Elements of the patch, with what the last vector is too long. */
 int64_t tsr_conv_patch_size(const tsr_conv_product *p);
 /* What the taps of the block reach, channels `channel` … of the block, to the patch. */
 void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel);
 
-/* A tile's products over the block of K; places (y, x) count from the block's first. */
+/* A tile's products over the block of K; positions (y, x) count from the block's first. */
 void tsr_conv_multiply(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x,
                        MlirValue *accumulators);
-/* The places of a flat block: rows of it that are there, times their length. */
+/* The positions of a flat block: rows of it that are there, times their length. */
 MlirValue tsr_conv_flat_end(tsr_conv_product *p);
 MlirValue tsr_conv_times(tsr_tile_builder *b, MlirValue x, MlirValue y);
 

@@ -3,11 +3,11 @@
  * Kernel families `max_pool2d`, `avg_pool2d` and their gradients, of images [N, H, W, C]. Vectors
  * lie along the channels.
  *
- * Forward, a program has some lines of the result; each window's places are taken in ascending
+ * Forward, a program has some lines of the result; each window's positions are taken in ascending
  * order. For the gradients it has some lines of the image to itself, and walks the windows that
- * reach them backwards, adding to each place: so a place's sum has its windows in ascending order
- * of the place within them, whatever the split. Windows wholly inside a line have their columns
- * written out.
+ * reach them backwards, adding to each position: so a position's sum has its windows in ascending
+ * order of the position within them, whatever the split. Windows wholly inside a line have their
+ * columns written out.
  */
 #include "compiler/tile/kernels/runs.h"
 
@@ -41,8 +41,8 @@ typedef struct pool {
     MlirValue channel, masks[VECTORS];
 } pool;
 
-/* The window at hand along an axis: the place under its first one, and those of its places that
- * lie inside. */
+/* The window at hand along an axis: the position under its first one, and those of its positions
+ * that lie inside. */
 typedef struct span {
     MlirValue start, low, high;
     bool is_whole;
@@ -108,7 +108,8 @@ static tsr_result read(tsr_tile_group *group, bool is_max, bool is_gradient, poo
     return TSR_SUCCESS;
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- positions ----------------------------------------------------------------------------------
+ */
 
 static void enter_channels(pool *p, MlirValue part) {
     tsr_tile_builder *b = &p->group->b;
@@ -122,8 +123,8 @@ static void enter_channels(pool *p, MlirValue part) {
                 : tsr_tile_null;
 }
 
-/* Offset of the channels at hand of a place. */
-static MlirValue place(pool *p, MlirValue image, bool of_image, MlirValue y, MlirValue x) {
+/* Offset of the channels at hand of a position. */
+static MlirValue position(pool *p, MlirValue image, bool of_image, MlirValue y, MlirValue x) {
     tsr_tile_builder *b = &p->group->b;
     int64_t height = of_image ? p->axes[0].image : p->axes[0].result;
     int64_t width = of_image ? p->axes[1].image : p->axes[1].result;
@@ -162,17 +163,17 @@ static span enter(pool *p, int which, MlirValue window, bool is_whole) {
     return s;
 }
 
-/* What is done at each place of a window, from its offset in the image. */
-typedef void (*place_fn)(pool *p, MlirValue at, MlirValue *carried);
+/* What is done at each position of a window, from its offset in the image. */
+typedef void (*position_fn)(pool *p, MlirValue at, MlirValue *carried);
 
-/* At the places of lines [y.low, y.high) in order. */
-static void each_place(pool *p, MlirValue image, const span *y, const span *x, uint32_t count,
-                       MlirValue *carried, place_fn visit) {
+/* At the positions of lines [y.low, y.high) in order. */
+static void each_position(pool *p, MlirValue image, const span *y, const span *x, uint32_t count,
+                          MlirValue *carried, position_fn visit) {
     tsr_tile_builder *b = &p->group->b;
     tsr_tile_loop lines, columns;
     tsr_tile_loop_begin(b, &lines, y->low, y->high, 1, count, carried);
     memcpy(carried, lines.carried, count * sizeof *carried);
-    MlirValue at = place(p, image, true, tsr_tile_add(b, y->start, lines.index), x->start);
+    MlirValue at = position(p, image, true, tsr_tile_add(b, y->start, lines.index), x->start);
     if (x->is_whole) {
         for (int64_t i = 0; i < p->axes[1].window; i++)
             visit(p, tsr_tile_offset(b, at, i * p->channels), carried);
@@ -213,11 +214,11 @@ static void add_element(pool *p, MlirValue at, MlirValue *best) {
 /* The sum of -0 is -0, but with padding, which is +0. */
 static MlirValue sum_of_nothing(pool *p, const span *y, const span *x) {
     tsr_tile_builder *b = &p->group->b;
-    int64_t places = p->axes[0].window * p->axes[1].window;
+    int64_t positions = p->axes[0].window * p->axes[1].window;
     MlirValue minus = all(p, -0.0);
     MlirValue height = tsr_tile_sub(b, y->high, y->low), width = tsr_tile_sub(b, x->high, x->low);
     MlirValue count = tsr_tile_2(b, "arith.muli", height, width);
-    MlirValue whole = tsr_tile_icompare(b, TSR_ICMP_EQ, count, tsr_tile_index(b, places));
+    MlirValue whole = tsr_tile_icompare(b, TSR_ICMP_EQ, count, tsr_tile_index(b, positions));
     return tsr_tile_select(b, whole, minus, all(p, 0));
 }
 
@@ -226,8 +227,8 @@ static void emit_window(pool *p, MlirValue image, MlirValue line, MlirValue colu
     MlirValue values[VECTORS];
     for (uint32_t v = 0; v < p->vectors; v++)
         values[v] = p->is_max ? all(p, -(double)INFINITY) : sum_of_nothing(p, y, x);
-    each_place(p, image, y, x, p->vectors, values, add_element);
-    MlirValue to = place(p, image, false, line, column);
+    each_position(p, image, y, x, p->vectors, values, add_element);
+    MlirValue to = position(p, image, false, line, column);
     MlirValue factor = p->is_max ? tsr_tile_null : share(p, y, x);
     for (uint32_t v = 0; v < p->vectors; v++) {
         if (!p->is_max) values[v] = tsr_element_mul(&p->group->b, p->dtype, values[v], factor);
@@ -294,7 +295,7 @@ tsr_result tsr_tile_lower_avg_pool2d(tsr_tile_group *group) {
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* Windows tile the image: each place is stored once. */
+/* Windows tile the image: each position is stored once. */
 static bool tiles(const pool *p) {
     for (int i = 0; i < 2; i++)
         if (p->axes[i].stride != p->axes[i].window || p->axes[i].low ||
@@ -344,8 +345,8 @@ static void pass_first(pool *p, MlirValue at, MlirValue *carried) {
     }
 }
 
-/* Places that the windows of the line before will be the first to reach: memory does not run ahead
- * of what walks backwards. */
+/* Positions that the windows of the line before will be the first to reach: memory does not run
+ * ahead of what walks backwards. */
 static void fetch(pool *p, MlirValue image, MlirValue from, const span *y, const span *x) {
     tsr_tile_builder *b = &p->group->b;
     int64_t height = p->axes[0].stride, width = p->axes[1].stride;
@@ -355,7 +356,7 @@ static void fetch(pool *p, MlirValue image, MlirValue from, const span *y, const
     tsr_tile_prefetch_vector(b, p->dtype, p->pooled, from, wide);
     for (int64_t i = 0; i < height * width; i++) {
         MlirValue line = tsr_tile_offset(b, y->start, i / width - height);
-        MlirValue at = place(p, image, true, line, tsr_tile_offset(b, x->start, i % width));
+        MlirValue at = position(p, image, true, line, tsr_tile_offset(b, x->start, i % width));
         if (p->is_max) tsr_tile_prefetch_vector(b, p->dtype, p->image, at, wide);
         tsr_tile_prefetch_vector(b, p->dtype, p->made, at, wide);
     }
@@ -364,7 +365,7 @@ static void fetch(pool *p, MlirValue image, MlirValue from, const span *y, const
 static void emit_gradient(pool *p, MlirValue image, MlirValue line, MlirValue column, const span *y,
                           const span *x) {
     tsr_tile_builder *b = &p->group->b;
-    MlirValue from = place(p, image, false, line, column), carried[2 * VECTORS];
+    MlirValue from = position(p, image, false, line, column), carried[2 * VECTORS];
     if (!tiles(p)) fetch(p, image, from, y, x);
     span before = *y, own = *y;
     own.low = tsr_tile_max(b, y->low, tsr_tile_sub(b, p->begin, y->start));
@@ -374,14 +375,14 @@ static void emit_gradient(pool *p, MlirValue image, MlirValue line, MlirValue co
         MlirValue factor = share(p, y, x);
         for (uint32_t v = 0; v < p->vectors; v++)
             carried[v] = tsr_element_mul(b, p->dtype, load(p, p->pooled, from, v), factor);
-        each_place(p, image, &own, x, p->vectors, carried, add_share);
+        each_position(p, image, &own, x, p->vectors, carried, add_share);
         return;
     }
     for (uint32_t v = 0; v < p->vectors; v++) carried[v] = all(p, -(double)INFINITY);
-    each_place(p, image, y, x, p->vectors, carried, add_element);
+    each_position(p, image, y, x, p->vectors, carried, add_element);
     for (uint32_t v = 0; v < p->vectors; v++) carried[p->vectors + v] = load(p, p->pooled, from, v);
-    if (!tiles(p)) each_place(p, image, &before, x, 2 * p->vectors, carried, pass_first);
-    each_place(p, image, &own, x, 2 * p->vectors, carried, add_first);
+    if (!tiles(p)) each_position(p, image, &before, x, 2 * p->vectors, carried, pass_first);
+    each_position(p, image, &own, x, 2 * p->vectors, carried, add_first);
 }
 
 /* The same backwards. */
