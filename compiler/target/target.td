@@ -128,7 +128,7 @@ def Target_TensorOp : Target_BufferOp<"tensor"> {
 }
 
 def Target_TensorPartOp : Target_BufferOp<"tensor_part"> {
-  let summary = "a leaf's part of a tensor: a vector of ceil(n / V) of its n elements";
+  let summary = "a virtual rank's part of a tensor: a vector of ceil(n / V) of its n elements";
   let description = [{
     Virtual rank i has those from i * ceil(n / V) on; what is behind element n means nothing. A tensor of which a program
     has parts alone is held by a rank as far as its virtual ranks have it. Commands of loops read and write it, and an
@@ -183,8 +183,8 @@ def Target_HostAllocOp : Target_BufferOp<"host_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_LeafAllocOp : Target_BufferOp<"leaf_alloc"> {
-  let summary = "what a leaf of the virtual ranks keeps for a later loop: a place for each of them";
+def Target_VrankAllocOp : Target_BufferOp<"vrank_alloc"> {
+  let summary = "a buffer that each virtual rank keeps for a later loop";
   let description = [{
     The type is that of one virtual rank; `offset` is where virtual rank 0 lies in the space of the virtual ranks, in bytes. A command
     outside of loops does not use it.
@@ -203,8 +203,8 @@ def Target_SumAllocOp : Target_BufferOp<"sum_alloc"> {
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
-def Target_LeafNumberOp : Target_BufferOp<"leaf_number"> {
-  let summary = "the number of the leaf at hand, from 0; only read";
+def Target_VrankNumberOp : Target_BufferOp<"vrank_number"> {
+  let summary = "the number of the current virtual rank, from 0; only read";
   let description = [{
     A scalar; only commands between tessera_target.each_vrank and its end read it.
   }];
