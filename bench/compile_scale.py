@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: compile_scale.py TESSERA_OPT FOLDER [--pipeline=PASSES] [--check] [COUNT...]
 
-How the compiler's front scales: parse, PASSES (default tessera-sr-pipeline, then the whole graph stage) and verify of a program of
-COUNT ops in one function, of which no two fold and none is dead, as one process from start to exit; beside the same with
-tessera-sr-pipeline alone; beside that of as many ops in functions of 1,000; and beside stock mlir-opt, which parses, canonicalizes,
-merges, verifies and prints the ops of the one function without knowing them, where it is installed.
-Prints a row a COUNT and one line of JSON; the least of three runs, of more where they are short, of fewer where they are long. Times per
-op are without that of an empty program, which is printed.
-With --check the exit code is 1 where 100,000 ops take more than 3 s or 600 MB, or the time per op with tessera-sr-pipeline grows to more
-than 1.5 times its least: in functions of 1,000; and in one function, unless mlir-opt's grows as much in the same run: its tables of names,
-places and values, one of each for a function, then lie in memory and no longer in the caches. Both are printed.
+Measures how the compiler's front end scales: parse, PASSES (default tessera-sr-pipeline, then the whole graph stage) and verify of a
+program of COUNT ops in one function, with no ops that can be merged and no dead ops, as one process from start to exit. References: the
+same with tessera-sr-pipeline alone; the same number of ops in functions of 1,000; and stock mlir-opt, if it is installed, which parses,
+canonicalizes, merges, verifies and prints the ops of the one function without knowing them.
+Prints a row per COUNT and one line of JSON; each figure is the minimum of three runs, of more if they are short, of fewer if they are long.
+The time of an empty program is printed and subtracted from the times per op.
+With --check the exit code is 1 if 100,000 ops take more than 3 s or 600 MB, or if the time per op with tessera-sr-pipeline grows to more
+than 1.5 times its minimum: in functions of 1,000; and in one function, unless mlir-opt's time grows as much in the same run, because its
+tables of names, places and values, one of each per function, then no longer fit in the caches. Both are printed.
 """
 import json
 import os
@@ -23,7 +23,7 @@ import time
 
 PER_FUNCTION = 1000
 COUNTS = [1000, 10000, 100000, 1000000]
-RUNS_MIN, RUNS_MAX, SECONDS_SHORT, SECONDS_LONG = 3, 50, 1.0, 20.0  # of all runs of one command
+RUNS_MIN, RUNS_MAX, SECONDS_SHORT, SECONDS_LONG = 3, 50, 1.0, 20.0  # for all runs of one command
 SECONDS_MAX, MEGABYTES_MAX, GROWTH_MAX = 3.0, 600, 1.5
 BINARY = ['add', 'sub', 'mul', 'max', 'min']
 UNARY = ['tanh', 'sigmoid', 'erf', 'abs', 'neg']
@@ -32,7 +32,7 @@ STOCK = shutil.which('mlir-opt-22') or shutil.which('mlir-opt')
 
 
 def write_program(path, count, per_function):
-    """Functions, each a chain through all its ops, which also read an earlier value or an argument: no two are equal."""
+    """Makes functions, each a chain through all its ops, which also read an earlier value or an argument, so that no two are equal."""
     choose = random.Random(count)
     with open(path, 'w', encoding='utf-8') as out:
         for first in range(0, count, per_function):
@@ -55,7 +55,7 @@ def write_function(out, number, count, choose):
 
 
 def measure(command):
-    """seconds, megabytes at the peak"""
+    """Returns seconds and the peak megabytes."""
     start = time.monotonic()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -74,7 +74,7 @@ def best(command):
 
 
 def stock(opt, path):
-    """seconds"""
+    """Returns seconds."""
     generic = path.with_suffix('.generic.mlir')
     with open(generic, 'w', encoding='utf-8') as out:
         subprocess.run([opt, '--mlir-print-op-generic', str(path)], stdout=out, check=True)
@@ -85,7 +85,7 @@ def stock(opt, path):
 
 
 def measure_count(opt, path, count, pipeline, empty, stock_empty):
-    """The figures of one COUNT."""
+    """Returns the figures of one COUNT."""
     figures = {'ops': count}
     each = lambda seconds, empty=empty: round((seconds - empty) / count * 1e6, 3)
     write_program(path, count, count)

@@ -1,20 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a training loses while its data is hashed for the first time.
+"""Measures the time that a training loses while its data is hashed for the first time.
 
 usage: first_hash.py TESSERA_AOT TESSERA_RUN [--mib N] [--steps N] [--rounds N] [--threads N,...] [--folder DIR]
 
-Trains a small model on a data file of N MiB (default 384), in turn with the digest of the file in the cache of the state directory and
-without it, so that the file is hashed beside the steps. Both runs save once, at the end. Prints one JSON object; for each number of
-threads (default: 1, and all processors) it holds medians over the rounds:
+Trains a small model on a data file of N MiB (default 384), alternately with the digest of the file in the cache of the state directory and
+without it, so that the file is hashed concurrently with the steps. Both runs save once, at the end. Prints one JSON object; for each number
+of threads (default: 1, and all processors) it contains medians over the rounds:
 
   step_ms        a step, with the digest cached
-  steps_percent  by how much the steps of a run that hashes take longer. Hashing ends early in a long run, so this depends on --steps
-  spread_percent the same of two runs with the digest cached: what the machine makes of equal runs
-  save_s         by how much a run that hashes waits longer at its save, for what is left
-  hash_s         the same of a run of one step: how long the file takes to be hashed alone
-  lost_s         by how much the steps and the save of a run that hashes take longer, in all
-  epoch_percent  that beside the time of the steps that read each row once: the loss of a run of one epoch
+  steps_percent  the increase in the time of the steps of a run that hashes. Hashing ends early in a long run, so this depends on --steps
+  spread_percent the same for two runs with the digest cached: the noise of the machine
+  save_s         the additional wait of a run that hashes at its save, for the remaining data
+  hash_s         the same for a run of one step: the time to hash the file alone
+  lost_s         the increase in the total time of steps and save of a run that hashes
+  epoch_percent  that increase relative to the time of the steps that read each row once: the loss of a run of one epoch
 """
 import argparse
 import json
@@ -55,7 +55,7 @@ class Bench:
         self.args, self.folder, self.threads = args, folder, threads
 
     def train(self, cached, steps):
-        """The mean of a step but the first, and the time from the last step to the end of the process."""
+        """Returns the mean time of the steps except the first, and the time from the last step to the end of the process."""
         state, metrics = self.folder / "state", self.folder / "metrics"
         shutil.rmtree(state, ignore_errors=True)
         metrics.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ class Bench:
         alone = [self.train(False, 1)[1] - self.train(True, 1)[1] for _ in range(3)]
         steps, losses, spreads, saves = [], [], [], []
         for number in range(self.args.rounds):
-            # The order of the three changes, so that a machine that gets slower or faster favours none.
+            # The order of the three runs alternates, so that a machine that gets slower or faster favours none of them.
             found = [None] * 3
             for kind in [(number + i) % 3 for i in range(3)]:
                 found[kind] = self.train(kind > 0, self.args.steps)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What of the time a training on ranks goes on with when one of them is killed every minute.
+"""Measures the goodput of a training on ranks when one of them is killed every minute.
 
 usage: goodput.py TESSERA_AOT TESSERA_RUN EXAMPLE_FOLDER [--steps N] [--save-every N] [--every SECONDS]
 
-examples/gpt-char on as many ranks as there are processors, undisturbed; then the same, and a rank killed with SIGKILL half an interval
-after the beginning and every interval (default 60 s) from there on: all start again from the last generation, and steps since then are
-done again. Goodput is the time of the first run over that of the second, which has to end with the same state. Prints one JSON object.
+Runs examples/gpt-char with one rank per processor, undisturbed; then again, while a rank is killed with SIGKILL half an interval after the
+beginning and then every interval (default 60 s): all ranks restart from the last generation and repeat the steps since then. Goodput is the
+time of the first run divided by that of the second, which must end with the same state. Prints one JSON object.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ def ranks_of(launcher):
 
 
 def train(command, every=None):
-    """Seconds, the state's hash, kills."""
+    """Returns seconds, the state's hash, and the number of kills."""
     kills, start = 0, time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:

@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/gpt2 beside the same model in PyTorch: logits, every parameter's gradient, steps from our states, the loss of every step; what a step takes.
+"""Compares examples/gpt2 with the same model in PyTorch: logits, every parameter's gradient, steps from our states, the loss of every step;
+and the time of each.
 
-usage: gpt2.py TESSERA_RUN BUNDLE EXAMPLE_FOLDER [--device cpu|cuda] [--steps N] [--strict] [--only CHECK] [--curve FILE] [--times] [--batch N] …
+usage: gpt2.py TESSERA_RUN BUNDLE EXAMPLE_FOLDER [--device cpu|cuda] [--steps N] [--strict] [--only CHECK] [--curve FILE] [--times] [--batch
+N] …
 
-The sizes are those that BUNDLE was built with (sizes.py). Weights are random numbers of a seed, made here and given as a file of Hugging
-Face's names and shapes. What is told of the model, and by what, each with --device cuda and BUNDLE of native numerics:
+The sizes are those that BUNDLE was built with (sizes.py). Weights are random numbers from a seed, made here and given as a file with
+Hugging Face's names and shapes. The figures of the model and the options that produce them, each with --device cuda and a BUNDLE of native
+numerics:
 
     logits, loss, every parameter's gradient            --only logits, --only gradients
     losses of 200 steps within 0.5 % of PyTorch's       --only curve --steps 200 --strict
@@ -15,18 +18,20 @@ Face's names and shapes. What is told of the model, and by what, each with --dev
     from the start to the first step done               --times --only first
     how long a save holds up a step                     --times --only save
 
-Our bf16 and PyTorch's (autocast) are both compared with PyTorch in f32, the logits, each parameter's gradient, and what
-a few steps from states of ours (at 0, 1/4, 1/2, 3/4 of the steps) do: our distance may be at most 1.5 times PyTorch's own and a rest for the smallest. The
-first step's loss, and those of the steps from states, must be within 0.5 % of PyTorch's of bf16.
+Our bf16 and PyTorch's bf16 (autocast) are both compared with PyTorch in f32: the logits, each parameter's gradient, and the results of a
+few steps from our states (at 0, 1/4, 1/2, 3/4 of the steps). Our distance may be at most 1.5 times PyTorch's own plus a small constant. The
+first step's loss, and the losses of the steps from states, must be within 0.5 % of PyTorch's in bf16.
 
-So must the loss of each of N steps (default 20) with --strict. Without, it may also be within 1.5 times what PyTorch parts from itself until then: in
-f32, and in bf16 with the rows of each batch in reverse, which changes nothing but the order of sums. Printed are the distances of all of these
-and the first step where each is beyond 0.5 %; --curve writes the losses. A second run of these steps, and one that is killed again and again and goes on,
-must end with the same state, bit by bit. Exit code: 0 all is within its bounds, 1 something is not.
+With --strict the loss of each of N steps (default 20) must be, too. Without it, the loss may also be within 1.5 times the distance of
+PyTorch from itself up to that step: in f32, and in bf16 with the rows of each batch reversed, which changes only the order of sums. Prints
+all these distances and the first step at which each is above 0.5 %; --curve writes the losses. A second run of these steps, and a run that
+is killed and resumed repeatedly, must end with the same state, bit by bit. Exit code: 0 if everything is within its bounds, else 1.
 
-With --times it measures instead, in turns with torch.compile (on a CPU: PyTorch as it is, and small sizes are wise): a training step, the first one, a
-save, the logits of a window, and, of --limited bundles, steps whose activations wait in the host's memory, beside PyTorch's that do so; exit
-code 1 where one of them could not be. Beside the first step stands a new process that imports torch, starts CUDA and has a tensor there. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch, and where --device cuda finds no GPU.
+With --times it measures instead, alternating with torch.compile (on a CPU: plain PyTorch; use small sizes): a training step, the first
+step, a save, the logits of a window, and, for --limited bundles, steps whose activations are offloaded to the host's memory, compared with
+PyTorch doing the same; exit code 1 if one of these failed. The reference of the first step is a new process that imports torch, starts CUDA
+and creates a tensor there. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch, and if --device cuda finds no
+GPU.
 """
 import argparse
 import contextlib
@@ -60,10 +65,10 @@ RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 2e-4, 200, 1000, 0.1, (0.9, 0.99
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
 KILLS = 5
 ROUND_STEPS = 12
-KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
+KINDS = ("bf16", "f32", "turned")  # PyTorch runs: autocast; no autocast; autocast with the rows of a batch reversed
 CALLS, WARM_CALLS = 40, 5
 OFFLOADED_STEPS = 5
-SAVES, SAVES_MIN, APART_MIN, PILOT = 10, 3, 24, 20  # of the last two: steps
+SAVES, SAVES_MIN, APART_MIN, PILOT = 10, 3, 24, 20  # steps of the last two
 
 
 # ---- the model in PyTorch ------------------------------------------------------------------------
@@ -100,7 +105,7 @@ def rate(step):
 
 
 class Trainer:
-    """state: tensors of an export of ours at step `done`, to go on from; else all begins at `weights`."""
+    """state: tensors of our export at step `done`, from which to continue; else everything begins at `weights`."""
 
     def __init__(self, s, weights, text, kind="bf16", compiled=False, state=None, done=0):
         self.s, self.kind, self.done = s, kind, done
@@ -143,7 +148,7 @@ class Trainer:
 def run(s, *arguments, seconds=None):
     command = [str(s.run), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        for stop in (process.terminate, process.kill):  # the first one lets it save what it has
+        for stop in (process.terminate, process.kill):  # the first signal lets it save its state
             try:
                 out, error = process.communicate(timeout=seconds)
                 break
@@ -157,7 +162,7 @@ def run(s, *arguments, seconds=None):
 
 
 def train(s, folder, steps, *more, seconds=None):
-    """The events, by kind."""
+    """Returns the events by kind."""
     metrics = pathlib.Path(folder, "metrics.jsonl")
     run(s, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--params", f"{folder}/weights.safetensors",
         "--steps", steps, "--quiet", "--metrics", metrics, *more, seconds=seconds)
@@ -178,7 +183,7 @@ def losses_of(events):
 
 
 def export(s, folder):
-    """Every tensor of the newest state."""
+    """Returns every tensor of the newest state."""
     run(s, "export", f"{folder}/state", "-o", f"{folder}/state.safetensors")
     return {name: np.array(value) for name, value in read_safetensors(f"{folder}/state.safetensors", "").items()}
 
@@ -188,7 +193,7 @@ def distance(a, exact):
 
 
 def judge(ours, theirs, exact):
-    """What is further from the exact values than it may be, and the largest ratio of distances."""
+    """Returns the values that are too far from the exact ones, and the largest ratio of distances."""
     wrong, worst, most = [], (0.0, ""), (0.0, "")
     for name, value in exact.items():
         a, b = distance(ours[name], value), distance(theirs[name], value)
@@ -216,9 +221,9 @@ def check_gradients(s, folder, weights, text):
 
 
 def check_states(s, folder, weights, text):
-    """From states of ours PyTorch takes the next few steps, too: the losses; of each parameter the gradients of these steps, by what they
-    leave in its first moment; of all together how far they move. (Of one alone that says little: a step has the sign of a gradient that may be
-    next to nothing.)"""
+    """PyTorch also takes the next few steps from our states. Compares the losses; each parameter's gradients of these steps, through its
+    first moment; and the movement of all parameters together. (The movement of a single parameter means little: a step has the sign
+    of a gradient that may be almost zero.)"""
     few = max(s.steps // 20, 1)
     wrong, rows, state = [], [], None
     for start in sorted({s.steps * i // 4 for i in range(4)}):
@@ -250,7 +255,7 @@ def check_states(s, folder, weights, text):
 
 
 def join(tensors, others):
-    """The differences of all, end to end."""
+    """Returns all differences, concatenated."""
     return torch.cat([(tensors[name] - value).flatten() for name, value in others.items()])
 
 
@@ -269,7 +274,7 @@ def check_logits(s, folder, weights, text):
 
 
 def part(losses, others):
-    """How far each loss is from the other, as part of it."""
+    """Returns the distance of each loss from the other, relative to the other."""
     return [abs(a - b) / b for a, b in zip(losses, others)]
 
 
@@ -298,7 +303,7 @@ def check_curve(s, folder, weights, text):
 
 
 def last_state(s, steps, *more):
-    """What a run of so many steps says that its state is."""
+    """Returns the state that a run of that number of steps prints."""
     out = run(s, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--steps", steps, "--quiet", *more)
     found = re.search(rf"^state ([0-9a-f]{{64}}) step {steps}\b", out, re.M)
     if not found:
@@ -307,7 +312,8 @@ def last_state(s, steps, *more):
 
 
 def check_kills(s, folder, _weights, _text):
-    """A run that is killed at random moments and goes on from what it saved ends with the state of one that was left alone; so does another one."""
+    """Checks that a run that is killed at random moments and resumed ends with the state of an undisturbed run, and so does a second
+    undisturbed run."""
     def arguments(name):
         return ["--params", f"{folder}/weights.safetensors", "--save-every", max(s.steps // 20, 1), "--state-dir", f"{folder}/{name}"]
     moments, kills, begin = random.Random(s.seed), 0, time.monotonic()
@@ -354,7 +360,7 @@ def wait(s):
 
 
 def step_seconds(s, folder, steps, *more, seconds=None):
-    """What each step but the first took, and the saves; after so many seconds it is asked to stop."""
+    """Returns the times of the steps except the first, and of the saves; the run is asked to stop after that number of seconds."""
     events = train(s, folder, steps, *more, seconds=seconds)
     ends = [event["seconds"] for event in events["step"]]
     return {step: after - before for step, (before, after) in enumerate(zip(ends, ends[1:]), 2)}, events.get("save", [])
@@ -386,7 +392,8 @@ def measure_step(s, folder, weights, text):
 
 
 def their_offloaded_step(s, weights, text):
-    """PyTorch's step as it is, and with what backward passes need in page-locked memory of the host meanwhile: seconds, bytes of the GPU at most."""
+    """Measures PyTorch's plain step, and the step with saved activations offloaded to page-locked host memory: seconds, peak bytes of
+    the GPU."""
     found = {}
     for name, keep in (("eager", contextlib.nullcontext), ("save_on_cpu", lambda: torch.autograd.graph.save_on_cpu(pin_memory=True))):
         trainer, seconds = Trainer(s, weights, text), []
@@ -404,7 +411,8 @@ def their_offloaded_step(s, weights, text):
 
 
 def measure_offload(s, folder, weights, text):
-    """Bundles of the same model whose workspace may be less, in turns: a step, memory of the GPU and of the host; the same losses."""
+    """Compares bundles of the same model with smaller workspaces, in turns: a step, memory of the GPU and of the host; the losses must
+    be equal."""
     bundles, seconds, losses, found = [s.bundle, *s.limited], {}, {}, {}
     for _ in range(s.rounds):
         for path in bundles:
@@ -424,7 +432,7 @@ def measure_offload(s, folder, weights, text):
 
 
 def until_line(command, stream, begin):
-    """Seconds from the start of the process until it writes a line that begins so."""
+    """Returns the seconds from the start of the process until it prints a line with this beginning."""
     start, at = time.perf_counter(), None
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: subprocess.PIPE}
     with subprocess.Popen(list(map(str, command)), text=True, **streams) as process:
@@ -437,7 +445,8 @@ def until_line(command, stream, begin):
 
 
 def measure_first(s, _folder, _weights, _text):
-    """Of a training, its first step done; beside it in turns PyTorch's first tensor, before which it can do nothing."""
+    """Measures the time until a training has done its first step, alternating with the time until PyTorch's first tensor, its earliest
+    possible start."""
     ours = [s.run, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--steps", "2"]
     text = f"import torch; torch.ones(1, device='{s.device}').item(); print('ready', flush=True)"
     seconds = [(until_line(ours, "stderr", "step 1/"), until_line([sys.executable, "-c", text], "stdout", "ready")) for _ in range(s.rounds)]
@@ -446,27 +455,28 @@ def measure_first(s, _folder, _weights, _text):
 
 
 def middle_of(took, first, last):
-    """The steps of an interval between two saves that neither is felt in: its second half, without the last one."""
+    """Returns the steps of an interval between two saves that no save disturbs: its second half, without the last one."""
     return [took[step] for step in range((first + last) // 2 + 1, last) if step in took]
 
 
 def plan_saves(s, folder):
-    """How many steps saves are to be apart, so that one is over, with the deletion of what it replaced, before half of them are done; and how many
-    saves there is time for."""
+    """Returns the number of steps between saves, so that a save, including the deletion of the replaced generation, is over before half
+    of them are done; and the number of saves that fit in the time."""
     began = time.perf_counter()
     took, saves = step_seconds(s, folder, PILOT, "--state-dir", f"{folder}/pilot", "--save-every", PILOT // 2)
     shutil.rmtree(f"{folder}/pilot")
     between = sum(took[step] for step in range(PILOT // 2 + 1, PILOT + 1))
-    waited = saves[1]["stall_seconds"]  # for the one before
+    waited = saves[1]["stall_seconds"]  # for the previous one
     plain, over = min(took.values()), max(saves[0]["persist_seconds"], between if waited > 1e-3 else 0) + waited
     apart = max(APART_MIN, 2 * math.ceil(1.2 * over / plain))
-    spent = time.perf_counter() - began  # half of it, at most, is what any run takes before its first step
+    spent = time.perf_counter() - began  # at most half of it is the time before the first step
     return apart, min(SAVES, int((s.limit - 1.5 * spent) / (apart * plain)) - 1)
 
 
 def measure_save(s, folder, _weights, _text):
-    """How much longer the step behind a save is than those in the middle of the intervals on both sides of it, as part of a step, and its median.
-    (Steps further away would not do: the speed of a GPU drifts by more. Nor do those next to it: they run beside the writing.)"""
+    """Returns the delay of the step after a save, compared with the steps in the middle of the intervals on both sides, as a fraction of
+    a step, and its median. (Steps further away are unsuitable because the speed of a GPU drifts by more, and adjacent steps because
+    they run concurrently with the writing.)"""
     apart, count = plan_saves(s, folder)
     if count < SAVES_MIN:
         sys.exit(f"{SAVES_MIN} saves {apart} steps apart take longer than --limit {s.limit:g} s")
@@ -491,7 +501,7 @@ def measure_save(s, folder, _weights, _text):
 
 
 def our_calls(s, folder):
-    """Seconds of a call, and of its kernels alone."""
+    """Returns the seconds of a call, and of its kernels alone."""
     metrics, roofline = pathlib.Path(folder, "calls.jsonl"), pathlib.Path(folder, "calls.csv")
     command = (s.bundle, "--device", s.device, "--entry", "predict", "--params", f"{folder}/weights.safetensors", "--input",
                f"tokens={folder}/window.npy", "--quiet", "--repeat", CALLS)
@@ -504,8 +514,8 @@ def our_calls(s, folder):
 
 
 class Reader:
-    """PyTorch's logits of a window: weights of products are cast once, the logits come to memory of the host as f32, as ours do. `mode` is
-    torch.compile's; None: not compiled."""
+    """Measures PyTorch's logits of a window: weights of products are cast once, and the logits are copied to host memory as f32, like
+    ours. `mode` is torch.compile's; None: not compiled."""
 
     def __init__(self, s, weights, window, mode):
         self.s, self.tokens = s, torch.from_numpy(window)[None]
@@ -526,7 +536,7 @@ class Reader:
         return time.perf_counter() - start
 
     def kernels(self):
-        """Of many, one behind the other."""
+        """Measures many calls in sequence."""
         tokens = self.tokens.to(self.s.device)
         wait(self.s)
         start = time.perf_counter()
@@ -537,7 +547,7 @@ class Reader:
 
 
 def measure_forward(s, folder, weights, text):
-    """Ours beside torch.compile as it is, and with CUDA graphs ("graphs"), which takes what launches cost from it."""
+    """Compares ours with plain torch.compile, and with CUDA graphs ("graphs"), which removes the cost of launches."""
     window = text[:s.window].astype(np.int64)
     np.save(f"{folder}/window.npy", window)
     modes = {"torch": "default", "graphs": "reduce-overhead"} if s.device == "cuda" else {"torch": None}
@@ -572,7 +582,7 @@ def measure(s, folder, weights, text):
             continue
         try:
             print(json.dumps({"times": name, **of(s, folder, weights, text)}), flush=True)
-        except (Exception, SystemExit) as error:  # what was measured before and is measured behind stays
+        except (Exception, SystemExit) as error:  # earlier and later measurements are kept
             print(f"FAILED: {name}: {error!r}", flush=True)
             failures += 1
     return failures

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of examples/gpt2 of any sizes (`places`, `width`, `vocabulary` of an object), random ones of a seed, and files of them. Needs NumPy."""
+"""Random weights for examples/gpt2 of any size (`places`, `width`, `vocabulary` of an object) from a seed, and files with them. Needs
+NumPy.
+"""
 import json
 import math
 import struct
@@ -26,7 +28,7 @@ def shapes(s):
 
 
 def draw(s, seed):
-    """Random weights, f32; none is at a value where a mistake could not be seen."""
+    """Returns random f32 weights; no weight has a value that would hide a mistake."""
     generator, weights = np.random.default_rng(seed), {}
     for name, shape in shapes(s):
         deviation = 0.02 / math.sqrt(2 * LAYERS) if name.endswith("c_proj.weight") else 0.02
@@ -49,7 +51,7 @@ def write_safetensors(path, tensors):
 
 
 def read_safetensors(path, ending):
-    """The f32 tensors whose names end so, without the ending."""
+    """Returns the f32 tensors whose names have this ending, without the ending."""
     data = np.memmap(path, np.uint8, "r")
     size = int(data[:8].view("<u8")[0])
     header = json.loads(data[8:8 + size].tobytes())

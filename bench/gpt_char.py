@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/gpt-char beside the same model in PyTorch, on CPU: the loss of every step, and what a step takes.
+"""Compares examples/gpt-char with the same model in PyTorch, on CPU: the loss of every step, and the time of a step.
 
 usage: gpt_char.py TESSERA_AOT TESSERA_RUN EXAMPLE_FOLDER [--steps N] [--times]
 
-Both begin with the same weights and see the same batches, dropout is off: the loss of each of N steps (default 500) must be within 1 %
-of PyTorch's. Rounding alone makes them part, since float32 sums are ordered differently, and a transformer's training amplifies that.
-With --times it measures instead, dropout on as in the example, in turns: one process with one thread and with all, one rank a processor,
-PyTorch eager and compiled where that works here (AdamW fused). `tax` is what the sums over 8 virtual ranks cost: a step beside that of the same
-program with as many virtual ranks as there are processes, whose bits would change with their number. Prints one JSON object.
+Both begin with the same weights and see the same batches, without dropout: the loss of each of N steps (default 500) must be within 1 % of
+PyTorch's. They differ only by rounding, since float32 sums are ordered differently, and a transformer's training amplifies that.
+With --times it measures instead, with dropout as in the example, in turns: one process with one thread and with all, one rank per
+processor, PyTorch eager and, if possible here, compiled (AdamW fused). `tax` is the cost of the sums over 8 virtual ranks: a step compared
+with a step of the same program with as many virtual ranks as there are processes, whose bits would change with their number. Prints one
+JSON object.
 Exits with 77 without PyTorch.
 """
 import argparse
@@ -62,7 +63,7 @@ def logits(w, text, dropout):
 
 
 class Trainer:
-    """The training as PyTorch does it; products' weights lie as torch.nn.Linear has them."""
+    """The training in PyTorch; weights of products have the layout of torch.nn.Linear."""
 
     def __init__(self, weights, text, dropout, compiled):
         self.w = {name: torch.nn.Parameter(torch.from_numpy(value.T.copy() if self.is_turned(name) else value.copy()))
@@ -171,7 +172,7 @@ def measure(args, folder, text):
             trainer.step()
             trainer.step()
             cases[name] = lambda trainer=trainer: their_seconds(trainer)
-        except Exception as error:  # torch.compile needs a compiler that it likes
+        except Exception as error:  # torch.compile needs a compiler that it supports
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
     seconds = {name: [] for name in cases}
     for _ in range(ROUNDS):

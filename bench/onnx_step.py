@@ -4,8 +4,8 @@
 
 usage: PYTHON onnx_step.py BATCHxPLACESxWIDTHxHEADS THREADS
 
-Package onnxruntime-training has the import name of onnxruntime and takes its place (the newest of PyPI is 1.19.2, of 2024, for Python to 3.11),
-so PYTHON is one of an environment of its own, with PyTorch besides, which it imports. The first loss is compared with PyTorch's in float64.
+Package onnxruntime-training has the import name of onnxruntime and replaces it (the newest on PyPI is 1.19.2, of 2024, for Python up to
+3.11), so PYTHON belongs to a separate environment, which also contains PyTorch. The first loss is compared with PyTorch's in float64.
 Prints `ready`; then, for each line of standard input, the seconds of a step.
 """
 import os
@@ -22,12 +22,12 @@ from onnxruntime.training.api import CheckpointState, Module, Optimizer
 
 import transformer
 
-IR_VERSION_MAX = 10  # that 1.19 reads; newer releases of onnx write newer ones
-TOLERANCE = 1e-4  # of the loss, a mean of f32
+IR_VERSION_MAX = 10  # the version that 1.19 reads; newer releases of onnx write newer ones
+TOLERANCE = 1e-4  # tolerance of the loss, a mean of f32
 
 
 def make_step(shape, threads, folder):
-    """A call that takes a step and returns the loss before it; the parameters before the first."""
+    """Returns a function that takes a step and returns the loss before it, and the parameters before the first step."""
     model = onnx.load_model_from_string(transformer.onnx_model(shape, False, train=True))
     before = {value.name: onnx.numpy_helper.to_array(value) for value in model.graph.initializer}
     artifacts.generate_artifacts(model, requires_grad=list(transformer.parameters(shape[2])), loss=artifacts.LossType.MSELoss,

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of op on one realistic shape beside PyTorch on CPU.
+"""Compares every kind of op on one realistic shape with PyTorch on CPU.
 
 usage: ops.py TESSERA_AOT MODEL_BENCH [options]
 
-Each op is a program of its own, beside PyTorch's function of the same meaning, on as many threads, taking turns. Images are
-[N, H, W, C] in memory for both (PyTorch: channels_last). Indices are computed from random floats in our program, given to PyTorch.
-Prints microseconds (medians of rounds), PyTorch's time over ours, the worst last, and that of a copy of as many bytes as arguments
-and results have, over ours; then one JSON object of the ratios to PyTorch.
+Each op is a program of its own, compared with PyTorch's function of the same meaning, on the same number of threads, in turns. Images are
+[N, H, W, C] in memory for both (PyTorch: channels_last). Indices are computed from random floats in our program, and given to PyTorch.
+Prints microseconds (medians of rounds), PyTorch's time divided by ours, the worst last, and the time of a copy of as many bytes as
+arguments and results have, divided by ours; then one JSON object of the ratios to PyTorch.
 Exits with 77 without PyTorch.
 """
 import argparse
@@ -37,11 +37,11 @@ def tensor(shape, dtype='f32'):
 
 
 class Case:
-    """Inputs {name: shape, or (count, limit) for indices below a limit}; a body that ends in %r; how PyTorch does it."""
+    """Inputs {name: shape, or (count, limit) for indices below a limit}; a body that ends in %r; the function in PyTorch."""
 
     def __init__(self, name, inputs, body, results, torch_call, kind='infer', moved=0):
         self.name, self.inputs, self.kind, self.call = name, inputs, kind, torch_call
-        self.moved = moved  # as many bytes as the first input more, of parameters and state
+        self.moved = moved  # additional bytes of parameters and state, in units of the first input's
         self.results = results if isinstance(results, list) else [results]
         self.body = body
 
@@ -72,7 +72,7 @@ class Case:
                 + '\n'.join(lines) + f'\n{body}\nreturn {", ".join(values)} : {given}\n}}\n}}\n')
 
     def bytes(self):
-        """Of arguments and results."""
+        """Returns the bytes of arguments and results."""
         floats = sum(4 * math.prod(s[:1] if self.is_index(name) else s) for name, s in self.inputs.items())
         sizes = {'i1': 1, 'bf16': 2, 'f32': 4, 'i64': 8}
         for result in self.results:
@@ -100,7 +100,7 @@ def unary(name, call):
 
 
 def positive(name, call):
-    """Of numbers in (0, 1): the absolute value is taken within the kernel, and by PyTorch before."""
+    """For numbers in (0, 1): the absolute value is computed in the kernel, and by PyTorch in advance."""
     return Case(name, {'x': WIDE}, '%p = tessera.abs %x : $x\n%r = tessera.' + name + ' %p : $x', WIDE,
                 lambda x: (lambda y: lambda: call(y))(x.abs()))
 
@@ -110,7 +110,7 @@ def binary(name, call):
 
 
 def grad_of(call):
-    """The gradient alone, as autograd computes it from what the forward pass saved."""
+    """The gradient alone, as autograd computes it from the values that the forward pass saved."""
     def prepare(x, g):
         x = x.detach().requires_grad_()
         y = call(x)
@@ -301,8 +301,8 @@ CASES = [
 
 
 def learned(name, parameters, body, result, call, given=None):
-    """Forward and backward: parameters {name: shape}, %y computed from them; its product with %g is summed and minimized. PyTorch is
-    given the gradient of the result, and takes the same step."""
+    """Forward and backward: parameters {name: shape}, %y computed from them; its product with %g is summed and minimized. PyTorch gets
+    the gradient of the result, and takes the same step."""
     lines = [f'%{p} = tessera.param "{p}" init = #tessera.uniform<-1.0, 1.0> : {tensor(shape)}' for p, shape in parameters.items()]
     body = re.sub(r'\$(\w+)', lambda m: tensor(result if m.group(1) == 'y' else parameters[m.group(1)]) if m.group(1) in (*parameters, 'y') else m.group(0),
                   body)
@@ -391,7 +391,7 @@ def seconds_of(call):
 
 
 def measure(args, folder, cases):
-    """{name: (ours, theirs, a copy of as many bytes, launches)}, times in seconds."""
+    """Returns {name: (ours, theirs, a copy of the same number of bytes, launches)}, times in seconds."""
     files = {case.name: f'{folder}/{index}.mlir' for index, case in enumerate(cases)}
     for case in cases:
         with open(files[case.name], 'w', encoding='utf-8') as file:

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: rank_restart.py TESSERA_RUN TESSERA_AOT [--mib N] [--ranks W] [--kills K] [--folder DIR]
 
-How long a run of W ranks stands still when one of them is killed: from SIGKILL until all have the state of the last generation again,
-and until the next step is done. The model is one product, whose weight and AdamW's state are N MiB. Beside it, in the same run: a
-sequential read of as many bytes of the state from the same folder, cold; and what W ranks take from their start until they have a state
-that W of them have saved, and one that twice as many have.
+Measures how long a run of W ranks pauses when one of them is killed: from SIGKILL until all ranks have the state of the last generation
+again, and until the next step is done. The model is one product; its weight and AdamW's state are N MiB. References in the same run: a cold
+sequential read of the same number of bytes of the state from the same folder; and the time of W ranks from their start until they have a
+state that W ranks have saved, and one that twice as many have saved.
 """
 import argparse
 import array
@@ -59,14 +59,14 @@ def count(path, event):
 
 
 def wait_for(path, event, before):
-    """The time at which the log has more than `before` records of an event."""
+    """Returns the time at which the log has more than `before` records of an event."""
     while count(path, event) <= before:
         time.sleep(0.002)
     return time.monotonic()
 
 
 def read_cold(folder):
-    """Seconds for every segment of the newest generation, one block after another, not from the cache."""
+    """Returns the seconds to read every segment of the newest generation, one block after another, not from the cache."""
     newest = max(folder.glob("gen/*"), key=lambda path: int(path.name.split("-")[1]))
     began, size = time.monotonic(), 0
     for segment in newest.glob("segment.*"):
@@ -79,7 +79,7 @@ def read_cold(folder):
 
 
 def restore_seconds(folder, bundle, data, state):
-    """Until a run has the state: nothing is left to train."""
+    """Returns the seconds until a run has the state, with no steps left to train."""
     log = folder / "restore"
     log.unlink(missing_ok=True)
     began = time.monotonic()

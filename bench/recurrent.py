@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps through a scan, beside PyTorch on CPU: a recurrent net, and one that attends to a memory at each place.
+"""Compares training steps through a scan with PyTorch on CPU: a recurrent net, and one that attends to a memory at each place.
 
 usage: recurrent.py TESSERA_AOT MODEL_BENCH [--before TESSERA_AOT] [--threads N] [--rounds N]
 
-Times in turns, medians: ours (MODEL_BENCH), that of another compiler's build where --before names one, PyTorch eager (a loop of the
-same ops) and, for the recurrent net, torch.nn.RNN. A step is the mean square of all states, its gradients, SGD
-(values: `tests/compiler/graph/saved.py`, the oracle). Prints a row
-a case, then one JSON object. Exits with 77 without PyTorch.
+Times in turns, medians: ours (MODEL_BENCH), that of another build of the compiler if --before names one, PyTorch eager (a loop of the same
+ops) and, for the recurrent net, torch.nn.RNN. A step is the mean square of all states, its gradients, SGD (values:
+`tests/compiler/graph/saved.py`, the oracle). Prints a row per case, then one JSON object. Exits with 77 without PyTorch.
 """
 import argparse
 import json

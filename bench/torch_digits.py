@@ -4,9 +4,9 @@
 
 usage: torch_digits.py DIGITS_FOLDER THREADS
 
-The same model, batch, data and optimizer, shuffled batches made from the same arrays; eager, with
-every AdamW PyTorch offers, and compiled where torch.compile works here. Prints one JSON object:
-microseconds per step (median of rounds) for each, and the version. Exits with 77 without PyTorch.
+The same model, batch, data and optimizer, with shuffled batches made from the same arrays; eager, with every AdamW that PyTorch offers, and
+compiled if torch.compile works here. Prints one JSON object: microseconds per step (median of rounds) for each, and the version. Exits with
+77 without PyTorch.
 """
 import json
 import statistics
@@ -71,7 +71,7 @@ def main(folder, threads):
     for variant in ("loop", "foreach", "fused", "compiled"):
         try:
             result[variant] = round(measure(make_step(images, labels, variant)), 2)
-        except Exception as error:  # torch.compile needs a compiler that it likes
+        except Exception as error:  # torch.compile needs a compiler that it supports
             print(f"{variant}: {type(error).__name__}: {error}", file=sys.stderr)
     print(json.dumps(result))
 

@@ -1,18 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A transformer block, forward and a training step, beside PyTorch and ONNX Runtime on CPU.
+"""Compares a transformer block, forward and a training step, with PyTorch and ONNX Runtime on CPU.
 
 usage: transformer.py TESSERA_AOT TESSERA_RUN MODEL_BENCH [options]
 
-The block: layernorm, product to query, key and value, causal attention, product, residual; layernorm, product, GELU (with erf),
-product, residual; products with biases. A training step: mean squared distance from a target, gradients, AdamW. First the values:
-forward and the gradient of every parameter against PyTorch in float64. Then the times, in turns: ours (MODEL_BENCH; of f32 under
-portable and native numerics, the faster), PyTorch eager and compiled where that works here (AdamW fused), ONNX Runtime forward, and its
-step where --onnx-training names a Python with package onnxruntime-training, which excludes onnxruntime (onnx_step.py).
-On CPUs with dot products of bf16 the same in bf16, native: forward all of bf16; in the step products and attention, from f32
-parameters, beside PyTorch's model.bfloat16() and autocast, the fastest. Prints a row a case, then one JSON object: seconds, the
-operations of the products (what the block must compute) over the FMA peak of the same run (twice that for bf16), ratios to the
-fastest peer. Exits with 77 without PyTorch; ONNX Runtime is left out, and said so, where it is not installed.
+The block: layernorm, product to query, key and value, causal attention, product, residual; layernorm, product, GELU (with erf), product,
+residual; products with biases. A training step: mean squared distance from a target, gradients, AdamW. First the values: forward and the
+gradient of every parameter against PyTorch in float64. Then the times, in turns: ours (MODEL_BENCH; for f32 the faster of portable and
+native numerics), PyTorch eager and, if possible here, compiled (AdamW fused), ONNX Runtime forward, and its step if --onnx-training names a
+Python with package onnxruntime-training, which excludes onnxruntime (onnx_step.py).
+On CPUs with dot products of bf16 the same in bf16, native: forward entirely in bf16; in the step products and attention, from f32
+parameters, compared with PyTorch's model.bfloat16() and autocast, the fastest. Prints a row per case, then one JSON object: seconds, the
+operations of the products (the minimum of the block) divided by the FMA peak of the same run (twice that for bf16), ratios to the fastest
+peer. Exits with 77 without PyTorch; ONNX Runtime is omitted, with a notice, if it is not installed.
 """
 import argparse
 import itertools
@@ -32,10 +32,10 @@ except ImportError as error:
     print(error)
     sys.exit(77)
 
-# Of the largest magnitude, against f64: sums of some thousand products; a dozen roundings to bf16, 2^-9 each, that add up by chance.
+# Tolerances relative to the largest magnitude, against f64: sums of some thousand products; a dozen roundings to bf16, 2^-9 each, that add up randomly.
 TOLERANCE = {'f32': 1e-5, 'bf16': 2.0 ** -6}
 FORWARD_DTYPES, STEP_DTYPES = {'f32': ('f32', 'f32'), 'bf16': ('bf16', 'bf16')}, {'f32': ('f32', 'f32'), 'bf16': ('f32', 'bf16')}
-LEARNING_RATE = 2.0 ** 10  # of the step from which gradients are read: (before - after) / rate
+LEARNING_RATE = 2.0 ** 10  # rate of the step from which gradients are read: (before - after) / rate
 ROUNDS, ROUND_SECONDS = 3, 1.0
 
 
@@ -50,7 +50,7 @@ def tensor(*shape, dtype='f32'):
 
 
 def block_text(batch, places, width, heads, dtypes):
-    """`dtypes`: of the parameters, the norms and residuals; of the products and attention."""
+    """`dtypes`: the dtype of the parameters, norms and residuals; the dtype of the products and attention."""
     size, (held, used) = width // heads, dtypes
     stream, inner = (tensor(batch, places, width, dtype=dtype) for dtype in dtypes)
     wide, qkv = (tensor(batch, places, n * width, dtype=used) for n in (4, 3))
@@ -130,7 +130,8 @@ def forward(p, x, heads):
 
 
 def product_flops(batch, places, width, heads):
-    """Of the forward pass; causal attention sees half of the scores. The gradient takes twice the products; attention's 5 / 2."""
+    """Returns the operations of the forward pass; causal attention computes half of the scores. The gradient needs twice the products;
+    attention's 5 / 2."""
     dense, attention = 24 * batch * places * width * width, 4 * batch * places * (places + 1) // 2 * width
     return dense + attention, 3 * dense + attention * 7 // 2
 
@@ -154,7 +155,7 @@ def read_safetensors(path):
 
 
 def bf16_bits(array):
-    """Of numbers that are bf16."""
+    """For numbers in bf16."""
     return (array.view('<u4') >> 16).astype('<u2')
 
 
@@ -185,7 +186,7 @@ def build(aot, folder, name, text, dtype):
 
 
 def check_values(args, folder, shape, dtype):
-    """The largest relative errors of the result and of the gradients."""
+    """Returns the largest relative errors of the result and of the gradients."""
     random = np.random.default_rng(args.seed)
     x, t = (random.standard_normal(shape[:3]).astype('f4') for _ in range(2))
     x = torch.tensor(x).bfloat16().float().numpy() if dtype == 'bf16' else x
@@ -234,7 +235,7 @@ def seconds_of(call):
 
 
 def torch_pair(shape, dtype, autocast, model):
-    """A forward pass and a step; parameters as torch.nn.Linear holds them."""
+    """A forward pass and a step; parameters have the layout of torch.nn.Linear."""
     torch.manual_seed(0)
     x, t = torch.randn(shape[:3]).to(dtype), torch.randn(shape[:3])
     p = {name: torch.nn.Parameter((torch.randn(dims[::-1]) * 0.03).to(dtype)) for name, dims in parameters(shape[2]).items()}
@@ -259,7 +260,7 @@ def torch_cases(shape, dtype):
     cases, ways = {}, {'': (torch.float32, False)}
     if dtype == 'bf16':
         ways = {'bfloat16 ': (torch.bfloat16, False), 'autocast ': (torch.float32, True)}
-    torch._dynamo.reset()  # it gives up where one function is compiled for too many forms
+    torch._dynamo.reset()  # it gives up if one function is compiled for too many shapes
     for way, (kind, autocast) in ways.items():
         for how in ('eager', 'compiled'):
             infer, step = torch_pair(shape, kind, autocast, torch.compile(forward) if how == 'compiled' else forward)
@@ -274,8 +275,8 @@ def torch_cases(shape, dtype):
 
 
 def onnx_model(shape, fused, train=False):
-    """The block as its exporters write it: with the operator Attention, or by products and Softmax. `train`: norms have the results that
-    their gradients read."""
+    """The block as exporters write it: with the operator Attention, or as products and Softmax. `train`: norms also return the values
+    that their gradients read."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     batch, places, width, heads = shape
@@ -343,7 +344,7 @@ def onnx_cases(shape, threads):
 
 
 class OnnxStep:
-    """A process of another Python; a call returns the seconds of a step."""
+    """A process with another Python; a call returns the seconds of a step."""
 
     def __init__(self, python, shape, threads):
         command = [python, f'{os.path.dirname(os.path.abspath(__file__))}/onnx_step.py', 'x'.join(map(str, shape)), str(threads)]
@@ -358,7 +359,7 @@ class OnnxStep:
         return float(self.process.stdout.readline())
 
     def close(self):
-        """What it said."""
+        """Returns its output."""
         self.process.communicate()
         self.said.seek(0)
         return self.said.read()

@@ -1,14 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums up the tests of one or more build folders, shows what failed, says why something was skipped.
+"""Summarizes the tests of one or more build folders, shows failures, and gives the reasons of skips.
 
 usage: test-summary.py [--lost N] [--skips FILE] BUILD_DIR...
 
-Reads meson-logs/testlog.json of each folder. A Criterion program counts by its test cases (its
-report in BUILD_DIR/criterion), lit by its tests, anything else as one. --lost N adds N failures:
-builds or runs that left no log. With --skips, a test that was skipped is a failure unless FILE
-allows it (tests/skips.txt says how). The last line is `N passed, N failed, N skipped`; the exit status
-is 0 only when something passed and nothing failed.
+Reads meson-logs/testlog.json of each folder. A Criterion program counts by its test cases (its report in BUILD_DIR/criterion), lit by its
+tests, anything else as one. --lost N adds N failures: builds or runs without a log. With --skips, a skipped test is a failure unless FILE
+allows it (see tests/skips.txt). The last line is `N passed, N failed, N skipped`; the exit status is 0 only if something passed and nothing
+failed.
 """
 import argparse
 import collections
@@ -21,12 +20,12 @@ import sys
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
 OUTPUT_LINES = 60
-# Criterion does not look at how a test's process exits, where leaks are reported.
+# Criterion ignores the exit status of a test's process, which reports leaks.
 SANITIZER = re.compile(r"==\d+==ERROR: \w+Sanitizer")
 
 
 def criterion_report(path):
-    """Criterion 2.4 does not escape its messages: then the totals at the top must do."""
+    """Criterion 2.4 does not escape its messages: in that case the totals at the top are used."""
     text = path.read_text(errors="replace")
     try:
         return json.loads(text)
@@ -49,7 +48,7 @@ def criterion_failures(report):
 
 
 def lit_counts(output):
-    """lit's closing table, or None. Words as in lit's TestingProgressDisplay."""
+    """Returns lit's closing table, or None. The words are those of lit's TestingProgressDisplay."""
     found = collections.Counter()
     for word, number in re.findall(r"^\s*([A-Z][A-Za-z ]+?)\s*:\s*(\d+) \(\d", output, re.M):
         found[word] += int(number)
@@ -68,13 +67,13 @@ def exit_counts(result):
 
 
 def has_level(level):
-    """Whether the CPU has the instructions."""
+    """Returns whether the CPU has the instructions."""
     words = {"x86-64-v3": "avx2", "x86-64-v4": "avx512f", "sha": "sha_ni", "bf16": "avx512_bf16"}
     flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
     return flags is not None and words[level] in flags[1].split()
 
 
-# Whether this machine has what a test needs. What nothing here can tell is never met.
+# Whether this machine meets a need of a test. A need that cannot be checked here is never met.
 NEEDS = {
     "python": lambda name: importlib.util.find_spec(name) is not None,
     "program": lambda name: shutil.which(name) is not None,
@@ -85,7 +84,7 @@ NEEDS = {
 
 
 def read_skips(path):
-    """The needs of each test that may be skipped, by name: lists of (kind, argument)."""
+    """Returns the needs of each test that may be skipped, by name: lists of (kind, argument)."""
     allowed = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         words = line.split("#")[0].split()
@@ -101,7 +100,7 @@ def read_skips(path):
 
 
 def wrong_skip(name, allowed):
-    """Why the test must not be skipped here, or None. A name of meson is `project:suite / test`."""
+    """Returns why the test must not be skipped here, or None. A test name of meson is `project:suite / test`."""
     test = name.rsplit(" / ", 1)[-1]
     needs = allowed.get(test)
     if needs is None:
@@ -122,9 +121,9 @@ def last_line(text):
 
 
 def summarize(build, allowed):
-    """Counts of one build folder; prints its failures and skips. `allowed` is None or of read_skips."""
+    """Returns the counts of one build folder; prints its failures and skips. `allowed` is None or the result of read_skips."""
     entries = read_log(build)
-    # Criterion names a report after its program: two of one name cannot be told apart.
+    # Criterion names a report after its program: two programs of the same name cannot be distinguished.
     programs = collections.Counter(pathlib.Path(entry["command"][0]).name for entry in entries)
     total = Counts(0, 0, 0)
     for entry in entries:
@@ -141,7 +140,7 @@ def summarize(build, allowed):
             counts = lit_counts(output) or counts
         bad = (entry["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")
                or SANITIZER.search(output) is not None)
-        if bad and counts.failed == 0:  # crashed, leaked or ran out of time apart from its cases
+        if bad and counts.failed == 0:  # the program crashed, leaked or timed out outside of its cases
             counts = counts._replace(failed=1)
         if bad:
             print(f"\nFAILED {entry['name']} ({entry['result']}, exit code {entry['returncode']}, "

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what runs on a GPU is timed: in turns, in rounds with idle gaps, by events, while the GPU is kept busy; medians."""
+"""Times runs on a GPU: in turns, in rounds with idle gaps, by events, while the GPU is kept busy; returns medians."""
 import statistics
 import time
 
 import torch
 
-GAP = 0.005               # seconds, idle, before each part of a round
-ROTATED = 256 << 20       # bytes that the runs of a round go through, several times the second-level cache
+GAP = 0.005               # idle seconds before each part of a round
+ROTATED = 256 << 20       # bytes that the runs of a round access, several times the second-level cache
 SETS_MAX = 32
-ROUND_US = 1500           # that the runs of a part of a round take
+ROUND_US = 1500           # duration of the runs of a part of a round
 RUNS_MAX = 12
-QUEUE_CYCLES = 1_500_000  # that the GPU is busy while a round is queued
+QUEUE_CYCLES = 1_500_000  # cycles for which the GPU is kept busy while a round is queued
 
 
 def describe(gpu):
@@ -18,12 +18,12 @@ def describe(gpu):
 
 
 def sets_for(size):
-    """How many sets of operands of so many bytes."""
+    """Returns the number of sets of operands of that size in bytes."""
     return max(2, min(SETS_MAX, ROTATED // size + 1))
 
 
 def time_round(runs, count, cycles=QUEUE_CYCLES):
-    """Microseconds of `count` runs, each with the next set."""
+    """Returns the microseconds of `count` runs, each with the next set."""
     time.sleep(GAP)
     torch.cuda._sleep(cycles)
     for i in range(2):
@@ -40,7 +40,7 @@ def time_round(runs, count, cycles=QUEUE_CYCLES):
 
 
 def medians(runs, expected_us, rounds, cycles=QUEUE_CYCLES):
-    """{name: microseconds} of {name: what runs, one for each set}. `cycles`: more where queuing a run takes long."""
+    """Returns {name: microseconds} for {name: functions to run, one for each set}. `cycles`: use more if queuing a run takes long."""
     count = max(2, min(RUNS_MAX, int(ROUND_US / expected_us) + 1))
     times = {name: [] for name in runs}
     for _ in range(rounds):
