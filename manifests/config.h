@@ -88,7 +88,7 @@ typedef struct tsr_config {
     uint32_t version_major, version_minor;
     const char *name;     /* name of the module */
     const char *producer; /* "tessera 0.1.0" */
-    const char *numerics; /* "portable.2", say; see above */
+    const char *numerics; /* for example "portable.2"; see above */
     uint64_t virtual_ranks;
     size_t tensor_count, entry_count;
     tsr_config_tensor *tensors; /* sorted by name (bytes) */

@@ -28,8 +28,8 @@ typedef struct tsr_deployment_axis {
     bool batch;    /* the virtual ranks divide the batch along it */
 } tsr_deployment_axis;
 
-/* A parameter or state that is spread over an axis: position i holds elements [begin[i], end[i]) of
- * the unpadded row-major tensor. Position i is virtual rank i. */
+/* A parameter or state that is sharded along an axis: position i stores elements [begin[i], end[i])
+ * of the unpadded row-major tensor. Position i is virtual rank i. */
 typedef struct tsr_deployment_shard {
     const char *tensor, *axis;
     size_t position_count; /* 1 … TSR_DEPLOYMENT_POSITIONS_MAX */

@@ -121,7 +121,7 @@ static size_t find_step(const finder *f, uint64_t count, const char *entry) {
     return low;
 }
 
-/* The manifest cannot tell gradients of the same size and kind apart in another way. */
+/* The manifest has no other way to distinguish gradients of the same size and kind. */
 static void name_sums(finder *f, const char *kind) {
     for (size_t i = 0; i < f->deployment->collective_count; i++) {
         tsr_deployment_collective *of = &f->deployment->collectives[i];

@@ -29,7 +29,7 @@ typedef struct pull {
     size_t base_count;
     tsr_bundle *current; /* the base at `path`; NULL if that is not a bundle */
     int fd;              /* descriptor of the part; -1 if it is not open */
-    bool owned, resumed; /* this pull has the lock of the part; the part may contain chunks */
+    bool owned, resumed; /* this pull has locked the part; the part may contain chunks */
     bool sized, placed;  /* it has its final size; it has been renamed */
     bool signed_;        /* part_signature contains a trusted signature */
     tsr_registry_report report;

@@ -31,7 +31,7 @@ typedef struct tsr_key {
     bool is_minisign; /* Ed25519; else P-256 */
     uint64_t number;  /* minisign only: the key number that its signatures name */
 } tsr_key;
-/* TSR_IO when the file cannot be read, TSR_USAGE when it holds no such key. */
+/* Fails with TSR_IO if the file cannot be read, TSR_USAGE if it contains no such key. */
 TSR_RESULT tsr_key_read(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path, bool is_private,
                         tsr_key *out_key);
 TSR_RESULT tsr_key_generate(tsr_ctx *ctx, const tsr_crypto *crypto, tsr_key *out_key);

@@ -39,7 +39,7 @@ static void list_memory(const tsr_check_memory *memory, memory_row rows[static M
 
 static bool is_needed(const tsr_config_port *port) { return !tsr_port_is_filled(port->source); }
 
-/* ---- for people ---- */
+/* ---- text output ---- */
 
 static void text_targets(const tsr_check_report *report, tsr_buffer *out) {
     tsr_buffer_printf(out, "targets (this CPU: %s)\n", report->cpu);
