@@ -8,7 +8,7 @@
  * Writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so that it is in
  * the page cache, and takes the median of several rounds of each operation:
  *   hash         OpenSSL's SHA-256 over the same bytes in memory, flat, on one thread
- *   leaves       the tree of leaves of these bytes, as in chunk tables, on one thread and on all
+ *   leaves       the tree of leaves over the same bytes, as in chunk tables, on one thread and all
  *   write        the same bytes written to a file, and fsync
  *   pack         the bundle written, and fsync
  *   read         the blob read into memory without verification, on one thread and on all

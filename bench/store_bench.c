@@ -13,30 +13,29 @@
  * the same bytes to one new file, bypassing the page cache, in blocks of 8 MiB, with one fsync.
  * persist_low, persist_high: the extremes of single rounds, relative to the two writes around each.
  * persist_floor: the same, as a fraction of the possible speed: the lower of that write speed and
- * of the speed at which all cores together hash those bytes.
- * recover: speed of opening a store of MIB, verifying every byte, and loading it, as a fraction of
- * the speed of reading its segment, bypassing the page cache, to its final place, in blocks of 8
- * MiB; recover_low, recover_high as above. recover_huge: the same, relative to reading into one
- * block again and again: this is faster if the processor's cache takes the data from the disk, but
- * then the state is not in memory. recover_floor: the same, as a fraction of the possible speed:
- * the lower of the read speed and of the speed at which all cores together hash and do the work
- * that the disk costs them; read_cores is the number of cores that reading costs, measured by
- * counting threads that run concurrently, one per core: a virtual disk is served by the machine
- * that its guest computes on. recover_both: the same, as a fraction of the speed at which two
- * threads per core read that segment into huge pages and one thread per core only hashes the data.
- * commit_4_kib: time of a save of 4 KiB divided by that of write, fsync and rename of a file of 4
- * KiB; commit_syncs: fsyncs of such a save until it is acknowledged.
- * stall_…: time that the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB, divided by
- * 100 ms. For 1 MiB and more: in a step that computes for 90 ms and then writes the state, tensor
- * by tensor of 16 MiB, each once it is copied. stall_whole_…: the same if the state is one tensor,
- * which must not be written before the whole copy is done; stall_whole_floor: the part of one
- * memcpy of MIB that does not fit into those 90 ms. stall_copied: the same if the state is written
- * at once: the whole copy of MIB. slowdown_…: that step during a save divided by the same step
- * alone, without its waits. write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s:
- * the references, in 1e9 bytes per second; the last is memcpy of MIB by one thread. generations:
- * saves of 4 KiB in one store, kept open: compares the last hundredth of the saves with the first,
- * and reports the growth of the directory's bytes, of open descriptors, and of resident memory in
- * KiB.
+ * of the speed at which all cores together hash those bytes. recover: speed of opening a store of
+ * MIB, verifying every byte, and loading it, as a fraction of the speed of reading its segment,
+ * bypassing the page cache, to its final place, in blocks of 8 MiB; recover_low, recover_high as
+ * above. recover_huge: the same, relative to reading into one block again and again: this is faster
+ * if the processor's cache takes the data from the disk, but then the state is not in memory.
+ * recover_floor: the same, as a fraction of the possible speed: the lower of the read speed and of
+ * the speed at which all cores together hash and do the work that the disk costs them; read_cores
+ * is the number of cores that reading costs, measured by counting threads that run concurrently,
+ * one per core: a virtual disk is served by the machine that its guest computes on. recover_both:
+ * the same, as a fraction of the speed at which two threads per core read that segment into huge
+ * pages and one thread per core only hashes the data. commit_4_kib: time of a save of 4 KiB divided
+ * by that of write, fsync and rename of a file of 4 KiB; commit_syncs: fsyncs during that save
+ * until it is acknowledged. stall_…: time that the step loop waits for a save of 4 KiB, 1 MiB, 8
+ * MiB, 64 MiB, MIB, divided by 100 ms. For 1 MiB and more: in a step that computes for 90 ms and
+ * then writes the state, tensor by tensor of 16 MiB, each once it is copied. stall_whole_…: the
+ * same if the state is one tensor, which must not be written before the whole copy is done;
+ * stall_whole_floor: the part of one memcpy of MIB that does not fit into those 90 ms.
+ * stall_copied: the same if the state is written at once: the whole copy of MIB. slowdown_…: that
+ * step during a save divided by the same step alone, without its waits. write_gb_s, read_gb_s,
+ * read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the references, in 1e9 bytes per second; the
+ * last is memcpy of MIB by one thread. generations: saves of 4 KiB in one store, kept open:
+ * compares the last hundredth of the saves with the first, and reports the growth of the
+ * directory's bytes, of open descriptors, and of resident memory in KiB.
  */
 #include "bench/median.h"
 #include "runtime/base/clock.h"

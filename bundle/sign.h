@@ -17,7 +17,7 @@
 #define TSR_MINISIGN_SUFFIX ".minisig"
 
 /* Writes a new key pair to two new files: PKCS #8 that only its owner can read, and
- * SubjectPublicKeyInfo. Fails with TSR_IO if one of them exists already or cannot be written; then
+ * SubjectPublicKeyInfo. Fails with TSR_IO if a file exists already or cannot be written; then
  * neither file is left. */
 TSR_RESULT tsr_signature_generate_key(tsr_ctx *ctx, const char *private_path,
                                       const char *public_path, tsr_digest *out_key_id);

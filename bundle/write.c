@@ -186,8 +186,8 @@ static tsr_result add_layer(builder *b, const tsr_bundle_blob *blob, tsr_descrip
 
 /* ---- blobs made from digests ---- */
 
-/* The sizes of these blobs do not depend on the digests: zeros replace the digests while the
- * archive is planned. */
+/* The blobs' sizes do not depend on the digests: zeros replace the digests while the archive is
+ * planned. */
 static tsr_result plan_json(builder *b, tsr_buffer *json, const char *media_type,
                             tsr_descriptor *out) {
     bool failed = json->failed;

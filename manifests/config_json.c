@@ -45,7 +45,7 @@ static void write_tensor(tsr_buffer *out, const tsr_config_tensor *tensor) {
     tsr_buffer_text(out, "}");
 }
 
-/* Writes the names of outputs; the member is omitted if there are none. */
+/* Writes the names of outputs; the member is omitted if the list is empty. */
 static void write_infinite(tsr_buffer *out, const tsr_config_entry *entry) {
     bool first = true;
     for (size_t i = 0; i < entry->output_count; i++) {

@@ -51,7 +51,7 @@ typedef struct tsr_deployment_step {
  * backward pass. */
 typedef struct tsr_deployment_recompute {
     const char *entry;
-    uint64_t bytes_before, bytes_saved; /* without recomputation; with it */
+    uint64_t bytes_before, bytes_saved; /* bytes without and with recomputation */
     uint64_t ops, operations; /* operators run again; estimate of their arithmetic operations */
 } tsr_deployment_recompute;
 
@@ -119,7 +119,7 @@ typedef struct tsr_deployment_manifest {
     unsigned parts;            /* parts in the manifest; PIPELINE and STAGES occur together */
     tsr_config config;         /* name, producer; MESH: virtual_ranks; OPTIMIZER: tensors, by name;
                                 * PIPELINE: entries */
-    tsr_deployment deployment; /* without path and include */
+    tsr_deployment deployment; /* path and include are not set */
 } tsr_deployment_manifest;
 
 /* Verifies everything: version (TSR_VERSION), names, limits, that shards are contiguous and cover

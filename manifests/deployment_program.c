@@ -20,7 +20,7 @@ typedef struct finder {
     const tsr_program_entry *entry;
     tsr_deployment *deployment;
     const char *axis;
-    bool *taken;       /* for each buffer of the entry: a sum that its own collective exchanges */
+    bool *taken;       /* buffers of the entry that are sums with a separate collective */
     named_step *steps; /* sorted by size of the parameter */
     size_t step_count;
     uint64_t *count; /* elements that each collective without a name sums; else 0 */

@@ -76,7 +76,7 @@ typedef struct tsr_fatbin_kernel {
 } tsr_fatbin_kernel;
 
 typedef struct tsr_fatbin {
-    const tsr_fatbin_kernel *kernels; /* in the order of the program's kernels */
+    const tsr_fatbin_kernel *kernels; /* same order as the program's kernels */
     uint32_t kernel_count;
     const tsr_fatbin_image *images;
     uint32_t image_count; /* at least 1 */
@@ -90,7 +90,7 @@ TSR_RESULT tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                              tsr_fatbin *out_fatbin);
 
 /* Returns the image for a device of compute capability `capability` (90): machine code rather than
- * PTX, the nearest architecture first; NULL if there is none. Machine code runs on its own major
+ * PTX, the nearest architecture first; NULL if no image fits. Machine code runs on its own major
  * capability, from its minor one on; PTX runs on every later capability; an image that is marked
  * `exactly` runs on its own capability only. */
 const tsr_fatbin_image *tsr_fatbin_match(const tsr_fatbin *fatbin, uint32_t capability);

@@ -343,7 +343,7 @@ static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers
     return TSR_SUCCESS;
 }
 
-/* In all entries, a PREPARED buffer is written by the same kernel from the same tensor. */
+/* A PREPARED buffer is written by the same kernel from the same tensor in all entries. */
 static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
     TRY(p->ctx, check_kernel(p, command));

@@ -152,8 +152,8 @@ typedef struct tsr_program_command {
 
 typedef enum tsr_region_mode {
     TSR_REGION_IMPORTED = 0, /* defined in another entry: only imports name it */
-    TSR_REGION_REPLAY = 1,   /* after a failure its commands run again */
-    TSR_REGION_RESTART = 2,  /* after a failure the run continues from the last committed state */
+    TSR_REGION_REPLAY = 1,   /* its commands run again after a failure */
+    TSR_REGION_RESTART = 2,  /* the run continues from the last committed state after a failure */
 } tsr_region_mode;
 
 typedef struct tsr_program_region {
@@ -176,7 +176,7 @@ typedef struct tsr_program_entry {
 typedef struct tsr_program {
     uint32_t kernel_count, entry_count;
     const char **kernels; /* exported symbols of the code object: [A-Za-z_][A-Za-z0-9_]*, unique */
-    tsr_program_entry *entries; /* in the order of config->entries, one for each */
+    tsr_program_entry *entries; /* one for each of config->entries, in that order */
 } tsr_program;
 
 /* Checks everything that tsr_program_decode guarantees; errors have `code` and name the entry, the

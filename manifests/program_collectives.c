@@ -81,7 +81,7 @@ typedef struct walk {
     const tsr_config *config;
     const tsr_program_entry *entry;
     uint32_t index;
-    sum_state *sums; /* for each buffer */
+    sum_state *sums; /* one state for each buffer */
     const tsr_holding *holdings;
     bool *scattered;   /* tensors: ranks have written their own parts */
     uint32_t *written; /* tensors: see check_loops */

@@ -9,7 +9,7 @@ typedef struct dealing {
     const tsr_config *config;
     const tsr_config_entry *ports;
     const tsr_program_entry *entry;
-    uint8_t *owners; /* for each buffer */
+    uint8_t *owners; /* one element for each buffer */
 } dealing;
 
 static uint8_t owner_at_first(const dealing *d, const tsr_program_buffer *buffer) {

@@ -21,7 +21,7 @@ typedef struct walk {
     uint32_t index;                                /* index of the command */
     uint32_t under_way[TSR_PROGRAM_UNDER_WAY_MAX]; /* commands that are not awaited yet */
     uint32_t under_way_count;
-    held *held; /* in memory order; they do not overlap */
+    held *held; /* sorted by address; they do not overlap */
     uint32_t held_count;
 } walk;
 
@@ -84,7 +84,7 @@ static TSR_RESULT check_apart(const walk *w, const tsr_program_command *command,
     return TSR_SUCCESS;
 }
 
-/* Returns the index of the first value that ends after `begin`; held_count if there is none. */
+/* Returns the index of the first value that ends after `begin`; held_count if no value does. */
 static uint32_t find_held(const walk *w, uint64_t begin) {
     uint32_t low = 0, high = w->held_count;
     while (low < high) {

@@ -23,7 +23,7 @@ double measure_median(const double *values, size_t count);
 /* Returns exp of the mean of the logarithms. */
 double measure_geometric_mean(const double *values, size_t count);
 
-/* Allows this process, and threads that it starts later, to use only CPUs 0 … count-1 of those it
+/* Allows this process, and threads that it starts later, to use only the first `count` CPUs that it
  * may use now. */
 bool measure_pin(unsigned count);
 

@@ -11,7 +11,7 @@
 #include "bundle/trust/key.h"
 #include "runtime/base/buffer.h"
 
-/* The contents of such a file, in an arena. Nothing is verified. */
+/* The contents of a signature file, in an arena. Nothing is verified. */
 typedef struct tsr_dsse {
     tsr_digest key_id; /* the signer's key, as the file claims */
     void *payload, *signature;
