@@ -15,8 +15,8 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10 };
-static_assert((int)TSR_STORE_READERS_MAX == (int)TSR_CREW_MAX + 1,
-              "members of the crew, and the feeder");
+static_assert((int)TSR_STORE_READERS_MAX == (int)TSR_THREAD_POOL_MAX + 1,
+              "the threads of the pool, and the caller");
 static_assert((int)TSR_STORE_READ_BYTES_MAX == (int)TSR_HASH_CHUNK_BYTES,
               "a chunk is read at once");
 
@@ -106,11 +106,11 @@ void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found) {
 }
 
 /* Returns the address of a chunk's bytes; NULL if they cannot be read. */
-static const uint8_t *read_source(tsr_store *store, const tsr_copy *copy, unsigned member) {
+static const uint8_t *read_source(tsr_store *store, const tsr_copy *copy, unsigned worker) {
     const void *from = store->sources[copy->chunk];
     tsr_ctx aside = tsr_ctx_fork(&store->ctx);
     if (!store->source.read) return from;
-    tsr_result result = store->source.read(&aside, store->source.user, member, from,
+    tsr_result result = store->source.read(&aside, store->source.user, worker, from,
                                            store->plan.chunks[copy->chunk].size_bytes, &from);
     if (!result.code) return from;
     pthread_mutex_lock(&store->mutex);
@@ -122,15 +122,15 @@ static const uint8_t *read_source(tsr_store *store, const tsr_copy *copy, unsign
     return NULL;
 }
 
-static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned member) {
+static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned worker) {
     const tsr_chunk_row *chunk = &store->plan.chunks[copy->chunk];
-    const uint8_t *from = read_source(store, copy, member);
+    const uint8_t *from = read_source(store, copy, worker);
     uint8_t *staged = copy->is_own ? tsr_store_staged(store, chunk) : NULL;
     uint8_t *to = store->parts ? NULL : staged; /* tensors with parts were gathered there */
     const uint8_t *seen = store->parts && staged ? staged : from;
     const tsr_dtype dtype = store->plan.tensors[copy->row].dtype;
     /* A state that fits into the cache should stay there, because it is hashed and written next. */
-    const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_CREW_BYTES_MIN;
+    const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_THREAD_POOL_BYTES_MIN;
     bool looks = store->finite;
     if (!from) return;
     for (uint32_t at = 0; at < chunk->size_bytes; at += BLOCK_BYTES) {
@@ -158,11 +158,11 @@ static void note_task(tsr_store *store, uint64_t task) {
     pthread_mutex_unlock(&store->mutex);
 }
 
-static void copy_task(void *user, uint64_t task, unsigned member) {
+static void copy_task(void *user, uint64_t task, unsigned worker) {
     tsr_store *store = user;
     uint64_t per_task = store->chunks_per_copy, end = (task + 1) * per_task;
     for (uint64_t i = task * per_task; i < end && i < store->copy_count; i++)
-        copy_chunk(store, &store->copies[i], member);
+        copy_chunk(store, &store->copies[i], worker);
     note_task(store, task);
 }
 
@@ -174,11 +174,11 @@ void tsr_copy_begin(tsr_store *store) {
 }
 
 void tsr_copy_run(tsr_store *store) {
-    tsr_crew *crew = &store->reader->crew;
+    tsr_thread_pool *pool = &store->reader->workers;
     uint64_t tasks = task_count(store);
-    tsr_crew_begin(crew, copy_task, store);
-    tsr_crew_offer(crew, tasks);
-    tsr_crew_wait(crew, tasks);
+    tsr_thread_pool_begin(pool, copy_task, store);
+    tsr_thread_pool_offer(pool, tasks);
+    tsr_thread_pool_wait(pool, tasks);
 }
 
 /* Returns the number of tasks that must be done before this memory may be written; all if the

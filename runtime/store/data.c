@@ -32,9 +32,9 @@ static uint64_t task_count(const tsr_store *store) {
 }
 
 /* Run by the crew while the segments are written; staging does not change during that time. */
-static void hash_chunks(void *user, uint64_t task, unsigned member) {
+static void hash_chunks(void *user, uint64_t task, unsigned worker) {
     tsr_store *store = user;
-    (void)member;
+    (void)worker;
     uint64_t per_task = chunks_per_task(store), end = (task + 1) * per_task;
     for (uint64_t i = task * per_task; i < end && i < store->hashing.count; i++) {
         tsr_chunk_row *chunk = &store->plan.chunks[store->hashing.first + i];
@@ -53,13 +53,13 @@ static void hash_begin(void *user, tsr_part part) {
     store->hashing = part;
     store->hash_began_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_HASHES);
     atomic_store(&store->hash_ended_ns, store->hash_began_ns);
-    tsr_crew_begin(&store->reader->crew, hash_chunks, store);
-    tsr_crew_offer(&store->reader->crew, task_count(store));
+    tsr_thread_pool_begin(&store->reader->workers, hash_chunks, store);
+    tsr_thread_pool_offer(&store->reader->workers, task_count(store));
 }
 
 static void hash_end(void *user) {
     tsr_store *store = user;
-    tsr_crew_wait(&store->reader->crew, task_count(store));
+    tsr_thread_pool_wait(&store->reader->workers, task_count(store));
     tsr_trace_span(store->ctx.trace, TSR_TRACK_HASHES, "hash", store->hash_began_ns,
                    atomic_load(&store->hash_ended_ns), (tsr_trace_detail){0});
     store->prepared_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);

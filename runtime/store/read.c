@@ -56,16 +56,16 @@ tsr_reader *tsr_reader_create(void) {
         free(reader);
         return NULL;
     }
-    tsr_crew_init(&reader->crew);
-    tsr_crew_init(&reader->readers);
+    tsr_thread_pool_init(&reader->workers);
+    tsr_thread_pool_init(&reader->readers);
     pthread_mutex_init(&reader->order, NULL);
     return reader;
 }
 
 void tsr_reader_destroy(tsr_reader *reader) {
     if (!reader) return;
-    tsr_crew_finish(&reader->readers);
-    tsr_crew_finish(&reader->crew);
+    tsr_thread_pool_finish(&reader->readers);
+    tsr_thread_pool_finish(&reader->workers);
     pthread_mutex_destroy(&reader->order);
     munmap(reader->mapping, reader->mapping_bytes);
     free(reader);
@@ -75,18 +75,18 @@ static uint8_t *buffer_of(const tsr_reader *reader, uint64_t slot) {
     return reader->memory + slot * TSR_READ_BUFFER_BYTES;
 }
 
-static void start_crews(tsr_reader *reader, uint64_t state_bytes) {
-    if (state_bytes < TSR_CREW_BYTES_MIN || reader->crew.thread_count) return;
-    tsr_crew_start(&reader->crew, 1);
-    tsr_crew_start(&reader->readers, TSR_READERS_PER_CPU);
+static void start_pools(tsr_reader *reader, uint64_t state_bytes) {
+    if (state_bytes < TSR_THREAD_POOL_BYTES_MIN || reader->workers.thread_count) return;
+    tsr_thread_pool_start(&reader->workers, 1);
+    tsr_thread_pool_start(&reader->readers, TSR_READERS_PER_CPU);
     /* If there is no memory for more, one slot is enough. */
     (void)map_buffers(reader,
-                      reader->crew.thread_count + reader->readers.thread_count + TSR_READ_AHEAD);
+                      reader->workers.thread_count + reader->readers.thread_count + TSR_READ_AHEAD);
 }
 
 void tsr_reader_reserve(tsr_reader *reader, uint64_t state_bytes) {
     size_t size = state_bytes < TSR_READ_BUFFER_BYTES ? (size_t)state_bytes : TSR_READ_BUFFER_BYTES;
-    start_crews(reader, state_bytes);
+    start_pools(reader, state_bytes);
     for (uint32_t i = 0; i < reader->slot_count; i++) memset(buffer_of(reader, i), 0, size);
     reader->kept_bytes = reader->slot_count * (uint64_t)size;
 }
@@ -245,17 +245,17 @@ static tsr_result fill(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buff
 }
 
 /* Reads a group; groups are hashed in their order. */
-static void read_group(void *user, uint64_t index, unsigned member) {
+static void read_group(void *user, uint64_t index, unsigned worker) {
     tsr_reader *reader = user;
     tsr_read_slot *slot = &reader->slots[index % reader->slot_count];
-    (void)member;
+    (void)worker;
     slot->result =
         fill(&slot->ctx, reader->file, buffer_of(reader, index % reader->slot_count), slot);
     pthread_mutex_lock(&reader->order);
     slot->was_read = true;
     for (; reader->slots[reader->read_count % reader->slot_count].was_read; reader->read_count++)
         reader->slots[reader->read_count % reader->slot_count].was_read = false;
-    tsr_crew_offer(&reader->crew, reader->read_count);
+    tsr_thread_pool_offer(&reader->workers, reader->read_count);
     pthread_mutex_unlock(&reader->order);
 }
 
@@ -302,10 +302,10 @@ static tsr_result verify_jobs(tsr_ctx *ctx, const tsr_read_slot *slot) {
     return TSR_SUCCESS;
 }
 
-static void verify_group(void *user, uint64_t index, unsigned member) {
+static void verify_group(void *user, uint64_t index, unsigned worker) {
     tsr_reader *reader = user;
     tsr_read_slot *slot = &reader->slots[index % reader->slot_count];
-    (void)member;
+    (void)worker;
     if (!slot->result.code) slot->result = verify_jobs(&slot->ctx, slot);
 }
 
@@ -333,8 +333,8 @@ static tsr_result check_groups(tsr_ctx *ctx, const tsr_reader *reader, uint64_t 
 }
 
 static void wait_groups(tsr_reader *reader, uint64_t count) {
-    tsr_crew_wait(&reader->readers, count);
-    tsr_crew_wait(&reader->crew, count);
+    tsr_thread_pool_wait(&reader->readers, count);
+    tsr_thread_pool_wait(&reader->workers, count);
 }
 
 static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
@@ -355,7 +355,7 @@ static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
         form_group(reader, manifest, destinations, &at, slot);
         slot->ctx = tsr_ctx_fork(ctx);
         TRY(ctx, next_segment(ctx, dir, manifest, slot->jobs[0].chunk->segment, drop, file));
-        tsr_crew_offer(&reader->readers, ++count);
+        tsr_thread_pool_offer(&reader->readers, ++count);
     }
     wait_groups(reader, count);
     return check_groups(ctx, reader, checked, count);
@@ -366,8 +366,8 @@ static void begin_groups(tsr_reader *reader, void *const *destinations) {
     for (uint32_t i = 0; i < TSR_READ_SLOTS; i++) reader->slots[i].was_read = false;
     reader->large_pages.count = 0;
     if (destinations && reader->readers.thread_count) tsr_large_pages_find(&reader->large_pages);
-    tsr_crew_begin(&reader->readers, read_group, reader);
-    tsr_crew_begin(&reader->crew, verify_group, reader);
+    tsr_thread_pool_begin(&reader->readers, read_group, reader);
+    tsr_thread_pool_begin(&reader->workers, verify_group, reader);
 }
 
 tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
@@ -376,12 +376,12 @@ tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_m
     tsr_segment_file file = {.fd = -1, .direct = -1};
     int dir = -1;
     TRY(ctx, open_generation(ctx, gens, manifest, &dir));
-    start_crews(reader, tsr_manifest_data_bytes(manifest));
+    start_pools(reader, tsr_manifest_data_bytes(manifest));
     reader->file = &file;
     begin_groups(reader, destinations);
     tsr_result result = read_groups(ctx, reader, dir, manifest, part, destinations, drop, &file);
-    tsr_crew_cancel(&reader->readers);
-    tsr_crew_cancel(&reader->crew);
+    tsr_thread_pool_cancel(&reader->readers);
+    tsr_thread_pool_cancel(&reader->workers);
     reader->file = NULL;
     close_segment(io, &file);
     io->close(io->self, dir);

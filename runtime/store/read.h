@@ -9,20 +9,20 @@
 
 #include "runtime/state/disk.h"
 #include "runtime/state/format.h"
-#include "runtime/store/crew.h"
 #include "runtime/store/pages.h"
+#include "runtime/store/thread_pool.h"
 
 enum {
     TSR_READERS_PER_CPU = 2, /* threads that wait for the disk */
     TSR_READ_AHEAD = 4,      /* groups that are read but not yet hashed */
-    TSR_READ_SLOTS = 2 * TSR_CREW_MAX + TSR_READ_AHEAD,
+    TSR_READ_SLOTS = 2 * TSR_THREAD_POOL_MAX + TSR_READ_AHEAD,
     TSR_READ_JOBS = 256, /* chunks of a group */
     TSR_READ_GROUP_BYTES = TSR_HASH_CHUNK_BYTES,
     TSR_READ_BUFFER_BYTES = TSR_READ_GROUP_BYTES + 2 * TSR_DIRECT_ALIGN,
     TSR_READ_STRAIGHT_BYTES_MIN = 1 << 20, /* chunks worth reading without a buffer */
 };
 /* States of at least this size are processed by threads. */
-#define TSR_CREW_BYTES_MIN (UINT64_C(16) << 20)
+#define TSR_THREAD_POOL_BYTES_MIN (UINT64_C(16) << 20)
 
 typedef struct tsr_read_job {
     const tsr_chunk_row *chunk;
@@ -41,9 +41,9 @@ typedef struct tsr_read_slot {
 } tsr_read_slot;
 
 typedef struct tsr_reader {
-    tsr_crew crew;    /* hashes; also used for saves */
-    tsr_crew readers; /* read groups, for the crew */
-    void *mapping;    /* owned */
+    tsr_thread_pool workers; /* hashes; also used for saves */
+    tsr_thread_pool readers; /* read groups and offer them to the workers */
+    void *mapping;           /* owned */
     size_t mapping_bytes;
     uint8_t
         *memory; /* a buffer for each slot, in the mapping. Pages are touched only when needed */
