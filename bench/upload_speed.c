@@ -146,7 +146,7 @@ static TSR_RESULT measure(bench *b) {
         b->size_bytes >> 20, size / copied, size / median_of(b->host, ROUNDS), size / uploaded,
         copied / uploaded, 1e3 * median_of(b->around, ROUNDS), size / ready, copied / ready,
         1e3 * median_of(b->ready_around, ROUNDS),
-        b->size_bytes >= b->device->type->intake->bytes_min(b->device) ? "true" : "false");
+        b->size_bytes >= b->device->type->staged_upload->bytes_min(b->device) ? "true" : "false");
     return TSR_SUCCESS;
 }
 

@@ -98,14 +98,14 @@ uint64_t tsr_model_stored_bytes(const tsr_model *model) {
 static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, void *const *data,
                                tsr_arena *arena) {
     const tsr_config *config = &model->config;
-    const tsr_device_intake *intake = model->device->type->intake;
+    const tsr_device_staged_upload *upload = model->device->type->staged_upload;
     tsr_sender sender = {.device = model->device,
                          .memory = tsr_executor_get_memory(model->executor),
-                         .bytes_min = intake ? intake->bytes_min(model->device) : 0};
+                         .bytes_min = upload ? upload->bytes_min(model->device) : 0};
     bool *sent = TSR_NEW(arena, bool, config->tensor_count + 1);
     if (!sent) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
     TRY(ctx, tsr_weights_load(ctx, model->bundle, model->target, config, roles, &model->folders,
-                              data, intake ? &sender : NULL, sent));
+                              data, upload ? &sender : NULL, sent));
     for (size_t i = 0; i < config->tensor_count; i++)
         if (sent[i]) tsr_executor_replace_there(model->executor, i);
     return TSR_SUCCESS;

@@ -4,31 +4,32 @@
 /* More threads do not read faster than a bus transfers. */
 enum { THREADS_MAX = 16 };
 
-static const tsr_device_intake *intake_of(const tsr_sender *self) {
-    return self->device->type->intake;
+static const tsr_device_staged_upload *staged_upload_of(const tsr_sender *self) {
+    return self->device->type->staged_upload;
 }
 
 static tsr_result room(tsr_ctx *ctx, void *user, uint64_t number, void **out_room) {
     const tsr_sender *self = user;
-    return intake_of(self)->room(ctx, self->device, number, out_room);
+    return staged_upload_of(self)->room(ctx, self->device, number, out_room);
 }
 
 static tsr_result take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
     const tsr_sender *self = user;
-    return intake_of(self)->take(ctx, self->device, number, size_bytes);
+    return staged_upload_of(self)->take(ctx, self->device, number, size_bytes);
 }
 
 static tsr_result digest(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest) {
     const tsr_sender *self = user;
-    return intake_of(self)->digest(ctx, self->device, number, size_bytes, out_digest);
+    return staged_upload_of(self)->digest(ctx, self->device, number, size_bytes, out_digest);
 }
 
 static tsr_result put(tsr_ctx *ctx, void *user, uint64_t number, const tsr_bundle_piece *piece) {
     const tsr_sender *self = user;
     const tsr_device_range to = {(uint64_t)((const char *)piece->bytes - self->memory->host),
                                  piece->size_bytes};
-    return intake_of(self)->put(ctx, self->device, self->memory, number, piece->offset_bytes, to);
+    return staged_upload_of(self)->put(ctx, self->device, self->memory, number, piece->offset_bytes,
+                                       to);
 }
 
 tsr_result tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender) {
@@ -41,14 +42,14 @@ tsr_result tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender) {
                                      .digest = digest,
                                      .put = put,
                                      .user = sender};
-    tsr_result result = intake_of(sender)->begin(ctx, sender->device);
-    if (result.code && intake_of(sender)->end(&aside, sender->device).code) return result;
+    tsr_result result = staged_upload_of(sender)->begin(ctx, sender->device);
+    if (result.code && staged_upload_of(sender)->end(&aside, sender->device).code) return result;
     return result;
 }
 
 tsr_result tsr_sender_end(tsr_ctx *ctx, tsr_sender *sender, tsr_result result) {
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    tsr_result ended = intake_of(sender)->end(&aside, sender->device);
+    tsr_result ended = staged_upload_of(sender)->end(&aside, sender->device);
     if (result.code || !ended.code) return result;
     return tsr_error_adopt(ctx, &aside);
 }

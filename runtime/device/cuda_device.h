@@ -72,14 +72,14 @@ typedef struct tsr_cuda_slot {
     tsr_cuda_address bytes;
     char *digests; /* leaf digests; in page-locked host memory */
 } tsr_cuda_slot;
-typedef struct tsr_cuda_intake {
+typedef struct tsr_cuda_staged_upload {
     tsr_cuda_window windows[TSR_DEVICE_WINDOWS];
     tsr_cuda_slot slots[TSR_CUDA_SLOTS];
     struct CUstream_st *copies; /* NULL: not ready */
     void *host;                 /* contains the windows and the digests */
     tsr_cuda_window digests;    /* digests of all slots */
     tsr_cuda_address memory;    /* memory of all slots; 0: not begun */
-} tsr_cuda_intake;
+} tsr_cuda_staged_upload;
 
 typedef struct tsr_cuda_device {
     tsr_device base;
@@ -102,12 +102,12 @@ typedef struct tsr_cuda_device {
     void *rooms; /* address space of all rooms; NULL: none yet */
     tsr_cuda_kept kept;
     tsr_cuda_beside_streams beside;
-    tsr_cuda_intake intake;
+    tsr_cuda_staged_upload staged_upload;
     struct CUmod_st *leaves_module, *normals_module; /* modules of the runtime's own kernels */
     struct CUfunc_st *leaves, *normals;              /* NULL: not loaded yet */
     /* A helper thread prepares resources that will be needed soon; then its result, with the error
      * in its context. */
-    bool readies, readies_draws, readies_intake;
+    bool readies, readies_draws, readies_staged_upload;
     pthread_t helper;
     tsr_ctx helper_ctx;
     tsr_result readied;
@@ -192,9 +192,9 @@ const tsr_fatbin_image *tsr_cuda_find_leaves(const tsr_cuda_device *self);
 /* Loads the leaf hash kernel. */
 TSR_RESULT tsr_cuda_ready_leaves(tsr_ctx *ctx, tsr_cuda_device *self);
 /* cuda_intake.c; ready_intake may run on any thread, before the other functions. */
-extern const tsr_device_intake tsr_cuda_intake_functions;
-TSR_RESULT tsr_cuda_ready_intake(tsr_ctx *ctx, tsr_cuda_device *self);
-void tsr_cuda_finish_intake(tsr_cuda_device *self);
+extern const tsr_device_staged_upload tsr_cuda_staged_upload_functions;
+TSR_RESULT tsr_cuda_ready_staged_upload(tsr_ctx *ctx, tsr_cuda_device *self);
+void tsr_cuda_finish_staged_upload(tsr_cuda_device *self);
 /* cuda_limits.c: see tsr_device_type. */
 TSR_RESULT tsr_cuda_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits);
 /* Releases the resources of all of the above; call before the device is closed. */

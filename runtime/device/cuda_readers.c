@@ -141,8 +141,8 @@ static tsr_result load_leaves(tsr_ctx *ctx, tsr_cuda_device *self) {
 
 static tsr_result ready(tsr_ctx *ctx, tsr_cuda_device *self) {
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    if (self->readies_intake) {
-        TRY(ctx, tsr_cuda_ready_intake(ctx, self));
+    if (self->readies_staged_upload) {
+        TRY(ctx, tsr_cuda_ready_staged_upload(ctx, self));
         TRY(ctx, load_leaves(ctx, self));
     }
     return self->readies_draws ? load_normals(ctx, self) : TSR_SUCCESS;
@@ -157,10 +157,10 @@ static void *help(void *user) {
 void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, uint64_t takes_bytes) {
     self->helper_ctx = tsr_ctx_fork(ctx);
     self->readies_draws = draws;
-    self->readies_intake =
-        takes_bytes && takes_bytes >= tsr_cuda_intake_functions.bytes_min(&self->base);
-    self->readies =
-        (draws || self->readies_intake) && pthread_create(&self->helper, NULL, help, self) == 0;
+    self->readies_staged_upload =
+        takes_bytes && takes_bytes >= tsr_cuda_staged_upload_functions.bytes_min(&self->base);
+    self->readies = (draws || self->readies_staged_upload) &&
+                    pthread_create(&self->helper, NULL, help, self) == 0;
 }
 
 static tsr_result finish_readying(tsr_ctx *ctx, tsr_cuda_device *self) {
@@ -202,7 +202,7 @@ void tsr_cuda_finish_readers(tsr_cuda_device *self) {
         if (r->locked) self->cuda.host_unregister(r->rooms);
     }
     tsr_cuda_unmap_parts(self->rooms, TSR_DEVICE_READERS_MAX, ROOMS_BYTES);
-    tsr_cuda_finish_intake(self);
+    tsr_cuda_finish_staged_upload(self);
     if (self->leaves_module) self->cuda.module_unload(self->leaves_module);
     if (self->normals_module) self->cuda.module_unload(self->normals_module);
 }

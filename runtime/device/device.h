@@ -101,8 +101,8 @@ typedef struct tsr_device_options {
     /* An asynchronous device waits after each command, so that an error names the command. */
     bool one_by_one;
     bool draws;           /* draw will be called soon */
-    uint64_t takes_bytes; /* bytes of files that the intake will take soon, see tsr_device_intake;
-                             0: none */
+    uint64_t takes_bytes; /* bytes of files that the intake will take soon, see
+                             tsr_device_staged_upload; 0: none */
     /* Text about the program's planned memory, appended to errors about a lack of memory; borrowed
      * while the device is open. NULL: none. */
     const char *planned;
@@ -117,7 +117,7 @@ typedef struct tsr_device_options {
  * calls for the chunk TSR_DEVICE_DEPTH before. The device may do nothing else during an intake. end
  * is also called after a failure. */
 enum { TSR_DEVICE_WINDOWS = 8, TSR_DEVICE_DEPTH = 2 * TSR_DEVICE_WINDOWS };
-typedef struct tsr_device_intake {
+typedef struct tsr_device_staged_upload {
     /* Minimum size for which this is faster than the host. */
     uint64_t (*bytes_min)(const tsr_device *device);
     tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device);
@@ -132,7 +132,7 @@ typedef struct tsr_device_intake {
     tsr_result (*put)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                       uint64_t number, uint64_t offset_bytes, tsr_device_range to);
     tsr_result (*end)(tsr_ctx *ctx, tsr_device *device);
-} tsr_device_intake;
+} tsr_device_staged_upload;
 
 /* f32 numbers a + b * n, rounded once; n are the values of tsr_philox_normals with key {seed,
  * stream}. */
@@ -177,7 +177,7 @@ typedef struct tsr_device_type {
     tsr_result (*keep)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
     tsr_result (*read_kept)(tsr_ctx *ctx, tsr_device *device, unsigned reader,
                             tsr_device_range range, const void **out_bytes);
-    const tsr_device_intake *intake; /* NULL: the device cannot hash */
+    const tsr_device_staged_upload *staged_upload; /* NULL: the device cannot hash */
     /* Draws into the device's memory at `offset_bytes`. NULL: not supported. */
     tsr_result (*draw)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                        uint64_t offset_bytes, const tsr_device_normals *normals);

@@ -250,24 +250,24 @@ Test(device, copies_beside_are_traced) {
 
 /* ---- a driver that fails --------------------------------------------------------------------- */
 
-static tsr_result live_intake(bench *b) {
+static tsr_result live_staged_upload(bench *b) {
     static const char bytes[TSR_HASH_LEAF_BYTES + 9];
-    const tsr_device_intake *intake = b->device->type->intake;
+    const tsr_device_staged_upload *upload = b->device->type->staged_upload;
     tsr_ctx aside = {0};
     tsr_digest digest;
     tsr_device_memory memory = {0};
-    tsr_result result = intake->begin(&b->ctx, b->device);
+    tsr_result result = upload->begin(&b->ctx, b->device);
     if (!result.code) result = bench_take_chunk(b, 0, bytes, sizeof bytes);
-    if (!result.code) result = intake->digest(&b->ctx, b->device, 0, sizeof bytes, &digest);
+    if (!result.code) result = upload->digest(&b->ctx, b->device, 0, sizeof bytes, &digest);
     if (!result.code)
         result =
             b->device->type->allocate(&b->ctx, b->device, 64, 0, (tsr_device_range){0, 0}, &memory);
     if (!result.code)
-        result = intake->put(&b->ctx, b->device, &memory, 0, 0, (tsr_device_range){0, 64});
+        result = upload->put(&b->ctx, b->device, &memory, 0, 0, (tsr_device_range){0, 64});
     if (!result.code)
         result = b->device->type->draw(&b->ctx, b->device, &memory, 0,
                                        &(tsr_device_normals){.count = 16});
-    tsr_result ended = intake->end(result.code ? &aside : &b->ctx, b->device);
+    tsr_result ended = upload->end(result.code ? &aside : &b->ctx, b->device);
     if (memory.host) b->device->type->release(b->device, &memory);
     return result.code ? result : ended;
 }
@@ -298,7 +298,7 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
         tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, out_executor));
     const void *bytes = NULL;
     tsr_limits limits;
-    TRY(&b->ctx, live_intake(b));
+    TRY(&b->ctx, live_staged_upload(b));
     TRY(&b->ctx, live_away(b));
     TRY(&b->ctx, b->device->type->measure(&b->ctx, b->device, &limits));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));

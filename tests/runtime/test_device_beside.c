@@ -322,23 +322,26 @@ static void take_chunks(bench *b, const char *bytes, const size_t *sizes, uint64
                                 (tsr_device_range){0, 0}, &memory)
                      .code,
                  TSR_OK);
-    cr_assert_eq(type->intake->begin(&b->ctx, b->device).code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert_eq(type->staged_upload->begin(&b->ctx, b->device).code, TSR_OK, "%s",
+                 b->ctx.error.text);
     for (uint64_t i = 0; i < count + TSR_DEVICE_DEPTH; i++) {
         if (i >= TSR_DEVICE_DEPTH) {
             uint64_t number = i - TSR_DEVICE_DEPTH;
             size_t size = sizes[number % 7];
             tsr_digest got, expected = tsr_hash_tree(bytes, size);
-            cr_assert_eq(type->intake->digest(&b->ctx, b->device, number, size, &got).code, TSR_OK);
+            cr_assert_eq(type->staged_upload->digest(&b->ctx, b->device, number, size, &got).code,
+                         TSR_OK);
             cr_assert(tsr_digest_equal(&got, &expected), "%zu bytes", size);
             const tsr_device_range to = {0, size - size / 3};
-            cr_assert_eq(type->intake->put(&b->ctx, b->device, &memory, number, size / 3, to).code,
-                         TSR_OK);
+            cr_assert_eq(
+                type->staged_upload->put(&b->ctx, b->device, &memory, number, size / 3, to).code,
+                TSR_OK);
             cr_assert_eq(type->download(&b->ctx, b->device, &memory, to).code, TSR_OK);
             cr_assert_eq(memcmp(memory.host, bytes + size / 3, to.size_bytes), 0);
         }
         if (i < count) cr_assert_eq(bench_take_chunk(b, i, bytes, sizes[i % 7]).code, TSR_OK);
     }
-    cr_assert_eq(type->intake->end(&b->ctx, b->device).code, TSR_OK);
+    cr_assert_eq(type->staged_upload->end(&b->ctx, b->device).code, TSR_OK);
     type->release(b->device, &memory);
 }
 
@@ -378,19 +381,19 @@ static bool has_code(uint32_t arch) {
 
 /* `fails`: how the loads of modules after the program's own fail: 0: none fails, 1: the first one,
  * 2: all. */
-static tsr_result begin_intake(bench *b, unsigned fails, unsigned code) {
-    const tsr_device_intake *intake = b->device->type->intake;
+static tsr_result begin_staged_upload(bench *b, unsigned fails, unsigned code) {
+    const tsr_device_staged_upload *upload = b->device->type->staged_upload;
     fake->fail = fails ? "cuModuleLoadDataEx" : NULL;
     fake->fail_at = 1;
     fake->fail_code = code;
     fake->calls = 0;
     fake->sticks = fails > 1;
-    tsr_result result = intake->begin(&b->ctx, b->device);
+    tsr_result result = upload->begin(&b->ctx, b->device);
     fake->fail = NULL;
     fake->sticks = false;
     fake->stuck = 0;
     tsr_ctx aside = {0};
-    cr_assert_eq(intake->end(&aside, b->device).code, TSR_OK, "%s", aside.error.text);
+    cr_assert_eq(upload->end(&aside, b->device).code, TSR_OK, "%s", aside.error.text);
     return result;
 }
 
@@ -414,8 +417,9 @@ Test(device_beside, hashes_by_machine_code) {
             cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK, "%s",
                          b.ctx.error.text);
             cr_assert_eq(fake->modules, 1); /* not loaded for so small a file */
-            cr_assert_eq(b.device->type->intake->bytes_min(b.device), options.takes_bytes + 1);
-            tsr_result result = begin_intake(&b, fails, fails == 1 ? 209 : 700);
+            cr_assert_eq(b.device->type->staged_upload->bytes_min(b.device),
+                         options.takes_bytes + 1);
+            tsr_result result = begin_staged_upload(&b, fails, fails == 1 ? 209 : 700);
             bool fell = fails == 1 && has; /* back to the text */
             if (fails && !fell) {
                 cr_assert_neq(result.code, TSR_OK);

@@ -25,11 +25,11 @@ enum {
 static_assert(DIGESTS_BYTES <= CHUNK_BYTES, "the digests of all slots fit behind the windows");
 
 static tsr_cuda_window *window_of(tsr_cuda_device *self, uint64_t number) {
-    return &self->intake.windows[number % TSR_DEVICE_WINDOWS];
+    return &self->staged_upload.windows[number % TSR_DEVICE_WINDOWS];
 }
 
 static tsr_cuda_slot *slot_of(tsr_cuda_device *self, uint64_t number) {
-    return &self->intake.slots[number % TSR_CUDA_SLOTS];
+    return &self->staged_upload.slots[number % TSR_CUDA_SLOTS];
 }
 
 /* ---- minimum size ---- */
@@ -37,40 +37,40 @@ static tsr_cuda_slot *slot_of(tsr_cuda_device *self, uint64_t number) {
 /* A host hashes and copies 5 GB/s, 0.2 ms per megabyte; the GPU 53 GB/s, 0.02 ms, after 12 ms for
  * windows and pages unless they were prepared in advance: 12 / (0.2 - 0.02) = 67 MB. A driver that
  * compiles the kernel needs 60 to 100 ms more: 400 to 620 MB. */
-static uint64_t intake_bytes_min(const tsr_device *device) {
+static uint64_t staged_upload_bytes_min(const tsr_device *device) {
     const uint64_t mib = 1 << 20;
     return tsr_cuda_find_leaves((const tsr_cuda_device *)device) ? 64 * mib : 512 * mib;
 }
 
 /* ---- resources ---- */
 
-void tsr_cuda_finish_intake(tsr_cuda_device *self) {
+void tsr_cuda_finish_staged_upload(tsr_cuda_device *self) {
     const tsr_cuda *cuda = &self->cuda;
-    tsr_cuda_intake *intake = &self->intake;
-    for (tsr_cuda_slot *slot = intake->slots; slot < intake->slots + TSR_CUDA_SLOTS; slot++) {
+    tsr_cuda_staged_upload *upload = &self->staged_upload;
+    for (tsr_cuda_slot *slot = upload->slots; slot < upload->slots + TSR_CUDA_SLOTS; slot++) {
         if (slot->hashed) cuda->event_destroy(slot->hashed);
         if (slot->put) cuda->event_destroy(slot->put);
         if (slot->stream) cuda->stream_destroy(slot->stream);
     }
     for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++) {
-        if (intake->windows[i].copied) cuda->event_destroy(intake->windows[i].copied);
-        if (intake->windows[i].locked) cuda->host_unregister(intake->windows[i].bytes);
+        if (upload->windows[i].copied) cuda->event_destroy(upload->windows[i].copied);
+        if (upload->windows[i].locked) cuda->host_unregister(upload->windows[i].bytes);
     }
-    if (intake->digests.locked) cuda->host_unregister(intake->digests.bytes);
-    if (intake->copies) cuda->stream_destroy(intake->copies);
-    if (intake->memory) cuda->free(intake->memory, self->stream);
-    tsr_cuda_unmap_parts(intake->host, PARTS, CHUNK_BYTES);
-    *intake = (tsr_cuda_intake){0};
+    if (upload->digests.locked) cuda->host_unregister(upload->digests.bytes);
+    if (upload->copies) cuda->stream_destroy(upload->copies);
+    if (upload->memory) cuda->free(upload->memory, self->stream);
+    tsr_cuda_unmap_parts(upload->host, PARTS, CHUNK_BYTES);
+    *upload = (tsr_cuda_staged_upload){0};
 }
 
 /* The digests are in a part after the windows. */
 static tsr_result map_windows(tsr_ctx *ctx, tsr_cuda_device *self) {
-    tsr_cuda_intake *intake = &self->intake;
+    tsr_cuda_staged_upload *upload = &self->staged_upload;
     char *parts = NULL;
-    TRY(ctx, tsr_cuda_map_parts(ctx, PARTS, CHUNK_BYTES, &intake->host, &parts));
+    TRY(ctx, tsr_cuda_map_parts(ctx, PARTS, CHUNK_BYTES, &upload->host, &parts));
     for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
-        intake->windows[i].bytes = parts + i * CHUNK_BYTES;
-    intake->digests.bytes = parts + (size_t)TSR_DEVICE_WINDOWS * CHUNK_BYTES;
+        upload->windows[i].bytes = parts + i * CHUNK_BYTES;
+    upload->digests.bytes = parts + (size_t)TSR_DEVICE_WINDOWS * CHUNK_BYTES;
     return TSR_SUCCESS;
 }
 
@@ -94,64 +94,65 @@ static tsr_result ready_slot(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda
 
 /* Prepares everything except the windows' pages and the device's memory. */
 static tsr_result ready(tsr_ctx *ctx, tsr_cuda_device *self) {
-    tsr_cuda_intake *intake = &self->intake;
-    if (intake->copies) return TSR_SUCCESS;
-    tsr_cuda_finish_intake(self); /* leftovers of a failure */
+    tsr_cuda_staged_upload *upload = &self->staged_upload;
+    if (upload->copies) return TSR_SUCCESS;
+    tsr_cuda_finish_staged_upload(self); /* leftovers of a failure */
     TRY(ctx, map_windows(ctx, self));
-    TRY(ctx, lock_window(ctx, self, &intake->digests, DIGESTS_BYTES));
+    TRY(ctx, lock_window(ctx, self, &upload->digests, DIGESTS_BYTES));
     for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about,
-                               &intake->windows[i].copied, TSR_CUDA_EVENT_DISABLE_TIMING));
+                               &upload->windows[i].copied, TSR_CUDA_EVENT_DISABLE_TIMING));
     for (uint64_t i = 0; i < TSR_CUDA_SLOTS; i++) {
-        intake->slots[i].digests = intake->digests.bytes + i * DIGEST_BYTES;
-        TRY(ctx, ready_slot(ctx, self, &intake->slots[i]));
+        upload->slots[i].digests = upload->digests.bytes + i * DIGEST_BYTES;
+        TRY(ctx, ready_slot(ctx, self, &upload->slots[i]));
     }
-    return TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &intake->copies,
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &upload->copies,
                          TSR_CUDA_STREAM_NON_BLOCKING);
 }
 
-tsr_result tsr_cuda_ready_intake(tsr_ctx *ctx, tsr_cuda_device *self) {
+tsr_result tsr_cuda_ready_staged_upload(tsr_ctx *ctx, tsr_cuda_device *self) {
     TRY(ctx, ready(ctx, self));
     for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
-        TRY(ctx, lock_window(ctx, self, &self->intake.windows[i], CHUNK_BYTES));
+        TRY(ctx, lock_window(ctx, self, &self->staged_upload.windows[i], CHUNK_BYTES));
     return TSR_SUCCESS;
 }
 
 /* Resources that are ready stay ready; other windows are locked when they are used. */
-static tsr_result intake_begin(tsr_ctx *ctx, tsr_device *device) {
+static tsr_result staged_upload_begin(tsr_ctx *ctx, tsr_device *device) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
-    tsr_cuda_intake *intake = &self->intake;
-    TSR_ASSERT(!intake->memory);
+    tsr_cuda_staged_upload *upload = &self->staged_upload;
+    TSR_ASSERT(!upload->memory);
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, tsr_cuda_let_write(ctx, self, false));
     TRY(ctx, tsr_cuda_ready_leaves(ctx, self));
     TRY(ctx, ready(ctx, self));
     TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, (uint64_t)TSR_CUDA_SLOTS * CHUNK_BYTES,
-                              &intake->memory));
+                              &upload->memory));
     for (uint64_t i = 0; i < TSR_CUDA_SLOTS; i++)
-        intake->slots[i].bytes = intake->memory + i * CHUNK_BYTES;
+        upload->slots[i].bytes = upload->memory + i * CHUNK_BYTES;
     /* Completes before other streams use the memory. */
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
-static tsr_result intake_end(tsr_ctx *ctx, tsr_device *device) {
+static tsr_result staged_upload_end(tsr_ctx *ctx, tsr_device *device) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
-    tsr_cuda_intake *intake = &self->intake;
+    tsr_cuda_staged_upload *upload = &self->staged_upload;
     tsr_result result = tsr_cuda_enter(ctx, self);
-    if (!result.code && intake->copies)
-        result = TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, intake->copies);
+    if (!result.code && upload->copies)
+        result = TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, upload->copies);
     for (uint64_t i = 0; i < TSR_CUDA_SLOTS && !result.code; i++)
-        if (intake->slots[i].stream)
+        if (upload->slots[i].stream)
             result =
-                TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, intake->slots[i].stream);
-    if (intake->memory) self->cuda.free(intake->memory, self->stream);
-    intake->memory = 0;
+                TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, upload->slots[i].stream);
+    if (upload->memory) self->cuda.free(upload->memory, self->stream);
+    upload->memory = 0;
     return result;
 }
 
 /* ---- a chunk ---- */
 
-static tsr_result intake_room(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_room) {
+static tsr_result staged_upload_room(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                                     void **out_room) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_window *window = window_of(self, number);
     TRY(ctx, tsr_cuda_enter(ctx, self));
@@ -170,13 +171,13 @@ static tsr_result launch_leaves(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_c
 }
 
 /* An incomplete last leaf of a chunk is hashed here. */
-static tsr_result intake_take(tsr_ctx *ctx, tsr_device *device, uint64_t number,
-                              size_t size_bytes) {
+static tsr_result staged_upload_take(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                                     size_t size_bytes) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     const tsr_cuda *cuda = &self->cuda;
     tsr_cuda_window *window = window_of(self, number);
     tsr_cuda_slot *slot = slot_of(self, number);
-    struct CUstream_st *copies = self->intake.copies;
+    struct CUstream_st *copies = self->staged_upload.copies;
     uint64_t whole = size_bytes / TSR_HASH_LEAF_BYTES, rest = size_bytes % TSR_HASH_LEAF_BYTES;
     TSR_ASSERT(size_bytes <= CHUNK_BYTES);
     TRY(ctx, tsr_cuda_enter(ctx, self));
@@ -195,8 +196,8 @@ static tsr_result intake_take(tsr_ctx *ctx, tsr_device *device, uint64_t number,
     return TSR_CUDA_CALL(ctx, cuda, event_record, self->about, slot->hashed, slot->stream, 0);
 }
 
-static tsr_result intake_digest(tsr_ctx *ctx, tsr_device *device, uint64_t number,
-                                size_t size_bytes, tsr_digest *out_digest) {
+static tsr_result staged_upload_digest(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                                       size_t size_bytes, tsr_digest *out_digest) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     const tsr_cuda_slot *slot = slot_of(self, number);
     size_t count = (size_bytes - 1) / TSR_HASH_LEAF_BYTES + 1;
@@ -206,8 +207,9 @@ static tsr_result intake_digest(tsr_ctx *ctx, tsr_device *device, uint64_t numbe
     return TSR_SUCCESS;
 }
 
-static tsr_result intake_put(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
-                             uint64_t number, uint64_t offset_bytes, tsr_device_range to) {
+static tsr_result staged_upload_put(tsr_ctx *ctx, tsr_device *device,
+                                    const tsr_device_memory *memory, uint64_t number,
+                                    uint64_t offset_bytes, tsr_device_range to) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     const tsr_cuda_slot *slot = slot_of(self, number);
     return TSR_CUDA_CALL(ctx, &self->cuda, copy, self->about,
@@ -215,12 +217,12 @@ static tsr_result intake_put(tsr_ctx *ctx, tsr_device *device, const tsr_device_
                          slot->bytes + offset_bytes, to.size_bytes, slot->stream);
 }
 
-const tsr_device_intake tsr_cuda_intake_functions = {
-    .bytes_min = intake_bytes_min,
-    .begin = intake_begin,
-    .room = intake_room,
-    .take = intake_take,
-    .digest = intake_digest,
-    .put = intake_put,
-    .end = intake_end,
+const tsr_device_staged_upload tsr_cuda_staged_upload_functions = {
+    .bytes_min = staged_upload_bytes_min,
+    .begin = staged_upload_begin,
+    .room = staged_upload_room,
+    .take = staged_upload_take,
+    .digest = staged_upload_digest,
+    .put = staged_upload_put,
+    .end = staged_upload_end,
 };
