@@ -349,16 +349,16 @@ static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_
     return result;
 }
 
-static tsr_result send(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
-                       tsr_device_range range) {
+static tsr_result upload_range(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
+                               tsr_device_range range) {
     if (!range.size_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, upload, self->about,
                          tsr_cuda_address_of(memory->device + range.offset_bytes),
                          memory->host + range.offset_bytes, range.size_bytes, self->stream);
 }
 
-static tsr_result bring(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
-                        tsr_device_range range) {
+static tsr_result download_range(tsr_ctx *ctx, tsr_cuda_device *self,
+                                 const tsr_device_memory *memory, tsr_device_range range) {
     if (!range.size_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, memory->host + range.offset_bytes,
                          tsr_cuda_address_of(memory->device + range.offset_bytes), range.size_bytes,
@@ -370,7 +370,7 @@ static tsr_result cuda_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, tsr_cuda_let_write(ctx, self, false));
-    TRY(ctx, send(ctx, self, memory, range));
+    TRY(ctx, upload_range(ctx, self, memory, range));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
@@ -378,7 +378,7 @@ static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_devi
                                 tsr_device_range range) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, bring(ctx, self, memory, range));
+    TRY(ctx, download_range(ctx, self, memory, range));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
@@ -551,7 +551,7 @@ static tsr_result record_begin(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_de
                                const tsr_device_list *list, const prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     TRY(ctx, stamp(ctx, self, list, graph, 0));
-    TRY(ctx, send(ctx, self, memory, list->inputs));
+    TRY(ctx, upload_range(ctx, self, memory, list->inputs));
     if (!fault_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, list->name, graph->faults, 0, fault_bytes,
                          self->stream);
@@ -561,7 +561,7 @@ static tsr_result record_end(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_devi
                              const tsr_device_list *list, const prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     TRY(ctx, stamp(ctx, self, list, graph, 1 + list->command_count));
-    TRY(ctx, bring(ctx, self, memory, list->outputs));
+    TRY(ctx, download_range(ctx, self, memory, list->outputs));
     if (fault_bytes)
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, list->name, graph->host_faults,
                                graph->faults, fault_bytes, self->stream));

@@ -171,8 +171,8 @@ void tsr_cuda_free_readers(tsr_cuda_device *self) {
 
 /* ---- readers ---- */
 
-static tsr_result bring_copy(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_cuda_reader *own,
-                             tsr_device_range range, char *room) {
+static tsr_result download_copy(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                const tsr_cuda_reader *own, tsr_device_range range, char *room) {
     const tsr_cuda_kept *kept = &self->kept;
     tsr_cuda_address from = kept->copy + (range.offset_bytes - kept->range.offset_bytes);
     if (kept->broken) FAIL(ctx, TSR_MACHINE, "%s: what was kept is lost", self->about);
@@ -187,8 +187,9 @@ static tsr_result bring_copy(tsr_ctx *ctx, const tsr_cuda_device *self, const ts
     return TSR_SUCCESS;
 }
 
-static tsr_result bring_itself(tsr_ctx *ctx, const tsr_cuda_device *self,
-                               const tsr_cuda_reader *own, tsr_device_range range, char *room) {
+static tsr_result download_original(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                    const tsr_cuda_reader *own, tsr_device_range range,
+                                    char *room) {
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room,
                            self->kept.memory + range.offset_bytes, range.size_bytes, own->stream));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream);
@@ -209,7 +210,7 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
     pthread_mutex_lock(&kept->mutex);
     bool open = kept->open;
     pthread_mutex_unlock(&kept->mutex);
-    if (open) TRY(ctx, bring_itself(ctx, self, own, range, room));
+    if (open) TRY(ctx, download_original(ctx, self, own, range, room));
     pthread_mutex_lock(&kept->mutex);
     bool whole = open && kept->open;
     if (whole) note_read(kept, range);
@@ -218,7 +219,7 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
     tsr_result result = TSR_SUCCESS;
     if (!whole) {
         pthread_mutex_lock(&kept->turn);
-        result = bring_copy(ctx, self, own, range, room);
+        result = download_copy(ctx, self, own, range, room);
         pthread_mutex_unlock(&kept->turn);
     }
     if (!result.code) *out_bytes = room;

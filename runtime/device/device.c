@@ -28,8 +28,8 @@ void tsr_device_close(tsr_device *device) {
     if (device) device->type->close(device);
 }
 
-tsr_result tsr_device_bring(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
-                            const char *bytes, uint64_t size_bytes) {
+tsr_result tsr_device_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                               const char *bytes, uint64_t size_bytes) {
     tsr_device_range range = {(uint64_t)(bytes - memory->host), size_bytes};
     if (device->type->shares_memory) return TSR_SUCCESS;
     return device->type->download(ctx, device, memory, range);

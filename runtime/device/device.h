@@ -229,7 +229,7 @@ typedef struct tsr_device_room {
 TSR_RESULT tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
                                   uint64_t size_bytes, tsr_device_room *out_room);
 /* Updates the range of host memory at `bytes` with the device's values. */
-TSR_RESULT tsr_device_bring(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
-                            const char *bytes, uint64_t size_bytes);
+TSR_RESULT tsr_device_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                               const char *bytes, uint64_t size_bytes);
 
 #endif

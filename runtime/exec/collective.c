@@ -224,8 +224,8 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
 }
 
 /* Gathers on rank 0 the part of each other rank. */
-static tsr_result bring_together(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
-                                 const tsr_vranks *vranks, char *whole) {
+static tsr_result gather_whole(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+                               const tsr_vranks *vranks, char *whole) {
     tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     uint64_t sent = transport->sent_bytes, received = transport->received_bytes;
     shares s;
@@ -253,7 +253,7 @@ tsr_result tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
         has_all ? collective->count : begin_of(collective, tsr_vranks_first(vranks, 1));
     if (vranks->rank == 0)
         memcpy(whole, collective->held, (size_t)(count * collective->element_bytes));
-    return has_all ? TSR_SUCCESS : bring_together(ctx, collective, transport, vranks, whole);
+    return has_all ? TSR_SUCCESS : gather_whole(ctx, collective, transport, vranks, whole);
 }
 
 uint64_t tsr_collective_plan(const tsr_collective *c, const tsr_transport *transport,

@@ -22,7 +22,7 @@ typedef struct walk {
 /* Reads the scalar condition of the part. */
 static tsr_result read_condition(tsr_ctx *ctx, const walk *w, const part *at, bool *out_holds) {
     const tsr_executor *executor = w->executor;
-    TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, at->condition, 1));
+    TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, at->condition, 1));
     *out_holds = *at->condition != 0;
     return TSR_SUCCESS;
 }

@@ -243,7 +243,7 @@ const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry
     return NULL;
 }
 
-static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
+static tsr_result upload_tensors(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;
     tsr_device_range range;
     if (type->shares_memory) return TSR_SUCCESS;
@@ -295,7 +295,7 @@ tsr_result tsr_executor_ready_keeping(tsr_ctx *ctx, tsr_executor *executor, bool
 
 tsr_result tsr_executor_keep(tsr_ctx *ctx, tsr_executor *executor) {
     if (!executor->keeps) return TSR_SUCCESS;
-    TRY(ctx, bring_tensors(ctx, executor));
+    TRY(ctx, upload_tensors(ctx, executor));
     return executor->device->type->keep(ctx, executor->device, &executor->memory);
 }
 
@@ -417,8 +417,8 @@ static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const
         return TSR_SUCCESS;
     tsr_ctx aside = tsr_ctx_fork(ctx);
     if (executor->vranks.rank_count == 1)
-        TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, c->held,
-                                  c->count * c->element_bytes));
+        TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, c->held,
+                                     c->count * c->element_bytes));
     tsr_result told =
         tsr_collective_tell(&aside, c, executor->transport, &executor->vranks, &executor->observer);
     return told.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
@@ -455,8 +455,8 @@ static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t ent
         char *memory = tsr_bound_find(executor, entry, 0, buffer);
         const tsr_tensor tensor = {.dtype = buffer->dtype, .shape = buffer->shape, .data = memory};
         double value = 0;
-        TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, memory,
-                                  tsr_program_buffer_size(buffer)));
+        TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, memory,
+                                     tsr_program_buffer_size(buffer)));
         uint64_t element = tsr_tensor_find_nonfinite(&tensor, &value);
         if (element == UINT64_MAX) continue;
         FAIL(ctx, TSR_NONFINITE,
@@ -598,7 +598,7 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     executor->failed_region = NO_REGION;
     executor->depth = 0;
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
-    TRY(ctx, bring_tensors(ctx, executor));
+    TRY(ctx, upload_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));
     tsr_result result = bound->has_control ? tsr_control_run(ctx, executor, entry)
                                            : run_parts(ctx, executor, entry, step);

@@ -320,7 +320,7 @@ tsr_result tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,
                          const tsr_device_memory *memory, const tsr_loop_observer *observer) {
     for (uint32_t i = 0; observer->call && i < loop->result_count; i++) {
         const tsr_loop_result *result = &loop->results[i];
-        TRY(ctx, tsr_device_bring(ctx, device, memory, result->bytes, result->size_bytes));
+        TRY(ctx, tsr_device_download(ctx, device, memory, result->bytes, result->size_bytes));
         observer->call(observer->user, result);
     }
     return TSR_SUCCESS;

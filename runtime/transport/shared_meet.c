@@ -17,7 +17,7 @@ static unsigned char *bytes_of(shared_board *b, size_t size_bytes) {
     return size_bytes <= rest ? b->bytes : (unsigned char *)b + sizeof *b;
 }
 
-static void bring(shared_end *s, const tsr_meeting *meeting, uint64_t number) {
+static void post_own(shared_end *s, const tsr_meeting *meeting, uint64_t number) {
     shared_board *own = board(s, s->base.rank);
     const tsr_rows *rows = &meeting->own;
     unsigned char *bytes = bytes_of(own, rows->row_count * rows->size_bytes);
@@ -51,10 +51,10 @@ static tsr_result check_all(tsr_ctx *ctx, const shared_end *s, const tsr_meeting
                             uint64_t number) {
     for (uint32_t r = 0; r < s->base.rank_count; r++) {
         const shared_board *theirs = board(s, r);
-        shared_claim brought = {theirs->operation, number, theirs->size_bytes, 0};
+        shared_claim posted = {theirs->operation, number, theirs->size_bytes, 0};
         shared_claim expected = {meeting->operation, number, size_of(meeting, r), 0};
         if (r == s->base.rank) continue;
-        TRY(ctx, tsr_shared_compare(ctx, s, r, &brought, &expected));
+        TRY(ctx, tsr_shared_compare(ctx, s, r, &posted, &expected));
     }
     return TSR_SUCCESS;
 }
@@ -65,7 +65,7 @@ tsr_result tsr_shared_meet(tsr_ctx *ctx, tsr_transport *t, const tsr_meeting *me
     uint64_t number = 0;
     TRY(ctx, tsr_shared_begin(ctx, s, meeting->operation, SHARED_BY_MEETING, &number));
     s->meeting_count++;
-    bring(s, meeting, number);
+    post_own(s, meeting, number);
     for (uint32_t r = 0; r < t->rank_count; r++) {
         s->flows[r].sending = false;
         s->flows[r].receiving = r != t->rank;

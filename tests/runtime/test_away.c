@@ -54,7 +54,7 @@ static tsr_program_buffer buffers[BUFFERS] = {
     [KEPT] = {.space = TSR_SPACE_HOST},
     [BACK] = {.space = TSR_SPACE_WORKSPACE, .offset_bytes = ROUNDED},
     [Y] = {.space = TSR_SPACE_OUTPUT}};
-static uint32_t a[] = {A}, keep[] = {KEPT, A}, bring[] = {BACK, KEPT}, give[] = {BACK, Y};
+static uint32_t a[] = {A}, keep[] = {KEPT, A}, prefetch[] = {BACK, KEPT}, give[] = {BACK, Y};
 static tsr_program_command mend_commands[] = {
     {TSR_OP_LAUNCH, K_SPOIL, COUNT, 0, 1, 0, a, ""},
     {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, keep, ""},
@@ -66,7 +66,7 @@ static tsr_program_command train_commands[] = {{TSR_OP_LAUNCH, K_MAKE, COUNT, 0,
                                                {TSR_OP_ENTER, 0, 0, 0, 0, 0, a, ""},
                                                {TSR_OP_LAUNCH, K_SHAKE, 1, 0, 1, 0, a, ""},
                                                {TSR_OP_LEAVE, 0, 0, 0, 0, 0, a, ""},
-                                               {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, bring, ""},
+                                               {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, prefetch, ""},
                                                {TSR_OP_AWAIT, 6, 0, 0, 0, 0, a, ""},
                                                {TSR_OP_LAUNCH, K_GIVE, COUNT, 0, 2, 1, give, ""}};
 static tsr_program_region region = {"stage", TSR_REGION_REPLAY, 1 + MEND};

@@ -22,12 +22,12 @@ static const char schedule[] =
 enum { W = 1, MEAN = 3, COPY = 5, KEPT, BUFFERS }; /* buffer indices of the toy's training */
 
 static tsr_program make_away(void) {
-    static uint32_t keep[] = {KEPT, MEAN}, spoil[] = {MEAN, W}, bring[] = {COPY, KEPT};
+    static uint32_t keep[] = {KEPT, MEAN}, spoil[] = {MEAN, W}, prefetch[] = {COPY, KEPT};
     static tsr_program_command commands[] = {{TSR_OP_LAUNCH, 0, 0, 0, 0, 0, NULL, ""},
                                              {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, keep, "toy.mlir:4:1"},
                                              {TSR_OP_AWAIT, 1, 0, 0, 0, 0, keep, ""},
                                              {TSR_OP_COPY, 0, 0, 0, 2, 0, spoil, ""},
-                                             {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, bring, ""},
+                                             {TSR_OP_PREFETCH, 0, 0, 0, 2, 0, prefetch, ""},
                                              {TSR_OP_AWAIT, 4, 0, 0, 0, 0, keep, ""},
                                              {TSR_OP_LAUNCH, 0, 0, 0, 0, 0, NULL, ""}};
     static tsr_program_buffer buffers[BUFFERS];
