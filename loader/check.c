@@ -180,7 +180,7 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     memory->prepared_bytes = plan.prepared_bytes;
     memory->workspace_bytes = plan.workspace_bytes;
     memory->port_bytes = plan.port_bytes;
-    memory->away_bytes = plan.away_bytes;
+    memory->away_bytes = plan.offloaded_bytes;
     memory->save_bytes = memory->parameter_bytes + memory->state_bytes;
     memory->staging_bytes = stored ? STAGING_BYTES : 0;
     memory->host_bytes = tsr_memory_plan_host(&plan, shares) + memory->staging_bytes;

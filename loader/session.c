@@ -381,7 +381,7 @@ static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
     bool shares = self->model->device->type->shares_memory;
-    uint64_t planned = tsr_memory_plan_host(plan, shares) - (shares ? 0 : plan->away_bytes);
+    uint64_t planned = tsr_memory_plan_host(plan, shares) - (shares ? 0 : plan->offloaded_bytes);
     uint64_t state_bytes = 0, size = 0;
     for (size_t i = 0; i < self->model->state_count; i++) {
         if (tsr_shape_size(&self->model->state[i].shape, self->model->state[i].dtype, &size))
@@ -688,7 +688,7 @@ static void fill_job(session *self) {
     self->job.state = self->model->state;
     self->job.state_count = self->model->state_count;
     self->job.state_parts = self->model->state_parts;
-    self->job.planned_bytes = self->model->plan.total_bytes + self->model->plan.away_bytes;
+    self->job.planned_bytes = self->model->plan.total_bytes + self->model->plan.offloaded_bytes;
     self->job.resident_before = self->model->resident_before;
     self->job.last_step = options->steps;
     self->job.callbacks = options->callbacks;

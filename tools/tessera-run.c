@@ -530,7 +530,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
         fprintf(stderr, "%s: notice: %s; %u thread%s, %.1f MiB planned\n", tool,
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
                 TSR_PLURAL(tsr_model_get_thread_count(model)),
-                (double)(plan.total_bytes + plan.away_bytes) / (1 << 20));
+                (double)(plan.total_bytes + plan.offloaded_bytes) / (1 << 20));
     TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
     if (a->export_params)
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));

@@ -91,19 +91,20 @@ static tsr_result map(tsr_ctx *ctx, const cpu_device *self, uint64_t size_bytes,
 static void cpu_release(tsr_device *device, tsr_device_memory *memory) {
     (void)device;
     if (memory->host) munmap(memory->host, (size_t)memory->size_bytes);
-    if (memory->away) munmap(memory->away, (size_t)memory->away_bytes);
+    if (memory->offloaded) munmap(memory->offloaded, (size_t)memory->offloaded_bytes);
     *memory = (tsr_device_memory){0};
 }
 
 static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                               uint64_t away_bytes, tsr_device_range ports,
+                               uint64_t offloaded_bytes, tsr_device_range ports,
                                tsr_device_memory *out_memory) {
     const cpu_device *self = (const cpu_device *)device;
-    tsr_device_memory memory = {.size_bytes = size_bytes, .away_bytes = away_bytes};
+    tsr_device_memory memory = {.size_bytes = size_bytes, .offloaded_bytes = offloaded_bytes};
     (void)ports;
     TRY(ctx, map(ctx, self, size_bytes, &memory.host));
     memory.device = memory.host;
-    tsr_result result = away_bytes ? map(ctx, self, away_bytes, &memory.away) : TSR_SUCCESS;
+    tsr_result result =
+        offloaded_bytes ? map(ctx, self, offloaded_bytes, &memory.offloaded) : TSR_SUCCESS;
     if (result.code)
         cpu_release(device, &memory);
     else

@@ -294,7 +294,7 @@ static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
     if (memory->device) self->cuda.free(tsr_cuda_address_of(memory->device), self->stream);
     if (memory->locked.size_bytes)
         self->cuda.host_unregister(memory->host + memory->locked.offset_bytes);
-    tsr_cuda_release_away(self, memory);
+    tsr_cuda_release_offloaded(self, memory);
     if (memory->host) munmap(memory->host, (size_t)memory->size_bytes);
     if (memory->device) self->memory_used -= memory->size_bytes;
     *memory = (tsr_device_memory){0};
@@ -313,7 +313,7 @@ static tsr_result lock_pages(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_ran
     return TSR_SUCCESS;
 }
 
-static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t away_bytes,
+static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t offloaded_bytes,
                                 tsr_device_range ports, tsr_device_memory *memory) {
     uint64_t size_bytes = memory->size_bytes;
     tsr_cuda_address address = 0;
@@ -328,7 +328,7 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t aw
     memory->host = host;
     (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);
     TRY(ctx, lock_pages(ctx, self, ports, memory));
-    TRY(ctx, tsr_cuda_allocate_away(ctx, self, away_bytes, memory));
+    TRY(ctx, tsr_cuda_allocate_offloaded(ctx, self, offloaded_bytes, memory));
     TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, size_bytes, &address));
     memory->device = (char *)(uintptr_t)address;
     self->memory_used += size_bytes;
@@ -338,10 +338,11 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t aw
 }
 
 static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                                uint64_t away_bytes, tsr_device_range ports,
+                                uint64_t offloaded_bytes, tsr_device_range ports,
                                 tsr_device_memory *out_memory) {
     tsr_device_memory memory = {.size_bytes = size_bytes};
-    tsr_result result = allocate_both(ctx, (tsr_cuda_device *)device, away_bytes, ports, &memory);
+    tsr_result result =
+        allocate_both(ctx, (tsr_cuda_device *)device, offloaded_bytes, ports, &memory);
     if (result.code)
         cuda_release(device, &memory);
     else

@@ -26,32 +26,32 @@ static struct CUstream_st *stream_of(const tsr_cuda_device *self,
 
 /* ---- memory ---- */
 
-tsr_result tsr_cuda_allocate_away(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_t size_bytes,
-                                  tsr_device_memory *memory) {
+tsr_result tsr_cuda_allocate_offloaded(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                       uint64_t size_bytes, tsr_device_memory *memory) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (!size_bytes) return TSR_SUCCESS;
     size_bytes = (size_bytes + page - 1) / page * page;
-    void *away =
+    void *offloaded =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (away == MAP_FAILED)
+    if (offloaded == MAP_FAILED)
         FAIL(ctx, TSR_MEMORY, "no address space for %llu byte%s", (unsigned long long)size_bytes,
              TSR_PLURAL(size_bytes));
-    (void)madvise(away, (size_t)size_bytes, MADV_HUGEPAGE);
-    tsr_result result = tsr_cuda_lock_part(ctx, self, away, (size_t)size_bytes);
+    (void)madvise(offloaded, (size_t)size_bytes, MADV_HUGEPAGE);
+    tsr_result result = tsr_cuda_lock_part(ctx, self, offloaded, (size_t)size_bytes);
     if (result.code) {
-        munmap(away, (size_t)size_bytes);
+        munmap(offloaded, (size_t)size_bytes);
         return tsr_error_prefix(ctx, result, "%llu byte%s of the host's memory are to be locked",
                                 (unsigned long long)size_bytes, TSR_PLURAL(size_bytes));
     }
-    memory->away = away;
-    memory->away_bytes = size_bytes;
+    memory->offloaded = offloaded;
+    memory->offloaded_bytes = size_bytes;
     return TSR_SUCCESS;
 }
 
-void tsr_cuda_release_away(const tsr_cuda_device *self, const tsr_device_memory *memory) {
-    if (!memory->away) return;
-    self->cuda.host_unregister(memory->away);
-    munmap(memory->away, (size_t)memory->away_bytes);
+void tsr_cuda_release_offloaded(const tsr_cuda_device *self, const tsr_device_memory *memory) {
+    if (!memory->offloaded) return;
+    self->cuda.host_unregister(memory->offloaded);
+    munmap(memory->offloaded, (size_t)memory->offloaded_bytes);
 }
 
 /* ---- lists ---- */

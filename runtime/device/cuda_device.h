@@ -157,9 +157,9 @@ void tsr_cuda_free_readers(tsr_cuda_device *self);
 void tsr_cuda_finish_keeping(tsr_cuda_device *self);
 /* cuda_beside.c: allocates page-locked host memory for offloaded values; nothing if size_bytes is
  * 0. */
-TSR_RESULT tsr_cuda_allocate_away(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_t size_bytes,
-                                  tsr_device_memory *memory);
-void tsr_cuda_release_away(const tsr_cuda_device *self, const tsr_device_memory *memory);
+TSR_RESULT tsr_cuda_allocate_offloaded(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                       uint64_t size_bytes, tsr_device_memory *memory);
+void tsr_cuda_release_offloaded(const tsr_cuda_device *self, const tsr_device_memory *memory);
 /* Create the events for capturing a list's concurrent copies, and for capturing them with times.
  * Both may fail half way: finish destroys the existing events. */
 TSR_RESULT tsr_cuda_ready_beside(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,

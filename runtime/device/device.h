@@ -33,8 +33,8 @@ typedef struct tsr_device_memory {
     tsr_device_range locked; /* page-locked range of the host's memory; private to the device */
     /* Additional host memory for offloaded values: at least the requested size, zeroed, page-locked
      * if the device needs that. NULL: none. */
-    char *away;
-    uint64_t away_bytes;
+    char *offloaded;
+    uint64_t offloaded_bytes;
     /* Called before a command, with each of its guarded addresses; a device with its own memory
      * calls it once with NULL, for all, before the first command that has any. NULL: no concurrent
      * readers. Set by the owner of the memory. */
@@ -152,9 +152,10 @@ typedef struct tsr_device_type {
     const char *(*describe)(const tsr_device *device); /* borrowed: "NVIDIA H200 (0)" */
     /* Allocates zeroed memory. The inputs and outputs of lists must be in `ports`; other transfers
      * must be completely within or outside of `ports`: a driver refuses to copy memory that is only
-     * partly page-locked. `away_bytes`: additional host memory for offloaded values; 0: none. */
+     * partly page-locked. `offloaded_bytes`: additional host memory for offloaded values; 0: none.
+     */
     tsr_result (*allocate)(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                           uint64_t away_bytes, tsr_device_range ports,
+                           uint64_t offloaded_bytes, tsr_device_range ports,
                            tsr_device_memory *out_memory);
     void (*release)(tsr_device *device, tsr_device_memory *memory);
     tsr_result (*upload)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,

@@ -35,23 +35,24 @@ static void null_release(tsr_device *device, tsr_device_memory *memory) {
     (void)device;
     free(memory->host);
     free(memory->device);
-    free(memory->away);
+    free(memory->offloaded);
     *memory = (tsr_device_memory){0};
 }
 
 static tsr_result null_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                                uint64_t away_bytes, tsr_device_range ports,
+                                uint64_t offloaded_bytes, tsr_device_range ports,
                                 tsr_device_memory *out_memory) {
     (void)ports;
     tsr_device_memory memory = {.host = calloc(1, (size_t)size_bytes),
                                 .device = calloc(1, (size_t)size_bytes),
                                 .size_bytes = size_bytes,
-                                .away = away_bytes ? calloc(1, (size_t)away_bytes) : NULL,
-                                .away_bytes = away_bytes};
-    if (!memory.host || !memory.device || (away_bytes && !memory.away)) {
+                                .offloaded =
+                                    offloaded_bytes ? calloc(1, (size_t)offloaded_bytes) : NULL,
+                                .offloaded_bytes = offloaded_bytes};
+    if (!memory.host || !memory.device || (offloaded_bytes && !memory.offloaded)) {
         null_release(device, &memory);
         FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes",
-             (unsigned long long)(size_bytes + away_bytes));
+             (unsigned long long)(size_bytes + offloaded_bytes));
     }
     *out_memory = memory;
     return TSR_SUCCESS;

@@ -99,7 +99,7 @@ static char *address_of(const tsr_executor *executor, size_t entry,
                         const tsr_program_buffer *buffer) {
     const tsr_device_memory *memory = &executor->memory;
     if (buffer->space == TSR_SPACE_HOST)
-        return memory->away + executor->entries[entry].away_offset + buffer->offset_bytes;
+        return memory->offloaded + executor->entries[entry].offloaded_offset + buffer->offset_bytes;
     return memory->device + ((char *)tsr_bound_find(executor, entry, 0, buffer) - memory->host);
 }
 
@@ -447,7 +447,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->has_control = tsr_program_has_control(source);
     if (tsr_program_is_handler(executor->program, (uint32_t)entry)) {
         bound->workspace_offset = executor->handler_offset;
-        bound->away_offset = executor->away_handler_offset;
+        bound->offloaded_offset = executor->offloaded_handler_offset;
     }
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
@@ -510,7 +510,7 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     executor->tensors[config->tensor_count] = executor->workspace = at;
     at += executor->workspace_bytes = plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
-    executor->away_handler_offset = plan->away_bytes - plan->away_handler_bytes;
+    executor->offloaded_handler_offset = plan->offloaded_bytes - plan->offloaded_handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
         executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
     executor->vrank_bytes = plan->vrank_bytes;

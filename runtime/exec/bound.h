@@ -68,7 +68,7 @@ typedef struct bound_entry {
     bool exchanges; /* has loops over leaves, or collectives */
     bool *deferred; /* true for buffers of sums that a collective consumes */
     tsr_ways ways;
-    uint64_t workspace_offset, away_offset;
+    uint64_t workspace_offset, offloaded_offset;
     bool has_control; /* loops or branches: transfers to and from the device are not attached to a
                          list */
     tsr_device_range input_range, output_range;
@@ -93,9 +93,9 @@ struct tsr_executor {
     uint32_t prepared_count;
     char *workspace, *of_vranks, *of_sums, *of_parts, *turn; /* host memory */
     uint64_t workspace_bytes;
-    uint64_t handler_offset;      /* offset in the workspace: handlers run while another entry's
-                                     values are live */
-    uint64_t away_handler_offset; /* the same for offloaded values */
+    uint64_t handler_offset; /* offset in the workspace: handlers run while another entry's
+                                values are live */
+    uint64_t offloaded_handler_offset; /* the same for offloaded values */
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* entry and region of the last run's failure; see
                                              tsr_executor_get_failed_region */

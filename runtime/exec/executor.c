@@ -13,7 +13,7 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
     tsr_device_list *list;
     uint32_t most = 1; /* commands of the longest list */
     const tsr_device_range ports = {plan->total_bytes - plan->port_bytes, plan->port_bytes};
-    TRY(ctx, device->type->allocate(ctx, device, plan->total_bytes, plan->away_bytes, ports,
+    TRY(ctx, device->type->allocate(ctx, device, plan->total_bytes, plan->offloaded_bytes, ports,
                                     &executor->memory));
     if (!tsr_bound_bind(executor, plan))
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);

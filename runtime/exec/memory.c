@@ -118,7 +118,7 @@ tsr_workspace_use tsr_memory_measure(const void *workspace, uint64_t size_bytes)
 }
 
 uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares) {
-    return plan->away_bytes +
+    return plan->offloaded_bytes +
            (device_shares ? plan->total_bytes : plan->tensor_bytes + plan->port_bytes);
 }
 

@@ -12,12 +12,12 @@
  * is the part of the workspace for entries that handle failures; vrank_bytes is the memory of one
  * leaf of the virtual ranks, sum_bytes that of one set of sums over them (there are several sets),
  * part_bytes that of the rank's parts of sums that are scattered during a loop, and turn_bytes that
- * of data from other ranks during these exchanges. Host memory, not in the total: away_bytes for
- * offloaded values, including away_handler_bytes for the entries that handle failures. */
+ * of data from other ranks during these exchanges. Host memory, not in the total: offloaded_bytes
+ * for offloaded values, including offloaded_handler_bytes for the entries that handle failures. */
 typedef struct tsr_memory_plan {
     uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
     uint64_t vrank_bytes, sum_bytes, part_bytes, turn_bytes;
-    uint64_t away_bytes, away_handler_bytes;
+    uint64_t offloaded_bytes, offloaded_handler_bytes;
 } tsr_memory_plan;
 
 /* Returns the bytes of host memory: everything if the device shares it; otherwise tensors, inputs

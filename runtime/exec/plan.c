@@ -116,13 +116,14 @@ static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_pr
 }
 
 /* Maximum over the entries; handlers run while another entry's values are offloaded. */
-static bool plan_away(const tsr_program *program, tsr_memory_plan *plan) {
+static bool plan_offloaded(const tsr_program *program, tsr_memory_plan *plan) {
     for (uint32_t i = 0; i < program->entry_count; i++) {
-        uint64_t *most =
-            tsr_program_is_handler(program, i) ? &plan->away_handler_bytes : &plan->away_bytes;
+        uint64_t *most = tsr_program_is_handler(program, i) ? &plan->offloaded_handler_bytes
+                                                            : &plan->offloaded_bytes;
         *most = larger(*most, tsr_program_space_bytes(&program->entries[i], TSR_SPACE_HOST));
     }
-    return !plan->away_handler_bytes || tsr_plan_add(&plan->away_bytes, plan->away_handler_bytes);
+    return !plan->offloaded_handler_bytes ||
+           tsr_plan_add(&plan->offloaded_bytes, plan->offloaded_handler_bytes);
 }
 
 tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
@@ -155,7 +156,7 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
             add_times(&plan.total_bytes, plan.sum_bytes, tsr_vranks_count_slots(&vranks))) &&
            (!plan.part_bytes || tsr_plan_add(&plan.total_bytes, plan.part_bytes)) &&
            (!plan.turn_bytes || tsr_plan_add(&plan.total_bytes, plan.turn_bytes)) &&
-           tsr_plan_add(&plan.total_bytes, plan.port_bytes) && plan_away(program, &plan);
+           tsr_plan_add(&plan.total_bytes, plan.port_bytes) && plan_offloaded(program, &plan);
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
     *out_plan = plan;
     return TSR_SUCCESS;
@@ -199,8 +200,8 @@ const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memor
     if (config->tensor_count > named)
         at += (size_t)snprintf(text + at, TEXT_MAX - at, " and %zu more",
                                config->tensor_count - named);
-    if (plan->away_bytes)
+    if (plan->offloaded_bytes)
         snprintf(text + at, TEXT_MAX - at, "; and %llu of the host's memory for values that wait",
-                 (unsigned long long)plan->away_bytes);
+                 (unsigned long long)plan->offloaded_bytes);
     return text;
 }

@@ -7,9 +7,9 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
 #include "runtime/initialize.h"
-#include "tests/runtime/away_program.h"
 #include "tests/runtime/device/cases.h"
 #include "tests/runtime/device_bench.h"
+#include "tests/runtime/offloaded_program.h"
 #include "tests/runtime/toy.h"
 
 #include <criterion/criterion.h>
@@ -178,14 +178,14 @@ Test(device, one_by_one_names_the_command) {
 }
 
 Test(device, one_by_one_names_what_copies_beside) {
-    static const named rows[] = {{3, "(700): an offload at away.mlir:1:1; "},
-                                 {6, "(700): an await at away.mlir:1:1; "},
-                                 {11, "(700): a prefetch at away.mlir:1:1; "}};
+    static const named rows[] = {{3, "(700): an offload at offloaded.mlir:1:1; "},
+                                 {6, "(700): an await at offloaded.mlir:1:1; "},
+                                 {11, "(700): a prefetch at offloaded.mlir:1:1; "}};
     bench b = {0};
-    away_program p;
+    offloaded_program p;
     tsr_executor *executor = NULL;
     bench_open_as(&b, "cuda", &(tsr_device_options){.one_by_one = true});
-    away_make(&p);
+    offloaded_make(&p);
     cr_assert_eq(tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor).code,
                  TSR_OK, "%s", b.ctx.error.text);
     expect_named(&b, executor, 0, 0, rows, sizeof rows / sizeof *rows);
@@ -220,11 +220,11 @@ Test(device, copies_beside_are_traced) {
     char path[] = "/tmp/tessera-trace-XXXXXX";
     static char text[1 << 16];
     bench b;
-    away_program p;
+    offloaded_program p;
     tsr_executor *executor = NULL;
     tsr_trace *trace = NULL;
     bench_open(&b, "cuda");
-    away_make(&p);
+    offloaded_make(&p);
     cr_assert_eq(tsr_trace_create(&b.ctx, &options, &trace).code, TSR_OK);
     b.ctx.trace = trace;
     cr_assert_eq(tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor).code,
@@ -273,12 +273,12 @@ static tsr_result live_staged_upload(bench *b) {
 }
 
 /* Runs once without a trace, and once with one. */
-static tsr_result live_away(bench *b) {
-    away_program p;
+static tsr_result live_offloaded(bench *b) {
+    offloaded_program p;
     tsr_executor *executor = NULL;
     tsr_trace *trace = b->ctx.trace;
     tsr_result result = TSR_SUCCESS;
-    away_make(&p);
+    offloaded_make(&p);
     TRY_GOTO(&b->ctx, result,
              tsr_executor_create(&b->ctx, &p.config, &p.program, b->device, NULL, &executor));
     tsr_trace_step(trace, 1);
@@ -299,7 +299,7 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     const void *bytes = NULL;
     tsr_limits limits;
     TRY(&b->ctx, live_staged_upload(b));
-    TRY(&b->ctx, live_away(b));
+    TRY(&b->ctx, live_offloaded(b));
     TRY(&b->ctx, b->device->type->measure(&b->ctx, b->device, &limits));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
     bool keeps = false;

@@ -21,7 +21,7 @@ static const char schedule[] =
 
 enum { W = 1, MEAN = 3, COPY = 5, KEPT, BUFFERS }; /* buffer indices of the toy's training */
 
-static tsr_program make_away(void) {
+static tsr_program make_offloaded(void) {
     static uint32_t keep[] = {KEPT, MEAN}, spoil[] = {MEAN, W}, prefetch[] = {COPY, KEPT};
     static tsr_program_command commands[] = {{TSR_OP_LAUNCH, 0, 0, 0, 0, 0, NULL, ""},
                                              {TSR_OP_OFFLOAD, 0, 0, 0, 2, 0, keep, "toy.mlir:4:1"},
@@ -49,9 +49,9 @@ static tsr_program make_away(void) {
     return program;
 }
 
-static tsr_result write_bundle(tsr_ctx *ctx, const char *path, const char *numerics, bool away,
+static tsr_result write_bundle(tsr_ctx *ctx, const char *path, const char *numerics, bool offloaded,
                                tsr_arena *arena) {
-    const tsr_program made = away ? make_away() : toy_program;
+    const tsr_program made = offloaded ? make_offloaded() : toy_program;
     static const tsr_fatbin_kernel kernels[] = {
         {.threads = 128, .programs = 4},
         {.threads = 128, .programs = 4},

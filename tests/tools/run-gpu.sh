@@ -41,22 +41,22 @@ done
 expect "traced one at a time" 0 "^state $whole step 8 " gpu '' --state-dir both --trace u.json --one-by-one
 check "the same kernels" grep -q '"name":"update","ph":"X"' u.json
 
-# Offloaded values: the bits are the same wherever the copies are in a graph; the offloads are reported and traced.
-"$TOY_BUNDLE" away.tsb portable away || exit 99
-away() {
+# Values that wait in the host's memory: the same bits, wherever a graph has those copies; they are told and traced.
+"$TOY_BUNDLE" offloaded.tsb portable offloaded || exit 99
+offloaded() {
     local how=$1
     shift
-    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$how" "$RUN" away.tsb --device cuda --data x=x.bin --steps 8 "$@"
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$how" "$RUN" offloaded.tsb --device cuda --data x=x.bin --steps 8 "$@"
 }
-expect "values wait on the host" 0 "^state $whole step 8$" away ''
-expect "as early as they can" 0 "^state $whole step 8$" away early=1 --trace a.json
-expect "one command at a time" 0 "^state $whole step 8$" away '' --one-by-one
+expect "values wait on the host" 0 "^state $whole step 8$" offloaded ''
+expect "as early as they can" 0 "^state $whole step 8$" offloaded early=1 --trace a.json
+expect "one command at a time" 0 "^state $whole step 8$" offloaded '' --one-by-one
 for span in offload prefetch await; do check "$span is in the trace" grep -q "\"name\":\"$span\",\"ph\":\"X\"" a.json; done
-expect "they are counted" 0 'values that wait on the host +64$' env LD_LIBRARY_PATH=fake "$RUN" --check away.tsb --device cuda
-expect "they are shown" 0 'on cuda:sm_90a: workspace 192 .peak in use [0-9]+., and 64 bytes of the host for values' "$AOT" inspect away.tsb
-expect "in JSON, too" 0 '"away":\[\{"target":"cuda:sm_90a","workspaceBytes":192,"peakBytes":[0-9]+,"hostBytes":64\}\]' "$AOT" inspect --json away.tsb
+expect "they are counted" 0 'values that wait on the host +64$' env LD_LIBRARY_PATH=fake "$RUN" --check offloaded.tsb --device cuda
+expect "they are shown" 0 'on cuda:sm_90a: workspace 192 .peak in use [0-9]+., and 64 bytes of the host for values' "$AOT" inspect offloaded.tsb
+expect "in JSON, too" 0 '"away":\[\{"target":"cuda:sm_90a","workspaceBytes":192,"peakBytes":[0-9]+,"hostBytes":64\}\]' "$AOT" inspect --json offloaded.tsb
 expect "no memory for them" 15 '[0-9]+ bytes of the host.s memory are to be locked: cuMemHostRegister_v2: CUDA_ERROR_OUT_OF_MEMORY .2.: .*; and 64 of the host.s memory for values that wait' \
-    away 'fail=cuMemHostRegister_v2 at=2 code=2'
+    offloaded 'fail=cuMemHostRegister_v2 at=2 code=2'
 
 # newest_is STEP: the last saved state is good and belongs to that step.
 newest_is() { "$RUN" ls S --verify | head -n 1 | grep -Eq "step $1 .* good$"; }

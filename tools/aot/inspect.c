@@ -38,7 +38,7 @@ const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry) {
     return NULL;
 }
 
-const tsr_program_entry *inspect_away(const inspect_view *view, size_t target, size_t entry) {
+const tsr_program_entry *inspect_offloaded(const inspect_view *view, size_t target, size_t entry) {
     const tsr_program *program = &view->programs[target];
     if (!program->entry_count || !tsr_program_has_offloads(&program->entries[entry])) return NULL;
     return &program->entries[entry];

@@ -46,12 +46,12 @@ typedef struct inspect_view {
     tsr_holding *holdings;             /* one for each tensor; NULL if no target has a program */
 } inspect_view;
 
-/* Returns the plan of the first target; the others have the same, except as in inspect_away. NULL
- * if no target has a program. */
+/* Returns the plan of the first target; the others have the same, except as in inspect_offloaded.
+ * NULL if no target has a program. */
 const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry);
 /* Returns the entry's program for that target if it offloads values to the host's memory: then it
  * has a plan of its own. Else NULL. */
-const tsr_program_entry *inspect_away(const inspect_view *view, size_t target, size_t entry);
+const tsr_program_entry *inspect_offloaded(const inspect_view *view, size_t target, size_t entry);
 /* Returns the bytes of one of the parts in which ranks store the tensor; 0: it is whole on each
  * rank. */
 uint64_t inspect_part_bytes(const inspect_view *view, const tsr_config_tensor *tensor);

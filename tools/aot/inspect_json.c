@@ -70,10 +70,10 @@ static void json_regions(const inspect_view *v, const tsr_program_entry *plan, t
 }
 
 /* Writes a member for each target that offloads values to the host's memory. */
-static void json_away(inspect_view *v, size_t entry, tsr_buffer *out) {
+static void json_offloaded(inspect_view *v, size_t entry, tsr_buffer *out) {
     bool some = false;
     for (size_t i = 0; i < v->target_count; i++) {
-        const tsr_program_entry *plan = inspect_away(v, i, entry);
+        const tsr_program_entry *plan = inspect_offloaded(v, i, entry);
         if (!plan) continue;
         tsr_buffer_text(out, some ? ",{" : ",\"away\":[{");
         json_text(out, "target", tsr_bundle_get_target_name(v->bundle, i));
@@ -106,7 +106,7 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
                               plan->workspace_bytes, inspect_peak(plan, &v->arena),
                               inspect_launch_bytes(plan, v->config.virtual_ranks),
                               plan->command_count);
-        json_away(v, i, out);
+        json_offloaded(v, i, out);
         if (plan) json_regions(v, plan, out);
         tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
                           inspect_ports_bytes(entry->inputs, entry->input_count),

@@ -84,9 +84,9 @@ static void text_regions(const inspect_view *v, const tsr_program_entry *plan, t
     tsr_buffer_text(out, "\n");
 }
 
-static void text_away(inspect_view *v, size_t entry, tsr_buffer *out) {
+static void text_offloaded(inspect_view *v, size_t entry, tsr_buffer *out) {
     for (size_t i = 0; i < v->target_count; i++) {
-        const tsr_program_entry *plan = inspect_away(v, i, entry);
+        const tsr_program_entry *plan = inspect_offloaded(v, i, entry);
         if (plan)
             tsr_buffer_printf(out,
                               "    on %s: workspace %" PRIu64 " (peak in use %" PRIu64
@@ -120,7 +120,7 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
                           TSR_PLURAL(inspect_launch_bytes(plan, v->config.virtual_ranks)));
     tsr_buffer_text(out, "\n");
     text_signature(entry, out);
-    text_away(v, index, out);
+    text_offloaded(v, index, out);
     if (plan) text_regions(v, plan, out);
     text_ports("input", entry->inputs, entry->input_count, true, out);
     text_ports("output", entry->outputs, entry->output_count, false, out);

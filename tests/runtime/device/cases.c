@@ -3,8 +3,8 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/initialize.h"
-#include "tests/runtime/away_program.h"
 #include "tests/runtime/device_bench.h"
+#include "tests/runtime/offloaded_program.h"
 #include "tests/runtime/toy.h"
 
 #include <string.h>
@@ -122,8 +122,9 @@ static void add_move(moves *m, const tsr_device_memory *memory, tsr_device_comma
                      int to, int from) {
     uint32_t at = m->list.command_count++;
     bool offloads = kind == TSR_DEVICE_OFFLOAD, prefetches = kind == TSR_DEVICE_PREFETCH;
-    m->buffers[at][0] = (offloads ? memory->away : memory->device) + (size_t)to * BLOCK_BYTES;
-    m->buffers[at][1] = (prefetches ? memory->away : memory->device) + (size_t)from * BLOCK_BYTES;
+    m->buffers[at][0] = (offloads ? memory->offloaded : memory->device) + (size_t)to * BLOCK_BYTES;
+    m->buffers[at][1] =
+        (prefetches ? memory->offloaded : memory->device) + (size_t)from * BLOCK_BYTES;
     m->commands[at] = (tsr_device_command){.kind = kind,
                                            .buffer_count = 2,
                                            .buffers = m->buffers[at],
@@ -176,13 +177,13 @@ static void run_moves(bench *b, const tsr_device_memory *memory, moves *m, unsig
     for (unsigned i = 0; i < 2; i++)
         fill_block(memory->host + (IN + i) * (size_t)BLOCK_BYTES, 7 * round + i);
     memset(memory->host + OUT * (size_t)BLOCK_BYTES, 0, 2 * (size_t)BLOCK_BYTES);
-    memset(memory->away, 0, 2 * (size_t)BLOCK_BYTES);
+    memset(memory->offloaded, 0, 2 * (size_t)BLOCK_BYTES);
     bench_must(b, b->device->type->run(&b->ctx, b->device, memory, &m->list, &fault, &command));
     for (size_t i = 0; i < 2; i++) {
         const char *in = memory->host + (IN + i) * BLOCK_BYTES;
         REQUIRE(memcmp(memory->host + (OUT + i) * BLOCK_BYTES, in, BLOCK_BYTES) == 0,
                 "%s, round %u: value %zu came back as another", b->device->type->name, round, i);
-        REQUIRE(memcmp(memory->away + i * BLOCK_BYTES, in, BLOCK_BYTES) == 0,
+        REQUIRE(memcmp(memory->offloaded + i * BLOCK_BYTES, in, BLOCK_BYTES) == 0,
                 "%s, round %u: value %zu lies there as another", b->device->type->name, round, i);
     }
 }
@@ -226,8 +227,8 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
     bench_must(&b, type->allocate(&b.ctx, b.device, BLOCKS * (uint64_t)BLOCK_BYTES,
                                   2 * (uint64_t)BLOCK_BYTES,
                                   (tsr_device_range){0, VALUE * (uint64_t)BLOCK_BYTES}, &memory));
-    REQUIRE(memory.away && memory.away_bytes >= 2 * BLOCK_BYTES, "%s", device);
-    for (size_t i = 0; i < 2 * BLOCK_BYTES; i++) REQUIRE(memory.away[i] == 0, "byte %zu", i);
+    REQUIRE(memory.offloaded && memory.offloaded_bytes >= 2 * BLOCK_BYTES, "%s", device);
+    for (size_t i = 0; i < 2 * BLOCK_BYTES; i++) REQUIRE(memory.offloaded[i] == 0, "byte %zu", i);
     make_moves(&m, &memory, guarded);
     bench_must(&b, type->prepare(&b.ctx, b.device, &memory, &m.list));
     for (unsigned round = 1; round < 4; round++) run_moves(&b, &memory, &m, round);
@@ -242,7 +243,7 @@ static void move_values(const char *device, uint32_t guarded, bool one_by_one, b
                 fake->moves_beside - moved);
     if (m.list.prepared) type->finish(b.device, &m.list);
     type->release(b.device, &memory);
-    REQUIRE(!memory.away, "%s", device);
+    REQUIRE(!memory.offloaded, "%s", device);
     if (fake) fake->early = false;
     bench_close(&b);
 }
@@ -256,26 +257,26 @@ void device_case_offloads(const char *device) {
 }
 
 /* The same with a program. */
-void device_case_values_away(const char *device) {
+void device_case_values_offloaded(const char *device) {
     bench b;
-    away_program p;
+    offloaded_program p;
     tsr_executor *executor = NULL;
     tsr_memory_plan plan;
     bench_open(&b, device);
-    away_make(&p);
+    offloaded_make(&p);
     bench_must(&b, tsr_program_verify(&b.ctx, &p.program, &p.config, TSR_CORRUPT));
     bench_must(&b, tsr_executor_plan(&b.ctx, &p.config, &p.program, NULL, &plan));
-    REQUIRE(plan.away_bytes == 2 * AWAY_BYTES, "%lu", plan.away_bytes);
+    REQUIRE(plan.offloaded_bytes == 2 * OFFLOADED_BYTES, "%lu", plan.offloaded_bytes);
     bench_must(&b, tsr_executor_create(&b.ctx, &p.config, &p.program, b.device, NULL, &executor));
     for (int run = 1; run < 4; run++) {
         for (size_t i = 0; i < 2; i++)
-            for (int k = 0; k < AWAY_COUNT; k++)
+            for (int k = 0; k < OFFLOADED_COUNT; k++)
                 ((float *)tsr_executor_get_input(executor, 0, i))[k] =
                     (float)(1000 * run + 7000 * (int)i + k) / 2;
         bench_must(&b, tsr_executor_run(&b.ctx, executor, 0, 0));
         for (size_t i = 0; i < 2; i++)
             REQUIRE(memcmp(tsr_executor_get_output(executor, 0, i),
-                           tsr_executor_get_input(executor, 0, i), AWAY_BYTES) == 0,
+                           tsr_executor_get_input(executor, 0, i), OFFLOADED_BYTES) == 0,
                     "%s, run %d: y%zu", device, run, i);
     }
     tsr_executor_destroy(executor);

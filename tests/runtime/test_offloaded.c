@@ -4,7 +4,7 @@
  * handler that also offloads values, which must not overwrite those of the failed entry.
  */
 #include "runtime/exec/executor.h"
-#include "tests/runtime/away_program.h"
+#include "tests/runtime/offloaded_program.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static void fill_types(void) {
     }
 }
 
-Test(away, a_handler_leaves_what_is_away_alone) {
+Test(offloaded, a_handler_leaves_offloaded_values_alone) {
     tsr_ctx ctx = {0};
     tsr_threads *threads = NULL;
     tsr_device *device = NULL;
@@ -118,28 +118,28 @@ Test(away, a_handler_leaves_what_is_away_alone) {
     tsr_threads_destroy(threads);
 }
 
-Test(away, is_planned_of_the_host_besides) {
+Test(offloaded, is_planned_of_the_host_besides) {
     tsr_ctx ctx = {0};
     tsr_memory_plan plan, without;
     tsr_arena arena = {0};
-    away_program p;
+    offloaded_program p;
     fill_types();
     cr_assert_eq(tsr_executor_plan(&ctx, &config, &program, NULL, &plan).code, TSR_OK);
-    cr_assert(plan.away_bytes == 2 * ROUNDED && plan.away_handler_bytes == ROUNDED, "%lu, %lu",
-              plan.away_bytes, plan.away_handler_bytes);
-    away_make(&p);
+    cr_assert(plan.offloaded_bytes == 2 * ROUNDED && plan.offloaded_handler_bytes == ROUNDED,
+              "%lu, %lu", plan.offloaded_bytes, plan.offloaded_handler_bytes);
+    offloaded_make(&p);
     cr_assert_eq(tsr_executor_plan(&ctx, &p.config, &p.program, NULL, &plan).code, TSR_OK);
-    cr_assert(plan.away_bytes == 2 * AWAY_BYTES && plan.away_handler_bytes == 0);
-    cr_assert_eq(tsr_memory_plan_host(&plan, true), plan.total_bytes + 2 * AWAY_BYTES);
+    cr_assert(plan.offloaded_bytes == 2 * OFFLOADED_BYTES && plan.offloaded_handler_bytes == 0);
+    cr_assert_eq(tsr_memory_plan_host(&plan, true), plan.total_bytes + 2 * OFFLOADED_BYTES);
     cr_assert_eq(tsr_memory_plan_host(&plan, false),
-                 plan.tensor_bytes + plan.port_bytes + 2 * AWAY_BYTES);
+                 plan.tensor_bytes + plan.port_bytes + 2 * OFFLOADED_BYTES);
     const char *text = tsr_executor_describe_plan(&p.config, &plan, &arena);
     cr_assert(strstr(text, " for tensors; and 4096 of the host's memory for values that wait"),
               "%s", text);
-    p.entry.buffer_count = AWAY_A_KEPT;
+    p.entry.buffer_count = OFFLOADED_A_KEPT;
     p.entry.command_count = 2;
     cr_assert_eq(tsr_executor_plan(&ctx, &p.config, &p.program, NULL, &without).code, TSR_OK);
-    cr_assert(without.away_bytes == 0 && without.total_bytes == plan.total_bytes);
+    cr_assert(without.offloaded_bytes == 0 && without.total_bytes == plan.total_bytes);
     text = tsr_executor_describe_plan(&p.config, &without, &arena);
     cr_assert(!strstr(text, "host"), "%s", text);
     tsr_arena_finish(&arena);

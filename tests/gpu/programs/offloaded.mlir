@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps whose activations wait in the host's memory where the workspace may be no larger than half of what they need: `pack` builds it both ways.
-module @away {
+module @offloaded {
   func.func private @layer(%x: tensor<512x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<512x1024xf32> {
     %y = tessera.matmul %x, %w : tensor<512x1024xf32>, tensor<1024x1024xf32> -> tensor<512x1024xf32>
     %s = tessera.softmax_safe %y {axis = 1 : i64} : tensor<512x1024xf32>
