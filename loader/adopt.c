@@ -87,8 +87,9 @@ static tsr_result sort_candidates(tsr_ctx *ctx, adoption *a) {
 
 /* ---- tensors ---- */
 
-static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_held *held, size_t index) {
-    const tsr_tensor *tensor = &held->tensors[index];
+static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_sharded_view *view,
+                               size_t index) {
+    const tsr_tensor *tensor = &view->tensors[index];
     char there[TSR_TYPE_TEXT_MAX], here[TSR_TYPE_TEXT_MAX];
     const candidate key = {.name = tensor->name};
     candidate *found =
@@ -106,7 +107,7 @@ static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_held *held, 
                 tsr_type_format(tensor->dtype, &tensor->shape, here));
         return TSR_SUCCESS;
     }
-    tsr_held_take(held, index, stored->data);
+    tsr_sharded_view_fill(view, index, stored->data);
     a->taken_count++;
     return TSR_SUCCESS;
 }
@@ -143,8 +144,8 @@ static tsr_result adopt(tsr_ctx *ctx, adoption *a, tsr_generation *out_generatio
     TRY(ctx, check_renames(ctx, a));
     TRY(ctx, sort_candidates(ctx, a));
     TRY(ctx, tsr_executor_claim(ctx, a->model->executor));
-    tsr_held held = tsr_model_get_held(a->model);
-    for (size_t i = 0; i < held.count; i++) TRY(ctx, adopt_tensor(ctx, a, &held, i));
+    tsr_sharded_view view = tsr_model_get_sharded_view(a->model);
+    for (size_t i = 0; i < view.count; i++) TRY(ctx, adopt_tensor(ctx, a, &view, i));
     tell(ctx, a, &recovery.generation);
     if (a->taken_count == 0)
         FAIL(ctx, TSR_MISMATCH, "state '%s' has nothing that the program has, too",

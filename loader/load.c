@@ -100,11 +100,11 @@ static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
     return TSR_SUCCESS;
 }
 
-tsr_held tsr_model_get_held(const tsr_model *model) {
-    return (tsr_held){.tensors = model->state,
-                      .count = model->state_count,
-                      .parts = model->state_parts,
-                      .transport = model->transport};
+tsr_sharded_view tsr_model_get_sharded_view(const tsr_model *model) {
+    return (tsr_sharded_view){.tensors = model->state,
+                              .count = model->state_count,
+                              .parts = model->state_parts,
+                              .transport = model->transport};
 }
 
 static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {

@@ -12,7 +12,7 @@
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/executor.h"
-#include "runtime/exec/held.h"
+#include "runtime/exec/sharded_view.h"
 
 struct tsr_model {
     tsr_arena arena;
@@ -54,7 +54,7 @@ bool tsr_model_draws_there(const tsr_model *model, unsigned roles);
 uint64_t tsr_model_stored_bytes(const tsr_model *model);
 
 /* Returns the state as this rank stores it; valid as long as the model. */
-tsr_held tsr_model_get_held(const tsr_model *model);
+tsr_sharded_view tsr_model_get_sharded_view(const tsr_model *model);
 
 /* Fails with TSR_USAGE if the state has no values yet, or if loading them failed halfway. */
 TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);

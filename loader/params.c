@@ -43,25 +43,25 @@ static tsr_result draw_there(tsr_ctx *ctx, tsr_model *model, size_t index, uint3
 /* Fills the tensor with this index in the config by its init rule, or returns the destination of
  * its stored value: the tensor itself, or a buffer for the whole of a tensor that is sharded over
  * ranks. */
-static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held, size_t index,
-                           size_t in_state, uint32_t seed, tsr_threads *threads, void **out_data,
-                           tsr_arena *arena) {
+static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_sharded_view *view,
+                           size_t index, size_t in_state, uint32_t seed, tsr_threads *threads,
+                           void **out_data, tsr_arena *arena) {
     const tsr_config_tensor *tensor = &model->config.tensors[index];
-    bool spread = tensor->role != TSR_ROLE_CONSTANT && tsr_held_is_spread(held, in_state);
+    bool sharded = tensor->role != TSR_ROLE_CONSTANT && tsr_sharded_view_is_sharded(view, in_state);
     uint64_t size = 0;
     *out_data = tsr_executor_get_tensor(model->executor, index);
     if (is_cleared(tensor)) {
         tsr_executor_clear(model->executor, index);
         return TSR_SUCCESS;
     }
-    if (!spread && is_drawn_there(model, tensor)) return draw_there(ctx, model, index, seed);
+    if (!sharded && is_drawn_there(model, tensor)) return draw_there(ctx, model, index, seed);
     tsr_executor_replace(model->executor, index);
     if (tensor->init != TSR_INIT_DATA) {
-        if (!spread) return tsr_initialize_tensor(ctx, tensor, seed, threads, *out_data);
-        tsr_elements own = tsr_held_range(held, in_state);
+        if (!sharded) return tsr_initialize_tensor(ctx, tensor, seed, threads, *out_data);
+        tsr_elements own = tsr_sharded_view_range(view, in_state);
         return tsr_initialize_elements(ctx, tensor, seed, own.first, own.count, threads, *out_data);
     }
-    if (!spread) return TSR_SUCCESS;
+    if (!sharded) return TSR_SUCCESS;
     bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
     *out_data = fits ? tsr_arena_alloc(arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES) : NULL;
     if (!*out_data) FAIL(ctx, TSR_MEMORY, "no memory to read tensor '%s'", tensor->name);
@@ -114,7 +114,7 @@ static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, v
 /* Fills the tensors whose role is in the set (bit 1 << role), by their rule or from the weights. */
 static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t seed) {
     const tsr_config *config = &model->config;
-    tsr_held held = tsr_model_get_held(model);
+    tsr_sharded_view view = tsr_model_get_sharded_view(model);
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
@@ -129,7 +129,7 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
         tsr_tensor_role role = config->tensors[i].role;
         if (roles & 1u << role)
             TRY_GOTO(ctx, result,
-                     fill_one(ctx, model, &held, i, in_state, seed, own ? own : threads, &data[i],
+                     fill_one(ctx, model, &view, i, in_state, seed, own ? own : threads, &data[i],
                               &arena));
         in_state += role != TSR_ROLE_CONSTANT;
     }
@@ -138,7 +138,7 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
         tsr_tensor_role role = config->tensors[i].role;
         if (role == TSR_ROLE_CONSTANT) continue;
         if (data[i] && data[i] != tsr_executor_get_tensor(model->executor, i))
-            tsr_held_take(&held, in_state, data[i]);
+            tsr_sharded_view_fill(&view, in_state, data[i]);
         in_state++;
     }
 done:
@@ -216,10 +216,10 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
                                 &found->shape, tensor->dtype, &tensor->shape));
     }
     TRY(ctx, tsr_executor_claim(ctx, model->executor));
-    tsr_held held = tsr_model_get_held(model);
+    tsr_sharded_view view = tsr_model_get_sharded_view(model);
     for (size_t i = 0; i < model->state_count; i++)
-        tsr_held_take(&held, i,
-                      tsr_tensor_find_sorted(stored, stored_count, model->state[i].name)->data);
+        tsr_sharded_view_fill(
+            &view, i, tsr_tensor_find_sorted(stored, stored_count, model->state[i].name)->data);
     model->filled = true;
     model->untrained = false;
     return TSR_SUCCESS;
@@ -282,19 +282,19 @@ done:
 /* Gathers the parameters that ranks store in parts. */
 static tsr_result collect_params(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
                                  tsr_tensor *params, size_t *out_count) {
-    tsr_held held = tsr_model_get_held(model);
+    tsr_sharded_view view = tsr_model_get_sharded_view(model);
     size_t count = 0;
-    for (size_t i = 0; i < held.count; i++) {
+    for (size_t i = 0; i < view.count; i++) {
         uint64_t size = 0;
-        if (tsr_config_find_tensor(&model->config, held.tensors[i].name)->role != TSR_ROLE_PARAM)
+        if (tsr_config_find_tensor(&model->config, view.tensors[i].name)->role != TSR_ROLE_PARAM)
             continue;
         tsr_tensor *param = &params[count++];
-        *param = held.tensors[i];
-        if (!tsr_held_is_spread(&held, i)) continue;
+        *param = view.tensors[i];
+        if (!tsr_sharded_view_is_sharded(&view, i)) continue;
         bool fits = tsr_shape_size(&param->shape, param->dtype, &size);
         param->data = fits ? tsr_arena_alloc(arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES) : NULL;
         if (!param->data) FAIL(ctx, TSR_MEMORY, "no memory for tensor '%s'", param->name);
-        TRY(ctx, tsr_held_gather(ctx, &held, i, param->data));
+        TRY(ctx, tsr_sharded_view_gather(ctx, &view, i, param->data));
     }
     *out_count = count;
     return TSR_SUCCESS;

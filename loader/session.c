@@ -488,10 +488,10 @@ typedef struct begun {
 /* The first rank does not send tensors in parts; each rank reads them from their source. */
 static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) {
     tsr_generation read;
-    bool spread = false;
+    bool sharded = false;
     for (size_t i = 0; i < self->model->state_count; i++)
-        spread = spread || self->model->state_parts[i];
-    if (!spread) return TSR_SUCCESS;
+        sharded = sharded || self->model->state_parts[i];
+    if (!sharded) return TSR_SUCCESS;
     if (generation)
         return tsr_state_load(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
                               generation, &read);
@@ -528,9 +528,9 @@ static tsr_result share_replay(tsr_ctx *ctx, session *self) {
 static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     bool from_files = self->options.params || self->options.adopt.directory;
     if (!from_files || !several_ranks(self)) return TSR_SUCCESS;
-    tsr_held held = tsr_model_get_held(self->model);
+    tsr_sharded_view view = tsr_model_get_sharded_view(self->model);
     tsr_digest state;
-    TRY(ctx, tsr_look_hash(ctx, self->model->executor, &held, &state));
+    TRY(ctx, tsr_look_hash(ctx, self->model->executor, &view, &state));
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }
 
@@ -554,18 +554,18 @@ static tsr_result begin_state(tsr_ctx *ctx, session *self) {
 
 /* A log contains digests of whole tensors. */
 static tsr_result track_whole(tsr_ctx *ctx, session *self) {
-    tsr_held held = tsr_model_get_held(self->model);
-    for (size_t i = 0; i < held.count && self->job.compares; i++) {
+    tsr_sharded_view view = tsr_model_get_sharded_view(self->model);
+    for (size_t i = 0; i < view.count && self->job.compares; i++) {
         uint64_t size = 0;
-        if (!tsr_held_is_spread(&held, i)) continue;
-        if (!self->gathered) self->gathered = TSR_NEW(&self->arena, void *, held.count + 1);
-        bool fits = tsr_shape_size(&held.tensors[i].shape, held.tensors[i].dtype, &size);
+        if (!tsr_sharded_view_is_sharded(&view, i)) continue;
+        if (!self->gathered) self->gathered = TSR_NEW(&self->arena, void *, view.count + 1);
+        bool fits = tsr_shape_size(&view.tensors[i].shape, view.tensors[i].dtype, &size);
         if (fits && self->gathered)
             self->gathered[i] =
                 tsr_arena_alloc(&self->arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES);
         if (!self->gathered || !self->gathered[i])
-            FAIL(ctx, TSR_MEMORY, "no memory for the whole of tensor '%s'", held.tensors[i].name);
-        TRY(ctx, tsr_held_gather(ctx, &held, i, self->gathered[i]));
+            FAIL(ctx, TSR_MEMORY, "no memory for the whole of tensor '%s'", view.tensors[i].name);
+        TRY(ctx, tsr_sharded_view_gather(ctx, &view, i, self->gathered[i]));
         self->tracked[i].data = self->gathered[i];
     }
     self->job.gathered = self->gathered;

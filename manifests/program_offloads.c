@@ -9,10 +9,10 @@
 #include <string.h>
 
 /* A value that an offload left in the host's memory and that nothing has overwritten since. */
-typedef struct held {
+typedef struct offloaded {
     uint64_t begin, end; /* bytes */
     uint32_t buffer, command;
-} held;
+} offloaded;
 
 typedef struct walk {
     tsr_ctx *ctx;
@@ -21,8 +21,8 @@ typedef struct walk {
     uint32_t index;                                /* index of the command */
     uint32_t under_way[TSR_PROGRAM_UNDER_WAY_MAX]; /* commands that are not awaited yet */
     uint32_t under_way_count;
-    held *held; /* sorted by address; they do not overlap */
-    uint32_t held_count;
+    offloaded *offloaded; /* sorted by address; they do not overlap */
+    uint32_t offloaded_count;
 } walk;
 
 #define EXPECT TSR_PROGRAM_EXPECT
@@ -84,12 +84,13 @@ static TSR_RESULT check_apart(const walk *w, const tsr_program_command *command,
     return TSR_SUCCESS;
 }
 
-/* Returns the index of the first value that ends after `begin`; held_count if no value does. */
-static uint32_t find_held(const walk *w, uint64_t begin) {
-    uint32_t low = 0, high = w->held_count;
+/* Returns the index of the first value that ends after `begin`; offloaded_count if no value does.
+ */
+static uint32_t find_offloaded(const walk *w, uint64_t begin) {
+    uint32_t low = 0, high = w->offloaded_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (w->held[middle].end > begin)
+        if (w->offloaded[middle].end > begin)
             high = middle;
         else
             low = middle + 1;
@@ -98,34 +99,35 @@ static uint32_t find_held(const walk *w, uint64_t begin) {
 }
 
 /* Replaces all values that the new one overwrites. */
-static void hold(walk *w, const tsr_program_command *offload) {
+static void record_offload(walk *w, const tsr_program_command *offload) {
     const tsr_program_buffer *to = buffer_of(w, offload, 0);
-    const held made = {to->offset_bytes, to->offset_bytes + tsr_program_buffer_size(to),
-                       offload->arguments[0], w->index};
-    uint32_t first = find_held(w, made.begin), last = first;
-    while (last < w->held_count && w->held[last].begin < made.end) last++;
-    memmove(&w->held[first + 1], &w->held[last], (w->held_count - last) * sizeof *w->held);
-    w->held_count = w->held_count - (last - first) + 1;
-    w->held[first] = made;
+    const offloaded made = {to->offset_bytes, to->offset_bytes + tsr_program_buffer_size(to),
+                            offload->arguments[0], w->index};
+    uint32_t first = find_offloaded(w, made.begin), last = first;
+    while (last < w->offloaded_count && w->offloaded[last].begin < made.end) last++;
+    memmove(&w->offloaded[first + 1], &w->offloaded[last],
+            (w->offloaded_count - last) * sizeof *w->offloaded);
+    w->offloaded_count = w->offloaded_count - (last - first) + 1;
+    w->offloaded[first] = made;
 }
 
 static TSR_RESULT check_prefetch(const walk *w, const tsr_program_command *command) {
     const tsr_program_buffer *from = buffer_of(w, command, 1);
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
-    uint32_t at = find_held(w, from->offset_bytes);
+    uint32_t at = find_offloaded(w, from->offset_bytes);
     uint64_t end = from->offset_bytes + tsr_program_buffer_size(from);
-    EXPECT(w, at < w->held_count && w->held[at].begin < end,
+    EXPECT(w, at < w->offloaded_count && w->offloaded[at].begin < end,
            "prefetch: expected an offload before it to %s at %llu, got none",
            tsr_type_format(from->dtype, &from->shape, wanted),
            (unsigned long long)from->offset_bytes);
-    const tsr_program_buffer *last = &w->entry->buffers[w->held[at].buffer];
+    const tsr_program_buffer *last = &w->entry->buffers[w->offloaded[at].buffer];
     EXPECT(w,
            last->offset_bytes == from->offset_bytes && last->dtype == from->dtype &&
                tsr_shape_equal(&last->shape, &from->shape),
            "prefetch: expected what was offloaded there last, which is %s at %llu by command %u, "
            "got %s at %llu",
            tsr_type_format(last->dtype, &last->shape, wanted),
-           (unsigned long long)last->offset_bytes, w->held[at].command,
+           (unsigned long long)last->offset_bytes, w->offloaded[at].command,
            tsr_type_format(from->dtype, &from->shape, got), (unsigned long long)from->offset_bytes);
     return TSR_SUCCESS;
 }
@@ -137,7 +139,7 @@ static TSR_RESULT begin_copy(walk *w, const tsr_program_command *command) {
     if (command->opcode == TSR_OP_PREFETCH)
         TRY(w->ctx, check_prefetch(w, command));
     else
-        hold(w, command);
+        record_offload(w, command);
     w->under_way[w->under_way_count++] = w->index;
     return TSR_SUCCESS;
 }
@@ -192,15 +194,15 @@ tsr_result tsr_program_verify_offloads(tsr_ctx *ctx, const tsr_program *program,
         if (!tsr_program_has_offloads(w.entry)) continue;
         for (uint32_t k = 0; k < w.entry->command_count; k++)
             offloads += w.entry->commands[k].opcode == TSR_OP_OFFLOAD;
-        w.held = calloc(offloads + 1, sizeof *w.held);
+        w.offloaded = calloc(offloads + 1, sizeof *w.offloaded);
         bool *used = calloc(w.entry->buffer_count + 1, sizeof *used);
-        if (!w.held || !used)
+        if (!w.offloaded || !used)
             result =
                 tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to verify a program");
         if (!result.code) result = check_entry(&w);
         if (!result.code) result = check_host(&w, used);
         free(used);
-        free(w.held);
+        free(w.offloaded);
         TRY(ctx, result);
     }
     return TSR_SUCCESS;

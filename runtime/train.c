@@ -263,16 +263,16 @@ static tsr_result compare_own(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_held held_of(const tsr_train_job *job) {
-    return (tsr_held){job->state, job->state_count, job->state_parts, job->transport};
+static tsr_sharded_view view_of(const tsr_train_job *job) {
+    return (tsr_sharded_view){job->state, job->state_count, job->state_parts, job->transport};
 }
 
 /* The first rank compares whole tensors. */
 static tsr_result gather_state(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
-    tsr_held held = held_of(job);
+    tsr_sharded_view view = view_of(job);
     for (size_t i = 0; job->gathered && i < job->state_count; i++)
-        if (job->gathered[i]) TRY(ctx, tsr_held_gather(ctx, &held, i, job->gathered[i]));
+        if (job->gathered[i]) TRY(ctx, tsr_sharded_view_gather(ctx, &view, i, job->gathered[i]));
     return TSR_SUCCESS;
 }
 
@@ -369,11 +369,11 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
 
 /* Computes the digests of this rank's part of the state, after its last change. */
 static tsr_result look_at_state(tsr_ctx *ctx, run *self) {
-    tsr_held held = held_of(self->job);
+    tsr_sharded_view view = view_of(self->job);
     if (self->digests) return TSR_SUCCESS;
-    tsr_digest *digests = calloc(held.count + 1, sizeof *digests);
-    if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", held.count);
-    tsr_result result = tsr_look(ctx, self->job->executor, &held, digests, &self->nonfinite);
+    tsr_digest *digests = calloc(view.count + 1, sizeof *digests);
+    if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", view.count);
+    tsr_result result = tsr_look(ctx, self->job->executor, &view, digests, &self->nonfinite);
     if (result.code)
         free(digests);
     else
@@ -506,11 +506,11 @@ static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
 /* All ranks end with the same state hash. */
 static tsr_result finish_state(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
-    tsr_held held = held_of(job);
+    tsr_sharded_view view = view_of(job);
     tsr_digest *hash = &self->summary->state_hash;
     TRY(ctx, look_at_state(ctx, self));
     TRY(ctx, tell_uses(ctx, self));
-    TRY(ctx, tsr_held_hash(ctx, &held, self->digests, hash));
+    TRY(ctx, tsr_sharded_view_hash(ctx, &view, self->digests, hash));
     if (!job->transport) return TSR_SUCCESS;
     return tsr_agree(ctx, job->transport, "states at the end", hash, sizeof *hash);
 }

@@ -7,7 +7,7 @@
 #define TSR_RUNTIME_TRAIN_H
 
 #include "runtime/data/dataset.h"
-#include "runtime/exec/held.h"
+#include "runtime/exec/sharded_view.h"
 #include "runtime/record/evidence.h"
 #include "runtime/record/record.h"
 #include "runtime/report.h"

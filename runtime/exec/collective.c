@@ -117,9 +117,9 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
     c.part = tsr_collective_part(c.count, source->vranks->total);
     c.command = index;
     if (c.exchanges_first)
-        c.held = c.from + (scattered || c.kind == TSR_COLLECTIVE_ALL_REDUCE
-                               ? 0
-                               : begin_bytes(&c, source->vranks->first));
+        c.own_sum = c.from + (scattered || c.kind == TSR_COLLECTIVE_ALL_REDUCE
+                                  ? 0
+                                  : begin_bytes(&c, source->vranks->first));
     copier copies = {.of = source,
                      .to_buffer = to,
                      .from_buffer = from,
@@ -235,7 +235,7 @@ static tsr_result gather_whole(tsr_ctx *ctx, const tsr_collective *c, tsr_transp
         sends[r] = receives[r] = (tsr_piece){0};
         if (vranks->rank == 0 && r > 0) receives[r] = (tsr_piece){whole + s.first[r], size, true};
         if (vranks->rank == r && r > 0)
-            sends[0] = (tsr_piece){(void *)(uintptr_t)c->held, size, true};
+            sends[0] = (tsr_piece){(void *)(uintptr_t)c->own_sum, size, true};
     }
     TRY(ctx, tsr_all_to_all(ctx, transport, sends, receives));
     transport->sent_bytes = sent;
@@ -246,13 +246,13 @@ static tsr_result gather_whole(tsr_ctx *ctx, const tsr_collective *c, tsr_transp
 tsr_result tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
                                tsr_transport *transport, const tsr_vranks *vranks,
                                const tsr_loop_observer *observer) {
-    if (!observer->find || !collective->held) return TSR_SUCCESS;
+    if (!observer->find || !collective->own_sum) return TSR_SUCCESS;
     char *whole = observer->find(observer->user, collective->command);
     bool has_all = vranks->rank_count == 1 || collective->kind == TSR_COLLECTIVE_ALL_REDUCE;
     uint64_t count =
         has_all ? collective->count : begin_of(collective, tsr_vranks_first(vranks, 1));
     if (vranks->rank == 0)
-        memcpy(whole, collective->held, (size_t)(count * collective->element_bytes));
+        memcpy(whole, collective->own_sum, (size_t)(count * collective->element_bytes));
     return has_all ? TSR_SUCCESS : gather_whole(ctx, collective, transport, vranks, whole);
 }
 

@@ -19,7 +19,7 @@ typedef struct tsr_collective {
     /* Sums of ranks: the command of the program, and the part that this rank receives. NULL: not a
      * sum. */
     uint32_t command;
-    const char *held;
+    const char *own_sum;
     uint64_t vrank_bytes;
     uint64_t count, part, element_bytes; /* elements of the full value, of a part */
 } tsr_collective;

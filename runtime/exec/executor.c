@@ -413,11 +413,11 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
 /* Reports a sum that a collective consumes, from host memory, where ranks have exchanged it. */
 static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const part *at) {
     const tsr_collective *c = at->collective;
-    if (!c || !c->held || !executor->observer.find || entry != executor->observer.entry)
+    if (!c || !c->own_sum || !executor->observer.find || entry != executor->observer.entry)
         return TSR_SUCCESS;
     tsr_ctx aside = tsr_ctx_fork(ctx);
     if (executor->vranks.rank_count == 1)
-        TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, c->held,
+        TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory, c->own_sum,
                                      c->count * c->element_bytes));
     tsr_result told =
         tsr_collective_tell(&aside, c, executor->transport, &executor->vranks, &executor->observer);

@@ -27,7 +27,7 @@ typedef struct chunk {
 
 typedef struct look {
     tsr_executor *executor;
-    const tsr_held *held;
+    const tsr_sharded_view *view;
     chunk *chunks;
     size_t chunk_count;
     atomic_size_t next;
@@ -36,8 +36,8 @@ typedef struct look {
     tsr_result *results;
 } look;
 
-static uint64_t held_bytes(const tsr_held *held, size_t tensor) {
-    return tsr_held_range(held, tensor).count * tsr_dtype_size(held->tensors[tensor].dtype);
+static uint64_t own_bytes(const tsr_sharded_view *view, size_t tensor) {
+    return tsr_sharded_view_range(view, tensor).count * tsr_dtype_size(view->tensors[tensor].dtype);
 }
 
 static uint64_t chunks_of(uint64_t size_bytes) {
@@ -46,13 +46,13 @@ static uint64_t chunks_of(uint64_t size_bytes) {
 
 static void list_chunks(look *l) {
     size_t count = 0;
-    for (size_t i = 0; i < l->held->count; i++) {
-        uint64_t size = held_bytes(l->held, i);
+    for (size_t i = 0; i < l->view->count; i++) {
+        uint64_t size = own_bytes(l->view, i);
         for (uint64_t at = 0; at < size; at += TSR_HASH_CHUNK_BYTES) {
             uint64_t left = size - at;
             l->chunks[count++] = (chunk){
                 .tensor = i,
-                .at = (const char *)l->held->tensors[i].data + at,
+                .at = (const char *)l->view->tensors[i].data + at,
                 .first_bytes = at,
                 .size_bytes = left < TSR_HASH_CHUNK_BYTES ? (size_t)left : TSR_HASH_CHUNK_BYTES};
         }
@@ -61,12 +61,13 @@ static void list_chunks(look *l) {
 }
 
 static tsr_result look_at(tsr_ctx *ctx, look *l, unsigned reader, chunk *c) {
-    const tsr_dtype dtype = l->held->tensors[c->tensor].dtype;
+    const tsr_dtype dtype = l->view->tensors[c->tensor].dtype;
     const void *bytes = NULL;
     TRY(ctx, tsr_executor_read(ctx, l->executor, reader, c->at, c->size_bytes, &bytes));
     c->nonfinite =
         tsr_dtype_find_nonfinite(dtype, bytes, c->size_bytes / tsr_dtype_size(dtype), &c->value);
-    if (!tsr_held_is_spread(l->held, c->tensor)) c->digest = tsr_hash_tree(bytes, c->size_bytes);
+    if (!tsr_sharded_view_is_sharded(l->view, c->tensor))
+        c->digest = tsr_hash_tree(bytes, c->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -111,10 +112,10 @@ static unsigned count_readers(const look *l, const tsr_threads *threads) {
 /* Computes the digest of each full tensor from the digests of its chunks, which are in order. */
 static void collect(const look *l, tsr_digest *out_digests) {
     const chunk *at = l->chunks;
-    for (size_t i = 0; i < l->held->count; i++) {
-        uint64_t count = chunks_of(held_bytes(l->held, i));
+    for (size_t i = 0; i < l->view->count; i++) {
+        uint64_t count = chunks_of(own_bytes(l->view, i));
         tsr_hasher range;
-        if (tsr_held_is_spread(l->held, i)) {
+        if (tsr_sharded_view_is_sharded(l->view, i)) {
             at += count;
             continue;
         }
@@ -129,29 +130,29 @@ static void collect(const look *l, tsr_digest *out_digests) {
 static void find_first(const look *l, tsr_nonfinite *out_nonfinite) {
     *out_nonfinite = (tsr_nonfinite){.found = false};
     for (const chunk *c = l->chunks; c < l->chunks + l->chunk_count; c++) {
-        const tsr_tensor *tensor = &l->held->tensors[c->tensor];
+        const tsr_tensor *tensor = &l->view->tensors[c->tensor];
         if (c->nonfinite == UINT64_MAX) continue;
         out_nonfinite->found = true;
         out_nonfinite->tensor = tensor->name;
         out_nonfinite->value = c->value;
-        out_nonfinite->element = tsr_held_range(l->held, c->tensor).first +
+        out_nonfinite->element = tsr_sharded_view_range(l->view, c->tensor).first +
                                  c->first_bytes / tsr_dtype_size(tensor->dtype) + c->nonfinite;
         return;
     }
 }
 
-tsr_result tsr_look(tsr_ctx *ctx, tsr_executor *executor, const tsr_held *held,
+tsr_result tsr_look(tsr_ctx *ctx, tsr_executor *executor, const tsr_sharded_view *view,
                     tsr_digest *out_digests, tsr_nonfinite *out_nonfinite) {
-    look l = {.executor = executor, .held = held};
+    look l = {.executor = executor, .view = view};
     tsr_threads *threads = tsr_device_cpu_get_threads(executor->device), *own = NULL;
     tsr_result result = TSR_SUCCESS;
     uint64_t count = 0, size_bytes = 0;
-    for (size_t i = 0; i < held->count; i++) {
-        count += chunks_of(held_bytes(held, i));
-        size_bytes += held_bytes(held, i);
+    for (size_t i = 0; i < view->count; i++) {
+        count += chunks_of(own_bytes(view, i));
+        size_bytes += own_bytes(view, i);
     }
     l.chunks = calloc((size_t)count + 1, sizeof *l.chunks);
-    if (!l.chunks) FAIL(ctx, TSR_MEMORY, "no memory to look at %zu tensors", held->count);
+    if (!l.chunks) FAIL(ctx, TSR_MEMORY, "no memory to look at %zu tensors", view->count);
     list_chunks(&l);
     if (size_bytes < ONE_THREAD_BYTES)
         threads = NULL;
@@ -169,13 +170,13 @@ done:
     return result;
 }
 
-tsr_result tsr_look_hash(tsr_ctx *ctx, tsr_executor *executor, const tsr_held *held,
+tsr_result tsr_look_hash(tsr_ctx *ctx, tsr_executor *executor, const tsr_sharded_view *view,
                          tsr_digest *out_hash) {
     tsr_nonfinite nonfinite;
-    tsr_digest *digests = calloc(held->count + 1, sizeof *digests);
-    if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", held->count);
-    tsr_result result = tsr_look(ctx, executor, held, digests, &nonfinite);
-    if (!result.code) result = tsr_held_hash(ctx, held, digests, out_hash);
+    tsr_digest *digests = calloc(view->count + 1, sizeof *digests);
+    if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", view->count);
+    tsr_result result = tsr_look(ctx, executor, view, digests, &nonfinite);
+    if (!result.code) result = tsr_sharded_view_hash(ctx, view, digests, out_hash);
     free(digests);
     return result;
 }

@@ -27,7 +27,7 @@ static void note_sources(tsr_store *store) {
     const tsr_manifest *plan = &store->plan;
     uint32_t chunk = 0;
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
-        const uint8_t *from = store->held[i];
+        const uint8_t *from = store->tensor_data[i];
         for (uint32_t k = 0; k < plan->tensors[i].chunk_count; k++, chunk++) {
             store->sources[chunk] = from;
             from += plan->chunks[chunk].size_bytes;

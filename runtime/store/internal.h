@@ -94,8 +94,8 @@ struct tsr_store {
      * afterwards. */
     uint64_t segment_bytes_max;
     tsr_manifest plan;
-    void **held;                 /* the caller's tensor data, in the order of the plan; NULL: no
-                                    plan yet */
+    void **tensor_data;          /* the caller's tensor data, in the order of the plan; NULL: no
+                             plan yet */
     const uint32_t *given_parts; /* borrowed, in the order of the caller's tensors */
     uint32_t *parts;             /* parts of each tensor of the plan; NULL: every rank has all */
     tsr_moves to_chunks;         /* if tensors have parts: moves from tensors to chunks in a save */

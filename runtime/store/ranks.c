@@ -178,10 +178,10 @@ static uint8_t *in_chunk(const tsr_store *store, const tsr_move *move, bool stag
 static uint8_t *in_tensor(const tsr_store *store, const tsr_move *move) {
     const tsr_tensor_row *row = &store->plan.tensors[move->tensor];
     uint64_t width = tsr_dtype_size(row->dtype);
-    tsr_elements held =
-        tsr_spread_held(tsr_row_bytes(row) / width, store->parts ? store->parts[move->tensor] : 0,
-                        store->rank_number, store->rank_count);
-    return (uint8_t *)store->held[move->tensor] + (move->elements.first - held.first) * width;
+    tsr_elements own = tsr_sharding_range(tsr_row_bytes(row) / width,
+                                          store->parts ? store->parts[move->tensor] : 0,
+                                          store->rank_number, store->rank_count);
+    return (uint8_t *)store->tensor_data[move->tensor] + (move->elements.first - own.first) * width;
 }
 
 typedef struct round {
@@ -223,8 +223,8 @@ static tsr_result run_moves(tsr_ctx *ctx, tsr_store *store, const tsr_moves *all
 tsr_result tsr_store_hand_on(tsr_ctx *ctx, tsr_store *store) {
     tsr_arena arena = {0};
     tsr_moves moves;
-    const tsr_spread spread = {store->rank_count, store->parts};
-    tsr_result result = tsr_moves_plan(ctx, &arena, &store->plan, &spread, store->rank_number,
+    const tsr_sharding sharding = {store->rank_count, store->parts};
+    tsr_result result = tsr_moves_plan(ctx, &arena, &store->plan, &sharding, store->rank_number,
                                        TSR_FROM_CHUNKS, &moves);
     if (!result.code) result = run_moves(ctx, store, &moves, false);
     tsr_arena_finish(&arena);

@@ -14,7 +14,8 @@ static uint64_t part_begin(uint64_t count, uint32_t parts, uint64_t part) {
     return begin;
 }
 
-tsr_elements tsr_spread_held(uint64_t count, uint32_t parts, uint32_t rank, uint32_t rank_count) {
+tsr_elements tsr_sharding_range(uint64_t count, uint32_t parts, uint32_t rank,
+                                uint32_t rank_count) {
     TSR_ASSERT(rank < rank_count);
     if (parts == 0) return (tsr_elements){0, count};
     uint64_t first = part_begin(count, parts, (uint64_t)parts * rank / rank_count);
@@ -29,7 +30,7 @@ static uint32_t owner_of(uint64_t index, uint64_t total, uint32_t rank_count) {
 
 typedef struct planner {
     const tsr_manifest *plan;
-    const tsr_spread *spread;
+    const tsr_sharding *sharding;
     uint32_t rank;
     tsr_direction direction;
     uint32_t *tensors; /* tensor of each chunk */
@@ -38,7 +39,7 @@ typedef struct planner {
 } planner;
 
 static uint32_t parts_of(const planner *p, uint32_t tensor) {
-    return p->spread->parts ? p->spread->parts[tensor] : 0;
+    return p->sharding->parts ? p->sharding->parts[tensor] : 0;
 }
 
 static uint64_t count_of(const planner *p, uint32_t tensor) {
@@ -63,10 +64,10 @@ static void add(planner *p, uint32_t chunk, uint32_t round, uint32_t owner, uint
     p->count++;
 }
 
-static tsr_elements overlap(const tsr_chunk_row *chunk, tsr_elements held) {
-    uint64_t first = chunk->first > held.first ? chunk->first : held.first;
-    uint64_t end = chunk->first + chunk->count, held_end = held.first + held.count;
-    if (held_end < end) end = held_end;
+static tsr_elements overlap(const tsr_chunk_row *chunk, tsr_elements own) {
+    uint64_t first = chunk->first > own.first ? chunk->first : own.first;
+    uint64_t end = chunk->first + chunk->count, own_end = own.first + own.count;
+    if (own_end < end) end = own_end;
     return (tsr_elements){first, end > first ? end - first : 0};
 }
 
@@ -75,14 +76,14 @@ static void add_whole(planner *p, uint32_t chunk, uint32_t round, uint32_t owner
     const tsr_elements all = {row->first, row->count};
     bool copies = p->direction == TSR_TO_CHUNKS; /* the owner has it in its tensor, too */
     uint32_t first = copies ? owner : owner == p->rank ? 0 : p->rank;
-    uint32_t end = copies ? owner + 1 : owner == p->rank ? p->spread->rank_count : p->rank + 1;
+    uint32_t end = copies ? owner + 1 : owner == p->rank ? p->sharding->rank_count : p->rank + 1;
     for (uint32_t r = first; r < end; r++) add(p, chunk, round, owner, r, all);
 }
 
 static void add_chunk(planner *p, uint32_t chunk, uint32_t round, uint32_t owner) {
     const tsr_chunk_row *row = &p->plan->chunks[chunk];
     uint32_t tensor = p->tensors[chunk], parts = parts_of(p, tensor);
-    uint32_t ranks = p->spread->rank_count;
+    uint32_t ranks = p->sharding->rank_count;
     if (parts == 0) {
         add_whole(p, chunk, round, owner);
         return;
@@ -94,11 +95,11 @@ static void add_chunk(planner *p, uint32_t chunk, uint32_t round, uint32_t owner
         last = owner_of((row->first + row->count - 1) / each, parts, ranks);
     }
     for (uint32_t r = first; r <= last; r++)
-        add(p, chunk, round, owner, r, overlap(row, tsr_spread_held(count, parts, r, ranks)));
+        add(p, chunk, round, owner, r, overlap(row, tsr_sharding_range(count, parts, r, ranks)));
 }
 
 static void walk(planner *p) {
-    uint32_t chunks = p->plan->chunk_count, ranks = p->spread->rank_count;
+    uint32_t chunks = p->plan->chunk_count, ranks = p->sharding->rank_count;
     uint32_t rounds = chunks / ranks + (chunks % ranks != 0);
     p->count = 0;
     for (uint32_t round = 0; round < rounds; round++)
@@ -109,10 +110,10 @@ static void walk(planner *p) {
 }
 
 tsr_result tsr_moves_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_manifest *plan,
-                          const tsr_spread *spread, uint32_t rank, tsr_direction direction,
+                          const tsr_sharding *sharding, uint32_t rank, tsr_direction direction,
                           tsr_moves *out_moves) {
-    planner p = {.plan = plan, .spread = spread, .rank = rank, .direction = direction};
-    TSR_ASSERT(rank < spread->rank_count);
+    planner p = {.plan = plan, .sharding = sharding, .rank = rank, .direction = direction};
+    TSR_ASSERT(rank < sharding->rank_count);
     p.tensors = TSR_NEW(arena, uint32_t, (size_t)plan->chunk_count + 1);
     if (!p.tensors) FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " chunks", plan->chunk_count);
     for (uint32_t i = 0, chunk = 0; i < plan->tensor_count; i++)

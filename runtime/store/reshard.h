@@ -11,19 +11,19 @@
 #include "runtime/state/format.h"
 
 /* The distribution of a plan's tensors over ranks. */
-typedef struct tsr_spread {
+typedef struct tsr_sharding {
     uint32_t rank_count;
     /* Indexed by tensor of the plan: the n elements of a tensor have P parts of ceil(n / P), and
      * the last parts may be short or empty; rank r of W has parts floor(P r / W) … floor(P (r + 1)
      * / W) - 1. 0: every rank has the full tensor. NULL: 0 for every tensor. */
     const uint32_t *parts;
-} tsr_spread;
+} tsr_sharding;
 
 typedef struct tsr_elements {
     uint64_t first, count;
 } tsr_elements;
 /* Returns the elements that a rank has of a tensor with `count` elements. */
-tsr_elements tsr_spread_held(uint64_t count, uint32_t parts, uint32_t rank, uint32_t rank_count);
+tsr_elements tsr_sharding_range(uint64_t count, uint32_t parts, uint32_t rank, uint32_t rank_count);
 
 typedef struct tsr_move {
     uint32_t chunk, tensor; /* indices in the plan */
@@ -41,7 +41,7 @@ typedef enum tsr_direction { TSR_TO_CHUNKS, TSR_FROM_CHUNKS } tsr_direction;
 
 /* Plans the moves in which rank `rank` takes part. tsr_part_of defines the rank of each chunk. */
 TSR_RESULT tsr_moves_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_manifest *plan,
-                          const tsr_spread *spread, uint32_t rank, tsr_direction direction,
+                          const tsr_sharding *sharding, uint32_t rank, tsr_direction direction,
                           tsr_moves *out_moves);
 
 #endif

@@ -198,27 +198,27 @@ static tsr_result note_parts(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
         parts[i] = store->given_parts[sorted[i] - tensors];
         any |= parts[i] > 0;
     }
-    const tsr_spread spread = {store->rank_count, parts};
+    const tsr_sharding sharding = {store->rank_count, parts};
     if (!any) return TSR_SUCCESS;
     store->parts = parts;
-    return tsr_moves_plan(ctx, &store->arena, &store->plan, &spread, store->rank_number,
+    return tsr_moves_plan(ctx, &store->arena, &store->plan, &sharding, store->rank_number,
                           TSR_TO_CHUNKS, &store->to_chunks);
 }
 
 tsr_result tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                           size_t tensor_count) {
-    if (store->held) {
+    if (store->tensor_data) {
         TSR_ASSERT(store->plan.tensor_count == tensor_count);
         return TSR_SUCCESS;
     }
     const tsr_tensor **sorted = TSR_NEW(&store->arena, const tsr_tensor *, tensor_count + 1);
-    void **held = TSR_NEW(&store->arena, void *, tensor_count + 1);
-    if (!sorted || !held) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    void **tensor_data = TSR_NEW(&store->arena, void *, tensor_count + 1);
+    if (!sorted || !tensor_data) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count,
                                &(tsr_division){store->segment_bytes_max, store->rank_count}, sorted,
                                &store->plan));
-    for (size_t i = 0; i < tensor_count; i++) held[i] = sorted[i]->data;
-    store->held = held;
+    for (size_t i = 0; i < tensor_count; i++) tensor_data[i] = sorted[i]->data;
+    store->tensor_data = tensor_data;
     if (!store->given_parts || !store->transport) return TSR_SUCCESS;
     return note_parts(ctx, store, tensors, sorted);
 }

@@ -177,7 +177,7 @@ Test(deployment, there_and_back) {
     tsr_arena_finish(&arena);
 }
 
-Test(deployment, spread_tensors_and_parts) {
+Test(deployment, sharded_tensors_and_parts) {
     static const char want[] =
         "{\"formatVersion\":\"1.1\",\"name\":\"m\",\"producer\":\"test\",\"mesh\":{\"axes\":[{"
         "\"name\":"

@@ -35,7 +35,7 @@ typedef struct bench {
     tsr_device *device;
     tsr_executor *executor;
     tsr_tensor tensors[TENSORS];
-    tsr_held held;
+    tsr_sharded_view view;
 } bench;
 
 static void must(const bench *b, tsr_result result) {
@@ -88,7 +88,7 @@ static void begin(bench *b, bool gpu) {
     for (size_t i = 0; i < TENSORS; i++)
         b->tensors[i] = (tsr_tensor){of[i].name, of[i].dtype, b->declared[i].shape,
                                      tsr_executor_get_tensor(b->executor, i)};
-    b->held = (tsr_held){b->tensors, TENSORS, NULL, NULL};
+    b->view = (tsr_sharded_view){b->tensors, TENSORS, NULL, NULL};
     fill(b);
 }
 
@@ -122,13 +122,13 @@ static void expect(bench *b, const char *name, uint64_t element) {
     tsr_digest digests[TENSORS], hash, expected = tsr_state_hash(b->tensors, TENSORS);
     tsr_nonfinite found;
     turn_host(b);
-    must(b, tsr_look(&b->ctx, b->executor, &b->held, digests, &found));
+    must(b, tsr_look(&b->ctx, b->executor, &b->view, digests, &found));
     cr_assert_eq(found.found, name != NULL);
     if (name) {
         cr_assert_str_eq(found.tensor, name);
         cr_assert_eq(found.element, element, "%lu of %s", found.element, name);
     }
-    must(b, tsr_look_hash(&b->ctx, b->executor, &b->held, &hash));
+    must(b, tsr_look_hash(&b->ctx, b->executor, &b->view, &hash));
     cr_assert(tsr_digest_equal(&hash, &expected));
     turn_host(b);
 }
@@ -158,7 +158,7 @@ Test(look, read_fails) {
     fake->fail = "cuMemcpyDtoHAsync_v2";
     fake->fail_at = 3;
     fake->fail_code = 700;
-    cr_assert_eq(tsr_look_hash(&b.ctx, b.executor, &b.held, &hash).code, TSR_MACHINE);
+    cr_assert_eq(tsr_look_hash(&b.ctx, b.executor, &b.view, &hash).code, TSR_MACHINE);
     cr_assert_not_null(strstr(b.ctx.error.text, "ILLEGAL_ADDRESS"), "%s", b.ctx.error.text);
     end(&b);
 }

@@ -40,8 +40,8 @@ static int value_of(uint32_t tensor, uint64_t element) {
 
 /* The naive slice: returns true if this element is on this rank. Parts are consecutive, and so are
  * ranks. */
-static bool is_held(uint64_t count, uint32_t parts, uint32_t rank, uint32_t ranks,
-                    uint64_t element) {
+static bool is_own(uint64_t count, uint32_t parts, uint32_t rank, uint32_t ranks,
+                   uint64_t element) {
     if (parts == 0) return true;
     uint64_t each = (count + parts - 1) / parts, part = element / each;
     return (uint64_t)parts * rank / ranks <= part && part < (uint64_t)parts * (rank + 1) / ranks;
@@ -52,8 +52,8 @@ typedef struct world {
     uint32_t ranks;
     uint32_t parts[TENSORS];
     uint64_t counts[TENSORS];
-    int held[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* value of each element; 0: not on the rank */
-    int chunks[TENSORS][ELEMENTS_MAX];          /* value of each element, from its chunk's owner */
+    int shards[RANKS_MAX][TENSORS][ELEMENTS_MAX]; /* value of each element; 0: not on the rank */
+    int chunks[TENSORS][ELEMENTS_MAX]; /* value of each element, from its chunk's owner */
     unsigned written[TENSORS][ELEMENTS_MAX];
 } world;
 
@@ -94,10 +94,10 @@ static void run_moves(world *w, tsr_direction direction) {
     tsr_arena arena = {0};
     tsr_ctx ctx = {0};
     tsr_moves all[RANKS_MAX];
-    const tsr_spread spread = {w->ranks, w->parts};
+    const tsr_sharding sharding = {w->ranks, w->parts};
     for (uint32_t r = 0; r < w->ranks; r++)
         cr_assert_eq(
-            tsr_moves_plan(&ctx, &arena, &w->p.manifest, &spread, r, direction, &all[r]).code,
+            tsr_moves_plan(&ctx, &arena, &w->p.manifest, &sharding, r, direction, &all[r]).code,
             TSR_OK);
     check_pairs(all, w->ranks);
     for (uint32_t r = 0; r < w->ranks; r++)
@@ -111,9 +111,9 @@ static void run_moves(world *w, tsr_direction direction) {
                 cr_assert(e >= chunk->first && e < chunk->first + chunk->count);
                 int *in_chunk = &w->chunks[m->tensor][e];
                 if (direction == TSR_TO_CHUNKS)
-                    *in_chunk = w->held[m->from][m->tensor][e];
+                    *in_chunk = w->shards[m->from][m->tensor][e];
                 else
-                    w->held[m->to][m->tensor][e] = *in_chunk;
+                    w->shards[m->to][m->tensor][e] = *in_chunk;
                 w->written[m->tensor][e]++;
             }
         }
@@ -121,12 +121,12 @@ static void run_moves(world *w, tsr_direction direction) {
 }
 
 static void slice(world *w) {
-    memset(w->held, 0, sizeof w->held);
+    memset(w->shards, 0, sizeof w->shards);
     for (uint32_t r = 0; r < w->ranks; r++)
         for (uint32_t i = 0; i < TENSORS; i++)
             for (uint64_t e = 0; e < w->counts[i]; e++)
-                if (is_held(w->counts[i], w->parts[i], r, w->ranks, e))
-                    w->held[r][i][e] = value_of(i, e);
+                if (is_own(w->counts[i], w->parts[i], r, w->ranks, e))
+                    w->shards[r][i][e] = value_of(i, e);
 }
 
 /* Saves from w->ranks ranks: every element of every chunk is written once, with the right value. */
@@ -147,11 +147,11 @@ static void check_load(world *w) {
     int expected[RANKS_MAX][TENSORS][ELEMENTS_MAX];
     unsigned holders[TENSORS][ELEMENTS_MAX] = {0};
     slice(w);
-    memcpy(expected, w->held, sizeof expected);
-    memset(w->held, 0, sizeof w->held);
+    memcpy(expected, w->shards, sizeof expected);
+    memset(w->shards, 0, sizeof w->shards);
     memset(w->written, 0, sizeof w->written);
     run_moves(w, TSR_FROM_CHUNKS);
-    cr_assert_eq(memcmp(w->held, expected, sizeof expected), 0);
+    cr_assert_eq(memcmp(w->shards, expected, sizeof expected), 0);
     for (uint32_t r = 0; r < w->ranks; r++)
         for (uint32_t i = 0; i < TENSORS; i++)
             for (uint64_t e = 0; e < w->counts[i]; e++) holders[i][e] += expected[r][i][e] != 0;
@@ -236,7 +236,7 @@ Test(reshard, ten_thousand_tensors_on_sixty_four_ranks) {
         chunks[i] = (tsr_chunk_row){.count = count, .size_bytes = (uint32_t)(4 * count)};
         parts[i] = i % 3 ? MANY_RANKS : 0;
     }
-    const tsr_spread spread = {MANY_RANKS, parts};
+    const tsr_sharding sharding = {MANY_RANKS, parts};
     double best = 1e9;
     size_t moved = 0;
     for (uint32_t try = 0; try < TRIES; try++) {
@@ -244,10 +244,10 @@ Test(reshard, ten_thousand_tensors_on_sixty_four_ranks) {
         tsr_moves save, load;
         double began = tsr_clock_seconds();
         cr_assert_eq(
-            tsr_moves_plan(&ctx, &arena, &manifest, &spread, 17, TSR_TO_CHUNKS, &save).code,
+            tsr_moves_plan(&ctx, &arena, &manifest, &sharding, 17, TSR_TO_CHUNKS, &save).code,
             TSR_OK);
         cr_assert_eq(
-            tsr_moves_plan(&ctx, &arena, &manifest, &spread, 17, TSR_FROM_CHUNKS, &load).code,
+            tsr_moves_plan(&ctx, &arena, &manifest, &sharding, 17, TSR_FROM_CHUNKS, &load).code,
             TSR_OK);
         double took = 1e3 * (tsr_clock_seconds() - began);
         if (took < best) best = took;

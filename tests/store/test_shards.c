@@ -116,7 +116,7 @@ typedef struct state {
     tsr_tensor tensors[MODEL_TENSORS + 1];
     size_t count;
     /* The tensors of this rank; whole tensors if there are no parts. */
-    tsr_tensor held[MODEL_TENSORS + 1];
+    tsr_tensor shards[MODEL_TENSORS + 1];
     uint32_t parts[MODEL_TENSORS + 1];
     tsr_elements elements[MODEL_TENSORS + 1];
 } state;
@@ -135,14 +135,14 @@ static void divide_state(const job *j, state *s, uint32_t rank) {
         uint64_t count = 0;
         cr_assert(tsr_shape_count(&s->tensors[i].shape, &count));
         s->parts[i] = strcmp(s->tensors[i].name, "w") == 0 ? 0 : j->parts;
-        s->elements[i] = tsr_spread_held(count, s->parts[i], rank, j->count);
-        s->held[i] = s->tensors[i];
+        s->elements[i] = tsr_sharding_range(count, s->parts[i], rank, j->count);
+        s->shards[i] = s->tensors[i];
         if (s->parts[i])
-            s->held[i].data = malloc(s->elements[i].count * tsr_dtype_size(s->held[i].dtype));
+            s->shards[i].data = malloc(s->elements[i].count * tsr_dtype_size(s->shards[i].dtype));
     }
 }
-static size_t held_bytes(const state *s, size_t i, size_t *out_offset) {
-    size_t width = tsr_dtype_size(s->held[i].dtype);
+static size_t shard_bytes(const state *s, size_t i, size_t *out_offset) {
+    size_t width = tsr_dtype_size(s->shards[i].dtype);
     *out_offset = (size_t)s->elements[i].first * width;
     return (size_t)s->elements[i].count * width;
 }
@@ -152,8 +152,9 @@ static void fill_state(state *s, uint64_t step, bool poisoned) {
     if (poisoned) s->big[BIG_ELEMENTS - 2] = INFINITY;
     size_t offset;
     for (size_t i = 0; i < s->count; i++) {
-        size_t size = held_bytes(s, i, &offset);
-        if (s->parts[i] && size) memcpy(s->held[i].data, (char *)s->tensors[i].data + offset, size);
+        size_t size = shard_bytes(s, i, &offset);
+        if (s->parts[i] && size)
+            memcpy(s->shards[i].data, (char *)s->tensors[i].data + offset, size);
     }
 }
 /* If a rank has parts, only these are compared. */
@@ -171,8 +172,8 @@ static void adopt_parts(state *s, uint64_t step) {
         cr_assert(tsr_shape_size(&s->tensors[i].shape, s->tensors[i].dtype, &size));
         if (!s->parts[i] || !size) continue;
         memcpy(mine[i], wanted[i], (size_t)size);
-        size_t held = held_bytes(s, i, &offset);
-        if (held) memcpy((char *)mine[i] + offset, s->held[i].data, held);
+        size_t own = shard_bytes(s, i, &offset);
+        if (own) memcpy((char *)mine[i] + offset, s->shards[i].data, own);
     }
     free(want.big);
 }
@@ -211,21 +212,21 @@ static tsr_result run(tsr_ctx *ctx, const job *j, tsr_transport *t, report *r) {
     divide_state(j, &s, t->rank);
     tsr_store_options options = model_options(j->directory);
     options.transport = t;
-    options.tensors = s.held;
+    options.tensors = s.shards;
     options.finite = true;
     options.tensor_count = s.count;
     options.tensor_parts = s.parts;
     TRY_GOTO(ctx, result, tsr_store_open(ctx, &options, TSR_RESUME_AUTO, 0, &store, &recovery));
     if (recovery.found) {
         r->found_step = recovery.generation.position.step;
-        TRY_GOTO(ctx, result, tsr_store_load(ctx, store, s.held, s.count));
+        TRY_GOTO(ctx, result, tsr_store_load(ctx, store, s.shards, s.count));
         r->read_bytes = faulty.read_bytes;
         adopt_parts(&s, r->found_step);
         if (!state_is(&s, r->found_step))
             FAIL_GOTO(ctx, result, TSR_INTERNAL, "what was loaded is not the state of step %llu",
                       (unsigned long long)r->found_step);
     }
-    TRY_GOTO(ctx, result, tsr_store_reserve(ctx, store, s.held, s.count));
+    TRY_GOTO(ctx, result, tsr_store_reserve(ctx, store, s.shards, s.count));
     result = save_all(ctx, j, store, &s, r);
 done:
     if (result.code) tsr_transport_fail(t, (tsr_code)result.code, ctx->error.text);
