@@ -185,23 +185,24 @@ static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
 
 /* Counting threads, one per core, measure the CPU time that others take. */
 typedef struct counter {
-    atomic_ulong turns;
+    atomic_ulong iterations;
     atomic_bool stop;
     char apart[64]; /* padding to the next cache line */
 } counter;
 
-static void *count_turns(void *user) {
+static void *count_iterations(void *user) {
     counter *c = user;
     while (!atomic_load_explicit(&c->stop, memory_order_relaxed)) {
-        for (int i = 0; i < 256; i++) atomic_fetch_add_explicit(&c->turns, 1, memory_order_relaxed);
+        for (int i = 0; i < 256; i++)
+            atomic_fetch_add_explicit(&c->iterations, 1, memory_order_relaxed);
         (void)sched_yield(); /* a thread waiting for the disk needs a processor briefly */
     }
     return NULL;
 }
 
-static double turns_of(counter *counters, unsigned count) {
+static double iterations_of(counter *counters, unsigned count) {
     double sum = 0;
-    for (unsigned i = 0; i < count; i++) sum += (double)atomic_load(&counters[i].turns);
+    for (unsigned i = 0; i < count; i++) sum += (double)atomic_load(&counters[i].iterations);
     return sum;
 }
 
@@ -214,19 +215,20 @@ static TSR_RESULT read_cost(bench *b, const char *path, double *out_core_seconds
     const unsigned cores = core_count();
     for (unsigned i = 0; i < cores; i++) {
         atomic_store(&counters[i].stop, false);
-        if (pthread_create(&threads[i], NULL, count_turns, &counters[i]))
+        if (pthread_create(&threads[i], NULL, count_iterations, &counters[i]))
             FAIL(&b->ctx, TSR_MEMORY, "cannot start a thread");
     }
     nanosleep(&moment, NULL);
-    double start = tsr_clock_seconds(), at_start = turns_of(counters, cores);
+    double start = tsr_clock_seconds(), at_start = iterations_of(counters, cores);
     nanosleep(&while_alone, NULL);
-    double middle = tsr_clock_seconds(), at_middle = turns_of(counters, cores);
+    double middle = tsr_clock_seconds(), at_middle = iterations_of(counters, cores);
     tsr_result result = read_plain(b, path, b->bytes, true, out_seconds);
-    double turns = turns_of(counters, cores) - at_middle, seconds = tsr_clock_seconds() - middle;
+    double iterations = iterations_of(counters, cores) - at_middle,
+           seconds = tsr_clock_seconds() - middle;
     for (unsigned i = 0; i < cores; i++) atomic_store(&counters[i].stop, true);
     for (unsigned i = 0; i < cores; i++) pthread_join(threads[i], NULL);
     double alone = (at_middle - at_start) / (middle - start);
-    *out_core_seconds = turns < alone * seconds ? cores * (seconds - turns / alone) : 0;
+    *out_core_seconds = iterations < alone * seconds ? cores * (seconds - iterations / alone) : 0;
     return result;
 }
 
@@ -465,14 +467,14 @@ done:
 }
 
 /* The loop runs for step_seconds on one thread by itself. */
-static uint64_t spin(uint64_t turns) {
+static uint64_t spin(uint64_t iterations) {
     volatile uint64_t value = 1;
-    for (uint64_t i = 0; i < turns; i++) value = value * 6364136223846793005u + i;
+    for (uint64_t i = 0; i < iterations; i++) value = value * 6364136223846793005u + i;
     return value;
 }
-static double spin_seconds(uint64_t turns) {
+static double spin_seconds(uint64_t iterations) {
     double start = tsr_clock_seconds();
-    spin(turns);
+    spin(iterations);
     return tsr_clock_seconds() - start;
 }
 
@@ -485,13 +487,13 @@ static void write_tensor(const tsr_tensor *tensor) {
 typedef struct stepping {
     tsr_tensor *tensors;
     size_t count;
-    uint64_t turns;
+    uint64_t iterations;
 } stepping;
 
 /* Returns the time of a step without its waits; store: a store that is copying, or NULL. */
 static double step(const stepping *s, tsr_store *store) {
     double start = tsr_clock_seconds(), waited = 0;
-    spin(s->turns / 10 * 9);
+    spin(s->iterations / 10 * 9);
     for (size_t i = 0; i < s->count; i++) {
         double begin = tsr_clock_seconds();
         if (store) tsr_store_wait_copied(store, s->tensors[i].data);
@@ -518,7 +520,7 @@ static TSR_RESULT measure_steps(bench *b, size_t size_bytes, size_t tensor_bytes
     TRY(&b->ctx, result);
     TRY_GOTO(&b->ctx, result, tsr_store_reserve(&b->ctx, store, tensors, s.count));
     const size_t steps = size_bytes < (size_t)256 << 20 ? STEPS : STEPS_LARGE;
-    s.turns = (uint64_t)(1e6 * step_seconds / spin_seconds(1000000));
+    s.iterations = (uint64_t)(1e6 * step_seconds / spin_seconds(1000000));
     for (uint64_t i = 0; i < steps; i++) {
         const tsr_position position = {.step = i + 1, .virtual_ranks = 1};
         alone[i] = step(&s, NULL);

@@ -26,8 +26,8 @@ static void print_index(tsr_buffer *out) {
 
 enum { WORDS = 16, ROUNDS = 64, STATE = 8, BLOCK_BYTES = 64 };
 
-static void print_xor_of_turns(tsr_buffer *out, const char *to, const char *of, const char *last,
-                               int a, int b, int c) {
+static void print_xor_of_rotations(tsr_buffer *out, const char *to, const char *of,
+                                   const char *last, int a, int b, int c) {
     P("shf.r.wrap.b32 %%t0, %s, %s, %d;\nshf.r.wrap.b32 %%t1, %s, %s, %d;\n", of, of, a, of, of, b);
     if (strcmp(last, "shr") == 0)
         P("shr.u32 %%t2, %s, %d;\n", of, c);
@@ -41,8 +41,8 @@ static void print_schedule(tsr_buffer *out, int word) {
     char a[8], b[8];
     snprintf(a, sizeof a, "%%w%d", (word + 1) % WORDS);
     snprintf(b, sizeof b, "%%w%d", (word + 14) % WORDS);
-    print_xor_of_turns(out, "%u0", a, "shr", 7, 18, 3);
-    print_xor_of_turns(out, "%u1", b, "shr", 17, 19, 10);
+    print_xor_of_rotations(out, "%u0", a, "shr", 7, 18, 3);
+    print_xor_of_rotations(out, "%u1", b, "shr", 17, 19, 10);
     P("add.u32 %%w%d, %%w%d, %%u0;\nadd.u32 %%u1, %%u1, %%w%d;\nadd.u32 %%w%d, %%w%d, %%u1;\n",
       word, word, (word + 9) % WORDS, word, word);
 }
@@ -52,13 +52,13 @@ static void print_round(tsr_buffer *out, int round) {
     char name[STATE][8];
     for (int i = 0; i < STATE; i++)
         snprintf(name[i], sizeof name[i], "%%s%d", (i + STATE * WORDS - round) % STATE);
-    print_xor_of_turns(out, "%u0", name[4], "", 6, 11, 25);
+    print_xor_of_rotations(out, "%u0", name[4], "", 6, 11, 25);
     P("lop3.b32 %%t0, %s, %s, %s, 0xca;\nadd.u32 %%u0, %%u0, %%t0;\n", name[4], name[5], name[6]);
     P("ld.const.u32 %%t2, [%%c+%d];\nadd.u32 %%t1, %%w%d, %%t2;\nadd.u32 %%u0, %%u0, %s;\n"
       "add.u32 %%u0, %%u0, %%t1;\n",
       4 * round, round, name[7]);
     P("add.u32 %s, %s, %%u0;\n", name[3], name[3]);
-    print_xor_of_turns(out, "%u1", name[0], "", 2, 13, 22);
+    print_xor_of_rotations(out, "%u1", name[0], "", 2, 13, 22);
     P("lop3.b32 %%t0, %s, %s, %s, 0xe8;\nadd.u32 %%u1, %%u1, %%t0;\nadd.u32 %s, %%u0, %%u1;\n",
       name[0], name[1], name[2], name[7]);
 }

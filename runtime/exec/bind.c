@@ -299,7 +299,7 @@ static bool bind_for_vranks(tsr_executor *executor, size_t entry, uint32_t begin
                                     .sums_bytes = executor->sums_bytes,
                                     .deferred = bound->deferred,
                                     .ways = &bound->ways,
-                                    .turn = executor->turn,
+                                    .round = executor->round,
                                     .tensors = executor->tensors,
                                     .find = find_for_loop,
                                     .note_change = note_for_loop,
@@ -520,8 +520,8 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     executor->of_sums = at;
     at += plan->sum_bytes * tsr_vranks_count_slots(&executor->vranks);
     executor->of_parts = at;
-    executor->turn = at += plan->part_bytes;
-    at += plan->turn_bytes;
+    executor->round = at += plan->part_bytes;
+    at += plan->round_bytes;
     for (size_t i = 0; i < config->entry_count; i++)
         if (!bind_entry(executor, i, &at)) return false;
     return true;

@@ -91,7 +91,7 @@ struct tsr_executor {
     uint64_t *versions; /* 1 + number of times that each tensor may have changed */
     prepared *prepared;
     uint32_t prepared_count;
-    char *workspace, *of_vranks, *of_sums, *of_parts, *turn; /* host memory */
+    char *workspace, *of_vranks, *of_sums, *of_parts, *round; /* host memory */
     uint64_t workspace_bytes;
     uint64_t handler_offset; /* offset in the workspace: handlers run while another entry's
                                 values are live */

@@ -28,7 +28,7 @@ static tsr_result read_condition(tsr_ctx *ctx, const walk *w, const part *at, bo
 }
 
 /* Begins the next iteration of current loops that end here, or leaves the loops. */
-static void turn(walk *w) {
+static void advance(walk *w) {
     while (w->depth && w->loops[w->depth - 1].of->target == w->at) {
         iteration *loop = &w->loops[w->depth - 1];
         if (++loop->number < loop->of->control->grid) {
@@ -77,6 +77,7 @@ tsr_result tsr_control_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry) {
     const tsr_device_type *type = executor->device->type;
     walk w = {.executor = executor, .entry = entry};
     TRY(ctx, type->upload(ctx, executor->device, &executor->memory, bound->input_range));
-    for (turn(&w); w.at < bound->part_count; turn(&w)) TRY(ctx, step(ctx, &w, &bound->parts[w.at]));
+    for (advance(&w); w.at < bound->part_count; advance(&w))
+        TRY(ctx, step(ctx, &w, &bound->parts[w.at]));
     return type->download(ctx, executor->device, &executor->memory, bound->output_range);
 }

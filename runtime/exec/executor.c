@@ -389,7 +389,7 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
             TRY(ctx, go_along(ctx, executor, failed));
         }
         if (step->then)
-            exchanged = tsr_turn_exchange(&aside, step->then, executor->transport, vranks);
+            exchanged = tsr_round_exchange(&aside, step->then, executor->transport, vranks);
     }
     if (!exchanged.code)
         exchanged =

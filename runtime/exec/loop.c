@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 typedef struct tsr_loop_exchange {
-    bool sums;     /* otherwise a gather */
-    bool by_turns; /* only for a gather */
+    bool sums;      /* otherwise a gather */
+    bool by_rounds; /* only for a gather */
     tsr_reduction reduction;
     char *bytes;  /* the result; for a sum, slot 0 */
     size_t count; /* elements of a sum; bytes that a leaf contributes to a gather */
@@ -87,7 +87,7 @@ static char *slot_of(const list_maker *m, uint32_t slot, char *sum, char *summan
     return slot == TSR_VRANK_SUMMAND ? summand : sum + slot * m->of->sums_bytes;
 }
 
-static void end_step(list_maker *m, tsr_turn *then) {
+static void end_step(list_maker *m, tsr_round *then) {
     m->steps[m->step_count++] = (tsr_loop_step){.vrank = m->vrank,
                                                 .list = {.name = m->of->name,
                                                          .commands = m->commands + m->begun,
@@ -100,22 +100,22 @@ static void end_step(list_maker *m, tsr_turn *then) {
 }
 
 /* Sums over the ranks' values in this turn, before they are folded. */
-static bool add_turn(list_maker *m, const tsr_program_command *command,
-                     const tsr_vrank_fold *fold) {
+static bool add_round(list_maker *m, const tsr_program_command *command,
+                      const tsr_vrank_fold *fold) {
     const tsr_program_buffer *sum = buffer_of(m, command, 0);
-    tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
-    if (!turn) return false;
-    *turn = (tsr_turn){.reduction = tsr_vranks_reduction(sum->dtype),
-                       .from = argument_of(m, command, 1),
-                       .to = m->of->turn,
-                       .count = tsr_program_buffer_size(sum) / tsr_dtype_size(sum->dtype)};
+    tsr_round *round = TSR_NEW(m->of->arena, tsr_round, 1);
+    if (!round) return false;
+    *round = (tsr_round){.reduction = tsr_vranks_reduction(sum->dtype),
+                         .from = argument_of(m, command, 1),
+                         .to = m->of->round,
+                         .count = tsr_program_buffer_size(sum) / tsr_dtype_size(sum->dtype)};
     if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) {
-        turn->part = tsr_collective_part(turn->count, m->of->vranks->total);
-        turn->slot_bytes = tsr_ways_slot_bytes(sum, m->of->vranks);
-        turn->slots = argument_of(m, command, 0);
-        turn->fold = *fold;
+        round->part = tsr_collective_part(round->count, m->of->vranks->total);
+        round->slot_bytes = tsr_ways_slot_bytes(sum, m->of->vranks);
+        round->slots = argument_of(m, command, 0);
+        round->fold = *fold;
     }
-    end_step(m, turn);
+    end_step(m, round);
     return true;
 }
 
@@ -124,10 +124,10 @@ static bool add_fold(list_maker *m, const tsr_program_command *command) {
     const tsr_vranks vranks = tsr_ways_vranks(m->of->ways, m->of->vranks, command->arguments[0]);
     tsr_vrank_fold fold;
     tsr_vranks_fold(&vranks, m->vrank, &fold);
-    if (vranks.by_turns) {
-        if (!add_turn(m, command, &fold)) return false;
+    if (vranks.by_rounds) {
+        if (!add_round(m, command, &fold)) return false;
         if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) return true;
-        summand = m->of->turn;
+        summand = m->of->round;
     }
     if (fold.step_count == 0)
         return add_copy(m, slot_of(m, fold.copy_to, sum, summand), summand,
@@ -159,12 +159,12 @@ static bool add_gather(list_maker *m, const tsr_program_command *command) {
 /* Gathers a tensor: copies this rank's parts; the other ranks' parts arrive in the exchange. */
 static bool add_collective(list_maker *m) {
     tsr_collective *gather = TSR_NEW(m->of->arena, tsr_collective, 1);
-    tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
+    tsr_round *round = TSR_NEW(m->of->arena, tsr_round, 1);
     tsr_device_list copies;
-    if (!gather || !turn || !tsr_collective_bind(m->of, m->source, gather, &copies)) return false;
+    if (!gather || !round || !tsr_collective_bind(m->of, m->source, gather, &copies)) return false;
     for (uint32_t i = 0; i < copies.command_count; i++) add_command(m, copies.commands[i]);
-    *turn = (tsr_turn){.gather = gather};
-    if (m->of->vranks->rank_count > 1) end_step(m, turn);
+    *round = (tsr_round){.gather = gather};
+    if (m->of->vranks->rank_count > 1) end_step(m, round);
     return true;
 }
 
@@ -238,7 +238,7 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
         if (!sums || way == TSR_WAY_AT_END)
             s->exchanges[s->exchange_count++] =
                 (exchange){.sums = sums,
-                           .by_turns = way != TSR_WAY_AT_END,
+                           .by_rounds = way != TSR_WAY_AT_END,
                            .reduction = tsr_vranks_reduction(result->dtype),
                            .bytes = of->find(of->user, 0, result),
                            .count = sums ? size / tsr_dtype_size(result->dtype) : size};
@@ -257,10 +257,10 @@ bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
     for (uint32_t i = begin; i < end; i++)
         each += source->entry->commands[i].opcode == TSR_OP_VRANK_SUM ||
                 source->entry->commands[i].opcode == TSR_OP_COLLECTIVE;
-    uint32_t turns = (source->vranks->total - 1) / source->vranks->rank_count + 1;
-    loop.steps = TSR_NEW(source->arena, tsr_loop_step, each * turns + 1);
+    uint32_t rounds = (source->vranks->total - 1) / source->vranks->rank_count + 1;
+    loop.steps = TSR_NEW(source->arena, tsr_loop_step, each * rounds + 1);
     if (!loop.steps) return false;
-    for (uint32_t i = 0; i < turns; i++)
+    for (uint32_t i = 0; i < rounds; i++)
         if (!make_steps(source, i, begin, end, &loop)) return false;
     if (!bind_exchanges(source, begin, end, &loop)) return false;
     *out_loop = loop;
@@ -275,7 +275,7 @@ static tsr_reduce_options options_of(const exchange *e, uint64_t sums_bytes) {
 /* Sums that are exchanged at the end are over consecutive leaves. */
 static tsr_vranks dealt(const exchange *e, const tsr_vranks *vranks) {
     tsr_vranks of = *vranks;
-    of.by_turns = e->by_turns;
+    of.by_rounds = e->by_rounds;
     return of;
 }
 
@@ -305,7 +305,7 @@ uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *trans
     for (uint32_t i = 0; i < loop->exchange_count; i++)
         bytes += plan_exchange(&loop->exchanges[i], transport, vranks);
     for (uint32_t i = 0; i < loop->step_count; i++)
-        if (loop->steps[i].then) bytes += tsr_turn_plan(loop->steps[i].then, transport, vranks);
+        if (loop->steps[i].then) bytes += tsr_round_plan(loop->steps[i].then, transport, vranks);
     return bytes;
 }
 

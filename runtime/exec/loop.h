@@ -8,16 +8,16 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/round.h"
 #include "runtime/exec/turn.h"
-#include "runtime/exec/vranks.h"
 #include "runtime/exec/ways.h"
 
 /* Commands of one leaf up to an exchange of ranks, or to the end. */
 typedef struct tsr_loop_step {
     uint32_t vrank; /* index on this rank */
     tsr_device_list list;
-    uint32_t *sources;     /* the program's command for each command of the list */
-    struct tsr_turn *then; /* exchange after the list; NULL: no exchange */
+    uint32_t *sources;      /* the program's command for each command of the list */
+    struct tsr_round *then; /* exchange after the list; NULL: no exchange */
 } tsr_loop_step;
 
 typedef struct tsr_loop {
@@ -56,7 +56,7 @@ typedef struct tsr_loop_source {
     uint64_t vrank_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
     const bool *deferred;             /* true for buffers of sums that a collective consumes */
     const tsr_ways *ways;
-    char *turn;           /* host memory for the exchanges of a turn */
+    char *round;          /* host memory for the exchanges of a turn */
     void *const *tensors; /* host memory by tensor index */
     /* Returns the host memory of a buffer, for leaf `leaf` of this rank. */
     void *(*find)(void *user, uint32_t vrank, const tsr_program_buffer *buffer);

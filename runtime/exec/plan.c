@@ -91,7 +91,7 @@ tsr_result tsr_plan_vranks(tsr_ctx *ctx, const tsr_config *config, const tsr_pro
                            const tsr_transport *transport, tsr_vranks *out_vranks) {
     TRY(ctx, tsr_vranks_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
                               transport ? transport->rank_count : 1, out_vranks));
-    return tsr_ways_serve(ctx, config, program, out_vranks, &out_vranks->by_turns);
+    return tsr_ways_serve(ctx, config, program, out_vranks, &out_vranks->by_rounds);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -109,7 +109,7 @@ static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_pr
         plan->vrank_bytes = larger(plan->vrank_bytes, ways.vrank_bytes);
         plan->sum_bytes = larger(plan->sum_bytes, ways.sum_bytes);
         plan->part_bytes = larger(plan->part_bytes, ways.part_bytes);
-        plan->turn_bytes = larger(plan->turn_bytes, ways.turn_bytes);
+        plan->round_bytes = larger(plan->round_bytes, ways.round_bytes);
     }
     tsr_arena_finish(&arena);
     return result;
@@ -155,7 +155,7 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
            (!plan.sum_bytes ||
             add_times(&plan.total_bytes, plan.sum_bytes, tsr_vranks_count_slots(&vranks))) &&
            (!plan.part_bytes || tsr_plan_add(&plan.total_bytes, plan.part_bytes)) &&
-           (!plan.turn_bytes || tsr_plan_add(&plan.total_bytes, plan.turn_bytes)) &&
+           (!plan.round_bytes || tsr_plan_add(&plan.total_bytes, plan.round_bytes)) &&
            tsr_plan_add(&plan.total_bytes, plan.port_bytes) && plan_offloaded(program, &plan);
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
     *out_plan = plan;

@@ -26,26 +26,26 @@ tsr_result tsr_vranks_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
 }
 
 uint32_t tsr_vranks_number(const tsr_vranks *vranks, uint32_t index) {
-    return vranks->by_turns ? index * vranks->rank_count + vranks->rank : vranks->first + index;
+    return vranks->by_rounds ? index * vranks->rank_count + vranks->rank : vranks->first + index;
 }
 
-bool tsr_vranks_can_turn(const tsr_vranks *vranks) {
+bool tsr_leaves_have_rounds(const tsr_vranks *vranks) {
     uint32_t ranks = vranks->rank_count;
     return vranks->total % ranks == 0 && ((ranks & (ranks - 1)) == 0 || ranks == vranks->total);
 }
 
-/* One gather, or one a turn: where each begins, and what each rank has of it. */
+/* One gather, or one a round: where each begins, and what each rank has of it. */
 static uint32_t divide_rows(const tsr_vranks *vranks, size_t vrank_bytes, size_t *out_first_byte) {
     for (uint32_t r = 0; r <= vranks->rank_count; r++)
-        out_first_byte[r] = (vranks->by_turns ? r : tsr_vranks_first(vranks, r)) * vrank_bytes;
-    return vranks->by_turns ? vranks->count : 1;
+        out_first_byte[r] = (vranks->by_rounds ? r : tsr_vranks_first(vranks, r)) * vrank_bytes;
+    return vranks->by_rounds ? vranks->count : 1;
 }
 
 tsr_result tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transport *transport,
                              void *bytes, size_t vrank_bytes) {
     size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    uint32_t turns = divide_rows(vranks, vrank_bytes, first_byte);
-    for (uint32_t i = 0; i < turns; i++)
+    uint32_t rounds = divide_rows(vranks, vrank_bytes, first_byte);
+    for (uint32_t i = 0; i < rounds; i++)
         TRY(ctx, tsr_all_gather(ctx, transport, (char *)bytes + i * first_byte[vranks->rank_count],
                                 first_byte));
     return TSR_SUCCESS;
@@ -54,14 +54,14 @@ tsr_result tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transpo
 uint64_t tsr_vranks_plan_gather(const tsr_vranks *vranks, const tsr_transport *transport,
                                 size_t vrank_bytes) {
     size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    uint32_t turns = divide_rows(vranks, vrank_bytes, first_byte);
-    return turns * tsr_all_gather_plan(transport, first_byte);
+    uint32_t rounds = divide_rows(vranks, vrank_bytes, first_byte);
+    return rounds * tsr_all_gather_plan(transport, first_byte);
 }
 
 tsr_reduce_options tsr_vranks_divide(const tsr_vranks *vranks, tsr_reduce_options of,
                                      uint32_t *first_leaf) {
     for (uint32_t r = 0; r <= vranks->rank_count; r++)
-        first_leaf[r] = vranks->by_turns ? r : tsr_vranks_first(vranks, r);
+        first_leaf[r] = vranks->by_rounds ? r : tsr_vranks_first(vranks, r);
     of.leaf_count = first_leaf[vranks->rank_count];
     of.first_leaf = first_leaf;
     return of;
@@ -80,8 +80,8 @@ static bool are_siblings(uint32_t total, tsr_subtree a, tsr_subtree b) {
 
 void tsr_vranks_fold(const tsr_vranks *vranks, uint32_t index, tsr_vrank_fold *out_fold) {
     /* Turns are the leaves of a tree, too: the upper part of the one of all virtual ranks. */
-    uint32_t first = vranks->by_turns ? 0 : vranks->first;
-    uint32_t total = vranks->by_turns ? vranks->count : vranks->total;
+    uint32_t first = vranks->by_rounds ? 0 : vranks->first;
+    uint32_t total = vranks->by_rounds ? vranks->count : vranks->total;
     tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX], top = {first + index, 1};
     TSR_ASSERT(index < vranks->count);
     uint32_t depth = tsr_tree_cover(total, first, index, NULL);

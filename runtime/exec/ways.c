@@ -14,7 +14,7 @@ static bool is_scatter(const tsr_program_command *command) {
 
 tsr_result tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                           const tsr_vranks *vranks, bool *out_serve) {
-    bool serve = false, clear = vranks->rank_count > 1 && tsr_vranks_can_turn(vranks);
+    bool serve = false, clear = vranks->rank_count > 1 && tsr_leaves_have_rounds(vranks);
     for (uint32_t e = 0; e < program->entry_count && clear; e++) {
         const tsr_program_entry *entry = &program->entries[e];
         if (!tsr_plan_has_vranks(config, &config->entries[e])) continue;
@@ -43,7 +43,7 @@ static void find_ways(const tsr_program_entry *entry, const uint8_t *owners, tsr
         const tsr_program_command *command = &entry->commands[i];
         if (command->opcode != TSR_OP_VRANK_SUM && command->opcode != TSR_OP_VRANK_GATHER) continue;
         if (!(owners[command->arguments[0]] & TSR_OWNER_POSITION))
-            ways->of[command->arguments[0]] = TSR_WAY_IN_TURN;
+            ways->of[command->arguments[0]] = TSR_WAY_IN_ROUND;
     }
     for (uint32_t i = 0; i < entry->command_count; i++)
         if (is_scatter(&entry->commands[i]))
@@ -67,7 +67,7 @@ static void place_sums(const tsr_program_entry *entry, const tsr_vranks *vranks,
         } else if (end > ways->sum_bytes) {
             ways->sum_bytes = end;
         }
-        if (ways->of[i] != TSR_WAY_AT_END && size > ways->turn_bytes) ways->turn_bytes = size;
+        if (ways->of[i] != TSR_WAY_AT_END && size > ways->round_bytes) ways->round_bytes = size;
     }
 }
 
@@ -167,7 +167,7 @@ static void place_kept(const tsr_program_entry *entry, const tsr_vranks *vranks,
         uint64_t end = buffer->offset_bytes;
         if (buffer->space != TSR_SPACE_VRANK) continue;
         if (ways->sum[i]) {
-            if (ways->turn_bytes < beyond) ways->turn_bytes = beyond;
+            if (ways->round_bytes < beyond) ways->round_bytes = beyond;
             continue;
         }
         uint64_t size = 0;
@@ -185,7 +185,7 @@ bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t 
                      .offset_bytes = TSR_NEW(arena, uint64_t, (size_t)of->buffer_count + 1)};
     uint8_t *owners = TSR_NEW(arena, uint8_t, (size_t)of->buffer_count + 1);
     if (!ways.of || !ways.offset_bytes || !owners) return false;
-    if (vranks->by_turns && tsr_plan_has_vranks(config, &config->entries[entry])) {
+    if (vranks->by_rounds && tsr_plan_has_vranks(config, &config->entries[entry])) {
         bool clear = tsr_program_find_owners(config, &config->entries[entry], of, owners);
         TSR_ASSERT(clear); /* tsr_ways_serve */
         find_ways(of, owners, &ways);
@@ -204,6 +204,6 @@ bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t 
 
 tsr_vranks tsr_ways_vranks(const tsr_ways *ways, const tsr_vranks *vranks, uint32_t buffer) {
     tsr_vranks of = *vranks;
-    of.by_turns = ways->of[buffer] != TSR_WAY_AT_END;
+    of.by_rounds = ways->of[buffer] != TSR_WAY_AT_END;
     return of;
 }

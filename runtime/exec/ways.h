@@ -12,7 +12,7 @@
 /* How the buffers of an entry are summed or gathered over virtual ranks. */
 typedef enum tsr_way {
     TSR_WAY_AT_END,    /* when all leaves of the rank have run, which are consecutive */
-    TSR_WAY_IN_TURN,   /* each turn's sum goes to all ranks */
+    TSR_WAY_IN_ROUND,  /* each round's sum goes to all ranks */
     TSR_WAY_SCATTERED, /* each rank gets the elements of its positions */
 } tsr_way;
 
@@ -22,7 +22,7 @@ typedef struct tsr_ways {
     uint64_t part_bytes;    /* size of all these parts, with their slots */
     uint64_t sum_bytes;     /* size of one set of the other sums */
     uint64_t vrank_bytes;   /* memory of one leaf */
-    uint64_t turn_bytes;    /* size of the largest exchange in a turn */
+    uint64_t round_bytes;   /* size of the largest exchange in a turn */
     /* One per buffer: 1 + index of the tensor that the buffer gathers; a single rank has all parts
      * contiguous in the tensor itself. */
     uint32_t *tensor;

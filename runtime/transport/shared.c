@@ -25,7 +25,7 @@ enum {
     SLOT_BYTES_MAX = 64 << 10,
     BOARD_BYTES_MIN = 4 << 10,
     BOARD_BYTES_MAX = 32 << 10,
-    TURNS = 100,
+    SPINS_MAX = 100,
 };
 
 #define ADDRESSES (UINT64_C(1) << 46) /* of the 47-bit address space of a process */
@@ -208,7 +208,7 @@ static tsr_result join(tsr_ctx *ctx, const tsr_shared_join_options *options, sha
         FAIL(ctx, TSR_MEMORY, "no memory for a transport of %u ranks", s->base.rank_count);
     s->seats = seats;
     /* If ranks share CPUs, a spinning rank takes CPU time from the ranks that it waits for. */
-    s->turns = sysconf(_SC_NPROCESSORS_ONLN) >= (long)s->base.rank_count ? TURNS : 0;
+    s->spins_max = sysconf(_SC_NPROCESSORS_ONLN) >= (long)s->base.rank_count ? SPINS_MAX : 0;
     result = sit_down(ctx, s, options->rank, options->is_private);
     if (result.code) s->seats = NULL;
     return result;

@@ -47,8 +47,8 @@ typedef struct shared_end {
     shared_channel *channels; /* index: from rank * rank_count + to rank */
     unsigned char *boards, *slots, *heaps;
     uint64_t spin_ns;
-    uint32_t turns;    /* polls before it reads the clock; 0: other ranks need this CPU */
-    bool just_written; /* copied from the current exchange */
+    uint32_t spins_max; /* polls before it reads the clock; 0: other ranks need this CPU */
+    bool just_written;  /* copied from the current exchange */
     uint64_t meeting_count;
     uint64_t probe_word;                       /* other ranks read it as a test */
     char region[TSR_TRANSPORT_REGION_MAX + 1]; /* text in its seat */
@@ -59,7 +59,7 @@ typedef struct shared_end {
 typedef struct shared_wait {
     uint64_t began_ns; /* 0: begins now */
     uint64_t looked_ns;
-    uint32_t bell, turn;
+    uint32_t bell, spins;
     uint32_t suspect; /* a rank that seems to run a different operation, plus one; 0: none */
     bool sleeping;    /* as shown in its seat */
 } shared_wait;

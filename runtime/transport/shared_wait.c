@@ -227,8 +227,8 @@ static tsr_result look_around(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint6
 }
 
 tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
-    if (w->turn < s->turns) {
-        w->turn++;
+    if (w->spins < s->spins_max) {
+        w->spins++;
         _mm_pause();
         return TSR_SUCCESS;
     }
@@ -237,7 +237,7 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {
         /* The awaited rank may need this CPU. */
-        if (s->turns == 0 || now - w->began_ns > YIELD_NS) sched_yield();
+        if (s->spins_max == 0 || now - w->began_ns > YIELD_NS) sched_yield();
         for (int i = 0; i < PAUSES; i++) _mm_pause();
         return TSR_SUCCESS;
     }
@@ -254,7 +254,7 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
 }
 
 void tsr_shared_end_wait(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
-    w->turn = 0;
+    w->spins = 0;
     if (w->began_ns == 0) return;
     if (tsr_trace_records(ctx->trace, tsr_transport_track(&s->base)))
         tsr_trace_end(ctx->trace, tsr_transport_track(&s->base), "wait", w->began_ns);

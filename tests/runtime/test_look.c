@@ -111,7 +111,7 @@ static void put(bench *b, size_t tensor, uint64_t element, double value) {
 }
 
 /* Invalidates the host's copy if the device has a memory of its own. */
-static void turn_host(bench *b) {
+static void flip_host(bench *b) {
     for (size_t i = 0; i < TENSORS && !b->device->type->shares_memory; i++) {
         unsigned char *data = b->tensors[i].data;
         for (size_t k = 0; k < of[i].count * tsr_dtype_size(of[i].dtype); k++) data[k] ^= 0xff;
@@ -121,7 +121,7 @@ static void turn_host(bench *b) {
 static void expect(bench *b, const char *name, uint64_t element) {
     tsr_digest digests[TENSORS], hash, expected = tsr_state_hash(b->tensors, TENSORS);
     tsr_nonfinite found;
-    turn_host(b);
+    flip_host(b);
     must(b, tsr_look(&b->ctx, b->executor, &b->view, digests, &found));
     cr_assert_eq(found.found, name != NULL);
     if (name) {
@@ -130,7 +130,7 @@ static void expect(bench *b, const char *name, uint64_t element) {
     }
     must(b, tsr_look_hash(&b->ctx, b->executor, &b->view, &hash));
     cr_assert(tsr_digest_equal(&hash, &expected));
-    turn_host(b);
+    flip_host(b);
 }
 
 static void look_on(bool gpu) {

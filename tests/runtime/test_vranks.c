@@ -78,12 +78,12 @@ Test(vranks, sums_do_not_depend_on_the_number_of_ranks) {
 }
 
 /* Sums turn by turn, each folded as it arrives. */
-static float sum_by_turns(const float *vranks, uint32_t total, uint32_t ranks) {
+static float sum_in_rounds(const float *vranks, uint32_t total, uint32_t ranks) {
     tsr_ctx ctx = {0};
     tsr_vranks of;
     float sums[VRANKS] = {0}, slots[SLOTS];
     cr_assert_eq(tsr_vranks_share(&ctx, total, 0, ranks, &of).code, TSR_OK);
-    of.by_turns = true;
+    of.by_rounds = true;
     for (uint32_t i = 0; i < of.count; i++) {
         cr_assert_eq(tsr_vranks_number(&of, i), i * ranks);
         sums[i] = pair_up(vranks + tsr_vranks_number(&of, i), ranks);
@@ -102,16 +102,16 @@ Test(vranks, turns_are_the_upper_part_of_the_tree) {
         float expected = pair_up(vranks, total);
         for (uint32_t ranks = 1; ranks <= total; ranks++) {
             const tsr_vranks of = {.total = total, .rank_count = ranks};
-            if (!tsr_vranks_can_turn(&of)) continue;
+            if (!tsr_leaves_have_rounds(&of)) continue;
             found++;
-            float sum = sum_by_turns(vranks, total, ranks);
+            float sum = sum_in_rounds(vranks, total, ranks);
             cr_assert_eq(memcmp(&sum, &expected, sizeof sum), 0, "%u virtual ranks, %u ranks",
                          total, ranks);
         }
     }
     cr_expect_gt(found, 2 * VRANKS);
-    cr_expect(!tsr_vranks_can_turn(&(tsr_vranks){.total = 8, .rank_count = 3}));
-    cr_expect(!tsr_vranks_can_turn(&(tsr_vranks){.total = 12, .rank_count = 6}));
+    cr_expect(!tsr_leaves_have_rounds(&(tsr_vranks){.total = 8, .rank_count = 3}));
+    cr_expect(!tsr_leaves_have_rounds(&(tsr_vranks){.total = 12, .rank_count = 6}));
 }
 
 Test(vranks, few_slots_are_needed) {

@@ -133,9 +133,9 @@ static void locate(const char *path, place *out_place) {
     if (strlen(path) >= sizeof at) return; /* opening the file reports that it is too long */
     strcpy(at, path);
     out_place->exists = stat(at, &out_place->about) == 0;
-    bool turns = !out_place->exists && errno == ELOOP;
+    bool loops = !out_place->exists && errno == ELOOP;
     out_place->folder_error = resolve_folder(at, out_place->named);
-    if (turns && !out_place->folder_error) out_place->folder_error = ELOOP;
+    if (loops && !out_place->folder_error) out_place->folder_error = ELOOP;
     /* A dangling link is followed, as open does. */
     for (int i = 0; i < LINKS_MAX; i++) {
         if (realpath(at, out_place->path)) return;

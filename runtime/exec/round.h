@@ -4,14 +4,14 @@
  * a turn. A sum that a reduce_scatter consumes is scattered at once, so that a rank has only one
  * summand and the parts of its own positions. Used by loop.c.
  */
-#ifndef TSR_RUNTIME_TURN_H
-#define TSR_RUNTIME_TURN_H
+#ifndef TSR_RUNTIME_ROUND_H
+#define TSR_RUNTIME_ROUND_H
 
 #include "manifests/program.h"
 #include "runtime/exec/vranks.h"
 
 /* One exchange of a turn: a sum or a gather. */
-typedef struct tsr_turn {
+typedef struct tsr_round {
     const struct tsr_collective *gather; /* NULL: a sum */
     tsr_reduction reduction;
     const char *from; /* the summand of this rank's virtual rank */
@@ -22,11 +22,11 @@ typedef struct tsr_turn {
     uint64_t part, slot_bytes;
     char *slots;
     tsr_vrank_fold fold;
-} tsr_turn;
-TSR_RESULT tsr_turn_exchange(tsr_ctx *ctx, const tsr_turn *turn, tsr_transport *transport,
-                             const tsr_vranks *vranks);
+} tsr_round;
+TSR_RESULT tsr_round_exchange(tsr_ctx *ctx, const tsr_round *round, tsr_transport *transport,
+                              const tsr_vranks *vranks);
 /* Returns the number of bytes that this rank sends in the exchange. */
-uint64_t tsr_turn_plan(const tsr_turn *turn, const tsr_transport *transport,
-                       const tsr_vranks *vranks);
+uint64_t tsr_round_plan(const tsr_round *round, const tsr_transport *transport,
+                        const tsr_vranks *vranks);
 
 #endif
