@@ -128,7 +128,7 @@ static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_s
 
 /* Reports the device and its memory as opening it would. Reads the code, because it contains the
  * resource needs of its kernels. */
-static tsr_result survey_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
+static tsr_result check_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
     tsr_check_memory *memory = &self->report->memory;
     const char *selector = self->options.device ? strchr(self->options.device, ':') : NULL;
     tsr_device_room room = {.free_bytes = UINT64_MAX};
@@ -148,7 +148,7 @@ static tsr_result survey_device(tsr_ctx *ctx, check *self, const tsr_memory_plan
         .code_size_bytes = size,
         .kernel_count = self->program.kernel_count,
         .planned = tsr_executor_describe_plan(&self->config, plan, self->arena)};
-    tsr_result result = tsr_device_cuda_survey(ctx, &device, plan->total_bytes, &room);
+    tsr_result result = tsr_device_cuda_check(ctx, &device, plan->total_bytes, &room);
     self->is_device_short = result.code == TSR_MEMORY;
     memory->device_free_bytes = room.free_bytes;
     memory->code_bytes = room.code_bytes;
@@ -190,7 +190,7 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     if (!self->options.ignore_memory_plan)
         TRY(ctx, tsr_memory_check(ctx, tsr_bundle_get_path(self->bundle),
                                   tsr_memory_plan_host(&plan, shares)));
-    return shares ? TSR_SUCCESS : survey_device(ctx, self, &plan);
+    return shares ? TSR_SUCCESS : check_device(ctx, self, &plan);
 }
 
 static tsr_result examine(tsr_ctx *ctx, check *self) {

@@ -12,7 +12,7 @@
 #include "loader/training_data.h"
 #include "loader/use.h"
 #include "runtime/data/shuffle.h"
-#include "runtime/exec/look.h"
+#include "runtime/exec/state_scan.h"
 #include "runtime/record/place.h"
 #include "runtime/train.h"
 #include "runtime/transport/collective.h"
@@ -530,7 +530,7 @@ static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     if (!from_files || !several_ranks(self)) return TSR_SUCCESS;
     tsr_sharded_view view = tsr_model_get_sharded_view(self->model);
     tsr_digest state;
-    TRY(ctx, tsr_look_hash(ctx, self->model->executor, &view, &state));
+    TRY(ctx, tsr_state_scan_hash(ctx, self->model->executor, &view, &state));
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }
 

@@ -151,8 +151,8 @@ static bool read_base(const tsr_ctx *ctx, const filler *f, const tsr_remote_blob
     return !result.code && is_chunk(blob, chunk, bytes, size, &got);
 }
 
-static tsr_result look_for(tsr_ctx *ctx, filler *f, tsr_remote_blob *blob, uint64_t chunk,
-                           void *bytes) {
+static tsr_result find_chunk(tsr_ctx *ctx, filler *f, tsr_remote_blob *blob, uint64_t chunk,
+                             void *bytes) {
     const tsr_fill *fill = f->fill;
     uint64_t begin = chunk_begin(chunk), at = blob->offset_bytes + begin;
     size_t size = (size_t)(chunk_end(blob, chunk) - begin);
@@ -172,7 +172,7 @@ static tsr_result look_for(tsr_ctx *ctx, filler *f, tsr_remote_blob *blob, uint6
     return TSR_SUCCESS;
 }
 
-static tsr_result look_for_span(tsr_ctx *ctx, tsr_http *http, void *user, size_t task) {
+static tsr_result find_span_chunks(tsr_ctx *ctx, tsr_http *http, void *user, size_t task) {
     filler *f = user;
     const span *s = &f->spans[task];
     tsr_result result = TSR_SUCCESS;
@@ -181,7 +181,7 @@ static tsr_result look_for_span(tsr_ctx *ctx, tsr_http *http, void *user, size_t
     char *bytes = malloc(TSR_HASH_CHUNK_BYTES);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory to pull '%s'", f->fill->path);
     for (uint64_t chunk = s->first; chunk < s->end && !result.code; chunk++) {
-        result = look_for(ctx, f, s->blob, chunk, bytes);
+        result = find_chunk(ctx, f, s->blob, chunk, bytes);
         tsr_remote_advance(http->remote, (int64_t)(chunk_end(s->blob, chunk) - chunk_begin(chunk)));
     }
     free(bytes);
@@ -326,7 +326,7 @@ static tsr_result run(tsr_ctx *ctx, filler *f) {
     if (fill->resumed || fill->base_count) {
         TRY(ctx, list_base_chunks(ctx, f));
         tsr_remote_begin(fill->remote, "check", bytes);
-        TRY(ctx, tsr_connections_run(ctx, fill->remote, f->span_count, look_for_span, f));
+        TRY(ctx, tsr_connections_run(ctx, fill->remote, f->span_count, find_span_chunks, f));
         TRY(ctx, list_spans(ctx, f, &bytes));
     }
     fill->reused_bytes = atomic_load(&f->reused);

@@ -4,7 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
 #include "runtime/base/trace.h"
-#include "runtime/exec/look.h"
+#include "runtime/exec/state_scan.h"
 #include "runtime/transport/collective.h"
 
 #include <math.h>
@@ -368,12 +368,12 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
 }
 
 /* Computes the digests of this rank's part of the state, after its last change. */
-static tsr_result look_at_state(tsr_ctx *ctx, run *self) {
+static tsr_result scan_state(tsr_ctx *ctx, run *self) {
     tsr_sharded_view view = view_of(self->job);
     if (self->digests) return TSR_SUCCESS;
     tsr_digest *digests = calloc(view.count + 1, sizeof *digests);
     if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", view.count);
-    tsr_result result = tsr_look(ctx, self->job->executor, &view, digests, &self->nonfinite);
+    tsr_result result = tsr_state_scan(ctx, self->job->executor, &view, digests, &self->nonfinite);
     if (result.code)
         free(digests);
     else
@@ -382,7 +382,7 @@ static tsr_result look_at_state(tsr_ctx *ctx, run *self) {
 }
 
 static tsr_result check_state(tsr_ctx *ctx, run *self) {
-    TRY(ctx, look_at_state(ctx, self));
+    TRY(ctx, scan_state(ctx, self));
     if (!self->nonfinite.found) return TSR_SUCCESS;
     const tsr_train_job *job = self->job;
     const tsr_tensor *tensor =
@@ -508,7 +508,7 @@ static tsr_result finish_state(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_sharded_view view = view_of(job);
     tsr_digest *hash = &self->summary->state_hash;
-    TRY(ctx, look_at_state(ctx, self));
+    TRY(ctx, scan_state(ctx, self));
     TRY(ctx, tell_uses(ctx, self));
     TRY(ctx, tsr_sharded_view_hash(ctx, &view, self->digests, hash));
     if (!job->transport) return TSR_SUCCESS;

@@ -124,16 +124,15 @@ static tsr_result publish_base(tsr_ctx *ctx, tsr_coordinator *c) {
 /* The resumed generation and the counted ones are known to be good. */
 static tsr_result settle_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_token *token = &c->recovered.token;
-    if (c->options.choice.refuse_damage && c->survey.damaged_count)
+    if (c->options.choice.refuse_damage && c->scan.damaged_count)
         FAIL(ctx, TSR_STATE,
              "committed records are damaged (%" PRIu32 "): nothing was removed; fsck tells more",
-             c->survey.damaged_count);
-    c->recovery.damaged_count = c->survey.damaged_count;
-    c->recovery.uncommitted_count = (uint32_t)c->survey.unfinished.count;
-    c->next_generation = c->survey.highest_generation + 1;
+             c->scan.damaged_count);
+    c->recovery.damaged_count = c->scan.damaged_count;
+    c->recovery.uncommitted_count = (uint32_t)c->scan.unfinished.count;
+    c->next_generation = c->scan.highest_generation + 1;
     if (c->next_generation > INT64_MAX)
-        FAIL(ctx, TSR_STATE, "generation %" PRIu64 " is out of range",
-             c->survey.highest_generation);
+        FAIL(ctx, TSR_STATE, "generation %" PRIu64 " is out of range", c->scan.highest_generation);
     if (c->recovery.found) {
         while (c->found_count--)
             tsr_collect_add_good(c, c->found[c->found_count].epoch,
@@ -182,9 +181,9 @@ static void propose(tsr_coordinator *c, tsr_phase phase, tsr_purpose purpose) {
 /* Proposes the next candidate, from c->candidate on. */
 static tsr_result propose_next(tsr_ctx *ctx, tsr_coordinator *c) {
     tsr_result result =
-        tsr_survey_next(ctx, &c->survey, &c->options.choice, &c->candidate, &c->examined);
+        tsr_store_scan_next(ctx, &c->scan, &c->options.choice, &c->candidate, &c->examined);
     if (result.code) return stop(ctx, c, result);
-    if (c->candidate == c->survey.candidate_count) {
+    if (c->candidate == c->scan.candidate_count) {
         c->recovered = (tsr_manifest){0};
         return settle(ctx, c);
     }
@@ -195,25 +194,25 @@ static tsr_result propose_next(tsr_ctx *ctx, tsr_coordinator *c) {
 /* If more than `keep` generations exist, older ones are verified too, so that the next collection
  * may remove the rest. */
 static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
-    for (; c->found_count < c->wanted && c->candidate < c->survey.candidate_count; c->candidate++) {
-        const tsr_name *name = &c->survey.candidates[c->candidate];
-        tsr_result result = tsr_survey_read_candidate(ctx, &c->survey, name, &c->examined);
+    for (; c->found_count < c->wanted && c->candidate < c->scan.candidate_count; c->candidate++) {
+        const tsr_name *name = &c->scan.candidates[c->candidate];
+        tsr_result result = tsr_store_scan_read_candidate(ctx, &c->scan, name, &c->examined);
         if (TSR_MUTANT(COUNTED_UNVERIFIED)) c->found[c->found_count++] = *name;
         if (!result.code && !TSR_MUTANT(COUNTED_UNVERIFIED)) {
             propose(c, TSR_PHASE_COUNTING, TSR_PURPOSE_COUNT);
             return TSR_SUCCESS;
         }
-        if (result.code == TSR_STATE) result = tsr_survey_damaged(ctx, &c->survey, name);
+        if (result.code == TSR_STATE) result = tsr_store_scan_note_damaged(ctx, &c->scan, name);
         if (result.code) return stop(ctx, c, result);
     }
     return settle(ctx, c);
 }
 
 static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {
-    size_t left = c->survey.candidate_count - c->candidate;
+    size_t left = c->scan.candidate_count - c->candidate;
     c->recovered = c->examined;
     c->recovery.found = true;
-    if (c->survey.damaged_count)
+    if (c->scan.damaged_count)
         tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
                 c->recovered.token.generation, c->recovered.token.position.step);
     c->wanted = left > c->options.keep ? c->options.keep - 1 : 0;
@@ -228,14 +227,14 @@ static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {
 
 /* Called when all verdicts on the candidate have arrived. */
 static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
-    const tsr_name *name = &c->survey.candidates[c->candidate];
+    const tsr_name *name = &c->scan.candidates[c->candidate];
     bool recovering = c->phase == TSR_PHASE_RECOVERING;
     TSR_ASSERT(recovering || c->phase == TSR_PHASE_COUNTING);
     if (c->failed_verdict == TSR_VERDICT_UNKNOWN)
         return stop(ctx, c, tsr_coordinator_failure(ctx, c));
     if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
         (void)tsr_coordinator_failure(ctx, c);
-        tsr_result result = tsr_survey_damaged(ctx, &c->survey, name);
+        tsr_result result = tsr_store_scan_note_damaged(ctx, &c->scan, name);
         if (result.code) return stop(ctx, c, result);
         c->candidate++;
         return recovering ? propose_next(ctx, c) : count_next(ctx, c);
@@ -372,11 +371,11 @@ static tsr_result begin(tsr_ctx *ctx, tsr_coordinator *c) {
     TRY(ctx, tsr_directory_claim(ctx, &c->directory, o->directory, &c->root_names, &c->epoch));
     c->events.epoch = c->epoch;
     tsr_event(&c->events, "epoch", NULL, NULL);
-    c->survey = (tsr_survey){.root = c->directory.root,
-                             .gens = c->directory.gens,
-                             .arena = &c->arena,
-                             .events = &c->events};
-    return tsr_survey_take(ctx, &c->survey);
+    c->scan = (tsr_store_scan){.root = c->directory.root,
+                               .gens = c->directory.gens,
+                               .arena = &c->arena,
+                               .events = &c->events};
+    return tsr_store_scan_run(ctx, &c->scan);
 }
 
 tsr_result tsr_coordinator_open(tsr_ctx *ctx, const tsr_coordinator_options *options,

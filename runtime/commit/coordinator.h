@@ -55,7 +55,7 @@ typedef struct tsr_coordinator {
     uint64_t epoch;
     tsr_recovery recovery;  /* valid from IDLE on */
     tsr_manifest recovered; /* valid while RECOVERING: the candidate; later: the resumed generation,
-                               if found */
+                                        if found */
     bool fenced;            /* another run took the store over */
     bool outcome_unknown;   /* it is not known if a record is durable */
     uint64_t committed_count;
@@ -71,7 +71,7 @@ typedef struct tsr_coordinator {
     tsr_link previous; /* the generation before the next one */
     tsr_digest previous_token;
 
-    tsr_survey survey;     /* used while opening */
+    tsr_store_scan scan;   /* used while opening */
     size_t candidate;      /* index of the candidate that is being verified */
     tsr_manifest examined; /* manifest that is being verified */
     tsr_name *found; /* while COUNTING: the good generations; `wanted` is the required number */

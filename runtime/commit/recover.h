@@ -9,7 +9,7 @@
 #include "runtime/state/disk.h"
 #include "runtime/state/event.h"
 
-typedef struct tsr_survey {
+typedef struct tsr_store_scan {
     int root, gens;     /* borrowed; gens may be -1: no gen/ */
     tsr_arena *arena;   /* borrowed */
     tsr_events *events; /* borrowed; or NULL */
@@ -29,23 +29,23 @@ typedef struct tsr_survey {
     uint64_t removed_epoch;
     bool committed; /* a generation was committed once, even if it no longer exists */
     uint32_t damaged_count;
-} tsr_survey;
+} tsr_store_scan;
 
 /* The caller sets root, gens, arena and events. */
-TSR_RESULT tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey);
+TSR_RESULT tsr_store_scan_run(tsr_ctx *ctx, tsr_store_scan *scan);
 
 /* TSR_STATE: the manifest is damaged, or it is not the one from which a later run resumed. */
-TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
-                                     tsr_manifest *out_manifest);
+TSR_RESULT tsr_store_scan_read_candidate(tsr_ctx *ctx, const tsr_store_scan *scan,
+                                         const tsr_name *name, tsr_manifest *out_manifest);
 /* Called if a listed MANIFEST or BASE cannot be read now. out_collected: it no longer exists and a
  * newer manifest does, so another run (one that is being replaced, or the owner of a store that is
  * only read) has removed it in between; or it was removed earlier and has come back. Neither is
  * damage. TSR_LOCKED: another run took over the store and may have removed it. */
-TSR_RESULT tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
-                                 bool *out_collected);
+TSR_RESULT tsr_store_scan_check_again(tsr_ctx *ctx, const tsr_store_scan *scan,
+                                      const tsr_name *lost, bool *out_collected);
 /* Logs and counts a damaged record, unless it was removed by a run. The context's error is the
  * reason. TSR_LOCKED as above. */
-TSR_RESULT tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
+TSR_RESULT tsr_store_scan_note_damaged(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_name *name);
 
 typedef struct tsr_choice {
     tsr_resume_mode mode;
@@ -61,7 +61,7 @@ typedef struct tsr_choice {
  * store is empty, start fresh. TSR_STATE: no committed generation is usable. If a generation was
  * requested by number and the newest run does not reach it, the candidates become this generation
  * and those that it reaches, with a warning. */
-TSR_RESULT tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
-                           size_t *index, tsr_manifest *out_manifest);
+TSR_RESULT tsr_store_scan_next(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_choice *choice,
+                               size_t *index, tsr_manifest *out_manifest);
 
 #endif

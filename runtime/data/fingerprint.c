@@ -48,7 +48,7 @@ struct tsr_fingerprint {
 
 /* ---- opening ---- */
 
-static tsr_result look_at(tsr_ctx *ctx, const source *s, tsr_file_state *out_state) {
+static tsr_result stat_source(tsr_ctx *ctx, const source *s, tsr_file_state *out_state) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat about;
     int code = io->fstat(io->self, tsr_array_get_fd(s->open), &about);
@@ -68,7 +68,7 @@ static tsr_result open_source(tsr_ctx *ctx, source *s) {
     bool fits = tsr_shape_count(tsr_array_get_shape(s->open), &s->element_count);
     TSR_ASSERT(fits);
     s->size_bytes = s->element_count * tsr_dtype_size(tsr_array_get_dtype(s->open));
-    TRY(ctx, look_at(ctx, s, &s->state));
+    TRY(ctx, stat_source(ctx, s, &s->state));
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     s->settled = s->state.ctime_ns < now_ns - settled_ns;
@@ -132,7 +132,7 @@ uint64_t tsr_fingerprint_get_bytes(const tsr_fingerprint *fingerprint) {
 
 static tsr_result end_source(tsr_ctx *ctx, tsr_fingerprint *f, source *s) {
     tsr_file_state now;
-    TRY(ctx, look_at(ctx, s, &now));
+    TRY(ctx, stat_source(ctx, s, &now));
     if (!tsr_file_state_equal(&now, &s->state))
         FAIL(ctx, TSR_DATA,
              "'%s' changed while it was hashed: it had %llu byte%s, and now has %llu or another "

@@ -267,8 +267,8 @@ static tsr_result compare_room(tsr_ctx *ctx, const tsr_cuda_device *self,
                             (unsigned long long)scratch_bytes, TSR_PLURAL(scratch_bytes));
 }
 
-tsr_result tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
-                                  uint64_t size_bytes, tsr_device_room *out_room) {
+tsr_result tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options,
+                                 uint64_t size_bytes, tsr_device_room *out_room) {
     size_t left = 0, total = 0;
     const tsr_fatbin_image *image = NULL;
     tsr_result result = TSR_SUCCESS;

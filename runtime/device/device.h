@@ -227,8 +227,8 @@ typedef struct tsr_device_room {
  * `options->code`, and has enough memory for `size_bytes` and scratch memory, with the same
  * messages as open and allocate. Only creates a context temporarily. Each field of *out_room is
  * written as soon as it is known, even if memory is insufficient. */
-TSR_RESULT tsr_device_cuda_survey(tsr_ctx *ctx, const tsr_device_options *options,
-                                  uint64_t size_bytes, tsr_device_room *out_room);
+TSR_RESULT tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options,
+                                 uint64_t size_bytes, tsr_device_room *out_room);
 /* Updates the range of host memory at `bytes` with the device's values. */
 TSR_RESULT tsr_device_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                const char *bytes, uint64_t size_bytes);

@@ -320,7 +320,7 @@ static int note_content(void *user, const char *text) {
     return 0;
 }
 
-tsr_contents tsr_disk_look_into(tsr_ctx *ctx, int gens, const tsr_name *name) {
+tsr_contents tsr_disk_scan_generation(tsr_ctx *ctx, int gens, const tsr_name *name) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
     tsr_contents found = {.used = true}, seen = {false, false};

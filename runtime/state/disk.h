@@ -45,7 +45,7 @@ typedef struct tsr_contents {
     bool marked, used; /* COMMITTED exists; any of our files exists */
 } tsr_contents;
 /* A directory that cannot be read counts as used. */
-tsr_contents tsr_disk_look_into(tsr_ctx *ctx, int gens, const tsr_name *name);
+tsr_contents tsr_disk_scan_generation(tsr_ctx *ctx, int gens, const tsr_name *name);
 
 /* Opens a file or directory for reading; TSR_STATE if it is missing or of another kind. */
 TSR_RESULT tsr_disk_open(tsr_ctx *ctx, int dir, const char *name, int flags, int *out_fd);

@@ -60,8 +60,8 @@ static void add_tensor(tsr_store *store, const tsr_tensor *tensor, const uint32_
     for (uint32_t k = 0; k < row->chunk_count; k++) {
         const uint32_t chunk = first_chunks[index] + k;
         const bool is_own = chunk - part.first < part.count;
-        const bool looks = store->finite && tsr_dtype_is_float(row->dtype);
-        if (store->parts ? is_own && looks : is_own || looks)
+        const bool scans = store->finite && tsr_dtype_is_float(row->dtype);
+        if (store->parts ? is_own && scans : is_own || scans)
             store->copies[store->copy_count++] = (tsr_copy){chunk, index, is_own};
     }
     if (store->parts || !row->chunk_count) return;
@@ -131,20 +131,20 @@ static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned worker) 
     const tsr_dtype dtype = store->plan.tensors[copy->row].dtype;
     /* A state that fits into the cache should stay there, because it is hashed and written next. */
     const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_THREAD_POOL_BYTES_MIN;
-    bool looks = store->finite;
+    bool scans = store->finite;
     if (!from) return;
     for (uint32_t at = 0; at < chunk->size_bytes; at += BLOCK_BYTES) {
         uint32_t size = chunk->size_bytes - at < BLOCK_BYTES ? chunk->size_bytes - at : BLOCK_BYTES;
         double value = 0;
         if (to && !streams) memcpy(to + at, from + at, size);
         if (to && streams && !tsr_stream_copy(dtype, to + at, from + at, size)) continue;
-        if (!looks) continue;
+        if (!scans) continue;
         uint64_t width = tsr_dtype_size(dtype);
         uint64_t found = tsr_dtype_find_nonfinite(dtype, seen + at, size / width, &value);
         if (found == UINT64_MAX) continue;
         tsr_store_note_nonfinite(
             store, &(tsr_finding){copy->row, chunk->first + at / width + found, value});
-        looks = false;
+        scans = false;
     }
 }
 

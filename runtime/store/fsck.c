@@ -18,7 +18,7 @@ typedef struct reporter {
 } reporter;
 
 typedef struct examination {
-    tsr_survey survey;
+    tsr_store_scan scan;
     tsr_reader *reader;   /* borrowed */
     bool verify;          /* also read the data */
     const reporter *json; /* borrowed: gets the lines of a list as JSON; NULL: they are logged */
@@ -30,9 +30,9 @@ static void forward(void *user, tsr_log_level level, const char *text) {
     to->report(to->user, text);
 }
 
-static void report_uncommitted(const tsr_ctx *ctx, const tsr_survey *survey) {
-    for (size_t i = 0; i < survey->unfinished.count; i++) {
-        const tsr_name *name = &survey->unfinished.names[i];
+static void report_uncommitted(const tsr_ctx *ctx, const tsr_store_scan *scan) {
+    for (size_t i = 0; i < scan->unfinished.count; i++) {
+        const tsr_name *name = &scan->unfinished.names[i];
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " of epoch %" PRIu64
                 ": uncommitted, an unfinished save or removal",
@@ -40,41 +40,40 @@ static void report_uncommitted(const tsr_ctx *ctx, const tsr_survey *survey) {
     }
 }
 
-static tsr_result check_is_store(tsr_ctx *ctx, const tsr_survey *survey) {
-    if (!survey->committed && !survey->names.highest_epoch)
+static tsr_result check_is_store(tsr_ctx *ctx, const tsr_store_scan *scan) {
+    if (!scan->committed && !scan->names.highest_epoch)
         FAIL(ctx, TSR_STATE, "it is not a state directory: it has no EPOCH and no MANIFEST");
     return TSR_SUCCESS;
 }
 
 static tsr_result read_generation(tsr_ctx *ctx, const examination *e, const tsr_name *name,
                                   tsr_manifest *out_manifest) {
-    const tsr_survey *survey = &e->survey;
-    TRY(ctx, tsr_survey_read_candidate(ctx, survey, name, out_manifest));
-    if (!e->verify) return tsr_read_sizes(ctx, survey->gens, out_manifest);
+    const tsr_store_scan *scan = &e->scan;
+    TRY(ctx, tsr_store_scan_read_candidate(ctx, scan, name, out_manifest));
+    if (!e->verify) return tsr_read_sizes(ctx, scan->gens, out_manifest);
     const tsr_part all = {0, out_manifest->chunk_count};
-    return tsr_read_part(ctx, e->reader, survey->gens, out_manifest, all, NULL, false);
+    return tsr_read_part(ctx, e->reader, scan->gens, out_manifest, all, NULL, false);
 }
 
 /* The next manifest below *at that the newest run does not reach; false if there are no more. */
-static bool next_unreached(const tsr_survey *survey, size_t *at, const tsr_name **out_name) {
+static bool next_unreached(const tsr_store_scan *scan, size_t *at, const tsr_name **out_name) {
     while (*at > 0) {
-        *out_name = &survey->names.names[--*at];
+        *out_name = &scan->names.names[--*at];
         if ((*out_name)->kind == TSR_NAME_MANIFEST &&
-            !tsr_names_have(survey->candidates, survey->candidate_count, *out_name))
+            !tsr_names_have(scan->candidates, scan->candidate_count, *out_name))
             return true;
     }
     return false;
 }
 
 /* Every manifest of a regular run comes with a BASE and data of its epoch. */
-static void report_strays(const tsr_ctx *ctx, const tsr_survey *survey) {
-    for (size_t i = 0; i < survey->candidate_count; i++) {
-        const tsr_name *name = &survey->candidates[i];
+static void report_strays(const tsr_ctx *ctx, const tsr_store_scan *scan) {
+    for (size_t i = 0; i < scan->candidate_count; i++) {
+        const tsr_name *name = &scan->candidates[i];
         char text[TSR_NAME_TEXT_MAX];
         uint64_t limit = name->epoch + 1;
-        if (!tsr_listing_has(&survey->names, TSR_NAME_BASE, name->epoch, 0) &&
-            tsr_listing_epoch_below(&survey->generations, TSR_NAME_GENERATION, limit) !=
-                name->epoch)
+        if (!tsr_listing_has(&scan->names, TSR_NAME_BASE, name->epoch, 0) &&
+            tsr_listing_epoch_below(&scan->generations, TSR_NAME_GENERATION, limit) != name->epoch)
             tsr_log(ctx, TSR_LOG_NOTICE,
                     "'%s' may be a stray file: epoch %" PRIu64 " has left no BASE.%" PRIu64
                     " and no data in gen/",
@@ -85,7 +84,7 @@ static void report_strays(const tsr_ctx *ctx, const tsr_survey *survey) {
 /* No run needs these, so an error in one does not count as damage. */
 static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
-    for (size_t at = e->survey.names.count; next_unreached(&e->survey, &at, &name);) {
+    for (size_t at = e->scan.names.count; next_unreached(&e->scan, &at, &name);) {
         tsr_manifest manifest;
         tsr_ctx aside = tsr_ctx_fork(ctx);
         tsr_result result = read_generation(&aside, e, name, &manifest);
@@ -101,16 +100,16 @@ static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
 }
 
 static tsr_result check(tsr_ctx *ctx, examination *e) {
-    tsr_survey *survey = &e->survey;
+    tsr_store_scan *scan = &e->scan;
     uint32_t good_count = 0;
-    TRY(ctx, tsr_survey_take(ctx, survey));
-    TRY(ctx, check_is_store(ctx, survey));
-    for (size_t i = 0; i < survey->candidate_count; i++) {
+    TRY(ctx, tsr_store_scan_run(ctx, scan));
+    TRY(ctx, check_is_store(ctx, scan));
+    for (size_t i = 0; i < scan->candidate_count; i++) {
         char hash[TSR_DIGEST_HEX + 1];
         tsr_manifest manifest;
-        tsr_result result = read_generation(ctx, e, &survey->candidates[i], &manifest);
+        tsr_result result = read_generation(ctx, e, &scan->candidates[i], &manifest);
         if (result.code == TSR_STATE) {
-            TRY(ctx, tsr_survey_damaged(ctx, survey, &survey->candidates[i]));
+            TRY(ctx, tsr_store_scan_note_damaged(ctx, scan, &scan->candidates[i]));
             continue;
         }
         TRY(ctx, result);
@@ -123,15 +122,15 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
                 manifest.tensor_count, TSR_PLURAL(manifest.tensor_count), manifest.chunk_count,
                 TSR_PLURAL(manifest.chunk_count), hash);
     }
-    report_strays(ctx, survey);
+    report_strays(ctx, scan);
     TRY(ctx, report_unreached(ctx, e));
-    report_uncommitted(ctx, survey);
+    report_uncommitted(ctx, scan);
     tsr_log(ctx, TSR_LOG_NOTICE, "%u good, %u damaged, %zu uncommitted%s", good_count,
-            survey->damaged_count, survey->unfinished.count,
-            survey->committed ? "" : "; nothing was committed yet");
-    if (survey->damaged_count)
+            scan->damaged_count, scan->unfinished.count,
+            scan->committed ? "" : "; nothing was committed yet");
+    if (scan->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged; %u generation%s %s good",
-             survey->damaged_count, TSR_PLURAL_ARE(survey->damaged_count), good_count,
+             scan->damaged_count, TSR_PLURAL_ARE(scan->damaged_count), good_count,
              TSR_PLURAL_ARE(good_count));
     return TSR_SUCCESS;
 }
@@ -183,17 +182,17 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
 }
 
 static tsr_result list_counts(tsr_ctx *ctx, const examination *e) {
-    const tsr_survey *survey = &e->survey;
+    const tsr_store_scan *scan = &e->scan;
     tsr_buffer line = {0};
     if (!e->json) {
         tsr_log(ctx, TSR_LOG_NOTICE, "%zu generation%s, %u damaged, %zu uncommitted%s",
-                survey->candidate_count, TSR_PLURAL(survey->candidate_count), survey->damaged_count,
-                survey->unfinished.count, e->verify ? "" : "; the data was not read");
+                scan->candidate_count, TSR_PLURAL(scan->candidate_count), scan->damaged_count,
+                scan->unfinished.count, e->verify ? "" : "; the data was not read");
         return TSR_SUCCESS;
     }
     tsr_buffer_printf(&line,
                       "{\"generations\":%zu,\"damaged\":%u,\"uncommitted\":%zu,\"verified\":%s}",
-                      survey->candidate_count, survey->damaged_count, survey->unfinished.count,
+                      scan->candidate_count, scan->damaged_count, scan->unfinished.count,
                       e->verify ? "true" : "false");
     return report_json(ctx, e, &line);
 }
@@ -205,9 +204,9 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
         bool collected;
-        TRY(ctx, tsr_survey_look_again(ctx, &e->survey, name, &collected));
+        TRY(ctx, tsr_store_scan_check_again(ctx, &e->scan, name, &collected));
         if (collected) return TSR_SUCCESS;
-        e->survey.damaged_count++;
+        e->scan.damaged_count++;
         return list_damaged(ctx, e, name);
     }
     TRY(ctx, result);
@@ -217,7 +216,7 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
 /* Lists the good ones. */
 static tsr_result list_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
-    for (size_t at = e->survey.names.count; next_unreached(&e->survey, &at, &name);) {
+    for (size_t at = e->scan.names.count; next_unreached(&e->scan, &at, &name);) {
         tsr_manifest manifest;
         tsr_ctx aside = tsr_ctx_fork(ctx);
         tsr_result result = read_generation(&aside, e, name, &manifest);
@@ -229,17 +228,17 @@ static tsr_result list_unreached(tsr_ctx *ctx, const examination *e) {
 }
 
 static tsr_result list(tsr_ctx *ctx, examination *e) {
-    tsr_survey *survey = &e->survey;
-    TRY(ctx, tsr_survey_take(ctx, survey));
-    TRY(ctx, check_is_store(ctx, survey));
-    for (size_t i = 0; i < survey->candidate_count; i++)
-        TRY(ctx, list_one(ctx, e, &survey->candidates[i]));
-    report_strays(ctx, survey);
+    tsr_store_scan *scan = &e->scan;
+    TRY(ctx, tsr_store_scan_run(ctx, scan));
+    TRY(ctx, check_is_store(ctx, scan));
+    for (size_t i = 0; i < scan->candidate_count; i++)
+        TRY(ctx, list_one(ctx, e, &scan->candidates[i]));
+    report_strays(ctx, scan);
     TRY(ctx, list_unreached(ctx, e));
     TRY(ctx, list_counts(ctx, e));
-    if (survey->damaged_count)
-        FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged", survey->damaged_count,
-             TSR_PLURAL_ARE(survey->damaged_count));
+    if (scan->damaged_count)
+        FAIL(ctx, TSR_STATE, "%u committed record%s %s damaged", scan->damaged_count,
+             TSR_PLURAL_ARE(scan->damaged_count));
     return TSR_SUCCESS;
 }
 
@@ -255,23 +254,23 @@ static tsr_result examine(tsr_ctx *ctx, const char *directory,
         own.log_level = ctx->log_level;
     }
     tsr_arena arena = {0};
-    examination e = {.survey = {.root = -1, .gens = -1, .arena = &arena},
+    examination e = {.scan = {.root = -1, .gens = -1, .arena = &arena},
                      .reader = tsr_reader_create(),
                      .verify = verify,
                      .json = json ? &to : NULL};
-    tsr_survey *survey = &e.survey;
+    tsr_store_scan *scan = &e.scan;
     tsr_result result;
     if (!e.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
-    survey->root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
-    if (survey->root < 0) {
-        result = tsr_fail_(&own, TSR_IO, -survey->root, __FILE__, __LINE__, "cannot open it");
+    scan->root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (scan->root < 0) {
+        result = tsr_fail_(&own, TSR_IO, -scan->root, __FILE__, __LINE__, "cannot open it");
         goto done;
     }
-    survey->gens = io->open(io->self, survey->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    scan->gens = io->open(io->self, scan->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     result = examine_all(&own, &e);
 done:
-    if (survey->gens >= 0) io->close(io->self, survey->gens);
-    if (survey->root >= 0) io->close(io->self, survey->root);
+    if (scan->gens >= 0) io->close(io->self, scan->gens);
+    if (scan->root >= 0) io->close(io->self, scan->root);
     tsr_reader_destroy(e.reader);
     tsr_arena_finish(&arena);
     if (!result.code) return result;

@@ -146,7 +146,7 @@ typedef struct landing {
 } landing;
 
 typedef struct attempt {
-    tsr_survey survey;
+    tsr_store_scan scan;
     tsr_reader *reader; /* borrowed */
 } attempt;
 
@@ -175,31 +175,31 @@ static tsr_result read_candidate(tsr_ctx *ctx, const attempt *a, const tsr_manif
                                  landing *to) {
     void **destinations = NULL;
     const tsr_part all = {0, manifest->chunk_count};
-    TRY(ctx, tsr_read_sizes(ctx, a->survey.gens, manifest));
+    TRY(ctx, tsr_read_sizes(ctx, a->scan.gens, manifest));
     tsr_result result = land_in_arena(ctx, to, manifest, &destinations);
     TSR_ASSERT(result.code != TSR_STATE);
     TRY(ctx, result);
-    return tsr_read_part(ctx, a->reader, a->survey.gens, manifest, all, destinations, false);
+    return tsr_read_part(ctx, a->reader, a->scan.gens, manifest, all, destinations, false);
 }
 
 static tsr_result read_once(tsr_ctx *ctx, attempt *a, const tsr_choice *choice, landing *to,
                             tsr_recovery *recovery) {
-    tsr_survey *survey = &a->survey;
+    tsr_store_scan *scan = &a->scan;
     tsr_manifest manifest = {0};
-    TRY(ctx, tsr_survey_take(ctx, survey));
+    TRY(ctx, tsr_store_scan_run(ctx, scan));
     for (size_t i = 0;; i++) {
-        TRY(ctx, tsr_survey_next(ctx, survey, choice, &i, &manifest));
-        recovery->found = i < survey->candidate_count;
+        TRY(ctx, tsr_store_scan_next(ctx, scan, choice, &i, &manifest));
+        recovery->found = i < scan->candidate_count;
         if (!recovery->found) break;
         tsr_result result = read_candidate(ctx, a, &manifest, to);
         if (!result.code) break;
         if (result.code != TSR_STATE) TRY(ctx, result);
-        TRY(ctx, tsr_survey_damaged(ctx, survey, &survey->candidates[i]));
+        TRY(ctx, tsr_store_scan_note_damaged(ctx, scan, &scan->candidates[i]));
     }
-    recovery->damaged_count = survey->damaged_count;
-    recovery->uncommitted_count = (uint32_t)survey->unfinished.count;
+    recovery->damaged_count = scan->damaged_count;
+    recovery->uncommitted_count = (uint32_t)scan->unfinished.count;
     if (recovery->found) {
-        if (survey->damaged_count)
+        if (scan->damaged_count)
             tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
                     manifest.token.generation, manifest.token.position.step);
         to->count = manifest.tensor_count;
@@ -215,30 +215,30 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
     const tsr_io *io = tsr_ctx_io(ctx);
     landing to = {.arena = arena};
     const tsr_choice choice = {.mode = mode, .generation = generation, .bundle_hash = bundle_hash};
-    tsr_survey survey = {.root = -1, .gens = -1, .arena = arena};
+    tsr_store_scan scan = {.root = -1, .gens = -1, .arena = arena};
     tsr_reader *reader = tsr_reader_create();
     tsr_result result = TSR_SUCCESS;
     if (!reader) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read a state");
-    survey.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
-    if (survey.root < 0) {
-        result = tsr_fail_(ctx, TSR_IO, -survey.root, __FILE__, __LINE__, "cannot open it");
+    scan.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (scan.root < 0) {
+        result = tsr_fail_(ctx, TSR_IO, -scan.root, __FILE__, __LINE__, "cannot open it");
         goto done;
     }
-    survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    scan.gens = io->open(io->self, scan.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     /* A run that removes old generations can make good generations vanish during this read: look
      * again before damage is reported. */
     tsr_ctx silent = tsr_ctx_fork(ctx);
     silent.log = NULL;
     tsr_ctx *with = &silent;
     for (uint64_t seen = UINT64_MAX;; with = ctx) {
-        attempt again = {survey, reader};
+        attempt again = {scan, reader};
         *out_recovery = (tsr_recovery){0};
         to.tensors = NULL;
         to.count = 0;
         result = read_once(with, &again, &choice, &to, out_recovery);
         bool damaged = result.code == TSR_STATE || (!result.code && out_recovery->damaged_count);
-        if (!damaged || again.survey.highest_generation == seen) break;
-        seen = again.survey.highest_generation;
+        if (!damaged || again.scan.highest_generation == seen) break;
+        seen = again.scan.highest_generation;
     }
     if (result.code && with == &silent) result = tsr_error_adopt(ctx, &silent);
     if (!result.code) {
@@ -246,8 +246,8 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
         *out_tensor_count = to.count;
     }
 done:
-    if (survey.gens >= 0) io->close(io->self, survey.gens);
-    if (survey.root >= 0) io->close(io->self, survey.root);
+    if (scan.gens >= 0) io->close(io->self, scan.gens);
+    if (scan.root >= 0) io->close(io->self, scan.root);
     tsr_reader_destroy(reader);
     if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", directory);
     return result;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Checks bytes that were copied, or bytes that cannot be streamed. */
-static bool copy_and_look(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
+static bool copy_and_scan(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
     double value;
     memcpy(to, from, size_bytes);
     return tsr_dtype_is_float(dtype) &&
@@ -58,20 +58,20 @@ static bool (*find_stream(tsr_dtype dtype))(uint8_t *, const uint8_t *, size_t) 
 bool tsr_stream_copy(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
     size_t head = (LINE_BYTES - (uintptr_t)to % LINE_BYTES) % LINE_BYTES;
     if (head % tsr_dtype_size(dtype) || size_bytes < head + LINE_BYTES)
-        return copy_and_look(dtype, to, from, size_bytes);
+        return copy_and_scan(dtype, to, from, size_bytes);
     size_t whole = (size_bytes - head) / LINE_BYTES * LINE_BYTES;
     bool found = find_stream(dtype)((uint8_t *)to + head, (const uint8_t *)from + head, whole);
     /* Must precede any store that tells other threads that the data is there. */
     _mm_sfence();
-    found |= copy_and_look(dtype, to, from, head);
-    return found | copy_and_look(dtype, (uint8_t *)to + head + whole,
+    found |= copy_and_scan(dtype, to, from, head);
+    return found | copy_and_scan(dtype, (uint8_t *)to + head + whole,
                                  (const uint8_t *)from + head + whole, size_bytes - head - whole);
 }
 
 #else
 
 bool tsr_stream_copy(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
-    return copy_and_look(dtype, to, from, size_bytes);
+    return copy_and_scan(dtype, to, from, size_bytes);
 }
 
 #endif

@@ -235,7 +235,7 @@ tsr_result tsr_shared_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
     shared_wait w = {0};
     for (;;) {
         bool moved = false, pending = false;
-        tsr_shared_look(s, &w);
+        tsr_shared_begin_scan(s, &w);
         for (uint32_t i = 1; i < t->rank_count; i++) {
             /* Each rank begins with its neighbour, so that they do not all read one rank's memory
              * at once. */
@@ -294,7 +294,7 @@ tsr_result tsr_shared_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure 
     shared_wait w = {0};
     for (;;) {
         bool moved = false, pending = false;
-        tsr_shared_look(s, &w);
+        tsr_shared_begin_scan(s, &w);
         for (uint32_t r = 0; r < t->rank_count; r++) {
             moved |= expose_to(s, r, &exposure->rows[r], claim);
             TRY(ctx, find_exposed(ctx, s, r, &exposure->expected[r], claim, &out_rows[r], &moved));
@@ -316,7 +316,7 @@ tsr_result tsr_shared_retract(tsr_ctx *ctx, tsr_transport *t) {
     shared_wait w = {0};
     for (;;) {
         bool moved = false, pending = false;
-        tsr_shared_look(s, &w);
+        tsr_shared_begin_scan(s, &w);
         for (uint32_t r = 0; r < t->rank_count; r++) {
             shared_flow *f = &s->flows[r];
             if (!f->sending) continue;

@@ -58,7 +58,7 @@ typedef struct shared_end {
 /* A wait; initially zero. `bell` must be read before the awaited condition is checked. */
 typedef struct shared_wait {
     uint64_t began_ns; /* 0: begins now */
-    uint64_t looked_ns;
+    uint64_t scanned_ns;
     uint32_t bell, spins;
     uint32_t suspect; /* a rank that seems to run a different operation, plus one; 0: none */
     bool sleeping;    /* as shown in its seat */
@@ -76,7 +76,7 @@ TSR_RESULT tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation
 void tsr_shared_wake(shared_end *s, uint32_t rank);
 
 /* Called before each check of the awaited condition. */
-static inline void tsr_shared_look(const shared_end *s, shared_wait *w) {
+static inline void tsr_shared_begin_scan(const shared_end *s, shared_wait *w) {
     w->bell = atomic_load(&s->seats[s->base.rank].doorbell);
 }
 /* Called if nothing has changed since the last check: spins, yields, then sleeps until it is woken.

@@ -73,7 +73,7 @@ tsr_result tsr_shared_meet(tsr_ctx *ctx, tsr_transport *t, const tsr_meeting *me
     out_bytes[t->rank] = bytes_of(board(s, t->rank), size_of(meeting, t->rank));
     shared_wait w = {0};
     for (uint32_t come = 0;;) {
-        tsr_shared_look(s, &w);
+        tsr_shared_begin_scan(s, &w);
         uint32_t before = come;
         while (come < t->rank_count && has_come(s, meeting, come, number, out_bytes)) come++;
         if (come != before) tsr_shared_end_wait(ctx, s, &w);

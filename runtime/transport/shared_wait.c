@@ -104,7 +104,7 @@ static bool holds_lock(const shared_end *s, uint32_t rank) {
 }
 
 /* Checks that every awaited rank is alive. */
-static tsr_result look_for_dead(tsr_ctx *ctx, shared_end *s) {
+static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s) {
     for (uint32_t rank = 0; rank < s->base.rank_count; rank++) {
         shared_seat *seat = &s->seats[rank];
         if (!waits_for(s, rank) || !atomic_load(&seat->joined)) continue;
@@ -180,7 +180,7 @@ static bool is_elsewhere(const place *here, const place *there) {
 
 /* The data that a rank sent before its current operation may have arrived since the last check: the
  * rank is reported only if there is no progress until the next check. */
-static tsr_result look_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
+static tsr_result scan_for_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
     place here = place_of(s, s->base.rank);
     uint32_t suspect = 0;
     for (uint32_t rank = 0; rank < s->base.rank_count && !suspect; rank++) {
@@ -215,11 +215,11 @@ void tsr_shared_wake(shared_end *s, uint32_t rank) {
     futex(&seat->doorbell, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-static tsr_result look_around(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint64_t now) {
-    if (now - w->looked_ns >= SLEEP_NS / 2) {
-        w->looked_ns = now;
-        TRY(ctx, look_for_dead(ctx, s));
-        TRY(ctx, look_elsewhere(ctx, s, w));
+static tsr_result scan_ranks(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint64_t now) {
+    if (now - w->scanned_ns >= SLEEP_NS / 2) {
+        w->scanned_ns = now;
+        TRY(ctx, scan_for_dead(ctx, s));
+        TRY(ctx, scan_for_elsewhere(ctx, s, w));
     }
     if (s->base.deadline_ns && now - w->began_ns >= s->base.deadline_ns)
         return fail_deadline(ctx, s);
@@ -233,7 +233,7 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
         return TSR_SUCCESS;
     }
     uint64_t now = tsr_clock_ns();
-    if (w->began_ns == 0) w->began_ns = w->looked_ns = now;
+    if (w->began_ns == 0) w->began_ns = w->scanned_ns = now;
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {
         /* The awaited rank may need this CPU. */
@@ -241,7 +241,7 @@ tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w)
         for (int i = 0; i < PAUSES; i++) _mm_pause();
         return TSR_SUCCESS;
     }
-    TRY(ctx, look_around(ctx, s, w, now));
+    TRY(ctx, scan_ranks(ctx, s, w, now));
     shared_seat *seat = &s->seats[s->base.rank];
     if (!w->sleeping) { /* and polls once more */
         w->sleeping = true;

@@ -26,7 +26,7 @@ typedef struct beside {
 
 /* No command writes the tensor until this function returns, regardless of the progress of the
  * step. */
-static void look(void *user, const void *tensor) {
+static void check_guarded(void *user, const void *tensor) {
     beside *s = user;
     const void *bytes = NULL;
     cr_assert_null(tensor);
@@ -55,7 +55,7 @@ static void read_beside(bool one_by_one) {
     for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
     cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
     memcpy(s.before, w, sizeof s.before);
-    tsr_executor_set_guard(s.executor, look, &s);
+    tsr_executor_set_guard(s.executor, check_guarded, &s);
     for (uint64_t step = 1; step < 4; step++) {
         s.launches = fake->launches;
         cr_assert_eq(tsr_executor_run(&s.b.ctx, s.executor, TOY_TRAIN, step).code, TSR_OK);
@@ -302,7 +302,7 @@ Test(device_beside, no_room_to_keep) {
         memcpy(s.before, tsr_executor_get_tensor(s.executor, 0), sizeof s.before);
         s.launches = fake->launches;
         s.guarded = 0;
-        tsr_executor_set_guard(s.executor, look, &s);
+        tsr_executor_set_guard(s.executor, check_guarded, &s);
         cr_assert_eq(tsr_executor_run(&s.b.ctx, s.executor, TOY_TRAIN, 1).code, TSR_OK);
         cr_assert_eq(s.guarded, 1);
         tsr_executor_destroy(s.executor);

@@ -244,7 +244,7 @@ Test(copy, streamed_bytes_are_those_copied) {
 }
 
 /* The value is found at the beginning, among whole cache lines, and at the end. */
-Test(copy, streamed_floats_are_looked_at) {
+Test(copy, streamed_floats_are_scanned) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_F16};
     static const double values[] = {INFINITY, -INFINITY, NAN};
     static _Alignas(64) uint8_t from[STREAM_ROOM], to[STREAM_ROOM];

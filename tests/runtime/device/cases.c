@@ -483,7 +483,7 @@ typedef struct reading {
 
 /* No command writes the tensor until this function returns, regardless of the progress of the
  * step. */
-static void look(void *user, const void *tensor) {
+static void check_guarded(void *user, const void *tensor) {
     reading *r = user;
     const void *bytes = NULL;
     REQUIRE(!tensor, "of a memory of its own: all of them");
@@ -510,7 +510,7 @@ void device_case_readers(const char *device) {
     const void *bytes = NULL;
     open_reading(&r, device);
     float *w = tsr_executor_get_tensor(r.executor, 0);
-    tsr_executor_set_guard(r.executor, look, &r);
+    tsr_executor_set_guard(r.executor, check_guarded, &r);
     for (uint64_t step = 1; step < 4; step++) {
         bench_must(&r.b, tsr_executor_run(&r.b.ctx, r.executor, TOY_TRAIN, step));
         bench_must(&r.b, tsr_executor_read(&r.b.ctx, r.executor, 0, w, sizeof r.before, &bytes));

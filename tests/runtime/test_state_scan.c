@@ -5,7 +5,7 @@
  * finite is reported.
  */
 #include "manifests/fatbin.h"
-#include "runtime/exec/look.h"
+#include "runtime/exec/state_scan.h"
 #include "tests/runtime/fake_cuda.h"
 
 #include <criterion/criterion.h>
@@ -122,18 +122,18 @@ static void expect(bench *b, const char *name, uint64_t element) {
     tsr_digest digests[TENSORS], hash, expected = tsr_state_hash(b->tensors, TENSORS);
     tsr_nonfinite found;
     flip_host(b);
-    must(b, tsr_look(&b->ctx, b->executor, &b->view, digests, &found));
+    must(b, tsr_state_scan(&b->ctx, b->executor, &b->view, digests, &found));
     cr_assert_eq(found.found, name != NULL);
     if (name) {
         cr_assert_str_eq(found.tensor, name);
         cr_assert_eq(found.element, element, "%lu of %s", found.element, name);
     }
-    must(b, tsr_look_hash(&b->ctx, b->executor, &b->view, &hash));
+    must(b, tsr_state_scan_hash(&b->ctx, b->executor, &b->view, &hash));
     cr_assert(tsr_digest_equal(&hash, &expected));
     flip_host(b);
 }
 
-static void look_on(bool gpu) {
+static void scan_on(bool gpu) {
     bench b;
     begin(&b, gpu);
     expect(&b, NULL, 0);
@@ -146,11 +146,11 @@ static void look_on(bool gpu) {
     end(&b);
 }
 
-Test(look, of_the_host) { look_on(false); }
-Test(look, of_a_gpu) { look_on(true); }
+Test(state_scan, of_the_host) { scan_on(false); }
+Test(state_scan, of_a_gpu) { scan_on(true); }
 
 /* A failed read is reported. */
-Test(look, read_fails) {
+Test(state_scan, read_fails) {
     bench b;
     tsr_digest hash;
     begin(&b, true);
@@ -158,7 +158,7 @@ Test(look, read_fails) {
     fake->fail = "cuMemcpyDtoHAsync_v2";
     fake->fail_at = 3;
     fake->fail_code = 700;
-    cr_assert_eq(tsr_look_hash(&b.ctx, b.executor, &b.view, &hash).code, TSR_MACHINE);
+    cr_assert_eq(tsr_state_scan_hash(&b.ctx, b.executor, &b.view, &hash).code, TSR_MACHINE);
     cr_assert_not_null(strstr(b.ctx.error.text, "ILLEGAL_ADDRESS"), "%s", b.ctx.error.text);
     end(&b);
 }
