@@ -177,7 +177,7 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     *memory = (tsr_check_memory){0};
     TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, NULL, &plan));
     sum_tensors(self, memory, &stored);
-    memory->prepared_bytes = plan.prepared_bytes;
+    memory->prepared_bytes = plan.prepacked_bytes;
     memory->workspace_bytes = plan.workspace_bytes;
     memory->port_bytes = plan.port_bytes;
     memory->away_bytes = plan.offloaded_bytes;

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The known facts about one PREPARED buffer. */
-typedef struct prepared {
-    const tsr_program_buffer *buffer;   /* the first buffer with this index */
-    const tsr_program_command *command; /* the first one that writes it; it reads `tensor` */
+/* What is known of one PREPACKED buffer. */
+typedef struct prepacked {
+    const tsr_program_buffer *buffer;   /* the first of its index */
+    const tsr_program_command *command; /* the first that writes it, and what it reads */
     const tsr_program_buffer *tensor;
     uint32_t ready_in; /* 1 + the last entry that has written it */
-} prepared;
+} prepacked;
 
 /* The object that is being verified; names are verified before they are used in a place. */
 typedef struct place {
@@ -23,8 +23,8 @@ typedef struct place {
     tsr_code code;
     const tsr_program *program;
     const tsr_config *config;
-    prepared *prepared;
-    uint32_t prepared_count;
+    prepacked *prepacked;
+    uint32_t prepacked_count;
     bool *changed; /* tensors that the entry writes */
     uint32_t entry;
     const char *what; /* "buffers", "commands" */
@@ -46,13 +46,13 @@ uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer) {
     return size_bytes;
 }
 
-const tsr_program_buffer *tsr_program_next_prepared(const tsr_program *program,
-                                                    tsr_prepared_cursor *cursor) {
+const tsr_program_buffer *tsr_program_next_prepacked(const tsr_program *program,
+                                                     tsr_prepacked_cursor *cursor) {
     for (; cursor->entry < program->entry_count; cursor->entry++, cursor->buffer = 0) {
         const tsr_program_entry *entry = &program->entries[cursor->entry];
         while (cursor->buffer < entry->buffer_count) {
             const tsr_program_buffer *buffer = &entry->buffers[cursor->buffer++];
-            if (buffer->space != TSR_SPACE_PREPARED || buffer->index != cursor->index) continue;
+            if (buffer->space != TSR_SPACE_PREPACKED || buffer->index != cursor->index) continue;
             cursor->index++;
             return buffer;
         }
@@ -60,9 +60,9 @@ const tsr_program_buffer *tsr_program_next_prepared(const tsr_program *program,
     return NULL;
 }
 
-uint32_t tsr_program_prepared_count(const tsr_program *program) {
-    tsr_prepared_cursor cursor = {0};
-    while (tsr_program_next_prepared(program, &cursor)) {
+uint32_t tsr_program_prepacked_count(const tsr_program *program) {
+    tsr_prepacked_cursor cursor = {0};
+    while (tsr_program_next_prepacked(program, &cursor)) {
     }
     return cursor.index;
 }
@@ -180,21 +180,21 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_prepared(const place *p, const tsr_program_buffer *buffer) {
+static TSR_RESULT check_prepacked(const place *p, const tsr_program_buffer *buffer) {
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
-    EXPECT(p, buffer->index < p->prepared_count, "index: expected less than %u, got %u",
-           p->prepared_count, buffer->index);
-    EXPECT(p, buffer->index == 0 || p->prepared[buffer->index - 1].buffer,
-           "index: expected prepared buffer %u before %u, got none", buffer->index - 1,
+    EXPECT(p, buffer->index < p->prepacked_count, "index: expected less than %u, got %u",
+           p->prepacked_count, buffer->index);
+    EXPECT(p, buffer->index == 0 || p->prepacked[buffer->index - 1].buffer,
+           "index: expected prepacked buffer %u before %u, got none", buffer->index - 1,
            buffer->index);
     EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %llu",
            (unsigned long long)buffer->offset_bytes);
-    prepared *known = &p->prepared[buffer->index];
+    prepacked *known = &p->prepacked[buffer->index];
     if (!known->buffer) known->buffer = buffer;
     EXPECT(p,
            known->buffer->dtype == buffer->dtype &&
                tsr_shape_equal(&known->buffer->shape, &buffer->shape),
-           "expected %s as prepared buffer %u has elsewhere, got %s",
+           "expected %s as prepacked buffer %u has elsewhere, got %s",
            tsr_type_format(known->buffer->dtype, &known->buffer->shape, wanted), buffer->index,
            tsr_type_format(buffer->dtype, &buffer->shape, got));
     return TSR_SUCCESS;
@@ -233,7 +233,7 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
     EXPECT(p, buffer->space != TSR_SPACE_HOST || !has_vranks(p),
            "space: expected none of the host in an entry with virtual ranks, got %u",
            (unsigned)buffer->space);
-    if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
+    if (buffer->space == TSR_SPACE_PREPACKED) return check_prepacked(p, buffer);
     if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
         return check_bound(p, buffer);
     EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
@@ -265,10 +265,10 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
     EXPECT(p, buffer->space != TSR_SPACE_INPUT,
            "arguments[%u]: expected a buffer that may be written, got input '%s'", argument,
            entry->inputs[buffer->index].name);
-    EXPECT(p, buffer->space != TSR_SPACE_PREPARED,
-           "arguments[%u]: expected a buffer that may be written, got prepared buffer %u", argument,
-           buffer->index);
-    EXPECT(p, buffer->space != TSR_SPACE_VRANK_NUMBER && buffer->space != TSR_SPACE_SUMS,
+    EXPECT(p, buffer->space != TSR_SPACE_PREPACKED,
+           "arguments[%u]: expected a buffer that may be written, got prepacked buffer %u",
+           argument, buffer->index);
+    EXPECT(p, buffer->space != TSR_SPACE_LEAF_NUMBER && buffer->space != TSR_SPACE_SUMS,
            "arguments[%u]: expected a buffer that may be written, got space %u", argument,
            (unsigned)buffer->space);
     if (buffer->space != TSR_SPACE_TENSOR && buffer->space != TSR_SPACE_PART) return TSR_SUCCESS;
@@ -283,8 +283,8 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
 
 static TSR_RESULT check_read(const place *p, const tsr_program_buffer *buffer, uint32_t argument) {
     EXPECT(p,
-           buffer->space != TSR_SPACE_PREPARED ||
-               p->prepared[buffer->index].ready_in == p->entry + 1,
+           buffer->space != TSR_SPACE_PREPACKED ||
+               p->prepacked[buffer->index].ready_in == p->entry + 1,
            "arguments[%u]: expected a command before that prepares buffer %u, got none", argument,
            buffer->index);
     return TSR_SUCCESS;
@@ -352,10 +352,10 @@ static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffer
            command->argument_count, command->written_from);
     const tsr_program_buffer *from = &buffers[command->arguments[0]];
     const tsr_program_buffer *to = &buffers[command->arguments[1]];
-    EXPECT(p, from->space == TSR_SPACE_TENSOR && to->space == TSR_SPACE_PREPARED,
+    EXPECT(p, from->space == TSR_SPACE_TENSOR && to->space == TSR_SPACE_PREPACKED,
            "prepare: expected spaces %d and %d, got %u and %u", TSR_SPACE_TENSOR,
-           TSR_SPACE_PREPARED, (unsigned)from->space, (unsigned)to->space);
-    prepared *known = &p->prepared[to->index];
+           TSR_SPACE_PREPACKED, (unsigned)from->space, (unsigned)to->space);
+    prepacked *known = &p->prepacked[to->index];
     if (!known->command) {
         known->command = command;
         known->tensor = from;
@@ -586,7 +586,7 @@ static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entr
     return TSR_SUCCESS;
 }
 
-/* A command that writes a tensor makes the buffers prepared from that tensor stale. */
+/* What is prepacked from a tensor would be old behind a command that writes the tensor. */
 static TSR_RESULT check_changed(place *p, const tsr_program_entry *entry) {
     for (p->index = 0; p->index < entry->command_count; p->index++) {
         const tsr_program_command *command = &entry->commands[p->index];
@@ -635,10 +635,10 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
     place p = {.ctx = ctx, .code = code, .program = program, .config = config};
     for (; p.entry < program->entry_count; p.entry++)
         TRY(ctx, check_entry_head(&p, &program->entries[p.entry]));
-    p.prepared_count = tsr_program_prepared_count(program);
-    p.prepared = calloc((size_t)p.prepared_count + 1, sizeof *p.prepared);
+    p.prepacked_count = tsr_program_prepacked_count(program);
+    p.prepacked = calloc((size_t)p.prepacked_count + 1, sizeof *p.prepacked);
     p.changed = calloc(config->tensor_count + 1, sizeof *p.changed);
-    if (!p.prepared || !p.changed)
+    if (!p.prepacked || !p.changed)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
     for (p.entry = 0; p.entry < program->entry_count; p.entry++)
         TRY_GOTO(ctx, result, check_entry(&p, &program->entries[p.entry]));
@@ -647,7 +647,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
     TRY_GOTO(ctx, result, tsr_program_verify_control(ctx, program, code));
     TRY_GOTO(ctx, result, tsr_program_verify_offloads(ctx, program, code));
 done:
-    free(p.prepared);
+    free(p.prepacked);
     free(p.changed);
     return result;
 }

@@ -33,8 +33,8 @@ typedef enum tsr_space {
     TSR_SPACE_INPUT = 2,     /* index: in the entry's inputs */
     TSR_SPACE_OUTPUT = 3,    /* index: in the entry's outputs */
     TSR_SPACE_WORKSPACE = 4, /* offset_bytes: in the entry's workspace, a multiple of 64 */
-    TSR_SPACE_PREPARED = 5,  /* index: number of a buffer that outlives runs and is shared by all
-                                entries, in order of first use */
+    TSR_SPACE_PREPACKED = 5, /* index: number of a buffer that outlives runs and is shared by all
+                               entries, in order of first use */
     TSR_SPACE_HOST = 6, /* offset_bytes: in the entry's host memory, which a run has in addition to
                            the workspace; OFFLOAD writes it, PREFETCH reads it */
     /* Spaces of an entry with leaves (below); offset_bytes as above, each in its own memory. */
@@ -289,14 +289,14 @@ uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
  * Returns false if out of memory. */
 bool tsr_program_live(const tsr_program_entry *entry, tsr_arena *arena, uint64_t *out_bytes);
 /* Returns the number of PREPARED buffers of a verified program: their indices are below it. */
-uint32_t tsr_program_prepared_count(const tsr_program *program);
+uint32_t tsr_program_prepacked_count(const tsr_program *program);
 /* Iterates over prepared buffers from cursor {0} on: returns the first buffer of index 0, of index
  * 1, …; NULL after the last one. */
-typedef struct tsr_prepared_cursor {
+typedef struct tsr_prepacked_cursor {
     uint32_t entry, buffer, index;
-} tsr_prepared_cursor;
-const tsr_program_buffer *tsr_program_next_prepared(const tsr_program *program,
-                                                    tsr_prepared_cursor *cursor);
+} tsr_prepacked_cursor;
+const tsr_program_buffer *tsr_program_next_prepacked(const tsr_program *program,
+                                                     tsr_prepacked_cursor *cursor);
 
 /* Writes a readable listing; `program` must be verified against `config`. Its form may change. */
 void tsr_program_format(const tsr_program *program, const tsr_config *config, tsr_buffer *out);

@@ -109,7 +109,7 @@ static uint32_t version_of(const tsr_program *program) {
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (program->entries[i].region_count || program->entries[i].on_recovery)
             return VERSION_REGIONS;
-    return tsr_program_prepared_count(program) ? 2 : 1;
+    return tsr_program_prepacked_count(program) ? 2 : 1;
 }
 
 tsr_result tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,

@@ -25,7 +25,7 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_OUTPUT:
         tsr_buffer_printf(out, "output %s", entry->outputs[buffer->index].name);
         break;
-    case TSR_SPACE_PREPARED:
+    case TSR_SPACE_PREPACKED:
         tsr_buffer_printf(out, "prepared %u", buffer->index);
         break;
     case TSR_SPACE_WORKSPACE:

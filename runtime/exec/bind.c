@@ -63,8 +63,8 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t vrank,
         return (char *)bound->inputs[buffer->index] + vrank * bound->input_strides[buffer->index];
     case TSR_SPACE_OUTPUT:
         return bound->outputs[buffer->index];
-    case TSR_SPACE_PREPARED:
-        return executor->prepared[buffer->index].memory;
+    case TSR_SPACE_PREPACKED:
+        return executor->prepacked[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
         if (bound->ways.tensor[number]) return executor->tensors[bound->ways.tensor[number] - 1];
         return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
@@ -179,7 +179,7 @@ static tsr_device_range range_of(const tsr_executor *executor, const char *begin
 static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program_command *command) {
     const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
     bound_entry *bound = &executor->entries[entry];
-    prepared *made = &executor->prepared[buffers[command->arguments[1]].index];
+    prepacked *made = &executor->prepacked[buffers[command->arguments[1]].index];
     made->tensor = buffers[command->arguments[0]].index;
     made->entry = &executor->program->entries[entry];
     made->source = command;
@@ -187,7 +187,7 @@ static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program
                                    .commands = &made->command,
                                    .command_count = 1,
                                    .cost_max = command->cost};
-    bound->prepared[bound->prepared_count++] = made;
+    bound->prepacked[bound->prepacked_count++] = made;
     return bind_command(executor, entry, command, &made->command);
 }
 
@@ -451,13 +451,13 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     }
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
-    bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
+    bound->prepacked = TSR_NEW(&executor->arena, prepacked *, (size_t)source->command_count + 1);
     bound->parts = TSR_NEW(&executor->arena, part,
                            bound->has_control ? 3 * (size_t)source->command_count + 1
                                               : 2 * (source->region_count + loops) + 1);
     bound->moving = TSR_NEW(&executor->arena, moving, count);
     bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
-    if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
+    if (!bound->commands || !bound->numbers || !bound->prepacked || !bound->parts ||
         !bound->moving || !bound->deferred || !bind_inputs(executor, entry, at) ||
         !tsr_ways_init(executor->config, executor->program, entry, &executor->vranks,
                        &executor->arena, &bound->ways))
@@ -481,17 +481,18 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
 bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     const tsr_config *config = executor->config;
     char *at = executor->memory.host;
-    tsr_prepared_cursor cursor = {0};
+    tsr_prepacked_cursor cursor = {0};
     const tsr_program_buffer *made;
     executor->tensors = TSR_NEW(&executor->arena, void *, config->tensor_count + 1);
     executor->entries =
         TSR_NEW(&executor->arena, bound_entry, config->entry_count ? config->entry_count : 1);
     executor->copies = TSR_NEW(&executor->arena, copies, config->tensor_count + 1);
     executor->versions = TSR_NEW(&executor->arena, uint64_t, config->tensor_count + 1);
-    executor->prepared = TSR_NEW(&executor->arena, prepared, (size_t)executor->prepared_count + 1);
+    executor->prepacked =
+        TSR_NEW(&executor->arena, prepacked, (size_t)executor->prepacked_count + 1);
     executor->holdings = TSR_NEW(&executor->arena, tsr_holding, config->tensor_count + 1);
     if (!executor->tensors || !executor->entries || !executor->copies || !executor->versions ||
-        !executor->prepared || !executor->holdings)
+        !executor->prepacked || !executor->holdings)
         return false;
     for (size_t i = 0; i < config->tensor_count; i++) {
         executor->copies[i] = (copies){.host = true, .zero = true};
@@ -511,8 +512,8 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     at += executor->workspace_bytes = plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
     executor->offloaded_handler_offset = plan->offloaded_bytes - plan->offloaded_handler_bytes;
-    while ((made = tsr_program_next_prepared(executor->program, &cursor)))
-        executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
+    while ((made = tsr_program_next_prepacked(executor->program, &cursor)))
+        executor->prepacked[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
     executor->vrank_bytes = plan->vrank_bytes;
     executor->sums_bytes = plan->sum_bytes;
     executor->of_vranks = at;

@@ -10,7 +10,7 @@
 #include "runtime/exec/executor.h"
 
 /* Memory prepared from a tensor when the tensor had `version`; 0: not prepared yet. */
-typedef struct prepared {
+typedef struct prepacked {
     void *memory; /* host memory */
     tsr_device_command command;
     tsr_device_list list;
@@ -18,7 +18,7 @@ typedef struct prepared {
     const tsr_program_command *source;
     uint32_t tensor;
     uint64_t version;
-} prepared;
+} prepacked;
 
 /* True if the host's or the device's copy of a tensor is valid; both may be. */
 typedef struct copies {
@@ -62,8 +62,8 @@ typedef struct bound_entry {
     uint32_t *numbers;            /* program index of each command */
     part *parts;
     uint32_t part_count;
-    prepared **prepared; /* prepared memory that its commands read */
-    uint32_t prepared_count;
+    prepacked **prepacked; /* prepared memory that its commands read */
+    uint32_t prepacked_count;
     bool *changes;  /* one per tensor; NULL: no tensor changes */
     bool exchanges; /* has loops over leaves, or collectives */
     bool *deferred; /* true for buffers of sums that a collective consumes */
@@ -89,8 +89,8 @@ struct tsr_executor {
     copies *copies;           /* one per tensor */
     tsr_holding *holdings;
     uint64_t *versions; /* 1 + number of times that each tensor may have changed */
-    prepared *prepared;
-    uint32_t prepared_count;
+    prepacked *prepacked;
+    uint32_t prepacked_count;
     char *workspace, *of_vranks, *of_sums, *of_parts, *round; /* host memory */
     uint64_t workspace_bytes;
     uint64_t handler_offset; /* offset in the workspace: handlers run while another entry's

@@ -23,9 +23,9 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
                 if (list->command_count > most) most = list->command_count;
                 TRY(ctx, device->type->prepare(ctx, device, &executor->memory, list));
             }
-    for (uint32_t i = 0; i < executor->prepared_count; i++)
+    for (uint32_t i = 0; i < executor->prepacked_count; i++)
         TRY(ctx,
-            device->type->prepare(ctx, device, &executor->memory, &executor->prepared[i].list));
+            device->type->prepare(ctx, device, &executor->memory, &executor->prepacked[i].list));
     if (ctx->trace &&
         !tsr_probe_init(executor->program, plan, most, &executor->arena, &executor->probe))
         FAIL(ctx, TSR_MEMORY, "no memory to trace '%s'", executor->config->name);
@@ -47,7 +47,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .program = program,
                                .device = device,
                                .transport = transport,
-                               .prepared_count = tsr_program_prepared_count(program),
+                               .prepacked_count = tsr_program_prepacked_count(program),
                                .failed_region = NO_REGION};
     tsr_result result = tsr_plan_vranks(ctx, config, program, transport, &executor->vranks);
     if (!result.code) result = set_up(ctx, executor, &plan);
@@ -66,9 +66,9 @@ void tsr_executor_destroy(tsr_executor *executor) {
         for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
             for (uint32_t n = 0; (list = tsr_bound_list(&executor->entries[i].parts[k], n)); n++)
                 if (list->prepared) type->finish(executor->device, list);
-    for (uint32_t i = 0; executor->prepared && i < executor->prepared_count; i++)
-        if (executor->prepared[i].list.prepared)
-            type->finish(executor->device, &executor->prepared[i].list);
+    for (uint32_t i = 0; executor->prepacked && i < executor->prepacked_count; i++)
+        if (executor->prepacked[i].list.prepared)
+            type->finish(executor->device, &executor->prepacked[i].list);
     if (executor->memory.host) type->release(executor->device, &executor->memory);
     tsr_arena_finish(&executor->arena);
     free(executor);
@@ -336,8 +336,8 @@ tsr_result tsr_executor_read(tsr_ctx *ctx, tsr_executor *executor, unsigned read
 /* Prepares the memory that the entry reads, if its tensor has changed since the last preparation.
  */
 static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entry *bound) {
-    for (uint32_t i = 0; i < bound->prepared_count; i++) {
-        prepared *made = bound->prepared[i];
+    for (uint32_t i = 0; i < bound->prepacked_count; i++) {
+        prepacked *made = bound->prepacked[i];
         uint64_t version = executor->versions[made->tensor];
         if (made->version == version) continue;
         tsr_fault fault;

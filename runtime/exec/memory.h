@@ -16,7 +16,7 @@
  * offloaded_bytes for offloaded values, including offloaded_handler_bytes for the entries that
  * handle failures. */
 typedef struct tsr_memory_plan {
-    uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
+    uint64_t tensor_bytes, prepacked_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
     uint64_t vrank_bytes, sum_bytes, part_bytes, round_bytes;
     uint64_t offloaded_bytes, offloaded_handler_bytes;
 } tsr_memory_plan;

@@ -130,14 +130,14 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
                              const tsr_transport *transport, tsr_memory_plan *out_plan) {
     tsr_memory_plan plan = {0};
     tsr_vranks vranks;
-    tsr_prepared_cursor cursor = {0};
+    tsr_prepacked_cursor cursor = {0};
     const tsr_program_buffer *made;
     bool fits = true;
     TRY(ctx, tsr_plan_vranks(ctx, config, program, transport, &vranks));
     TRY(ctx, plan_sums(ctx, config, program, &vranks, &plan));
     TRY(ctx, add_tensors(ctx, config, program, &vranks, &plan.tensor_bytes, &fits));
-    while ((made = tsr_program_next_prepared(program, &cursor)))
-        fits = fits && tsr_plan_add(&plan.prepared_bytes, tsr_program_buffer_size(made));
+    while ((made = tsr_program_next_prepacked(program, &cursor)))
+        fits = fits && tsr_plan_add(&plan.prepacked_bytes, tsr_program_buffer_size(made));
     for (size_t i = 0; i < config->entry_count; i++) {
         const tsr_program_entry *entry = &program->entries[i];
         uint64_t workspace = 0;
@@ -149,7 +149,7 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     }
     fits = fits && (!plan.handler_bytes || tsr_plan_add(&plan.workspace_bytes, plan.handler_bytes));
     fits = fits && tsr_plan_add(&plan.total_bytes, plan.tensor_bytes) &&
-           (!plan.prepared_bytes || tsr_plan_add(&plan.total_bytes, plan.prepared_bytes)) &&
+           (!plan.prepacked_bytes || tsr_plan_add(&plan.total_bytes, plan.prepacked_bytes)) &&
            tsr_plan_add(&plan.total_bytes, plan.workspace_bytes) &&
            (!plan.vrank_bytes || add_times(&plan.total_bytes, plan.vrank_bytes, vranks.count)) &&
            (!plan.sum_bytes ||

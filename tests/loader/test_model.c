@@ -85,7 +85,7 @@ Test(model, tells_what_it_is) {
     cr_assert_gt(count, 6);
     for (size_t i = 1; i < count; i++)
         cr_assert_lt(strcmp(state[i - 1].name, state[i].name), 0, "sorted by name");
-    cr_assert_eq(plan.tensor_bytes + plan.prepared_bytes + plan.workspace_bytes + plan.port_bytes,
+    cr_assert_eq(plan.tensor_bytes + plan.prepacked_bytes + plan.workspace_bytes + plan.port_bytes,
                  plan.total_bytes);
     cr_assert_str_eq(tsr_model_get_config(d.model)->name, "digits");
     cr_assert(strstr(tsr_model_get_choice(d.model), tsr_model_get_target(d.model)));

@@ -216,7 +216,7 @@ Test(params, count_from_the_next_call_on) {
     const char *path = digits_path(&d, "other.safetensors");
     answer three = predict_fresh(3), four = predict_fresh(4);
     cr_assert(!equal_answers(three, four));
-    cr_assert_gt(tsr_model_get_memory_plan(d.model).prepared_bytes, 0, "nothing is tested here");
+    cr_assert_gt(tsr_model_get_memory_plan(d.model).prepacked_bytes, 0, "nothing is tested here");
     tsr_model *other = digits_open(&d, NULL);
     digits_must(&d, tsr_model_initialize(&d.ctx, other, 4));
     digits_must(&d, tsr_model_export_params(&d.ctx, other, path));

@@ -232,7 +232,7 @@ static void add_prepare(maker *m, const tsr_config *config, const tsr_config_ent
     for (uint32_t i = 0; i < 2; i++) {
         arguments[i] = at + i;
         out->buffers[at + i] =
-            (tsr_program_buffer){.space = i ? TSR_SPACE_PREPARED : TSR_SPACE_TENSOR,
+            (tsr_program_buffer){.space = i ? TSR_SPACE_PREPACKED : TSR_SPACE_TENSOR,
                                  .dtype = config->tensors[0].dtype,
                                  .shape = config->tensors[0].shape,
                                  .name = ""};

@@ -453,12 +453,12 @@ Test(program, commands_are_checked) {
 }
 
 /* Both entries prepare buffer 0 from w, then y = x. */
-static void make_prepared(example *e) {
+static void make_prepacked(example *e) {
     make_example(e);
     for (int i = 0; i < 2; i++) {
         tsr_program_command *command = &e->commands[i][0];
         e->buffers[i][4] = e->buffers[i][1];
-        e->buffers[i][4].space = TSR_SPACE_PREPARED;
+        e->buffers[i][4].space = TSR_SPACE_PREPACKED;
         e->buffers[i][4].index = 0;
         e->launch[i][0] = 1;
         e->launch[i][1] = 4;
@@ -469,10 +469,10 @@ static void make_prepared(example *e) {
     }
 }
 
-#define REFUSED_PREPARED(change, message)                                                          \
+#define REFUSED_PREPACKED(change, message)                                                         \
     do {                                                                                           \
         example e;                                                                                 \
-        make_prepared(&e);                                                                         \
+        make_prepacked(&e);                                                                        \
         tsr_program_buffer *buffers = e.buffers[0], *train_buffers = e.buffers[1];                 \
         tsr_program_command *prepare = &e.commands[0][0], *train = &e.commands[1][0];              \
         (void)buffers, (void)train_buffers, (void)prepare, (void)train;                            \
@@ -481,7 +481,7 @@ static void make_prepared(example *e) {
     } while (0)
 #define AT_TRAIN "entry 'train': commands[0]: "
 
-Test(program, prepared_buffers_are_listed_and_come_back) {
+Test(program, prepacked_buffers_are_listed_and_come_back) {
     example e;
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
@@ -489,15 +489,15 @@ Test(program, prepared_buffers_are_listed_and_come_back) {
     tsr_buffer text = {0};
     void *bytes;
     size_t size;
-    make_prepared(&e);
+    make_prepacked(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
     cr_assert_eq(((char *)bytes)[8], 2, "version");
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_OK, "%s",
                  ctx.error.text);
-    cr_assert_eq(tsr_program_prepared_count(&program), 1);
-    tsr_prepared_cursor cursor = {0};
-    cr_assert_eq(tsr_program_next_prepared(&program, &cursor), &program.entries[0].buffers[4]);
-    cr_assert_null(tsr_program_next_prepared(&program, &cursor));
+    cr_assert_eq(tsr_program_prepacked_count(&program), 1);
+    tsr_prepacked_cursor cursor = {0};
+    cr_assert_eq(tsr_program_next_prepacked(&program, &cursor), &program.entries[0].buffers[4]);
+    cr_assert_null(tsr_program_next_prepacked(&program, &cursor));
     tsr_program_format(&program, &config, &text);
     cr_assert(strstr(text.bytes, "%4 = prepared 0 : 4x3xf32\n"), "%s", text.bytes);
     cr_assert(strstr(text.bytes, "0: prepare @_k1 grid 4 cost 24 read %1 write %4"), "%s",
@@ -509,38 +509,38 @@ Test(program, prepared_buffers_are_listed_and_come_back) {
     tsr_arena_finish(&arena);
 }
 
-Test(program, what_is_prepared_is_checked) {
-    REFUSED_PREPARED((buffers[3] = buffers[4], buffers[3].index = train_buffers[4].index = 1),
-                     AT_BUFFER(3) "index: expected prepared buffer 0 before 1, got none");
-    REFUSED_PREPARED(buffers[4].index = 2, AT_BUFFER(4) "index: expected less than 1, got 2");
-    REFUSED_PREPARED(buffers[4].offset_bytes = 64, AT_BUFFER(4) "offset: expected 0, got 64");
-    REFUSED_PREPARED(
+Test(program, what_is_prepacked_is_checked) {
+    REFUSED_PREPACKED((buffers[3] = buffers[4], buffers[3].index = train_buffers[4].index = 1),
+                      AT_BUFFER(3) "index: expected prepacked buffer 0 before 1, got none");
+    REFUSED_PREPACKED(buffers[4].index = 2, AT_BUFFER(4) "index: expected less than 1, got 2");
+    REFUSED_PREPACKED(buffers[4].offset_bytes = 64, AT_BUFFER(4) "offset: expected 0, got 64");
+    REFUSED_PREPACKED(
         train_buffers[4].dtype = TSR_DTYPE_I32,
-        "entry 'train': buffers[4]: expected 4x3xf32 as prepared buffer 0 has elsewhere, "
+        "entry 'train': buffers[4]: expected 4x3xf32 as prepacked buffer 0 has elsewhere, "
         "got 4x3xi32");
-    REFUSED_PREPARED(prepare->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
-    REFUSED_PREPARED(prepare->written_from = 0,
-                     AT_LAUNCH "prepare: expected 2 arguments, written from 1, got 2, from 0");
-    REFUSED_PREPARED(prepare->arguments[0] = 0,
-                     AT_LAUNCH "prepare: expected spaces 1 and 5, got 2 and 5");
-    REFUSED_PREPARED(prepare->arguments[1] = 3,
-                     AT_LAUNCH "prepare: expected spaces 1 and 5, got 1 and 4");
-    REFUSED_PREPARED(prepare->opcode = TSR_OP_LAUNCH,
-                     AT_LAUNCH "arguments[1]: expected a buffer that may be written, got prepared "
-                               "buffer 0");
-    REFUSED_PREPARED(train->kernel = 0, AT_TRAIN "prepare: expected buffer 0 from tensor 1 by "
-                                                 "kernel 1 as elsewhere, got 1 by 0");
-    REFUSED_PREPARED(train->arguments[0] = 5,
-                     AT_TRAIN "prepare: expected buffer 0 from tensor 1 by kernel 1 as elsewhere, "
-                              "got 0 by 1");
-    REFUSED_PREPARED(train->grid = 5, AT_TRAIN "prepare: expected grid 4 as elsewhere, got 5");
+    REFUSED_PREPACKED(prepare->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
+    REFUSED_PREPACKED(prepare->written_from = 0,
+                      AT_LAUNCH "prepare: expected 2 arguments, written from 1, got 2, from 0");
+    REFUSED_PREPACKED(prepare->arguments[0] = 0,
+                      AT_LAUNCH "prepare: expected spaces 1 and 5, got 2 and 5");
+    REFUSED_PREPACKED(prepare->arguments[1] = 3,
+                      AT_LAUNCH "prepare: expected spaces 1 and 5, got 1 and 4");
+    REFUSED_PREPACKED(prepare->opcode = TSR_OP_LAUNCH, AT_LAUNCH
+                      "arguments[1]: expected a buffer that may be written, got prepacked "
+                      "buffer 0");
+    REFUSED_PREPACKED(train->kernel = 0, AT_TRAIN "prepare: expected buffer 0 from tensor 1 by "
+                                                  "kernel 1 as elsewhere, got 1 by 0");
+    REFUSED_PREPACKED(train->arguments[0] = 5,
+                      AT_TRAIN "prepare: expected buffer 0 from tensor 1 by kernel 1 as elsewhere, "
+                               "got 0 by 1");
+    REFUSED_PREPACKED(train->grid = 5, AT_TRAIN "prepare: expected grid 4 as elsewhere, got 5");
     /* Read before this entry prepares it. */
-    REFUSED_PREPARED((e.commands[1][0] = e.commands[1][1], e.copy[1][1] = 4),
-                     "entry 'train': commands[0]: arguments[1]: expected a command before that "
-                     "prepares buffer 0, got none");
+    REFUSED_PREPACKED((e.commands[1][0] = e.commands[1][1], e.copy[1][1] = 4),
+                      "entry 'train': commands[0]: arguments[1]: expected a command before that "
+                      "prepares buffer 0, got none");
     /* The entry writes the tensor. */
-    REFUSED_PREPARED((e.copy[1][0] = 1), "entry 'train': commands[0]: prepare: expected a tensor "
-                                         "that the entry does not write, got 'w'");
+    REFUSED_PREPACKED((e.copy[1][0] = 1), "entry 'train': commands[0]: prepare: expected a tensor "
+                                          "that the entry does not write, got 'w'");
 }
 
 static void check_limit(const example *e, const char *message) {

@@ -51,7 +51,7 @@ static const tsr_config config = {.version_major = 1,
                                   .tensors = tensors,
                                   .entries = entries};
 static tsr_program_buffer buffers[] = {{TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, W, "w"},
-                                       {TSR_SPACE_PREPARED, 0, 0, TSR_DTYPE_F32, W, ""},
+                                       {TSR_SPACE_PREPACKED, 0, 0, TSR_DTYPE_F32, W, ""},
                                        {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, W, "y"}};
 static uint32_t prepare_arguments[] = {0, 1}, read_arguments[] = {1, 2}, write_arguments[] = {0};
 static tsr_program_command read_commands[] = {
@@ -148,7 +148,7 @@ Test(executor, prepares_again_after_a_change_from_outside) {
 Test(executor, plans_what_it_prepares) {
     tsr_memory_plan plan;
     cr_assert_eq(tsr_executor_plan(&ctx, &config, &program, NULL, &plan).code, TSR_OK);
-    cr_assert_eq(plan.prepared_bytes, TSR_BUFFER_ALIGN_BYTES);
+    cr_assert_eq(plan.prepacked_bytes, TSR_BUFFER_ALIGN_BYTES);
     cr_assert_eq(plan.total_bytes,
-                 plan.tensor_bytes + plan.prepared_bytes + plan.workspace_bytes + plan.port_bytes);
+                 plan.tensor_bytes + plan.prepacked_bytes + plan.workspace_bytes + plan.port_bytes);
 }

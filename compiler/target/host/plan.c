@@ -98,7 +98,7 @@ static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer
     TSR_ASSERT(index < list->capacity);
     if (index == list->count)
         list->items[list->count++] = (tsr_prepacked_item){l->kernel, from->buffer.index};
-    *out_buffer = (tsr_program_buffer){.space = TSR_SPACE_PREPARED, .index = index};
+    *out_buffer = (tsr_program_buffer){.space = TSR_SPACE_PREPACKED, .index = index};
     return TSR_SUCCESS;
 }
 
@@ -558,7 +558,7 @@ static const struct {
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
     [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
     [TSR_SPACE_HOST] = {"tessera_target.host_alloc", "offset"},
-    [TSR_SPACE_PREPARED] = {"tessera_target.prepacked", "index"},
+    [TSR_SPACE_PREPACKED] = {"tessera_target.prepacked", "index"},
     [TSR_SPACE_PART] = {"tessera_target.tensor_part", "name"},
     [TSR_SPACE_VRANK] = {"tessera_target.vrank_alloc", "offset"},
     [TSR_SPACE_SUMS] = {"tessera_target.sum_alloc", "offset"},

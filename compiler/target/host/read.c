@@ -72,7 +72,7 @@ static TSR_RESULT read_space(reader *r, MlirOperation op, tsr_program_buffer *ou
         out->offset_bytes = (uint64_t)number;
     } else {
         out->space = tsr_op_is(op, "tessera_target.input")       ? TSR_SPACE_INPUT
-                     : tsr_op_is(op, "tessera_target.prepacked") ? TSR_SPACE_PREPARED
+                     : tsr_op_is(op, "tessera_target.prepacked") ? TSR_SPACE_PREPACKED
                                                                  : TSR_SPACE_OUTPUT;
         tsr_op_i64(op, "index", &number);
         out->index = (uint32_t)number; /* its verifier keeps it small */

@@ -392,7 +392,7 @@ Test(program, entries_share_what_is_prepared) {
     cr_assert_eq(count_prepares(&f.program.entries[1], &two), 1);
     cr_assert_eq(count_prepares(&f.program.entries[2], &none), 0);
     cr_assert_eq(one->index, two->index);
-    cr_assert_eq(tsr_program_prepared_count(&f.program), 1);
+    cr_assert_eq(tsr_program_prepacked_count(&f.program), 1);
     finish(&f);
 }
 
