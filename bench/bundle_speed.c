@@ -147,8 +147,8 @@ static tsr_result run_open(bench *b, unsigned threads) {
 }
 
 static tsr_result run_load(bench *b, unsigned threads) {
-    const tsr_bundle_piece all = {0, b->size_bytes, b->room};
-    return tsr_bundle_read_pieces(b->ctx, b->bundle, &b->layer, &all, 1, threads);
+    const tsr_bundle_segment all = {0, b->size_bytes, b->room};
+    return tsr_bundle_read_segments(b->ctx, b->bundle, &b->layer, &all, 1, threads);
 }
 
 static tsr_result run_verify(bench *b, unsigned threads) {

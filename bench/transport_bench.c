@@ -71,7 +71,7 @@ static void run_shared(carrier *c, what w, size_t bytes) {
     tsr_transport *t = c->own;
     uint32_t n = c->rank_count, leaves[TSR_TRANSPORT_RANKS_MAX + 1];
     size_t first[TSR_TRANSPORT_RANKS_MAX + 1];
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     size_t unit = w == REDUCE_SCATTER ? sizeof(float) : 1;
     for (uint32_t r = 0; r <= n; r++) {
         leaves[r] = r;
@@ -79,8 +79,8 @@ static void run_shared(carrier *c, what w, size_t bytes) {
     }
     first[n] = bytes / unit;
     for (uint32_t r = 0; r < n; r++) {
-        sends[r] = (tsr_piece){c->from + bytes / n * r, bytes / n, true};
-        receives[r] = (tsr_piece){c->to + bytes / n * r, bytes / n, true};
+        sends[r] = (tsr_transport_segment){c->from + bytes / n * r, bytes / n, true};
+        receives[r] = (tsr_transport_segment){c->to + bytes / n * r, bytes / n, true};
     }
     tsr_reduce_options reduce = {TSR_REDUCTION_SUM_F32, n,         leaves, c->from, bytes,
                                  bytes / sizeof(float), c->exposed};

@@ -78,12 +78,13 @@ static TSR_RESULT copy(bench *b) {
 
 /* out_around: time of setup and release. */
 static TSR_RESULT upload(bench *b, tsr_device *device, double *out_around) {
-    const tsr_bundle_piece all = {0, b->size_bytes, b->memory.host};
+    const tsr_bundle_segment all = {0, b->size_bytes, b->memory.host};
     tsr_sender sender = {.device = device, .memory = &b->memory};
     double start = tsr_clock_seconds();
     TRY(b->ctx, tsr_sender_begin(b->ctx, &sender));
     double begun = tsr_clock_seconds();
-    tsr_result result = tsr_bundle_send_pieces(b->ctx, b->bundle, &b->layer, &all, 1, &sender.sink);
+    tsr_result result =
+        tsr_bundle_send_segments(b->ctx, b->bundle, &b->layer, &all, 1, &sender.sink);
     double sent = tsr_clock_seconds();
     result = tsr_sender_end(b->ctx, &sender, result);
     *out_around = begun - start + (tsr_clock_seconds() - sent);
@@ -116,8 +117,8 @@ static TSR_RESULT upload_new(bench *b, bool takes, double *out_seconds, double *
 }
 
 static TSR_RESULT through_host(bench *b) {
-    const tsr_bundle_piece all = {0, b->size_bytes, b->memory.host};
-    TRY(b->ctx, tsr_bundle_read_pieces(b->ctx, b->bundle, &b->layer, &all, 1, 0));
+    const tsr_bundle_segment all = {0, b->size_bytes, b->memory.host};
+    TRY(b->ctx, tsr_bundle_read_segments(b->ctx, b->bundle, &b->layer, &all, 1, 0));
     return b->device->type->upload(b->ctx, b->device, &b->memory,
                                    (tsr_device_range){0, b->size_bytes});
 }

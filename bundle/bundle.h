@@ -140,18 +140,19 @@ TSR_RESULT tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bun
                                  uint64_t offset_bytes, void *bytes, size_t size_bytes);
 
 /* A part of a layer's stored bytes and its destination. */
-typedef struct tsr_bundle_piece {
+typedef struct tsr_bundle_segment {
     uint64_t offset_bytes; /* offset in the layer */
     size_t size_bytes;
     void *bytes; /* borrowed */
-} tsr_bundle_piece;
+} tsr_bundle_segment;
 /* Reads many parts of one layer; they must be ordered by offset and not overlap (TSR_USAGE). Every
  * chunk that contains a part is read and hashed once, on `threads` threads (0: all CPUs; a small
  * amount is read on one thread), directly into its destination: 256 KiB of memory per thread. After
  * a failure the contents of the pieces are undefined. */
-TSR_RESULT tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
-                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
-                                  size_t piece_count, unsigned threads);
+TSR_RESULT tsr_bundle_read_segments(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                    const tsr_bundle_layer *layer,
+                                    const tsr_bundle_segment *segments, size_t segment_count,
+                                    unsigned threads);
 
 /* A file next to the bundle, with a digest for each chunk as in a chunk table. */
 typedef struct tsr_bundle_file {
@@ -161,11 +162,11 @@ typedef struct tsr_bundle_file {
     tsr_digest digest;
     const tsr_digest *chunks; /* borrowed; one for each 4 MiB */
 } tsr_bundle_file;
-/* Like tsr_bundle_read_pieces, from such a file. Fails with TSR_MISMATCH if a chunk has another
+/* Like tsr_bundle_read_segments, from such a file. Fails with TSR_MISMATCH if a chunk has another
  * digest. */
-TSR_RESULT tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
-                                       const tsr_bundle_piece *pieces, size_t piece_count,
-                                       unsigned threads);
+TSR_RESULT tsr_bundle_read_file_segments(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                         const tsr_bundle_segment *segments, size_t segment_count,
+                                         unsigned threads);
 
 /* A sink for chunks that go to memory other than the host's: it receives the chunks and hashes
  * them. Chunks are numbered from 0. For each chunk, room, take, digest and put are called in this
@@ -183,19 +184,21 @@ typedef struct tsr_bundle_sink {
                          tsr_digest *out_digest);
     /* Called when the digest is the expected one: delivers one requested piece, whose offset is
      * within the chunk. */
-    tsr_result (*put)(tsr_ctx *ctx, void *user, uint64_t number, const tsr_bundle_piece *piece);
+    tsr_result (*put)(tsr_ctx *ctx, void *user, uint64_t number, const tsr_bundle_segment *segment);
     void *user; /* borrowed */
 } tsr_bundle_sink;
-/* Like tsr_bundle_read_pieces and tsr_bundle_read_file_pieces, except that `bytes` of a piece is an
- * address that only the sink interprets. The layer must have a chunk table: tsr_bundle_has_chunks.
+/* Like tsr_bundle_read_segments and tsr_bundle_read_file_segments, except that `bytes` of a piece
+ * is an address that only the sink interprets. The layer must have a chunk table:
+ * tsr_bundle_has_chunks.
  */
 bool tsr_bundle_has_chunks(const tsr_bundle *bundle, const tsr_bundle_layer *layer);
-TSR_RESULT tsr_bundle_send_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
-                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
-                                  size_t piece_count, const tsr_bundle_sink *sink);
-TSR_RESULT tsr_bundle_send_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
-                                       const tsr_bundle_piece *pieces, size_t piece_count,
-                                       const tsr_bundle_sink *sink);
+TSR_RESULT tsr_bundle_send_segments(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                    const tsr_bundle_layer *layer,
+                                    const tsr_bundle_segment *segments, size_t segment_count,
+                                    const tsr_bundle_sink *sink);
+TSR_RESULT tsr_bundle_send_file_segments(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                         const tsr_bundle_segment *segments, size_t segment_count,
+                                         const tsr_bundle_sink *sink);
 
 typedef struct tsr_bundle_verify_report {
     uint64_t blob_count, verified_bytes;

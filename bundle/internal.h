@@ -49,13 +49,13 @@ void tsr_blob_close(tsr_ctx *ctx, const tsr_bundle *bundle, int fd);
 /* Reads the whole blob into `bytes` and verifies its digest. blob->size_bytes must be known. */
 TSR_RESULT tsr_blob_read(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob, void *bytes);
 /* Reads the blob in pieces, passes them to the sink, and compares the blob's digest. `piece`
- * (TSR_BLOB_PIECE_BYTES) is the caller's; `sink` may be NULL. The pieces are not verified until the
+ * (TSR_BLOB_BLOCK_BYTES) is the caller's; `sink` may be NULL. The pieces are not verified until the
  * call returns. */
 typedef tsr_result (*tsr_blob_sink_fn)(tsr_ctx *ctx, void *user, const void *bytes,
                                        size_t size_bytes, uint64_t offset_bytes);
-enum { TSR_BLOB_PIECE_BYTES = 256 * 1024 };
+enum { TSR_BLOB_BLOCK_BYTES = 256 * 1024 };
 TSR_RESULT tsr_blob_stream(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                           void *piece, tsr_blob_sink_fn sink, void *user);
+                           void *block, tsr_blob_sink_fn sink, void *user);
 /* Fails with TSR_CORRUPT and both digests if they differ; `what` and `offset` name the bytes. */
 TSR_RESULT tsr_blob_check_digest(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
                                  const char *what, uint64_t offset, const tsr_digest *expected,
@@ -65,7 +65,7 @@ const tsr_blob *tsr_bundle_get_blob(const tsr_bundle *bundle, const tsr_bundle_l
 /* Verifies one chunk against the chunk table, or the whole blob if no table covers it. `piece` as
  * above. */
 TSR_RESULT tsr_blob_check_chunk(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                                uint64_t chunk, void *piece);
+                                uint64_t chunk, void *block);
 
 /* Strict mode: checks that every byte outside the blobs is the one that the layout prescribes. */
 TSR_RESULT tsr_bundle_check_canonical(tsr_ctx *ctx, const tsr_bundle *bundle);

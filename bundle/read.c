@@ -139,22 +139,22 @@ tsr_result tsr_blob_read(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob 
     return tsr_blob_check_digest(ctx, bundle, blob, "digest of the blob", 0, &blob->digest, &got);
 }
 
-static size_t piece_at(uint64_t offset, uint64_t end) {
-    return end - offset < TSR_BLOB_PIECE_BYTES ? (size_t)(end - offset) : TSR_BLOB_PIECE_BYTES;
+static size_t block_at(uint64_t offset, uint64_t end) {
+    return end - offset < TSR_BLOB_BLOCK_BYTES ? (size_t)(end - offset) : TSR_BLOB_BLOCK_BYTES;
 }
 
 tsr_result tsr_blob_stream(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                           void *piece, tsr_blob_sink_fn sink, void *user) {
+                           void *block, tsr_blob_sink_fn sink, void *user) {
     tsr_result result = TSR_SUCCESS;
     tsr_hasher hasher;
     int fd;
     TRY(ctx, tsr_blob_open(ctx, bundle, blob, &fd));
     tsr_hasher_init(&hasher);
     for (uint64_t at = 0; at < blob->size_bytes;) {
-        size_t size = piece_at(at, blob->size_bytes);
-        TRY_GOTO(ctx, result, read_at(ctx, bundle, blob, fd, piece, size, at));
-        tsr_hasher_update(&hasher, piece, size);
-        if (sink) TRY_GOTO(ctx, result, sink(ctx, user, piece, size, at));
+        size_t size = block_at(at, blob->size_bytes);
+        TRY_GOTO(ctx, result, read_at(ctx, bundle, blob, fd, block, size, at));
+        tsr_hasher_update(&hasher, block, size);
+        if (sink) TRY_GOTO(ctx, result, sink(ctx, user, block, size, at));
         at += size;
     }
     tsr_digest got = tsr_hasher_finish(&hasher);

@@ -81,12 +81,12 @@ done:
 typedef struct repacker {
     const tsr_bundle *bundle;
     const tsr_plan_entry *entry;
-    void *piece; /* TSR_BLOB_PIECE_BYTES */
+    void *block; /* TSR_BLOB_BLOCK_BYTES */
     const char *path;
     int fd;
 } repacker;
 
-static tsr_result copy_piece(tsr_ctx *ctx, void *user, const void *bytes, size_t size_bytes,
+static tsr_result copy_block(tsr_ctx *ctx, void *user, const void *bytes, size_t size_bytes,
                              uint64_t offset_bytes) {
     const repacker *r = user;
     return tsr_io_write_all(ctx, r->fd, r->path, bytes, size_bytes,
@@ -100,7 +100,7 @@ static tsr_result copy_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entr
     r->entry = entry;
     r->fd = fd;
     r->path = path;
-    return tsr_blob_stream(ctx, r->bundle, &r->bundle->blobs[entry->blob], r->piece, copy_piece, r);
+    return tsr_blob_stream(ctx, r->bundle, &r->bundle->blobs[entry->blob], r->block, copy_block, r);
 }
 
 tsr_result tsr_bundle_repack(tsr_ctx *ctx, const char *in_path, const char *out_path) {
@@ -109,8 +109,8 @@ tsr_result tsr_bundle_repack(tsr_ctx *ctx, const char *in_path, const char *out_
     tsr_plan plan = {0};
     tsr_result result = TSR_SUCCESS;
     TRY(ctx, tsr_bundle_open(ctx, in_path, NULL, &bundle));
-    repacker r = {.bundle = bundle, .piece = tsr_arena_alloc(&arena, TSR_BLOB_PIECE_BYTES, 1, 64)};
-    if (!r.piece) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to repack '%s'", in_path);
+    repacker r = {.bundle = bundle, .block = tsr_arena_alloc(&arena, TSR_BLOB_BLOCK_BYTES, 1, 64)};
+    if (!r.block) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to repack '%s'", in_path);
     TRY_GOTO(ctx, result, tsr_plan_init(ctx, &bundle->layout, bundle->blob_count, &arena, &plan));
     TRY_GOTO(ctx, result, tsr_plan_write(ctx, &plan, out_path, copy_blob, &r));
 done:

@@ -144,22 +144,22 @@ done:
 
 tsr_result tsr_stored_move(tsr_ctx *ctx, tsr_stored *blob, const tsr_io_atomic *file,
                            uint64_t place_bytes) {
-    enum { PIECE_BYTES = 1 << 20 };
+    enum { BLOCK_BYTES = 1 << 20 };
     tsr_result result = TSR_SUCCESS;
     TSR_ASSERT(blob->written && place_bytes <= blob->place_bytes);
-    char *piece = malloc(PIECE_BYTES);
-    if (!piece) FAIL(ctx, TSR_MEMORY, "no memory to write '%s'", file->path);
+    char *block = malloc(BLOCK_BYTES);
+    if (!block) FAIL(ctx, TSR_MEMORY, "no memory to write '%s'", file->path);
     for (uint64_t at = 0; at < blob->size_bytes && place_bytes != blob->place_bytes;) {
         uint64_t left = blob->size_bytes - at;
-        size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+        size_t size = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
         TRY_GOTO(ctx, result,
-                 tsr_io_read_exact(ctx, file->fd, file->path, piece, size, blob->place_bytes + at));
+                 tsr_io_read_exact(ctx, file->fd, file->path, block, size, blob->place_bytes + at));
         TRY_GOTO(ctx, result,
-                 tsr_io_write_all(ctx, file->fd, file->path, piece, size, place_bytes + at));
+                 tsr_io_write_all(ctx, file->fd, file->path, block, size, place_bytes + at));
         at += size;
     }
     blob->place_bytes = place_bytes;
 done:
-    free(piece);
+    free(block);
     return result;
 }

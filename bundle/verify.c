@@ -24,12 +24,12 @@ typedef struct verify_job {
     uint64_t size_bytes; /* total of all blobs */
 } verify_job;
 
-static tsr_result run_task(tsr_ctx *ctx, void *user, size_t index, void *piece) {
+static tsr_result run_task(tsr_ctx *ctx, void *user, size_t index, void *block) {
     const verify_job *job = user;
     const task *t = &job->tasks[index];
     const tsr_blob *blob = &job->bundle->blobs[t->blob];
-    if (t->chunk == WHOLE_BLOB) return tsr_blob_stream(ctx, job->bundle, blob, piece, NULL, NULL);
-    return tsr_blob_check_chunk(ctx, job->bundle, blob, t->chunk, piece);
+    if (t->chunk == WHOLE_BLOB) return tsr_blob_stream(ctx, job->bundle, blob, block, NULL, NULL);
+    return tsr_blob_check_chunk(ctx, job->bundle, blob, t->chunk, block);
 }
 
 /* Longest first; equal sizes in the order of the file. */
@@ -90,7 +90,7 @@ static tsr_result verify(tsr_ctx *ctx, const tsr_bundle *bundle, bool full, unsi
     const tsr_pool_job pool = {.task_count = job.task_count,
                                .size_bytes = job.size_bytes,
                                .threads = threads,
-                               .scratch_bytes = TSR_BLOB_PIECE_BYTES,
+                               .scratch_bytes = TSR_BLOB_BLOCK_BYTES,
                                .run = run_task,
                                .user = &job,
                                .subject = bundle->path};

@@ -173,21 +173,21 @@ static bool is_shared(const baking *self, const tsr_bundle_layer *layer) {
 }
 
 static tsr_result hash_file(tsr_ctx *ctx, baking *self, const char *path, tsr_digest *out_digest) {
-    enum { PIECE_BYTES = 1 << 20 };
+    enum { BLOCK_BYTES = 1 << 20 };
     const tsr_io *io = tsr_ctx_io(ctx);
     tsr_result result;
     tsr_hasher hasher;
     uint64_t size = 0;
     int fd = -1;
-    void *piece = tsr_arena_alloc(&self->arena, PIECE_BYTES, 1, 64);
-    if (!piece) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", path);
+    void *block = tsr_arena_alloc(&self->arena, BLOCK_BYTES, 1, 64);
+    if (!block) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", path);
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY, 0, &fd));
     tsr_hasher_init(&hasher);
     TRY_GOTO(ctx, result, tsr_io_file_size(ctx, fd, path, &size));
     for (uint64_t at = 0; at < size;) {
-        size_t part = size - at < PIECE_BYTES ? (size_t)(size - at) : PIECE_BYTES;
-        TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, path, piece, part, at));
-        tsr_hasher_update(&hasher, piece, part);
+        size_t part = size - at < BLOCK_BYTES ? (size_t)(size - at) : BLOCK_BYTES;
+        TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, path, block, part, at));
+        tsr_hasher_update(&hasher, block, part);
         at += part;
     }
     *out_digest = tsr_hasher_finish(&hasher);

@@ -28,22 +28,22 @@ static bool title_valid(const char *title) {
 static tsr_result hash_file(tsr_ctx *ctx, int fd, tsr_arena *arena, tsr_bundle_file *file) {
     uint64_t count = (file->size_bytes + TSR_HASH_CHUNK_BYTES - 1) / TSR_HASH_CHUNK_BYTES;
     tsr_digest *chunks = TSR_NEW(arena, tsr_digest, (size_t)count + 1);
-    char *piece = malloc(TSR_HASH_CHUNK_BYTES);
+    char *block = malloc(TSR_HASH_CHUNK_BYTES);
     tsr_result result = TSR_SUCCESS;
     tsr_hasher whole;
     tsr_hasher_init(&whole);
-    if (!chunks || !piece) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", file->path);
+    if (!chunks || !block) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", file->path);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t offset = i * TSR_HASH_CHUNK_BYTES, left = file->size_bytes - offset;
         size_t size = left < TSR_HASH_CHUNK_BYTES ? (size_t)left : TSR_HASH_CHUNK_BYTES;
-        TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, file->path, piece, size, offset));
-        tsr_hasher_update(&whole, piece, size);
-        chunks[i] = tsr_hash_tree(piece, size);
+        TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, file->path, block, size, offset));
+        tsr_hasher_update(&whole, block, size);
+        chunks[i] = tsr_hash_tree(block, size);
     }
     file->digest = tsr_hasher_finish(&whole);
     file->chunks = chunks;
 done:
-    free(piece);
+    free(block);
     return result;
 }
 

@@ -24,12 +24,13 @@ static tsr_result digest(tsr_ctx *ctx, void *user, uint64_t number, size_t size_
     return staged_upload_of(self)->digest(ctx, self->device, number, size_bytes, out_digest);
 }
 
-static tsr_result put(tsr_ctx *ctx, void *user, uint64_t number, const tsr_bundle_piece *piece) {
+static tsr_result put(tsr_ctx *ctx, void *user, uint64_t number,
+                      const tsr_bundle_segment *segment) {
     const tsr_sender *self = user;
-    const tsr_device_range to = {(uint64_t)((const char *)piece->bytes - self->memory->host),
-                                 piece->size_bytes};
-    return staged_upload_of(self)->put(ctx, self->device, self->memory, number, piece->offset_bytes,
-                                       to);
+    const tsr_device_range to = {(uint64_t)((const char *)segment->bytes - self->memory->host),
+                                 segment->size_bytes};
+    return staged_upload_of(self)->put(ctx, self->device, self->memory, number,
+                                       segment->offset_bytes, to);
 }
 
 tsr_result tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender) {

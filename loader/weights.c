@@ -25,8 +25,9 @@ tsr_result tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, cons
 
 static tsr_result read_range(tsr_ctx *ctx, const tsr_weights *weights, uint64_t offset_bytes,
                              void *bytes, size_t size_bytes) {
-    const tsr_bundle_piece piece = {offset_bytes, size_bytes, bytes};
-    if (weights->external) return tsr_bundle_read_file_pieces(ctx, weights->external, &piece, 1, 0);
+    const tsr_bundle_segment segment = {offset_bytes, size_bytes, bytes};
+    if (weights->external)
+        return tsr_bundle_read_file_segments(ctx, weights->external, &segment, 1, 0);
     if (weights->bundle)
         return tsr_bundle_read_range(ctx, weights->bundle, &weights->layer, offset_bytes, bytes,
                                      size_bytes);
@@ -129,7 +130,7 @@ static bool is_wanted(const tsr_config_tensor *tensor, unsigned roles) {
 }
 
 static int by_offset(const void *a, const void *b) {
-    const tsr_bundle_piece *x = a, *y = b;
+    const tsr_bundle_segment *x = a, *y = b;
     return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
 }
 
@@ -148,17 +149,17 @@ static bool is_sent(const loading *l, const tsr_weights *weights, uint64_t size_
 }
 
 /* *out_sent stays false if the device has no room for the additional memory that sending takes. */
-static tsr_result send_pieces(tsr_ctx *ctx, const loading *l, const tsr_weights *weights,
-                              const tsr_bundle_piece *pieces, size_t count, bool *out_sent) {
+static tsr_result send_segments(tsr_ctx *ctx, const loading *l, const tsr_weights *weights,
+                                const tsr_bundle_segment *segments, size_t count, bool *out_sent) {
     tsr_sender *sender = l->sender;
     tsr_result result = tsr_sender_begin(ctx, sender);
     if (result.code == TSR_MEMORY) return TSR_SUCCESS;
     TRY(ctx, result);
     *out_sent = true;
-    result = weights->external
-                 ? tsr_bundle_send_file_pieces(ctx, weights->external, pieces, count, &sender->sink)
-                 : tsr_bundle_send_pieces(ctx, weights->bundle, &weights->layer, pieces, count,
-                                          &sender->sink);
+    result = weights->external ? tsr_bundle_send_file_segments(ctx, weights->external, segments,
+                                                               count, &sender->sink)
+                               : tsr_bundle_send_segments(ctx, weights->bundle, &weights->layer,
+                                                          segments, count, &sender->sink);
     return tsr_sender_end(ctx, sender, result);
 }
 
@@ -166,11 +167,12 @@ static tsr_result send_pieces(tsr_ctx *ctx, const loading *l, const tsr_weights 
 static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loading *l,
                              tsr_arena *arena) {
     const tsr_config *config = l->config;
-    tsr_bundle_piece *pieces = TSR_NEW(arena, tsr_bundle_piece, config->tensor_count + 1);
+    tsr_bundle_segment *segments = TSR_NEW(arena, tsr_bundle_segment, config->tensor_count + 1);
     bool *here = TSR_NEW(arena, bool, config->tensor_count + 1);
     uint64_t size_bytes = 0;
     size_t count = 0;
-    if (!pieces || !here) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    if (!segments || !here)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
         const tsr_safetensors_entry *entry = NULL;
@@ -179,20 +181,20 @@ static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loa
         TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_CORRUPT, &entry));
         /* An empty tensor has the same offset as its neighbour; there is nothing to read. */
         if (entry->size_bytes)
-            pieces[count++] =
-                (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, l->data[i]};
+            segments[count++] =
+                (tsr_bundle_segment){entry->offset_bytes, (size_t)entry->size_bytes, l->data[i]};
         size_bytes += entry->size_bytes;
         l->loaded[i] = here[i] = true;
     }
-    if (count) qsort(pieces, count, sizeof *pieces, by_offset);
+    if (count) qsort(segments, count, sizeof *segments, by_offset);
     bool sent = false;
     if (is_sent(l, weights, size_bytes))
-        TRY(ctx, send_pieces(ctx, l, weights, pieces, count, &sent));
+        TRY(ctx, send_segments(ctx, l, weights, segments, count, &sent));
     for (size_t i = 0; i < config->tensor_count; i++) l->sent[i] = l->sent[i] || (sent && here[i]);
     if (sent) return TSR_SUCCESS;
     if (weights->external)
-        return tsr_bundle_read_file_pieces(ctx, weights->external, pieces, count, 0);
-    return tsr_bundle_read_pieces(ctx, weights->bundle, &weights->layer, pieces, count, 0);
+        return tsr_bundle_read_file_segments(ctx, weights->external, segments, count, 0);
+    return tsr_bundle_read_segments(ctx, weights->bundle, &weights->layer, segments, count, 0);
 }
 
 static bool has_missing(const loading *l) {

@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum {
-    PIECE = 1 << 16, /* elements that one thread fills at a time */
+    BLOCK = 1 << 16, /* elements that one thread fills at a time */
     DRAWN = 256,     /* elements that one call draws */
     COST = 1000,     /* cost of one element; see tsr_threads_launch */
 };
@@ -67,9 +67,9 @@ static void fill_random(const filling *f, uint64_t begin, uint64_t end) {
 }
 
 /* Fills pieces [begin, end): a kernel whose only buffer is a filling. */
-static void fill_pieces(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+static void fill_blocks(const tsr_kernel_args *args, int64_t begin, int64_t end) {
     const filling *f = args->buffers[0];
-    uint64_t from = (uint64_t)begin * PIECE, to = (uint64_t)end * PIECE;
+    uint64_t from = (uint64_t)begin * BLOCK, to = (uint64_t)end * BLOCK;
     if (to > f->count) to = f->count;
     if (f->tensor->init != TSR_INIT_CONSTANT) {
         fill_random(f, from, to);
@@ -92,15 +92,15 @@ tsr_result tsr_initialize_elements(tsr_ctx *ctx, const tsr_config_tensor *tensor
                                    void *data) {
     filling f = {tensor, seed, first, count, data};
     void *buffers[] = {&f};
-    uint64_t pieces = count / PIECE + (count % PIECE != 0);
+    uint64_t blocks = count / BLOCK + (count % BLOCK != 0);
     tsr_fault fault;
     TSR_ASSERT(tensor->init != TSR_INIT_DATA);
     if (tensor->init != TSR_INIT_CONSTANT && !tsr_dtype_is_float(tensor->dtype))
         FAIL(ctx, TSR_CORRUPT, "tensor '%s' has a random rule and dtype %s; expected a float",
              tensor->name, tsr_dtype_name(tensor->dtype));
-    if (pieces && threads)
-        tsr_threads_launch(threads, fill_pieces, buffers, pieces, pieces * PIECE * COST, &fault);
-    else if (pieces)
-        fill_pieces(&(tsr_kernel_args){buffers, NULL}, 0, (int64_t)pieces);
+    if (blocks && threads)
+        tsr_threads_launch(threads, fill_blocks, buffers, blocks, blocks * BLOCK * COST, &fault);
+    else if (blocks)
+        fill_blocks(&(tsr_kernel_args){buffers, NULL}, 0, (int64_t)blocks);
     return TSR_SUCCESS;
 }

@@ -16,7 +16,7 @@ enum {
     PREFIX_BYTES = 2 + 8, /* algorithm, number of the key */
     DIGEST_BYTES = 64,    /* BLAKE2b-512 */
     KEY_BYTES = 32,
-    PIECE_BYTES = 256 * 1024,
+    BLOCK_BYTES = 256 * 1024,
     HEAD_BYTES_MAX = 4096, /* start of a canonical archive, up to the end of index.json */
 };
 
@@ -114,20 +114,20 @@ static size_t format_head(const tsr_bundle *bundle, unsigned char out_head[stati
 }
 
 static tsr_result hash_file(tsr_ctx *ctx, const tsr_bundle *bundle, const char *path,
-                            EVP_MD_CTX *hasher, unsigned char *piece) {
+                            EVP_MD_CTX *hasher, unsigned char *block) {
     unsigned char head[HEAD_BYTES_MAX];
     size_t head_size = format_head(bundle, head);
     if (!head_size) FAIL(ctx, TSR_MEMORY, "no memory to check '%s'", path);
     for (uint64_t at = 0; at < bundle->file_size_bytes;) {
         uint64_t left = bundle->file_size_bytes - at;
-        size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
-        TRY(ctx, tsr_io_read_exact(ctx, bundle->fd, bundle->path, piece, size, at));
-        if (at == 0 && (size < head_size || memcmp(piece, head, head_size) != 0))
+        size_t size = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
+        TRY(ctx, tsr_io_read_exact(ctx, bundle->fd, bundle->path, block, size, at));
+        if (at == 0 && (size < head_size || memcmp(block, head, head_size) != 0))
             FAIL(ctx, TSR_SIGNATURE,
                  "%s: expected a canonical archive that begins with its index, got another: repack "
                  "it, then sign it",
                  path);
-        EVP_DigestUpdate(hasher, piece, size);
+        EVP_DigestUpdate(hasher, block, size);
         at += size;
     }
     return TSR_SUCCESS;
@@ -137,16 +137,16 @@ static tsr_result digest_file(tsr_ctx *ctx, const tsr_bundle *bundle, const char
                               const tsr_crypto *crypto, unsigned char out_digest[DIGEST_BYTES]) {
     EVP_MD *blake = EVP_MD_fetch(crypto->library, "BLAKE2B-512", NULL);
     EVP_MD_CTX *hasher = EVP_MD_CTX_new();
-    unsigned char *piece = malloc(PIECE_BYTES);
+    unsigned char *block = malloc(BLOCK_BYTES);
     unsigned int size = 0;
     tsr_result result = TSR_SUCCESS;
-    if (!blake || !hasher || !piece || EVP_DigestInit_ex(hasher, blake, NULL) != 1)
+    if (!blake || !hasher || !block || EVP_DigestInit_ex(hasher, blake, NULL) != 1)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to check '%s'", path);
-    TRY_GOTO(ctx, result, hash_file(ctx, bundle, path, hasher, piece));
+    TRY_GOTO(ctx, result, hash_file(ctx, bundle, path, hasher, block));
     if (EVP_DigestFinal_ex(hasher, out_digest, &size) != 1 || size != DIGEST_BYTES)
         FAIL_GOTO(ctx, result, TSR_INTERNAL, "cannot hash '%s'", bundle->path);
 done:
-    free(piece);
+    free(block);
     EVP_MD_CTX_free(hasher);
     EVP_MD_free(blake);
     ERR_clear_error();

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIECE_BYTES = 64 * 1024, AT_ONCE_BYTES = 4 * 1024 * 1024 };
+enum { BLOCK_BYTES = 64 * 1024, AT_ONCE_BYTES = 4 * 1024 * 1024 };
 /* A file system may give two changes within this time the same time stamp. */
 static const int64_t settled_ns = INT64_C(2000000000);
 
@@ -43,7 +43,7 @@ struct tsr_fingerprint {
     size_t at;            /* index of the current source */
     uint64_t element;     /* its next element */
     tsr_tree_hasher hasher;
-    char piece[PIECE_BYTES];
+    char block[BLOCK_BYTES];
 };
 
 /* ---- opening ---- */
@@ -150,16 +150,16 @@ static tsr_result end_source(tsr_ctx *ctx, tsr_fingerprint *f, source *s) {
 }
 
 /* Hashes one piece, under the lock. *out_done: nothing remains. */
-static tsr_result hash_piece(tsr_ctx *ctx, tsr_fingerprint *f, bool *out_done) {
+static tsr_result hash_block(tsr_ctx *ctx, tsr_fingerprint *f, bool *out_done) {
     while (f->at < f->count && f->sources[f->at].known) f->at++;
     *out_done = f->at == f->count;
     if (*out_done) return TSR_SUCCESS;
     source *s = &f->sources[f->at];
     size_t size = tsr_dtype_size(tsr_array_get_dtype(s->open));
-    uint64_t count = PIECE_BYTES / size, left = s->element_count - f->element;
+    uint64_t count = BLOCK_BYTES / size, left = s->element_count - f->element;
     if (count > left) count = left;
-    if (count) TRY(ctx, tsr_array_read(ctx, s->open, f->element, count, f->piece));
-    tsr_tree_hasher_update(&f->hasher, f->piece, (size_t)count * size);
+    if (count) TRY(ctx, tsr_array_read(ctx, s->open, f->element, count, f->block));
+    tsr_tree_hasher_update(&f->hasher, f->block, (size_t)count * size);
     f->element += count;
     return f->element == s->element_count ? end_source(ctx, f, s) : TSR_SUCCESS;
 }
@@ -168,7 +168,7 @@ static tsr_result hash_all(tsr_ctx *ctx, tsr_fingerprint *f) {
     tsr_result result = TSR_SUCCESS;
     for (bool done = false; !done && !result.code && !f->stop;) {
         pthread_mutex_lock(&f->lock);
-        result = hash_piece(ctx, f, &done);
+        result = hash_block(ctx, f, &done);
         pthread_mutex_unlock(&f->lock);
     }
     return result;

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20 };
 
 tsr_result tsr_cuda_init_keeping(tsr_ctx *ctx, tsr_cuda_device *self) {
     return TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &self->kept.before,
@@ -179,7 +179,7 @@ static tsr_result download_copy(tsr_ctx *ctx, const tsr_cuda_device *self,
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, self->about, own->stream,
                            kept->copied, 0));
     for (uint64_t at = 0, part; at < range.size_bytes; at += part) {
-        part = range.size_bytes - at < PIECE_BYTES ? range.size_bytes - at : PIECE_BYTES;
+        part = range.size_bytes - at < BLOCK_BYTES ? range.size_bytes - at : BLOCK_BYTES;
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room + at, from + at, part,
                                own->stream));
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));

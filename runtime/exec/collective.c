@@ -171,17 +171,19 @@ static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *t
 /* Leaf i of every rank sends its part to leaf k of every other rank, if these leaves exist. */
 static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
                                  const tsr_vranks *vranks, uint32_t i, uint32_t k) {
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     uint64_t size = c->part * c->element_bytes;
     for (uint32_t r = 0; r < vranks->rank_count; r++) {
         uint32_t theirs = tsr_vranks_first(vranks, r);
         uint32_t count = tsr_vranks_first(vranks, r + 1) - theirs;
-        sends[r] = receives[r] = (tsr_piece){0};
+        sends[r] = receives[r] = (tsr_transport_segment){0};
         if (r == vranks->rank) continue;
         if (i < vranks->count && k < count)
-            sends[r] = (tsr_piece){c->from + i * c->vrank_bytes + (theirs + k) * size, size, true};
+            sends[r] = (tsr_transport_segment){c->from + i * c->vrank_bytes + (theirs + k) * size,
+                                               size, true};
         if (k < vranks->count && i < count)
-            receives[r] = (tsr_piece){c->to + k * c->vrank_bytes + (theirs + i) * size, size, true};
+            receives[r] = (tsr_transport_segment){c->to + k * c->vrank_bytes + (theirs + i) * size,
+                                                  size, true};
     }
     return tsr_all_to_all(ctx, transport, sends, receives);
 }
@@ -226,16 +228,17 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
 /* Gathers on rank 0 the part of each other rank. */
 static tsr_result gather_whole(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
                                const tsr_vranks *vranks, char *whole) {
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     uint64_t sent = transport->sent_bytes, received = transport->received_bytes;
     shares s;
     share(c, vranks, c->element_bytes, &s);
     for (uint32_t r = 0; r < vranks->rank_count; r++) {
         size_t size = s.first[r + 1] - s.first[r];
-        sends[r] = receives[r] = (tsr_piece){0};
-        if (vranks->rank == 0 && r > 0) receives[r] = (tsr_piece){whole + s.first[r], size, true};
+        sends[r] = receives[r] = (tsr_transport_segment){0};
+        if (vranks->rank == 0 && r > 0)
+            receives[r] = (tsr_transport_segment){whole + s.first[r], size, true};
         if (vranks->rank == r && r > 0)
-            sends[0] = (tsr_piece){(void *)(uintptr_t)c->own_sum, size, true};
+            sends[0] = (tsr_transport_segment){(void *)(uintptr_t)c->own_sum, size, true};
     }
     TRY(ctx, tsr_all_to_all(ctx, transport, sends, receives));
     transport->sent_bytes = sent;

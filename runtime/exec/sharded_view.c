@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { BLOCK_BYTES = 1 << 20 };
 
 static uint64_t count_of(const tsr_tensor *tensor) {
     uint64_t count = 0;
@@ -56,7 +56,7 @@ tsr_result tsr_sharded_view_gather(tsr_ctx *ctx, const tsr_sharded_view *view, s
     return tsr_all_gather(ctx, view->transport, out_whole, first_byte);
 }
 
-/* Piece after piece goes from who holds it to all. */
+/* Block after block goes from who holds it to all. */
 static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_t tensor,
                                char *room, tsr_digest *out_digest) {
     const tsr_tensor *of = &view->tensors[tensor];
@@ -66,7 +66,7 @@ static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_
     for (uint32_t r = 0; r < view->transport->rank_count; r++) {
         size_t size = (size_t)range_of(view, tensor, r).count * width;
         for (size_t at = 0, part; at < size; at += part) {
-            part = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+            part = size - at < BLOCK_BYTES ? size - at : BLOCK_BYTES;
             if (r == view->transport->rank) memcpy(room, (const char *)of->data + at, part);
             TRY(ctx, tsr_broadcast(ctx, view->transport, r, room, part));
             tsr_tree_hasher_update(&hasher, room, part);
@@ -79,7 +79,7 @@ static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_
 tsr_result tsr_sharded_view_hash(tsr_ctx *ctx, const tsr_sharded_view *view, tsr_digest *digests,
                                  tsr_digest *out_hash) {
     tsr_result result = TSR_SUCCESS;
-    char *room = malloc(PIECE_BYTES);
+    char *room = malloc(BLOCK_BYTES);
     if (!room) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", view->count);
     for (size_t i = 0; i < view->count; i++)
         if (tsr_sharded_view_is_sharded(view, i))

@@ -115,7 +115,7 @@ static tsr_result write_line(tsr_ctx *ctx, tsr_recorder *recorder) {
 /* Writes in pieces that fit into the reserved line, since the values are long and nothing may be
  * allocated. */
 static tsr_result write_values(tsr_ctx *ctx, tsr_recorder *recorder) {
-    enum { PIECE_BYTES = 64 };
+    enum { BLOCK_BYTES = 64 };
     static const char digits[] = "0123456789abcdef";
     tsr_buffer *line = &recorder->line;
     tsr_buffer_text(line, ",\"values\":[");
@@ -123,9 +123,9 @@ static tsr_result write_values(tsr_ctx *ctx, tsr_recorder *recorder) {
         uint64_t size = size_of(&recorder->tensors[i]);
         const unsigned char *bytes = recorder->tensors[i].data;
         tsr_buffer_text(line, i ? ",\"" : "\"");
-        for (uint64_t at = 0; at < size; at += PIECE_BYTES) {
-            char hex[2 * PIECE_BYTES];
-            uint64_t count = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+        for (uint64_t at = 0; at < size; at += BLOCK_BYTES) {
+            char hex[2 * BLOCK_BYTES];
+            uint64_t count = size - at < BLOCK_BYTES ? size - at : BLOCK_BYTES;
             for (uint64_t k = 0; k < count; k++) {
                 hex[2 * k] = digits[bytes[at + k] >> 4];
                 hex[2 * k + 1] = digits[bytes[at + k] & 15];

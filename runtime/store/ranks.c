@@ -59,13 +59,14 @@ static tsr_result lost(tsr_ctx *ctx, tsr_store *store, tsr_result result) {
 }
 
 /* Sends one piece to each other rank and receives one from each. */
-static tsr_result exchange(tsr_ctx *ctx, tsr_store *store, const tsr_piece *sends,
-                           const tsr_piece *receives) {
+static tsr_result exchange(tsr_ctx *ctx, tsr_store *store, const tsr_transport_segment *sends,
+                           const tsr_transport_segment *receives) {
     return lost(ctx, store, tsr_all_to_all(ctx, store->transport, sends, receives));
 }
 
-static tsr_piece piece(void *bytes, size_t size_bytes) {
-    return (tsr_piece){.bytes = bytes, .size_bytes = size_bytes, .active = size_bytes > 0};
+static tsr_transport_segment segment(void *bytes, size_t size_bytes) {
+    return (tsr_transport_segment){
+        .bytes = bytes, .size_bytes = size_bytes, .active = size_bytes > 0};
 }
 
 static tsr_result check_room(tsr_ctx *ctx, const tsr_mailbox *box, uint32_t from, uint64_t size) {
@@ -78,22 +79,23 @@ static tsr_result check_room(tsr_ctx *ctx, const tsr_mailbox *box, uint32_t from
 
 /* Sends from rank 0 to all: letters, then the coordinator's messages to each rank. */
 static tsr_result hand_out(tsr_ctx *ctx, tsr_store *store, tsr_letter *own) {
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX] = {0}, receives[TSR_TRANSPORT_RANKS_MAX] = {0};
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX] = {0},
+                          receives[TSR_TRANSPORT_RANKS_MAX] = {0};
     tsr_letter *letters = store->letters;
     bool is_first = tsr_store_is_first(store);
     if (is_first)
         for (uint32_t r = 1; r < store->rank_count; r++) {
             letters[r] = *own;
             letters[r].size_bytes = store->posts[r].used;
-            sends[r] = piece(&letters[r], sizeof letters[r]);
+            sends[r] = segment(&letters[r], sizeof letters[r]);
         }
     else
-        receives[0] = piece(own, sizeof *own);
+        receives[0] = segment(own, sizeof *own);
     TRY(ctx, exchange(ctx, store, sends, receives));
     if (!is_first) TRY(ctx, check_room(ctx, &store->to_rank, 0, own->size_bytes));
     for (uint32_t r = 1; is_first && r < store->rank_count; r++)
-        sends[r] = piece(store->posts[r].bytes, store->posts[r].used);
-    if (!is_first) receives[0] = piece(store->to_rank.bytes, (size_t)own->size_bytes);
+        sends[r] = segment(store->posts[r].bytes, store->posts[r].used);
+    if (!is_first) receives[0] = segment(store->to_rank.bytes, (size_t)own->size_bytes);
     TRY(ctx, exchange(ctx, store, sends, receives));
     for (uint32_t r = 1; is_first && r < store->rank_count; r++) store->posts[r].used = 0;
     if (!is_first) store->to_rank.used = (size_t)own->size_bytes;
@@ -102,21 +104,22 @@ static tsr_result hand_out(tsr_ctx *ctx, tsr_store *store, tsr_letter *own) {
 
 /* Sends from all to rank 0: letters, then the answers, which are stored after those of rank 0. */
 static tsr_result collect(tsr_ctx *ctx, tsr_store *store) {
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX] = {0}, receives[TSR_TRANSPORT_RANKS_MAX] = {0};
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX] = {0},
+                          receives[TSR_TRANSPORT_RANKS_MAX] = {0};
     tsr_letter *letters = store->letters;
     tsr_mailbox *box = &store->to_coordinator;
     bool is_first = tsr_store_is_first(store);
     letters[0] = (tsr_letter){.size_bytes = box->used};
     for (uint32_t r = 1; is_first && r < store->rank_count; r++)
-        receives[r] = piece(&letters[r], sizeof letters[r]);
-    if (!is_first) sends[0] = piece(&letters[0], sizeof letters[0]);
+        receives[r] = segment(&letters[r], sizeof letters[r]);
+    if (!is_first) sends[0] = segment(&letters[0], sizeof letters[0]);
     TRY(ctx, exchange(ctx, store, sends, receives));
     for (uint32_t r = 1; is_first && r < store->rank_count; r++) {
         TRY(ctx, check_room(ctx, box, r, letters[r].size_bytes));
-        receives[r] = piece(box->bytes + box->used, (size_t)letters[r].size_bytes);
+        receives[r] = segment(box->bytes + box->used, (size_t)letters[r].size_bytes);
         box->used += (size_t)letters[r].size_bytes;
     }
-    if (!is_first) sends[0] = piece(box->bytes, box->used);
+    if (!is_first) sends[0] = segment(box->bytes, box->used);
     TRY(ctx, exchange(ctx, store, sends, receives));
     if (!is_first) box->used = 0;
     return TSR_SUCCESS;
@@ -185,7 +188,7 @@ static uint8_t *in_tensor(const tsr_store *store, const tsr_move *move) {
 }
 
 typedef struct round {
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
     bool meets;
 } round;
 
@@ -197,10 +200,10 @@ static void add_move(const tsr_store *store, const tsr_move *move, bool to_chunk
     if (move->from == move->to) {
         if (from != to) memcpy(to, from, size);
     } else if (move->from == store->rank_number) {
-        r->sends[move->to] = piece(from, size);
+        r->sends[move->to] = segment(from, size);
         r->meets = true;
     } else {
-        r->receives[move->from] = piece(to, size);
+        r->receives[move->from] = segment(to, size);
         r->meets = true;
     }
 }

@@ -11,17 +11,17 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct pieces {
-    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
-} pieces;
+typedef struct segments {
+    tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+} segments;
 
-static void clear(const tsr_transport *t, pieces *p) {
+static void clear(const tsr_transport *t, segments *p) {
     memset(p->sends, 0, t->rank_count * sizeof *p->sends);
     memset(p->receives, 0, t->rank_count * sizeof *p->receives);
 }
 
 static tsr_result exchange(tsr_ctx *ctx, tsr_transport *t, tsr_operation operation,
-                           const pieces *p) {
+                           const segments *p) {
     return tsr_transport_exchange(ctx, t, &(tsr_exchange){operation, p->sends, p->receives, false});
 }
 
@@ -39,20 +39,20 @@ tsr_result tsr_barrier(tsr_ctx *ctx, tsr_transport *t) {
         return tsr_transport_meet(ctx, t, &(tsr_meeting){.operation = TSR_OPERATION_BARRIER},
                                   nothing);
     }
-    pieces p;
+    segments p;
     for (uint32_t r = 0; r < t->rank_count; r++)
-        p.sends[r] = p.receives[r] = (tsr_piece){.active = true};
+        p.sends[r] = p.receives[r] = (tsr_transport_segment){.active = true};
     return exchange(ctx, t, TSR_OPERATION_BARRIER, &p);
 }
 
 tsr_result tsr_broadcast(tsr_ctx *ctx, tsr_transport *t, uint32_t root, void *bytes,
                          size_t size_bytes) {
     TSR_ASSERT(root < t->rank_count);
-    pieces p;
+    segments p;
     clear(t, &p);
     for (uint32_t r = 0; r < t->rank_count; r++)
-        if (t->rank == root) p.sends[r] = (tsr_piece){bytes, size_bytes, true};
-    p.receives[root] = (tsr_piece){bytes, size_bytes, true};
+        if (t->rank == root) p.sends[r] = (tsr_transport_segment){bytes, size_bytes, true};
+    p.receives[root] = (tsr_transport_segment){bytes, size_bytes, true};
     return exchange(ctx, t, TSR_OPERATION_BROADCAST, &p);
 }
 
@@ -73,15 +73,16 @@ static tsr_result gather_by_meeting(tsr_ctx *ctx, tsr_transport *t, unsigned cha
 
 static tsr_result gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte,
                          bool just_written) {
-    pieces p;
+    segments p;
     unsigned char *all = bytes;
     size_t sizes[TSR_TRANSPORT_RANKS_MAX];
     for (uint32_t r = 0; r < t->rank_count; r++) sizes[r] = first_byte[r + 1] - first_byte[r];
     if (can_meet(t, sizes)) return gather_by_meeting(ctx, t, all, first_byte, sizes);
     for (uint32_t r = 0; r < t->rank_count; r++) {
-        p.sends[r] = (tsr_piece){all + first_byte[t->rank],
-                                 first_byte[t->rank + 1] - first_byte[t->rank], true};
-        p.receives[r] = (tsr_piece){all + first_byte[r], first_byte[r + 1] - first_byte[r], true};
+        p.sends[r] = (tsr_transport_segment){all + first_byte[t->rank],
+                                             first_byte[t->rank + 1] - first_byte[t->rank], true};
+        p.receives[r] =
+            (tsr_transport_segment){all + first_byte[r], first_byte[r + 1] - first_byte[r], true};
     }
     return tsr_transport_exchange(
         ctx, t, &(tsr_exchange){TSR_OPERATION_ALL_GATHER, p.sends, p.receives, just_written});
@@ -91,8 +92,8 @@ tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const siz
     return gather(ctx, t, bytes, first_byte, false);
 }
 
-tsr_result tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_piece *sends,
-                          const tsr_piece *receives) {
+tsr_result tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_transport_segment *sends,
+                          const tsr_transport_segment *receives) {
     return tsr_transport_exchange(
         ctx, t, &(tsr_exchange){TSR_OPERATION_ALL_TO_ALL, sends, receives, false});
 }
@@ -101,9 +102,9 @@ tsr_result tsr_send(tsr_ctx *ctx, tsr_transport *t, uint32_t to, const void *byt
                     size_t size_bytes) {
     if (to >= t->rank_count || to == t->rank)
         FAIL(ctx, TSR_INTERNAL, "rank %u of %u cannot send to rank %u", t->rank, t->rank_count, to);
-    pieces p;
+    segments p;
     clear(t, &p);
-    p.sends[to] = (tsr_piece){(void *)(uintptr_t)bytes, size_bytes, true};
+    p.sends[to] = (tsr_transport_segment){(void *)(uintptr_t)bytes, size_bytes, true};
     return exchange(ctx, t, TSR_OPERATION_SEND, &p);
 }
 
@@ -112,9 +113,9 @@ tsr_result tsr_receive(tsr_ctx *ctx, tsr_transport *t, uint32_t from, void *byte
     if (from >= t->rank_count || from == t->rank)
         FAIL(ctx, TSR_INTERNAL, "rank %u of %u cannot receive from rank %u", t->rank, t->rank_count,
              from);
-    pieces p;
+    segments p;
     clear(t, &p);
-    p.receives[from] = (tsr_piece){bytes, size_bytes, true};
+    p.receives[from] = (tsr_transport_segment){bytes, size_bytes, true};
     return exchange(ctx, t, TSR_OPERATION_SEND, &p);
 }
 
@@ -265,7 +266,7 @@ static tsr_result scatter_exposed(tsr_ctx *ctx, reduction *r, const size_t *firs
 static tsr_result receive_round(tsr_ctx *ctx, reduction *r, tsr_operation operation,
                                 const size_t *first_element, size_t done, size_t chunk) {
     tsr_transport *t = r->t;
-    pieces p;
+    segments p;
     size_t begin = first_element[t->rank] + done;
     for (uint32_t row = 0; row < r->row_max; row++) {
         clear(t, &p);
@@ -283,11 +284,11 @@ static tsr_result receive_round(tsr_ctx *ctx, reduction *r, tsr_operation operat
                 continue;
             }
             if (row < own_row_count(r))
-                p.sends[rank] =
-                    (tsr_piece){(void *)(uintptr_t)own_row(r, row, first_element[rank] + done),
-                                theirs * r->element_bytes, true};
+                p.sends[rank] = (tsr_transport_segment){
+                    (void *)(uintptr_t)own_row(r, row, first_element[rank] + done),
+                    theirs * r->element_bytes, true};
             if (index < r->first[rank + 1]) {
-                p.receives[rank] = (tsr_piece){slot, mine * r->element_bytes, true};
+                p.receives[rank] = (tsr_transport_segment){slot, mine * r->element_bytes, true};
                 r->values[index] = slot;
             }
         }
@@ -376,7 +377,7 @@ tsr_result tsr_reduce_scatter(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_o
 static tsr_result all_reduce_small(tsr_ctx *ctx, reduction *r, size_t chunk, void *out) {
     tsr_transport *t = r->t;
     size_t count = r->options->count;
-    pieces p;
+    segments p;
     for (uint32_t row = 0; row < r->row_max; row++) {
         clear(t, &p);
         for (uint32_t rank = 0; rank < t->rank_count; rank++) {
@@ -387,10 +388,10 @@ static tsr_result all_reduce_small(tsr_ctx *ctx, reduction *r, size_t chunk, voi
                 continue;
             }
             if (row < own_row_count(r))
-                p.sends[rank] = (tsr_piece){(void *)(uintptr_t)own_row(r, row, 0),
-                                            count * r->element_bytes, true};
+                p.sends[rank] = (tsr_transport_segment){(void *)(uintptr_t)own_row(r, row, 0),
+                                                        count * r->element_bytes, true};
             if (index < r->first[rank + 1]) {
-                p.receives[rank] = (tsr_piece){slot, count * r->element_bytes, true};
+                p.receives[rank] = (tsr_transport_segment){slot, count * r->element_bytes, true};
                 r->values[index] = slot;
             }
         }

@@ -23,8 +23,8 @@ TSR_RESULT tsr_broadcast(tsr_ctx *ctx, tsr_transport *t, uint32_t root, void *by
  * first_byte[r + 1] (rank_count + 1 elements). This rank's part is already there. */
 TSR_RESULT tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte);
 /* sends, receives: one per rank. */
-TSR_RESULT tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_piece *sends,
-                          const tsr_piece *receives);
+TSR_RESULT tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_transport_segment *sends,
+                          const tsr_transport_segment *receives);
 /* Point-to-point between two ranks; messages are received in the order in which they were sent.
  * Sending to itself is TSR_INTERNAL. */
 TSR_RESULT tsr_send(tsr_ctx *ctx, tsr_transport *t, uint32_t to, const void *bytes,

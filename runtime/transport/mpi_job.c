@@ -59,14 +59,14 @@ static tsr_result check(tsr_ctx *ctx, int code, const char *call) {
 
 static size_t part_of(size_t left) { return left < PART_BYTES ? left : PART_BYTES; }
 
-static tsr_result begin_send(tsr_ctx *ctx, mpi *m, uint32_t to, const tsr_piece *piece,
-                             const head *about) {
+static tsr_result begin_send(tsr_ctx *ctx, mpi *m, uint32_t to,
+                             const tsr_transport_segment *segment, const head *about) {
     flow *f = &m->flows[to];
-    size_t first = piece->size_bytes < sizeof f->outgoing->bytes ? piece->size_bytes
-                                                                 : sizeof f->outgoing->bytes;
+    size_t first = segment->size_bytes < sizeof f->outgoing->bytes ? segment->size_bytes
+                                                                   : sizeof f->outgoing->bytes;
     f->outgoing->head = *about;
-    f->outgoing->head.total_bytes = piece->size_bytes;
-    if (first) memcpy(f->outgoing->bytes, piece->bytes, first);
+    f->outgoing->head.total_bytes = segment->size_bytes;
+    if (first) memcpy(f->outgoing->bytes, segment->bytes, first);
     f->sent = first;
     return check(ctx,
                  MPI_Isend(f->outgoing, (int)(sizeof(head) + first), MPI_BYTE, (int)to, TAG,
@@ -74,27 +74,27 @@ static tsr_result begin_send(tsr_ctx *ctx, mpi *m, uint32_t to, const tsr_piece 
                  "MPI_Isend");
 }
 
-static tsr_result go_on_sending(tsr_ctx *ctx, mpi *m, uint32_t to, const tsr_piece *piece,
-                                bool *moved) {
+static tsr_result go_on_sending(tsr_ctx *ctx, mpi *m, uint32_t to,
+                                const tsr_transport_segment *segment, bool *moved) {
     flow *f = &m->flows[to];
     int done = 0;
     if (!f->sending) return TSR_SUCCESS;
     TRY(ctx, check(ctx, MPI_Test(&f->send, &done, MPI_STATUS_IGNORE), "MPI_Test"));
     if (!done) return TSR_SUCCESS;
     *moved = true;
-    if (f->sent == piece->size_bytes) {
+    if (f->sent == segment->size_bytes) {
         f->sending = false;
         return TSR_SUCCESS;
     }
-    const unsigned char *bytes = (const unsigned char *)piece->bytes + f->sent;
-    size_t part = part_of(piece->size_bytes - f->sent);
+    const unsigned char *bytes = (const unsigned char *)segment->bytes + f->sent;
+    size_t part = part_of(segment->size_bytes - f->sent);
     f->sent += part;
     return check(ctx, MPI_Isend(bytes, (int)part, MPI_BYTE, (int)to, TAG, m->comm, &f->send),
                  "MPI_Isend");
 }
 
 static tsr_result check_head(tsr_ctx *ctx, const mpi *m, uint32_t from, const head *theirs,
-                             const tsr_piece *piece, const head *mine) {
+                             const tsr_transport_segment *segment, const head *mine) {
     const char *region = m->base.region ? m->base.region : "run";
     if (theirs->operation != mine->operation || theirs->number != mine->number)
         FAIL(ctx, TSR_RANK,
@@ -104,17 +104,18 @@ static tsr_result check_head(tsr_ctx *ctx, const mpi *m, uint32_t from, const he
              (unsigned long long)mine->number, region, (unsigned long long)mine->step, from,
              tsr_operation_name((tsr_operation)theirs->operation),
              (unsigned long long)theirs->number, (unsigned long long)theirs->step);
-    if (theirs->total_bytes != piece->size_bytes)
+    if (theirs->total_bytes != segment->size_bytes)
         FAIL(ctx, TSR_RANK,
              "%s %llu of region '%s': rank %u sends %llu byte%s, rank %u expects %zu",
              tsr_operation_name((tsr_operation)mine->operation), (unsigned long long)mine->number,
              region, from, (unsigned long long)theirs->total_bytes, TSR_PLURAL(theirs->total_bytes),
-             m->base.rank, piece->size_bytes);
+             m->base.rank, segment->size_bytes);
     return TSR_SUCCESS;
 }
 
-static tsr_result go_on_receiving(tsr_ctx *ctx, mpi *m, uint32_t from, const tsr_piece *piece,
-                                  const head *about, bool *moved) {
+static tsr_result go_on_receiving(tsr_ctx *ctx, mpi *m, uint32_t from,
+                                  const tsr_transport_segment *segment, const head *about,
+                                  bool *moved) {
     flow *f = &m->flows[from];
     int done = 0, count = 0;
     MPI_Status status;
@@ -128,20 +129,20 @@ static tsr_result go_on_receiving(tsr_ctx *ctx, mpi *m, uint32_t from, const tsr
         if ((size_t)count < sizeof(head))
             FAIL(ctx, TSR_RANK, "rank %u sent %d byte%s, not even a head of %zu", from, count,
                  TSR_PLURAL(count), sizeof(head));
-        TRY(ctx, check_head(ctx, m, from, &f->incoming->head, piece, about));
+        TRY(ctx, check_head(ctx, m, from, &f->incoming->head, segment, about));
         size_t first = (size_t)count - sizeof(head);
-        if (first > piece->size_bytes)
+        if (first > segment->size_bytes)
             FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu byte%s it began", from,
-                 piece->size_bytes, TSR_PLURAL(piece->size_bytes));
-        if (first) memcpy(piece->bytes, f->incoming->bytes, first);
+                 segment->size_bytes, TSR_PLURAL(segment->size_bytes));
+        if (first) memcpy(segment->bytes, f->incoming->bytes, first);
         f->received = first;
     }
-    if (f->received == piece->size_bytes) {
+    if (f->received == segment->size_bytes) {
         f->receiving = false;
         return TSR_SUCCESS;
     }
-    unsigned char *bytes = (unsigned char *)piece->bytes + f->received;
-    size_t part = part_of(piece->size_bytes - f->received);
+    unsigned char *bytes = (unsigned char *)segment->bytes + f->received;
+    size_t part = part_of(segment->size_bytes - f->received);
     f->received += part;
     return check(ctx, MPI_Irecv(bytes, (int)part, MPI_BYTE, (int)from, TAG, m->comm, &f->receive),
                  "MPI_Irecv");

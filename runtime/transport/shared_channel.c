@@ -92,20 +92,21 @@ static void probe(shared_end *s, uint32_t from, size_t size_bytes) {
 enum { EAGER_BYTES = 4096 };
 
 /* Posts the next part of a piece; returns its size. */
-static size_t put(const shared_end *s, uint32_t to, const tsr_piece *piece, shared_post *p) {
+static size_t put(const shared_end *s, uint32_t to, const tsr_transport_segment *segment,
+                  shared_post *p) {
     const shared_flow *f = &s->flows[to];
-    const unsigned char *bytes = (const unsigned char *)piece->bytes + f->sent;
-    size_t left = piece->size_bytes - f->sent;
+    const unsigned char *bytes = (const unsigned char *)segment->bytes + f->sent;
+    size_t left = segment->size_bytes - f->sent;
     p->size_bytes = 0;
     p->place = SHARED_IN_POST;
-    if (piece->size_bytes <= POST_BYTES) {
+    if (segment->size_bytes <= POST_BYTES) {
         p->size_bytes = (uint8_t)left;
         if (left) memcpy(p->at.bytes, bytes, left);
         return left;
     }
     p->at.memory.stride_bytes = 0;
-    if (piece->size_bytes > EAGER_BYTES &&
-        tsr_shared_is_in_heap(&s->base, piece->bytes, piece->size_bytes)) {
+    if (segment->size_bytes > EAGER_BYTES &&
+        tsr_shared_is_in_heap(&s->base, segment->bytes, segment->size_bytes)) {
         p->place = SHARED_IN_HEAP;
         p->at.memory.offset = (uint64_t)(bytes - s->memory);
         return p->at.memory.size_bytes = left;
@@ -124,7 +125,8 @@ static size_t put(const shared_end *s, uint32_t to, const tsr_piece *piece, shar
 }
 
 /* Returns true if there was progress. */
-static bool send_some(shared_end *s, uint32_t to, const tsr_piece *piece, shared_claim claim) {
+static bool send_some(shared_end *s, uint32_t to, const tsr_transport_segment *segment,
+                      shared_claim claim) {
     shared_flow *f = &s->flows[to];
     if (!f->sending) return false;
     if (f->sent == SIZE_MAX) { /* everything is posted */
@@ -132,11 +134,11 @@ static bool send_some(shared_end *s, uint32_t to, const tsr_piece *piece, shared
         return !f->sending;
     }
     if (!can_post(s, to)) return false;
-    claim.total_bytes = piece->size_bytes;
+    claim.total_bytes = segment->size_bytes;
     shared_post *p = next_free(s, to, &claim);
-    f->sent += put(s, to, piece, p);
-    f->sending = f->sent < piece->size_bytes || p->place >= SHARED_IN_HEAP;
-    if (f->sent == piece->size_bytes) f->sent = SIZE_MAX;
+    f->sent += put(s, to, segment, p);
+    f->sending = f->sent < segment->size_bytes || p->place >= SHARED_IN_HEAP;
+    if (f->sent == segment->size_bytes) f->sent = SIZE_MAX;
     post(s, to, p);
     return true;
 }
@@ -187,30 +189,31 @@ static void take(shared_end *s, uint32_t from, bool is_awaited) {
     tsr_shared_wake(s, from);
 }
 
-static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from, const tsr_piece *piece,
-                               shared_claim expected, bool *moved) {
+static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from,
+                               const tsr_transport_segment *segment, shared_claim expected,
+                               bool *moved) {
     shared_flow *f = &s->flows[from];
     if (!f->receiving) return TSR_SUCCESS;
-    expected.total_bytes = piece->size_bytes;
+    expected.total_bytes = segment->size_bytes;
     const shared_post *what;
     TRY(ctx, next_post(ctx, s, from, &expected, &what));
     if (!what) return TSR_SUCCESS;
     bool is_here = what->place == SHARED_IN_POST;
     size_t size = is_here ? what->size_bytes : what->at.memory.size_bytes;
-    if (size > piece->size_bytes - f->received)
+    if (size > segment->size_bytes - f->received)
         FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu byte%s it began", from,
-             piece->size_bytes, TSR_PLURAL(piece->size_bytes));
-    unsigned char *to = (unsigned char *)piece->bytes + f->received;
+             segment->size_bytes, TSR_PLURAL(segment->size_bytes));
+    unsigned char *to = (unsigned char *)segment->bytes + f->received;
     if (what->place == SHARED_IN_PROCESS) {
         /* The waiting code detects the sender's death. */
         if (!read_memory(&s->seats[from], what->at.memory.offset, to, size)) return TSR_SUCCESS;
     } else if (size) {
         tsr_shared_copy(to, is_here ? what->at.bytes : s->memory + what->at.memory.offset, size);
-        probe(s, from, piece->size_bytes);
+        probe(s, from, segment->size_bytes);
     }
     f->received += size;
     take(s, from, what->place >= SHARED_IN_HEAP);
-    if (f->received == piece->size_bytes) f->receiving = false;
+    if (f->received == segment->size_bytes) f->receiving = false;
     *moved = true;
     return TSR_SUCCESS;
 }

@@ -25,7 +25,8 @@ static tsr_result failed_for_all(tsr_ctx *ctx, tsr_transport *t, tsr_result resu
 }
 
 static tsr_result copy_own(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange) {
-    const tsr_piece *from = &exchange->sends[t->rank], *to = &exchange->receives[t->rank];
+    const tsr_transport_segment *from = &exchange->sends[t->rank],
+                                *to = &exchange->receives[t->rank];
     if (!from->active && !to->active) return TSR_SUCCESS;
     if (from->active != to->active || from->size_bytes != to->size_bytes)
         FAIL(ctx, TSR_INTERNAL, "%s: rank %u sends itself %zu bytes and expects %zu",

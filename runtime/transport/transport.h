@@ -31,16 +31,17 @@ const char *tsr_operation_name(tsr_operation operation); /* "all_gather" */
 
 /* Data that is sent to one rank, or received from one. An active pair synchronises even if there
  * are no bytes. */
-typedef struct tsr_piece {
+typedef struct tsr_transport_segment {
     void *bytes; /* borrowed; only read in a send */
     size_t size_bytes;
     bool active;
-} tsr_piece;
+} tsr_transport_segment;
 
 /* Sends and receives that run concurrently, in any order. */
 typedef struct tsr_exchange {
     tsr_operation operation;
-    const tsr_piece *sends, *receives; /* borrowed; one per rank. A rank's own piece is copied. */
+    const tsr_transport_segment *sends,
+        *receives; /* borrowed; one per rank. A rank's own piece is copied. */
     /* The sent bytes were just written: a copy reaches another CPU faster than bytes in this CPU's
      * caches. */
     bool just_written;

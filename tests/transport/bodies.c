@@ -47,14 +47,15 @@ int body_all_to_all(tsr_ctx *ctx, tsr_transport *t, void *user) {
     uint64_t sent = 0, received = 0;
     EXPECT(memory, "no memory");
     for (int round = 0; round < ROUNDS; round++) {
-        tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+        tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
         for (uint32_t from = 0; from < n; from++)
             for (uint32_t to = 0; to < n; to++) {
                 size_t size = draw_size(&state);
                 if (from == t->rank)
-                    sends[to] = (tsr_piece){memory + to * SIZE_MAX_BYTES, size, true};
+                    sends[to] = (tsr_transport_segment){memory + to * SIZE_MAX_BYTES, size, true};
                 if (to == t->rank)
-                    receives[from] = (tsr_piece){memory + (n + from) * SIZE_MAX_BYTES, size, true};
+                    receives[from] =
+                        (tsr_transport_segment){memory + (n + from) * SIZE_MAX_BYTES, size, true};
                 if (from != to && from == t->rank) sent += size;
                 if (from != to && to == t->rank) received += size;
             }

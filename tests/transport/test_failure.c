@@ -116,11 +116,11 @@ static tsr_result die_sending(tsr_ctx *ctx, tsr_transport *t, board *b) {
         kill(getppid(), SIGKILL);
         _exit(0);
     }
-    tsr_piece sends[RANKS], receives[RANKS];
+    tsr_transport_segment sends[RANKS], receives[RANKS];
     for (;;) {
         for (int r = 0; r < RANKS; r++) {
-            sends[r] = (tsr_piece){bytes, sizeof bytes, r != BAD};
-            receives[r] = (tsr_piece){0};
+            sends[r] = (tsr_transport_segment){bytes, sizeof bytes, r != BAD};
+            receives[r] = (tsr_transport_segment){0};
         }
         tsr_result result = tsr_all_to_all(ctx, t, sends, receives);
         if (result.code) return result;
@@ -129,8 +129,8 @@ static tsr_result die_sending(tsr_ctx *ctx, tsr_transport *t, board *b) {
 
 static tsr_result receive_much(tsr_ctx *ctx, tsr_transport *t) {
     static unsigned char bytes[8 << 20];
-    tsr_piece sends[RANKS] = {0}, receives[RANKS] = {0};
-    receives[BAD] = (tsr_piece){bytes, sizeof bytes, true};
+    tsr_transport_segment sends[RANKS] = {0}, receives[RANKS] = {0};
+    receives[BAD] = (tsr_transport_segment){bytes, sizeof bytes, true};
     for (;;) {
         tsr_result result = tsr_all_to_all(ctx, t, sends, receives);
         if (result.code) return result;

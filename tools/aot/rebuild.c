@@ -20,7 +20,7 @@
 static const char epoch_name[] = "SOURCE_DATE_EPOCH";
 
 enum {
-    PIECE_BYTES = 1 << 20,
+    BLOCK_BYTES = 1 << 20,
     NICE_STEP = 1,
     STACK_BYTES = 64 << 20, /* the usual limit is 8 MiB */
 };
@@ -122,12 +122,12 @@ typedef struct side {
     const char *path;
     int fd;
     uint64_t size;
-    unsigned char *piece; /* allocated in the arena */
+    unsigned char *block; /* allocated in the arena */
 } side;
 
 static tsr_result open_side(tsr_ctx *ctx, tsr_arena *arena, const char *path, side *out) {
-    *out = (side){.path = path, .fd = -1, .piece = tsr_arena_alloc(arena, PIECE_BYTES, 1, 64)};
-    if (!out->piece) FAIL(ctx, TSR_MEMORY, "no memory to compare '%s'", path);
+    *out = (side){.path = path, .fd = -1, .block = tsr_arena_alloc(arena, BLOCK_BYTES, 1, 64)};
+    if (!out->block) FAIL(ctx, TSR_MEMORY, "no memory to compare '%s'", path);
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY, 0, &out->fd));
     return tsr_io_file_size(ctx, out->fd, path, &out->size);
 }
@@ -143,15 +143,15 @@ static tsr_result compare(tsr_ctx *ctx, side *first, side *second, tsr_digest *o
              (unsigned long long)second->size);
     for (uint64_t at = 0; at < first->size;) {
         uint64_t left = first->size - at;
-        size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES, same = 0;
-        TRY(ctx, tsr_io_read_exact(ctx, first->fd, first->path, first->piece, size, at));
-        TRY(ctx, tsr_io_read_exact(ctx, second->fd, second->path, second->piece, size, at));
-        while (same < size && first->piece[same] == second->piece[same]) same++;
+        size_t size = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES, same = 0;
+        TRY(ctx, tsr_io_read_exact(ctx, first->fd, first->path, first->block, size, at));
+        TRY(ctx, tsr_io_read_exact(ctx, second->fd, second->path, second->block, size, at));
+        while (same < size && first->block[same] == second->block[same]) same++;
         if (same < size)
             FAIL(ctx, TSR_DIFFERENT,
                  "'%s' and the second build '%s' differ from byte %llu on: see tessera-aot diff",
                  first->path, second->path, (unsigned long long)(at + same));
-        tsr_hasher_update(&hasher, first->piece, size);
+        tsr_hasher_update(&hasher, first->block, size);
         at += size;
     }
     *out_digest = tsr_hasher_finish(&hasher);

@@ -92,7 +92,7 @@ static tsr_result sink_digest(tsr_ctx *ctx, void *user, uint64_t number, size_t 
 }
 
 static tsr_result sink_put(tsr_ctx *ctx, void *user, uint64_t number,
-                           const tsr_bundle_piece *piece) {
+                           const tsr_bundle_segment *piece) {
     (void)ctx, (void)user;
     memcpy(piece->bytes, sink_slots[number % SLOTS] + piece->offset_bytes, piece->size_bytes);
     return TSR_SUCCESS;
@@ -111,7 +111,7 @@ static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t 
     tsr_bundle_layer of = tsr_bundle_get_layer(bundle, 0, layer);
     tsr_result result;
     if (elsewhere) {
-        const tsr_bundle_piece piece = {begin, size, got};
+        const tsr_bundle_segment piece = {begin, size, got};
         const tsr_bundle_sink sink = {.threads_max = 2,
                                       .window_count = WINDOWS,
                                       .depth = DEPTH,
@@ -119,7 +119,7 @@ static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t 
                                       .take = sink_take,
                                       .digest = sink_digest,
                                       .put = sink_put};
-        result = tsr_bundle_send_pieces(&s->k.ctx, bundle, &of, &piece, 1, &sink);
+        result = tsr_bundle_send_segments(&s->k.ctx, bundle, &of, &piece, 1, &sink);
     } else {
         result = tsr_bundle_read_range(&s->k.ctx, bundle, &of, begin, got, size);
     }

@@ -9,13 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE_BYTES = 4 << 20, LENGTH_BYTES = 8 };
+enum { BLOCK_BYTES = 4 << 20, LENGTH_BYTES = 8 };
 
 typedef struct weights {
     tsr_bundle *bundle;
     const tsr_bundle_layer *layer;
     tsr_safetensors index;
-    void *piece; /* PIECE_BYTES, in the arena */
+    void *block; /* BLOCK_BYTES, in the arena */
 } weights;
 
 static tsr_result open_weights(diff *d, size_t side, const tsr_bundle_layer *layer, weights *w) {
@@ -36,8 +36,8 @@ static tsr_result open_weights(diff *d, size_t side, const tsr_bundle_layer *lay
              (unsigned long long)header);
     size_t size = (size_t)header + LENGTH_BYTES;
     void *bytes = tsr_arena_alloc(&d->arena, size, 1, 16);
-    w->piece = tsr_arena_alloc(&d->arena, PIECE_BYTES, 1, 64);
-    if (!subject || !bytes || !w->piece) FAIL(d->ctx, TSR_MEMORY, "no memory to compare tensors");
+    w->block = tsr_arena_alloc(&d->arena, BLOCK_BYTES, 1, 64);
+    if (!subject || !bytes || !w->block) FAIL(d->ctx, TSR_MEMORY, "no memory to compare tensors");
     TRY(d->ctx, tsr_bundle_read_range(d->ctx, w->bundle, layer, 0, bytes, size));
     TRY(d->ctx, tsr_safetensors_decode(d->ctx, bytes, size, layer->size_bytes, subject, TSR_CORRUPT,
                                        &d->arena, &w->index));
@@ -67,13 +67,13 @@ static void compare_element(tsr_dtype dtype, const unsigned char *a, const unsig
     if (steps > found->max_ulp) found->max_ulp = steps;
 }
 
-static void compare_piece(tsr_dtype dtype, const weights *a, const weights *b, uint64_t first,
+static void compare_block(tsr_dtype dtype, const weights *a, const weights *b, uint64_t first,
                           size_t count, diff_elements *found) {
     size_t size = tsr_dtype_size(dtype);
-    if (memcmp(a->piece, b->piece, count * size) == 0) return;
+    if (memcmp(a->block, b->block, count * size) == 0) return;
     for (size_t i = 0; i < count; i++) {
-        const unsigned char *left = (const unsigned char *)a->piece + i * size;
-        const unsigned char *right = (const unsigned char *)b->piece + i * size;
+        const unsigned char *left = (const unsigned char *)a->block + i * size;
+        const unsigned char *right = (const unsigned char *)b->block + i * size;
         if (memcmp(left, right, size) == 0) continue;
         if (!found->differing++) {
             found->first = first + i;
@@ -99,12 +99,12 @@ static tsr_result diff_tensor(diff *d, const weights *a, const weights *b,
     found.count = left->size_bytes / size;
     for (uint64_t at = 0; at < left->size_bytes;) {
         uint64_t rest = left->size_bytes - at;
-        size_t part = rest < PIECE_BYTES ? (size_t)rest : PIECE_BYTES;
+        size_t part = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
         TRY(d->ctx, tsr_bundle_read_range(d->ctx, a->bundle, a->layer, left->offset_bytes + at,
-                                          a->piece, part));
+                                          a->block, part));
         TRY(d->ctx, tsr_bundle_read_range(d->ctx, b->bundle, b->layer, right->offset_bytes + at,
-                                          b->piece, part));
-        compare_piece(left->dtype, a, b, at / size, part / size, &found);
+                                          b->block, part));
+        compare_block(left->dtype, a, b, at / size, part / size, &found);
         at += part;
     }
     if (found.differing)

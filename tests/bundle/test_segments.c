@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LAYER = 3, LAYER_BYTES = 5242920, PIECES_MAX = 400 };
+enum { LAYER = 3, LAYER_BYTES = 5242920, SEGMENTS_MAX = 400 };
 
 static tsr_bundle *open_large(tsr_ctx *ctx, const char *name) {
     tsr_bundle *bundle = NULL;
@@ -26,51 +26,52 @@ static tsr_bundle *open_large(tsr_ctx *ctx, const char *name) {
 
 /* Makes ordered pieces with gaps, of sizes from 0 to several chunks; the rest of `room` stays
  * 0xee. */
-static size_t random_pieces(uint64_t *seed, char *room, tsr_bundle_piece *pieces) {
+static size_t random_segments(uint64_t *seed, char *room, tsr_bundle_segment *segments) {
     static const uint32_t sizes[] = {3, 100, 40000, 300000, 2000000};
     uint64_t at = random_below(seed, 5000);
     size_t count = 0;
-    while (count < PIECES_MAX) {
+    while (count < SEGMENTS_MAX) {
         uint64_t size = random_below(seed, sizes[random_below(seed, 5)]);
         if (at + size > LAYER_BYTES) break;
-        pieces[count++] = (tsr_bundle_piece){at, (size_t)size, room + at};
+        segments[count++] = (tsr_bundle_segment){at, (size_t)size, room + at};
         at += size + random_below(seed, 2) * random_below(seed, 300000);
     }
     return count;
 }
 
-static void check_room(const char *room, const char *expected, const tsr_bundle_piece *pieces,
+static void check_room(const char *room, const char *expected, const tsr_bundle_segment *segments,
                        size_t count) {
     uint64_t at = 0;
     for (size_t i = 0; i <= count; i++) {
-        uint64_t begin = i < count ? pieces[i].offset_bytes : LAYER_BYTES;
+        uint64_t begin = i < count ? segments[i].offset_bytes : LAYER_BYTES;
         for (; at < begin; at++)
             cr_assert_eq((unsigned char)room[at], 0xee, "byte %zu", (size_t)at);
         if (i == count) break;
-        cr_assert_eq(memcmp(room + begin, expected + begin, pieces[i].size_bytes), 0, "piece %zu",
-                     i);
-        at = begin + pieces[i].size_bytes;
+        cr_assert_eq(memcmp(room + begin, expected + begin, segments[i].size_bytes), 0,
+                     "segment %zu", i);
+        at = begin + segments[i].size_bytes;
     }
 }
 
-Test(pieces, are_what_was_written) {
+Test(segments, are_what_was_written) {
     tsr_ctx ctx = {0};
     uint64_t seed = 5;
-    tsr_bundle_piece *pieces = calloc(PIECES_MAX, sizeof *pieces);
+    tsr_bundle_segment *segments = calloc(SEGMENTS_MAX, sizeof *segments);
     char *room = malloc(LAYER_BYTES);
-    tsr_bundle *bundle = open_large(&ctx, "pieces.tsb");
+    tsr_bundle *bundle = open_large(&ctx, "segments.tsb");
     const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
     cr_assert_eq(layer.size_bytes, LAYER_BYTES);
     for (unsigned round = 0; round < 40; round++) {
         memset(room, 0xee, LAYER_BYTES);
-        size_t count = random_pieces(&seed, room, pieces);
-        sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, pieces, count, round % 4));
-        check_room(room, expected, pieces, count);
+        size_t count = random_segments(&seed, room, segments);
+        sample_must(&ctx,
+                    tsr_bundle_read_segments(&ctx, bundle, &layer, segments, count, round % 4));
+        check_room(room, expected, segments, count);
     }
     tsr_bundle_close(&ctx, bundle);
     free(room);
-    free(pieces);
+    free(segments);
 }
 
 /* ---- reading into a sink ---- */
@@ -124,19 +125,19 @@ static tsr_result slot_digest(tsr_ctx *ctx, void *user, uint64_t number, size_t 
 }
 
 static tsr_result slot_put(tsr_ctx *ctx, void *user, uint64_t number,
-                           const tsr_bundle_piece *piece) {
+                           const tsr_bundle_segment *segment) {
     slots *s = user;
     (void)ctx;
-    memcpy(piece->bytes, s->chunks[number % SLOTS] + piece->offset_bytes, piece->size_bytes);
+    memcpy(segment->bytes, s->chunks[number % SLOTS] + segment->offset_bytes, segment->size_bytes);
     s->puts++;
     return TSR_SUCCESS;
 }
 
-Test(pieces, go_elsewhere) {
+Test(segments, go_elsewhere) {
     tsr_ctx ctx = {0};
     uint64_t seed = 6;
     slots *s = calloc(1, sizeof *s);
-    tsr_bundle_piece *pieces = calloc(PIECES_MAX, sizeof *pieces);
+    tsr_bundle_segment *segments = calloc(SEGMENTS_MAX, sizeof *segments);
     char *room = malloc(LAYER_BYTES);
     tsr_bundle *bundle = open_large(&ctx, "elsewhere.tsb");
     const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
@@ -145,22 +146,23 @@ Test(pieces, go_elsewhere) {
     cr_assert(tsr_bundle_has_chunks(bundle, &layer));
     for (unsigned round = 0; round < 20; round++) {
         memset(room, 0xee, LAYER_BYTES);
-        size_t count = random_pieces(&seed, room, pieces);
+        size_t count = random_segments(&seed, room, segments);
         sink.threads_max = 1 + round % 5;
-        sample_must(&ctx, tsr_bundle_send_pieces(&ctx, bundle, &layer, pieces, count, &sink));
-        check_room(room, expected, pieces, count);
+        sample_must(&ctx, tsr_bundle_send_segments(&ctx, bundle, &layer, segments, count, &sink));
+        check_room(room, expected, segments, count);
     }
     /* No byte of a damaged chunk is put anywhere. */
-    const tsr_bundle_piece second = {TSR_HASH_CHUNK_BYTES + 5, 8, room};
+    const tsr_bundle_segment second = {TSR_HASH_CHUNK_BYTES + 5, 8, room};
     flip(sample_path("elsewhere.tsb"), layer.offset_bytes + LAYER_BYTES - 1);
     s->puts = 0;
-    cr_assert_eq(tsr_bundle_send_pieces(&ctx, bundle, &layer, &second, 1, &sink).code, TSR_CORRUPT);
+    cr_assert_eq(tsr_bundle_send_segments(&ctx, bundle, &layer, &second, 1, &sink).code,
+                 TSR_CORRUPT);
     cr_assert_not_null(strstr(ctx.error.text, "digest of the chunk at offset"), "%s",
                        ctx.error.text);
     cr_assert_eq(s->puts, 0);
     tsr_bundle_close(&ctx, bundle);
     free(room);
-    free(pieces);
+    free(segments);
     free(s);
 }
 
@@ -190,15 +192,15 @@ static tsr_bundle *open_many(tsr_ctx *ctx, const char *name, char **out_bytes) {
 
 /* More chunks than a sink has slots, on one thread and on several. A damaged chunk ends the
  * transfer, and is not put anywhere. */
-Test(pieces, many_chunks_go_elsewhere) {
+Test(segments, many_chunks_go_elsewhere) {
     enum { DAMAGED = 11 };
     tsr_ctx ctx = {0};
     char *bytes = NULL, *room = malloc(MANY_BYTES);
     tsr_bundle *bundle = open_many(&ctx, "many.tsb", &bytes);
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, 0);
     const uint64_t hole = TSR_HASH_CHUNK_BYTES + 5;
-    const tsr_bundle_piece pieces[] = {{3, 100, room + 3},
-                                       {hole, (size_t)(MANY_BYTES - hole), room + hole}};
+    const tsr_bundle_segment segments[] = {{3, 100, room + 3},
+                                           {hole, (size_t)(MANY_BYTES - hole), room + hole}};
     for (unsigned round = 0; round < 8; round++) {
         slots *s = calloc(1, sizeof *s);
         const tsr_bundle_sink sink = {1 + round % 4, WINDOWS,     DEPTH,    slot_room,
@@ -207,7 +209,7 @@ Test(pieces, many_chunks_go_elsewhere) {
             flip(sample_path("many.tsb"),
                  layer.offset_bytes + (uint64_t)DAMAGED * TSR_HASH_CHUNK_BYTES + 9);
         memset(room, 0xee, MANY_BYTES);
-        tsr_result result = tsr_bundle_send_pieces(&ctx, bundle, &layer, pieces, 2, &sink);
+        tsr_result result = tsr_bundle_send_segments(&ctx, bundle, &layer, segments, 2, &sink);
         if (round < 5) {
             sample_must(&ctx, result);
             cr_assert_eq(memcmp(room + hole, bytes + hole, MANY_BYTES - hole), 0);
@@ -230,34 +232,34 @@ Test(pieces, many_chunks_go_elsewhere) {
     free(bytes);
 }
 
-Test(pieces, that_make_no_sense_are_refused) {
+Test(segments, that_make_no_sense_are_refused) {
     tsr_ctx ctx = {0};
     char bytes[16];
-    const tsr_bundle_piece back[] = {{10, 4, bytes}, {13, 4, bytes}};
-    const tsr_bundle_piece behind = {LAYER_BYTES - 3, 4, bytes}, far = {UINT64_MAX, 2, bytes};
+    const tsr_bundle_segment back[] = {{10, 4, bytes}, {13, 4, bytes}};
+    const tsr_bundle_segment behind = {LAYER_BYTES - 3, 4, bytes}, far = {UINT64_MAX, 2, bytes};
     tsr_bundle *bundle = open_large(&ctx, "order.tsb");
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
-    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, back, 2, 1).code, TSR_USAGE);
+    cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, back, 2, 1).code, TSR_USAGE);
     cr_assert_not_null(strstr(ctx.error.text, "expected it behind byte 14, got 13"), "%s",
                        ctx.error.text);
-    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &behind, 1, 1).code, TSR_USAGE);
-    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &far, 1, 1).code, TSR_USAGE);
-    sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, NULL, 0, 1));
+    cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, &behind, 1, 1).code, TSR_USAGE);
+    cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, &far, 1, 1).code, TSR_USAGE);
+    sample_must(&ctx, tsr_bundle_read_segments(&ctx, bundle, &layer, NULL, 0, 1));
     tsr_bundle_close(&ctx, bundle);
 }
 
 /* Verification is lazy: a damaged chunk matters only to its readers. */
-Test(pieces, damage_is_met_where_it_is_touched) {
+Test(segments, damage_is_met_where_it_is_touched) {
     tsr_ctx ctx = {0};
     char bytes[8];
     tsr_bundle_verify_report report;
     const char *path = sample_path("damaged.tsb");
     tsr_bundle *bundle = open_large(&ctx, "damaged.tsb");
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
-    const tsr_bundle_piece first = {5, 8, bytes}, second = {TSR_HASH_CHUNK_BYTES + 5, 8, bytes};
+    const tsr_bundle_segment first = {5, 8, bytes}, second = {TSR_HASH_CHUNK_BYTES + 5, 8, bytes};
     flip(path, layer.offset_bytes + LAYER_BYTES - 1);
-    sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, &first, 1, 1));
-    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &second, 1, 1).code, TSR_CORRUPT);
+    sample_must(&ctx, tsr_bundle_read_segments(&ctx, bundle, &layer, &first, 1, 1));
+    cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, &second, 1, 1).code, TSR_CORRUPT);
     cr_assert_not_null(strstr(ctx.error.text, "digest of the chunk at offset"), "%s",
                        ctx.error.text);
     cr_assert_eq(tsr_bundle_verify(&ctx, bundle, 2, &report).code, TSR_CORRUPT);
@@ -282,19 +284,19 @@ static ssize_t counted_pread(void *self, int fd, void *bytes, size_t size, off_t
 }
 
 /* Hundreds of tensors in one chunk need only one read of the chunk. */
-Test(pieces, no_chunk_is_read_twice) {
+Test(segments, no_chunk_is_read_twice) {
     tsr_ctx ctx = {0};
     char *room = malloc(LAYER_BYTES);
-    tsr_bundle_piece pieces[200];
+    tsr_bundle_segment segments[200];
     counted c = {.io = *tsr_io_system(), .below = tsr_io_system()};
     tsr_bundle *bundle = open_large(&ctx, "counted.tsb");
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
     for (size_t i = 0; i < 200; i++)
-        pieces[i] = (tsr_bundle_piece){i * 20000, 10000, room + i * 20000};
+        segments[i] = (tsr_bundle_segment){i * 20000, 10000, room + i * 20000};
     c.io.self = &c;
     c.io.pread = counted_pread;
     ctx.io = &c.io;
-    sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, pieces, 200, 1));
+    sample_must(&ctx, tsr_bundle_read_segments(&ctx, bundle, &layer, segments, 200, 1));
     cr_assert_eq(c.read_bytes, TSR_HASH_CHUNK_BYTES);
     ctx.io = NULL;
     tsr_bundle_close(&ctx, bundle);
