@@ -23,7 +23,7 @@ enum {
     TSR_PROGRAM_ALIGN_BYTES = 64,     /* alignment of offsets in the workspace, and of its size */
     TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* virtual ranks */
     TSR_PROGRAM_DEPTH_MAX = 16,       /* nesting depth of loops and branches */
-    TSR_PROGRAM_UNDER_WAY_MAX = 256,  /* concurrent copies to the host's memory and back */
+    TSR_PROGRAM_IN_FLIGHT_MAX = 256,  /* concurrent copies to the host's memory and back */
 };
 #define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)       /* iterations of a loop */
 #define TSR_PROGRAM_VRANK_BYTES_MAX (UINT64_C(1) << 48) /* bytes of LEAF, and of SUMS */

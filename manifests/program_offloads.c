@@ -19,8 +19,8 @@ typedef struct walk {
     tsr_code code;
     const tsr_program_entry *entry;
     uint32_t index;                                /* index of the command */
-    uint32_t under_way[TSR_PROGRAM_UNDER_WAY_MAX]; /* commands that are not awaited yet */
-    uint32_t under_way_count;
+    uint32_t in_flight[TSR_PROGRAM_IN_FLIGHT_MAX]; /* commands that are not awaited yet */
+    uint32_t in_flight_count;
     offloaded *offloaded; /* sorted by address; they do not overlap */
     uint32_t offloaded_count;
 } walk;
@@ -61,9 +61,9 @@ static TSR_RESULT check_between(const walk *w, const tsr_program_command *comman
     bool stays = command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_COPY ||
                  command->opcode == TSR_OP_PREPARE || command->opcode == TSR_OP_AWAIT ||
                  tsr_program_is_offload(command);
-    EXPECT(w, stays || w->under_way_count == 0,
+    EXPECT(w, stays || w->in_flight_count == 0,
            "expected launches, copies and prepares until command %u is awaited, got opcode %u",
-           w->under_way[0], (unsigned)command->opcode);
+           w->in_flight[0], (unsigned)command->opcode);
     return TSR_SUCCESS;
 }
 
@@ -133,20 +133,20 @@ static TSR_RESULT check_prefetch(const walk *w, const tsr_program_command *comma
 }
 
 static TSR_RESULT begin_copy(walk *w, const tsr_program_command *command) {
-    EXPECT(w, w->under_way_count < TSR_PROGRAM_UNDER_WAY_MAX,
+    EXPECT(w, w->in_flight_count < TSR_PROGRAM_IN_FLIGHT_MAX,
            "%s: expected at most %d copies that are not awaited yet, got one more",
-           name_of(command), TSR_PROGRAM_UNDER_WAY_MAX);
+           name_of(command), TSR_PROGRAM_IN_FLIGHT_MAX);
     if (command->opcode == TSR_OP_PREFETCH)
         TRY(w->ctx, check_prefetch(w, command));
     else
         record_offload(w, command);
-    w->under_way[w->under_way_count++] = w->index;
+    w->in_flight[w->in_flight_count++] = w->index;
     return TSR_SUCCESS;
 }
 
 static void end_copy(walk *w, uint32_t awaited) {
-    for (uint32_t i = 0; i < w->under_way_count; i++)
-        if (w->under_way[i] == awaited) w->under_way[i--] = w->under_way[--w->under_way_count];
+    for (uint32_t i = 0; i < w->in_flight_count; i++)
+        if (w->in_flight[i] == awaited) w->in_flight[i--] = w->in_flight[--w->in_flight_count];
 }
 
 static TSR_RESULT check_entry(walk *w) {
@@ -155,8 +155,8 @@ static TSR_RESULT check_entry(walk *w) {
         TRY(w->ctx, check_spaces(w, command));
         TRY(w->ctx, check_between(w, command));
         for (uint32_t i = 0; i < command->argument_count; i++)
-            for (uint32_t k = 0; k < w->under_way_count; k++)
-                TRY(w->ctx, check_apart(w, command, i, w->under_way[k]));
+            for (uint32_t k = 0; k < w->in_flight_count; k++)
+                TRY(w->ctx, check_apart(w, command, i, w->in_flight[k]));
         if (tsr_program_is_offload(command)) TRY(w->ctx, begin_copy(w, command));
         if (command->opcode == TSR_OP_AWAIT) end_copy(w, command->kernel);
     }

@@ -33,19 +33,21 @@ static size_t number_of(const tsr_executor *executor, size_t entry,
 
 static void *find_sum(const tsr_executor *executor, size_t entry,
                       const tsr_program_buffer *buffer) {
-    const tsr_ways *ways = &executor->entries[entry].ways;
+    const tsr_reduction_plan *reductions = &executor->entries[entry].reductions;
     size_t number = number_of(executor, entry, buffer);
-    return ways->of[number] == TSR_WAY_SCATTERED ? executor->of_parts + ways->offset_bytes[number]
-                                                 : executor->of_sums + buffer->offset_bytes;
+    return reductions->strategy[number] == TSR_STRATEGY_SCATTERED
+               ? executor->of_parts + reductions->offset_bytes[number]
+               : executor->of_sums + buffer->offset_bytes;
 }
 
 /* A scattered sum starts at this rank's first part. */
 static void *find_sum_part(const tsr_executor *executor, size_t entry, uint32_t vrank,
                            size_t number) {
-    const tsr_ways *ways = &executor->entries[entry].ways;
+    const tsr_reduction_plan *reductions = &executor->entries[entry].reductions;
     const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
-    uint32_t sum = ways->sum[number] - 1;
-    uint64_t before = ways->of[sum] == TSR_WAY_SCATTERED ? 0 : executor->vranks.first;
+    uint32_t sum = reductions->sum[number] - 1;
+    uint64_t before =
+        reductions->strategy[sum] == TSR_STRATEGY_SCATTERED ? 0 : executor->vranks.first;
     return (char *)find_sum(executor, entry, &buffers[sum]) +
            (before + vrank) * tsr_program_buffer_size(&buffers[number]);
 }
@@ -66,10 +68,11 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t vrank,
     case TSR_SPACE_PREPACKED:
         return executor->prepacked[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
-        if (bound->ways.tensor[number]) return executor->tensors[bound->ways.tensor[number] - 1];
+        if (bound->reductions.tensor[number])
+            return executor->tensors[bound->reductions.tensor[number] - 1];
         return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
     case TSR_SPACE_VRANK:
-        if (bound->ways.sum[number]) return find_sum_part(executor, entry, vrank, number);
+        if (bound->reductions.sum[number]) return find_sum_part(executor, entry, vrank, number);
         return executor->of_vranks + vrank * executor->vrank_bytes + buffer->offset_bytes;
     case TSR_SPACE_SUMS:
         return find_sum(executor, entry, buffer);
@@ -298,7 +301,7 @@ static bool bind_for_vranks(tsr_executor *executor, size_t entry, uint32_t begin
                                     .vrank_bytes = executor->vrank_bytes,
                                     .sums_bytes = executor->sums_bytes,
                                     .deferred = bound->deferred,
-                                    .ways = &bound->ways,
+                                    .reductions = &bound->reductions,
                                     .round = executor->round,
                                     .tensors = executor->tensors,
                                     .find = find_for_loop,
@@ -459,8 +462,8 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
     if (!bound->commands || !bound->numbers || !bound->prepacked || !bound->parts ||
         !bound->moving || !bound->deferred || !bind_inputs(executor, entry, at) ||
-        !tsr_ways_init(executor->config, executor->program, entry, &executor->vranks,
-                       &executor->arena, &bound->ways))
+        !tsr_reduction_plan_init(executor->config, executor->program, entry, &executor->vranks,
+                                 &executor->arena, &bound->reductions))
         return false;
     tsr_plan_find_deferred(source, bound->deferred);
     const char *outputs = *at;

@@ -67,7 +67,7 @@ typedef struct bound_entry {
     bool *changes;  /* one per tensor; NULL: no tensor changes */
     bool exchanges; /* has loops over leaves, or collectives */
     bool *deferred; /* true for buffers of sums that a collective consumes */
-    tsr_ways ways;
+    tsr_reduction_plan reductions;
     uint64_t workspace_offset, offloaded_offset;
     bool has_control; /* loops or branches: transfers to and from the device are not attached to a
                          list */

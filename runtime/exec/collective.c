@@ -111,7 +111,7 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
                         .to = source->find(source->user, 0, to),
                         .vrank_bytes = source->vrank_bytes,
                         .element_bytes = tsr_dtype_size(to->dtype)};
-    bool scattered = source->ways->of[command->arguments[1]] == TSR_WAY_SCATTERED;
+    bool scattered = source->reductions->strategy[command->arguments[1]] == TSR_STRATEGY_SCATTERED;
     if (scattered) c.kind = TSR_COLLECTIVE_SLICE; /* the loop has exchanged it */
     c.count = size / c.element_bytes;
     c.part = tsr_collective_part(c.count, source->vranks->total);

@@ -109,9 +109,9 @@ static bool add_round(list_maker *m, const tsr_program_command *command,
                          .from = argument_of(m, command, 1),
                          .to = m->of->round,
                          .count = tsr_program_buffer_size(sum) / tsr_dtype_size(sum->dtype)};
-    if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) {
+    if (m->of->reductions->strategy[command->arguments[0]] == TSR_STRATEGY_SCATTERED) {
         round->part = tsr_collective_part(round->count, m->of->vranks->total);
-        round->slot_bytes = tsr_ways_slot_bytes(sum, m->of->vranks);
+        round->slot_bytes = tsr_reduction_plan_slot_bytes(sum, m->of->vranks);
         round->slots = argument_of(m, command, 0);
         round->fold = *fold;
     }
@@ -121,12 +121,14 @@ static bool add_round(list_maker *m, const tsr_program_command *command,
 
 static bool add_fold(list_maker *m, const tsr_program_command *command) {
     char *sum = argument_of(m, command, 0), *summand = argument_of(m, command, 1);
-    const tsr_vranks vranks = tsr_ways_vranks(m->of->ways, m->of->vranks, command->arguments[0]);
+    const tsr_vranks vranks =
+        tsr_reduction_plan_leaves(m->of->reductions, m->of->vranks, command->arguments[0]);
     tsr_vrank_fold fold;
     tsr_vranks_fold(&vranks, m->vrank, &fold);
     if (vranks.by_rounds) {
         if (!add_round(m, command, &fold)) return false;
-        if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) return true;
+        if (m->of->reductions->strategy[command->arguments[0]] == TSR_STRATEGY_SCATTERED)
+            return true;
         summand = m->of->round;
     }
     if (fold.step_count == 0)
@@ -151,7 +153,8 @@ static bool add_fold(list_maker *m, const tsr_program_command *command) {
 static bool add_gather(list_maker *m, const tsr_program_command *command) {
     uint64_t size = tsr_program_buffer_size(buffer_of(m, command, 1));
     char *all = argument_of(m, command, 0);
-    const tsr_vranks vranks = tsr_ways_vranks(m->of->ways, m->of->vranks, command->arguments[0]);
+    const tsr_vranks vranks =
+        tsr_reduction_plan_leaves(m->of->reductions, m->of->vranks, command->arguments[0]);
     return add_copy(m, all + tsr_vranks_number(&vranks, m->vrank) * size,
                     argument_of(m, command, 1), size);
 }
@@ -231,14 +234,14 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
         const tsr_program_command *command = &of->entry->commands[i];
         if (command->opcode != TSR_OP_VRANK_SUM && command->opcode != TSR_OP_VRANK_GATHER) continue;
         if (of->deferred[command->arguments[0]]) continue;
-        tsr_way way = of->ways->of[command->arguments[0]];
+        tsr_reduction_strategy strategy = of->reductions->strategy[command->arguments[0]];
         const tsr_program_buffer *result = &of->entry->buffers[command->arguments[0]];
         bool sums = command->opcode == TSR_OP_VRANK_SUM;
         uint64_t size = tsr_program_buffer_size(&of->entry->buffers[command->arguments[1]]);
-        if (!sums || way == TSR_WAY_AT_END)
+        if (!sums || strategy == TSR_STRATEGY_AT_END)
             s->exchanges[s->exchange_count++] =
                 (exchange){.sums = sums,
-                           .by_rounds = way != TSR_WAY_AT_END,
+                           .by_rounds = strategy != TSR_STRATEGY_AT_END,
                            .reduction = tsr_vranks_reduction(result->dtype),
                            .bytes = of->find(of->user, 0, result),
                            .count = sums ? size / tsr_dtype_size(result->dtype) : size};

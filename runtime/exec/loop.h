@@ -8,9 +8,8 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/reduction_plan.h"
 #include "runtime/exec/round.h"
-#include "runtime/exec/turn.h"
-#include "runtime/exec/ways.h"
 
 /* Commands of one leaf up to an exchange of ranks, or to the end. */
 typedef struct tsr_loop_step {
@@ -55,7 +54,7 @@ typedef struct tsr_loop_source {
     const tsr_device_memory *memory;
     uint64_t vrank_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
     const bool *deferred;             /* true for buffers of sums that a collective consumes */
-    const tsr_ways *ways;
+    const tsr_reduction_plan *reductions;
     char *round;          /* host memory for the exchanges of a turn */
     void *const *tensors; /* host memory by tensor index */
     /* Returns the host memory of a buffer, for leaf `leaf` of this rank. */

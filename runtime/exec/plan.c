@@ -4,7 +4,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/base/tensor.h"
 #include "runtime/exec/executor.h"
-#include "runtime/exec/ways.h"
+#include "runtime/exec/reduction_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ tsr_result tsr_plan_vranks(tsr_ctx *ctx, const tsr_config *config, const tsr_pro
                            const tsr_transport *transport, tsr_vranks *out_vranks) {
     TRY(ctx, tsr_vranks_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
                               transport ? transport->rank_count : 1, out_vranks));
-    return tsr_ways_serve(ctx, config, program, out_vranks, &out_vranks->by_rounds);
+    return tsr_reduction_plan_uses_rounds(ctx, config, program, out_vranks, &out_vranks->by_rounds);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -102,14 +102,14 @@ static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_pr
     tsr_result result = TSR_SUCCESS;
     tsr_arena arena = {0};
     for (size_t i = 0; i < config->entry_count && !result.code; i++) {
-        tsr_ways ways = {0};
-        if (!tsr_ways_init(config, program, i, vranks, &arena, &ways))
+        tsr_reduction_plan reductions = {0};
+        if (!tsr_reduction_plan_init(config, program, i, vranks, &arena, &reductions))
             result = tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to plan '%s'",
                                config->name);
-        plan->vrank_bytes = larger(plan->vrank_bytes, ways.vrank_bytes);
-        plan->sum_bytes = larger(plan->sum_bytes, ways.sum_bytes);
-        plan->part_bytes = larger(plan->part_bytes, ways.part_bytes);
-        plan->round_bytes = larger(plan->round_bytes, ways.round_bytes);
+        plan->vrank_bytes = larger(plan->vrank_bytes, reductions.vrank_bytes);
+        plan->sum_bytes = larger(plan->sum_bytes, reductions.sum_bytes);
+        plan->part_bytes = larger(plan->part_bytes, reductions.part_bytes);
+        plan->round_bytes = larger(plan->round_bytes, reductions.round_bytes);
     }
     tsr_arena_finish(&arena);
     return result;

@@ -32,16 +32,16 @@ bool tsr_shared_is_in_heap(const tsr_transport *t, const void *bytes, size_t siz
 
 /* Returns the number of this rank's posts that have not been taken. The other rank's count is a
  * separate cache line, which is read only if the last known count would give more than `most`. */
-static uint64_t count_under_way(shared_end *s, uint32_t to, uint64_t most) {
+static uint64_t count_in_flight(shared_end *s, uint32_t to, uint64_t most) {
     shared_flow *f = &s->flows[to];
     if (f->posted - f->seen_taken > most)
         f->seen_taken = atomic_load(&channel(s, s->base.rank, to)->taken);
     return f->posted - f->seen_taken;
 }
 
-static bool all_is_taken(shared_end *s, uint32_t to) { return count_under_way(s, to, 0) == 0; }
+static bool all_is_taken(shared_end *s, uint32_t to) { return count_in_flight(s, to, 0) == 0; }
 static bool can_post(shared_end *s, uint32_t to) {
-    return count_under_way(s, to, SLOTS - 1) < SLOTS;
+    return count_in_flight(s, to, SLOTS - 1) < SLOTS;
 }
 
 /* Prepares the next post, except for its location and sequence number. */

@@ -65,12 +65,12 @@ typedef struct shared_wait {
 } shared_wait;
 
 /* The way in which an operation is done, as shown in a seat. */
-typedef enum shared_way { SHARED_BY_CHANNELS, SHARED_BY_MEETING } shared_way;
+typedef enum shared_method { SHARED_BY_CHANNELS, SHARED_BY_MEETING } shared_method;
 
 /* Publishes the next operation of this rank in its seat. out_number: number of the operation; 0 for
  * an operation between two ranks, which is not numbered. Fails if a rank has failed in between. */
-TSR_RESULT tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation, shared_way way,
-                            uint64_t *out_number);
+TSR_RESULT tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation,
+                            shared_method method, uint64_t *out_number);
 
 /* Called after a store for `rank` with memory_order_seq_cst. */
 void tsr_shared_wake(shared_end *s, uint32_t rank);

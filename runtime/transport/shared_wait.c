@@ -25,12 +25,12 @@ enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
 
 /* ---- positions of ranks ---- */
 
-enum { OPERATION_BITS = 7, WAY_BIT = 1 << OPERATION_BITS, NUMBER_SHIFT = OPERATION_BITS + 1 };
-static_assert((int)TSR_OPERATION_COUNT <= WAY_BIT, "an operation has seven bits");
+enum { OPERATION_BITS = 7, METHOD_BIT = 1 << OPERATION_BITS, NUMBER_SHIFT = OPERATION_BITS + 1 };
+static_assert((int)TSR_OPERATION_COUNT <= METHOD_BIT, "an operation has seven bits");
 
 typedef struct place {
     tsr_operation operation;
-    shared_way way;
+    shared_method method;
     unsigned long long number, step;
     char region[TSR_TRANSPORT_REGION_MAX + 1];
 } place;
@@ -39,8 +39,8 @@ static place place_of(const shared_end *s, uint32_t rank) {
     const shared_seat *seat = &s->seats[rank];
     uint64_t doing = atomic_load_explicit(&seat->doing, memory_order_acquire);
     place p = {
-        .operation = (tsr_operation)(doing & (WAY_BIT - 1)),
-        .way = doing & WAY_BIT ? SHARED_BY_MEETING : SHARED_BY_CHANNELS,
+        .operation = (tsr_operation)(doing & (METHOD_BIT - 1)),
+        .method = doing & METHOD_BIT ? SHARED_BY_MEETING : SHARED_BY_CHANNELS,
         .number = doing >> NUMBER_SHIFT,
         .step = atomic_load_explicit(&seat->step, memory_order_relaxed),
     };
@@ -67,8 +67,8 @@ static tsr_result adopt_failure(tsr_ctx *ctx, shared_end *s) {
     FAIL(ctx, TSR_RANK, "rank %u failed: %s", s->head->failed_rank, s->head->failed_text);
 }
 
-tsr_result tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation, shared_way way,
-                            uint64_t *out_number) {
+tsr_result tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation,
+                            shared_method method, uint64_t *out_number) {
     shared_seat *seat = &s->seats[s->base.rank];
     bool alone = operation == TSR_OPERATION_SEND;
     uint64_t number = alone ? s->base.operation_count : tsr_transport_begin(&s->base);
@@ -76,7 +76,7 @@ tsr_result tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation
     if (strncmp(region, s->region, TSR_TRANSPORT_REGION_MAX) != 0) say_region(s, region);
     atomic_store_explicit(&seat->step, s->base.step, memory_order_relaxed);
     atomic_store_explicit(&seat->doing,
-                          number << NUMBER_SHIFT | (way == SHARED_BY_MEETING ? WAY_BIT : 0) |
+                          number << NUMBER_SHIFT | (method == SHARED_BY_MEETING ? METHOD_BIT : 0) |
                               (uint64_t)operation,
                           memory_order_release);
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
@@ -173,9 +173,9 @@ tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
 static bool is_elsewhere(const place *here, const place *there) {
     if (there->operation == TSR_OPERATION_SEND) return false;
     if (here->operation == TSR_OPERATION_SEND)
-        return there->number == here->number + 1 && there->way == SHARED_BY_MEETING;
+        return there->number == here->number + 1 && there->method == SHARED_BY_MEETING;
     return there->number == here->number &&
-           (there->operation != here->operation || there->way != here->way);
+           (there->operation != here->operation || there->method != here->method);
 }
 
 /* The data that a rank sent before its current operation may have arrived since the last check: the

@@ -356,8 +356,8 @@ Test(offloads, stand_in_one_list_with_their_await) {
 }
 
 /* All offloads begin before the first is awaited. */
-Test(offloads, only_so_many_are_under_way) {
-    enum { MOST = TSR_PROGRAM_UNDER_WAY_MAX };
+Test(offloads, only_so_many_are_in_flight) {
+    enum { MOST = TSR_PROGRAM_IN_FLIGHT_MAX };
     static tsr_program_command commands[2 * (MOST + 1) + 2];
     static tsr_program_buffer buffers[KEPT + MOST + 1];
     static uint32_t arguments[MOST + 1][2];

@@ -28,7 +28,7 @@ enum {
     BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
     ROUNDS_MAX = 12,     /* of aiming lower */
     STEPS_DOWN = 256,    /* by at least this part */
-    UNDER_WAY_MAX = TSR_PROGRAM_UNDER_WAY_MAX / 2 - 1, /* copies in one direction */
+    IN_FLIGHT_MAX = TSR_PROGRAM_IN_FLIGHT_MAX / 2 - 1, /* copies in one direction */
 };
 
 /* A value that no launch in between `after` and `before` touches. */
@@ -346,23 +346,23 @@ static uint64_t choose(offload *o, uint64_t aim) {
  * begun, inward ones begin when as many are back; at once where that is the same launch. It takes
  * no more of the workspace. */
 static void limit_copies(offload *o) {
-    uint32_t recent[UNDER_WAY_MAX], count = 0;
+    uint32_t recent[IN_FLIGHT_MAX], count = 0;
     for (uint32_t i = 0; i < o->count; i++) {
         const wait *w = &o->waits[o->outward[i]];
         if (!w->taken) continue;
-        wait *old = count < UNDER_WAY_MAX ? NULL : &o->waits[recent[count % UNDER_WAY_MAX]];
+        wait *old = count < IN_FLIGHT_MAX ? NULL : &o->waits[recent[count % IN_FLIGHT_MAX]];
         if (old && old->gone_at > w->after)
             old->gone_at = w->after > old->after ? w->after : old->after + 1;
-        recent[count++ % UNDER_WAY_MAX] = o->outward[i];
+        recent[count++ % IN_FLIGHT_MAX] = o->outward[i];
     }
     count = 0;
     for (uint32_t i = o->count; i-- > 0;) {
         wait *w = &o->waits[o->inward[i]];
         if (!w->taken) continue;
-        const wait *old = count < UNDER_WAY_MAX ? NULL : &o->waits[recent[count % UNDER_WAY_MAX]];
+        const wait *old = count < IN_FLIGHT_MAX ? NULL : &o->waits[recent[count % IN_FLIGHT_MAX]];
         if (old && w->begin_at <= old->before)
             w->begin_at = old->before < w->before ? old->before + 1 : w->before;
-        recent[count++ % UNDER_WAY_MAX] = o->inward[i];
+        recent[count++ % IN_FLIGHT_MAX] = o->inward[i];
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * Outline: ways and offsets of sums · avoidable copies · the plan of an entry.
  */
-#include "runtime/exec/ways.h"
+#include "runtime/exec/reduction_plan.h"
 
 #include "runtime/exec/plan.h"
 
@@ -12,8 +12,9 @@ static bool is_scatter(const tsr_program_command *command) {
     return command->opcode == TSR_OP_COLLECTIVE && command->kernel == TSR_COLLECTIVE_REDUCE_SCATTER;
 }
 
-tsr_result tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                          const tsr_vranks *vranks, bool *out_serve) {
+tsr_result tsr_reduction_plan_uses_rounds(tsr_ctx *ctx, const tsr_config *config,
+                                          const tsr_program *program, const tsr_vranks *vranks,
+                                          bool *out_uses) {
     bool serve = false, clear = vranks->rank_count > 1 && tsr_leaves_have_rounds(vranks);
     for (uint32_t e = 0; e < program->entry_count && clear; e++) {
         const tsr_program_entry *entry = &program->entries[e];
@@ -25,11 +26,11 @@ tsr_result tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_prog
         for (uint32_t i = 0; i < entry->command_count; i++)
             serve = serve || is_scatter(&entry->commands[i]);
     }
-    *out_serve = serve && clear;
+    *out_uses = serve && clear;
     return TSR_SUCCESS;
 }
 
-uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_vranks *vranks) {
+uint64_t tsr_reduction_plan_slot_bytes(const tsr_program_buffer *sum, const tsr_vranks *vranks) {
     uint64_t count = 0, bytes = 0;
     bool fits = tsr_shape_count(&sum->shape, &count);
     fits = fits && tsr_plan_add(&bytes, tsr_collective_part(count, vranks->total) * vranks->count *
@@ -38,20 +39,22 @@ uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_vranks *vr
     return bytes;
 }
 
-static void find_ways(const tsr_program_entry *entry, const uint8_t *owners, tsr_ways *ways) {
+static void find_strategies(const tsr_program_entry *entry, const uint8_t *owners,
+                            tsr_reduction_plan *reductions) {
     for (uint32_t i = 0; i < entry->command_count; i++) {
         const tsr_program_command *command = &entry->commands[i];
         if (command->opcode != TSR_OP_VRANK_SUM && command->opcode != TSR_OP_VRANK_GATHER) continue;
         if (!(owners[command->arguments[0]] & TSR_OWNER_POSITION))
-            ways->of[command->arguments[0]] = TSR_WAY_IN_ROUND;
+            reductions->strategy[command->arguments[0]] = TSR_STRATEGY_IN_ROUND;
     }
     for (uint32_t i = 0; i < entry->command_count; i++)
         if (is_scatter(&entry->commands[i]))
-            ways->of[entry->commands[i].arguments[1]] = TSR_WAY_SCATTERED;
+            reductions->strategy[entry->commands[i].arguments[1]] = TSR_STRATEGY_SCATTERED;
 }
 
 /* Computes the offsets of the sums, and the largest exchange of a turn. */
-static void place_sums(const tsr_program_entry *entry, const tsr_vranks *vranks, tsr_ways *ways) {
+static void place_sums(const tsr_program_entry *entry, const tsr_vranks *vranks,
+                       tsr_reduction_plan *reductions) {
     uint64_t slots = tsr_vranks_count_slots(vranks);
     for (uint32_t i = 0; i < entry->buffer_count; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[i];
@@ -60,14 +63,15 @@ static void place_sums(const tsr_program_entry *entry, const tsr_vranks *vranks,
         bool fits = tsr_plan_add(&size, tsr_program_buffer_size(buffer)) &&
                     !__builtin_add_overflow(end, size, &end);
         TSR_ASSERT(fits); /* within TSR_PROGRAM_VRANK_BYTES_MAX */
-        if (ways->of[i] == TSR_WAY_SCATTERED) {
-            size = tsr_ways_slot_bytes(buffer, vranks);
-            ways->offset_bytes[i] = ways->part_bytes;
-            ways->part_bytes += slots * size;
-        } else if (end > ways->sum_bytes) {
-            ways->sum_bytes = end;
+        if (reductions->strategy[i] == TSR_STRATEGY_SCATTERED) {
+            size = tsr_reduction_plan_slot_bytes(buffer, vranks);
+            reductions->offset_bytes[i] = reductions->part_bytes;
+            reductions->part_bytes += slots * size;
+        } else if (end > reductions->sum_bytes) {
+            reductions->sum_bytes = end;
         }
-        if (ways->of[i] != TSR_WAY_AT_END && size > ways->round_bytes) ways->round_bytes = size;
+        if (reductions->strategy[i] != TSR_STRATEGY_AT_END && size > reductions->round_bytes)
+            reductions->round_bytes = size;
     }
 }
 
@@ -137,7 +141,7 @@ static bool is_sum(const tsr_program_entry *entry, const uses *u, uint32_t index
 }
 
 static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *arena,
-                        size_t tensor_count, tsr_ways *ways) {
+                        size_t tensor_count, tsr_reduction_plan *reductions) {
     size_t buffers = (size_t)entry->buffer_count + 1, commands = (size_t)entry->command_count + 1;
     uses u = {.read = TSR_NEW(arena, uint32_t, buffers),
               .writes = TSR_NEW(arena, uint32_t, buffers),
@@ -151,14 +155,15 @@ static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *a
         if (command->opcode != TSR_OP_COLLECTIVE) continue;
         uint32_t from = command->arguments[1];
         if (alone && is_tensor(entry, &u, command))
-            ways->tensor[command->arguments[0]] = 1 + entry->buffers[from].index;
-        if (is_sum(entry, &u, i)) ways->sum[command->arguments[0]] = 1 + from;
+            reductions->tensor[command->arguments[0]] = 1 + entry->buffers[from].index;
+        if (is_sum(entry, &u, i)) reductions->sum[command->arguments[0]] = 1 + from;
     }
     return true;
 }
 
 /* Assigns memory without the parts of sums, which are stored in the sums. */
-static void place_kept(const tsr_program_entry *entry, const tsr_vranks *vranks, tsr_ways *ways) {
+static void place_kept(const tsr_program_entry *entry, const tsr_vranks *vranks,
+                       tsr_reduction_plan *reductions) {
     uint64_t beyond = 0;
     bool fits = tsr_plan_add(&beyond, vranks->total * sizeof(uint64_t));
     TSR_ASSERT(fits);
@@ -166,44 +171,47 @@ static void place_kept(const tsr_program_entry *entry, const tsr_vranks *vranks,
         const tsr_program_buffer *buffer = &entry->buffers[i];
         uint64_t end = buffer->offset_bytes;
         if (buffer->space != TSR_SPACE_VRANK) continue;
-        if (ways->sum[i]) {
-            if (ways->round_bytes < beyond) ways->round_bytes = beyond;
+        if (reductions->sum[i]) {
+            if (reductions->round_bytes < beyond) reductions->round_bytes = beyond;
             continue;
         }
         uint64_t size = 0;
         fits = tsr_plan_add(&size, tsr_program_buffer_size(buffer)) &&
                !__builtin_add_overflow(end, size, &end);
         TSR_ASSERT(fits); /* within TSR_PROGRAM_VRANK_BYTES_MAX */
-        if (end > ways->vrank_bytes) ways->vrank_bytes = end;
+        if (end > reductions->vrank_bytes) reductions->vrank_bytes = end;
     }
 }
 
-bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t entry,
-                   const tsr_vranks *vranks, tsr_arena *arena, tsr_ways *out_ways) {
+bool tsr_reduction_plan_init(const tsr_config *config, const tsr_program *program, size_t entry,
+                             const tsr_vranks *vranks, tsr_arena *arena,
+                             tsr_reduction_plan *out_plan) {
     const tsr_program_entry *of = &program->entries[entry];
-    tsr_ways ways = {.of = TSR_NEW(arena, tsr_way, (size_t)of->buffer_count + 1),
-                     .offset_bytes = TSR_NEW(arena, uint64_t, (size_t)of->buffer_count + 1)};
+    tsr_reduction_plan reductions = {
+        .strategy = TSR_NEW(arena, tsr_reduction_strategy, (size_t)of->buffer_count + 1),
+        .offset_bytes = TSR_NEW(arena, uint64_t, (size_t)of->buffer_count + 1)};
     uint8_t *owners = TSR_NEW(arena, uint8_t, (size_t)of->buffer_count + 1);
-    if (!ways.of || !ways.offset_bytes || !owners) return false;
+    if (!reductions.strategy || !reductions.offset_bytes || !owners) return false;
     if (vranks->by_rounds && tsr_plan_has_vranks(config, &config->entries[entry])) {
         bool clear = tsr_program_find_owners(config, &config->entries[entry], of, owners);
-        TSR_ASSERT(clear); /* tsr_ways_serve */
-        find_ways(of, owners, &ways);
+        TSR_ASSERT(clear); /* tsr_reduction_plan_uses_rounds */
+        find_strategies(of, owners, &reductions);
     }
-    ways.tensor = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
-    ways.sum = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
-    if (!ways.tensor || !ways.sum ||
+    reductions.tensor = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
+    reductions.sum = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
+    if (!reductions.tensor || !reductions.sum ||
         (!tsr_program_has_control(of) &&
-         !find_places(of, vranks->rank_count == 1, arena, config->tensor_count, &ways)))
+         !find_places(of, vranks->rank_count == 1, arena, config->tensor_count, &reductions)))
         return false;
-    place_sums(of, vranks, &ways);
-    place_kept(of, vranks, &ways);
-    *out_ways = ways;
+    place_sums(of, vranks, &reductions);
+    place_kept(of, vranks, &reductions);
+    *out_plan = reductions;
     return true;
 }
 
-tsr_vranks tsr_ways_vranks(const tsr_ways *ways, const tsr_vranks *vranks, uint32_t buffer) {
+tsr_vranks tsr_reduction_plan_leaves(const tsr_reduction_plan *reductions, const tsr_vranks *vranks,
+                                     uint32_t buffer) {
     tsr_vranks of = *vranks;
-    of.by_rounds = ways->of[buffer] != TSR_WAY_AT_END;
+    of.by_rounds = reductions->strategy[buffer] != TSR_STRATEGY_AT_END;
     return of;
 }
