@@ -178,7 +178,7 @@ typedef struct tsr_bundle_sink {
     unsigned window_count, depth; /* depth: a multiple of window_count */
     /* Provides the buffer for the chunk (borrowed; TSR_HASH_CHUNK_BYTES). Several threads read
      * parts of the chunk into it. */
-    tsr_result (*room)(tsr_ctx *ctx, void *user, uint64_t number, void **out_room);
+    tsr_result (*get_window)(tsr_ctx *ctx, void *user, uint64_t number, void **out_window);
     tsr_result (*take)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes);
     tsr_result (*digest)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest);

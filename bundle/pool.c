@@ -50,9 +50,9 @@ static void *work(void *user) {
 
 /* Returns 1 if the system does not report the number. */
 static unsigned usable_cpus(void) {
-    for (int room = 1024; room <= CPUS_MAX; room *= 4) {
-        cpu_set_t *cpus = CPU_ALLOC((size_t)room);
-        size_t size = CPU_ALLOC_SIZE((size_t)room);
+    for (int capacity = 1024; capacity <= CPUS_MAX; capacity *= 4) {
+        cpu_set_t *cpus = CPU_ALLOC((size_t)capacity);
+        size_t size = CPU_ALLOC_SIZE((size_t)capacity);
         int count = cpus && sched_getaffinity(0, size, cpus) == 0 ? CPU_COUNT_S(size, cpus) : 0;
         CPU_FREE(cpus);
         if (count > 0) return (unsigned)count;

@@ -109,7 +109,7 @@ typedef struct touched {
 typedef struct window {
     atomic_uint_least64_t open, taken;
     atomic_uint parts; /* number of parts that have been read */
-    char *room;
+    char *bytes;
 } window;
 
 typedef struct request {
@@ -188,11 +188,11 @@ static tsr_result take_chunk(tsr_ctx *ctx, request *r, size_t number, window *at
 static tsr_result open_window(tsr_ctx *ctx, request *r, size_t number, window *at, bool *out_open) {
     const tsr_bundle_sink *sink = r->sink;
     const uint64_t before = number < sink->window_count ? 0 : number - sink->window_count + 1;
-    void *room = NULL;
+    void *bytes = NULL;
     *out_open = wait_until(r, &at->taken, before);
     if (!*out_open) return TSR_SUCCESS;
-    TRY(ctx, sink->room(ctx, sink->user, number, &room));
-    at->room = room;
+    TRY(ctx, sink->get_window(ctx, sink->user, number, &bytes));
+    at->bytes = bytes;
     atomic_store(&at->parts, 0);
     atomic_store(&at->open, number + 1);
     return TSR_SUCCESS;
@@ -211,7 +211,7 @@ static tsr_result send_part(tsr_ctx *ctx, request *r, int fd, size_t number, siz
     if (begin < size)
         TRY(ctx,
             tsr_io_read_exact(
-                ctx, fd, r->bundle->path, at->room + begin,
+                ctx, fd, r->bundle->path, at->bytes + begin,
                 (size_t)(size - begin < TSR_BLOB_BLOCK_BYTES ? size - begin : TSR_BLOB_BLOCK_BYTES),
                 r->blob->offset_bytes + part.start + begin));
     if (atomic_fetch_add(&at->parts, 1) + 1 < PARTS) return TSR_SUCCESS;

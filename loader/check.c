@@ -2,7 +2,7 @@
  *
  * Preflight: does the steps of opening a model that need only metadata.
  *
- *     open -> signature -> config -> match -> program -> memory plan, room of a GPU -> verdict
+ *     open -> signature -> config -> match -> program -> memory plan, capacity of a GPU -> verdict
  */
 #include "bundle/sign.h"
 #include "loader/external.h"
@@ -131,7 +131,7 @@ static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_s
 static tsr_result check_device(tsr_ctx *ctx, check *self, const tsr_memory_plan *plan) {
     tsr_check_memory *memory = &self->report->memory;
     const char *selector = self->options.device ? strchr(self->options.device, ':') : NULL;
-    tsr_device_room room = {.free_bytes = UINT64_MAX};
+    tsr_device_capacity capacity = {.free_bytes = UINT64_MAX};
     tsr_bundle_layer layer;
     void *code = NULL;
     size_t size = 0;
@@ -148,12 +148,12 @@ static tsr_result check_device(tsr_ctx *ctx, check *self, const tsr_memory_plan 
         .code_size_bytes = size,
         .kernel_count = self->program.kernel_count,
         .planned = tsr_executor_describe_plan(&self->config, plan, self->arena)};
-    tsr_result result = tsr_device_cuda_check(ctx, &device, plan->total_bytes, &room);
+    tsr_result result = tsr_device_cuda_check(ctx, &device, plan->total_bytes, &capacity);
     self->is_device_short = result.code == TSR_MEMORY;
-    memory->device_free_bytes = room.free_bytes;
-    memory->code_bytes = room.code_bytes;
-    memory->scratch_bytes = room.scratch_bytes;
-    memory->device_bytes += room.code_bytes + room.scratch_bytes;
+    memory->device_free_bytes = capacity.free_bytes;
+    memory->code_bytes = capacity.code_bytes;
+    memory->scratch_bytes = capacity.scratch_bytes;
+    memory->device_bytes += capacity.code_bytes + capacity.scratch_bytes;
     return result;
 }
 

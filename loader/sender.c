@@ -8,9 +8,9 @@ static const tsr_device_staged_upload *staged_upload_of(const tsr_sender *self) 
     return self->device->type->staged_upload;
 }
 
-static tsr_result room(tsr_ctx *ctx, void *user, uint64_t number, void **out_room) {
+static tsr_result get_window(tsr_ctx *ctx, void *user, uint64_t number, void **out_window) {
     const tsr_sender *self = user;
-    return staged_upload_of(self)->room(ctx, self->device, number, out_room);
+    return staged_upload_of(self)->get_window(ctx, self->device, number, out_window);
 }
 
 static tsr_result take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
@@ -38,7 +38,7 @@ tsr_result tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender) {
     sender->sink = (tsr_bundle_sink){.threads_max = THREADS_MAX,
                                      .window_count = TSR_DEVICE_WINDOWS,
                                      .depth = TSR_DEVICE_DEPTH,
-                                     .room = room,
+                                     .get_window = get_window,
                                      .take = take,
                                      .digest = digest,
                                      .put = put,

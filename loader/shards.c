@@ -56,7 +56,7 @@ static bool repeats(const char *bytes, size_t size, size_t step) {
     return size <= step || memcmp(bytes, bytes + step, size - step) == 0;
 }
 
-static tsr_result probe(tsr_ctx *ctx, const tsr_value *value, char *room, bool *out_splat,
+static tsr_result probe(tsr_ctx *ctx, const tsr_value *value, char *buffer, bool *out_splat,
                         double *out_value) {
     uint64_t size = value_size(value);
     size_t step = tsr_dtype_size(value->dtype);
@@ -64,9 +64,9 @@ static tsr_result probe(tsr_ctx *ctx, const tsr_value *value, char *room, bool *
     *out_splat = false;
     for (uint64_t at = 0; at < size; at += PROBE_BYTES) {
         size_t part = size - at < PROBE_BYTES ? (size_t)(size - at) : PROBE_BYTES;
-        TRY(ctx, value->read(ctx, value->user, at, room, part));
-        if (at == 0) memcpy(first, room, step);
-        if (memcmp(room, first, step) != 0 || !repeats(room, part, step)) return TSR_SUCCESS;
+        TRY(ctx, value->read(ctx, value->user, at, buffer, part));
+        if (at == 0) memcpy(first, buffer, step);
+        if (memcmp(buffer, first, step) != 0 || !repeats(buffer, part, step)) return TSR_SUCCESS;
     }
     *out_splat = size && is_exact(value->dtype, first, out_value);
     return TSR_SUCCESS;
@@ -74,10 +74,10 @@ static tsr_result probe(tsr_ctx *ctx, const tsr_value *value, char *room, bool *
 
 tsr_result tsr_value_is_splat(tsr_ctx *ctx, const tsr_value *value, bool *out_splat,
                               double *out_value) {
-    char *room = malloc(PROBE_BYTES);
-    if (!room) FAIL(ctx, TSR_MEMORY, "no memory to read tensor '%s'", value->name);
-    tsr_result result = probe(ctx, value, room, out_splat, out_value);
-    free(room);
+    char *buffer = malloc(PROBE_BYTES);
+    if (!buffer) FAIL(ctx, TSR_MEMORY, "no memory to read tensor '%s'", value->name);
+    tsr_result result = probe(ctx, value, buffer, out_splat, out_value);
+    free(buffer);
     return result;
 }
 

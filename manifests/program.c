@@ -205,7 +205,7 @@ static bool has_vranks(const place *p) {
 }
 
 static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer) {
-    uint64_t size, room = p->program->entries[p->entry].workspace_bytes;
+    uint64_t size, capacity = p->program->entries[p->entry].workspace_bytes;
     char text[TSR_TYPE_TEXT_MAX];
     EXPECT(p, tsr_text_valid(buffer->name, TSR_PROGRAM_TEXT_MAX),
            "name: expected at most %d bytes of printable UTF-8, got others", TSR_PROGRAM_TEXT_MAX);
@@ -249,11 +249,11 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
     EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
            "offset: expected a multiple of %d, got %llu", TSR_PROGRAM_ALIGN_BYTES,
            (unsigned long long)buffer->offset_bytes);
-    if (buffer->space != TSR_SPACE_WORKSPACE) room = TSR_PROGRAM_VRANK_BYTES_MAX;
-    EXPECT(p, buffer->offset_bytes <= room && size <= room - buffer->offset_bytes,
+    if (buffer->space != TSR_SPACE_WORKSPACE) capacity = TSR_PROGRAM_LEAF_BYTES_MAX;
+    EXPECT(p, buffer->offset_bytes <= capacity && size <= capacity - buffer->offset_bytes,
            "expected %llu byte%s at offset %llu inside the workspace, got a workspace of %llu",
            (unsigned long long)size, TSR_PLURAL(size), (unsigned long long)buffer->offset_bytes,
-           (unsigned long long)room);
+           (unsigned long long)capacity);
     return TSR_SUCCESS;
 }
 

@@ -43,9 +43,9 @@ static TSR_RESULT check_fields(const walk *w, const tsr_program_command *c, cons
 
 static TSR_RESULT enter_range(walk *w, const tsr_program_command *c, const char *name) {
     uint32_t end = w->depth ? w->ranges[w->depth - 1].end : w->entry->command_count;
-    uint32_t room = end - w->index - 1;
-    EXPECT(w, c->kernel >= 1 && c->kernel <= room, "%s: expected 1 ... %u command%s, got %u", name,
-           room, TSR_PLURAL(room), c->kernel);
+    uint32_t capacity = end - w->index - 1;
+    EXPECT(w, c->kernel >= 1 && c->kernel <= capacity, "%s: expected 1 ... %u command%s, got %u",
+           name, capacity, TSR_PLURAL(capacity), c->kernel);
     EXPECT(w, w->depth < TSR_PROGRAM_DEPTH_MAX,
            "%s: expected at most %d ranges in each other, got one more", name,
            TSR_PROGRAM_DEPTH_MAX);

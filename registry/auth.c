@@ -28,19 +28,19 @@ static size_t word(const char *at) { return strcspn(at, " \t,=\""); }
 static const char *skip(const char *at) { return at + strspn(at, " \t,"); }
 
 /* Parses `key=value` or `key="value"`; returns the end, or NULL if it is too long or not closed. */
-static const char *parse_value(const char *at, char *out, size_t room) {
+static const char *parse_value(const char *at, char *out, size_t capacity) {
     size_t length = 0;
     bool quoted = *at == '"';
     if (!quoted) {
         length = strcspn(at, " \t,");
-        if (length >= room) return NULL;
+        if (length >= capacity) return NULL;
         memcpy(out, at, length);
         out[length] = 0;
         return at + length;
     }
     for (at++; *at && *at != '"'; at++) {
         if (*at == '\\' && at[1]) at++;
-        if (length + 1 >= room) return NULL;
+        if (length + 1 >= capacity) return NULL;
         out[length++] = *at;
     }
     out[length] = 0;
@@ -252,10 +252,10 @@ static tsr_result make_header(tsr_ctx *ctx, tsr_http *http, const challenge *wan
                               const tsr_credential *credential, char **out_header) {
     const tsr_remote *remote = http->remote;
     if (credential->kind == TSR_CREDENTIAL_TOKEN) {
-        size_t room = strlen(credential->secret) + 32;
-        *out_header = malloc(room);
+        size_t capacity = strlen(credential->secret) + 32;
+        *out_header = malloc(capacity);
         if (*out_header)
-            snprintf(*out_header, room, "Authorization: Bearer %s", credential->secret);
+            snprintf(*out_header, capacity, "Authorization: Bearer %s", credential->secret);
     } else if (wanted->bearer) {
         if (!wanted->realm[0])
             FAIL(ctx, TSR_NETWORK, "registry '%s' asks for a token and names no token server",

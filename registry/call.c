@@ -48,12 +48,13 @@ tsr_result tsr_remote_init(tsr_ctx *ctx, tsr_remote *remote, const char *referen
     int length = snprintf(remote->scope, sizeof remote->scope, "repository:%s:%s",
                           remote->reference.name, push ? "pull,push" : "pull");
     for (size_t i = 0; i < mount_count; i++) {
-        size_t room = sizeof remote->scope - (size_t)length;
+        size_t capacity = sizeof remote->scope - (size_t)length;
         if (!tsr_reference_name_valid(mount_names[i]))
             FAIL(ctx, TSR_USAGE, "repository '%.300s' to mount from: expected a name without host",
                  mount_names[i]);
-        int more = snprintf(remote->scope + length, room, " repository:%s:pull", mount_names[i]);
-        if ((size_t)more >= room)
+        int more =
+            snprintf(remote->scope + length, capacity, " repository:%s:pull", mount_names[i]);
+        if ((size_t)more >= capacity)
             FAIL(ctx, TSR_USAGE, "too many repositories to mount from: %zu", mount_count);
         length += more;
     }
@@ -177,15 +178,15 @@ static bool status_may_pass(long status) {
 }
 
 /* Makes a server's text presentable in a message: one line, printable, short. */
-static void show(char *out, size_t room, const char *text) {
+static void show(char *out, size_t capacity, const char *text) {
     size_t length = 0;
-    for (; text[length] && length + 1 < room; length++)
+    for (; text[length] && length + 1 < capacity; length++)
         out[length] = (char)(text[length] >= 0x20 && text[length] < 0x7f ? text[length] : '?');
     out[length] = 0;
 }
 
 /* Shows the first error of {"errors":[{"code":…,"message":…}]}, or the start of the text. */
-static void show_errors(char *out, size_t room, const tsr_buffer *body) {
+static void show_errors(char *out, size_t capacity, const tsr_buffer *body) {
     tsr_ctx ctx = {0};
     const tsr_json_options options = {"answer", TSR_NETWORK, true};
     struct cJSON *root = NULL;
@@ -202,12 +203,12 @@ static void show_errors(char *out, size_t room, const tsr_buffer *body) {
         if (message) show(text, sizeof text, message);
         tsr_json_destroy(root);
         if (name || message) {
-            snprintf(out, room, ": %s: %s", code, text);
+            snprintf(out, capacity, ": %s: %s", code, text);
             return;
         }
     }
     show(text, 120, body->bytes);
-    snprintf(out, room, ": '%s'", text);
+    snprintf(out, capacity, ": '%s'", text);
 }
 
 tsr_result tsr_http_refuse(tsr_ctx *ctx, const tsr_http *http, const tsr_http_response *response,

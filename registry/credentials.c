@@ -200,8 +200,8 @@ tsr_result tsr_credential_find(tsr_ctx *ctx, const tsr_registry_options *options
 char *tsr_credential_basic(const tsr_credential *credential) {
     static const char start[] = "Authorization: Basic ";
     size_t user = strlen(credential->user), secret = strlen(credential->secret);
-    size_t plain_size = user + 1 + secret, room = sizeof start + (plain_size / 3 + 1) * 4 + 1;
-    char *plain = malloc(plain_size + 1), *header = malloc(room);
+    size_t plain_size = user + 1 + secret, capacity = sizeof start + (plain_size / 3 + 1) * 4 + 1;
+    char *plain = malloc(plain_size + 1), *header = malloc(capacity);
     if (plain && header) {
         snprintf(plain, plain_size + 1, "%s:%s", credential->user, credential->secret);
         strcpy(header, start);

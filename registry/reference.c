@@ -56,8 +56,8 @@ static bool looks_like_host(const char *text) {
     return strpbrk(text, ".:") || strcmp(text, "localhost") == 0;
 }
 
-static bool take(char *out, size_t room, const char *text, size_t size) {
-    if (size >= room) return false;
+static bool take(char *out, size_t capacity, const char *text, size_t size) {
+    if (size >= capacity) return false;
     memcpy(out, text, size);
     out[size] = 0;
     return true;

@@ -74,11 +74,11 @@ static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *b
 }
 
 /* Formats " in iteration 3", " in iteration 2, 3" for nested loops, or "". */
-static void format_iterations(const tsr_fault_place *place, char *text, size_t room) {
+static void format_iterations(const tsr_fault_place *place, char *text, size_t capacity) {
     size_t used = 0;
     text[0] = 0;
-    for (uint32_t i = 0; i < place->depth && used < room; i++) {
-        int length = snprintf(text + used, room - used, "%s%llu", i ? ", " : " in iteration ",
+    for (uint32_t i = 0; i < place->depth && used < capacity; i++) {
+        int length = snprintf(text + used, capacity - used, "%s%llu", i ? ", " : " in iteration ",
                               (unsigned long long)place->iterations[i]);
         if (length > 0) used += (size_t)length;
     }

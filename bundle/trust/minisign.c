@@ -104,8 +104,8 @@ static size_t format_head(const tsr_bundle *bundle, unsigned char out_head[stati
     memcpy(out_head + at, marker, sizeof marker - 1);
     at += TSR_TAR_BLOCK_BYTES;
     tsr_layout_format_root(&root, &bundle->layout.index);
-    size_t room = HEAD_BYTES_MAX - at - TSR_TAR_BLOCK_BYTES;
-    size_t size = root.failed || root.size_bytes > room ? 0 : root.size_bytes;
+    size_t capacity = HEAD_BYTES_MAX - at - TSR_TAR_BLOCK_BYTES;
+    size_t size = root.failed || root.size_bytes > capacity ? 0 : root.size_bytes;
     tsr_tar_format_header(out_head + at, "index.json", '0', size);
     at += TSR_TAR_BLOCK_BYTES;
     if (size) memcpy(out_head + at, root.bytes, size);

@@ -57,10 +57,10 @@ static size_t take_pair(tsr_tree_hasher *hasher, const unsigned char *at) {
 }
 
 static size_t take_part(tsr_tree_hasher *hasher, const unsigned char *at, size_t size_bytes) {
-    size_t room = TSR_HASH_LEAF_BYTES - (size_t)(hasher->size_bytes % TSR_HASH_LEAF_BYTES);
-    size_t part = size_bytes < room ? size_bytes : room;
+    size_t capacity = TSR_HASH_LEAF_BYTES - (size_t)(hasher->size_bytes % TSR_HASH_LEAF_BYTES);
+    size_t part = size_bytes < capacity ? size_bytes : capacity;
     tsr_hasher_update(&hasher->leaf, at, part);
-    if (part == room) close_leaf(hasher);
+    if (part == capacity) close_leaf(hasher);
     return part;
 }
 

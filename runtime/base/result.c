@@ -70,8 +70,8 @@ tsr_result tsr_error_prefix(tsr_ctx *ctx, tsr_result result, const char *format,
     va_start(args, format);
     vsnprintf(prefix, sizeof prefix, format, args);
     va_end(args);
-    int room = (int)(sizeof text - strlen(prefix) - 3);
-    snprintf(text, sizeof text, "%s: %.*s", prefix, room, ctx->error.text);
+    int capacity = (int)(sizeof text - strlen(prefix) - 3);
+    snprintf(text, sizeof text, "%s: %.*s", prefix, capacity, ctx->error.text);
     memcpy(ctx->error.text, text, sizeof text);
     return result;
 }

@@ -227,7 +227,7 @@ void tsr_rank_receive(tsr_ctx *ctx, tsr_rank *rank, const uint8_t *bytes, size_t
 
 /* ---- life ---- */
 
-static tsr_result make_room(tsr_ctx *ctx, tsr_rank *rank, uint32_t chunk_count) {
+static tsr_result reserve_messages(tsr_ctx *ctx, tsr_rank *rank, uint32_t chunk_count) {
     free(rank->reply);
     free(rank->digests);
     rank->reply_size = 0;
@@ -247,7 +247,7 @@ tsr_result tsr_rank_create(tsr_ctx *ctx, const tsr_rank_options *options, tsr_ra
                                 .line = options->outside.event,
                                 .process_id = options->outside.process_id};
     snprintf(rank->events.who, sizeof rank->events.who, "rank %" PRIu32, options->rank);
-    tsr_result result = make_room(ctx, rank, 0);
+    tsr_result result = reserve_messages(ctx, rank, 0);
     if (result.code)
         tsr_rank_destroy(rank);
     else
@@ -261,7 +261,7 @@ tsr_result tsr_rank_plan(tsr_ctx *ctx, tsr_rank *rank, tsr_manifest *plan) {
     rank->layout = tsr_manifest_layout(plan, scratch);
     free(scratch);
     rank->plan = plan;
-    return make_room(
+    return reserve_messages(
         ctx, rank,
         tsr_part_of(plan->chunk_count, rank->options.rank, rank->options.rank_count).count);
 }

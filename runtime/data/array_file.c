@@ -150,11 +150,11 @@ void tsr_name_list_add(tsr_name_list *list, const char *text, size_t length) {
     static const char full[] = ", ...";
     char quoted[TSR_QUOTE_MAX];
     tsr_quote(text, length, quoted);
-    size_t added = strlen(quoted) + 2, room = sizeof list->text - sizeof full;
-    if (list->length > room) return;
-    if (added > room - list->length) {
+    size_t added = strlen(quoted) + 2, capacity = sizeof list->text - sizeof full;
+    if (list->length > capacity) return;
+    if (added > capacity - list->length) {
         memcpy(list->text + list->length, full, sizeof full);
-        list->length = room + 1;
+        list->length = capacity + 1;
         return;
     }
     if (list->length) list->text[list->length++] = ',', list->text[list->length++] = ' ';

@@ -249,8 +249,8 @@ static tsr_result inflate_window(tsr_ctx *ctx, const tsr_array *array, const zip
             stream.avail_in = (uInt)part;
             at += part;
         }
-        uint64_t room = entry->size_bytes - done;
-        uInt offered = room < TSR_READ_BYTES ? (uInt)room : TSR_READ_BYTES;
+        uint64_t capacity = entry->size_bytes - done;
+        uInt offered = capacity < TSR_READ_BYTES ? (uInt)capacity : TSR_READ_BYTES;
         stream.next_out = out + done;
         stream.avail_out = offered;
         code = inflate(&stream, Z_NO_FLUSH);

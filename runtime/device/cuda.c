@@ -255,9 +255,9 @@ tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char 
 }
 
 /* A run first reserves scratch memory, then compares the remaining memory with its buffers. */
-static tsr_result compare_room(tsr_ctx *ctx, const tsr_cuda_device *self,
-                               const tsr_device_options *options, uint64_t size_bytes,
-                               uint64_t scratch_bytes) {
+static tsr_result compare_capacity(tsr_ctx *ctx, const tsr_cuda_device *self,
+                                   const tsr_device_options *options, uint64_t size_bytes,
+                                   uint64_t scratch_bytes) {
     uint64_t allowed = options->memory_max ? options->memory_max : UINT64_MAX;
     TRY(ctx, tsr_cuda_check_memory(ctx, &self->cuda, self->about, size_bytes, allowed));
     tsr_result result = tsr_cuda_check_memory(ctx, &self->cuda, self->about,
@@ -268,7 +268,7 @@ static tsr_result compare_room(tsr_ctx *ctx, const tsr_cuda_device *self,
 }
 
 tsr_result tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options,
-                                 uint64_t size_bytes, tsr_device_room *out_room) {
+                                 uint64_t size_bytes, tsr_device_capacity *out_capacity) {
     size_t left = 0, total = 0;
     const tsr_fatbin_image *image = NULL;
     tsr_result result = TSR_SUCCESS;
@@ -276,11 +276,12 @@ tsr_result tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
     TRY_GOTO(ctx, result, retain(ctx, self, options));
     TRY_GOTO(ctx, result, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
-    out_room->free_bytes = left;
+    out_capacity->free_bytes = left;
     TRY_GOTO(ctx, result, choose_image(ctx, self, options, &image));
-    out_room->code_bytes = image->size_bytes;
-    out_room->scratch_bytes = size_scratch(self);
-    TRY_GOTO(ctx, result, compare_room(ctx, self, options, size_bytes, out_room->scratch_bytes));
+    out_capacity->code_bytes = image->size_bytes;
+    out_capacity->scratch_bytes = size_scratch(self);
+    TRY_GOTO(ctx, result,
+             compare_capacity(ctx, self, options, size_bytes, out_capacity->scratch_bytes));
 done:
     cuda_close(&self->base);
     return result;

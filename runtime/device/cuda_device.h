@@ -14,10 +14,10 @@
 
 /* A reader of memory concurrent with runs. It uses its staging rooms alternately, because bus
  * writes are slower into a room that is in a CPU's cache after a read. */
-enum { TSR_CUDA_ROOMS = 2 };
+enum { TSR_CUDA_READ_BUFFERS = 2 };
 typedef struct tsr_cuda_reader {
     struct CUstream_st *stream;
-    char *rooms; /* TSR_DEVICE_READ_BYTES_MAX each */
+    char *buffers; /* TSR_DEVICE_READ_BYTES_MAX each */
     bool locked;
     unsigned at; /* the room that was filled last */
 } tsr_cuda_reader;
@@ -99,7 +99,7 @@ typedef struct tsr_cuda_device {
                                  arena */
     tsr_cuda_address scratch; /* large enough for every launch; 0: none */
     tsr_cuda_reader readers[TSR_DEVICE_READERS_MAX];
-    void *rooms; /* address space of all rooms; NULL: none yet */
+    void *buffers; /* address space of all rooms; NULL: none yet */
     tsr_cuda_kept kept;
     tsr_cuda_beside_streams beside;
     tsr_cuda_staged_upload staged_upload;
@@ -134,7 +134,7 @@ void tsr_cuda_unmap_parts(void *mapping, size_t count, size_t part_bytes);
 TSR_RESULT tsr_cuda_lock_part(tsr_ctx *ctx, const tsr_cuda_device *self, char *part,
                               size_t size_bytes);
 /* Returns the room to fill next. */
-char *tsr_cuda_next_room(tsr_cuda_reader *reader);
+char *tsr_cuda_next_buffer(tsr_cuda_reader *reader);
 
 /* See tsr_device_type. */
 TSR_RESULT tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count);
@@ -145,7 +145,7 @@ tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
 /* cuda_kept.c: call before lists are prepared, which record kept.before; see tsr_device_type. */
 TSR_RESULT tsr_cuda_init_keeping(tsr_ctx *ctx, tsr_cuda_device *self);
 TSR_RESULT tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
-                                  bool *out_room);
+                                  bool *out_fits);
 TSR_RESULT tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
 TSR_RESULT tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
                               tsr_device_range range, const void **out_bytes);

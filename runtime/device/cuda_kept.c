@@ -53,10 +53,10 @@ static tsr_result reserve_copy(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t siz
 }
 
 tsr_result tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
-                                  bool *out_room) {
+                                  bool *out_fits) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_kept *kept = &self->kept;
-    *out_room = false;
+    *out_fits = false;
     TRY(ctx, tsr_cuda_enter(ctx, self));
     release_copy(self);
     if (!range.size_bytes) return TSR_SUCCESS;
@@ -71,7 +71,7 @@ tsr_result tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_r
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
     self->memory_used += range.size_bytes;
     kept->range = range;
-    *out_room = true;
+    *out_fits = true;
     return TSR_SUCCESS;
 }
 
@@ -172,7 +172,7 @@ void tsr_cuda_free_readers(tsr_cuda_device *self) {
 /* ---- readers ---- */
 
 static tsr_result download_copy(tsr_ctx *ctx, const tsr_cuda_device *self,
-                                const tsr_cuda_reader *own, tsr_device_range range, char *room) {
+                                const tsr_cuda_reader *own, tsr_device_range range, char *buffer) {
     const tsr_cuda_kept *kept = &self->kept;
     tsr_cuda_address from = kept->copy + (range.offset_bytes - kept->range.offset_bytes);
     if (kept->broken) FAIL(ctx, TSR_MACHINE, "%s: what was kept is lost", self->about);
@@ -180,8 +180,8 @@ static tsr_result download_copy(tsr_ctx *ctx, const tsr_cuda_device *self,
                            kept->copied, 0));
     for (uint64_t at = 0, part; at < range.size_bytes; at += part) {
         part = range.size_bytes - at < BLOCK_BYTES ? range.size_bytes - at : BLOCK_BYTES;
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room + at, from + at, part,
-                               own->stream));
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, buffer + at, from + at,
+                               part, own->stream));
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
     }
     return TSR_SUCCESS;
@@ -189,8 +189,8 @@ static tsr_result download_copy(tsr_ctx *ctx, const tsr_cuda_device *self,
 
 static tsr_result download_original(tsr_ctx *ctx, const tsr_cuda_device *self,
                                     const tsr_cuda_reader *own, tsr_device_range range,
-                                    char *room) {
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room,
+                                    char *buffer) {
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, buffer,
                            self->kept.memory + range.offset_bytes, range.size_bytes, own->stream));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream);
 }
@@ -205,12 +205,12 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
                range.offset_bytes >= kept->range.offset_bytes &&
                range.offset_bytes + range.size_bytes <=
                    kept->range.offset_bytes + kept->range.size_bytes);
-    char *room = tsr_cuda_next_room(own);
+    char *buffer = tsr_cuda_next_buffer(own);
     TRY(ctx, tsr_cuda_enter(ctx, self));
     pthread_mutex_lock(&kept->mutex);
     bool open = kept->open;
     pthread_mutex_unlock(&kept->mutex);
-    if (open) TRY(ctx, download_original(ctx, self, own, range, room));
+    if (open) TRY(ctx, download_original(ctx, self, own, range, buffer));
     pthread_mutex_lock(&kept->mutex);
     bool whole = open && kept->open;
     if (whole) note_read(kept, range);
@@ -219,9 +219,9 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
     tsr_result result = TSR_SUCCESS;
     if (!whole) {
         pthread_mutex_lock(&kept->turn);
-        result = download_copy(ctx, self, own, range, room);
+        result = download_copy(ctx, self, own, range, buffer);
         pthread_mutex_unlock(&kept->turn);
     }
-    if (!result.code) *out_bytes = room;
+    if (!result.code) *out_bytes = buffer;
     return result;
 }

@@ -47,11 +47,11 @@ tsr_result tsr_cuda_lock_part(tsr_ctx *ctx, const tsr_cuda_device *self, char *p
 
 /* ---- readers ---- */
 
-enum { ROOMS_BYTES = TSR_CUDA_ROOMS * TSR_DEVICE_READ_BYTES_MAX };
+enum { BUFFERS_BYTES = TSR_CUDA_READ_BUFFERS * TSR_DEVICE_READ_BYTES_MAX };
 
-char *tsr_cuda_next_room(tsr_cuda_reader *reader) {
-    reader->at = (reader->at + 1) % TSR_CUDA_ROOMS;
-    return reader->rooms + (size_t)reader->at * TSR_DEVICE_READ_BYTES_MAX;
+char *tsr_cuda_next_buffer(tsr_cuda_reader *reader) {
+    reader->at = (reader->at + 1) % TSR_CUDA_READ_BUFFERS;
+    return reader->buffers + (size_t)reader->at * TSR_DEVICE_READ_BYTES_MAX;
 }
 
 /* Only the reader's own thread waits: the device continues to run. */
@@ -61,21 +61,22 @@ tsr_result tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
     tsr_cuda_reader *own = &self->readers[number];
     TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->locked &&
                range.size_bytes <= TSR_DEVICE_READ_BYTES_MAX);
-    char *room = tsr_cuda_next_room(own);
+    char *buffer = tsr_cuda_next_buffer(own);
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room,
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, buffer,
                            tsr_cuda_address_of(memory->device + range.offset_bytes),
                            range.size_bytes, own->stream));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
-    *out_bytes = room;
+    *out_bytes = buffer;
     return TSR_SUCCESS;
 }
 
-static tsr_result map_rooms(tsr_ctx *ctx, tsr_cuda_device *self) {
-    char *rooms = NULL;
-    TRY(ctx, tsr_cuda_map_parts(ctx, TSR_DEVICE_READERS_MAX, ROOMS_BYTES, &self->rooms, &rooms));
+static tsr_result map_buffers(tsr_ctx *ctx, tsr_cuda_device *self) {
+    char *buffers = NULL;
+    TRY(ctx,
+        tsr_cuda_map_parts(ctx, TSR_DEVICE_READERS_MAX, BUFFERS_BYTES, &self->buffers, &buffers));
     for (size_t i = 0; i < TSR_DEVICE_READERS_MAX; i++)
-        self->readers[i].rooms = rooms + i * ROOMS_BYTES;
+        self->readers[i].buffers = buffers + i * BUFFERS_BYTES;
     return TSR_SUCCESS;
 }
 
@@ -84,7 +85,7 @@ static tsr_result ready_reader(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cu
     if (!own->stream)
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &own->stream,
                                TSR_CUDA_STREAM_NON_BLOCKING));
-    TRY(ctx, tsr_cuda_lock_part(ctx, self, own->rooms, ROOMS_BYTES));
+    TRY(ctx, tsr_cuda_lock_part(ctx, self, own->buffers, BUFFERS_BYTES));
     own->locked = true;
     return TSR_SUCCESS;
 }
@@ -93,7 +94,7 @@ tsr_result tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned cou
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     TSR_ASSERT(count <= TSR_DEVICE_READERS_MAX);
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    if (!self->rooms) TRY(ctx, map_rooms(ctx, self));
+    if (!self->buffers) TRY(ctx, map_buffers(ctx, self));
     for (unsigned i = 0; i < count; i++) TRY(ctx, ready_reader(ctx, self, &self->readers[i]));
     return TSR_SUCCESS;
 }
@@ -199,9 +200,9 @@ void tsr_cuda_finish_readers(tsr_cuda_device *self) {
     if (self->readies) pthread_join(self->helper, NULL);
     for (tsr_cuda_reader *r = self->readers; r < self->readers + TSR_DEVICE_READERS_MAX; r++) {
         if (r->stream) self->cuda.stream_destroy(r->stream);
-        if (r->locked) self->cuda.host_unregister(r->rooms);
+        if (r->locked) self->cuda.host_unregister(r->buffers);
     }
-    tsr_cuda_unmap_parts(self->rooms, TSR_DEVICE_READERS_MAX, ROOMS_BYTES);
+    tsr_cuda_unmap_parts(self->buffers, TSR_DEVICE_READERS_MAX, BUFFERS_BYTES);
     tsr_cuda_finish_staged_upload(self);
     if (self->leaves_module) self->cuda.module_unload(self->leaves_module);
     if (self->normals_module) self->cuda.module_unload(self->normals_module);

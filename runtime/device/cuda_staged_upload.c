@@ -151,14 +151,14 @@ static tsr_result staged_upload_end(tsr_ctx *ctx, tsr_device *device) {
 
 /* ---- a chunk ---- */
 
-static tsr_result staged_upload_room(tsr_ctx *ctx, tsr_device *device, uint64_t number,
-                                     void **out_room) {
+static tsr_result staged_upload_get_window(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                                           void **out_window) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_window *window = window_of(self, number);
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, lock_window(ctx, self, window, CHUNK_BYTES));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_wait, self->about, window->copied));
-    *out_room = window->bytes;
+    *out_window = window->bytes;
     return TSR_SUCCESS;
 }
 
@@ -220,7 +220,7 @@ static tsr_result staged_upload_put(tsr_ctx *ctx, tsr_device *device,
 const tsr_device_staged_upload tsr_cuda_staged_upload_functions = {
     .bytes_min = staged_upload_bytes_min,
     .begin = staged_upload_begin,
-    .room = staged_upload_room,
+    .get_window = staged_upload_get_window,
     .take = staged_upload_take,
     .digest = staged_upload_digest,
     .put = staged_upload_put,

@@ -122,7 +122,7 @@ typedef struct tsr_device_staged_upload {
     uint64_t (*bytes_min)(const tsr_device *device);
     tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device);
     /* Returns the memory into which the chunk is written: TSR_HASH_CHUNK_BYTES. Borrowed. */
-    tsr_result (*room)(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_room);
+    tsr_result (*get_window)(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_window);
     /* Takes the chunk, which has been written there and has this size. */
     tsr_result (*take)(tsr_ctx *ctx, tsr_device *device, uint64_t number, size_t size_bytes);
     /* Returns the digest of the chunk, as computed by the device. */
@@ -172,9 +172,9 @@ typedef struct tsr_device_type {
     /* Keep the values of a range, so that runs need not wait for its readers: read_kept returns the
      * values at the time of keep, as above, also when runs have written the range since. Each part
      * is read once, best in the order of the memory, before the next keep. ready_keeping allocates
-     * memory for this: *out_room is false if there is not enough. NULL: not supported. */
+     * memory for this: *out_capacity is false if there is not enough. NULL: not supported. */
     tsr_result (*ready_keeping)(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
-                                bool *out_room);
+                                bool *out_fits);
     tsr_result (*keep)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
     tsr_result (*read_kept)(tsr_ctx *ctx, tsr_device *device, unsigned reader,
                             tsr_device_range range, const void **out_bytes);
@@ -219,16 +219,16 @@ TSR_RESULT tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char 
                                  uint32_t *out_capability);
 /* Free memory of a device, and the memory that kernels need in addition to buffers: their code,
  * with its stored size, and their shared scratch memory. */
-typedef struct tsr_device_room {
+typedef struct tsr_device_capacity {
     uint64_t free_bytes, code_bytes, scratch_bytes;
-} tsr_device_room;
+} tsr_device_capacity;
 
 /* Checks that the CUDA device selected by `options` can be opened, has suitable code in
  * `options->code`, and has enough memory for `size_bytes` and scratch memory, with the same
- * messages as open and allocate. Only creates a context temporarily. Each field of *out_room is
+ * messages as open and allocate. Only creates a context temporarily. Each field of *out_capacity is
  * written as soon as it is known, even if memory is insufficient. */
 TSR_RESULT tsr_device_cuda_check(tsr_ctx *ctx, const tsr_device_options *options,
-                                 uint64_t size_bytes, tsr_device_room *out_room);
+                                 uint64_t size_bytes, tsr_device_capacity *out_capacity);
 /* Updates the range of host memory at `bytes` with the device's values. */
 TSR_RESULT tsr_device_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                const char *bytes, uint64_t size_bytes);

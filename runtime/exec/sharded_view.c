@@ -58,7 +58,7 @@ tsr_result tsr_sharded_view_gather(tsr_ctx *ctx, const tsr_sharded_view *view, s
 
 /* Block after block goes from who holds it to all. */
 static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_t tensor,
-                               char *room, tsr_digest *out_digest) {
+                               char *buffer, tsr_digest *out_digest) {
     const tsr_tensor *of = &view->tensors[tensor];
     size_t width = tsr_dtype_size(of->dtype);
     tsr_tree_hasher hasher;
@@ -67,9 +67,9 @@ static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_
         size_t size = (size_t)range_of(view, tensor, r).count * width;
         for (size_t at = 0, part; at < size; at += part) {
             part = size - at < BLOCK_BYTES ? size - at : BLOCK_BYTES;
-            if (r == view->transport->rank) memcpy(room, (const char *)of->data + at, part);
-            TRY(ctx, tsr_broadcast(ctx, view->transport, r, room, part));
-            tsr_tree_hasher_update(&hasher, room, part);
+            if (r == view->transport->rank) memcpy(buffer, (const char *)of->data + at, part);
+            TRY(ctx, tsr_broadcast(ctx, view->transport, r, buffer, part));
+            tsr_tree_hasher_update(&hasher, buffer, part);
         }
     }
     *out_digest = tsr_tree_hasher_finish(&hasher);
@@ -79,13 +79,13 @@ static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_
 tsr_result tsr_sharded_view_hash(tsr_ctx *ctx, const tsr_sharded_view *view, tsr_digest *digests,
                                  tsr_digest *out_hash) {
     tsr_result result = TSR_SUCCESS;
-    char *room = malloc(BLOCK_BYTES);
-    if (!room) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", view->count);
+    char *buffer = malloc(BLOCK_BYTES);
+    if (!buffer) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", view->count);
     for (size_t i = 0; i < view->count; i++)
         if (tsr_sharded_view_is_sharded(view, i))
-            TRY_GOTO(ctx, result, hash_sharded(ctx, view, i, room, &digests[i]));
+            TRY_GOTO(ctx, result, hash_sharded(ctx, view, i, buffer, &digests[i]));
     *out_hash = tsr_state_hash_digests(view->tensors, digests, view->count);
 done:
-    free(room);
+    free(buffer);
     return result;
 }

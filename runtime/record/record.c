@@ -25,7 +25,7 @@ struct tsr_recorder {
     int fd;
     char *path; /* owned */
     uint64_t size_bytes;
-    tsr_buffer line; /* owned; reused, so that a step allocates nothing (see digits_room) */
+    tsr_buffer line; /* owned; reused, so that a step allocates nothing (see widest_number) */
     tsr_digest chain;
     const tsr_tensor *tensors;
     size_t tensor_count;
@@ -36,7 +36,7 @@ struct tsr_recorder {
 
 /* Appended once, to the line of the first step, to reserve room: later step numbers have more
  * digits. */
-static const char digits_room[] = "18446744073709551615";
+static const char widest_number[] = "18446744073709551615";
 
 static uint64_t size_of(const tsr_tensor *tensor) {
     uint64_t size = 0;
@@ -209,7 +209,7 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
     TRY_GOTO(ctx, result, write_line(ctx, recorder));
     recorder->chain = tsr_hash(recorder->line.bytes, recorder->line.size_bytes - 1);
     TRY_GOTO(ctx, result, tsr_recorder_append(ctx, recorder, header->step));
-    tsr_buffer_text(&recorder->line, digits_room);
+    tsr_buffer_text(&recorder->line, widest_number);
     *out_recorder = recorder;
     return TSR_SUCCESS;
 done:

@@ -102,9 +102,9 @@ static bool makes_sense(const tsr_message *m) {
     return aborts || (tells && !good) ? m->code != 0 : !m->code && !m->native && !m->text[0];
 }
 
-bool tsr_message_decode(const uint8_t *bytes, size_t size_bytes, char *text_room,
+bool tsr_message_decode(const uint8_t *bytes, size_t size_bytes, char *text_buffer,
                         tsr_message *out_message) {
-    tsr_message m = {.text = text_room};
+    tsr_message m = {.text = text_buffer};
     if (size_bytes < tsr_message_size(0, 0) || memcmp(bytes, magic, sizeof magic) != 0)
         return false;
     const uint8_t *at = bytes + sizeof magic;
@@ -130,9 +130,9 @@ bool tsr_message_decode(const uint8_t *bytes, size_t size_bytes, char *text_room
         size != size_bytes ||
         tsr_message_size(has_digests(&m) ? m.part.count : 0, text) != size_bytes)
         return false;
-    memcpy(text_room, at, text);
-    text_room[text] = 0;
-    if (strlen(text_room) != text || !makes_sense(&m)) return false;
+    memcpy(text_buffer, at, text);
+    text_buffer[text] = 0;
+    if (strlen(text_buffer) != text || !makes_sense(&m)) return false;
     m.digests = has_digests(&m) ? at : NULL;
     tsr_digest own = tsr_hash(bytes, size_bytes - TSR_DIGEST_BYTES);
     if (memcmp(own.bytes, bytes + size_bytes - TSR_DIGEST_BYTES, TSR_DIGEST_BYTES) != 0)

@@ -58,7 +58,7 @@ typedef struct tsr_message {
     uint32_t code;          /* ABORT, VERDICT: a tsr_code other than TSR_OK, unless good */
     uint32_t native;        /* errno, or 0 */
     const char *text;       /* ABORT, VERDICT: the reason; at most TSR_MESSAGE_TEXT_MAX bytes.
-                               Borrowed, never NULL; after decoding, it is in `text_room` of the
+                               Borrowed, never NULL; after decoding, it is in `text_buffer` of the
                                decoder. */
     const uint8_t *digests; /* PREPARED: part.count × 32 bytes, borrowed (from the decoded bytes) */
 } tsr_message;
@@ -69,9 +69,9 @@ size_t tsr_message_size(uint32_t chunk_count, size_t text_bytes);
 size_t tsr_message_size_max(uint32_t chunk_count);
 /* Writes the message and returns its size. */
 size_t tsr_message_encode(const tsr_message *message, uint8_t *out_bytes);
-/* Accepts only canonical bytes; returns false if they are damaged or not a message. text_room holds
- * TSR_MESSAGE_TEXT_MAX + 1 bytes. */
-bool tsr_message_decode(const uint8_t *bytes, size_t size_bytes, char *text_room,
+/* Accepts only canonical bytes; returns false if they are damaged or not a message. text_buffer
+ * holds TSR_MESSAGE_TEXT_MAX + 1 bytes. */
+bool tsr_message_decode(const uint8_t *bytes, size_t size_bytes, char *text_buffer,
                         tsr_message *out_message);
 const char *tsr_message_kind_name(tsr_message_kind kind); /* "PREPARED" */
 

@@ -8,32 +8,33 @@
 #include <string.h>
 
 const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]) {
-    const size_t room = TSR_NAME_TEXT_MAX;
+    const size_t capacity = TSR_NAME_TEXT_MAX;
     switch (name->kind) {
     case TSR_NAME_EPOCH:
-        snprintf(out_text, room, "EPOCH.%" PRIu64, name->epoch);
+        snprintf(out_text, capacity, "EPOCH.%" PRIu64, name->epoch);
         break;
     case TSR_NAME_BASE:
-        snprintf(out_text, room, "BASE.%" PRIu64, name->epoch);
+        snprintf(out_text, capacity, "BASE.%" PRIu64, name->epoch);
         break;
     case TSR_NAME_MANIFEST:
-        snprintf(out_text, room, "MANIFEST.%" PRIu64 ".%" PRIu64, name->generation, name->epoch);
+        snprintf(out_text, capacity, "MANIFEST.%" PRIu64 ".%" PRIu64, name->generation,
+                 name->epoch);
         break;
     case TSR_NAME_TEMP:
-        snprintf(out_text, room, "TEMP.%" PRIu64 ".%" PRIu64 ".%" PRIu64, name->epoch, name->pid,
-                 name->nonce);
+        snprintf(out_text, capacity, "TEMP.%" PRIu64 ".%" PRIu64 ".%" PRIu64, name->epoch,
+                 name->pid, name->nonce);
         break;
     case TSR_NAME_SPARE:
-        snprintf(out_text, room, "SPARE.%" PRIu64, name->epoch);
+        snprintf(out_text, capacity, "SPARE.%" PRIu64, name->epoch);
         break;
     case TSR_NAME_GENERATION:
-        snprintf(out_text, room, "%" PRIu64 "-%" PRIu64, name->epoch, name->generation);
+        snprintf(out_text, capacity, "%" PRIu64 "-%" PRIu64, name->epoch, name->generation);
         break;
     case TSR_NAME_SEGMENT:
-        snprintf(out_text, room, "segment.%" PRIu64, name->generation);
+        snprintf(out_text, capacity, "segment.%" PRIu64, name->generation);
         break;
     case TSR_NAME_COMMITTED:
-        snprintf(out_text, room, "COMMITTED");
+        snprintf(out_text, capacity, "COMMITTED");
         break;
     case TSR_NAME_OTHER:
         TSR_ASSERT(!"a name of no kind is never written");
@@ -90,14 +91,14 @@ tsr_name tsr_name_parse(const char *text) {
 const char *tsr_names_list(const tsr_name *names, size_t count,
                            char out_text[static TSR_NAMES_TEXT_MAX]) {
     enum { SHOWN_MAX = 10 };
-    const size_t room = TSR_NAMES_TEXT_MAX, shown = count < SHOWN_MAX ? count : SHOWN_MAX;
+    const size_t capacity = TSR_NAMES_TEXT_MAX, shown = count < SHOWN_MAX ? count : SHOWN_MAX;
     size_t used = 0;
     memcpy(out_text, "none", sizeof "none");
     for (size_t i = shown; i-- > 0;)
-        used += (size_t)snprintf(out_text + used, room - used, "%s%" PRIu64, used ? ", " : "",
+        used += (size_t)snprintf(out_text + used, capacity - used, "%s%" PRIu64, used ? ", " : "",
                                  names[i].generation);
     if (count > shown)
-        snprintf(out_text + used, room - used, " and %zu older one%s", count - shown,
+        snprintf(out_text + used, capacity - used, " and %zu older one%s", count - shown,
                  TSR_PLURAL(count - shown));
     return out_text;
 }

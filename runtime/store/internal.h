@@ -21,7 +21,7 @@ enum { TSR_LETTER_TEXT_MAX = 256 };
 /* A queue of messages within this process. */
 typedef struct tsr_mailbox {
     uint8_t *bytes; /* owned; each message follows its size */
-    size_t room, used;
+    size_t capacity, used;
 } tsr_mailbox;
 
 /* The state of the store, as the coordinator knows it. */

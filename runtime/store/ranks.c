@@ -69,11 +69,12 @@ static tsr_transport_segment segment(void *bytes, size_t size_bytes) {
         .bytes = bytes, .size_bytes = size_bytes, .active = size_bytes > 0};
 }
 
-static tsr_result check_room(tsr_ctx *ctx, const tsr_mailbox *box, uint32_t from, uint64_t size) {
-    if (size > box->room - box->used)
+static tsr_result check_capacity(tsr_ctx *ctx, const tsr_mailbox *box, uint32_t from,
+                                 uint64_t size) {
+    if (size > box->capacity - box->used)
         FAIL(ctx, TSR_RANK,
              "rank %" PRIu32 " sends %" PRIu64 " byte%s about the state; there is room for %zu",
-             from, size, TSR_PLURAL(size), box->room - box->used);
+             from, size, TSR_PLURAL(size), box->capacity - box->used);
     return TSR_SUCCESS;
 }
 
@@ -92,7 +93,7 @@ static tsr_result hand_out(tsr_ctx *ctx, tsr_store *store, tsr_letter *own) {
     else
         receives[0] = segment(own, sizeof *own);
     TRY(ctx, exchange(ctx, store, sends, receives));
-    if (!is_first) TRY(ctx, check_room(ctx, &store->to_rank, 0, own->size_bytes));
+    if (!is_first) TRY(ctx, check_capacity(ctx, &store->to_rank, 0, own->size_bytes));
     for (uint32_t r = 1; is_first && r < store->rank_count; r++)
         sends[r] = segment(store->posts[r].bytes, store->posts[r].used);
     if (!is_first) receives[0] = segment(store->to_rank.bytes, (size_t)own->size_bytes);
@@ -115,7 +116,7 @@ static tsr_result collect(tsr_ctx *ctx, tsr_store *store) {
     if (!is_first) sends[0] = segment(&letters[0], sizeof letters[0]);
     TRY(ctx, exchange(ctx, store, sends, receives));
     for (uint32_t r = 1; is_first && r < store->rank_count; r++) {
-        TRY(ctx, check_room(ctx, box, r, letters[r].size_bytes));
+        TRY(ctx, check_capacity(ctx, box, r, letters[r].size_bytes));
         receives[r] = segment(box->bytes + box->used, (size_t)letters[r].size_bytes);
         box->used += (size_t)letters[r].size_bytes;
     }

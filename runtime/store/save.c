@@ -154,17 +154,17 @@ static void find_segments(const tsr_store *store, const tsr_manifest *manifest, 
 
 tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, uint64_t size_bytes) {
     size_t align = size_bytes < HUGE_PAGE_BYTES ? TSR_DIRECT_ALIGN : HUGE_PAGE_BYTES;
-    uint64_t room = (size_bytes / align + 1) * align;
+    uint64_t capacity = (size_bytes / align + 1) * align;
     store->landed = NULL;
-    if (room <= store->staging_bytes) return TSR_SUCCESS;
+    if (capacity <= store->staging_bytes) return TSR_SUCCESS;
     free(store->staging);
     store->staging_bytes = 0;
-    store->staging = room <= SIZE_MAX / 2 ? aligned_alloc(align, (size_t)room) : NULL;
+    store->staging = capacity <= SIZE_MAX / 2 ? aligned_alloc(align, (size_t)capacity) : NULL;
     if (!store->staging)
-        FAIL(ctx, TSR_MEMORY, "no memory to stage a state of %" PRIu64 " bytes", room);
-    store->staging_bytes = (size_t)room;
+        FAIL(ctx, TSR_MEMORY, "no memory to stage a state of %" PRIu64 " bytes", capacity);
+    store->staging_bytes = (size_t)capacity;
     /* A hint: the disk pins pages, and fewer large pages take less time to pin. */
-    if (align == HUGE_PAGE_BYTES) (void)madvise(store->staging, (size_t)room, MADV_HUGEPAGE);
+    if (align == HUGE_PAGE_BYTES) (void)madvise(store->staging, (size_t)capacity, MADV_HUGEPAGE);
     return TSR_SUCCESS;
 }
 

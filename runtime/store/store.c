@@ -29,7 +29,7 @@ static uint64_t make_nonce(void) {
 }
 
 static void put_message(tsr_mailbox *box, const uint8_t *bytes, size_t size_bytes) {
-    TSR_ASSERT(size_bytes + sizeof size_bytes <= box->room - box->used);
+    TSR_ASSERT(size_bytes + sizeof size_bytes <= box->capacity - box->used);
     memcpy(box->bytes + box->used, &size_bytes, sizeof size_bytes);
     memcpy(box->bytes + box->used + sizeof size_bytes, bytes, size_bytes);
     box->used += sizeof size_bytes + size_bytes;
@@ -53,11 +53,11 @@ static void tell_event(void *self, const char *line) {
 static TSR_RESULT reserve_mailbox(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes) {
     TSR_ASSERT(!box->used);
     /* Room for a large message and a few without digests. */
-    size_t room = message_bytes + 4 * (tsr_message_size_max(0) + sizeof(size_t));
-    uint8_t *bytes = realloc(box->bytes, room);
+    size_t capacity = message_bytes + 4 * (tsr_message_size_max(0) + sizeof(size_t));
+    uint8_t *bytes = realloc(box->bytes, capacity);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for messages of %zu bytes", message_bytes);
     box->bytes = bytes;
-    box->room = room;
+    box->capacity = capacity;
     return TSR_SUCCESS;
 }
 

@@ -26,28 +26,28 @@ static tsr_bundle *open_large(tsr_ctx *ctx, const char *name) {
 
 /* Makes ordered pieces with gaps, of sizes from 0 to several chunks; the rest of `room` stays
  * 0xee. */
-static size_t random_segments(uint64_t *seed, char *room, tsr_bundle_segment *segments) {
+static size_t random_segments(uint64_t *seed, char *buffer, tsr_bundle_segment *segments) {
     static const uint32_t sizes[] = {3, 100, 40000, 300000, 2000000};
     uint64_t at = random_below(seed, 5000);
     size_t count = 0;
     while (count < SEGMENTS_MAX) {
         uint64_t size = random_below(seed, sizes[random_below(seed, 5)]);
         if (at + size > LAYER_BYTES) break;
-        segments[count++] = (tsr_bundle_segment){at, (size_t)size, room + at};
+        segments[count++] = (tsr_bundle_segment){at, (size_t)size, buffer + at};
         at += size + random_below(seed, 2) * random_below(seed, 300000);
     }
     return count;
 }
 
-static void check_room(const char *room, const char *expected, const tsr_bundle_segment *segments,
-                       size_t count) {
+static void check_buffer(const char *buffer, const char *expected,
+                         const tsr_bundle_segment *segments, size_t count) {
     uint64_t at = 0;
     for (size_t i = 0; i <= count; i++) {
         uint64_t begin = i < count ? segments[i].offset_bytes : LAYER_BYTES;
         for (; at < begin; at++)
-            cr_assert_eq((unsigned char)room[at], 0xee, "byte %zu", (size_t)at);
+            cr_assert_eq((unsigned char)buffer[at], 0xee, "byte %zu", (size_t)at);
         if (i == count) break;
-        cr_assert_eq(memcmp(room + begin, expected + begin, segments[i].size_bytes), 0,
+        cr_assert_eq(memcmp(buffer + begin, expected + begin, segments[i].size_bytes), 0,
                      "segment %zu", i);
         at = begin + segments[i].size_bytes;
     }
@@ -57,20 +57,20 @@ Test(segments, are_what_was_written) {
     tsr_ctx ctx = {0};
     uint64_t seed = 5;
     tsr_bundle_segment *segments = calloc(SEGMENTS_MAX, sizeof *segments);
-    char *room = malloc(LAYER_BYTES);
+    char *buffer = malloc(LAYER_BYTES);
     tsr_bundle *bundle = open_large(&ctx, "segments.tsb");
     const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
     cr_assert_eq(layer.size_bytes, LAYER_BYTES);
     for (unsigned round = 0; round < 40; round++) {
-        memset(room, 0xee, LAYER_BYTES);
-        size_t count = random_segments(&seed, room, segments);
+        memset(buffer, 0xee, LAYER_BYTES);
+        size_t count = random_segments(&seed, buffer, segments);
         sample_must(&ctx,
                     tsr_bundle_read_segments(&ctx, bundle, &layer, segments, count, round % 4));
-        check_room(room, expected, segments, count);
+        check_buffer(buffer, expected, segments, count);
     }
     tsr_bundle_close(&ctx, bundle);
-    free(room);
+    free(buffer);
     free(segments);
 }
 
@@ -93,12 +93,12 @@ typedef struct slots {
     atomic_int puts;
 } slots;
 
-static tsr_result slot_room(tsr_ctx *ctx, void *user, uint64_t number, void **out_room) {
+static tsr_result slot_window(tsr_ctx *ctx, void *user, uint64_t number, void **out_window) {
     slots *s = user;
     (void)ctx;
     if (number >= WINDOWS) cr_assert_eq(s->taken[number % WINDOWS], number - WINDOWS + 1);
-    *out_room = s->windows[number % WINDOWS];
-    memset(*out_room, 0xdd, TSR_HASH_CHUNK_BYTES);
+    *out_window = s->windows[number % WINDOWS];
+    memset(*out_window, 0xdd, TSR_HASH_CHUNK_BYTES);
     return TSR_SUCCESS;
 }
 
@@ -138,21 +138,21 @@ Test(segments, go_elsewhere) {
     uint64_t seed = 6;
     slots *s = calloc(1, sizeof *s);
     tsr_bundle_segment *segments = calloc(SEGMENTS_MAX, sizeof *segments);
-    char *room = malloc(LAYER_BYTES);
+    char *buffer = malloc(LAYER_BYTES);
     tsr_bundle *bundle = open_large(&ctx, "elsewhere.tsb");
     const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
-    tsr_bundle_sink sink = {4, WINDOWS, DEPTH, slot_room, slot_take, slot_digest, slot_put, s};
+    tsr_bundle_sink sink = {4, WINDOWS, DEPTH, slot_window, slot_take, slot_digest, slot_put, s};
     cr_assert(tsr_bundle_has_chunks(bundle, &layer));
     for (unsigned round = 0; round < 20; round++) {
-        memset(room, 0xee, LAYER_BYTES);
-        size_t count = random_segments(&seed, room, segments);
+        memset(buffer, 0xee, LAYER_BYTES);
+        size_t count = random_segments(&seed, buffer, segments);
         sink.threads_max = 1 + round % 5;
         sample_must(&ctx, tsr_bundle_send_segments(&ctx, bundle, &layer, segments, count, &sink));
-        check_room(room, expected, segments, count);
+        check_buffer(buffer, expected, segments, count);
     }
     /* No byte of a damaged chunk is put anywhere. */
-    const tsr_bundle_segment second = {TSR_HASH_CHUNK_BYTES + 5, 8, room};
+    const tsr_bundle_segment second = {TSR_HASH_CHUNK_BYTES + 5, 8, buffer};
     flip(sample_path("elsewhere.tsb"), layer.offset_bytes + LAYER_BYTES - 1);
     s->puts = 0;
     cr_assert_eq(tsr_bundle_send_segments(&ctx, bundle, &layer, &second, 1, &sink).code,
@@ -161,7 +161,7 @@ Test(segments, go_elsewhere) {
                        ctx.error.text);
     cr_assert_eq(s->puts, 0);
     tsr_bundle_close(&ctx, bundle);
-    free(room);
+    free(buffer);
     free(segments);
     free(s);
 }
@@ -195,26 +195,26 @@ static tsr_bundle *open_many(tsr_ctx *ctx, const char *name, char **out_bytes) {
 Test(segments, many_chunks_go_elsewhere) {
     enum { DAMAGED = 11 };
     tsr_ctx ctx = {0};
-    char *bytes = NULL, *room = malloc(MANY_BYTES);
+    char *bytes = NULL, *buffer = malloc(MANY_BYTES);
     tsr_bundle *bundle = open_many(&ctx, "many.tsb", &bytes);
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, 0);
     const uint64_t hole = TSR_HASH_CHUNK_BYTES + 5;
-    const tsr_bundle_segment segments[] = {{3, 100, room + 3},
-                                           {hole, (size_t)(MANY_BYTES - hole), room + hole}};
+    const tsr_bundle_segment segments[] = {{3, 100, buffer + 3},
+                                           {hole, (size_t)(MANY_BYTES - hole), buffer + hole}};
     for (unsigned round = 0; round < 8; round++) {
         slots *s = calloc(1, sizeof *s);
-        const tsr_bundle_sink sink = {1 + round % 4, WINDOWS,     DEPTH,    slot_room,
+        const tsr_bundle_sink sink = {1 + round % 4, WINDOWS,     DEPTH,    slot_window,
                                       slot_take,     slot_digest, slot_put, s};
         if (round == 5)
             flip(sample_path("many.tsb"),
                  layer.offset_bytes + (uint64_t)DAMAGED * TSR_HASH_CHUNK_BYTES + 9);
-        memset(room, 0xee, MANY_BYTES);
+        memset(buffer, 0xee, MANY_BYTES);
         tsr_result result = tsr_bundle_send_segments(&ctx, bundle, &layer, segments, 2, &sink);
         if (round < 5) {
             sample_must(&ctx, result);
-            cr_assert_eq(memcmp(room + hole, bytes + hole, MANY_BYTES - hole), 0);
-            cr_assert_eq(memcmp(room + 3, bytes + 3, 100), 0);
-            cr_assert_eq((unsigned char)room[hole - 1], 0xee);
+            cr_assert_eq(memcmp(buffer + hole, bytes + hole, MANY_BYTES - hole), 0);
+            cr_assert_eq(memcmp(buffer + 3, bytes + 3, 100), 0);
+            cr_assert_eq((unsigned char)buffer[hole - 1], 0xee);
         } else {
             const size_t wrong = (size_t)DAMAGED * TSR_HASH_CHUNK_BYTES;
             char text[64];
@@ -223,12 +223,12 @@ Test(segments, many_chunks_go_elsewhere) {
                      (unsigned long long)(layer.offset_bytes + wrong));
             cr_assert_not_null(strstr(ctx.error.text, text), "%s", ctx.error.text);
             for (size_t i = 0; i < TSR_HASH_CHUNK_BYTES; i++)
-                cr_assert_eq((unsigned char)room[wrong + i], 0xee);
+                cr_assert_eq((unsigned char)buffer[wrong + i], 0xee);
         }
         free(s);
     }
     tsr_bundle_close(&ctx, bundle);
-    free(room);
+    free(buffer);
     free(bytes);
 }
 
@@ -286,13 +286,13 @@ static ssize_t counted_pread(void *self, int fd, void *bytes, size_t size, off_t
 /* Hundreds of tensors in one chunk need only one read of the chunk. */
 Test(segments, no_chunk_is_read_twice) {
     tsr_ctx ctx = {0};
-    char *room = malloc(LAYER_BYTES);
+    char *buffer = malloc(LAYER_BYTES);
     tsr_bundle_segment segments[200];
     counted c = {.io = *tsr_io_system(), .below = tsr_io_system()};
     tsr_bundle *bundle = open_large(&ctx, "counted.tsb");
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
     for (size_t i = 0; i < 200; i++)
-        segments[i] = (tsr_bundle_segment){i * 20000, 10000, room + i * 20000};
+        segments[i] = (tsr_bundle_segment){i * 20000, 10000, buffer + i * 20000};
     c.io.self = &c;
     c.io.pread = counted_pread;
     ctx.io = &c.io;
@@ -300,5 +300,5 @@ Test(segments, no_chunk_is_read_twice) {
     cr_assert_eq(c.read_bytes, TSR_HASH_CHUNK_BYTES);
     ctx.io = NULL;
     tsr_bundle_close(&ctx, bundle);
-    free(room);
+    free(buffer);
 }

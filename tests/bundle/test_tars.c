@@ -376,10 +376,10 @@ Test(tars, no_marker_or_no_root) {
 /* Zeros after the end: accepted up to the limit of 1 MiB; other bytes are not. */
 Test(tars, tail) {
     tsr_ctx ctx = {0};
-    size_t size, room = 1024 * 1024 + 512;
+    size_t size, capacity = 1024 * 1024 + 512;
     sample_must(&ctx, sample_write(&ctx, sample_path("good.tsb"), SAMPLE_TINY, false));
     unsigned char *good = sample_load(sample_path("good.tsb"), &size);
-    unsigned char *bytes = calloc(1, size + room);
+    unsigned char *bytes = calloc(1, size + capacity);
     memcpy(bytes, good, size);
     size_t longest = size - 1024 + 1024 * 1024;
     sample_must(&ctx, open_bytes(&ctx, "tail.tsb", bytes, longest));

@@ -98,8 +98,8 @@ void bench_expect_nothing_open(const char *when) {
 
 tsr_result bench_take_chunk(bench *b, uint64_t number, const char *bytes, size_t size) {
     const tsr_device_staged_upload *upload = b->device->type->staged_upload;
-    void *room = NULL;
-    TRY(&b->ctx, upload->room(&b->ctx, b->device, number, &room));
-    memcpy(room, bytes, size);
+    void *window = NULL;
+    TRY(&b->ctx, upload->get_window(&b->ctx, b->device, number, &window));
+    memcpy(window, bytes, size);
     return upload->take(&b->ctx, b->device, number, size);
 }

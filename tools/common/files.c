@@ -40,12 +40,12 @@ void tsr_files_finish(tsr_files *files) {
 }
 
 static tsr_result append(tsr_ctx *ctx, tsr_files *files, tsr_file row) {
-    if (files->count == files->room) {
-        size_t room = files->room ? 2 * files->room : ROWS_MIN;
-        tsr_file *rows = realloc(files->rows, room * sizeof *rows);
-        if (!rows) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", room);
+    if (files->count == files->capacity) {
+        size_t capacity = files->capacity ? 2 * files->capacity : ROWS_MIN;
+        tsr_file *rows = realloc(files->rows, capacity * sizeof *rows);
+        if (!rows) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", capacity);
         files->rows = rows;
-        files->room = room;
+        files->capacity = capacity;
     }
     files->rows[files->count++] = row;
     return TSR_SUCCESS;

@@ -29,7 +29,7 @@ typedef struct tsr_file {
 typedef struct tsr_files {
     tsr_arena arena;
     tsr_file *rows; /* owned */
-    size_t count, room;
+    size_t count, capacity;
 } tsr_files;
 
 void tsr_files_finish(tsr_files *files);

@@ -71,12 +71,12 @@ static void end_record(tsr_report *report) {
 /* ---- steps ---- */
 
 /* Writes " loss 0.1234" for each scalar output; truncated at the end of the buffer. */
-static void format_outputs(const tsr_step_report *step, char *text, size_t room) {
+static void format_outputs(const tsr_step_report *step, char *text, size_t capacity) {
     size_t used = 0;
     text[0] = 0;
-    for (size_t i = 0; i < step->output_count && used < room; i++) {
+    for (size_t i = 0; i < step->output_count && used < capacity; i++) {
         if (step->outputs[i].shape.rank != 0) continue;
-        int length = snprintf(text + used, room - used, "  %s %.5g", step->outputs[i].name,
+        int length = snprintf(text + used, capacity - used, "  %s %.5g", step->outputs[i].name,
                               tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
         if (length > 0) used += (size_t)length;
     }
