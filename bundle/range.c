@@ -49,8 +49,8 @@ static void scatter(const char *window, uint64_t start, uint64_t end,
 
 /* Returns the destination of the window if it is inside one piece, else NULL. `pieces` begins with
  * the first one that ends after the window's start. */
-static char *find_place(uint64_t start, uint64_t end, const tsr_bundle_segment *segments,
-                        size_t count) {
+static char *find_destination(uint64_t start, uint64_t end, const tsr_bundle_segment *segments,
+                              size_t count) {
     if (!count || segments->offset_bytes > start || segment_end(segments) < end) return NULL;
     return (char *)segments->bytes + (start - segments->offset_bytes);
 }
@@ -65,14 +65,15 @@ static tsr_result read_windows(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr
     for (uint64_t at = part->start, end; at < part->end; at = end) {
         end = part->end - at < TSR_BLOB_BLOCK_BYTES ? part->end : at + TSR_BLOB_BLOCK_BYTES;
         for (; count && segment_end(segments) <= at; count--) segments++;
-        char *place = find_place(at, end, segments, count), *window = place ? place : scratch;
+        char *destination = find_destination(at, end, segments, count),
+             *window = destination ? destination : scratch;
         size_t size = (size_t)(end - at);
         TRY(ctx, tsr_io_read_exact(ctx, fd, bundle->path, window, size, blob->offset_bytes + at));
         if (part->tree)
             tsr_tree_hasher_update(&tree, window, size);
         else
             tsr_hasher_update(&flat, window, size);
-        if (!place) scatter(window, at, end, segments, count);
+        if (!destination) scatter(window, at, end, segments, count);
     }
     *out_digest = part->tree ? tsr_tree_hasher_finish(&tree) : tsr_hasher_finish(&flat);
     return TSR_SUCCESS;

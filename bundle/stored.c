@@ -74,7 +74,7 @@ static tsr_result store_chunk(tsr_ctx *ctx, writing *self, const task *t, char *
     blob->chunks[t->chunk] = tsr_hash_tree(bytes, size);
     if (is_zero(bytes, size)) return TSR_SUCCESS; /* a hole reads as zeros */
     return tsr_io_write_all(ctx, self->file->fd, self->file->path, bytes, size,
-                            blob->place_bytes + offset);
+                            blob->file_offset_bytes + offset);
 }
 
 static tsr_result run_task(tsr_ctx *ctx, void *user, size_t index, void *scratch) {
@@ -143,22 +143,23 @@ done:
 }
 
 tsr_result tsr_stored_move(tsr_ctx *ctx, tsr_stored *blob, const tsr_io_atomic *file,
-                           uint64_t place_bytes) {
+                           uint64_t file_offset_bytes) {
     enum { BLOCK_BYTES = 1 << 20 };
     tsr_result result = TSR_SUCCESS;
-    TSR_ASSERT(blob->written && place_bytes <= blob->place_bytes);
+    TSR_ASSERT(blob->written && file_offset_bytes <= blob->file_offset_bytes);
     char *block = malloc(BLOCK_BYTES);
     if (!block) FAIL(ctx, TSR_MEMORY, "no memory to write '%s'", file->path);
-    for (uint64_t at = 0; at < blob->size_bytes && place_bytes != blob->place_bytes;) {
+    for (uint64_t at = 0; at < blob->size_bytes && file_offset_bytes != blob->file_offset_bytes;) {
         uint64_t left = blob->size_bytes - at;
         size_t size = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
         TRY_GOTO(ctx, result,
-                 tsr_io_read_exact(ctx, file->fd, file->path, block, size, blob->place_bytes + at));
+                 tsr_io_read_exact(ctx, file->fd, file->path, block, size,
+                                   blob->file_offset_bytes + at));
         TRY_GOTO(ctx, result,
-                 tsr_io_write_all(ctx, file->fd, file->path, block, size, place_bytes + at));
+                 tsr_io_write_all(ctx, file->fd, file->path, block, size, file_offset_bytes + at));
         at += size;
     }
-    blob->place_bytes = place_bytes;
+    blob->file_offset_bytes = file_offset_bytes;
 done:
     free(block);
     return result;

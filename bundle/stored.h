@@ -13,8 +13,8 @@ typedef struct tsr_stored {
     const tsr_bundle_source *source; /* borrowed; or NULL */
     uint64_t size_bytes;
     tsr_digest digest;
-    tsr_digest *chunks;   /* array of tsr_chunk_count digests, in the arena */
-    uint64_t place_bytes; /* offset in the file, once written there */
+    tsr_digest *chunks;         /* array of tsr_chunk_count digests, in the arena */
+    uint64_t file_offset_bytes; /* offset in the file, once written there */
     bool written;
 } tsr_stored;
 
@@ -25,6 +25,6 @@ TSR_RESULT tsr_stored_write(tsr_ctx *ctx, tsr_stored *blobs, size_t count,
 
 /* Copies a written blob to a lower place in the same file. */
 TSR_RESULT tsr_stored_move(tsr_ctx *ctx, tsr_stored *blob, const tsr_io_atomic *file,
-                           uint64_t place_bytes);
+                           uint64_t file_offset_bytes);
 
 #endif

@@ -363,7 +363,7 @@ static tsr_result plan_places(builder *b) {
     TRY(b->ctx, tsr_plan_init(b->ctx, &b->layout, b->blob_count, &b->arena, &plan));
     for (size_t i = 0; i < plan.entry_count; i++)
         if (plan.entries[i].blob < b->blob_count)
-            b->blobs[plan.entries[i].blob].place_bytes = plan.entries[i].data_offset_bytes;
+            b->blobs[plan.entries[i].blob].file_offset_bytes = plan.entries[i].data_offset_bytes;
     tsr_plan_finish(&plan);
     return TSR_SUCCESS;
 }

@@ -2,7 +2,7 @@
 #include "loader/call_log.h"
 
 #include "runtime/base/plural.h"
-#include "runtime/record/place.h"
+#include "runtime/record/location.h"
 #include "runtime/record/record.h"
 
 #include <stdlib.h>
@@ -122,8 +122,8 @@ static tsr_result check_header(tsr_ctx *ctx, const tsr_call_log *self) {
 static tsr_result begin_replay(tsr_ctx *ctx, tsr_call_log *self, const char *path) {
     TRY(ctx, tsr_replay_open(ctx, path, &self->replay));
     TRY(ctx, check_header(ctx, self));
-    return tsr_places_set(ctx, self->replay, &self->model->config, &self->model->program,
-                          self->entry, self->tracked, self->tracked_count, &self->arena);
+    return tsr_locations_set(ctx, self->replay, &self->model->config, &self->model->program,
+                             self->entry, self->tracked, self->tracked_count, &self->arena);
 }
 
 static tsr_result begin_record(tsr_ctx *ctx, tsr_call_log *self, const tsr_call_options *options) {

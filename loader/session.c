@@ -13,7 +13,7 @@
 #include "loader/use.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/exec/state_scan.h"
-#include "runtime/record/place.h"
+#include "runtime/record/location.h"
 #include "runtime/train.h"
 #include "runtime/transport/collective.h"
 
@@ -616,9 +616,9 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
 static tsr_result begin_log(tsr_ctx *ctx, session *self) {
     TRY(ctx, track(ctx, self));
     if (self->job.compares) TRY(ctx, tsr_executor_fetch(ctx, self->model->executor));
-    TRY(ctx,
-        tsr_places_set(ctx, self->replay, &self->model->config, &self->model->program,
-                       self->job.entry, self->job.tracked, self->job.tracked_count, &self->arena));
+    TRY(ctx, tsr_locations_set(ctx, self->replay, &self->model->config, &self->model->program,
+                               self->job.entry, self->job.tracked, self->job.tracked_count,
+                               &self->arena));
     if (!self->options.record) return TSR_SUCCESS;
     tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
                                 .numerics = self->model->numerics,

@@ -150,8 +150,8 @@ static tsr_result make_shard(tsr_ctx *ctx, const tsr_value *values, size_t count
         tensors[i] = (tsr_tensor){values[i].name, values[i].dtype, values[i].shape, NULL};
         data += value_size(&values[i]);
     }
-    TRY(ctx, tsr_safetensors_place(ctx, tensors, count, ALIGN_BYTES, arena, &header,
-                                   &s->header_bytes, offsets));
+    TRY(ctx, tsr_safetensors_assign_offsets(ctx, tensors, count, ALIGN_BYTES, arena, &header,
+                                            &s->header_bytes, offsets));
     for (size_t i = 0; i < count; i++) places[i] = (placed){offsets[i], &values[i]};
     qsort(places, count, sizeof *places, by_offset);
     for (size_t i = 0; i < count; i++) {

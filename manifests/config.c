@@ -95,11 +95,11 @@ const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const ch
 /* ---- verification ---- */
 
 /* The object that is being verified; `what` is followed by its name in messages. */
-typedef struct place {
+typedef struct checker {
     tsr_ctx *ctx;
     tsr_code code;
     const char *what, *name;
-} place;
+} checker;
 
 #define EXPECT(p, condition, ...)                                                                  \
     do {                                                                                           \
@@ -110,7 +110,7 @@ typedef struct place {
     } while (0)
 
 /* `smallest`: the smallest allowed dimension. */
-static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *shape,
+static TSR_RESULT check_type(const checker *p, tsr_dtype dtype, const tsr_shape *shape,
                              uint64_t smallest) {
     uint64_t size;
     EXPECT(p, tsr_dtype_size(dtype), "dtype: expected a known number, got %u", (unsigned)dtype);
@@ -162,7 +162,7 @@ static bool holds(tsr_dtype dtype, double value) {
     return value >= low && value <= high && value == (double)(int64_t)value;
 }
 
-static TSR_RESULT check_init(const place *p, const tsr_config_tensor *tensor) {
+static TSR_RESULT check_init(const checker *p, const tsr_config_tensor *tensor) {
     bool random = tensor->init == TSR_INIT_UNIFORM || tensor->init == TSR_INIT_NORMAL;
     double a = tensor->init_a, b = tensor->init_b;
     EXPECT(p, (unsigned)tensor->init <= TSR_INIT_NORMAL, "init: expected a known number, got %u",
@@ -187,7 +187,7 @@ static TSR_RESULT check_init(const place *p, const tsr_config_tensor *tensor) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_tensor(const place *p, const tsr_config *config, size_t index) {
+static TSR_RESULT check_tensor(const checker *p, const tsr_config *config, size_t index) {
     const tsr_config_tensor *tensor = &config->tensors[index];
     bool state = tensor->role == TSR_ROLE_STATE;
     EXPECT(p, tensor->role >= TSR_ROLE_PARAM && tensor->role <= TSR_ROLE_CONSTANT,
@@ -240,7 +240,7 @@ done:
     return result;
 }
 
-static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool input,
+static TSR_RESULT check_port(const checker *p, const tsr_config_entry *entry, bool input,
                              size_t index) {
     const tsr_config_port *ports = input ? entry->inputs : entry->outputs, *port = &ports[index];
     const char *side = input ? "inputs" : "outputs";
@@ -253,7 +253,7 @@ static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool
                port->name, i);
     char what[TSR_NAME_MAX + 32], text[TSR_TYPE_TEXT_MAX];
     snprintf(what, sizeof what, "entry '%s': %s", entry->name, side);
-    const place here = {p->ctx, p->code, what, port->name};
+    const checker here = {p->ctx, p->code, what, port->name};
     TRY(p->ctx, check_type(&here, port->dtype, &port->shape, 0));
     tsr_port_source last = input ? TSR_PORT_SEED : TSR_PORT_ARGUMENT;
     EXPECT(&here, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
@@ -274,7 +274,7 @@ static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_entry(const place *p, const tsr_config *config, size_t index) {
+static TSR_RESULT check_entry(const checker *p, const tsr_config *config, size_t index) {
     const tsr_config_entry *entry = &config->entries[index];
     EXPECT(p, entry->kind >= TSR_ENTRY_INFER && entry->kind <= TSR_ENTRY_EVAL,
            "kind: expected a known number, got %u", (unsigned)entry->kind);
@@ -356,7 +356,7 @@ tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
     uint64_t total = 0, size = 0;
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
-        place p = {ctx, code, "tensor", tensor->name};
+        checker p = {ctx, code, "tensor", tensor->name};
         TRY(ctx, check_tensor(&p, config, i));
         EXPECT(&p,
                tsr_shape_size(&tensor->shape, tensor->dtype, &size) && (total += size) <= INT64_MAX,
@@ -364,6 +364,6 @@ tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
     }
     TRY(ctx, check_streams(ctx, config, code));
     for (size_t i = 0; i < config->entry_count; i++)
-        TRY(ctx, check_entry(&(place){ctx, code, "entry", config->entries[i].name}, config, i));
+        TRY(ctx, check_entry(&(checker){ctx, code, "entry", config->entries[i].name}, config, i));
     return TSR_SUCCESS;
 }

@@ -65,7 +65,7 @@ static const tsr_collective_row *row_of(const finder *f, const tsr_program_comma
 static void add(finder *f, const tsr_program_command *command, const tsr_collective_row *row) {
     const tsr_program_buffer *to = &f->entry->buffers[command->arguments[0]];
     const tsr_program_buffer *from = &f->entry->buffers[command->arguments[1]];
-    bool sums = row->from == TSR_COLLECTIVE_PLACE_SUM;
+    bool sums = row->from == TSR_COLLECTIVE_LOCATION_SUM;
     bool scatters = row->kind == TSR_COLLECTIVE_REDUCE_SCATTER;
     uint64_t whole = tsr_program_buffer_size(scatters ? from : to);
     uint64_t others = f->config->virtual_ranks - 1;

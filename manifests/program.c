@@ -17,8 +17,8 @@ typedef struct prepacked {
     uint32_t ready_in; /* 1 + the last entry that has written it */
 } prepacked;
 
-/* The object that is being verified; names are verified before they are used in a place. */
-typedef struct place {
+/* What is being looked at; the names are verified before a place is made of them. */
+typedef struct checker {
     tsr_ctx *ctx;
     tsr_code code;
     const tsr_program *program;
@@ -29,7 +29,7 @@ typedef struct place {
     uint32_t entry;
     const char *what; /* "buffers", "commands" */
     uint32_t index;
-} place;
+} checker;
 
 #define EXPECT(p, condition, ...)                                                                  \
     do {                                                                                           \
@@ -142,8 +142,8 @@ static tsr_shape part_shape(const tsr_config *config, const tsr_config_tensor *t
     return part;
 }
 
-/* Checks a buffer that is bound to an object of the config: same dtype, same shape. */
-static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) {
+/* A buffer bound to something of the config: same dtype, same shape. */
+static TSR_RESULT check_bound(const checker *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     tsr_dtype dtype;
     const tsr_shape *shape;
@@ -180,7 +180,7 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_prepacked(const place *p, const tsr_program_buffer *buffer) {
+static TSR_RESULT check_prepacked(const checker *p, const tsr_program_buffer *buffer) {
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
     EXPECT(p, buffer->index < p->prepacked_count, "index: expected less than %u, got %u",
            p->prepacked_count, buffer->index);
@@ -200,11 +200,11 @@ static TSR_RESULT check_prepacked(const place *p, const tsr_program_buffer *buff
     return TSR_SUCCESS;
 }
 
-static bool has_vranks(const place *p) {
+static bool has_leaves(const checker *p) {
     return p->config->virtual_ranks > 1 && p->config->entries[p->entry].kind == TSR_ENTRY_TRAIN;
 }
 
-static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer) {
+static TSR_RESULT check_buffer(const checker *p, const tsr_program_buffer *buffer) {
     uint64_t size, capacity = p->program->entries[p->entry].workspace_bytes;
     char text[TSR_TYPE_TEXT_MAX];
     EXPECT(p, tsr_text_valid(buffer->name, TSR_PROGRAM_TEXT_MAX),
@@ -259,7 +259,7 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
 
 /* ---- commands ---- */
 
-static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer,
+static TSR_RESULT check_written(const checker *p, const tsr_program_buffer *buffer,
                                 uint32_t argument) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     EXPECT(p, buffer->space != TSR_SPACE_INPUT,
@@ -281,7 +281,8 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_read(const place *p, const tsr_program_buffer *buffer, uint32_t argument) {
+static TSR_RESULT check_read(const checker *p, const tsr_program_buffer *buffer,
+                             uint32_t argument) {
     EXPECT(p,
            buffer->space != TSR_SPACE_PREPACKED ||
                p->prepacked[buffer->index].ready_in == p->entry + 1,
@@ -297,8 +298,8 @@ bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *
            b->offset_bytes < a->offset_bytes + tsr_program_buffer_size(a);
 }
 
-/* The other rules of OFFLOAD and PREFETCH are in program_offloads.c. */
-static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
+/* Of OFFLOAD and PREFETCH the rest is in program_offloads.c. */
+static TSR_RESULT check_copy(const checker *p, const tsr_program_buffer *buffers,
                              const tsr_program_command *command) {
     const char *name = command->opcode == TSR_OP_COPY      ? "copy"
                        : command->opcode == TSR_OP_OFFLOAD ? "offload"
@@ -322,7 +323,7 @@ static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
     return check_written(p, to, 0);
 }
 
-static TSR_RESULT check_kernel(const place *p, const tsr_program_command *command) {
+static TSR_RESULT check_kernel(const checker *p, const tsr_program_command *command) {
     EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
            p->program->kernel_count, command->kernel);
     EXPECT(p, command->grid >= 1 && command->grid <= INT64_MAX,
@@ -330,7 +331,7 @@ static TSR_RESULT check_kernel(const place *p, const tsr_program_command *comman
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers,
+static TSR_RESULT check_launch(const checker *p, const tsr_program_buffer *buffers,
                                const tsr_program_command *command) {
     TRY(p->ctx, check_kernel(p, command));
     EXPECT(p, command->written_from < command->argument_count,
@@ -343,8 +344,8 @@ static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers
     return TSR_SUCCESS;
 }
 
-/* A PREPARED buffer is written by the same kernel from the same tensor in all entries. */
-static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffers,
+/* One buffer is written by one kernel from one tensor, in whatever entries. */
+static TSR_RESULT check_prepare(const checker *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
     TRY(p->ctx, check_kernel(p, command));
     EXPECT(p, command->argument_count == 2 && command->written_from == 1,
@@ -370,8 +371,8 @@ static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffer
     return TSR_SUCCESS;
 }
 
-/* ENTER … AWAIT: verifies the fields of the command; the order is checked in program_regions.c. */
-static TSR_RESULT check_ordered(const place *p, const tsr_program_buffer *buffers,
+/* ENTER … AWAIT: what stands in the command; the order is checked in program_regions.c. */
+static TSR_RESULT check_ordered(const checker *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
     const tsr_program_entry *entry = &p->program->entries[p->entry];
     bool transfer = command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT;
@@ -394,7 +395,7 @@ static TSR_RESULT check_ordered(const place *p, const tsr_program_buffer *buffer
     return TSR_SUCCESS;
 }
 
-typedef TSR_RESULT (*check_fn)(const place *p, const tsr_program_buffer *buffers,
+typedef TSR_RESULT (*check_fn)(const checker *p, const tsr_program_buffer *buffers,
                                const tsr_program_command *command);
 static const check_fn checks[] = {
     [TSR_OP_LAUNCH] = check_launch,   [TSR_OP_COPY] = check_copy,
@@ -408,7 +409,7 @@ static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check pe
 /* ---- virtual ranks ---- */
 
 /* Seen by the commands of a loop alone. */
-static bool is_of_vrank(const place *p, const tsr_program_buffer *buffer) {
+static bool is_of_leaf(const checker *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     return buffer->space == TSR_SPACE_VRANK || buffer->space == TSR_SPACE_VRANK_NUMBER ||
            buffer->space == TSR_SPACE_PART ||
@@ -416,7 +417,7 @@ static bool is_of_vrank(const place *p, const tsr_program_buffer *buffer) {
             tsr_program_splits(p->config, entry, &entry->inputs[buffer->index]));
 }
 
-static TSR_RESULT check_loop(const place *p, const tsr_program_entry *entry,
+static TSR_RESULT check_loop(const checker *p, const tsr_program_entry *entry,
                              const tsr_program_command *command, uint32_t left) {
     EXPECT(p, left == 0, "each_vrank: expected the end of the loop before, got %u command%s of it",
            left, TSR_PLURAL(left));
@@ -430,7 +431,7 @@ static TSR_RESULT check_loop(const place *p, const tsr_program_entry *entry,
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_sum(const place *p, const tsr_program_buffer *buffers,
+static TSR_RESULT check_sum(const checker *p, const tsr_program_buffer *buffers,
                             const tsr_program_command *command) {
     EXPECT(p, command->argument_count == 2 && command->written_from == 0,
            "vrank_sum: expected 2 arguments and written_from 0, got %u and %u",
@@ -457,7 +458,7 @@ static TSR_RESULT check_sum(const place *p, const tsr_program_buffer *buffers,
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers,
+static TSR_RESULT check_gather(const checker *p, const tsr_program_buffer *buffers,
                                const tsr_program_command *command) {
     EXPECT(p,
            command->argument_count == 2 && command->written_from == 0 && command->kernel == 0 &&
@@ -479,8 +480,8 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
     return TSR_SUCCESS;
 }
 
-/* Verifies the fields of REPEAT … PUT; the other rules are in program_control.c. */
-static TSR_RESULT check_control(const place *p, const tsr_program_buffer *buffers,
+/* What is read and written; the rest is in program_control.c. */
+static TSR_RESULT check_control(const checker *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command, uint32_t left) {
     EXPECT(p, left == 0,
            "opcode: expected a launch, sum or gather in a loop over virtual ranks, got %u",
@@ -492,7 +493,7 @@ static TSR_RESULT check_control(const place *p, const tsr_program_buffer *buffer
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
+static TSR_RESULT check_kind(const checker *p, const tsr_program_entry *entry,
                              const tsr_program_command *command, uint32_t left) {
     switch ((uint32_t)command->opcode) {
     case TSR_OP_EACH_VRANK:
@@ -529,8 +530,8 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
     }
 }
 
-/* `left`: remaining commands of the current loop, including this one. */
-static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
+/* `left`: commands of the loop at hand, this one among them. */
+static TSR_RESULT check_command(const checker *p, const tsr_program_entry *entry,
                                 const tsr_program_command *command, uint32_t left, bool *written) {
     EXPECT(p, tsr_text_valid(command->location, TSR_PROGRAM_TEXT_MAX),
            "location: expected at most %d bytes of printable UTF-8, got others",
@@ -565,7 +566,7 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
 
 /* ---- entries ---- */
 
-static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entry) {
+static TSR_RESULT check_entry_head(const checker *p, const tsr_program_entry *entry) {
     const char *name = p->config->entries[p->entry].name;
     if (!tsr_name_valid(entry->name) || strcmp(entry->name, name) != 0)
         FAIL(p->ctx, p->code, "program: entries[%u]: expected '%s' as in the config, got '%s'",
@@ -587,7 +588,7 @@ static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entr
 }
 
 /* What is prepacked from a tensor would be old behind a command that writes the tensor. */
-static TSR_RESULT check_changed(place *p, const tsr_program_entry *entry) {
+static TSR_RESULT check_changed(checker *p, const tsr_program_entry *entry) {
     for (p->index = 0; p->index < entry->command_count; p->index++) {
         const tsr_program_command *command = &entry->commands[p->index];
         if (command->opcode != TSR_OP_PREPARE) continue;
@@ -599,7 +600,7 @@ static TSR_RESULT check_changed(place *p, const tsr_program_entry *entry) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT check_entry(place *p, const tsr_program_entry *entry) {
+static TSR_RESULT check_entry(checker *p, const tsr_program_entry *entry) {
     const tsr_config_entry *declared = &p->config->entries[p->entry];
     bool written[TSR_CONFIG_PORTS_MAX] = {false};
     memset(p->changed, 0, p->config->tensor_count);
@@ -632,7 +633,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
     if (program->entry_count != config->entry_count)
         FAIL(ctx, code, "program: expected %zu entries as in the config, got %u",
              config->entry_count, program->entry_count);
-    place p = {.ctx = ctx, .code = code, .program = program, .config = config};
+    checker p = {.ctx = ctx, .code = code, .program = program, .config = config};
     for (; p.entry < program->entry_count; p.entry++)
         TRY(ctx, check_entry_head(&p, &program->entries[p.entry]));
     p.prepacked_count = tsr_program_prepacked_count(program);

@@ -117,15 +117,15 @@ typedef enum tsr_collective_kind {
 #include "manifests/collectives.def"
 #undef X
 } tsr_collective_kind;
-typedef enum tsr_collective_place {
-    TSR_COLLECTIVE_PLACE_SUM, /* SUMS */
-    TSR_COLLECTIVE_PLACE_OWN, /* LEAF; for an all_gather also PART, of any tensor */
-    TSR_COLLECTIVE_PLACE_ALL, /* TENSOR, OUTPUT, WORKSPACE; for a slice also SUMS */
-} tsr_collective_place;
+typedef enum tsr_collective_location {
+    TSR_COLLECTIVE_LOCATION_SUM, /* SUMS */
+    TSR_COLLECTIVE_LOCATION_OWN, /* LEAF; for an all_gather also PART, of any tensor */
+    TSR_COLLECTIVE_LOCATION_ALL, /* TENSOR, OUTPUT, WORKSPACE; for a slice also SUMS */
+} tsr_collective_location;
 typedef struct tsr_collective_row {
     const char *name;
     tsr_collective_kind kind;
-    tsr_collective_place from, to;
+    tsr_collective_location from, to;
 } tsr_collective_row;
 /* Return NULL if there is no such collective. */
 const tsr_collective_row *tsr_collective_get(uint32_t number);

@@ -10,7 +10,8 @@
 
 static const tsr_collective_row rows[] = {
 #define X(ID, number, name, from, to)                                                              \
-    [number] = {name, TSR_COLLECTIVE_##ID, TSR_COLLECTIVE_PLACE_##from, TSR_COLLECTIVE_PLACE_##to},
+    [number] = {name, TSR_COLLECTIVE_##ID, TSR_COLLECTIVE_LOCATION_##from,                         \
+                TSR_COLLECTIVE_LOCATION_##to},
 #include "manifests/collectives.def"
 #undef X
 };
@@ -89,11 +90,11 @@ typedef struct walk {
 
 #define EXPECT TSR_PROGRAM_EXPECT
 
-/* `other`: one more space that is allowed. */
-static bool lies(tsr_space space, tsr_collective_place place, tsr_space other) {
+/* `other`: one more space that will do. */
+static bool lies(tsr_space space, tsr_collective_location location, tsr_space other) {
     if (space == other) return true;
-    if (place == TSR_COLLECTIVE_PLACE_SUM) return space == TSR_SPACE_SUMS;
-    if (place == TSR_COLLECTIVE_PLACE_OWN) return space == TSR_SPACE_VRANK;
+    if (location == TSR_COLLECTIVE_LOCATION_SUM) return space == TSR_SPACE_SUMS;
+    if (location == TSR_COLLECTIVE_LOCATION_OWN) return space == TSR_SPACE_LEAF;
     return space == TSR_SPACE_TENSOR || space == TSR_SPACE_OUTPUT || space == TSR_SPACE_WORKSPACE;
 }
 
@@ -112,10 +113,10 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
                                                             : from->space + 1; /* no other space */
     EXPECT(w, lies(to->space, row->to, to->space + 1) && lies(from->space, row->from, also),
            "%s: expected its result %s and its operand %s, got spaces %u and %u", row->name,
-           row->to == TSR_COLLECTIVE_PLACE_ALL ? "in one place" : "in a place of each virtual rank",
-           row->from == TSR_COLLECTIVE_PLACE_SUM   ? "a sum over virtual ranks"
-           : row->from == TSR_COLLECTIVE_PLACE_ALL ? "in one place"
-                                                   : "in a place of each virtual rank",
+           row->to == TSR_COLLECTIVE_LOCATION_ALL ? "in one place" : "in a place of each leaf",
+           row->from == TSR_COLLECTIVE_LOCATION_SUM   ? "a sum over leaves"
+           : row->from == TSR_COLLECTIVE_LOCATION_ALL ? "in one place"
+                                                      : "in a place of each leaf",
            (unsigned)to->space, (unsigned)from->space);
     EXPECT(w,
            to->dtype == from->dtype &&

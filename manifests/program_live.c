@@ -12,7 +12,7 @@ typedef struct lifetime {
     uint32_t first, last; /* commands; first > last: never used */
 } lifetime;
 
-static int by_place(const void *a, const void *b) {
+static int by_range(const void *a, const void *b) {
     const lifetime *x = a, *y = b;
     if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
     if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? -1 : 1;
@@ -50,7 +50,7 @@ static int by_offset(const void *a, const void *b) {
 }
 
 /* Returns the number of each buffer's place in the workspace; NULL if out of memory. */
-static uint32_t *number_places(const tsr_program_entry *plan, tsr_arena *arena) {
+static uint32_t *number_slots(const tsr_program_entry *plan, tsr_arena *arena) {
     uint64_t *offsets = TSR_NEW(arena, uint64_t, plan->buffer_count + 1);
     uint32_t *places = TSR_NEW(arena, uint32_t, plan->buffer_count + 1), count = 0;
     if (!offsets || !places) return NULL;
@@ -90,7 +90,7 @@ static void note_writes(const tsr_program_entry *plan, uint32_t command, const u
 }
 
 static bool extend_viewed(const tsr_program_entry *plan, tsr_arena *arena, lifetime *lives) {
-    uint32_t *places = number_places(plan, arena);
+    uint32_t *places = number_slots(plan, arena);
     uint32_t *written = TSR_NEW(arena, uint32_t, plan->buffer_count + 1);
     if (!places || !written) return false;
     for (uint32_t c = 0; c < plan->command_count; c++) {
@@ -124,7 +124,7 @@ bool tsr_program_live(const tsr_program_entry *plan, tsr_arena *arena, uint64_t 
     int64_t *change = TSR_NEW(arena, int64_t, (size_t)plan->command_count + 2), now = 0;
     size_t count = 0;
     if (!lives || !change) return false;
-    qsort(lives, plan->buffer_count, sizeof *lives, by_place);
+    qsort(lives, plan->buffer_count, sizeof *lives, by_range);
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         lifetime *before = count ? &lives[count - 1] : NULL;
         const lifetime life = lives[i];

@@ -5,25 +5,26 @@
 
 /* Returns the user's name for a buffer: the name of the input or tensor, else the value's name in
  * the source. */
-static const char *name_buffer(const tsr_fault_place *place, const tsr_program_buffer *buffer) {
-    if (buffer->space == TSR_SPACE_INPUT) return place->entry->inputs[buffer->index].name;
-    if (buffer->space == TSR_SPACE_TENSOR) return place->config->tensors[buffer->index].name;
+static const char *name_buffer(const tsr_fault_location *location,
+                               const tsr_program_buffer *buffer) {
+    if (buffer->space == TSR_SPACE_INPUT) return location->entry->inputs[buffer->index].name;
+    if (buffer->space == TSR_SPACE_TENSOR) return location->config->tensors[buffer->index].name;
     return buffer->name[0] ? buffer->name : "an index";
 }
 
 /* Returns the row of the batch with a fault in a data input, and makes fault->element an element of
  * the whole batch. */
-static uint64_t find_row(const tsr_fault_place *place, const tsr_program_buffer *buffer,
+static uint64_t find_row(const tsr_fault_location *location, const tsr_program_buffer *buffer,
                          tsr_fault *fault) {
     uint64_t count = 0;
-    if (buffer->space != TSR_SPACE_INPUT || !place->entry->batch) return UINT64_MAX;
-    const tsr_config_port *port = &place->entry->inputs[buffer->index];
+    if (buffer->space != TSR_SPACE_INPUT || !location->entry->batch) return UINT64_MAX;
+    const tsr_config_port *port = &location->entry->inputs[buffer->index];
     if (port->source != TSR_PORT_DATA) return UINT64_MAX;
     bool fits = tsr_shape_count(&port->shape, &count);
     TSR_ASSERT(fits);
     if (fault->element < 0 || (uint64_t)fault->element >= count) return UINT64_MAX;
-    uint64_t of_row = count / place->entry->batch;
-    fault->element += (int64_t)(place->first_row * of_row);
+    uint64_t of_row = count / location->entry->batch;
+    fault->element += (int64_t)(location->first_row * of_row);
     return (uint64_t)fault->element / of_row;
 }
 
@@ -51,9 +52,9 @@ static bool writes(const tsr_program_command *command, uint32_t buffer) {
 
 /* If command *at reads a slice that an enclosing loop took from a tensor: finds that tensor, the
  * element in it, and the command that took the slice, whose operand may itself be a slice. */
-static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *buffer,
+static bool follow_slice(const tsr_fault_location *location, uint32_t *at, uint32_t *buffer,
                          int64_t *element) {
-    const tsr_program_entry *program = place->program;
+    const tsr_program_entry *program = location->program;
     uint32_t begins[TSR_PROGRAM_DEPTH_MAX];
     uint64_t count = 0;
     uint32_t i = *at;
@@ -63,8 +64,8 @@ static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *b
     uint32_t depth = find_loops(program, i, begins);
     TSR_ASSERT(depth > 0); /* tsr_program_verify ensures it */
     const tsr_program_command *loop = &program->commands[begins[depth - 1]];
-    if (depth > place->depth || *at - begins[depth - 1] > loop->kernel) return false;
-    uint64_t number = place->iterations[depth - 1];
+    if (depth > location->depth || *at - begins[depth - 1] > loop->kernel) return false;
+    uint64_t number = location->iterations[depth - 1];
     bool fits = tsr_shape_count(&program->buffers[*buffer].shape, &count);
     TSR_ASSERT(fits && number < loop->grid);
     *element += (int64_t)((take->kernel ? loop->grid - 1 - number : number) * count);
@@ -74,35 +75,35 @@ static bool follow_slice(const tsr_fault_place *place, uint32_t *at, uint32_t *b
 }
 
 /* Formats " in iteration 3", " in iteration 2, 3" for nested loops, or "". */
-static void format_iterations(const tsr_fault_place *place, char *text, size_t capacity) {
+static void format_iterations(const tsr_fault_location *location, char *text, size_t capacity) {
     size_t used = 0;
     text[0] = 0;
-    for (uint32_t i = 0; i < place->depth && used < capacity; i++) {
+    for (uint32_t i = 0; i < location->depth && used < capacity; i++) {
         int length = snprintf(text + used, capacity - used, "%s%llu", i ? ", " : " in iteration ",
-                              (unsigned long long)place->iterations[i]);
+                              (unsigned long long)location->iterations[i]);
         if (length > 0) used += (size_t)length;
     }
 }
 
-tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const tsr_fault *fault,
-                            uint64_t *out_row) {
-    const tsr_program_command *command = place->command;
+tsr_result tsr_fault_report(tsr_ctx *ctx, const tsr_fault_location *location,
+                            const tsr_fault *fault, uint64_t *out_row) {
+    const tsr_program_command *command = location->command;
     const char *name = "an index";
     char iterations[32 + TSR_PROGRAM_DEPTH_MAX * 22], rank[48] = "";
     tsr_fault met = *fault;
     *out_row = UINT64_MAX;
     if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count) {
         uint32_t index = command->arguments[fault->argument];
-        uint32_t at = (uint32_t)(command - place->program->commands);
-        while (place->depth > 0 && follow_slice(place, &at, &index, &met.element)) continue;
-        const tsr_program_buffer *buffer = &place->program->buffers[index];
-        name = name_buffer(place, buffer);
-        *out_row = find_row(place, buffer, &met);
+        uint32_t at = (uint32_t)(command - location->program->commands);
+        while (location->depth > 0 && follow_slice(location, &at, &index, &met.element)) continue;
+        const tsr_program_buffer *buffer = &location->program->buffers[index];
+        name = name_buffer(location, buffer);
+        *out_row = find_row(location, buffer, &met);
         bool is_computed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_VRANK;
-        if (place->vrank >= 0 && is_computed)
-            snprintf(rank, sizeof rank, " on virtual rank %lld", (long long)place->vrank);
+        if (location->vrank >= 0 && is_computed)
+            snprintf(rank, sizeof rank, " on virtual rank %lld", (long long)location->vrank);
     }
-    format_iterations(place, iterations, sizeof iterations);
+    format_iterations(location, iterations, sizeof iterations);
     FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s%s%s", name,
          (long long)met.element, (long long)met.value, (long long)met.limit - 1, iterations, rank,
          command->location[0] ? " at " : "", command->location);

@@ -71,9 +71,10 @@ TSR_RESULT tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_
 
 /* Makes the header of a safetensors file in the arena, and the offset of each tensor in the data
  * after it; the data is not read. TSR_USAGE for names and sizes that no reader accepts. */
-TSR_RESULT tsr_safetensors_place(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
-                                 size_t align_bytes, tsr_arena *arena, void **out_header,
-                                 size_t *out_header_bytes, uint64_t *out_offsets);
+TSR_RESULT tsr_safetensors_assign_offsets(tsr_ctx *ctx, const tsr_tensor *tensors,
+                                          size_t tensor_count, size_t align_bytes, tsr_arena *arena,
+                                          void **out_header, size_t *out_header_bytes,
+                                          uint64_t *out_offsets);
 
 enum {
     TSR_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000, /* bytes of the JSON; the limit of the reference

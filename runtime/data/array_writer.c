@@ -115,8 +115,8 @@ static tsr_result begin_safetensors(tsr_ctx *ctx, tsr_array_writer *self,
     stream unused;
     uint64_t *offsets = TSR_NEW(&self->arena, uint64_t, self->count + 1);
     if (!offsets) FAIL(ctx, TSR_MEMORY, "no memory to write '%s'", self->path);
-    TRY(ctx, tsr_safetensors_place(ctx, arrays, self->count, TSR_SAFETENSORS_ALIGN_BYTES,
-                                   &self->arena, &header, &header_bytes, offsets));
+    TRY(ctx, tsr_safetensors_assign_offsets(ctx, arrays, self->count, TSR_SAFETENSORS_ALIGN_BYTES,
+                                            &self->arena, &header, &header_bytes, offsets));
     TRY(ctx, write_header(ctx, self, &unused, header, header_bytes));
     for (size_t i = 0; i < self->count; i++) {
         self->streams[i].next = header_bytes + offsets[i];

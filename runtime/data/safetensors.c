@@ -464,9 +464,10 @@ tsr_result tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_safetensors_place(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
-                                 size_t align_bytes, tsr_arena *arena, void **out_header,
-                                 size_t *out_header_bytes, uint64_t *out_offsets) {
+tsr_result tsr_safetensors_assign_offsets(tsr_ctx *ctx, const tsr_tensor *tensors,
+                                          size_t tensor_count, size_t align_bytes, tsr_arena *arena,
+                                          void **out_header, size_t *out_header_bytes,
+                                          uint64_t *out_offsets) {
     layout file = {0};
     uint64_t at = 0;
     TRY(ctx, make_layout(ctx, tensors, tensor_count, align_bytes, NULL, arena, &file));

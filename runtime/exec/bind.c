@@ -274,22 +274,22 @@ static part *add_part(bound_entry *bound, const char *name, uint32_t region) {
     return made;
 }
 
-typedef struct place {
+typedef struct lookup {
     tsr_executor *executor;
     size_t entry;
-} place;
+} lookup;
 static void *find_for_loop(void *user, uint32_t vrank, const tsr_program_buffer *buffer) {
-    return tsr_bound_find(((place *)user)->executor, ((place *)user)->entry, vrank, buffer);
+    return tsr_bound_find(((lookup *)user)->executor, ((lookup *)user)->entry, vrank, buffer);
 }
 
 static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
-    return note_change(((place *)user)->executor, ((place *)user)->entry, buffer);
+    return note_change(((lookup *)user)->executor, ((lookup *)user)->entry, buffer);
 }
 
 /* Binds a separate part: a loop of commands [begin, end), or the collective of command `begin`. */
 static bool bind_for_vranks(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
                             part *at) {
-    place p = {executor, entry};
+    lookup p = {executor, entry};
     bound_entry *bound = &executor->entries[entry];
     const tsr_program_entry *of = &executor->program->entries[entry];
     const tsr_program_command *command = &of->commands[begin];

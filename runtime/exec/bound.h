@@ -30,7 +30,7 @@ enum { NO_REGION = UINT32_MAX };
 
 /* A copy in a loop: one of its addresses changes in each iteration. */
 typedef struct moving {
-    void **place;         /* location of that address */
+    void **address;       /* location of that address */
     char *first;          /* device address in the first iteration */
     int64_t stride_bytes; /* bytes from one iteration to the next */
 } moving;

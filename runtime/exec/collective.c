@@ -105,7 +105,7 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
     bool scatters = row->kind == TSR_COLLECTIVE_REDUCE_SCATTER || row->kind == TSR_COLLECTIVE_SLICE;
     uint64_t size = tsr_program_buffer_size(scatters ? from : to);
     tsr_collective c = {.kind = row->kind,
-                        .exchanges_first = row->from == TSR_COLLECTIVE_PLACE_SUM,
+                        .exchanges_first = row->from == TSR_COLLECTIVE_LOCATION_SUM,
                         .reduction = tsr_vranks_reduction(from->dtype),
                         .from = source->find(source->user, 0, from),
                         .to = source->find(source->user, 0, to),

@@ -41,7 +41,7 @@ static void advance(walk *w) {
 
 static void move(const part *at, uint64_t number) {
     for (uint32_t i = 0; i < at->moving_count; i++)
-        *at->moving[i].place = at->moving[i].first + (int64_t)number * at->moving[i].stride_bytes;
+        *at->moving[i].address = at->moving[i].first + (int64_t)number * at->moving[i].stride_bytes;
 }
 
 /* Records the iterations for the report of a kernel's fault. */

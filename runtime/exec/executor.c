@@ -215,7 +215,7 @@ void *tsr_executor_get_vrank_input(const tsr_executor *executor, size_t entry, s
 /* leaf: the virtual rank whose rows the command processed; -1: it processed all rows. */
 static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, int64_t vrank,
                                const tsr_program_command *command, const tsr_fault *fault) {
-    const tsr_fault_place where = {
+    const tsr_fault_location where = {
         executor->config,
         &executor->config->entries[entry],
         &executor->program->entries[entry],

@@ -203,7 +203,7 @@ static bool make_steps(const tsr_loop_source *of, uint32_t vrank, uint32_t begin
 
 /* ---- exchanges of ranks ---- */
 
-static int by_place(const void *a, const void *b) {
+static int by_address(const void *a, const void *b) {
     const exchange *x = a, *y = b;
     if (x->sums != y->sums) return x->sums ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
@@ -248,7 +248,7 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
         s->results[s->result_count++] =
             (tsr_loop_result){i, of->find(of->user, 0, result), tsr_program_buffer_size(result)};
     }
-    qsort(s->exchanges, s->exchange_count, sizeof *s->exchanges, by_place);
+    qsort(s->exchanges, s->exchange_count, sizeof *s->exchanges, by_address);
     join_sums(s);
     return true;
 }

@@ -74,7 +74,7 @@ static tsr_result add_taken(tsr_ctx *ctx, tsr_evidence *self, const tsr_program_
         const tsr_program_command *command = &program->commands[i];
         if (command->opcode != TSR_OP_COLLECTIVE) continue;
         const tsr_collective_row *row = tsr_collective_get(command->kernel);
-        if (row->from != TSR_COLLECTIVE_PLACE_SUM) continue;
+        if (row->from != TSR_COLLECTIVE_LOCATION_SUM) continue;
         const tsr_program_buffer *sum = &program->buffers[command->arguments[1]];
         const char *name = tsr_arena_printf(arena, "%s %u%s%s", row->name, ++number,
                                             command->location[0] ? " at " : "", command->location);

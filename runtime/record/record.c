@@ -255,9 +255,9 @@ struct tsr_replay {
     replay_step *steps;
     size_t step_count;
     bool is_first_version, has_values;
-    uint64_t values_of;        /* step */
-    tsr_digest chain;          /* chain of the last line read */
-    const char *const *places; /* borrowed; NULL: unknown */
+    uint64_t values_of;           /* step */
+    tsr_digest chain;             /* chain of the last line read */
+    const char *const *locations; /* borrowed; NULL: unknown */
 };
 
 static tsr_result read_digest(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
@@ -521,8 +521,8 @@ uint64_t tsr_replay_get_last_step(const tsr_replay *replay) {
     return replay->steps[replay->step_count - 1].step;
 }
 
-void tsr_replay_set_places(tsr_replay *replay, const char *const *places) {
-    replay->places = places;
+void tsr_replay_set_locations(tsr_replay *replay, const char *const *locations) {
+    replay->locations = locations;
 }
 
 /* Finds the first element that differs, if the log has the values of this step. */
@@ -541,8 +541,8 @@ static bool find_first(const replay_step *recorded, size_t index, const tsr_tens
 }
 
 static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index,
-                         const tsr_tensor *tensor, const tsr_digest *digest, const char *place) {
-    const char *comma = place ? "; " : "";
+                         const tsr_tensor *tensor, const tsr_digest *digest, const char *location) {
+    const char *comma = location ? "; " : "";
     unsigned long long step = recorded->step;
     char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
     tsr_difference where;
@@ -552,17 +552,17 @@ static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index
     tsr_digest_format(&recorded->digests[index], expected);
     if (!found)
         FAIL(ctx, TSR_DIVERGED, "step %llu, tensor '%s': recorded %.16s, replayed %.16s%s%s", step,
-             tensor->name, expected, got, comma, place ? place : "");
+             tensor->name, expected, got, comma, location ? location : "");
     if (where.first == where.last)
         FAIL(ctx, TSR_DIVERGED,
              "step %llu, tensor '%s', element %llu: recorded %.9g, replayed %.9g%s%s", step,
              tensor->name, (unsigned long long)where.first, where.was, where.is, comma,
-             place ? place : "");
+             location ? location : "");
     FAIL(ctx, TSR_DIVERGED,
          "step %llu, tensor '%s', several of elements %llu to %llu: recorded %.16s, replayed "
          "%.16s%s%s; a log with the values of step %llu tells which is the first",
          step, tensor->name, (unsigned long long)where.first, (unsigned long long)where.last,
-         expected, got, comma, place ? place : "", step);
+         expected, got, comma, location ? location : "", step);
 }
 
 /* Older logs do not track sums computed by collectives: evidence.h. */
@@ -579,9 +579,9 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
         FAIL(ctx, TSR_DATA, "log '%s' has no step %llu; it holds %llu to %llu", replay->path,
              (unsigned long long)step, (unsigned long long)replay->header.step,
              (unsigned long long)tsr_replay_get_last_step(replay));
-    const char *const *places = replay->places;
+    const char *const *locations = replay->locations;
     if (replay->is_first_version && tensor_count > replay->tensor_count) {
-        if (places) places += tensor_count - replay->tensor_count;
+        if (locations) locations += tensor_count - replay->tensor_count;
         tensors += tensor_count - replay->tensor_count; /* evidence comes first */
         tensor_count = replay->tensor_count;
     }
@@ -596,7 +596,8 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
         }
         tsr_digest digest = digest_tensor(&tensors[i]);
         if (!tsr_digest_equal(&digest, &recorded->digests[known]))
-            return refuse(ctx, recorded, known, &tensors[i], &digest, places ? places[i] : NULL);
+            return refuse(ctx, recorded, known, &tensors[i], &digest,
+                          locations ? locations[i] : NULL);
         known++;
     }
     if (known < replay->tensor_count)

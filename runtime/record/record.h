@@ -79,7 +79,7 @@ const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);
 uint64_t tsr_replay_get_last_step(const tsr_replay *replay); /* last recorded step */
 /* Sets the places in which the tensors are computed (place.h), for messages, in the order of the
  * checked tensors. Borrowed until close. */
-void tsr_replay_set_places(tsr_replay *replay, const char *const *places);
+void tsr_replay_set_locations(tsr_replay *replay, const char *const *locations);
 /* Compares the tensors' values after `step` with the record. TSR_DIVERGED names the step, the first
  * tensor that differs, and the element with both values, or, if several elements in an eighth of
  * the tensor differ, that eighth and both digests; TSR_MISMATCH when the log tracks other tensors;

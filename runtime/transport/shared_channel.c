@@ -98,7 +98,7 @@ static size_t put(const shared_end *s, uint32_t to, const tsr_transport_segment 
     const unsigned char *bytes = (const unsigned char *)segment->bytes + f->sent;
     size_t left = segment->size_bytes - f->sent;
     p->size_bytes = 0;
-    p->place = SHARED_IN_POST;
+    p->storage = SHARED_IN_POST;
     if (segment->size_bytes <= POST_BYTES) {
         p->size_bytes = (uint8_t)left;
         if (left) memcpy(p->at.bytes, bytes, left);
@@ -107,17 +107,17 @@ static size_t put(const shared_end *s, uint32_t to, const tsr_transport_segment 
     p->at.memory.stride_bytes = 0;
     if (segment->size_bytes > EAGER_BYTES &&
         tsr_shared_is_in_heap(&s->base, segment->bytes, segment->size_bytes)) {
-        p->place = SHARED_IN_HEAP;
+        p->storage = SHARED_IN_HEAP;
         p->at.memory.offset = (uint64_t)(bytes - s->memory);
         return p->at.memory.size_bytes = left;
     }
     if (left >= READ_BYTES && !s->just_written &&
         atomic_load(&channel(s, s->base.rank, to)->can_read)) {
-        p->place = SHARED_IN_PROCESS;
+        p->storage = SHARED_IN_PROCESS;
         p->at.memory.offset = (uint64_t)(uintptr_t)bytes;
         return p->at.memory.size_bytes = left;
     }
-    p->place = SHARED_IN_SLOT;
+    p->storage = SHARED_IN_SLOT;
     p->at.memory.offset = slot_offset(s, s->base.rank, to, f->posted);
     p->at.memory.size_bytes = left < s->head->slot_bytes ? left : s->head->slot_bytes;
     tsr_shared_copy(s->memory + p->at.memory.offset, bytes, p->at.memory.size_bytes);
@@ -137,7 +137,7 @@ static bool send_some(shared_end *s, uint32_t to, const tsr_transport_segment *s
     claim.total_bytes = segment->size_bytes;
     shared_post *p = next_free(s, to, &claim);
     f->sent += put(s, to, segment, p);
-    f->sending = f->sent < segment->size_bytes || p->place >= SHARED_IN_HEAP;
+    f->sending = f->sent < segment->size_bytes || p->storage >= SHARED_IN_HEAP;
     if (f->sent == segment->size_bytes) f->sent = SIZE_MAX;
     post(s, to, p);
     return true;
@@ -148,8 +148,8 @@ static tsr_result check_reach(tsr_ctx *ctx, const shared_end *s, uint32_t from,
     uint64_t rows = what->row_count ? what->row_count : 1;
     uint64_t reach = what->at.memory.size_bytes, stride = what->at.memory.stride_bytes;
     uint64_t offset = what->at.memory.offset;
-    if (what->place == SHARED_IN_POST && what->size_bytes <= POST_BYTES) return TSR_SUCCESS;
-    if (what->place == SHARED_IN_PROCESS && what->row_count == 0) return TSR_SUCCESS;
+    if (what->storage == SHARED_IN_POST && what->size_bytes <= POST_BYTES) return TSR_SUCCESS;
+    if (what->storage == SHARED_IN_PROCESS && what->row_count == 0) return TSR_SUCCESS;
     bool fits = stride <= s->memory_bytes && reach <= s->memory_bytes &&
                 (stride == 0 || (rows - 1) <= (s->memory_bytes - reach) / stride);
     reach += (rows - 1) * stride;
@@ -198,13 +198,13 @@ static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from,
     const shared_post *what;
     TRY(ctx, next_post(ctx, s, from, &expected, &what));
     if (!what) return TSR_SUCCESS;
-    bool is_here = what->place == SHARED_IN_POST;
+    bool is_here = what->storage == SHARED_IN_POST;
     size_t size = is_here ? what->size_bytes : what->at.memory.size_bytes;
     if (size > segment->size_bytes - f->received)
         FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu byte%s it began", from,
              segment->size_bytes, TSR_PLURAL(segment->size_bytes));
     unsigned char *to = (unsigned char *)segment->bytes + f->received;
-    if (what->place == SHARED_IN_PROCESS) {
+    if (what->storage == SHARED_IN_PROCESS) {
         /* The waiting code detects the sender's death. */
         if (!read_memory(&s->seats[from], what->at.memory.offset, to, size)) return TSR_SUCCESS;
     } else if (size) {
@@ -212,7 +212,7 @@ static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from,
         probe(s, from, segment->size_bytes);
     }
     f->received += size;
-    take(s, from, what->place >= SHARED_IN_HEAP);
+    take(s, from, what->storage >= SHARED_IN_HEAP);
     if (f->received == segment->size_bytes) f->receiving = false;
     *moved = true;
     return TSR_SUCCESS;
@@ -260,7 +260,7 @@ static bool expose_to(shared_end *s, uint32_t to, const tsr_rows *rows, shared_c
     claim.total_bytes = rows->size_bytes;
     claim.row_count = rows->row_count;
     shared_post *p = next_free(s, to, &claim);
-    p->place = SHARED_IN_HEAP;
+    p->storage = SHARED_IN_HEAP;
     p->at.memory.offset = any ? (uint64_t)((const unsigned char *)rows->bytes - s->memory) : 0;
     p->at.memory.size_bytes = rows->size_bytes;
     p->at.memory.stride_bytes = any ? rows->stride_bytes : 0;

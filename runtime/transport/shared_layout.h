@@ -57,12 +57,12 @@ typedef struct shared_board {
 static_assert(sizeof(shared_board) == 64, "a line");
 
 /* The location of posted data. */
-typedef enum shared_place {
+typedef enum shared_storage {
     SHARED_IN_POST,
     SHARED_IN_SLOT,
     SHARED_IN_HEAP,
     SHARED_IN_PROCESS, /* `offset` is an address in the sender's memory */
-} shared_place;
+} shared_storage;
 
 enum { POST_BYTES = 32 };
 
@@ -72,7 +72,7 @@ typedef struct shared_post {
     _Alignas(64) _Atomic uint64_t sequence; /* written last: 1, 2, … in its channel */
     uint64_t number, total_bytes;
     uint32_t row_count;
-    uint8_t operation, place, size_bytes, unused; /* size_bytes: bytes in the post */
+    uint8_t operation, storage, size_bytes, unused; /* size_bytes: bytes in the post */
     union {
         unsigned char bytes[POST_BYTES];
         struct {

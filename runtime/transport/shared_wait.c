@@ -28,17 +28,17 @@ enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
 enum { OPERATION_BITS = 7, METHOD_BIT = 1 << OPERATION_BITS, NUMBER_SHIFT = OPERATION_BITS + 1 };
 static_assert((int)TSR_OPERATION_COUNT <= METHOD_BIT, "an operation has seven bits");
 
-typedef struct place {
+typedef struct position {
     tsr_operation operation;
     shared_method method;
     unsigned long long number, step;
     char region[TSR_TRANSPORT_REGION_MAX + 1];
-} place;
+} position;
 
-static place place_of(const shared_end *s, uint32_t rank) {
+static position position_of(const shared_end *s, uint32_t rank) {
     const shared_seat *seat = &s->seats[rank];
     uint64_t doing = atomic_load_explicit(&seat->doing, memory_order_acquire);
-    place p = {
+    position p = {
         .operation = (tsr_operation)(doing & (METHOD_BIT - 1)),
         .method = doing & METHOD_BIT ? SHARED_BY_MEETING : SHARED_BY_CHANNELS,
         .number = doing >> NUMBER_SHIFT,
@@ -86,7 +86,7 @@ tsr_result tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation
 
 void tsr_shared_describe_seat(const shared_end *s, uint32_t rank, char *out_text,
                               size_t size_bytes) {
-    place there = place_of(s, rank);
+    position there = position_of(s, rank);
     snprintf(out_text, size_bytes, "in region '%s' at step %llu, after %s %llu", there.region,
              there.step, tsr_operation_name(there.operation), there.number);
 }
@@ -113,7 +113,7 @@ static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s) {
         if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
         char there[TSR_TRANSPORT_REGION_MAX + 128];
         tsr_shared_describe_seat(s, rank, there, sizeof there);
-        place here = place_of(s, s->base.rank);
+        position here = position_of(s, s->base.rank);
         FAIL(ctx, TSR_RANK, "rank %u %s %s; rank %u waits for it in %s %llu of '%s', step %llu",
              rank, left ? "left" : "died", there, s->base.rank, tsr_operation_name(here.operation),
              here.number, here.region, here.step);
@@ -122,13 +122,13 @@ static tsr_result scan_for_dead(tsr_ctx *ctx, shared_end *s) {
 }
 
 static tsr_result fail_deadline(tsr_ctx *ctx, shared_end *s) {
-    place here = place_of(s, s->base.rank);
+    position here = position_of(s, s->base.rank);
     for (uint32_t rank = 0; rank < s->base.rank_count; rank++) {
         if (!waits_for(s, rank)) continue;
         if (!atomic_load(&s->seats[rank].joined))
             FAIL(ctx, TSR_RANK, "rank %u did not start within %.1f s", rank,
                  (double)s->base.deadline_ns * 1e-9);
-        place there = place_of(s, rank);
+        position there = position_of(s, rank);
         FAIL(ctx, TSR_RANK,
              "rank %u hangs: it did not come to %s %llu of region '%s' at step %llu within %.1f s; "
              "its last was %s %llu of '%s' at step %llu",
@@ -142,7 +142,7 @@ static tsr_result fail_deadline(tsr_ctx *ctx, shared_end *s) {
 static tsr_result fail_different(tsr_ctx *ctx, const shared_end *s, uint32_t rank,
                                  unsigned long long mine, tsr_operation operation,
                                  unsigned long long number) {
-    place here = place_of(s, s->base.rank), there = place_of(s, rank);
+    position here = position_of(s, s->base.rank), there = position_of(s, rank);
     FAIL(ctx, TSR_RANK,
          "ranks do different things at once: rank %u does %s %llu of region '%s' (step %llu), "
          "rank %u %s %llu of '%s' (step %llu)",
@@ -157,7 +157,7 @@ tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
                               theirs->number);
     if (theirs->total_bytes == mine->total_bytes && theirs->row_count == mine->row_count)
         return TSR_SUCCESS;
-    place here = place_of(s, s->base.rank);
+    position here = position_of(s, s->base.rank);
     FAIL(ctx, TSR_RANK,
          "%s %llu of region '%s': rank %u sends %llu byte%s in %llu row%s, rank %u expects %llu "
          "in %llu",
@@ -170,7 +170,7 @@ tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
 /* Returns true if that rank is in an operation in which this one never meets it. A meeting waits
  * for all ranks. A rank that only sends or receives has the number of the operation before, and may
  * still arrive. */
-static bool is_elsewhere(const place *here, const place *there) {
+static bool is_elsewhere(const position *here, const position *there) {
     if (there->operation == TSR_OPERATION_SEND) return false;
     if (here->operation == TSR_OPERATION_SEND)
         return there->number == here->number + 1 && there->method == SHARED_BY_MEETING;
@@ -181,11 +181,11 @@ static bool is_elsewhere(const place *here, const place *there) {
 /* The data that a rank sent before its current operation may have arrived since the last check: the
  * rank is reported only if there is no progress until the next check. */
 static tsr_result scan_for_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
-    place here = place_of(s, s->base.rank);
+    position here = position_of(s, s->base.rank);
     uint32_t suspect = 0;
     for (uint32_t rank = 0; rank < s->base.rank_count && !suspect; rank++) {
         if (!waits_for(s, rank)) continue;
-        place there = place_of(s, rank);
+        position there = position_of(s, rank);
         if (!is_elsewhere(&here, &there)) continue;
         suspect = rank + 1;
         if (w->suspect != suspect) continue;

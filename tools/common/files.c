@@ -22,14 +22,14 @@ enum { LINKS_MAX = 40, ROWS_MIN = 64, STREAMS = 2 };
 static const char *const signature_suffixes[] = {".sigstore.json", ".minisig"};
 
 /* The file that a path leads to. */
-typedef struct place {
+typedef struct location {
     char path[PATH_MAX];  /* absolute, without links; "" if its folder does not exist */
     char named[PATH_MAX]; /* like path, but the last component is not resolved: the file that a
                              rename replaces */
     bool exists;
     int folder_error;  /* errno of the search for the folder of `named`; or 0 */
     struct stat about; /* set if the file exists */
-} place;
+} location;
 
 /* ---- the list ---- */
 
@@ -127,25 +127,25 @@ static int resolve_folder(const char *path, char out[static PATH_MAX]) {
     return 0;
 }
 
-static void locate(const char *path, place *out_place) {
+static void locate(const char *path, location *out_location) {
     char at[PATH_MAX], target[PATH_MAX], next[PATH_MAX];
-    *out_place = (place){0};
+    *out_location = (location){0};
     if (strlen(path) >= sizeof at) return; /* opening the file reports that it is too long */
     strcpy(at, path);
-    out_place->exists = stat(at, &out_place->about) == 0;
-    bool loops = !out_place->exists && errno == ELOOP;
-    out_place->folder_error = resolve_folder(at, out_place->named);
-    if (loops && !out_place->folder_error) out_place->folder_error = ELOOP;
+    out_location->exists = stat(at, &out_location->about) == 0;
+    bool loops = !out_location->exists && errno == ELOOP;
+    out_location->folder_error = resolve_folder(at, out_location->named);
+    if (loops && !out_location->folder_error) out_location->folder_error = ELOOP;
     /* A dangling link is followed, as open does. */
     for (int i = 0; i < LINKS_MAX; i++) {
-        if (realpath(at, out_place->path)) return;
+        if (realpath(at, out_location->path)) return;
         ssize_t length = readlink(at, target, sizeof target - 1);
         if (length < 0) break;
         target[length] = 0;
         if (!join(at, target, next)) break;
         strcpy(at, next);
     }
-    resolve_folder(at, out_place->path);
+    resolve_folder(at, out_location->path);
 }
 
 /* ---- rules ---- */
@@ -155,7 +155,7 @@ static bool is_written(tsr_file_use use) {
            use == TSR_FILE_REPLACE;
 }
 
-static bool is_one_file(const place *a, const place *b) {
+static bool is_one_file(const location *a, const location *b) {
     if (a->exists && !S_ISREG(a->about.st_mode)) return false;
     if (a->path[0] && strcmp(a->path, b->path) == 0) return true;
     return a->exists && b->exists && a->about.st_dev == b->about.st_dev &&
@@ -169,12 +169,12 @@ static bool is_below(const char *path, const char *folder) {
     return length && strncmp(path, folder, length) == 0 && path[length] == '/';
 }
 
-static bool is_in(const place *file, const place *folder) {
+static bool is_in(const location *file, const location *folder) {
     return is_below(file->path, folder->path) || is_below(file->named, folder->path);
 }
 
 /* Returns true if everything in the directory is read, or if it is a state directory. */
-static bool holds_data(const tsr_file *row, const place *where) {
+static bool holds_data(const tsr_file *row, const location *where) {
     if (row->use == TSR_FILE_STATE) return true;
     bool reads_all =
         row->use == TSR_FILE_READ || row->use == TSR_FILE_BUNDLE || row->use == TSR_FILE_BASE;
@@ -182,7 +182,7 @@ static bool holds_data(const tsr_file *row, const place *where) {
 }
 
 /* Returns true if `path` is one of the files that are written in the folder. */
-static bool is_named(const char *path, const place *folder, const tsr_file *row) {
+static bool is_named(const char *path, const location *folder, const tsr_file *row) {
     size_t length = strlen(folder->path), prefix = strlen(row->prefix);
     size_t suffix = strlen(row->suffix);
     if (!is_below(path, folder->path) || strchr(path + length + 1, '/')) return false;
@@ -193,8 +193,8 @@ static bool is_named(const char *path, const place *folder, const tsr_file *row)
            name[size - suffix - 1] == '.' && strcmp(name + size - suffix, row->suffix) == 0;
 }
 
-static tsr_result check_pair(tsr_ctx *ctx, const tsr_file *a, const place *at_a, const tsr_file *b,
-                             const place *at_b) {
+static tsr_result check_pair(tsr_ctx *ctx, const tsr_file *a, const location *at_a,
+                             const tsr_file *b, const location *at_b) {
     static const char lost[] = ": what is read would be lost";
     bool both = is_written(a->use) && is_written(b->use);
     if (b->use == TSR_FILE_FOLDER && a->use != TSR_FILE_FOLDER &&
@@ -218,10 +218,10 @@ static tsr_result check_pair(tsr_ctx *ctx, const tsr_file *a, const place *at_a,
 
 /* Refuses standard output or standard error redirected to a file that another flag writes or reads.
  * Two streams that append do not conflict. */
-static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const place *at) {
+static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const location *at) {
     static const char *const names[STREAMS] = {"standard output", "standard error"};
     for (int i = 0; i < STREAMS; i++) {
-        place stream = {.exists = true};
+        location stream = {.exists = true};
         int flags = fcntl(STDOUT_FILENO + i, F_GETFL);
         if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) continue;
         if (fstat(STDOUT_FILENO + i, &stream.about) != 0 || !is_one_file(&stream, at)) continue;
@@ -234,7 +234,7 @@ static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const place *
 
 /* Returns 0 or an errno. A file that is written whole replaces an existing one, so only the folder
  * counts. */
-static int find_denial(const tsr_file *row, const place *at) {
+static int find_denial(const tsr_file *row, const location *at) {
     char folder[PATH_MAX];
     if (row->use == TSR_FILE_APPEND && at->exists) return 0; /* opening the file reports it */
     const char *path = row->use == TSR_FILE_APPEND ? at->path : at->named;
@@ -246,7 +246,7 @@ static int find_denial(const tsr_file *row, const place *at) {
 
 /* Checks everything that can be known before the work begins; the error messages are the same as
  * when the file is written. */
-static tsr_result check_place(tsr_ctx *ctx, const tsr_file *row, const place *at) {
+static tsr_result check_location(tsr_ctx *ctx, const tsr_file *row, const location *at) {
     if (!is_written(row->use)) return TSR_SUCCESS;
     if (row->use == TSR_FILE_WEIGHTS && tsr_array_says_other(row->path, ".safetensors"))
         FAIL(ctx, TSR_USAGE,
@@ -263,27 +263,27 @@ static tsr_result check_place(tsr_ctx *ctx, const tsr_file *row, const place *at
     return TSR_SUCCESS;
 }
 
-static tsr_result check_all(tsr_ctx *ctx, const tsr_files *files, const place *places) {
+static tsr_result check_all(tsr_ctx *ctx, const tsr_files *files, const location *locations) {
     for (size_t i = 0; i < files->count; i++) {
         const tsr_file *row = &files->rows[i];
-        TRY(ctx, check_streams(ctx, row, &places[i]));
+        TRY(ctx, check_streams(ctx, row, &locations[i]));
         for (size_t k = 0; k < i; k++) {
             const tsr_file *other = &files->rows[k];
-            TRY(ctx, check_pair(ctx, other, &places[k], row, &places[i]));
-            if (holds_data(other, &places[k]) || other->use == TSR_FILE_FOLDER)
-                TRY(ctx, check_pair(ctx, row, &places[i], other, &places[k]));
+            TRY(ctx, check_pair(ctx, other, &locations[k], row, &locations[i]));
+            if (holds_data(other, &locations[k]) || other->use == TSR_FILE_FOLDER)
+                TRY(ctx, check_pair(ctx, row, &locations[i], other, &locations[k]));
         }
     }
     for (size_t i = 0; i < files->count; i++)
-        TRY(ctx, check_place(ctx, &files->rows[i], &places[i]));
+        TRY(ctx, check_location(ctx, &files->rows[i], &locations[i]));
     return TSR_SUCCESS;
 }
 
 tsr_result tsr_files_check(tsr_ctx *ctx, const tsr_files *files) {
-    place *places = malloc((files->count + 1) * sizeof *places);
-    if (!places) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", files->count);
-    for (size_t i = 0; i < files->count; i++) locate(files->rows[i].path, &places[i]);
-    tsr_result result = check_all(ctx, files, places);
-    free(places);
+    location *locations = malloc((files->count + 1) * sizeof *locations);
+    if (!locations) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", files->count);
+    for (size_t i = 0; i < files->count; i++) locate(files->rows[i].path, &locations[i]);
+    tsr_result result = check_all(ctx, files, locations);
+    free(locations);
     return result;
 }

@@ -268,24 +268,24 @@ bool tsr_rule_launch(MlirOperation op) {
 }
 
 /* A sum over virtual ranks, a place of each virtual rank, or neither. */
-static bool lies(MlirValue value, tsr_collective_place place) {
+static bool lies(MlirValue value, tsr_collective_location place) {
     MlirOperation owner = tsr_value_owner(value);
     bool sum = tsr_op_is(owner, "tessera_target.sum_alloc");
     bool own = tsr_op_is(owner, "tessera_target.vrank_alloc");
     bool part = tsr_op_is(owner, "tessera_target.tensor_part");
-    if (place == TSR_COLLECTIVE_PLACE_ALL) return !sum && !own && !part;
-    return place == TSR_COLLECTIVE_PLACE_SUM ? sum : own;
+    if (place == TSR_COLLECTIVE_LOCATION_ALL) return !sum && !own && !part;
+    return place == TSR_COLLECTIVE_LOCATION_SUM ? sum : own;
 }
 
 static bool check_places(MlirOperation op, const tsr_collective_row *row) {
-    static const char *const names[] = {[TSR_COLLECTIVE_PLACE_SUM] = "a tessera_target.sum_alloc",
-                                        [TSR_COLLECTIVE_PLACE_OWN] = "a tessera_target.vrank_alloc",
-                                        [TSR_COLLECTIVE_PLACE_ALL] =
-                                            "a buffer that is one for all virtual ranks"};
+    static const char *const names[] = {
+        [TSR_COLLECTIVE_LOCATION_SUM] = "a tessera_target.sum_alloc",
+        [TSR_COLLECTIVE_LOCATION_OWN] = "a tessera_target.vrank_alloc",
+        [TSR_COLLECTIVE_LOCATION_ALL] = "a buffer that is one for all virtual ranks"};
     MlirValue from = tsr_op_operand(op, 1);
     bool gathers = row->kind == TSR_COLLECTIVE_ALL_GATHER,
          slices = row->kind == TSR_COLLECTIVE_SLICE;
-    bool fits = lies(from, row->from) || (slices && lies(from, TSR_COLLECTIVE_PLACE_SUM)) ||
+    bool fits = lies(from, row->from) || (slices && lies(from, TSR_COLLECTIVE_LOCATION_SUM)) ||
                 (gathers && tsr_op_is(tsr_value_owner(from), "tessera_target.tensor_part"));
     if (lies(tsr_op_operand(op, 0), row->to) && fits) return true;
     return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,

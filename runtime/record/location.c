@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/record/place.h"
+#include "runtime/record/location.h"
 
 #include <string.h>
 
@@ -80,17 +80,19 @@ static const char *describe(const tsr_program_entry *program, const wanted *what
                             location);
 }
 
-tsr_result tsr_places_set(tsr_ctx *ctx, tsr_replay *replay, const tsr_config *config,
-                          const tsr_program *program, size_t entry, const tsr_tensor *tensors,
-                          size_t tensor_count, tsr_arena *arena) {
+tsr_result tsr_locations_set(tsr_ctx *ctx, tsr_replay *replay, const tsr_config *config,
+                             const tsr_program *program, size_t entry, const tsr_tensor *tensors,
+                             size_t tensor_count, tsr_arena *arena) {
     if (!replay) return TSR_SUCCESS;
-    const char **places = TSR_NEW(arena, const char *, tensor_count + 1);
-    if (!places) FAIL(ctx, TSR_MEMORY, "no memory for the places of %zu tensors", tensor_count);
+    const char **locations = TSR_NEW(arena, const char *, tensor_count + 1);
+    if (!locations)
+        FAIL(ctx, TSR_MEMORY, "no memory for the locations of %zu tensors", tensor_count);
     for (size_t i = 0; i < tensor_count; i++) {
         const wanted what = find_wanted(config, entry, tensors[i].name);
-        places[i] = describe(&program->entries[entry], &what, arena);
-        if (!places[i]) FAIL(ctx, TSR_MEMORY, "no memory for the place of '%s'", tensors[i].name);
+        locations[i] = describe(&program->entries[entry], &what, arena);
+        if (!locations[i])
+            FAIL(ctx, TSR_MEMORY, "no memory for the location of '%s'", tensors[i].name);
     }
-    tsr_replay_set_places(replay, places);
+    tsr_replay_set_locations(replay, locations);
     return TSR_SUCCESS;
 }
