@@ -122,7 +122,7 @@ static tsr_result publish_base(tsr_ctx *ctx, tsr_coordinator *c) {
 }
 
 /* The resumed generation and the counted ones are known to be good. */
-static tsr_result settle_choice(tsr_ctx *ctx, tsr_coordinator *c) {
+static tsr_result apply_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_token *token = &c->recovered.token;
     if (c->options.choice.refuse_damage && c->scan.damaged_count)
         FAIL(ctx, TSR_STATE,
@@ -152,8 +152,8 @@ static tsr_result settle_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     return publish_base(ctx, c);
 }
 
-static tsr_result settle(tsr_ctx *ctx, tsr_coordinator *c) {
-    tsr_result result = settle_choice(ctx, c);
+static tsr_result finish_choice(tsr_ctx *ctx, tsr_coordinator *c) {
+    tsr_result result = apply_choice(ctx, c);
     if (result.code) {
         if (c->outcome_unknown) tsr_event(&c->events, "unknown", &c->previous, ctx->error.text);
         return stop(ctx, c, result);
@@ -185,7 +185,7 @@ static tsr_result propose_next(tsr_ctx *ctx, tsr_coordinator *c) {
     if (result.code) return stop(ctx, c, result);
     if (c->candidate == c->scan.candidate_count) {
         c->recovered = (tsr_manifest){0};
-        return settle(ctx, c);
+        return finish_choice(ctx, c);
     }
     propose(c, TSR_PHASE_RECOVERING, TSR_PURPOSE_RECOVER);
     return TSR_SUCCESS;
@@ -205,7 +205,7 @@ static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
         if (result.code == TSR_STATE) result = tsr_store_scan_note_damaged(ctx, &c->scan, name);
         if (result.code) return stop(ctx, c, result);
     }
-    return settle(ctx, c);
+    return finish_choice(ctx, c);
 }
 
 static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {

@@ -19,7 +19,7 @@
 
 enum { BLOCK_BYTES = 64 * 1024, AT_ONCE_BYTES = 4 * 1024 * 1024 };
 /* A file system may give two changes within this time the same time stamp. */
-static const int64_t settled_ns = INT64_C(2000000000);
+static const int64_t stable_ns = INT64_C(2000000000);
 
 typedef struct source {
     tsr_fingerprint_array array;
@@ -27,7 +27,7 @@ typedef struct source {
     uint64_t element_count, size_bytes;
     tsr_file_state state; /* when it was opened */
     bool known, hashed;   /* its digest is known; we computed it, not the cache */
-    bool settled;         /* it was last changed long enough ago */
+    bool stable;          /* it was last changed long enough ago */
     tsr_digest digest;
 } source;
 
@@ -71,7 +71,7 @@ static tsr_result open_source(tsr_ctx *ctx, source *s) {
     TRY(ctx, stat_source(ctx, s, &s->state));
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    s->settled = s->state.ctime_ns < now_ns - settled_ns;
+    s->stable = s->state.ctime_ns < now_ns - stable_ns;
     return TSR_SUCCESS;
 }
 
@@ -208,7 +208,7 @@ void tsr_fingerprint_write_cache(tsr_ctx *ctx, tsr_fingerprint *fingerprint) {
     tsr_ctx aside = tsr_ctx_fork(ctx);
     size_t count = 0;
     for (size_t i = 0; known && i < f->count; i++)
-        if (f->sources[i].hashed && f->sources[i].settled)
+        if (f->sources[i].hashed && f->sources[i].stable)
             known[count++] = (tsr_fingerprint_known){f->sources[i].state, f->sources[i].digest};
     f->cache_written = true;
     if (count && tsr_fingerprint_cache_add(&aside, f->options.cache_path, known, count).code)
