@@ -188,7 +188,8 @@ static tsr_result report_base(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch
 }
 
 /* Walks from the generations up to `bound` of `epoch` downwards. */
-static tsr_result reach(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch, uint64_t bound) {
+static tsr_result list_reachable(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch,
+                                 uint64_t bound) {
     while (epoch) {
         tsr_link base;
         size_t first = scan->candidate_count;
@@ -278,7 +279,7 @@ tsr_result tsr_store_scan_run(tsr_ctx *ctx, tsr_store_scan *scan) {
         if (!tsr_listing_has(&scan->names, TSR_NAME_MANIFEST, name->epoch, name->generation))
             add_unnamed(ctx, scan, name);
     }
-    TRY(ctx, reach(ctx, scan, epoch_below(scan, UINT64_MAX), UINT64_MAX));
+    TRY(ctx, list_reachable(ctx, scan, epoch_below(scan, UINT64_MAX), UINT64_MAX));
     scan->committed |= scan->candidate_count > 0;
     return TSR_SUCCESS;
 }
@@ -296,7 +297,7 @@ static tsr_result seek(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t generation, 
     tsr_log(ctx, TSR_LOG_WARNING, text, name->generation, name->epoch);
     scan->candidate_count = scan->base_count = 0;
     scan->removed_epoch = 0;
-    return reach(ctx, scan, name->epoch, generation);
+    return list_reachable(ctx, scan, name->epoch, generation);
 }
 
 static tsr_result fail_none(tsr_ctx *ctx, const tsr_store_scan *scan, const tsr_choice *choice) {

@@ -26,7 +26,7 @@ typedef struct tsr_reduction_plan {
     /* By buffer: 1 + the tensor that it is, gathered: one rank alone has all parts side by side. */
     uint32_t *tensor;
     /* By buffer: 1 + the sum that it is the leaf's part of, which is read where it lies. The last
-     * parts may reach beyond the sum, by less than V elements. */
+     * parts may extend beyond the sum, by less than V elements. */
     uint32_t *sum;
 } tsr_reduction_plan;
 

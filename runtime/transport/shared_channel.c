@@ -143,19 +143,19 @@ static bool send_some(shared_end *s, uint32_t to, const tsr_transport_segment *s
     return true;
 }
 
-static tsr_result check_reach(tsr_ctx *ctx, const shared_end *s, uint32_t from,
-                              const shared_post *what) {
+static tsr_result check_extent(tsr_ctx *ctx, const shared_end *s, uint32_t from,
+                               const shared_post *what) {
     uint64_t rows = what->row_count ? what->row_count : 1;
-    uint64_t reach = what->at.memory.size_bytes, stride = what->at.memory.stride_bytes;
+    uint64_t extent = what->at.memory.size_bytes, stride = what->at.memory.stride_bytes;
     uint64_t offset = what->at.memory.offset;
     if (what->storage == SHARED_IN_POST && what->size_bytes <= POST_BYTES) return TSR_SUCCESS;
     if (what->storage == SHARED_IN_PROCESS && what->row_count == 0) return TSR_SUCCESS;
-    bool fits = stride <= s->memory_bytes && reach <= s->memory_bytes &&
-                (stride == 0 || (rows - 1) <= (s->memory_bytes - reach) / stride);
-    reach += (rows - 1) * stride;
-    if (!fits || offset > s->memory_bytes || reach > s->memory_bytes - offset)
+    bool fits = stride <= s->memory_bytes && extent <= s->memory_bytes &&
+                (stride == 0 || (rows - 1) <= (s->memory_bytes - extent) / stride);
+    extent += (rows - 1) * stride;
+    if (!fits || offset > s->memory_bytes || extent > s->memory_bytes - offset)
         FAIL(ctx, TSR_RANK, "rank %u posted bytes %llu to %llu of a shared memory of %zu", from,
-             (unsigned long long)offset, (unsigned long long)(offset + reach), s->memory_bytes);
+             (unsigned long long)offset, (unsigned long long)(offset + extent), s->memory_bytes);
     return TSR_SUCCESS;
 }
 
@@ -173,7 +173,7 @@ static tsr_result next_post(tsr_ctx *ctx, shared_end *s, uint32_t from,
     if (!p) return TSR_SUCCESS;
     shared_claim theirs = {p->operation, p->number, p->total_bytes, p->row_count};
     TRY(ctx, tsr_shared_compare(ctx, s, from, &theirs, expected));
-    TRY(ctx, check_reach(ctx, s, from, p));
+    TRY(ctx, check_extent(ctx, s, from, p));
     *out_post = p;
     return TSR_SUCCESS;
 }
