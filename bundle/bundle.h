@@ -179,7 +179,7 @@ typedef struct tsr_bundle_sink {
     /* Provides the buffer for the chunk (borrowed; TSR_HASH_CHUNK_BYTES). Several threads read
      * parts of the chunk into it. */
     tsr_result (*get_window)(tsr_ctx *ctx, void *user, uint64_t number, void **out_window);
-    tsr_result (*take)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes);
+    tsr_result (*submit)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes);
     tsr_result (*digest)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest);
     /* Called when the digest is the expected one: delivers one requested piece, whose offset is

@@ -176,11 +176,11 @@ static tsr_result finish_chunk(tsr_ctx *ctx, const request *r, size_t number) {
 }
 
 /* Called by the thread that has read the last part of the chunk. */
-static tsr_result take_chunk(tsr_ctx *ctx, request *r, size_t number, window *at) {
+static tsr_result submit_chunk(tsr_ctx *ctx, request *r, size_t number, window *at) {
     const tsr_bundle_sink *sink = r->sink;
     const span part = span_of(r->blob, r->chunks[number].chunk);
     if (number >= sink->depth) TRY(ctx, finish_chunk(ctx, r, number - sink->depth));
-    TRY(ctx, sink->take(ctx, sink->user, number, (size_t)(part.end - part.start)));
+    TRY(ctx, sink->submit(ctx, sink->user, number, (size_t)(part.end - part.start)));
     atomic_store(&at->taken, number + 1);
     return TSR_SUCCESS;
 }
@@ -216,7 +216,7 @@ static tsr_result send_part(tsr_ctx *ctx, request *r, int fd, size_t number, siz
                 (size_t)(size - begin < TSR_BLOB_BLOCK_BYTES ? size - begin : TSR_BLOB_BLOCK_BYTES),
                 r->blob->offset_bytes + part.start + begin));
     if (atomic_fetch_add(&at->parts, 1) + 1 < PARTS) return TSR_SUCCESS;
-    return take_chunk(ctx, r, number, at);
+    return submit_chunk(ctx, r, number, at);
 }
 
 /* Parts are started in order, so that no thread waits for a part that no thread reads. */

@@ -13,9 +13,9 @@ static tsr_result get_window(tsr_ctx *ctx, void *user, uint64_t number, void **o
     return staged_upload_of(self)->get_window(ctx, self->device, number, out_window);
 }
 
-static tsr_result take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
+static tsr_result submit(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
     const tsr_sender *self = user;
-    return staged_upload_of(self)->take(ctx, self->device, number, size_bytes);
+    return staged_upload_of(self)->submit(ctx, self->device, number, size_bytes);
 }
 
 static tsr_result digest(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
@@ -39,7 +39,7 @@ tsr_result tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender) {
                                      .window_count = TSR_DEVICE_WINDOWS,
                                      .depth = TSR_DEVICE_DEPTH,
                                      .get_window = get_window,
-                                     .take = take,
+                                     .submit = submit,
                                      .digest = digest,
                                      .put = put,
                                      .user = sender};

@@ -170,8 +170,8 @@ static tsr_result make_shard(tsr_ctx *ctx, const tsr_value *values, size_t count
 }
 
 /* Returns how many of the values, at least one, fit in a blob. */
-static tsr_result take(tsr_ctx *ctx, const tsr_value *values, size_t count, uint64_t size_max,
-                       size_t *out_taken) {
+static tsr_result count_fitting(tsr_ctx *ctx, const tsr_value *values, size_t count,
+                                uint64_t size_max, size_t *out_taken) {
     uint64_t header = HEADER_TENSOR_BYTES, data = 0;
     size_t taken = 0;
     for (; taken < count; taken++) {
@@ -196,11 +196,11 @@ tsr_result tsr_shards_make(tsr_ctx *ctx, const tsr_value *values, size_t value_c
                            tsr_arena *arena, tsr_bundle_blob **out_blobs, size_t *out_count) {
     size_t count = 0, part = 0;
     for (size_t at = 0; at < value_count; at += part, count++)
-        TRY(ctx, take(ctx, values + at, value_count - at, size_max, &part));
+        TRY(ctx, count_fitting(ctx, values + at, value_count - at, size_max, &part));
     tsr_bundle_blob *blobs = TSR_NEW(arena, tsr_bundle_blob, count + 1);
     if (!blobs) FAIL(ctx, TSR_MEMORY, "no memory for %zu blobs", count);
     for (size_t i = 0, at = 0; i < count; i++, at += part) {
-        TRY(ctx, take(ctx, values + at, value_count - at, size_max, &part));
+        TRY(ctx, count_fitting(ctx, values + at, value_count - at, size_max, &part));
         const char *title = count == 1 ? tsr_arena_printf(arena, "%s.safetensors", stem)
                                        : tsr_arena_printf(arena, "%s-%05zu-of-%05zu.safetensors",
                                                           stem, i + 1, count);

@@ -234,8 +234,8 @@ static tsr_result finish_chunk(tsr_ctx *ctx, fetch *t) {
     return TSR_SUCCESS;
 }
 
-static tsr_result take(tsr_ctx *ctx, void *user, uint64_t offset, const void *bytes,
-                       size_t size_bytes) {
+static tsr_result take_span(tsr_ctx *ctx, void *user, uint64_t offset, const void *bytes,
+                            size_t size_bytes) {
     fetch *t = user;
     const char *from = bytes;
     for (uint64_t end = offset + size_bytes; offset < end;) {
@@ -290,7 +290,7 @@ static tsr_result fetch_span(tsr_ctx *ctx, fetch *t) {
                                 .size_bytes = t->span->blob->size_bytes,
                                 .begin = t->at,
                                 .end = end,
-                                .sink = take,
+                                .sink = take_span,
                                 .user = t};
         t->damaged = false;
         result = tsr_blob_get_range(ctx, t->http, &range, &response);

@@ -56,7 +56,7 @@ static bool looks_like_host(const char *text) {
     return strpbrk(text, ".:") || strcmp(text, "localhost") == 0;
 }
 
-static bool take(char *out, size_t capacity, const char *text, size_t size) {
+static bool take_text(char *out, size_t capacity, const char *text, size_t size) {
     if (size >= capacity) return false;
     memcpy(out, text, size);
     out[size] = 0;
@@ -78,12 +78,12 @@ static const char *parse_rest(const char *text, tsr_reference *out) {
     }
     if (colon) {
         size_t size = (size_t)(end - colon) - 1;
-        if (!take(out->tag, sizeof out->tag, colon + 1, size) || !size ||
+        if (!take_text(out->tag, sizeof out->tag, colon + 1, size) || !size ||
             strspn(out->tag, LETTERS "_.-") != size || strchr(".-", out->tag[0]))
             return "a tag of letters, digits and _.-, at most 128";
     } else if (!at)
         strcpy(out->tag, "latest");
-    if (!take(out->name, sizeof out->name, text, (size_t)(name_end - text)) ||
+    if (!take_text(out->name, sizeof out->name, text, (size_t)(name_end - text)) ||
         !tsr_reference_name_valid(out->name))
         return "a repository name of lower-case letters, digits and separators";
     return NULL;
@@ -92,7 +92,7 @@ static const char *parse_rest(const char *text, tsr_reference *out) {
 tsr_result tsr_reference_parse(tsr_ctx *ctx, const char *text, tsr_reference *out_reference) {
     tsr_reference reference = {0};
     const char *slash = strchr(text, '/'), *problem = NULL;
-    if (!slash || !take(reference.host, sizeof reference.host, text, (size_t)(slash - text)) ||
+    if (!slash || !take_text(reference.host, sizeof reference.host, text, (size_t)(slash - text)) ||
         !looks_like_host(reference.host))
         problem = "host[:port]/name[:tag], the host with a dot or a port";
     else if (!host_valid(reference.host))

@@ -25,7 +25,7 @@ void tsr_arena_finish(tsr_arena *arena) {
     *arena = (tsr_arena){0};
 }
 
-static void *take(tsr_arena_block *block, size_t size, size_t align) {
+static void *take_bytes(tsr_arena_block *block, size_t size, size_t align) {
     uintptr_t start = (uintptr_t)block->data + block->used;
     size_t skip = (size_t)(-start & (align - 1));
     if (skip > block->size - block->used || size > block->size - block->used - skip) return NULL;
@@ -37,7 +37,7 @@ void *tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align)
     TSR_ASSERT(align && (align & (align - 1)) == 0);
     size_t total, block_size;
     if (__builtin_mul_overflow(count, size, &total)) return NULL;
-    void *memory = arena->head ? take(arena->head, total, align) : NULL;
+    void *memory = arena->head ? take_bytes(arena->head, total, align) : NULL;
     if (!memory) {
         if (__builtin_add_overflow(total, align + sizeof(tsr_arena_block), &block_size))
             return NULL;
@@ -46,7 +46,7 @@ void *tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align)
         if (!block) return NULL;
         *block = (tsr_arena_block){.next = arena->head, .size = block_size - sizeof *block};
         arena->head = block;
-        memory = take(block, total, align);
+        memory = take_bytes(block, total, align);
     }
     arena->used_bytes += total;
     return memory;

@@ -32,7 +32,7 @@ static void skip_spaces(literal *in) {
 }
 
 /* Takes `c` if it is the next character after spaces. */
-static bool take(literal *in, char c) {
+static bool take_char(literal *in, char c) {
     skip_spaces(in);
     if (in->at >= in->size || in->text[in->at] != c) return false;
     in->at++;
@@ -108,14 +108,14 @@ static tsr_result parse_dim(literal *in, uint64_t *out_dim) {
 
 static tsr_result parse_shape(literal *in, tsr_shape *out_shape) {
     tsr_shape shape = {0};
-    if (!take(in, '(')) return expected(in, "a tuple");
-    while (!take(in, ')')) {
+    if (!take_char(in, '(')) return expected(in, "a tuple");
+    while (!take_char(in, ')')) {
         if (shape.rank == TSR_RANK_MAX)
             FAIL(in->ctx, TSR_DATA, "'%s' has more than %d dimensions", in->spec, TSR_RANK_MAX);
         TRY(in->ctx, parse_dim(in, &shape.dims[shape.rank++]));
-        if (take(in, ',')) continue;
+        if (take_char(in, ',')) continue;
         if (shape.rank == 1) return expected(in, "',' (a tuple)");
-        if (!take(in, ')')) return expected(in, "',' or ')'");
+        if (!take_char(in, ')')) return expected(in, "',' or ')'");
         break;
     }
     *out_shape = shape;
@@ -126,8 +126,8 @@ static tsr_result parse_literal(literal *in, tsr_dtype *out_dtype, tsr_shape *ou
     enum { DESCR = 1, ORDER = 2, SHAPE = 4 };
     char key[32];
     int seen = 0;
-    if (!take(in, '{')) return expected(in, "'{'");
-    while (!take(in, '}')) {
+    if (!take_char(in, '{')) return expected(in, "'{'");
+    while (!take_char(in, '}')) {
         skip_spaces(in);
         size_t start = in->at;
         TRY(in->ctx, parse_string(in, key, sizeof key));
@@ -140,17 +140,17 @@ static tsr_result parse_literal(literal *in, tsr_dtype *out_dtype, tsr_shape *ou
             return expected(in, "the keys descr, fortran_order, shape, each once");
         }
         seen |= field;
-        if (!take(in, ':')) return expected(in, "':'");
+        if (!take_char(in, ':')) return expected(in, "':'");
         if (field == DESCR) TRY(in->ctx, parse_descr(in, out_dtype));
         if (field == ORDER) TRY(in->ctx, parse_order(in));
         if (field == SHAPE) TRY(in->ctx, parse_shape(in, out_shape));
-        if (take(in, ',')) continue;
-        if (!take(in, '}')) return expected(in, "',' or '}'");
+        if (take_char(in, ',')) continue;
+        if (!take_char(in, '}')) return expected(in, "',' or '}'");
         break;
     }
     if (seen != (DESCR | ORDER | SHAPE))
         return expected(in, "the keys descr, fortran_order, shape, each once");
-    if (!take(in, '\n') || in->at != in->size) return expected(in, "spaces and a newline");
+    if (!take_char(in, '\n') || in->at != in->size) return expected(in, "spaces and a newline");
     return TSR_SUCCESS;
 }
 

@@ -171,8 +171,8 @@ static tsr_result launch_leaves(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_c
 }
 
 /* An incomplete last leaf of a chunk is hashed here. */
-static tsr_result staged_upload_take(tsr_ctx *ctx, tsr_device *device, uint64_t number,
-                                     size_t size_bytes) {
+static tsr_result staged_upload_submit(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                                       size_t size_bytes) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     const tsr_cuda *cuda = &self->cuda;
     tsr_cuda_window *window = window_of(self, number);
@@ -221,7 +221,7 @@ const tsr_device_staged_upload tsr_cuda_staged_upload_functions = {
     .bytes_min = staged_upload_bytes_min,
     .begin = staged_upload_begin,
     .get_window = staged_upload_get_window,
-    .take = staged_upload_take,
+    .submit = staged_upload_submit,
     .digest = staged_upload_digest,
     .put = staged_upload_put,
     .end = staged_upload_end,

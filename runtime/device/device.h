@@ -124,7 +124,7 @@ typedef struct tsr_device_staged_upload {
     /* Returns the memory into which the chunk is written: TSR_HASH_CHUNK_BYTES. Borrowed. */
     tsr_result (*get_window)(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_window);
     /* Takes the chunk, which has been written there and has this size. */
-    tsr_result (*take)(tsr_ctx *ctx, tsr_device *device, uint64_t number, size_t size_bytes);
+    tsr_result (*submit)(tsr_ctx *ctx, tsr_device *device, uint64_t number, size_t size_bytes);
     /* Returns the digest of the chunk, as computed by the device. */
     tsr_result (*digest)(tsr_ctx *ctx, tsr_device *device, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest);

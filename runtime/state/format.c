@@ -54,7 +54,7 @@ static const uint8_t *take_bytes(cursor *in, size_t size) {
     in->at += size;
     return in->at - size;
 }
-static uint64_t take(cursor *in, unsigned width) {
+static uint64_t take_number(cursor *in, unsigned width) {
     const uint8_t *bytes = take_bytes(in, width);
     uint64_t value = 0;
     for (unsigned i = 0; bytes && i < width; i++) value |= (uint64_t)bytes[i] << (8 * i);
@@ -471,25 +471,26 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
                              tsr_token *token) {
     const uint8_t *begin = in->at;
     take_bytes(in, sizeof token_magic); /* the caller has checked it and the version */
-    uint64_t version = take(in, 4);
-    uint64_t size = take(in, 4);
+    uint64_t version = take_number(in, 4);
+    uint64_t size = take_number(in, 4);
     tsr_position *position = &token->position;
     uint64_t *const numbers[] = {&token->generation,        &token->epoch,
                                  &position->seed,           &position->step,
                                  &position->sample,         &position->virtual_ranks,
                                  &position->shuffle_version};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) *numbers[i] = take(in, 8);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        *numbers[i] = take_number(in, 8);
     if (version > 1) {
-        position->epoch_base = take(in, 8);
-        position->epoch_base_sample = take(in, 8);
-        position->rows = take(in, 8);
+        position->epoch_base = take_number(in, 8);
+        position->epoch_base_sample = take_number(in, 8);
+        position->rows = take_number(in, 8);
         position->data = take_digest(in);
     }
     token->bundle_hash = take_digest(in);
     token->state_hash = take_digest(in);
     token->previous = take_digest(in);
     size_t lengths[4];
-    for (size_t i = 0; i < 4; i++) lengths[i] = (size_t)take(in, 2);
+    for (size_t i = 0; i < 4; i++) lengths[i] = (size_t)take_number(in, 2);
     token->region = take_text(in, lengths[0], arena);
     token->numerics = take_text(in, lengths[1], arena);
     token->topology = take_text(in, lengths[2], arena);
@@ -514,14 +515,14 @@ static tsr_result take_tensors(tsr_ctx *ctx, const char *subject, cursor *in, ts
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         tsr_tensor_row *row = &manifest->tensors[i];
         uint64_t size;
-        size_t length = (size_t)take(in, 2);
-        row->dtype = (tsr_dtype)take(in, 2);
-        row->shape.rank = (uint32_t)take(in, 4);
-        row->chunk_count = (uint32_t)take(in, 4);
+        size_t length = (size_t)take_number(in, 2);
+        row->dtype = (tsr_dtype)take_number(in, 2);
+        row->shape.rank = (uint32_t)take_number(in, 4);
+        row->chunk_count = (uint32_t)take_number(in, 4);
         if (row->shape.rank > TSR_RANK_MAX)
             DAMAGED(ctx, subject, "tensor %u has rank %u; at most %d is supported", i,
                     row->shape.rank, TSR_RANK_MAX);
-        for (uint32_t k = 0; k < row->shape.rank; k++) row->shape.dims[k] = take(in, 8);
+        for (uint32_t k = 0; k < row->shape.rank; k++) row->shape.dims[k] = take_number(in, 8);
         row->digest = take_digest(in);
         row->name = take_text(in, length, arena);
         if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
@@ -554,11 +555,11 @@ static tsr_result take_chunks(tsr_ctx *ctx, const char *subject, cursor *in,
         for (uint32_t k = 0; k < row->chunk_count; k++, chunk++) {
             uint64_t part = TSR_HASH_CHUNK_BYTES / element;
             if (part > total - first) part = total - first;
-            chunk->first = take(in, 8);
-            chunk->count = take(in, 8);
-            chunk->offset = take(in, 8);
-            chunk->segment = (uint32_t)take(in, 4);
-            chunk->size_bytes = (uint32_t)take(in, 4);
+            chunk->first = take_number(in, 8);
+            chunk->count = take_number(in, 8);
+            chunk->offset = take_number(in, 8);
+            chunk->segment = (uint32_t)take_number(in, 4);
+            chunk->size_bytes = (uint32_t)take_number(in, 4);
             chunk->digest = take_digest(in);
             if (chunk->segment != segment && offset == manifest->segment_sizes[segment]) {
                 segment++;
@@ -585,12 +586,12 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
     const uint8_t *magic = take_bytes(in, sizeof map_magic);
     if (!magic || memcmp(magic, map_magic, sizeof map_magic) != 0)
         DAMAGED(ctx, subject, "its map has the wrong magic number");
-    manifest->previous.generation = take(in, 8);
-    manifest->previous.epoch = take(in, 8);
+    manifest->previous.generation = take_number(in, 8);
+    manifest->previous.epoch = take_number(in, 8);
     manifest->previous.manifest_hash = take_digest(in);
-    manifest->segment_count = (uint32_t)take(in, 4);
-    manifest->tensor_count = (uint32_t)take(in, 4);
-    manifest->chunk_count = (uint32_t)take(in, 4);
+    manifest->segment_count = (uint32_t)take_number(in, 4);
+    manifest->tensor_count = (uint32_t)take_number(in, 4);
+    manifest->chunk_count = (uint32_t)take_number(in, 4);
     take_bytes(in, 4);
     /* The rows must fit into the remaining bytes before memory is allocated for them. */
     if (in->failed || manifest->segment_count > TSR_MANIFEST_SEGMENTS_MAX ||
@@ -609,7 +610,7 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
     if (!manifest->segment_sizes || !manifest->tensors || !manifest->chunks)
         FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     for (uint32_t i = 0; i < manifest->segment_count; i++) {
-        manifest->segment_sizes[i] = take(in, 8);
+        manifest->segment_sizes[i] = take_number(in, 8);
         if (!manifest->segment_sizes[i] || manifest->segment_sizes[i] > TSR_SEGMENT_BYTES_MAX)
             DAMAGED(ctx, subject, "segment %u has %llu byte%s; expected 1 … %llu", i,
                     (unsigned long long)manifest->segment_sizes[i],
@@ -641,7 +642,7 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
         DAMAGED(ctx, subject, "its hash is %s; it states %s", found, expected);
     }
     cursor version = {begin + sizeof token_magic, in.end, false, false};
-    uint64_t number = take(&version, 4);
+    uint64_t number = take_number(&version, 4);
     if (number < 1 || number > TSR_MANIFEST_VERSION)
         FAIL(ctx, TSR_VERSION, "%s has format version %llu; this Tessera reads versions 1 to %d",
              subject, (unsigned long long)number, TSR_MANIFEST_VERSION);
@@ -679,10 +680,10 @@ tsr_result tsr_base_decode(tsr_ctx *ctx, const char *subject, const uint8_t *byt
     uint8_t again[TSR_BASE_BYTES];
     cursor in = {bytes, bytes + size_bytes, false, false};
     take_bytes(&in, sizeof base_magic);
-    uint64_t stated = take(&in, 8);
+    uint64_t stated = take_number(&in, 8);
     tsr_link link;
-    link.generation = take(&in, 8);
-    link.epoch = take(&in, 8);
+    link.generation = take_number(&in, 8);
+    link.epoch = take_number(&in, 8);
     link.manifest_hash = take_digest(&in);
     tsr_base_encode(epoch, &link, again);
     if (size_bytes != TSR_BASE_BYTES || memcmp(again, bytes, TSR_BASE_BYTES) != 0 ||

@@ -19,7 +19,7 @@ static uint8_t *put_bytes(uint8_t *at, const void *bytes, size_t size) {
     return at + size;
 }
 
-static uint64_t take(const uint8_t **at, unsigned width) {
+static uint64_t take_number(const uint8_t **at, unsigned width) {
     uint64_t value = 0;
     for (unsigned i = 0; i < width; i++) value |= (uint64_t) * (*at)++ << (8 * i);
     return value;
@@ -108,24 +108,24 @@ bool tsr_message_decode(const uint8_t *bytes, size_t size_bytes, char *text_buff
     if (size_bytes < tsr_message_size(0, 0) || memcmp(bytes, magic, sizeof magic) != 0)
         return false;
     const uint8_t *at = bytes + sizeof magic;
-    uint64_t version = take(&at, 2);
-    m.kind = (tsr_message_kind)take(&at, 2);
-    uint64_t size = take(&at, 4);
-    m.rank = (uint32_t)take(&at, 4);
-    m.epoch = take(&at, 8);
-    m.subject.generation = take(&at, 8);
-    m.subject.epoch = take(&at, 8);
+    uint64_t version = take_number(&at, 2);
+    m.kind = (tsr_message_kind)take_number(&at, 2);
+    uint64_t size = take_number(&at, 4);
+    m.rank = (uint32_t)take_number(&at, 4);
+    m.epoch = take_number(&at, 8);
+    m.subject.generation = take_number(&at, 8);
+    m.subject.epoch = take_number(&at, 8);
     m.subject.manifest_hash = take_digest(&at);
-    m.step = take(&at, 8);
+    m.step = take_number(&at, 8);
     m.layout = take_digest(&at);
-    m.part.first = (uint32_t)take(&at, 4);
-    m.part.count = (uint32_t)take(&at, 4);
-    m.purpose = (tsr_purpose)take(&at, 2);
-    m.verdict = (tsr_verdict)take(&at, 2);
-    m.bytes = take(&at, 8);
-    m.code = (uint32_t)take(&at, 4);
-    m.native = (uint32_t)take(&at, 4);
-    size_t text = (size_t)take(&at, 4);
+    m.part.first = (uint32_t)take_number(&at, 4);
+    m.part.count = (uint32_t)take_number(&at, 4);
+    m.purpose = (tsr_purpose)take_number(&at, 2);
+    m.verdict = (tsr_verdict)take_number(&at, 2);
+    m.bytes = take_number(&at, 8);
+    m.code = (uint32_t)take_number(&at, 4);
+    m.native = (uint32_t)take_number(&at, 4);
+    size_t text = (size_t)take_number(&at, 4);
     if (version != TSR_MESSAGE_VERSION || text > TSR_MESSAGE_TEXT_MAX || (text && !has_text(&m)) ||
         size != size_bytes ||
         tsr_message_size(has_digests(&m) ? m.part.count : 0, text) != size_bytes)

@@ -180,7 +180,7 @@ static tsr_result next_post(tsr_ctx *ctx, shared_end *s, uint32_t from,
 
 /* Takes a post. The sender is notified occasionally, so that it does not run out of slots, and if
  * it waits. */
-static void take(shared_end *s, uint32_t from, bool is_awaited) {
+static void take_post(shared_end *s, uint32_t from, bool is_awaited) {
     shared_flow *f = &s->flows[from];
     f->taken++;
     if (!is_awaited && f->taken - f->told_taken < SLOTS / 2) return;
@@ -212,7 +212,7 @@ static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from,
         probe(s, from, segment->size_bytes);
     }
     f->received += size;
-    take(s, from, what->storage >= SHARED_IN_HEAP);
+    take_post(s, from, what->storage >= SHARED_IN_HEAP);
     if (f->received == segment->size_bytes) f->receiving = false;
     *moved = true;
     return TSR_SUCCESS;
@@ -313,7 +313,7 @@ tsr_result tsr_shared_retract(tsr_ctx *ctx, tsr_transport *t) {
     shared_end *s = (shared_end *)t;
     for (uint32_t r = 0; r < t->rank_count; r++) {
         if (r == t->rank) continue;
-        take(s, r, true);
+        take_post(s, r, true);
         s->flows[r].sending = true;
     }
     shared_wait w = {0};

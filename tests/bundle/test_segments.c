@@ -102,7 +102,7 @@ static tsr_result slot_window(tsr_ctx *ctx, void *user, uint64_t number, void **
     return TSR_SUCCESS;
 }
 
-static tsr_result slot_take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
+static tsr_result slot_submit(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
     slots *s = user;
     (void)ctx;
     cr_assert_leq(size_bytes, TSR_HASH_CHUNK_BYTES);
@@ -142,7 +142,7 @@ Test(segments, go_elsewhere) {
     tsr_bundle *bundle = open_large(&ctx, "elsewhere.tsb");
     const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
-    tsr_bundle_sink sink = {4, WINDOWS, DEPTH, slot_window, slot_take, slot_digest, slot_put, s};
+    tsr_bundle_sink sink = {4, WINDOWS, DEPTH, slot_window, slot_submit, slot_digest, slot_put, s};
     cr_assert(tsr_bundle_has_chunks(bundle, &layer));
     for (unsigned round = 0; round < 20; round++) {
         memset(buffer, 0xee, LAYER_BYTES);
@@ -204,7 +204,7 @@ Test(segments, many_chunks_go_elsewhere) {
     for (unsigned round = 0; round < 8; round++) {
         slots *s = calloc(1, sizeof *s);
         const tsr_bundle_sink sink = {1 + round % 4, WINDOWS,     DEPTH,    slot_window,
-                                      slot_take,     slot_digest, slot_put, s};
+                                      slot_submit,   slot_digest, slot_put, s};
         if (round == 5)
             flip(sample_path("many.tsb"),
                  layer.offset_bytes + (uint64_t)DAMAGED * TSR_HASH_CHUNK_BYTES + 9);

@@ -101,5 +101,5 @@ tsr_result bench_take_chunk(bench *b, uint64_t number, const char *bytes, size_t
     void *window = NULL;
     TRY(&b->ctx, upload->get_window(&b->ctx, b->device, number, &window));
     memcpy(window, bytes, size);
-    return upload->take(&b->ctx, b->device, number, size);
+    return upload->submit(&b->ctx, b->device, number, size);
 }
