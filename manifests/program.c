@@ -200,7 +200,7 @@ static TSR_RESULT check_prepacked(const checker *p, const tsr_program_buffer *bu
     return TSR_SUCCESS;
 }
 
-static bool has_leaves(const checker *p) {
+static bool has_vranks(const checker *p) {
     return p->config->virtual_ranks > 1 && p->config->entries[p->entry].kind == TSR_ENTRY_TRAIN;
 }
 
@@ -249,7 +249,7 @@ static TSR_RESULT check_buffer(const checker *p, const tsr_program_buffer *buffe
     EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
            "offset: expected a multiple of %d, got %llu", TSR_PROGRAM_ALIGN_BYTES,
            (unsigned long long)buffer->offset_bytes);
-    if (buffer->space != TSR_SPACE_WORKSPACE) capacity = TSR_PROGRAM_LEAF_BYTES_MAX;
+    if (buffer->space != TSR_SPACE_WORKSPACE) capacity = TSR_PROGRAM_VRANK_BYTES_MAX;
     EXPECT(p, buffer->offset_bytes <= capacity && size <= capacity - buffer->offset_bytes,
            "expected %llu byte%s at offset %llu inside the workspace, got a workspace of %llu",
            (unsigned long long)size, TSR_PLURAL(size), (unsigned long long)buffer->offset_bytes,
@@ -268,7 +268,7 @@ static TSR_RESULT check_written(const checker *p, const tsr_program_buffer *buff
     EXPECT(p, buffer->space != TSR_SPACE_PREPACKED,
            "arguments[%u]: expected a buffer that may be written, got prepacked buffer %u",
            argument, buffer->index);
-    EXPECT(p, buffer->space != TSR_SPACE_LEAF_NUMBER && buffer->space != TSR_SPACE_SUMS,
+    EXPECT(p, buffer->space != TSR_SPACE_VRANK_NUMBER && buffer->space != TSR_SPACE_SUMS,
            "arguments[%u]: expected a buffer that may be written, got space %u", argument,
            (unsigned)buffer->space);
     if (buffer->space != TSR_SPACE_TENSOR && buffer->space != TSR_SPACE_PART) return TSR_SUCCESS;
@@ -409,7 +409,7 @@ static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check pe
 /* ---- virtual ranks ---- */
 
 /* Seen by the commands of a loop alone. */
-static bool is_of_leaf(const checker *p, const tsr_program_buffer *buffer) {
+static bool is_of_vrank(const checker *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     return buffer->space == TSR_SPACE_VRANK || buffer->space == TSR_SPACE_VRANK_NUMBER ||
            buffer->space == TSR_SPACE_PART ||

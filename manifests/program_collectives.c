@@ -94,7 +94,7 @@ typedef struct walk {
 static bool lies(tsr_space space, tsr_collective_location location, tsr_space other) {
     if (space == other) return true;
     if (location == TSR_COLLECTIVE_LOCATION_SUM) return space == TSR_SPACE_SUMS;
-    if (location == TSR_COLLECTIVE_LOCATION_OWN) return space == TSR_SPACE_LEAF;
+    if (location == TSR_COLLECTIVE_LOCATION_OWN) return space == TSR_SPACE_VRANK;
     return space == TSR_SPACE_TENSOR || space == TSR_SPACE_OUTPUT || space == TSR_SPACE_WORKSPACE;
 }
 
@@ -113,10 +113,11 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
                                                             : from->space + 1; /* no other space */
     EXPECT(w, lies(to->space, row->to, to->space + 1) && lies(from->space, row->from, also),
            "%s: expected its result %s and its operand %s, got spaces %u and %u", row->name,
-           row->to == TSR_COLLECTIVE_LOCATION_ALL ? "in one place" : "in a place of each leaf",
-           row->from == TSR_COLLECTIVE_LOCATION_SUM   ? "a sum over leaves"
+           row->to == TSR_COLLECTIVE_LOCATION_ALL ? "in one place"
+                                                  : "in a slot of each virtual rank",
+           row->from == TSR_COLLECTIVE_LOCATION_SUM   ? "a sum over virtual ranks"
            : row->from == TSR_COLLECTIVE_LOCATION_ALL ? "in one place"
-                                                      : "in a place of each leaf",
+                                                      : "in a slot of each virtual rank",
            (unsigned)to->space, (unsigned)from->space);
     EXPECT(w,
            to->dtype == from->dtype &&
@@ -136,7 +137,8 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     return TSR_SUCCESS;
 }
 
-/* Such a sum covers a rank's own leaves only; its contents are undefined after the collective. */
+/* Such a sum covers a rank's own virtual ranks only; its contents are undefined after the
+ * collective. */
 static TSR_RESULT check_sums(walk *w, const tsr_program_command *command) {
     bool sums = command->opcode == TSR_OP_VRANK_SUM;
     bool takes = command->opcode == TSR_OP_COLLECTIVE && command->kernel != TSR_COLLECTIVE_SLICE;
@@ -182,7 +184,8 @@ static TSR_RESULT check_parts(walk *w) {
     return TSR_SUCCESS;
 }
 
-/* Checks that no leaf gathers a tensor that another leaf of the same loop has written. `written`: 1
+/* Checks that no virtual rank gathers a tensor that another virtual rank of the same loop has
+ * written. `written`: 1
  * + the index of the loop that wrote the tensor last. */
 static TSR_RESULT check_loops(walk *w) {
     uint32_t *written = w->written;

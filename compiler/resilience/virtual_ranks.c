@@ -7,8 +7,8 @@
  * rows of a virtual rank) · ops · entries.
  *
  *   tessera_sr.vrank_rows    rows of a data input
- *   tessera_sr.vrank         the virtual rank's number, from which random numbers and places count
- *   tessera_sr.vrank_sum     the sum over virtual ranks, of what was a sum over the batch
+ *   tessera_sr.virtual rank         the virtual rank's number, from which random numbers and places
+ * count tessera_sr.vrank_sum     the sum over virtual ranks, of what was a sum over the batch
  *   tessera_sr.vrank_gather  all rows, for ops that need them; the first dim
  */
 #include "compiler/graph/emit.h"

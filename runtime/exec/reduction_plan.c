@@ -84,8 +84,8 @@ typedef struct uses {
     uint32_t *read;    /* the command after the last one that reads a buffer; 0: none */
     uint32_t *writes;  /* number of commands that write a buffer */
     uint32_t *written; /* 1 + the first command that writes a tensor */
-    uint32_t *sums;    /* number of sums over leaves before a command */
-    bool *mixed;       /* buffer used by an all_to_all, which counts from leaf to leaf */
+    uint32_t *sums;    /* number of sums over virtual ranks before a command */
+    bool *mixed; /* buffer used by an all_to_all, which counts from virtual rank to virtual rank */
 } uses;
 
 static bool mixes(const tsr_program_command *command) {

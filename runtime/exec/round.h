@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchanges of ranks within a loop over leaves, if the leaves run by turns: sums over the leaves of
- * a turn. A sum that a reduce_scatter consumes is scattered at once, so that a rank has only one
- * summand and the parts of its own positions. Used by loop.c.
+ * Exchanges of ranks within a loop over virtual ranks, if the virtual ranks run by turns: sums over
+ * the virtual ranks of a turn. A sum that a reduce_scatter consumes is scattered at once, so that a
+ * rank has only one summand and the parts of its own positions. Used by loop.c.
  */
 #ifndef TSR_RUNTIME_ROUND_H
 #define TSR_RUNTIME_ROUND_H

@@ -56,7 +56,7 @@ tsr_result tsr_sharded_view_gather(tsr_ctx *ctx, const tsr_sharded_view *view, s
     return tsr_all_gather(ctx, view->transport, out_whole, first_byte);
 }
 
-/* Block after block goes from who holds it to all. */
+/* Broadcasts each piece from the rank that has it to all ranks. */
 static tsr_result hash_sharded(tsr_ctx *ctx, const tsr_sharded_view *view, size_t tensor,
                                char *buffer, tsr_digest *out_digest) {
     const tsr_tensor *of = &view->tensors[tensor];

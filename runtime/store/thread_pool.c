@@ -15,7 +15,7 @@ void tsr_thread_pool_init(tsr_thread_pool *pool) {
     pthread_cond_init(&pool->finished, NULL);
 }
 
-/* Called with the mutex held, which is let go of meanwhile. */
+/* Called with the mutex locked; unlocks it during the task. */
 static void do_next(tsr_thread_pool *pool, tsr_thread_pool_worker *worker) {
     worker->task = pool->next++;
     pthread_mutex_unlock(&pool->mutex);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry of copies alone, of which two values go to the host's memory, are overwritten meanwhile
- * and come back: y0 = x0, y1 = x1, if each copy is done when it is awaited, and begins when what is
- * before it is done.
+ * An entry that only copies. It offloads two values to host memory, overwrites them on the device,
+ * and fetches them back: y0 = x0 and y1 = x1 if each copy is complete when it is awaited and begins
+ * after the preceding commands are complete.
  */
 #ifndef TSR_TESTS_RUNTIME_OFFLOADED_PROGRAM_H
 #define TSR_TESTS_RUNTIME_OFFLOADED_PROGRAM_H
 
 #include "manifests/program.h"
 
-enum { OFFLOADED_COUNT = 512, OFFLOADED_BYTES = 4 * OFFLOADED_COUNT }; /* of a value */
+enum {
+    OFFLOADED_COUNT = 512,
+    OFFLOADED_BYTES = 4 * OFFLOADED_COUNT
+}; /* elements and bytes per value */
 enum {
     OFFLOADED_X0,
     OFFLOADED_X1,
@@ -54,22 +57,23 @@ static inline void offloaded_put_commands(offloaded_program *p) {
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_B, OFFLOADED_X1);
     offloaded_put(p, TSR_OP_OFFLOAD, OFFLOADED_A_KEPT, OFFLOADED_A);
     offloaded_put(p, TSR_OP_OFFLOAD, OFFLOADED_B_KEPT, OFFLOADED_B);
-    offloaded_put(p, TSR_OP_COPY, OFFLOADED_A_BACK, OFFLOADED_B); /* beside both */
+    offloaded_put(p, TSR_OP_COPY, OFFLOADED_A_BACK,
+                  OFFLOADED_B); /* concurrent with both offloads */
     offloaded_put(p, TSR_OP_AWAIT, 2, 0);
-    offloaded_put(p, TSR_OP_COPY, OFFLOADED_A, OFFLOADED_ZERO); /* beside one */
+    offloaded_put(p, TSR_OP_COPY, OFFLOADED_A, OFFLOADED_ZERO); /* concurrent with one offload */
     offloaded_put(p, TSR_OP_AWAIT, 3, 0);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_B, OFFLOADED_ZERO);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_B_BACK, OFFLOADED_ZERO);
     offloaded_put(p, TSR_OP_PREFETCH, OFFLOADED_A_BACK, OFFLOADED_A_KEPT);
     offloaded_put(p, TSR_OP_PREFETCH, OFFLOADED_B_BACK, OFFLOADED_B_KEPT);
-    offloaded_put(p, TSR_OP_COPY, OFFLOADED_A, OFFLOADED_B); /* beside both */
+    offloaded_put(p, TSR_OP_COPY, OFFLOADED_A, OFFLOADED_B); /* concurrent with both prefetches */
     offloaded_put(p, TSR_OP_AWAIT, 11, 0);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_Y1, OFFLOADED_B_BACK);
     offloaded_put(p, TSR_OP_AWAIT, 10, 0);
     offloaded_put(p, TSR_OP_COPY, OFFLOADED_Y0, OFFLOADED_A_BACK);
 }
 
-/* The struct stays where it is. */
+/* The struct must not be moved afterwards, since it contains pointers to itself. */
 static inline void offloaded_make(offloaded_program *p) {
     static const char *const names[] = {"x0", "x1", "y0", "y1"};
     static const char *kernels[] = {"mean", "update", "twice"};
