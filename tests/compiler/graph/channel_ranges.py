@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Norms over dims that are not the last ones, batch norm and means, and their gradients, over the whole range of each type.
 
-usage: channel_ranges.py TOOLS ASSEMBLER
+usage: channel_ranges.py TOOLS ASSEMBLER [--full]
 
 The rows of norm_ranges.py (near the largest and the least numbers of the type, one row times every power of two, and others) lie in tensors in several
 ways: as rows, as columns side by side, as columns of each of several blocks, and as channels of which each block has a part. The reference is computed in
@@ -13,6 +13,11 @@ NumPy's longdouble. What is promised:
 - batch_norm, and its gradients, are right wherever x - mean fits the type.
 - A mean is right wherever its elements are finite.
 - A row's bits are the same whatever stands in the other rows; on every level of this CPU that has FMA; and of the Tile IR of a GPU.
+
+Of f32 every case is tried in every layout, of the other types one or two layouts of each case. The level without FMA, v2, has no masked loads: a load
+of the last columns becomes a branch for each lane there, and a kernel with many of them takes the compiler up to 20 seconds. So v2 is tried with f32 and
+bf16, 16 columns, and as many rows as fill whole vectors; rows of 50 columns, of f64 and of f16 have masks, on the other levels. --full (minutes):
+row counts that need masks and every type on each level, 50 columns of each type.
 
 Exits with 77 without NumPy.
 """
@@ -28,9 +33,10 @@ except ImportError:
 
 import subprocess
 
-from norm_ranges import LEAST, MOST, TOLERANCE, L, build, load, logsumexp, norm, rows, save, softmax, stored
+from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, load, logsumexp, norm, rows, save, softmax, stored
 
-COLUMNS = (16, 50)  # the second, and f64 and f16, in some layouts alone
+COLUMNS = (16, 50)  # the second, and types other than f32, in some layouts alone
+WHOLE, OF_V2 = 128, ('f32', 'bf16')  # rows that are whole vectors, also in each of two blocks; the types that have them
 PARTS = 2  # of a row, in tensors where others lie between them
 
 
@@ -289,11 +295,12 @@ CASES += [Mean('mean', list(LAYOUTS))]
 class Run:
     """A case in a layout and a type: its function, its rows, and what they should give."""
 
-    def __init__(self, name, case, layout, dtype, columns, random):
+    def __init__(self, name, case, layout, dtype, columns, whole, random):
         self.name, self.case, self.layout, self.dtype = name, case, layout, dtype
         self.made = rows(dtype, columns, random)
-        if len(self.made) % 2:  # as many in both blocks
-            self.made['ordinary, again'] = stored(random.standard_normal(columns), dtype)
+        self.whole = whole  # no vector needs a mask
+        while len(self.made) % (WHOLE if whole else 2):  # also as many in both blocks
+            self.made[f'ordinary, {len(self.made)}'] = stored(random.standard_normal(columns), dtype)
         x = np.stack(list(self.made.values()))
         self.given = case.inputs(dtype, x, stored(random.standard_normal(x.shape), dtype))
         self.title = f'{case.title}, {layout.name}, {dtype}, {columns} columns'
@@ -354,20 +361,43 @@ class Run:
         return [f'{self.title}: {s}' for s in said], compared
 
 
+def chosen(dtype, full, random):
+    runs = []
+    for columns in COLUMNS if full or dtype == 'f32' else COLUMNS[:1]:
+        for case in CASES:
+            few = columns != COLUMNS[0] or dtype in (('f64', 'f16') if full else ('f64', 'f16', 'bf16'))
+            for layout in case.layouts[1:4:2] if few else case.layouts:
+                whole = columns == COLUMNS[0] and dtype in OF_V2 and not full
+                runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, whole, random))
+    return runs
+
+
+def build_all(tools, assembler, work, runs, dtype, full):
+    """{run: bundles}"""
+    def text(chosen):
+        return ''.join(run.function() for run in chosen)
+    # The Tile IR of a GPU takes as long as two levels of the CPU: rows of 50 columns have it in the full form.
+    of_gpu = [run for run in runs if dtype == 'f32' and (full or run.whole)]
+    masked = [level for level in cpu_levels() if full or level != 'x86-64-v2']
+    bundles = build(tools, assembler, work, text(runs), text(of_gpu), masked)
+    found = {run: {title: b for title, b in bundles.items() if title in masked or run in of_gpu} for run in runs}
+    whole = [run for run in runs if run.whole]
+    if whole:
+        more = build(tools, assembler, work, text(whole), '', ['x86-64-v2'], 'whole')
+        for run in whole:
+            found[run].update(more)
+    return found
+
+
 def main():
-    tools, assembler, random = pathlib.Path(sys.argv[1]), sys.argv[2], np.random.default_rng(29)
-    failures = compared = functions = 0
-    for dtype in MOST:  # a bundle each: all of them are more entries than one has
-        runs = []
-        for columns in COLUMNS:
-            for case in CASES:
-                few = columns != COLUMNS[0] or dtype in ('f64', 'f16')
-                for layout in case.layouts[1:4:2] if few else case.layouts:
-                    runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
+    full = '--full' in sys.argv
+    tools, assembler = pathlib.Path(sys.argv[1]), sys.argv[2]
+    random, failures, compared, functions = np.random.default_rng(29), 0, 0, 0
+    for dtype in MOST:  # bundles of its own each: all of them are more entries than one has
+        runs = chosen(dtype, full, random)
         with tempfile.TemporaryDirectory() as where:
             work = pathlib.Path(where)
-            bundles = build(tools, assembler, work, ''.join(run.function() for run in runs), of_gpu=dtype == 'f32')
-            for run in runs:
+            for run, bundles in build_all(tools, assembler, work, runs, dtype, full).items():
                 said, elements = run.check(tools, work, bundles)
                 compared += elements
                 failures += len(said)

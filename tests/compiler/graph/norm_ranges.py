@@ -123,15 +123,18 @@ def function(name, op, eps, dtype, shape):
 '''
 
 
-def build(tools, assembler, work, source, of_gpu=True):
-    """{title: (bundle, level)}: of the CPU's levels, and of the GPU's Tile IR for a CPU where that is wanted."""
+def build(tools, assembler, work, source, gpu_source=None, levels=None, name='m'):
+    """{title: (bundle, level)}: of these levels of the CPU (None: of all), and of the Tile IR of gpu_source (None: the same; '': of nothing) for a CPU."""
+    levels = cpu_levels() if levels is None else levels
+    text_path, bundle = work / f'{name}.mlir', work / f'{name}.tsb'
     def call(*arguments):
-        subprocess.run([tools / 'tessera-aot', 'build', *arguments], check=True)
-    (work / 'm.mlir').write_text(source, encoding='utf-8')
-    call(work / 'm.mlir', '-o', work / 'm.tsb', '--target', ','.join(f'cpu:{level}' for level in cpu_levels()))
-    bundles = {level: (work / 'm.tsb', level) for level in cpu_levels()}
-    if of_gpu and CPU.split(':')[1] in bundles:
-        call(work / 'm.mlir', '-o', work / 'gpu.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', work)
+        subprocess.run([tools / 'tessera-aot', 'build', *arguments], check=True, stderr=subprocess.DEVNULL)
+    text_path.write_text(source, encoding='utf-8')
+    call(text_path, '-o', bundle, '--target', ','.join(f'cpu:{level}' for level in levels))
+    bundles = {level: (bundle, level) for level in levels}
+    if gpu_source != '' and CPU.split(':')[1] in bundles:
+        (work / 'of_gpu.mlir').write_text(source if gpu_source is None else gpu_source, encoding='utf-8')
+        call(work / 'of_gpu.mlir', '-o', work / 'gpu.tsb', '--target', GPU, '--ptxas', assembler, '--dump', 'tile', '--dump-dir', work)
         text = (work / 'tile.sm_90a.mlir').read_text('utf-8').replace(f'"{GPU}"', f'"{CPU}"')
         (work / 'tile.mlir').write_text(text, 'utf-8')
         call(work / 'tile.mlir', '-o', work / 'of_gpu.tsb', '--target', CPU, '--from', 'tile')
