@@ -59,6 +59,16 @@ static bool is_repeated(const fixture *f, const built *b) {
     return same;
 }
 
+static bool fits(const tsr_target *target, const tsr_target *lowered) {
+    return host_has(target) && (!lowered || target->has_fma);
+}
+
+static bool has_stronger(size_t index, const tsr_target *lowered) {
+    for (size_t i = index + 1; i < tsr_target_count(); i++)
+        if (fits(tsr_target_get(i), lowered)) return true;
+    return false;
+}
+
 /* `lowered`: the target that Tile IR is made for; NULL: each its own. */
 static void open_for(fixture *f, const char *attributes, const char *text,
                      const tsr_target *lowered) {
@@ -72,10 +82,11 @@ static void open_for(fixture *f, const char *attributes, const char *text,
     result =
         tsr_mlir_parse(&f->ctx, f->mlir, &f->diags, source, strlen(source), "test.mlir", &module);
     cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
-    for (size_t i = 0; i < tsr_target_count(); i++) {
+    for (size_t i = 0, found = 0; i < tsr_target_count(); i++) {
         built *b = &f->built[f->built_count];
         b->target = tsr_target_get(i);
-        if (!host_has(b->target) || (lowered && !b->target->has_fma)) continue;
+        if (!fits(b->target, lowered)) continue;
+        if (f->left_out >> found++ & 1 && has_stronger(i, lowered)) continue;
         result = tsr_tile_lower(&f->ctx, module, lowered ? lowered : b->target, &b->tile);
         cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
         if (is_repeated(f, b)) {

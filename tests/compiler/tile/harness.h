@@ -30,6 +30,7 @@ typedef struct fixture {
     built built[TARGETS_MAX]; /* for each target this CPU can run, weakest first */
     const tsr_dtype *nans;    /* of outputs whose NaNs may differ between targets; NULL: none may */
     bool all_targets;         /* also one whose code is another's: see is_repeated */
+    unsigned left_out;        /* bit i: not target i of those, if a stronger one follows */
 } fixture;
 
 /* `text`: the inside of a module. Zero-initialise the fixture first. */

@@ -223,6 +223,11 @@ static void matrix_type(char out[64], const char *dims, size_t rows, size_t colu
     snprintf(out, 64, "tensor<%s%zux%zuxbf16>", dims, t ? columns : rows, t ? rows : columns);
 }
 
+/* Most of a problem's time is the compiler's, for AVX2: every other problem is built for it. */
+static unsigned choose_left_out(const problem *p) {
+    return (p->m + p->n + p->k + p->ta) % 2 ? 1 : 0;
+}
+
 static void run_problem(problem *p, const char *text, size_t b_count, bool strips) {
     random_state random = {p->m * 7919 + p->n * 104729 + p->k};
     fixture f = {0};
@@ -236,6 +241,7 @@ static void run_problem(problem *p, const char *text, size_t b_count, bool strip
     /* What stands behind an odd row is not multiplied, not even by zero. */
     if (p->k % 2 && !p->ta) a[p->m / 2 * p->k] = 0x7fc0;
     if (has_bias) p->bias = bias;
+    f.left_out = choose_left_out(p);
     fixture_open_dots(&f, text);
     argument pack[] = {{b, b_count * 2}, {NULL, packed_size}};
     if (strips) kernel_test(&f, "pk", pack, 2, packed, NULL, NULL);
@@ -293,8 +299,7 @@ Test(dot, shapes) {
 Test(dot, last_lanes) {
     static const size_t columns[] = {17, 20, 24, 25, 36, 40, 53, 137};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-        for (size_t ta = 0; ta < 2; ta++)
-            test_tiled(29, columns[i], 33 + i % 2, ta, (ta + i / 2) % 2, "");
+        test_tiled(29, columns[i], 33 + i % 2, i & 1, i & 2, "");
 }
 
 /* Several blocks of rows and of K; A packed in groups of tiles; few rows of a large B; rows 4096
@@ -302,7 +307,6 @@ Test(dot, last_lanes) {
 Test(dot, large) {
     test_tiled(300, 100, 91, false, false, "");
     test_tiled(40, 130, 6001, false, false, "");
-    test_tiled(40, 130, 6001, true, true, "");
     test_tiled(333, 100, 521, true, false, "");
     test_tiled(230, 75, 2600, true, false, "");
     test_tiled(1, 1100, 601, false, false, "");
@@ -325,14 +329,13 @@ Test(dot, packed_by_tiles) {
 Test(dot, transposed) {
     test_tiled(16, 17, 5, false, true, "");
     test_tiled(33, 97, 64, false, true, "");
-    test_tiled(100, 1030, 71, false, true, "");
     test_tiled(128, 150, 4601, false, true, "");
     test_tiled(45, 301, 67, false, true, ", tile = [5, 0, 40, 2, 16]");
 }
 
 Test(dot, tiles) {
     static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
-                                        "[0, 0, 0, 3]", "[2, 1000, 4, 100, 1]"};
+                                        "[0, 0, 0, 3, 30]", "[2, 1000, 4, 100, 1]"};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         char tile[64];
         snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);
@@ -369,7 +372,7 @@ Test(dot, strips) {
     test_strips(70, 130, 6001, false, false, "");
     test_strips(31, 20, 67, false, false, "");
     test_strips(31, 40, 66, true, false, "");
-    test_strips(300, 1100, 91, true, true, "");
+    test_strips(301, 1100, 91, true, true, "");
     test_strips(45, 101, 67, false, false, ", tile = [3, 16, 6, 1, 7]");
 }
 
