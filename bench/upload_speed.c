@@ -96,7 +96,7 @@ static TSR_RESULT compare(bench *b) {
     TRY(b->ctx, b->device->type->download(b->ctx, b->device, &b->memory,
                                           (tsr_device_range){0, b->size_bytes}));
     if (memcmp(b->memory.host, b->bytes, b->size_bytes) != 0)
-        FAIL(b->ctx, TSR_DATA, "what arrived is not what was written");
+        FAIL(b->ctx, TSR_DATA, "the data read back differs from the data written");
     return TSR_SUCCESS;
 }
 

@@ -264,7 +264,7 @@ static tsr_result check_segments(tsr_ctx *ctx, const request *r) {
                  r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, (tsr_ull)size,
                  (tsr_ull)segment->offset_bytes, segment->size_bytes);
         if (segment->offset_bytes < at)
-            FAIL(ctx, TSR_USAGE, TSB "range of entry %s: expected it behind byte %llu, got %llu",
+            FAIL(ctx, TSR_USAGE, TSB "range of entry %s: expected it after byte %llu, got %llu",
                  r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, (tsr_ull)at,
                  (tsr_ull)segment->offset_bytes);
         at = segment_end(segment);

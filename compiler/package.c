@@ -393,7 +393,8 @@ static TSR_RESULT encode_deployment(tsr_ctx *ctx, const char *path, const tsr_pa
     if (!deployment.path) return TSR_SUCCESS;
     if (strchr(deployment.path, '/') || deployment.path[0] == '.')
         FAIL(ctx, TSR_COMPILE,
-             "the manifest's path is '%s'; expected the name of a file, which goes beside the "
+             "the manifest's path is '%s'; expected the name of a file, which is written next to "
+             "the "
              "bundle",
              deployment.path);
     const char *beside =

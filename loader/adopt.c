@@ -95,14 +95,15 @@ static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_sharded_view
     candidate *found =
         bsearch(&key, a->candidates, a->stored_count, sizeof *a->candidates, by_name);
     if (!found) {
-        tsr_log(ctx, TSR_LOG_WARNING, "'%s' begins anew: the state has no such tensor",
-                tensor->name);
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "'%s' starts from its initial value: the state has no such tensor", tensor->name);
         return TSR_SUCCESS;
     }
     const tsr_tensor *stored = found->tensor;
     found->taken = true;
     if (stored->dtype != tensor->dtype || !tsr_shape_equal(&stored->shape, &tensor->shape)) {
-        tsr_log(ctx, TSR_LOG_WARNING, "'%s' begins anew: it is %s in the state, %s in the program",
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "'%s' starts from its initial value: it is %s in the state, %s in the program",
                 tensor->name, tsr_type_format(stored->dtype, &stored->shape, there),
                 tsr_type_format(tensor->dtype, &tensor->shape, here));
         return TSR_SUCCESS;

@@ -372,7 +372,7 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
     if (self->entry->rows_independent) shape->dims[0] = self->rows;
     if (!self->options.repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
     if (shape->rank == TSR_RANK_MAX)
-        FAIL(ctx, TSR_USAGE, "output '%s' has %u dim%s: there is none left for the calls",
+        FAIL(ctx, TSR_USAGE, "output '%s' has %u dim%s: there is no dim left for the calls",
              port->name, shape->rank, TSR_PLURAL(shape->rank));
     memmove(shape->dims + 1, shape->dims, shape->rank * sizeof shape->dims[0]);
     shape->dims[0] = self->options.repeat;

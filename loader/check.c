@@ -273,15 +273,17 @@ static const char *advise(const check *self, tsr_code code) {
                                 "build it with a smaller batch; it plans %.1f MiB",
                                 (double)self->report->memory.host_bytes / (1 << 20));
     case TSR_VERSION:
-        return "install the tessera-run that the message names, or build the bundle anew";
+        return "install the tessera-run that the message names, or build the bundle again";
     case TSR_CORRUPT:
-        return "copy it anew; tessera-aot verify --full tells what is damaged, and repack restores "
-               "what a registry has rearranged";
+        return "copy it again; tessera-aot verify --full names the damaged parts, and repack "
+               "restores "
+               "a bundle that a registry has rearranged";
     case TSR_SIGNATURE:
         return "get it, and its .sigstore.json, from whoever signs it; or give the right --key";
     case TSR_IO:
-        return "check that the path exists and can be read; weights that the bundle only names lie "
-               "beside it or in a --weights-dir";
+        return "check that the path exists and can be read; weights that the bundle only names "
+               "must be "
+               "next to it or in a --weights-dir";
     case TSR_MISMATCH:
         return "get the weights that the bundle was built with";
     default:

@@ -263,7 +263,7 @@ static tsr_result adopt(tsr_ctx *ctx, session *self) {
     tsr_generation from;
     if (options->params || options->replay)
         FAIL(ctx, TSR_USAGE, "a state is adopted instead of %s; give one",
-             options->params ? "parameters of a file" : "what a log began with");
+             options->params ? "parameters of a file" : "the start of a log");
     TRY(ctx, tsr_state_initialize(ctx, self->model, options->has_seed ? options->seed : 0));
     TRY(ctx, tsr_state_adopt(ctx, self->model, &options->adopt, &from));
     self->job.position =

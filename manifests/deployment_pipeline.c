@@ -75,7 +75,7 @@ static TSR_RESULT read_stage(tsr_json_reader *r, const cJSON *object, size_t ind
                                                 after->child->valuedouble == (double)(index - 1)));
     if (number != index || rank != index % ranks || !follows)
         FAIL(r->ctx, TSR_CORRUPT,
-             "%s: stage %zu: expected it on rank %llu, behind the one before it", r->subject, index,
+             "%s: stage %zu: expected it on rank %llu, after the previous stage", r->subject, index,
              (unsigned long long)(index % ranks));
     return tsr_json_read_name(r, object, "function", out_function);
 }

@@ -321,7 +321,7 @@ tsr_result tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
              size_bytes - r.at, TSR_PLURAL(size_bytes - r.at));
     TRY(ctx, tsr_program_verify(ctx, &program, config, TSR_CORRUPT));
     if (r.version != version_of(&program))
-        FAIL(ctx, TSR_CORRUPT, "program: version: expected %u for what it holds, got %u",
+        FAIL(ctx, TSR_CORRUPT, "program: version: expected %u for its contents, got %u",
              version_of(&program), r.version);
     *out_program = program;
     return TSR_SUCCESS;

@@ -178,7 +178,8 @@ static TSR_RESULT check_parts(walk *w) {
     for (size_t i = 0; i < w->config->tensor_count; i++)
         if (w->scattered[i] && w->holdings[i] == TSR_HOLDING_PADDED)
             FAIL(w->ctx, w->code,
-                 "program: entry '%s': expected an all_gather behind what writes parts of tensor "
+                 "program: entry '%s': expected an all_gather after the command that writes parts "
+                 "of tensor "
                  "'%s', which is had whole, got none",
                  w->entry->name, w->config->tensors[i].name);
     return TSR_SUCCESS;

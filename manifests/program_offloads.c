@@ -124,7 +124,8 @@ static TSR_RESULT check_prefetch(const walk *w, const tsr_program_command *comma
     EXPECT(w,
            last->offset_bytes == from->offset_bytes && last->dtype == from->dtype &&
                tsr_shape_equal(&last->shape, &from->shape),
-           "prefetch: expected what was offloaded there last, which is %s at %llu by command %u, "
+           "prefetch: expected the value that was offloaded there last, which is %s at %llu by "
+           "command %u, "
            "got %s at %llu",
            tsr_type_format(last->dtype, &last->shape, wanted),
            (unsigned long long)last->offset_bytes, w->offloaded[at].command,
@@ -172,7 +173,7 @@ static TSR_RESULT check_host(const walk *w, bool *used) {
     for (uint32_t i = 0; i < entry->buffer_count; i++)
         if (entry->buffers[i].space == TSR_SPACE_HOST && !used[i])
             FAIL(w->ctx, w->code,
-                 "program: entry '%s': buffers[%u]: expected an offload or prefetch of what lies "
+                 "program: entry '%s': buffers[%u]: expected an offload or prefetch of the value "
                  "in the host's memory, got none",
                  entry->name, i);
     return TSR_SUCCESS;

@@ -135,7 +135,7 @@ static TSR_RESULT check_transfer(walk *w, const tsr_program_command *command) {
         REFUSE(w, "export: expected region '%s' to be left before it is exported, got it %s", name,
                region->entered ? "open" : "not begun");
     if (region->exported)
-        REFUSE(w, "%s: expected it before the export of region '%s', got it behind",
+        REFUSE(w, "%s: expected it before the export of region '%s', got it after",
                command->opcode == TSR_OP_EXPORT ? "export" : "import", name);
     if (command->opcode == TSR_OP_EXPORT) region->exported = true;
     return check_pairs(w, command);
@@ -170,7 +170,7 @@ static TSR_RESULT check_command(walk *w, const tsr_program_command *command, boo
     switch (command->opcode) {
     case TSR_OP_ENTER:
         if (*changed)
-            REFUSE(w, "enter: expected a region before tensors are written, got one behind");
+            REFUSE(w, "enter: expected a region before tensors are written, got one after");
         return check_enter(w, command->kernel);
     case TSR_OP_LEAVE:
         return check_leave(w, command->kernel);

@@ -132,14 +132,14 @@ static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
 }
 
 static void print_help(const tsr_flag *flags) {
-    printf(
-        "usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
-        "       tessera-run BUNDLE --check [--json] tell whether it runs here, and what it needs\n"
-        "       tessera-run fsck DIR                check a state directory, changing nothing\n"
-        "       tessera-run ls DIR [--verify] [--json]\n"
-        "                                           list its generations, changing nothing\n"
-        "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
-        "       tessera-run export DIR -o FILE      write a generation as safetensors\n\n");
+    printf("usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
+           "       tessera-run BUNDLE --check [--json] say whether it runs here, and which "
+           "resources it needs\n"
+           "       tessera-run fsck DIR                check a state directory, changing nothing\n"
+           "       tessera-run ls DIR [--verify] [--json]\n"
+           "                                           list its generations, changing nothing\n"
+           "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
+           "       tessera-run export DIR -o FILE      write a generation as safetensors\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
     printf("\nExit codes: docs/exit-codes.md. SIGTERM, SIGINT, SIGHUP or SIGUSR1: finish the step, "
            "save, exit 0; a second SIGTERM or SIGINT: at once.\n");

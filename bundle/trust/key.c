@@ -186,7 +186,7 @@ tsr_result tsr_key_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *k
     /* Either the two halves of the key file do not match, or the machine made an error. */
     if (!tsr_key_verify(crypto, key, bytes, size_bytes, signature, size))
         FAIL_GOTO(ctx, result, TSR_USAGE,
-                  "the key's public half does not verify what its private half signed");
+                  "the public half of the key does not verify a signature of its private half");
     *out_signature = signature;
     *out_signature_size = size;
 done:

@@ -147,11 +147,11 @@ static MlirWalkResult check_call(MlirOperation op, void *user) {
     const char *kind = tsr_op_name(callee->change);
     const char *target = tsr_op_string(callee->change, "target");
     snprintf(text, sizeof text,
-             "func.call: cannot stand in a region of %s: '@%.200s' comes to a %s",
+             "func.call: is not allowed in a region of %s: '@%.200s' comes to a %s",
              tsr_op_name(around), tsr_op_symbol(callee->func), kind);
     snprintf(change, sizeof change, "%s%s%.150s%s in '@%.200s'", kind, target ? " to '" : "",
              target ? target : "", target ? "'" : "", tsr_op_symbol(func_of(callee->change)));
-    snprintf(region, sizeof region, "the %s that the call stands in", tsr_op_name(around));
+    snprintf(region, sizeof region, "the %s around the call", tsr_op_name(around));
     const tsr_diag_note notes[] = {{mlirOperationGetLocation(callee->change), change},
                                    {mlirOperationGetLocation(around), region}};
     tsr_diag_error_notes(mlirOperationGetLocation(op), TSR_DIAG_REGION_OP, text, 2, notes);
@@ -166,7 +166,7 @@ bool tsr_graph_check_called(MlirModule module) {
     for (size_t i = 0; read && !large && i < s.node_count; i++) large = add_up(&s, &s.nodes[i]);
     if (!read)
         tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_MEMORY,
-                       "no memory to count what is called");
+                       "no memory to count called functions");
     if (large)
         tsr_diag_error(mlirOperationGetLocation(large->func), TSR_DIAG_CALLED_OPS,
                        "func.func: '@%s' and all that it calls come to more than %d ops",

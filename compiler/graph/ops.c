@@ -161,7 +161,7 @@ bool tsr_rule_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX], 
                                  out_axes[i], rank, tsr_type_text(&rule->operands[0], text));
         if (i && out_axes[i] <= out_axes[i - 1])
             return tsr_rule_fail(rule, TSR_DIAG_AXIS_ORDER,
-                                 "axes must ascend: %" PRId64 " stands after %" PRId64, out_axes[i],
+                                 "axes must ascend: %" PRId64 " comes after %" PRId64, out_axes[i],
                                  out_axes[i - 1]);
     }
     return true;

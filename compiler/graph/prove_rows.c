@@ -364,7 +364,7 @@ static void note_rows(path *p, tsr_row_walk *walk, const tsr_graph_entry *entry,
                                   entry->name));
     for (size_t i = count < SHOWN ? count : SHOWN; i-- > 0;) {
         const char *text = "%s passes them on";
-        if (i == SHOWN - 1 && count > SHOWN) text = "%s passes them on, behind %zu other ops";
+        if (i == SHOWN - 1 && count > SHOWN) text = "%s passes them on, after %zu other ops";
         add_note(p, mlirValueGetLocation(values[i]),
                  tsr_arena_printf(p->arena, text, name_of(values[i]), count - SHOWN));
     }

@@ -132,7 +132,7 @@ static bool find_along(tsr_row_flow *flow, size_t first, tsr_row_layout *out_alo
         for (size_t r = 0; r < flow->result_count; r++)
             flow->outcomes[r] = tsr_row_mixed(
                 flow, tsr_op_operand(flow->op, k),
-                "goes along dim 0 of a sequence, in which rows lie with other things");
+                "runs over dim 0 of a sequence, where rows are mixed with other elements");
         return false;
     }
     return true;

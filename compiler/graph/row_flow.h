@@ -60,7 +60,7 @@ bool tsr_row_keeps_sum(const tsr_row_flow *flow);
 /* Does the rule give outcomes, whatever the operands are? */
 bool tsr_row_rule_has_regions(tsr_rows_fn rule);
 
-/* Sets the reason, which follows the op's name: "sums over dim 0, along which the rows lie". */
+/* Sets the reason, which follows the op's name: "sums over dim 0, which holds the rows". */
 bool tsr_row_mix(tsr_row_flow *flow, size_t operand, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* For a fault of joining operands. */

@@ -52,7 +52,7 @@ static bool view(tsr_row_flow *flow, size_t operand, tsr_row_dims *out_dims) {
 }
 
 static bool refuse_dim(tsr_row_flow *flow, size_t operand, const char *verb, uint32_t dim) {
-    return tsr_row_mix(flow, operand, "%s dim %" PRIu32 " of operand %zu, along which the rows lie",
+    return tsr_row_mix(flow, operand, "%s dim %" PRIu32 " of operand %zu, which holds the rows",
                        verb, dim, operand);
 }
 
@@ -365,7 +365,7 @@ static bool join_block(tsr_row_flow *flow, size_t operand, uint32_t axis,
     uint64_t size = flow->types[operand].shape.dims[axis];
     tsr_row_layout own = block_of(io_dim);
     if (size % size_of(block))
-        return refuse_dim(flow, operand, "puts other elements behind those of", axis);
+        return refuse_dim(flow, operand, "puts other elements after those of", axis);
     if (own.count ? !tsr_row_layout_equal(&own, block) : !is_same(io_dim))
         return tsr_row_mix_joined(flow, operand, own.count ? TSR_ROW_PAIRED : TSR_ROW_NUMBERED);
     return true;

@@ -153,7 +153,7 @@ static void find_copy(specializer *p, MlirOperation call, MlirOperation func, co
     if (!mlirOperationIsNull(made)) {
         if (tsr_op_has(made, ORIGIN)) return;
         tsr_diag_error(mlirOperationGetLocation(made), TSR_DIAG_NAME_TAKEN,
-                       "func.func: '@%s' is the name of what calls of '@%s' with " PREFIX " are of",
+                       "func.func: '@%s' is the name that calls of '@%s' with " PREFIX " are of",
                        symbol, tsr_op_symbol(func));
         p->good = false;
     } else if (p->copies++ < TSR_MLIR_SYMBOLS_MAX) {

@@ -32,7 +32,7 @@ static bool check_nested(MlirOperation op) {
     if (!returns && !tsr_graph_changes(op)) return true;
     MlirOperation around = returns ? mlirOperationGetParentOperation(op) : tsr_graph_computing(op);
     if (mlirOperationIsNull(around)) return true;
-    tsr_diag_error(where(op), TSR_DIAG_REGION_OP, "%s: cannot stand in a region of %s",
+    tsr_diag_error(where(op), TSR_DIAG_REGION_OP, "%s: is not allowed in a region of %s",
                    tsr_op_name(op), tsr_op_name(around));
     return false;
 }

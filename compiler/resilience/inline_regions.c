@@ -124,7 +124,7 @@ static bool collect_events(inliner *o, MlirOperation region, MlirOperation enter
     TSR_FOR_EACH_OP(op, block) {
         tsr_sr_op id = tsr_sr_op_plain(op);
         if (id == TSR_SR_RESILIENCE_REGION)
-            return refuse_region(op, "stands in another region of resilience");
+            return refuse_region(op, "is inside another region of resilience");
         if (id == TSR_SR_ON_FAILURE && !note_handler(enter, "on_failure", op)) return false;
         if (id == TSR_SR_ON_RECOVERY && !note_handler(o->func, TSR_SR_RECOVERY_HANDLER, op))
             return false;

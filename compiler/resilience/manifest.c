@@ -289,7 +289,7 @@ static bool fill_positions(exporter *e) {
         if (positions > TSR_DEPLOYMENT_POSITIONS_MAX) {
             tsr_diag_error(
                 mlirOperationGetLocation(mlirModuleGetOperation(e->module)), TSR_DIAG_SR_MESH,
-                "axis '%s', along which '%s' lies in shards, has %" PRIu64 " positions; at most %d",
+                "axis '%s', over which '%s' is sharded, has %" PRIu64 " positions; at most %d",
                 shard->axis, shard->tensor, positions, TSR_DEPLOYMENT_POSITIONS_MAX);
             return false;
         }

@@ -290,7 +290,7 @@ static bool read_tensor(threader *t, tsr_builder *b, MlirOperation op, MlirValue
                         MlirValue *out_value) {
     const char *of = first_param(t), *region = tsr_op_string(op, "name");
     tsr_type type;
-    if (!of) return fail(op, "what is exported belongs to the state: needs a parameter");
+    if (!of) return fail(op, "an exported value belongs to the state: it must be a parameter");
     if (!tsr_value_type(like, &type) || !tsr_type_is_static(&type))
         return fail(op, "a value has no static type");
     const char *name = tsr_arena_printf(&t->arena, "%s.export.%zu", region, index);
@@ -346,7 +346,7 @@ static bool thread_import(threader *t, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     if (count > TSR_SR_VALUES_MAX) return fail(op, "gives more values than a region can yield");
     if (is_exported(t, tsr_op_string(op, "name")))
-        return fail(op, "stands behind the export of its region");
+        return fail(op, "comes after the export of its region");
     for (size_t i = 0; i < count; i++)
         if (!read_tensor(t, &b, op, tsr_op_result(op, i + 1), i, &reads[i])) return false;
     const tsr_attr attr = {"name", tsr_op_attr(op, "name")};

@@ -119,7 +119,7 @@ static bool check_order(MlirOperation op, bool results, size_t *out_tensors) {
         if (tsr_sr_is_token(type)) continue;
         if (!mlirTypeIsARankedTensor(type))
             return fail_order(op, "a value is neither a ranked tensor nor a token");
-        if (tensors != i) return fail_order(op, "a tensor stands behind a token");
+        if (tensors != i) return fail_order(op, "a tensor comes after a token");
         tensors++;
     }
     *out_tensors = tensors;
@@ -208,10 +208,11 @@ static bool check_manifest(MlirOperation op) {
         return false;
     }
     if (path && (strchr(path, '/') || path[0] == '.')) {
-        tsr_diag_error(where(op), TSR_DIAG_SR_MANIFEST,
-                       "%s: path is \"%s\"; expected the name of a file, which goes beside the "
-                       "bundle",
-                       tsr_op_name(op), path);
+        tsr_diag_error(
+            where(op), TSR_DIAG_SR_MANIFEST,
+            "%s: path is \"%s\"; expected the name of a file, which is written next to the "
+            "bundle",
+            tsr_op_name(op), path);
         return false;
     }
     for (intptr_t i = 0; !mlirAttributeIsNull(include) && i < mlirArrayAttrGetNumElements(include);

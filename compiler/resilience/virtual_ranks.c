@@ -361,7 +361,7 @@ static bool split_squares(splitter *s, MlirOperation op) {
     TSR_ASSERT(fits);
     if (tsr_type_of(tsr_op_result(op, 0)).shape.dims[0] != s->parts) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_COLLECTIVE,
-                       "%s: %" PRIu64 " sums of squares of what %" PRIu64 " virtual ranks have",
+                       "%s: %" PRIu64 " sums of squares for %" PRIu64 " virtual ranks",
                        tsr_op_name(op), tsr_type_of(tsr_op_result(op, 0)).shape.dims[0], s->parts);
         return false;
     }

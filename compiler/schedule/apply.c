@@ -80,7 +80,7 @@ static MlirWalkResult visit(MlirOperation op, void *user) {
     MlirOperation parent = mlirOperationGetParentOperation(op);
     if (!mlirOperationIsNull(parent) && tsr_op_is_plan(parent) && !tsr_op_is_plan(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PLAN_OP,
-                       "%s: stands in %s, which holds plans alone", tsr_op_name(op),
+                       "%s: is in %s, which may contain only plans", tsr_op_name(op),
                        tsr_op_name(parent));
         a->good = false;
     }

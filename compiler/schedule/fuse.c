@@ -382,7 +382,7 @@ static TSR_RESULT read_chosen(fuser *f, MlirOperation op, MlirAttribute *out_cho
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GROUP_TILE,
                        "%s: " TSR_CHOSEN_TILE " is no array of at most %d integers",
                        tsr_op_name(op), SIZES_MAX);
-        FAIL(&f->ctx, TSR_COMPILE, "sizes of tiles that are none");
+        FAIL(&f->ctx, TSR_COMPILE, "invalid tile sizes");
     }
     *out_chosen = tsr_attr_make_i64s(f->mlir, count, sizes);
     return TSR_SUCCESS;

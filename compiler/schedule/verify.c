@@ -117,7 +117,7 @@ static bool read_body(MlirOperation func, body *b) {
         }
         const tsr_op_row *row = tsr_op_row_find(op);
         if (!row || !tsr_op_row_is_computed(row))
-            return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a fusion group");
+            return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a fusion group");
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;
         if (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
@@ -128,7 +128,7 @@ static bool read_body(MlirOperation func, body *b) {
         }
         if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape") &&
             !tsr_op_is(op, "tessera.repair"))
-            return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a rows group");
+            return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a rows group");
         b->repairs |= tsr_op_is(op, "tessera.repair");
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
@@ -215,7 +215,9 @@ static bool check_cast(const body *b, MlirOperation op) {
     tsr_type type;
     bool widens = tsr_value_type(tsr_op_result(op, 0), &type) && type.dtype == TSR_DTYPE_F32;
     if (tsr_op_is_width_cast(op) && before == widens && behind != widens) return true;
-    return complain(op, TSR_DIAG_GROUP_OP, "is no cast around the op that stands alone");
+    return complain(
+        op, TSR_DIAG_GROUP_OP,
+        "is not a cast of an operand or result of the op that must be alone in its group");
 }
 
 /* A matmul widens its second operand, an argument, as it reads it. */
@@ -411,7 +413,7 @@ static bool check_view(const body *b) {
             if ((mlirValueEqual(operand, matrix) && !second) ||
                 (mlirValueEqual(operand, strips) && !mlirOperationEqual(other, op)))
                 return complain(other, TSR_DIAG_GROUP_OP,
-                                "reads strips, or what lies in them; only a product can");
+                                "reads strips or views of them; only a product can");
         }
     }
     return check_strips(op, matrix, false, strips);
@@ -431,7 +433,7 @@ static bool check_attributes(const body *b) {
     }
     if (!mlirOperationIsNull(b->root) && b->op_count > 1 &&
         (b->row->op_class == TSR_CLASS_MOVE || b->row->op_class == TSR_CLASS_ALONE))
-        return complain(b->root, TSR_DIAG_GROUP_OP, "stands alone in its group");
+        return complain(b->root, TSR_DIAG_GROUP_OP, "must be alone in its group");
     if (!tsr_op_has(b->func, "tile")) return true;
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
         return complain(b->func, TSR_DIAG_GROUP_TILE, "tile is an array of at most 8 integers");

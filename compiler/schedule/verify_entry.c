@@ -23,14 +23,15 @@ static bool check_view(MlirOperation op) {
         mlirOperationIsNull(from) ||
         (row && (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT));
     if (!given) return true;
-    return complain(op, TSR_DIAG_ENTRY_VIEW,
-                    "reads what no kernel made in another shape; a group must do that");
+    return complain(
+        op, TSR_DIAG_ENTRY_VIEW,
+        "reads a value that no kernel computed, in another shape; a group must do that");
 }
 
 /* Ops that the scheduler knows nothing of. */
 static bool check_other(MlirOperation op) {
     if (tsr_op_is(op, "func.return") || strncmp(tsr_op_name(op), "tsched.", 7) == 0) return true;
-    return complain(op, TSR_DIAG_ENTRY_OP, "stands in an entry that calls groups, but not as one");
+    return complain(op, TSR_DIAG_ENTRY_OP, "is in an entry that calls groups, but is not a call");
 }
 
 static bool check_op(MlirOperation op) {
@@ -40,11 +41,10 @@ static bool check_op(MlirOperation op) {
     if (row->op_class == TSR_CLASS_CONSTANT) {
         if (tsr_op_string(op, TSR_CONSTANT_NAME)) return true;
         return complain(op, TSR_DIAG_ENTRY_CONSTANT,
-                        "stands in an entry that calls groups and has no " TSR_CONSTANT_NAME);
+                        "is in an entry that calls groups, but has no " TSR_CONSTANT_NAME);
     }
     if (row->op_class == TSR_CLASS_VIEW || !tsr_op_row_is_computed(row)) return true;
-    return complain(op, TSR_DIAG_ENTRY_OP,
-                    "stands in an entry that calls groups, and in none of them");
+    return complain(op, TSR_DIAG_ENTRY_OP, "is in an entry that calls groups, but not in a group");
 }
 
 bool tsr_schedule_verify_entries(MlirModule module) {

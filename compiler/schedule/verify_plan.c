@@ -167,7 +167,8 @@ static bool check_candidates(MlirOperation op, const int64_t *chosen, size_t cho
                             "candidate %zu has %zu sizes; the first has %zu", i, count, first);
         found |= count == chosen_count && memcmp(sizes, chosen, count * sizeof *sizes) == 0;
     }
-    return found || complain(op, TSR_DIAG_PLAN_TILE, "what is chosen is none of the candidates");
+    return found ||
+           complain(op, TSR_DIAG_PLAN_TILE, "the chosen sizes are not one of the candidates");
 }
 
 static bool rule_tile(MlirOperation op) {

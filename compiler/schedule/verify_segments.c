@@ -30,12 +30,12 @@ static bool check_op(checker *c, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     uint32_t segment = NO_SEGMENT;
     if (!row || (row->op_class != TSR_CLASS_MAP && row->op_class != TSR_CLASS_CONSTANT))
-        return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a group of segments");
+        return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a group of segments");
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         uint32_t of = tsr_value_map_get(&c->owners, tsr_op_operand(op, i));
         if (of == NO_SEGMENT) continue;
         if (segment != NO_SEGMENT && of != segment)
-            return complain(op, TSR_DIAG_GROUP_OP, "reads what belongs to two segments");
+            return complain(op, TSR_DIAG_GROUP_OP, "reads values of two segments");
         segment = of;
     }
     return set_owner(c, tsr_op_result(op, 0), segment);

@@ -107,7 +107,7 @@ static const char *why_not(const refusal *r, MlirOperation op) {
             return "makes a vector that is no list of elements";
         if (!has_registers(op, type)) return "makes a value of a type that has no machine code";
         if (mlirTypeIsAMemRef(type) && !of_tile)
-            return "passes a buffer on; expected an argument, or what ops of tile make";
+            return "passes a buffer on; expected an argument, or the result of an op of tile";
     }
     return why_no_element(op);
 }

@@ -41,7 +41,7 @@ static tsr_result read_all(tsr_ctx *ctx, int fd, size_t size_max, tsr_arena *are
     for (size_t done = 0; done < (size_t)size;) {
         ssize_t part = pread(fd, bytes + done, (size_t)size - done, (off_t)done);
         if (part < 0 && errno == EINTR) continue;
-        if (part <= 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read what ptxas wrote");
+        if (part <= 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read the output of ptxas");
         done += (size_t)part;
     }
     bytes[size] = 0;

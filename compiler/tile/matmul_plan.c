@@ -33,7 +33,7 @@ enum {
     BETWEEN_LEAST = 2,          /* steps of k between vectors of an epilogue */
 };
 static_assert(LOCAL_BYTES + SLOTS_BYTES + 65536 <= TSR_TARGET_STACK_MAX,
-              "all that lies on the stack fits it");
+              "all stack buffers fit the stack");
 static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
                   PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
               "the local buffers fit the stack, and leave room for A");

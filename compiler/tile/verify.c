@@ -49,7 +49,7 @@ bool tsr_check_together(MlirOperation op) {
     tsr_where p = tsr_check_place(op);
     if (!p.warps || p.in_map)
         return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE,
-                                     "stands %s; expected a tile.func with warps",
+                                     "is %s; expected a tile.func with warps",
                                      p.in_map ? "in tile.map" : "in a program of one warp");
     if (p.target && !p.has)
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TARGET,
@@ -64,7 +64,7 @@ static bool check_vectors(MlirOperation op) {
     if (!p.warps) return true;
     return tsr_target_emit_error(
         op, TSR_DIAG_TILE_PLACE,
-        "stands in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
+        "is in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
 }
 
 int64_t tsr_check_size(MlirType type) {
@@ -157,7 +157,7 @@ static bool look_at_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;
     return alone || tsr_target_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                          "stands in a program with copies or attention before it");
+                                          "comes after copies or attention in its program");
 }
 
 /* The buffer that an op writes, or null; attention and rings are checked on their own. */
@@ -259,7 +259,7 @@ static bool rule_func(MlirOperation op) {
     if (p.warps && !mlirOperationIsNull(c.foreign))
         return tsr_target_emit_error(
             c.foreign, TSR_DIAG_TILE_PLACE,
-            "stands in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
+            "is in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
     tsr_op_i64(op, "shared", &cap);
     if (c.shared_bytes <= cap) return true;
     return tsr_target_emit_error(
@@ -306,7 +306,7 @@ static bool rule_view(MlirOperation op) {
                                      "the view has elements of another type");
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0)))
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "is a view of what is no argument of the kernel");
+                                     "is a view of a buffer that is not an argument of the kernel");
     return tsr_check_count(op, "elements of the view", elements_of(to), 0, INT64_MAX) &&
            tsr_check_equal(op, "elements of the buffer and of the view", elements_of(from),
                            elements_of(to)) &&
@@ -335,7 +335,7 @@ static bool rule_each(MlirOperation op) {
 static bool rule_barrier(MlirOperation op) {
     tsr_where p = tsr_check_place(op);
     if (!mlirOperationIsNull(p.func) && !p.in_map) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE, "stands %s; expected a tile.func",
+    return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE, "is %s; expected a tile.func",
                                  p.in_map ? "in tile.map" : "in no program");
 }
 
@@ -415,7 +415,7 @@ static bool rule_async_copy(MlirOperation op) {
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
     if (mlirValueIsNull(tsr_check_argument(buffer)))
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "copies from what is no argument of the kernel");
+                                     "copies from a buffer that is not an argument of the kernel");
     if (!tsr_check_multiple(op, "bytes of a stage", ring.rows * ring.columns * ring.size,
                             COPY_UNIT))
         return false;
@@ -578,7 +578,7 @@ static bool rule_store_fragment(MlirOperation op) {
             op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
     if (mlirValueIsNull(tsr_check_argument(buffer)))
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "stores to what is no argument of the kernel");
+                                     "stores to a buffer that is not an argument of the kernel");
     if (!through) return true;
     if (!tsr_check_ring(op, tsr_op_operand(op, indices + 1))) return false;
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, indices + 1));

@@ -32,7 +32,7 @@ static tsr_result refuse_network(tsr_ctx *ctx, int fd) {
     TRY(ctx, tsr_disk_network_fs(ctx, fd, &name));
     if (name)
         FAIL(ctx, TSR_STATE,
-             "it lies on a network file system (%s), which may lose what was synced; a local "
+             "it is on a network file system (%s), which may lose synced data; a local "
              "one is needed, or a network file system must be allowed by name",
              name);
     return TSR_SUCCESS;

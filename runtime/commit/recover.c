@@ -305,7 +305,7 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_store_scan *scan, const tsr_
     if (choice->mode != TSR_RESUME_EXACT)
         FAIL(ctx, TSR_STATE,
              "nothing good is left: %u committed record%s %s damaged; nothing was changed, and no "
-             "run starts again at step 0 by itself; fsck tells what is left",
+             "run starts again at step 0 by itself; fsck lists what is left",
              scan->damaged_count, TSR_PLURAL_ARE(scan->damaged_count));
     tsr_names_list(scan->candidates, scan->candidate_count, list);
     FAIL(ctx, TSR_STATE,

@@ -63,7 +63,7 @@ static tsr_result find_directory64(tsr_ctx *ctx, const tsr_array *array, uint64_
     if (get32(locator + 4) != 0 || get32(locator + 16) > 1)
         return malformed(ctx, array, "the zip64 locator names another disk");
     if (at > end_offset - LOCATOR64_BYTES - END64_BYTES)
-        return malformed(ctx, array, "the zip64 end record lies outside the file");
+        return malformed(ctx, array, "the zip64 end record is outside the file");
     TRY(ctx, tsr_array_fetch(ctx, array, at, end, sizeof end));
     if (memcmp(end, "PK\6\6", 4) != 0 || get32(end + 16) != 0 || get32(end + 20) != 0 ||
         get64(end + 4) != end_offset - LOCATOR64_BYTES - at - 12 ||
@@ -190,7 +190,7 @@ static tsr_result open_entry(tsr_ctx *ctx, tsr_array *array, const zip_directory
         FAIL(ctx, TSR_DATA, "'%s' is packed by zip method %u; expected 0 (stored) or 8 (deflated)",
              array->spec, entry->method);
     if (entry->local_offset > limit || limit - entry->local_offset < LOCAL_BYTES)
-        return malformed(ctx, array, "the member lies outside the file");
+        return malformed(ctx, array, "the member is outside the file");
     TRY(ctx, tsr_array_fetch(ctx, array, entry->local_offset, local, sizeof local));
     uint64_t at = entry->local_offset + LOCAL_BYTES, name = get16(local + 26);
     if (memcmp(local, "PK\3\4", 4) != 0 || name != entry->name_length ||
@@ -203,7 +203,7 @@ static tsr_result open_entry(tsr_ctx *ctx, tsr_array *array, const zip_directory
         return malformed(ctx, array, "local header and directory disagree about the name");
     at += name + get16(local + 28);
     if (at > limit || entry->packed_bytes > limit - at)
-        return malformed(ctx, array, "the member lies outside the file");
+        return malformed(ctx, array, "the member is outside the file");
     if (entry->method == METHOD_STORED && entry->packed_bytes != entry->size_bytes)
         return malformed(ctx, array, "a stored member has two sizes");
     array->offset_bytes += at;

@@ -175,7 +175,7 @@ static tsr_result download_copy(tsr_ctx *ctx, const tsr_cuda_device *self,
                                 const tsr_cuda_reader *own, tsr_device_range range, char *buffer) {
     const tsr_cuda_kept *kept = &self->kept;
     tsr_cuda_address from = kept->copy + (range.offset_bytes - kept->range.offset_bytes);
-    if (kept->broken) FAIL(ctx, TSR_MACHINE, "%s: what was kept is lost", self->about);
+    if (kept->broken) FAIL(ctx, TSR_MACHINE, "%s: cached values are lost", self->about);
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, self->about, own->stream,
                            kept->copied, 0));
     for (uint64_t at = 0, part; at < range.size_bytes; at += part) {

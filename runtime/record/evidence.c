@@ -102,7 +102,7 @@ tsr_result tsr_evidence_begin(tsr_ctx *ctx, tsr_executor *executor, const tsr_co
     const tsr_program_entry *of = &program->entries[entry];
     tsr_evidence *self = TSR_NEW(arena, tsr_evidence, 1);
     size_t most = config->entries[entry].input_count + of->command_count;
-    if (!self) FAIL(ctx, TSR_MEMORY, "no memory for what a log is made from");
+    if (!self) FAIL(ctx, TSR_MEMORY, "no memory to write a log");
     *self = (tsr_evidence){.executor = executor,
                            .config = &config->entries[entry],
                            .transport = transport,
@@ -111,7 +111,7 @@ tsr_result tsr_evidence_begin(tsr_ctx *ctx, tsr_executor *executor, const tsr_co
                            .inputs = TSR_NEW(arena, size_t, most + 1),
                            .results = TSR_NEW(arena, size_t, (size_t)of->command_count + 1)};
     if (!self->tensors || !self->inputs || !self->results)
-        FAIL(ctx, TSR_MEMORY, "no memory for what a log is made from");
+        FAIL(ctx, TSR_MEMORY, "no memory to write a log");
     TRY(ctx, add_inputs(ctx, self, arena));
     if (collects_sums) {
         TRY(ctx, add_results(ctx, self, of, arena));

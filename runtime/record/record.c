@@ -424,7 +424,7 @@ static tsr_result check_chain(tsr_ctx *ctx, tsr_replay *replay, const cJSON *roo
     if (tsr_digest_equal(&stated, &replay->chain)) return TSR_SUCCESS;
     tsr_digest_format(&stated, got);
     tsr_digest_format(&replay->chain, expected);
-    FAIL(ctx, options->code, "%s: the chain is %.16s; what stands before it gives %.16s",
+    FAIL(ctx, options->code, "%s: the chain is %.16s; the lines before it give %.16s",
          options->subject, got, expected);
 }
 

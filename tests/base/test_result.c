@@ -12,7 +12,7 @@ Test(result, codes_have_their_numbers_and_names) {
     cr_assert_eq(TSR_MACHINE, 17);
     cr_assert_str_eq(tsr_code_name(TSR_CORRUPT), "CORRUPT");
     cr_assert_str_eq(tsr_code_text(TSR_LOCKED), "in use");
-    cr_assert_str_eq(tsr_code_when(TSR_OK), "the command did what was asked");
+    cr_assert_str_eq(tsr_code_when(TSR_OK), "the command succeeded");
     cr_assert_str_eq(tsr_code_name((tsr_code)999), "INTERNAL", "an unknown number is our bug");
 }
 

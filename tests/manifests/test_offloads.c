@@ -200,7 +200,7 @@ Test(offloads, the_host_is_written_by_offloads_and_read_by_prefetches) {
             "commands[10]: arguments[1]: expected the host's memory in an offload or prefetch "
             "alone, got opcode 1");
     REFUSED(c[OFFLOAD_B] = c[AWAIT_B] = c[MAKE_B],
-            "program: entry 'f': buffers[6]: expected an offload or prefetch of what lies in the "
+            "program: entry 'f': buffers[6]: expected an offload or prefetch of the value in the "
             "host's memory, got none");
     REFUSED(c[PREFETCH].opcode = TSR_OP_COPY,
             "await: expected an export, import, offload or prefetch before it, got command 7");
@@ -279,29 +279,33 @@ Test(offloads, may_read_what_another_one_reads) {
 }
 
 Test(offloads, what_comes_back_is_what_went) {
-    REFUSED(e.buffers[KEPT_B].offset_bytes = 64,
-            "commands[7]: prefetch: expected what was offloaded there last, which is 16xf32 at 64 "
-            "by command 5, got 32xf32 at 64");
+    REFUSED(e.buffers[KEPT_B].offset_bytes = 64, "commands[7]: prefetch: expected the value that "
+                                                 "was offloaded there last, which is 16xf32 at 64 "
+                                                 "by command 5, got 32xf32 at 64");
     REFUSED((e.buffers[KEPT_B].offset_bytes = 128, e.buffers[KEPT_B].shape = e.buffers[A].shape,
              e.arguments[OFFLOAD_B][1] = A),
-            "commands[7]: prefetch: expected what was offloaded there last, which is 32xf32 at 128 "
+            "commands[7]: prefetch: expected the value that was offloaded there last, which is "
+            "32xf32 at 128 "
             "by command 5, got 32xf32 at 64");
     REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
              e.arguments[OFFLOAD_B][0] = KEPT, e.arguments[OFFLOAD_B][1] = A),
             "commands[7]: prefetch: expected an offload before it to 16xf32 at 0, got none");
     REFUSED(e.buffers[KEPT_B].offset_bytes = 128,
-            "commands[7]: prefetch: expected what was offloaded there last, which is 16xf32 at 128 "
+            "commands[7]: prefetch: expected the value that was offloaded there last, which is "
+            "16xf32 at 128 "
             "by command 5, got 32xf32 at 64");
     REFUSED((e.buffers[BACK].dtype = TSR_DTYPE_I32, e.buffers[KEPT_B].shape.dims[0] = 32,
              e.buffers[B].shape.dims[0] = 32, e.buffers[KEPT_B].dtype = TSR_DTYPE_I32,
              e.buffers[KEPT_B].offset_bytes = 64, e.arguments[OFFLOAD_B][0] = KEPT,
              e.arguments[PREFETCH][1] = KEPT_B),
-            "commands[7]: prefetch: expected what was offloaded there last, which is 32xf32 at 64 "
+            "commands[7]: prefetch: expected the value that was offloaded there last, which is "
+            "32xf32 at 64 "
             "by command 5, got 32xi32 at 64");
     REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
              e.buffers[KEPT_B].offset_bytes = 128, e.arguments[OFFLOAD_B][0] = KEPT,
              e.arguments[OFFLOAD_B][1] = A),
-            "commands[7]: prefetch: expected what was offloaded there last, which is 32xf32 at 64 "
+            "commands[7]: prefetch: expected the value that was offloaded there last, which is "
+            "32xf32 at 64 "
             "by command 5, got 16xf32 at 128");
     REFUSED((e.buffers[BACK].shape = e.buffers[KEPT_B].shape, e.arguments[PREFETCH][1] = KEPT_B,
              e.buffers[KEPT_B].offset_bytes = 192, e.arguments[OFFLOAD_B][0] = KEPT,

@@ -216,7 +216,8 @@ Test(parts, bad_ones_are_refused) {
     REFUSED((e.arguments[SLICE][0] = W_PART),
             "slice: expected its result in a place of each virtual rank");
     REFUSED(e.buffers[G_PART].shape.dims[0] = 2, "slice: expected types that fit 4 virtual ranks");
-    REFUSED(e.entry.command_count--, "expected an all_gather behind what writes parts of tensor "
-                                     "'w', which is had whole, got none");
+    REFUSED(e.entry.command_count--,
+            "expected an all_gather after the command that writes parts of tensor "
+            "'w', which is had whole, got none");
     REFUSED(e.arguments[GATHER][1] = M_PART, "behind what writes parts of tensor 'w'");
 }

@@ -175,7 +175,7 @@ Test(regions, tensors_are_written_behind_them_alone) {
             e.arguments[LAUNCH][0] = 0;
             commands[IMPORT].written_from = 0;
         },
-        "commands[1]: enter: expected a region before tensors are written, got one behind");
+        "commands[1]: enter: expected a region before tensors are written, got one after");
 }
 
 Test(regions, arguments_are_checked) {

@@ -64,7 +64,7 @@ static void check_version(example *e, uint8_t version) {
     cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e->config, &arena, &again).code,
                  TSR_CORRUPT);
     const char *told =
-        tsr_arena_printf(&arena, "expected %u for what it holds, got %u", version, version - 1u);
+        tsr_arena_printf(&arena, "expected %u for its contents, got %u", version, version - 1u);
     cr_assert(strstr(ctx.error.text, told), "%s", ctx.error.text);
     *at = TSR_PROGRAM_VERSION + 1;
     cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e->config, &arena, &again).code,

@@ -286,10 +286,10 @@ REFUSED = [
     (CALLER.replace('CALLEE', 'f'), "func.call: '@f' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'g') + calling('private @g', 'h') + calling('private @h', 'g'),
      "func.call: '@g' calls itself or was not inlined"),
-    *((in_a_scan('g', times) + ASSIGNS, "func.call: cannot stand in a region of tessera.scan: '@g' comes to a tessera.assign")
+    *((in_a_scan('g', times) + ASSIGNS, "func.call: is not allowed in a region of tessera.scan: '@g' comes to a tessera.assign")
       for times in (1, 3, 300)),
     (in_a_scan('h', 3) + calling('private @h', 'g') + ASSIGNS,
-     "func.call: cannot stand in a region of tessera.scan: '@h' comes to a tessera.assign"),
+     "func.call: is not allowed in a region of tessera.scan: '@h' comes to a tessera.assign"),
 ]
 
 

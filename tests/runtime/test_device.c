@@ -211,8 +211,8 @@ Test(device, other_lists_have_one_stream) {
 /* Concurrent copies have tracks of their own in a trace, and the waits for them are shown. */
 Test(device, copies_beside_are_traced) {
     const tsr_trace_options options = {.size_bytes = sizeof options};
-    static const char *const shown[] = {"\"copies to the host beside kernels\"",
-                                        "\"copies from the host beside kernels\"",
+    static const char *const shown[] = {"\"copies to the host, concurrent with kernels\"",
+                                        "\"copies from the host, concurrent with kernels\"",
                                         "\"offload\"",
                                         "\"prefetch\"",
                                         "\"await\"",

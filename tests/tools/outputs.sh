@@ -82,7 +82,7 @@ one() { # SPELLING ROW: the row with the path after @ spelt that way
     if [[ ${words[0]} == aot ]]; then words[0]=$AOT; else words[0]=$RUN; fi
     [[ ${words[2]-} != TRAIN ]] || words=("${words[@]:0:2}" "${train[@]}" "${words[@]:3}")
     if [[ ${2%%@*} == *' ' ]]; then words+=("$file"); else words[-1]+=$file; fi
-    expect "$spelling: $2" 6 "error: .* are one file; expected two: what is read would be lost$" "${words[@]}"
+    expect "$spelling: $2" 6 "error: .* are one file; expected two: the input would be lost$" "${words[@]}"
     exec 9<&-
 }
 for row in "${rows[@]}"; do
@@ -109,7 +109,7 @@ done
 
 # ---- paths that a tool derives ----
 cp m.mlir .d/graph.mlir && cp m.mlir .d/model.mlir
-one_file='are one file; expected two: what is read would be lost'
+one_file='are one file; expected two: the input would be lost'
 expect "a dump over the source" 6 "SRC '.d/graph.mlir' and a file that --dump-dir writes in '.d' $one_file" "$AOT" build .d/graph.mlir -o .x.tsb --dump=all --dump-dir=.d
 expect "a dump over a link to the source" 6 "$one_file" "$AOT" build ./.d/../.d/graph.mlir -o .x.tsb --dump=graph --dump-dir="$PWD/.d/"
 check "the source is whole" cmp m.mlir .d/graph.mlir

@@ -105,7 +105,7 @@ sha256sum images.npy labels.npy p.safetensors r.log k.pub >sums
 reads=(--data images=images.npy --data labels=labels.npy)
 for row in '--metrics images.npy' '--record d/images.npy' '--trace again.npy' '--roofline second.npy' '--export-params d/../labels.npy' "--store-log $PWD/labels.npy --state-dir S"; do
     read -ra flags <<<"$row"
-    expect "data: $row" 6 "error: --data '(images|labels).npy' and --[a-z-]+ '.*' are one file; expected two: what is read would be lost" \
+    expect "data: $row" 6 "error: --data '(images|labels).npy' and --[a-z-]+ '.*' are one file; expected two: the input would be lost" \
         "$RUN" own.tsb "${reads[@]}" --steps 1 "${flags[@]}"
 done
 expect "parameters" 6 "--params 'p.safetensors' and --record './p.safetensors' are one file" "$RUN" own.tsb "${reads[@]}" --steps 1 --params p.safetensors --record ./p.safetensors
@@ -134,7 +134,7 @@ ln -s ../w/weights.safetensors d/weights
 ln w/weights.safetensors second.safetensors
 sha256sum w/weights.safetensors >sums
 named=("$RUN" named.tsb --weights-dir w)
-is_one="error: the bundle's weights '(w|w2)/[a-z0-9.]+' and --[a-z-]+ '.*' are one file; expected two: what is read would be lost"
+is_one="error: the bundle's weights '(w|w2)/[a-z0-9.]+' and --[a-z-]+ '.*' are one file; expected two: the input would be lost"
 for row in '--export-params w/weights.safetensors' '--metrics w/weights.safetensors' '--record d/weights' '--trace second.safetensors' \
     '--roofline d/../w/weights.safetensors' "--store-log $PWD/w/./weights.safetensors --state-dir N"; do
     read -ra flags <<<"$row"

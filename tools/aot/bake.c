@@ -39,7 +39,7 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
         {"--reference", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.reference, NULL,
          "with --params: store the digest of the file, not its contents", 0, 0, false},
         {"--with-state", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.with_state, NULL,
-         "the optimizer state too: training goes on where the state stands", 0, 0, false},
+         "the optimizer state too: training goes on from the position of the state", 0, 0, false},
         {"--generation", TSR_FLAG_COUNT, TSR_FILE_NONE, &generation, "GEN",
          "default: the newest good one", 1, UINT64_MAX, false}};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};

@@ -293,7 +293,7 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
         {"--tensors", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_tensors, NULL,
          "list every tensor, not only the largest", 0, 0, false},
         {"--kernels", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_kernels, NULL,
-         "what each kernel takes of a GPU", 0, 0, false},
+         "the GPU resources that each kernel uses", 0, 0, false},
         {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
          "a public key that may have signed it; more than one may be given", 0, 0, false}};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};

@@ -78,7 +78,7 @@ tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
         {"--strict", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.strict, NULL,
          "accept canonical bytes only: not one bit may differ", 0, 0, false},
         {"--full", TSR_FLAG_SWITCH, TSR_FILE_NONE, &full, NULL,
-         "against the digests of whole blobs, too: what registries check", 0, 0, false},
+         "against the digests of whole blobs too, as registries do", 0, 0, false},
         {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
          "a public key that may have signed it; more than one may be given", 0, 0, false},
         {"--require-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &policy.required, NULL,

@@ -195,16 +195,16 @@ static bool is_named(const char *path, const location *folder, const tsr_file *r
 
 static tsr_result check_pair(tsr_ctx *ctx, const tsr_file *a, const location *at_a,
                              const tsr_file *b, const location *at_b) {
-    static const char lost[] = ": what is read would be lost";
+    static const char lost[] = ": the input would be lost";
     bool both = is_written(a->use) && is_written(b->use);
     if (b->use == TSR_FILE_FOLDER && a->use != TSR_FILE_FOLDER &&
         (is_named(at_a->path, at_b, b) || is_named(at_a->named, at_b, b)))
         FAIL(ctx, TSR_USAGE, "%s '%s' and a file that %s writes in '%s' are one file%s", a->flag,
              a->path, b->flag, b->path,
-             is_written(a->use) ? "; expected two" : "; expected two: what is read would be lost");
+             is_written(a->use) ? "; expected two" : "; expected two: the input would be lost");
     if (is_written(a->use) && holds_data(b, at_b) && is_in(at_a, at_b))
         FAIL(ctx, TSR_USAGE,
-             "%s '%s' lies in %s '%s', which holds what is read; expected a file "
+             "%s '%s' is in %s '%s', which contains the input; expected a file "
              "outside of it",
              a->flag, a->path, b->flag, b->path);
     if (!is_written(a->use) && !is_written(b->use)) return TSR_SUCCESS;
@@ -227,7 +227,7 @@ static tsr_result check_streams(tsr_ctx *ctx, const tsr_file *row, const locatio
         if (fstat(STDOUT_FILENO + i, &stream.about) != 0 || !is_one_file(&stream, at)) continue;
         if (row->use == TSR_FILE_APPEND && flags & O_APPEND) continue;
         FAIL(ctx, TSR_USAGE, "%s and %s '%s' are one file; expected two%s", names[i], row->flag,
-             row->path, is_written(row->use) ? "" : ": what is read would be lost");
+             row->path, is_written(row->use) ? "" : ": the input would be lost");
     }
     return TSR_SUCCESS;
 }

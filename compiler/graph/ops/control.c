@@ -26,7 +26,7 @@ bool tsr_check_yield(tsr_rule *rule) {
     }
     if (tsr_sr_is_region(parent)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_REGION,
-                         "stands outside tessera.if, while, scan, jvp, vjp and custom_derivative, "
+                         "is outside tessera.if, while, scan, jvp, vjp and custom_derivative, "
                          "and regions of tessera_sr");
 }
 
@@ -283,7 +283,7 @@ static bool check_directions(const tsr_rule *rule, const char *what, size_t inpu
     add_types(&must, of->types, of->count, true);
     if (rule->operand_count - inputs != must.count)
         return tsr_rule_fail(rule, TSR_DIAG_DIRECTION,
-                             "%zu operands behind the %zu that the region takes, must be %zu: a %s "
+                             "%zu operands after the %zu that the region takes, must be %zu: a %s "
                              "for each float",
                              rule->operand_count - inputs, inputs, must.count, what);
     for (size_t i = 0; i < must.count; i++) {
@@ -417,7 +417,7 @@ static bool check_body(const tsr_rule *rule, const layout *l, size_t index, bool
         if (!tsr_type_read(mlirFunctionTypeGetResult(type, (intptr_t)i), &result) ||
             !type_fits(&result, &must))
             return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE,
-                                 "result %zu is not what body %zu gives", i, index);
+                                 "result %zu differs from the result of body %zu", i, index);
     }
     return true;
 }

@@ -72,7 +72,7 @@ bool tsr_lr_schedule_check(const tsr_rule *rule) {
     const char *wrong = read_schedule(dictionary, &s);
     if (wrong)
         return tsr_rule_fail(rule, TSR_DIAG_VALUE,
-                             "lr_schedule: '%s' is none of kind (\"constant\", \"linear\" or "
+                             "lr_schedule: '%s' is not one of kind (\"constant\", \"linear\" or "
                              "\"cosine\"), warmup_steps, total_steps (integers), final (a number)",
                              wrong);
     if (s.kind < 0)

@@ -229,7 +229,7 @@ bool tsr_attend_check_samples(MlirOperation attend) {
             mlirShapedTypeGetRank(type) != (i ? 0 : 1) ||
             !mlirValueIsABlockArgument(tsr_op_operand(attend, at + i)))
             return tsr_target_emit_error(attend, TSR_DIAG_TILE_TYPE,
-                                         "buffer %zu is what weights are dropped by; expected an "
+                                         "buffer %zu holds the dropout of the weights; expected an "
                                          "argument of the kernel, i64 of %d dimensions",
                                          at + i, i ? 0 : 1);
     }

@@ -62,7 +62,7 @@ static bool check_buffer(MlirOperation op, size_t buffer) {
     if (heads.first < 0) return true;
     if (mlirShapedTypeGetRank(type) != 3)
         return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                     "heads lie side by side in buffer %zu, which has %" PRId64
+                                     "heads are interleaved in buffer %zu, which has %" PRId64
                                      " dimensions; expected 3",
                                      buffer, mlirShapedTypeGetRank(type));
     width = mlirShapedTypeGetDimSize(type, 2);

@@ -130,7 +130,8 @@ static TSR_RESULT collect_rows(planner *p, MlirOperation op) {
                 p, tsr_op_result(op, 0),
                 (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i}, .maker = NONE},
                 NULL);
-    FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of what is no input", p->entry->name, tsr_op_name(op));
+    FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of a value that is not an input", p->entry->name,
+         tsr_op_name(op));
 }
 
 static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
@@ -181,7 +182,7 @@ static TSR_RESULT check_pitch(const planner *p, const launch *l, size_t index, c
     TRY(p->ctx, read_pitch(p, l, index, &pitch));
     if (pitch == v->pitch) return TSR_SUCCESS;
     FAIL(p->ctx, TSR_COMPILE,
-         "@%s: argument %zu of kernel '%s' has pitch %lld, but lies with pitch %lld",
+         "@%s: argument %zu of kernel '%s' expects pitch %lld, but its buffer has pitch %lld",
          p->entry->name, index, tsr_op_symbol(l->kernel), (long long)pitch, (long long)v->pitch);
 }
 
@@ -238,13 +239,14 @@ static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
 static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     uint32_t root = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0)), number = 0;
     if (root == NONE || p->values[root].maker == NONE || p->values[root].imported)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: a view of what no kernel made", p->entry->name);
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: a view of a value that no kernel computed",
+             p->entry->name);
     if (p->values[root].view_of != NONE) root = p->values[root].view_of;
     const tsr_shape *from = &p->values[root].buffer.shape;
     tsr_type to;
     if (p->values[root].pitch && (!tsr_value_type(tsr_op_result(op, 0), &to) || to.shape.rank < 2 ||
                                   to.shape.dims[to.shape.rank - 1] != from->dims[from->rank - 1]))
-        FAIL(p->ctx, TSR_COMPILE, "@%s: a view with other rows of what lies with pitch %lld",
+        FAIL(p->ctx, TSR_COMPILE, "@%s: a view changes the rows of a buffer with pitch %lld",
              p->entry->name, (long long)p->values[root].pitch);
     TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, 0),
                                       (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
@@ -317,7 +319,7 @@ static TSR_RESULT collect(planner *p) {
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) TRY(p->ctx, collect_input(p, i));
     TRY(p->ctx, tsr_planner_collect_block(p, block));
     if (p->range_count && (p->mark_count || p->loop_count))
-        FAIL(p->ctx, TSR_COMPILE, "@%s has loops beside %s; expected one of them", p->entry->name,
+        FAIL(p->ctx, TSR_COMPILE, "@%s has both loops and %s; expected one of them", p->entry->name,
              p->mark_count ? "regions of resilience" : "virtual ranks");
     return TSR_SUCCESS;
 }

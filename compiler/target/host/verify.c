@@ -460,7 +460,8 @@ bool tsr_rule_transfer(MlirOperation op) {
                                          "buffer %" PRId64 " and its place differ in type", i);
         if (!tsr_op_is(tsr_value_owner(export ? a : b), "tessera_target.tensor"))
             return tsr_target_emit_error(
-                op, TSR_DIAG_TOKEN, "place %" PRId64 " is no tensor, which is what is kept", i);
+                op, TSR_DIAG_TOKEN, "place %" PRId64 " is not a tensor; only tensors can be kept",
+                i);
     }
     /* What is imported may be waited for by a region, too. */
     if (!export && tsr_value_is_used(tsr_op_result(op, 0))) return true;
@@ -545,7 +546,8 @@ static bool check_launch(MlirOperation op, MlirOperation kernel) {
                                      : mlirFunctionTypeGetResult(type, i - inputs);
         if (!stored_alike(mlirValueGetType(tsr_op_operand(op, (size_t)i)), device))
             return tsr_target_emit_error(
-                op, TSR_DIAG_LAUNCH, "argument %" PRId64 " is not what kernel @%s takes", i, name);
+                op, TSR_DIAG_LAUNCH,
+                "argument %" PRId64 " does not match the parameter of kernel @%s", i, name);
     }
     return true;
 }

@@ -158,7 +158,7 @@ static bool check_places(MlirOperation op, const char *text) {
         unsigned long index = strtoul(at + 1, &end, 10);
         if (end == at + 1 || index >= count)
             return tsr_target_emit_error(
-                op, TSR_DIAG_INSTR, "'%.6s' stands for none of %zu results and inputs", at, count);
+                op, TSR_DIAG_INSTR, "'%.6s' refers to none of %zu results and inputs", at, count);
     }
     return true;
 }

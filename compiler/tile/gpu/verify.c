@@ -112,6 +112,6 @@ bool tsr_tile_rule_load_fragment(MlirOperation op) {
     MlirOperation owner = tsr_value_owner(buffer);
     if (!mlirOperationIsNull(owner) && !tsr_op_is(owner, "tile.view"))
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "loads from what is no argument of the kernel");
+                                     "loads from a buffer that is not an argument of the kernel");
     return check_buffer(op, buffer, ring) && check_reader(op, ring);
 }

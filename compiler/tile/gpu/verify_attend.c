@@ -111,8 +111,8 @@ static bool check_sync_ring(MlirOperation op, size_t index, int64_t stages, Mlir
         !tsr_check_multiple(op, "rows of a ring", ring.rows,
                             at_once > MMA_ROWS ? at_once : MMA_ROWS))
         return false;
-    return stages ? tsr_check_equal(op, "stages of what stays, expected and given", stages,
-                                    ring.stages)
+    return stages ? tsr_check_equal(op, "stages of the resident operand, expected and given",
+                                    stages, ring.stages)
                   : tsr_check_count(op, "stages of a ring", ring.stages, 2, STAGES_MAX);
 }
 
@@ -136,7 +136,7 @@ static bool check_sync_buffers(MlirOperation op) {
 /* Rows that stay, of the block's warps. */
 static bool check_sync_rows(MlirOperation op, size_t index, int64_t warps) {
     int64_t rows = tsr_check_matrix(tsr_op_operand(op, index)).rows;
-    return tsr_check_multiple(op, "rows of what stays", rows, warps * MMA_ROWS) &&
+    return tsr_check_multiple(op, "rows of the resident operand", rows, warps * MMA_ROWS) &&
            tsr_check_count(op, "rows of a warp", rows / warps, MMA_ROWS, ATTEND_ROWS_MAX);
 }
 
@@ -268,7 +268,7 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
         return false;
     if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
         return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE,
-                                     "stands in a loop; expected the block of the tile.func");
+                                     "is in a loop; expected it in the block of the tile.func");
     int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;
     size_t at = tsr_op_operand_count(op) - RINGS;
     return check_grad_ring(op, at, 1, GRAD_KEYS, columns, 'n') &&
@@ -298,13 +298,13 @@ static bool check_grad_sync_rings(MlirOperation op, bool of_keys, bool halved, s
         other[i] = tsr_check_matrix(tsr_op_operand(op, at + SYNC_SIDES + i));
     }
     return check_sync_rows(op, at, halved ? warps / 2 : warps) &&
-           tsr_check_equal(op, "rows of what stays", own[0].rows, own[1].rows) &&
+           tsr_check_equal(op, "rows of the resident operand", own[0].rows, own[1].rows) &&
            tsr_check_equal(op, "rows of a step", other[0].rows, other[1].rows) &&
            tsr_check_equal(op, "stages of a step", other[0].stages, other[1].stages) &&
            tsr_check_count(op, "stages of a step", other[0].stages, least, STAGES_MAX) &&
-           tsr_check_multiple(op, "rows of what stays", own[0].rows, other[0].rows) &&
+           tsr_check_multiple(op, "rows of the resident operand", own[0].rows, other[0].rows) &&
            (GRAD_KEYS % own[0].rows == 0 ||
-            tsr_check_equal(op, "rows of what stays, expected and given", GRAD_KEYS,
+            tsr_check_equal(op, "rows of the resident operand, expected and given", GRAD_KEYS,
                             own[0].rows)) &&
            (!of_keys ||
             check_grad_ring(op, at + SYNC_RINGS, other[0].stages, 2, other[0].rows, 'r')) &&

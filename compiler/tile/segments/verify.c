@@ -13,9 +13,10 @@ enum { OWN_RESULTS = 2 }; /* before the buffers */
 static bool count_of(MlirOperation op, MlirValue buffer, uint64_t *out_count) {
     tsr_type type;
     if (tsr_value_type(buffer, &type) && tsr_shape_count(&type.shape, out_count)) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                 "a buffer or result is none of a tensor, or has more than 2^63 "
-                                 "elements");
+    return tsr_target_emit_error(
+        op, TSR_DIAG_TILE_SHAPE,
+        "a buffer or result is not that of a tensor, or has more than 2^63 "
+        "elements");
 }
 
 /* Buffer `part` of segment `segment`. */

@@ -1003,7 +1003,7 @@ func.func @f(%s: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: [TSR-0144] tessera.yield: stands outside tessera.if, while, scan, jvp, vjp and custom_derivative, and regions of tessera_sr
+  // CHECK: [TSR-0144] tessera.yield: is outside tessera.if, while, scan, jvp, vjp and custom_derivative, and regions of tessera_sr
   tessera.yield %x : tensor<2xf32>
 }
 

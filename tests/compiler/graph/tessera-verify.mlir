@@ -210,7 +210,7 @@ func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.na
 func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "train"} {
   %p = tessera.param "w" init = #tessera.constant<0.0> : tensor<4xf32>
   %0 = tessera.if %c {
-    // CHECK: error: [TSR-0221] tessera.assign: cannot stand in a region of tessera.if
+    // CHECK: error: [TSR-0221] tessera.assign: is not allowed in a region of tessera.if
     tessera.assign %p to "w" : tensor<4xf32>
     tessera.yield %p : tensor<4xf32>
   } else {
@@ -255,7 +255,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   %y, %g = tessera.vjp %x, %p {
   ^bb0(%a: tensor<f32>):
     %0 = tessera.mul %a, %p : tensor<f32>, tensor<f32> -> tensor<f32>
-    // CHECK: error: [TSR-0221] tessera.minimize: cannot stand in a region of tessera.vjp
+    // CHECK: error: [TSR-0221] tessera.minimize: is not allowed in a region of tessera.vjp
     tessera.minimize %0 {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
@@ -264,7 +264,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
     tessera.yield %a : tensor<f32>
   } vjp {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>):
-    // CHECK: error: [TSR-0221] tessera.assign: cannot stand in a region of tessera.custom_derivative
+    // CHECK: error: [TSR-0221] tessera.assign: is not allowed in a region of tessera.custom_derivative
     tessera.assign %c to "w" : tensor<f32>
     // CHECK: error: [TSR-0207] arith.constant: functions hold only tessera ops, func.call and func.return
     %1 = arith.constant 1.0 : f32
@@ -291,65 +291,65 @@ func.func private @calls(%x: tensor<f32>) -> tensor<f32> {
 func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
   %c = tessera.compare lt %x, %x : tensor<f32>, tensor<f32> -> tensor<i1>
   %i = tessera.if %c {
-    // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.if: '@calls' comes to a tessera.assign
+    // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@calls' comes to a tessera.assign
     // CHECK: note: tessera.assign to 'w' in '@assigns'
     // CHECK: note: the tessera.if that the call stands in
     %1 = func.call @calls(%x) : (tensor<f32>) -> tensor<f32>
     tessera.yield %1 : tensor<f32>
   } else {
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.if: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@assigns' comes to a tessera.assign
     %1 = func.call @assigns(%x) : (tensor<f32>) -> tensor<f32>
     tessera.yield %1 : tensor<f32>
   } : tensor<i1> -> tensor<f32>
   %k = tessera.while %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.while: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.while: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %c : tensor<i1>
   } do {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.while: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.while: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {limit = 1 : i64} : tensor<f32> -> tensor<f32>
   %s0 = tessera.scan %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {carried = 1 : i64, length = 1 : i64} : tensor<f32> -> tensor<f32>
   %s1 = tessera.scan %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {carried = 1 : i64, length = 3 : i64} : tensor<f32> -> tensor<f32>
   %s2 = tessera.scan %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {carried = 1 : i64, length = 300 : i64} : tensor<f32> -> tensor<f32>
   %jvp, %djvp = tessera.jvp %x, %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.jvp: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
   %vjp, %dvjp = tessera.vjp %x, %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.vjp: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.vjp: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
   %z = tessera.custom_derivative %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } vjp {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>, %g: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: cannot stand in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32> -> tensor<f32>
@@ -370,7 +370,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   %y, %d = tessera.jvp %x, %x {
   ^bb0(%a: tensor<f32>):
     %0 = tessera.schedule.checkpoint {
-      // CHECK: [[@LINE+3]]:12: error: [TSR-0221] func.call: cannot stand in a region of tessera.jvp: '@trains' comes to a tessera.minimize
+      // CHECK: [[@LINE+3]]:12: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@trains' comes to a tessera.minimize
       // CHECK: note: tessera.minimize in '@trains'
       // CHECK: note: the tessera.jvp that the call stands in
       %1 = func.call @trains(%a) : (tensor<f32>) -> tensor<f32>
@@ -389,7 +389,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   %y, %d = tessera.jvp %x, %x {
   ^bb0(%a: tensor<f32>):
     %t, %0 = tessera.resilience.region {
-      // CHECK: error: [TSR-0221] tessera.assign: cannot stand in a region of tessera.jvp
+      // CHECK: error: [TSR-0221] tessera.assign: is not allowed in a region of tessera.jvp
       tessera.assign %a to "w" : tensor<f32>
       tessera.yield %a : tensor<f32>
     } : !tessera_sr.token, tensor<f32>

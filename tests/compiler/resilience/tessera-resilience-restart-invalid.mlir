@@ -57,7 +57,7 @@ func.func @f() {
 
 func.func @f() {
   %t = tessera.resilience.region {
-    // CHECK: [TSR-0603] tessera.resilience.region: stands in another region of resilience
+    // CHECK: [TSR-0603] tessera.resilience.region: is inside another region of resilience
     %u = tessera.resilience.region {
     } : !tessera_sr.token
   } : !tessera_sr.token
@@ -92,7 +92,7 @@ func.func @f(%x: tensor<f32>) {
   %t, %a = tessera.resilience.region {
     tessera.yield %x : tensor<f32>
   } : !tessera_sr.token, tensor<f32>
-  // CHECK: [TSR-0610] tessera_sr.leave: what is exported belongs to the state: needs a parameter
+  // CHECK: [TSR-0610] tessera_sr.leave: an exported value belongs to the state: it must be a parameter
   tessera.target.export %t : !tessera_sr.token
   return
 }
@@ -106,7 +106,7 @@ func.func @f(%x: tensor<f32>) {
     tessera.yield %x : tensor<f32>
   } : !tessera_sr.token, tensor<f32>
   tessera.target.export %t : !tessera_sr.token
-  // CHECK: [TSR-0610] tessera.target.import: stands behind the export of its region
+  // CHECK: [TSR-0610] tessera.target.import: comes after the export of its region
   %u, %b = tessera.target.import "a" : !tessera_sr.token, tensor<f32>
   return
 }
@@ -146,7 +146,7 @@ func.func @f(%x: tensor<f32>, %t: !async.token) {
 // -----
 
 func.func @f(%x: tensor<f32>, %t: !async.token) {
-  // CHECK: [TSR-0610] tessera_sr.leave: a tensor stands behind a token
+  // CHECK: [TSR-0610] tessera_sr.leave: a tensor comes after a token
   %e = tessera_sr.leave "a"(%t, %x) : (!async.token, tensor<f32>) -> !async.token
   return
 }

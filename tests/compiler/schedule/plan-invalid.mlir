@@ -49,7 +49,7 @@ tsched.tile %g candidates = [[1, 2], [3]]
 
 // -----
 %g = tsched.fuse @f()
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: what is chosen is none of the candidates
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: the chosen sizes are not one of the candidates
 tsched.tile %g candidates = [[1, 2]] chosen = [2, 1]
 
 // -----

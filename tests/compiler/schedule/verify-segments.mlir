@@ -12,7 +12,7 @@ tsched.func @count(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tens
 // -----
 tsched.func @two(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kind = "batch", tile.segments = [2, 1]} {
   %0 = tessera.exp %a : tensor<4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads what belongs to two segments
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads values of two segments
   %1 = tessera.add %0, %b : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   tsched.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
@@ -20,7 +20,7 @@ tsched.func @two(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor
 // -----
 tsched.func @other(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {kind = "batch", tile.segments = [2, 1]} {
   %0 = tessera.exp %a : tensor<4x4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: cannot stand in a group of segments
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: is not allowed in a group of segments
   %1 = tessera.matmul %b, %b : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %0, %1 : tensor<4x4xf32>, tensor<4x4xf32>
 }
@@ -40,7 +40,7 @@ tsched.func @shape(%a: tensor<4xf32>, %b: tensor<2x4xf32>) -> (tensor<4xf32>, te
   %1 = tessera.neg %a : tensor<4xf32>
   %2 = tessera.exp %b : tensor<2x4xf32>
   %3 = tessera.sum %b {axes = [0]} : tensor<2x4xf32> -> tensor<4xf32>
-  // CHECK: [[@LINE-1]]:{{.*}} error: [TSR-0410] tessera.sum: cannot stand in a group of segments
+  // CHECK: [[@LINE-1]]:{{.*}} error: [TSR-0410] tessera.sum: is not allowed in a group of segments
   tsched.return %0, %1, %2, %2 : tensor<4xf32>, tensor<4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
 }
 

@@ -48,7 +48,7 @@ tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "
 // -----
 
 tsched.func @around(%a: tensor<4x4xf32>, %l: tensor<4xi64>) -> tensor<4xf32> attributes {kind = "cross_entropy"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.neg: is no cast around the op that stands alone
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.neg: is not a cast of an operand or result of the op that must be alone in its group
   %0 = tessera.neg %a : tensor<4x4xf32>
   %1 = tessera.cross_entropy %0, %l : tensor<4x4xf32>, tensor<4xi64> -> tensor<4xf32>
   tsched.return %1 : tensor<4xf32>
@@ -131,7 +131,7 @@ tsched.func @summed_and_read(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4x
 // -----
 
 tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: cannot stand in a rows group
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: is not allowed in a rows group
   %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
 }
@@ -176,7 +176,7 @@ tsched.func @transposed(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4
 tsched.func @moved_back(%a: tensor<4x4xf32>, %p: tensor<1x4x16xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
   %0 = tsched.unpack %p : tensor<1x4x16xf32> -> tensor<4x4xf32>
   %1 = tessera.matmul %a, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads strips, or what lies in them; only a product can
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads strips or views of them; only a product can
   %2 = tessera.add %1, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %2 : tensor<4x4xf32>
 }

@@ -301,7 +301,7 @@ tile.func @gradient(%q: memref<4x512x128xbf16>, %k: memref<2x512x128xbf16>, %v: 
   %rc = tile.alloc_shared swizzle = "xor" : !tile.shared<2x128x64xbf16>
   %rs = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xf32>
   %rr = tile.alloc_shared swizzle = "none" : !tile.shared<2x2x64xf32>
-  // CHECK: [[@LINE+2]]:{{[0-9]+}}: error: {{.*}}stands in a loop; expected the block of the tile.func
+  // CHECK: [[@LINE+2]]:{{[0-9]+}}: error: {{.*}}is in a loop; expected it in the block of the tile.func
   scf.for %x = %2 to %3 step %2 {
   tile.attend "backward"(%q, %k, %v, %g, %l, %t, %n, %s, %dk, %dv) at [%head, %group, %row] through (%rk, %rv, %rq, %rg, %rc, %rs, %rr) {causal, scale = 0.125 : f64}
       : (memref<4x512x128xbf16>, memref<2x512x128xbf16>, memref<2x512x128xbf16>, memref<4x512x128xbf16>, memref<4x512xf32>, memref<4x512xf32>, memref<4x8xi32>, memref<4x512x128xf32>, memref<2x512x128xbf16>, memref<2x512x128xbf16>),

@@ -218,7 +218,7 @@ tile.func @attend(%q: memref<4x100x128xbf16>, %k: memref<2x80x128xbf16>, %v: mem
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
-  // CHECK: [[@LINE+2]]:3: error: {{.*}}stands in a program with copies or attention before it
+  // CHECK: [[@LINE+2]]:3: error: {{.*}}comes after copies or attention in its program
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x128xbf16>, memref<2x80x128xbf16>, memref<2x80x128xbf16>, memref<4x100x128xbf16>), (!tile.shared<2x64x128xbf16>, !tile.shared<2x64x128xbf16>, !tile.shared<2x64x64xbf16>)
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x128xbf16>, memref<2x80x128xbf16>, memref<2x80x128xbf16>, memref<4x100x128xbf16>), (!tile.shared<2x64x128xbf16>, !tile.shared<2x64x128xbf16>, !tile.shared<2x64x64xbf16>)
   tile.return
@@ -325,7 +325,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %0 = arith.constant 0 : index
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x128x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of what stays, expected and given: 1 and 2
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of the resident operand, expected and given: 1 and 2
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x128x64xbf16>, !tile.shared<3x64x64xbf16>)
   tile.return
 }

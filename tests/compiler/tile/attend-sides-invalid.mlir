@@ -51,7 +51,7 @@ tile.func @attend(%x: memref<200x512xbf16>, %o: memref<2x100x256xbf16>) grid 1 w
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}heads lie side by side in buffer 0, which has 2 dimensions; expected 3
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}heads are interleaved in buffer 0, which has 2 dimensions; expected 3
   tile.attend "forward"(%x, %x, %x, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, tile.sides = [0, 256, 384, 0], tile.heads = [4, 2, 64]} : (memref<200x512xbf16>, memref<200x512xbf16>, memref<200x512xbf16>, memref<2x100x256xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }

@@ -171,7 +171,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %own = tile.local : memref<64x64xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: loads from what is no argument of the kernel
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: loads from a buffer that is not an argument of the kernel
   %f = tile.load_fragment %own[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):

@@ -205,7 +205,7 @@ tile.func @f(%x: memref<8xf32>) grid 1 {
 // -----
 tile.func @f(%x: memref<8xf32>) grid 1 {
   %l = tile.local : memref<8xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.view: is a view of what is no argument of the kernel
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.view: is a view of a buffer that is not an argument of the kernel
   %v = tile.view %l : memref<8xf32> -> memref<2x4xf32>
   tile.return
 }
@@ -252,7 +252,7 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %l = tile.local : memref<512x256xbf16>
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.async_copy: copies from what is no argument of the kernel
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.async_copy: copies from a buffer that is not an argument of the kernel
   tile.async_copy %l[%s, %s], %ring stage %s : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
   tile.return
 }

@@ -52,7 +52,7 @@ tile.func @order(%a: memref<8xf32>, %b: memref<8xf32>, %c: memref<8xf32>) grid 3
 // -----
 tile.func @uncounted(%a: memref<64x4611686018427387904xf32>, %b: memref<8xf32>) grid 3 {
   %p = tile.program_id
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0701] tile.segment: a buffer or result is none of a tensor, or has more than 2^63 elements
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0701] tile.segment: a buffer or result is not that of a tensor, or has more than 2^63 elements
   %n, %s, %x = tile.segment %p of %a, %b {first = [0, 1]} : memref<64x4611686018427387904xf32>, memref<8xf32> -> memref<8xf32>
   tile.return
 }

@@ -261,7 +261,7 @@ static tsr_result compare(diff *d) {
         /* Members of the config, annotations or order that no section above shows. */
         if (!d->count)
             diff_note(d, "index", NULL, "index", DIFF_CHANGED, NULL,
-                      "other digests, and no difference in what they describe");
+                      "other digests, and no difference in their contents");
     }
     if (d->json)
         tsr_buffer_text(&d->out, "]}\n");
