@@ -41,7 +41,7 @@ Test(control, comes_back_and_is_listed) {
     cr_assert(strstr(text.bytes, want), "%s", text.bytes);
     *version = 6;
     cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &config, &arena, &again).code, TSR_CORRUPT);
-    cr_assert(strstr(ctx.error.text, "expected 7 for what it holds, got 6"), "%s", ctx.error.text);
+    cr_assert(strstr(ctx.error.text, "expected 7 for its contents, got 6"), "%s", ctx.error.text);
     tsr_buffer_finish(&text);
     tsr_arena_finish(&arena);
 }

@@ -140,7 +140,7 @@ Test(offloads, come_back_and_are_listed) {
     cr_assert(strstr(text.bytes, want), "%s", text.bytes);
     *version = 8;
     cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &config, &arena, &again).code, TSR_CORRUPT);
-    cr_assert(strstr(ctx.error.text, "expected 9 for what it holds, got 8"), "%s", ctx.error.text);
+    cr_assert(strstr(ctx.error.text, "expected 9 for its contents, got 8"), "%s", ctx.error.text);
     tsr_buffer_finish(&text);
     tsr_arena_finish(&arena);
 }

@@ -318,7 +318,7 @@ Test(program, magic_and_version) {
     cr_assert(strstr(ctx.error.text, "program: version: expected 9, got 10; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for its contents, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 9, got 0");
@@ -504,7 +504,7 @@ Test(program, prepacked_buffers_are_listed_and_come_back) {
               text.bytes);
     ((char *)bytes)[8] = 1; /* a reader of version 1 would not know them */
     cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 2 for what it holds, got 1");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 2 for its contents, got 1");
     tsr_buffer_finish(&text);
     tsr_arena_finish(&arena);
 }

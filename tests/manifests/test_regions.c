@@ -151,7 +151,7 @@ Test(regions, a_broken_order_is_refused) {
             "commands[4]: await: expected an export, import, offload or prefetch before it, got "
             "command 4");
     REFUSED(commands[AWAIT_EXPORT] = commands[IMPORT],
-            "commands[5]: import: expected it before the export of region 'stage', got it behind");
+            "commands[5]: import: expected it before the export of region 'stage', got it after");
     REFUSED(commands[AWAIT_EXPORT] = commands[AWAIT_IMPORT],
             "commands[6]: await: expected command 0 once, got it again");
     REFUSED(e.entries[2].command_count = AWAIT_EXPORT,

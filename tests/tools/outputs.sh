@@ -133,7 +133,7 @@ whole "derived outputs"
 # ---- outputs in a directory that is read ----
 ln -s ../S .d/state && ln -s ../S/new .d/dangling
 for out in "$MANIFEST" S/new "./$MANIFEST" .d/state/new S/gen/new .d/dangling; do
-    lies="' lies in (DIR|--state-dir) 'S', which holds what is read; expected a file outside of it"
+    lies="' is in (DIR|--state-dir) 'S', which contains the input; expected a file outside of it"
     expect "export to $out" 6 "$lies|$one_file" "$RUN" export S -o "$out"
     expect "bake to $out" 6 "$lies" "$AOT" bake d.tsb --state-dir S -o "$out"
     expect "parameters to $out" 6 "$lies" "$AOT" bake d.tsb --state-dir S --export-params "$out"

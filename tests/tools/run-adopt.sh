@@ -30,7 +30,7 @@ expect "what was adopted is resumed then" 0 'resumed generation 1 at step 30' \
     train renamed.tsb --steps 31 --adopt before "${RENAMES[@]}" --state-dir after
 
 # Tensors that do not match start with initial values, and are named.
-expect "a shape that changed" 0 "'layer3.weight' begins anew: it is 64x10xf32 in the state, 64x12xf32 in the program" \
+expect "a shape that changed" 0 "'layer3.weight' starts from its initial value: it is 64x10xf32 in the state, 64x12xf32 in the program" \
     train edited.tsb --steps 25 --adopt before --state-dir edited
 expect "a name that is new" 0 "'layer2.offset' starts from its initial value: the state has no such tensor" train edited.tsb --steps 25 --adopt before
 expect "one that is gone" 0 "'layer2.bias.adam_m' of the state is left: the program has no 'layer2.bias.adam_m'" \

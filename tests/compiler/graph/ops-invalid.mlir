@@ -181,7 +181,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0115] tessera.mean: axes must ascend: 1 stands after 1
+  // CHECK: [TSR-0115] tessera.mean: axes must ascend: 1 comes after 1
   %0 = tessera.mean %a {axes = [1, 1]} : tensor<2x3xf32> -> tensor<f32>
   return
 }
@@ -1034,7 +1034,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'kind' is none of kind
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'kind' is not one of kind
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "sine"}} : tensor<4xf32>
   return
 }
@@ -1042,7 +1042,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'steps' is none of kind
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'steps' is not one of kind
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "cosine", steps = 3}} : tensor<4xf32>
   return
 }
@@ -1050,7 +1050,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'warmup_steps' is none of kind
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'warmup_steps' is not one of kind
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "cosine", warmup_steps = 3.0}} : tensor<4xf32>
   return
 }
@@ -1106,7 +1106,7 @@ func.func @f(%a: tensor<0x4611686018427387904x4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // CHECK: [TSR-0153] tessera.jvp: 0 operands behind the 1 that the region takes, must be 1: a tangent for each float
+  // CHECK: [TSR-0153] tessera.jvp: 0 operands after the 1 that the region takes, must be 1: a tangent for each float
   %0:2 = tessera.jvp %x {
   ^bb0(%a: tensor<4xf32>):
     tessera.yield %a : tensor<4xf32>
@@ -1117,7 +1117,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>, %n: tensor<i64>) {
-  // CHECK: [TSR-0153] tessera.jvp: 2 operands behind the 2 that the region takes, must be 1: a tangent for each float
+  // CHECK: [TSR-0153] tessera.jvp: 2 operands after the 2 that the region takes, must be 1: a tangent for each float
   %0:2 = tessera.jvp %x, %n, %x, %n {
   ^bb0(%a: tensor<4xf32>, %k: tensor<i64>):
     tessera.yield %a : tensor<4xf32>

@@ -77,7 +77,7 @@ func.func @one(%x: tensor<1x4xf32> {tessera.name = "x"}) -> (tensor<1x4xf32> {te
 
 // Long ways: the last ops before it and the first ones behind it are named.
 // CHECK: error: [TSR-0229] tessera.cumsum
-// CHECK: note: tessera.tanh passes them on, behind 2 other ops
+// CHECK: note: tessera.tanh passes them on, after 2 other ops
 // CHECK-NEXT: %3 = tessera.tanh
 // CHECK: note: tessera.neg depends on it, and 1 ops on that
 // CHECK: note: result 'y' depends on it

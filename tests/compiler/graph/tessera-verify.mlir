@@ -293,7 +293,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   %i = tessera.if %c {
     // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@calls' comes to a tessera.assign
     // CHECK: note: tessera.assign to 'w' in '@assigns'
-    // CHECK: note: the tessera.if that the call stands in
+    // CHECK: note: the tessera.if around the call
     %1 = func.call @calls(%x) : (tensor<f32>) -> tensor<f32>
     tessera.yield %1 : tensor<f32>
   } else {
@@ -372,7 +372,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
     %0 = tessera.schedule.checkpoint {
       // CHECK: [[@LINE+3]]:12: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@trains' comes to a tessera.minimize
       // CHECK: note: tessera.minimize in '@trains'
-      // CHECK: note: the tessera.jvp that the call stands in
+      // CHECK: note: the tessera.jvp around the call
       %1 = func.call @trains(%a) : (tensor<f32>) -> tensor<f32>
       tessera.yield %1 : tensor<f32>
     } : tensor<f32>

@@ -31,7 +31,7 @@ module attributes {tessera_sr.deployment = "{"} {
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0606] axis 'data', along which 'w' lies in shards, has 2048 positions; at most 1024
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0606] axis 'data', over which 'w' is sharded, has 2048 positions; at most 1024
 module attributes {tessera.mesh = {data = 2048}} {
   func.func @f() attributes {tessera.entry = "train"} {
     %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>

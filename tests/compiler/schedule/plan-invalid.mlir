@@ -129,7 +129,7 @@ tsched.module {
 // -----
 func.func private @f(%x: tensor<2xf32>) {
   tsched.mesh.region "dp" of {dp = 2} {
-    // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0429] tessera.exp: stands in tsched.mesh.region, which holds plans alone
+    // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0429] tessera.exp: is in tsched.mesh.region, which may contain only plans
     %0 = tessera.exp %x : tensor<2xf32>
   }
   return

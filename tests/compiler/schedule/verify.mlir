@@ -57,7 +57,7 @@ tsched.func @around(%a: tensor<4x4xf32>, %l: tensor<4xi64>) -> tensor<4xf32> att
 // -----
 
 tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.transpose: stands alone in its group
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.transpose: must be alone in its group
   %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<4x4xf32> -> tensor<4x4xf32>
   %1 = tessera.exp %0 : tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>

@@ -86,7 +86,7 @@ func.func @f(%x: f32) {
 
 // -----
 func.func @f(%x: f32) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0507] tessera_target.hip_instr: '$2' stands for none of 2 results and inputs
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0507] tessera_target.hip_instr: '$2' refers to none of 2 results and inputs
   %0 = tessera_target.hip_instr "v_exp_f32 $0, $2", "=v,v"(%x) : (f32) -> f32
   return
 }

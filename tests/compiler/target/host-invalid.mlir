@@ -120,7 +120,7 @@ tessera_target.func @f workspace 0 {
 tessera_target.kernel @k : () -> memref<4xf32> grid 1
 tessera_target.func @f workspace 0 {
   %h = tessera_target.output 0 : memref<8xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 is not what kernel @k takes
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 does not match the parameter of kernel @k
   tessera_target.launch @k() writes (%h) : () -> memref<8xf32>
 }
 
@@ -307,7 +307,7 @@ tessera_target.func @f workspace 0 {
 tessera_target.kernel @k : () -> memref<2x4xf32, strided<[8, 1]>> grid 1
 tessera_target.func @f workspace 64 {
   %h = tessera_target.alloc offset 0 : memref<2x4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 is not what kernel @k takes
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 does not match the parameter of kernel @k
   tessera_target.launch @k() writes (%h) : () -> memref<2x4xf32>
 }
 

@@ -8,7 +8,7 @@
 // CHECK: tessera_target.kernel @[[FIRST]] : (memref<2048x512xbf16>, memref<512x776xbf16>) -> memref<2048x776xbf16, strided<[832, 1]>>
 // RUN: sed 's/%arg0: memref<2048x776xbf16, strided<\[832, 1\]>>/%arg0: memref<2048x776xbf16, strided<[896, 1]>>/; s/%arg0\[\(.*\) : memref<2048x776xbf16, strided<\[832, 1\]>>/%arg0[\1 : memref<2048x776xbf16, strided<[896, 1]>>/' %t.levels/tile.sm_90a.mlir > %t.other.mlir
 // RUN: not tessera-aot build %t.other.mlir --from tile -o %t.tsb --target cuda:sm_90a --numerics native 2>&1 | FileCheck %s --check-prefix=OTHER
-// OTHER: @chain: argument 0 of kernel '{{.*}}' has pitch 896, but lies with pitch 832
+// OTHER: @chain: argument 0 of kernel '{{.*}}' expects pitch 896, but its buffer has pitch 832
 // RUN: sed '/^ *func.func\|^ *return/!b; s/return %1 : tensor<2048x512xbf16>/return %1, %0 : tensor<2048x512xbf16>, tensor<2048x776xbf16>/; s/\(func.func @chain.*-> \)(\(.*\)) attr/\1(\2, tensor<2048x776xbf16> {tessera.name = "z"}) attr/' %t.levels/tile.sm_90a.mlir > %t.given.mlir
 // RUN: not tessera-aot build %t.given.mlir --from tile -o %t.tsb --target cuda:sm_90a --numerics native 2>&1 | FileCheck %s --check-prefix=GIVEN
 // GIVEN: @chain: func.return reads a buffer with pitch 832; expected a dense one

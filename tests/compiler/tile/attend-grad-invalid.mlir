@@ -333,7 +333,7 @@ tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: me
   %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x48x64xbf16>
   %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x48x64xbf16>
   %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x2x48xf32>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of what stays are 128; expected a multiple of 48
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of the resident operand are 128; expected a multiple of 48
   tile.attend "backward_keys"(%q, %k, %v, %g, %l, %t, %dk, %dv) at [%0, %0, %0] through (%r0, %r1, %r2, %r3, %r4) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x48x64xbf16>, !tile.shared<3x48x64xbf16>, !tile.shared<3x2x48xf32>)
   tile.return
 }

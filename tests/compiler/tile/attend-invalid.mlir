@@ -263,7 +263,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 5 is what weights are dropped by; expected an argument of the kernel, i64 of 0 dimensions
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 5 holds the dropout of the weights; expected an argument of the kernel, i64 of 0 dimensions
   tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<2xi64>, memref<1xi64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
@@ -274,7 +274,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 4 is what weights are dropped by; expected an argument of the kernel, i64 of 1 dimensions
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 4 holds the dropout of the weights; expected an argument of the kernel, i64 of 1 dimensions
   tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<2xi32>, memref<i64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
@@ -305,7 +305,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %0 = arith.constant 0 : index
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x96x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of what stays are 96; expected a multiple of 64
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of the resident operand are 96; expected a multiple of 64
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<1x96x64xbf16>, !tile.shared<3x64x64xbf16>)
   tile.return
 }

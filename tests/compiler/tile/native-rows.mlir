@@ -71,8 +71,9 @@
 // a further kernel. The next row is fetched meanwhile, its scalars are read. Four programs share a block and leave one part of each sum.
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}(
 // CHECK-SAME: grid 148 registers 80
-// CHECK-SAME: tile.cooperative = 3 : i64, tile.beside = 4 : i64
+// CHECK-SAME: tile.beside = 4 : i64
 // CHECK-SAME: tile.contract
+// CHECK-SAME: tile.cooperative = 3 : i64
 // CHECK-COUNT-2: tile.fetch %arg{{[02]}}[{{.*}}] to %{{.*}} elements 768
 // CHECK: tile.fetched but 1
 // CHECK: tile.load %arg1[{{.*}}] : memref<600x1xf32> -> f32

@@ -38,7 +38,7 @@
 // CHECK: tile.load_shared %{{.*}} {transpose}
 // CHECK: tile.func @[[PRODUCT]]({{.*}} warps
 // CHECK: tile.mma %{{.*}} {transpose_b} : !tile.shared<{{[0-9x]+}}x32xf32>
-// CHECK: tile.func @[[KEPT]]({{.*}} prepacks
+// CHECK: tile.func @[[HOISTED]]({{.*}} prepacks
 // CHECK: tile.func @[[FEW]](
 // CHECK-NOT: tile.mma
 // CHECK: tile.func @[[EXACT]](

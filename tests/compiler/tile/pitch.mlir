@@ -37,7 +37,7 @@
 // CHECK: %[[T:.*]] = tsched.call @[[TRANSPOSE:.*_rhs]](%arg2)
 // CHECK: tsched.call @[[TF32:.*]](%{{.*}}, %[[T]])
 // CHECK-LABEL: func.func @prepacked
-// CHECK: tsched.call @[[KEPT:.*kept]](
+// CHECK: tsched.call @[[HOISTED:.*hoisted]](
 // An elementwise kernel reads one and writes one; a norm writes one, and sums of rows read it.
 // CHECK-LABEL: func.func @between
 // CHECK: tsched.call @[[MAP:.*mul.*]](%0, %{{.*}}) : (tensor<2048x776xbf16>, tensor<2048x1xf32>) -> tensor<2048x776xbf16>
@@ -58,7 +58,7 @@
 // CHECK: tile.func @[[RESHAPED]](%arg0: memref<4x512x1000xbf16, strided<[524288, 1024, 1]>>,
 // CHECK: tile.func @[[TRANSPOSE]](%arg0: memref<1001x768xf32>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>)
 // CHECK: tile.func @[[TF32]](%arg0: memref<4096x1001xf32, strided<[1024, 1]>>, %arg1: memref<768x1001xf32, strided<[1024, 1]>>,
-// CHECK: tile.func @[[KEPT]](%arg0: memref<512x1000xf32>, %arg1: memref<512x1000xbf16, strided<[1024, 1]>>) {{.*}}prepacks
+// CHECK: tile.func @[[HOISTED]](%arg0: memref<512x1000xf32>, %arg1: memref<512x1000xbf16, strided<[1024, 1]>>) {{.*}}prepacks
 // CHECK: tile.func @[[MAP]](%arg0: memref<2048x776xbf16, strided<[832, 1]>>, %arg1: memref<2048x1xf32>, %arg2: memref<2048x776xbf16, strided<[832, 1]>>)
 // CHECK: tile.func @[[NORM]](%arg0: memref<4096x776xbf16>, {{.*}}memref<4096x776xbf16, strided<[832, 1]>>
 // CHECK: ---- tile cuda:sm_80
