@@ -180,7 +180,7 @@ static TSR_RESULT check_parts(walk *w) {
             FAIL(w->ctx, w->code,
                  "program: entry '%s': expected an all_gather after the command that writes parts "
                  "of tensor "
-                 "'%s', which is had whole, got none",
+                 "'%s', which must be complete, got none",
                  w->entry->name, w->config->tensors[i].name);
     return TSR_SUCCESS;
 }

@@ -240,7 +240,7 @@ Test(segments, that_make_no_sense_are_refused) {
     tsr_bundle *bundle = open_large(&ctx, "order.tsb");
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
     cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, back, 2, 1).code, TSR_USAGE);
-    cr_assert_not_null(strstr(ctx.error.text, "expected it behind byte 14, got 13"), "%s",
+    cr_assert_not_null(strstr(ctx.error.text, "expected it after byte 14, got 13"), "%s",
                        ctx.error.text);
     cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, &behind, 1, 1).code, TSR_USAGE);
     cr_assert_eq(tsr_bundle_read_segments(&ctx, bundle, &layer, &far, 1, 1).code, TSR_USAGE);

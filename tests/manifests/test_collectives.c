@@ -94,7 +94,7 @@ Test(collectives, bad_ones_are_refused) {
     REFUSED(e.commands[SCATTER].argument_count = 1, "collective: expected 2 arguments, got 1");
     REFUSED(e.arguments[SCATTER][1] = OWN,
             "its operand a sum over virtual ranks, got spaces 16 and 16");
-    REFUSED(e.arguments[SCATTER][0] = Y, "its result in a place of each virtual rank");
+    REFUSED(e.arguments[SCATTER][0] = Y, "its result in a slot of each virtual rank");
     REFUSED(e.commands[SCATTER].kernel = TSR_COLLECTIVE_ALL_REDUCE,
             "all_reduce: expected its result in one place");
     REFUSED(e.arguments[GATHER][0] = SUM, "expected a buffer that may be written, got space 17");

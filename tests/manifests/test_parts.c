@@ -212,12 +212,12 @@ Test(parts, bad_ones_are_refused) {
              e.arguments[GATHER][0] = M_PART),
             "arguments[0]: expected a buffer seen outside of loops over virtual ranks");
     REFUSED(e.arguments[SLICE][1] = M_PART,
-            "slice: expected its result in a place of each virtual rank");
+            "slice: expected its result in a slot of each virtual rank");
     REFUSED((e.arguments[SLICE][0] = W_PART),
-            "slice: expected its result in a place of each virtual rank");
+            "slice: expected its result in a slot of each virtual rank");
     REFUSED(e.buffers[G_PART].shape.dims[0] = 2, "slice: expected types that fit 4 virtual ranks");
     REFUSED(e.entry.command_count--,
             "expected an all_gather after the command that writes parts of tensor "
-            "'w', which is had whole, got none");
-    REFUSED(e.arguments[GATHER][1] = M_PART, "behind what writes parts of tensor 'w'");
+            "'w', which must be complete, got none");
+    REFUSED(e.arguments[GATHER][1] = M_PART, "after the command that writes parts of tensor 'w'");
 }

@@ -123,7 +123,7 @@ Test(corners, a_stray_manifest_hides_nothing_that_is_asked_for) {
         bench *b = begin_many();
         put_file(b, strays[i], i ? "garbage" : "");
         if (i == 0) {
-            must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "fsck tells what is left");
+            must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "fsck lists what is left");
             must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
         }
         must_fail(b, reopen(b, TSR_RESUME_EXACT, 8), TSR_STATE, "generation 8 cannot be resumed");

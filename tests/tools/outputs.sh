@@ -142,9 +142,9 @@ for out in "$MANIFEST" S/new "./$MANIFEST" .d/state/new S/gen/new .d/dangling; d
     done
 done
 expect "a state directory that does not exist yet" 7 "cannot write 'S2/t.json': No such file" "$RUN" d.tsb "${train[@]}" --state-dir S2 --trace S2/t.json
-expect "a state that is adopted" 6 "lies in --adopt 'S'" "$RUN" d.tsb "${train[@]}" --state-dir S2 --adopt S --trace S/t.json
+expect "a state that is adopted" 6 "is in --adopt 'S'" "$RUN" d.tsb "${train[@]}" --state-dir S2 --adopt S --trace S/t.json
 for out in layout/index.json layout/new.tsb layout/blobs/new; do
-    expect "repack to $out" 6 "-o '$out' lies in IN 'layout'|IN 'layout'.*-o '$out'" "$AOT" repack layout -o "$out"
+    expect "repack to $out" 6 "-o '$out' is in IN 'layout'|IN 'layout'.*-o '$out'" "$AOT" repack layout -o "$out"
 done
 whole "directories"
 

@@ -29,7 +29,7 @@ cp .out refused
 check "advice" grep -q '^do this: build it with --target=cpu:x86-64-v' refused
 expect "no level" 6 "is no CPU level" "$RUN" --check --json one.tsb --cpu pentium
 head -c 5120 "$BUNDLE" >cut.tsb
-expect "truncated" 2 '^do this: copy it anew' "$RUN" --check cut.tsb
+expect "truncated" 2 '^do this: copy it again' "$RUN" --check cut.tsb
 expect "not there" 7 '"runs":false,"exitCode":7,"code":"IO"' "$RUN" --check --json no.tsb
 expect "unsigned, though it must be" 4 '^do this: get it' sh -c '"$0" keygen -o k >/dev/null && "$1" --check --require-signature --key k.pub one.tsb' "$AOT" "$RUN"
 (ulimit -v 150000 2>/dev/null && "$RUN" --check one.tsb >limited 2>.err)

@@ -18,7 +18,7 @@ expect "never overwritten" 6 'run.log' train --steps 60 --record run.log
 # One digit of one digest is changed: step 17 is line 19; its chain reveals it. Version 1 has no chain, so the step and the tensor are named.
 sed '19s/\(\["[0-9a-f]\{64\}","[0-9a-f]\{64\}","\)\(.\)/\1x\2/; 19s/x[0-8]/9/; 19s/x[9a-f]/0/' run.log >tampered.log
 check "tampered" sh -c '! cmp -s run.log tampered.log'
-expect "tampered log" 8 "line 19: the chain is [0-9a-f]+; what stands before it gives" train --replay tampered.log
+expect "tampered log" 8 "line 19: the chain is [0-9a-f]+; the lines before it give" train --replay tampered.log
 name=$(sed -n '1s/.*"tensors":\[\(.*\)\]}/\1/p' run.log | cut -d, -f3 | tr -d '"')
 sed '1s/record.v4/record.v1/; s/,"sums".*/}/' tampered.log >first.log
 expect "tampered log of version 1" 13 "step 17, tensor '$name': recorded" train --replay first.log

@@ -55,7 +55,7 @@ expect "the newest deleted: one back, loudly" 0 'error: generation 4 of epoch 1 
 # A manifest that no run wrote hides the generations below it by default, but not from a user who names one.
 rm -rf D && cp -a S D
 : >D/MANIFEST.1.9
-expect "a stray manifest: refused by default" 10 'fsck tells what is left' train --steps 500 --state-dir D
+expect "a stray manifest: refused by default" 10 'fsck lists what is left' train --steps 500 --state-dir D
 expect "fsck tells of the stray" 10 "'MANIFEST.1.9' may be a stray file: epoch 9 has left no BASE.9 and no data in gen/" "$RUN" fsck D
 expect "and the generations that it hides" 10 '^generation 3 of epoch 1: .* it is good, and used when it is asked for' "$RUN" fsck D
 expect "ls, too" 10 '^generation 4 epoch 1 step 400 .* good, ignored unless it is asked for' "$RUN" ls D

@@ -72,13 +72,13 @@ enum { WINDOWS = 2, DEPTH = 2, SLOTS = WINDOWS + DEPTH };
 
 static uint8_t sink_windows[WINDOWS][TSR_HASH_CHUNK_BYTES], sink_slots[SLOTS][TSR_HASH_CHUNK_BYTES];
 
-static tsr_result sink_room(tsr_ctx *ctx, void *user, uint64_t number, void **out_room) {
+static tsr_result sink_window(tsr_ctx *ctx, void *user, uint64_t number, void **out_window) {
     (void)ctx, (void)user;
-    *out_room = sink_windows[number % WINDOWS];
+    *out_window = sink_windows[number % WINDOWS];
     return TSR_SUCCESS;
 }
 
-static tsr_result sink_take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
+static tsr_result sink_submit(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
     (void)ctx, (void)user;
     memcpy(sink_slots[number % SLOTS], sink_windows[number % WINDOWS], size_bytes);
     return TSR_SUCCESS;
@@ -115,8 +115,8 @@ static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t 
         const tsr_bundle_sink sink = {.threads_max = 2,
                                       .window_count = WINDOWS,
                                       .depth = DEPTH,
-                                      .room = sink_room,
-                                      .take = sink_take,
+                                      .get_window = sink_window,
+                                      .submit = sink_submit,
                                       .digest = sink_digest,
                                       .put = sink_put};
         result = tsr_bundle_send_segments(&s->k.ctx, bundle, &of, &piece, 1, &sink);
