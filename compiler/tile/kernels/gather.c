@@ -4,12 +4,13 @@
  * most of the latter.
  *
  * An index outside [0, size) sets the fault record and moves nothing; on a GPU it counts as 0.
- * Scattering adds the updates of an element in ascending order of their place, whatever the split
- * over programs: a program has some columns of `inner` to itself.
+ * scatter_add adds the updates of an element in ascending order of their positions, however the
+ * work is split over programs: each program owns some columns of `inner`.
  */
 #include "compiler/tile/kernels/gather.h"
 
-/* Of scatter_add, whose result has the shape of its input. */
+/* Returns the constant input of a scatter_add, whose result has the shape of its input; else null.
+ */
 static MlirOperation find_fill(const tsr_tile_group *group) {
     MlirOperation none = {NULL}, op = tsr_value_owner(tsr_op_operand(group->root, 0));
     if (!tsr_op_is(group->root, "tessera.scatter_add") || mlirOperationIsNull(op)) return none;
@@ -42,7 +43,7 @@ tsr_result tsr_gather_read(tsr_tile_group *group, tsr_gather *out_gather) {
     return TSR_SUCCESS;
 }
 
-/* The index at `place`, 0 where it is none. */
+/* The index at `place`, or 0 if it is not valid. */
 static MlirValue load_index(tsr_gather *g, MlirValue place) {
     tsr_tile_builder *b = &g->group->b;
     MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -54,7 +55,7 @@ static MlirValue load_index(tsr_gather *g, MlirValue place) {
     return tsr_tile_to(b, "arith.index_cast", index, tsr_tile_index_type(b));
 }
 
-/* A warp of a GPU has columns of a few rows, all of which are on their way at once. */
+/* A GPU warp copies columns of a few rows; the loads of all these rows are in flight together. */
 static void gather_few(tsr_gather *g) {
     enum { ROWS = 4, WARP = 32, REGISTERS = 64 };
     tsr_tile_group *group = g->group;
@@ -96,7 +97,7 @@ tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
     }
     tsr_tile_builder *b = &group->b;
     tsr_strip s;
-    /* A row costs its index too. */
+    /* The cost of a row includes the load of its index. */
     int64_t bytes = (int64_t)tsr_dtype_size(g.dtype) + 16 / g.axis.inner;
     tsr_strip_begin(group, g.axis.outer * g.count, g.axis.inner, bytes, false, &s);
     MlirValue index = load_index(&g, tsr_tile_rem(b, s.row, g.count));
@@ -113,7 +114,7 @@ tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
 
 /* ---- scatter_add ----------------------------------------------------------------------------- */
 
-/* Adds columns column … of one update. */
+/* Adds one vector of an update, from its offset `update`. */
 static void add_vector(tsr_gather *g, MlirValue updates, MlirValue update, MlirValue element,
                        uint32_t lanes, MlirValue mask) {
     tsr_tile_builder *b = &g->group->b;
@@ -147,7 +148,7 @@ static void add_update(tsr_gather *g, MlirValue updates, const tsr_strip *s, Mli
                tsr_tile_mask(b, tail, lanes));
 }
 
-/* The program's columns of the input, which the updates are added to. */
+/* Copies the program's columns of the input; the updates are added to them. */
 static void copy_input(tsr_gather *g, const tsr_strip *s) {
     tsr_tile_builder *b = &g->group->b;
     MlirValue to = g->group->buffers[g->group->input_count];

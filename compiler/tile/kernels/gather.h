@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gather and scatter_add share: the shapes of both seen from the axis.
+ * Declarations shared by gather and scatter_add: the shapes of both as seen from the axis.
  */
 #ifndef TSR_COMPILER_TILE_KERNELS_GATHER_H
 #define TSR_COMPILER_TILE_KERNELS_GATHER_H
 
 #include "compiler/tile/kernels/runs.h"
 
-/* x is [outer, size, inner], there are `count` indices, and what is gathered or scattered is
+/* x is [outer, size, inner], there are `count` indices, and the gathered or scattered elements are
  * [outer, count, inner]. */
 typedef struct tsr_gather {
     tsr_tile_group *group;

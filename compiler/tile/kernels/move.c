@@ -3,8 +3,8 @@
  * Kernel families `slice`, `pad` and `concat`.
  *
  * A slice is a copy from a view with other strides and an offset. Padding fills a row of the
- * result, then copies the row of the operand that lies in it, if one does. A row of a concatenation
- * is a run of each operand.
+ * result, then copies the matching row of the operand, if there is one. A row of a concatenation
+ * consists of a run of each operand.
  */
 #include "compiler/tile/kernels/runs.h"
 
@@ -86,7 +86,7 @@ static MlirValue both(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return mlirValueIsNull(x) ? y : tsr_tile_2(b, "arith.andi", x, y);
 }
 
-/* Which row of the operand lies in this row of the result. */
+/* Finds the row of the operand that is copied into this row of the result. */
 static void find_row(pad *p) {
     tsr_tile_builder *b = &p->group->b;
     uint32_t last = p->space.rank - 1;

@@ -10,8 +10,8 @@ enum { PROGRAM_BYTES = 256 * 1024 };
 
 typedef struct strips {
     tsr_dtype dtype, to_dtype;
-    int64_t rows, columns, width, count; /* of the matrix; of a strip; strips */
-    int64_t unit, steps;                 /* rows in a line of a strip; lines of it */
+    int64_t rows, columns, width, count; /* matrix rows and columns; strip width; strip count */
+    int64_t unit, steps;                 /* matrix rows in a line of a strip; lines of a strip */
     uint32_t lanes;
     bool transposed;
 } strips;

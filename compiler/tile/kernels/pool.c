@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel families `max_pool2d`, `avg_pool2d` and their gradients, of images [N, H, W, C]. Vectors
- * lie along the channels.
+ * run along the channels.
  *
- * Forward, a program has some lines of the result; each window's positions are taken in ascending
- * order. For the gradients it has some lines of the image to itself, and walks the windows that
- * reach them backwards, adding to each position: so a position's sum has its windows in ascending
- * order of the position within them, whatever the split. Windows wholly inside a line have their
- * columns written out.
+ * Forward, a program computes some lines of the result; the positions of each window are visited in
+ * ascending order. For the gradients it owns some lines of the image and walks backwards over the
+ * windows that overlap them, adding to each position. The sum of a position therefore has its
+ * windows in ascending order of the position within them, however the work is split. The columns of
+ * windows that are wholly inside a line are unrolled.
  */
 #include "compiler/tile/kernels/runs.h"
 
@@ -22,7 +22,7 @@ enum {
     LINE_BYTES = 64
 };
 
-/* Along H or W. Windows [first, end) lie inside the image. */
+/* One axis, H or W. Windows [first, end) are inside the image. */
 typedef struct axis {
     int64_t image, result, window, stride, low;
     int64_t first, end;
@@ -35,14 +35,14 @@ typedef struct pool {
     int64_t images, channels;
     axis axes[2];
     MlirValue image, pooled; /* buffers; pooled: the result, or its gradient */
-    MlirValue made;          /* of a gradient */
+    MlirValue made;          /* the result of a gradient */
     uint32_t lanes, vectors;
-    MlirValue begin, end; /* of a gradient: the image's lines that are the program's */
+    MlirValue begin, end; /* gradients: the lines of the image that the program owns */
     MlirValue channel, masks[VECTORS];
 } pool;
 
-/* The window at hand along an axis: the position under its first one, and those of its positions
- * that lie inside. */
+/* The current window along an axis: the image position of its first element, and the range of its
+ * positions that are inside the image. */
 typedef struct span {
     MlirValue start, low, high;
     bool is_whole;
@@ -85,7 +85,8 @@ static tsr_result read_windows(pool *p, const tsr_shape *image, const tsr_shape 
     return TSR_SUCCESS;
 }
 
-/* The op's operands, then its result: those are `roles`, the image, what is pooled, or both. */
+/* Reads the op: the image, the pooled values and the result are among its operands and result, in
+ * an order that depends on the op. */
 static tsr_result read(tsr_tile_group *group, bool is_max, bool is_gradient, pool *out_pool) {
     pool p = {.group = group, .is_max = is_max};
     uint32_t first = 0, second = 0, made = group->input_count;
@@ -108,8 +109,7 @@ static tsr_result read(tsr_tile_group *group, bool is_max, bool is_gradient, poo
     return TSR_SUCCESS;
 }
 
-/* ---- positions ----------------------------------------------------------------------------------
- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 static void enter_channels(pool *p, MlirValue part) {
     tsr_tile_builder *b = &p->group->b;
@@ -123,7 +123,7 @@ static void enter_channels(pool *p, MlirValue part) {
                 : tsr_tile_null;
 }
 
-/* Offset of the channels at hand of a position. */
+/* Offset of the current channels of a position. */
 static MlirValue position(pool *p, MlirValue image, bool of_image, MlirValue y, MlirValue x) {
     tsr_tile_builder *b = &p->group->b;
     int64_t height = of_image ? p->axes[0].image : p->axes[0].result;
@@ -163,10 +163,10 @@ static span enter(pool *p, int which, MlirValue window, bool is_whole) {
     return s;
 }
 
-/* What is done at each position of a window, from its offset in the image. */
+/* Called at each position of a window with its offset in the image. */
 typedef void (*position_fn)(pool *p, MlirValue at, MlirValue *carried);
 
-/* At the positions of lines [y.low, y.high) in order. */
+/* Calls `visit` at the positions of lines [y.low, y.high) in order. */
 static void each_position(pool *p, MlirValue image, const span *y, const span *x, uint32_t count,
                           MlirValue *carried, position_fn visit) {
     tsr_tile_builder *b = &p->group->b;
@@ -188,7 +188,7 @@ static void each_position(pool *p, MlirValue image, const span *y, const span *x
     memcpy(carried, lines.carried, count * sizeof *carried);
 }
 
-/* One over the elements that a window's mean is of. */
+/* 1 / the number of elements in the mean of a window. */
 static MlirValue share(pool *p, const span *y, const span *x) {
     tsr_tile_builder *b = &p->group->b;
     MlirType scalar = tsr_tile_value_type(b, p->dtype, 0);
@@ -211,7 +211,7 @@ static void add_element(pool *p, MlirValue at, MlirValue *best) {
                             : tsr_element_add(b, p->dtype, best[v], load(p, p->image, at, v));
 }
 
-/* The sum of -0 is -0, but with padding, which is +0. */
+/* The sum of values -0 is -0, except with padding, whose values are +0. */
 static MlirValue sum_of_nothing(pool *p, const span *y, const span *x) {
     tsr_tile_builder *b = &p->group->b;
     int64_t positions = p->axes[0].window * p->axes[1].window;
@@ -254,7 +254,8 @@ static void emit_windows(pool *p, MlirValue image, MlirValue line, int64_t begin
     tsr_tile_loop_end(b, &columns, NULL);
 }
 
-/* How many lines of so many elements a program takes that has `most`; a warp takes one. */
+/* The number of lines, each of `elements` elements, of a program that processes `most` elements; a
+ * warp takes one line. */
 static int64_t lines_each(const pool *p, int64_t elements, int64_t most) {
     if (p->group->b.target->warp_lanes) return 1;
     return elements < most ? most / elements : 1;
@@ -310,19 +311,20 @@ static void add_gradient(pool *p, MlirValue value, MlirValue at, uint32_t v) {
     store(p, tsr_element_add(b, p->dtype, before, value), p->made, at, v);
 }
 
-/* carried: the shares. */
+/* carried: the values to add to each position. */
 static void add_share(pool *p, MlirValue at, MlirValue *carried) {
     for (uint32_t v = 0; v < p->vectors; v++) add_gradient(p, carried[v], at, v);
 }
 
-/* The largest of its window, which is NaN where some element is; then the first of these. */
+/* True if the element is the largest of its window; that is NaN if an element is NaN, and then each
+ * NaN matches. */
 static MlirValue is_largest(pool *p, MlirValue element, MlirValue largest) {
     tsr_tile_builder *b = &p->group->b;
     return tsr_tile_2(b, "arith.ori", tsr_tile_fcompare(b, TSR_FCMP_OEQ, element, largest),
                       tsr_tile_fcompare(b, TSR_FCMP_UNO, element, element));
 }
 
-/* carried: the largest elements, then the gradients, 0 once they are given. */
+/* carried: the largest elements, then the gradients, which become 0 once they are added. */
 static void add_first(pool *p, MlirValue at, MlirValue *carried) {
     tsr_tile_builder *b = &p->group->b;
     MlirValue zero = all(p, 0);
@@ -334,8 +336,8 @@ static void add_first(pool *p, MlirValue at, MlirValue *carried) {
     }
 }
 
-/* Of the window's lines those before the program's first may hold the largest element, too: then
- * its gradient is not left. */
+/* The largest element may also be in a line of the window before the program's first one: then the
+ * program must not add its gradient. */
 static void pass_first(pool *p, MlirValue at, MlirValue *carried) {
     tsr_tile_builder *b = &p->group->b;
     for (uint32_t v = 0; v < p->vectors; v++) {
@@ -345,8 +347,8 @@ static void pass_first(pool *p, MlirValue at, MlirValue *carried) {
     }
 }
 
-/* Positions that the windows of the line before will be the first to reach: memory does not run
- * ahead of what walks backwards. */
+/* Prefetches the positions that the windows of the preceding line will be the first to visit: the
+ * hardware prefetcher does not follow a backward walk. */
 static void fetch(pool *p, MlirValue image, MlirValue from, const span *y, const span *x) {
     tsr_tile_builder *b = &p->group->b;
     int64_t height = p->axes[0].stride, width = p->axes[1].stride;
@@ -385,7 +387,8 @@ static void emit_gradient(pool *p, MlirValue image, MlirValue line, MlirValue co
     each_position(p, image, &own, x, 2 * p->vectors, carried, add_first);
 }
 
-/* The same backwards. */
+/* The gradients of windows [begin, end) of a line, in descending order unless windows tile the
+ * image. */
 static void emit_gradients(pool *p, MlirValue image, MlirValue line, int64_t begin, int64_t end,
                            bool is_whole) {
     tsr_tile_builder *b = &p->group->b;
@@ -415,7 +418,7 @@ static void clear_lines(pool *p, MlirValue image, MlirValue begin, MlirValue end
     tsr_run_fill(b, &run, zero, p->made, tsr_tile_mul(b, at, line));
 }
 
-/* The program's lines that no window line behind this one, of [low, high), reaches. */
+/* Clears the program's lines that no later window line of [low, high) overlaps. */
 static void clear_reached(pool *p, MlirValue image, MlirValue line, MlirValue low, MlirValue high) {
     tsr_tile_builder *b = &p->group->b;
     const axis *y = &p->axes[0];
@@ -438,10 +441,10 @@ static tsr_result lower_gradient(pool *p) {
     MlirValue pid = p->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue image = tsr_tile_div(b, pid, parts), zero = tsr_tile_index(b, 0);
     MlirValue part = tsr_tile_rem(b, pid, parts);
-    if (!tiles(p)) part = tsr_tile_sub(b, tsr_tile_index(b, parts - 1), part); /* backwards, too */
+    if (!tiles(p)) part = tsr_tile_sub(b, tsr_tile_index(b, parts - 1), part); /* also backwards */
     p->begin = tsr_tile_mul(b, part, each);
     p->end = tsr_tile_min(b, tsr_tile_offset(b, p->begin, each), tsr_tile_index(b, y->image));
-    /* Windows that reach lines begin ... end - 1. */
+    /* The windows that overlap lines begin ... end - 1. */
     MlirValue edge = tsr_tile_offset(b, p->begin, y->low - y->window + y->stride);
     MlirValue low = tsr_tile_div(b, tsr_tile_max(b, edge, zero), y->stride);
     MlirValue high = tsr_tile_div(b, tsr_tile_offset(b, p->end, y->low - 1 + y->stride), y->stride);

@@ -80,7 +80,7 @@ void tsr_strip_end(tsr_tile_group *group, tsr_strip *strip) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Calls for whole vectors, then for the rest under a mask. */
+/* Processes whole vectors, then the remainder under a mask. */
 typedef struct walker {
     const tsr_run *run;
     MlirValue from, from_offset, to, to_offset;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the families that move elements share: the group's arguments, the split of a row-major
- * [rows, columns] result over programs, and runs of consecutive elements. Elements are moved as
- * they lie in memory.
+ * Declarations shared by the families that move elements: the group's arguments, the split of a
+ * row-major [rows, columns] result over programs, and runs of consecutive elements. Elements are
+ * moved in their stored type.
  */
 #ifndef TSR_COMPILER_TILE_KERNELS_RUNS_H
 #define TSR_COMPILER_TILE_KERNELS_RUNS_H
@@ -25,8 +25,8 @@ typedef struct tsr_strip {
     MlirValue row, begin, end;
     int64_t width; /* end - begin is at most this */
 } tsr_strip;
-/* Splits where `whole_rows` allows it inside rows too; sets group->grid. rows and columns are at
- * least 1. `bytes` is what a column costs. */
+/* Splits the work over programs, also inside rows unless `whole_rows`; sets group->grid. rows and
+ * columns are at least 1. `bytes` is the cost of a column. */
 void tsr_strip_begin(tsr_tile_group *group, int64_t rows, int64_t columns, int64_t bytes,
                      bool whole_rows, tsr_strip *out_strip);
 void tsr_strip_end(tsr_tile_group *group, tsr_strip *strip);
@@ -43,8 +43,8 @@ void tsr_run_copy(tsr_tile_builder *b, const tsr_run *run, MlirValue from, MlirV
 void tsr_run_fill(tsr_tile_builder *b, const tsr_run *run, MlirValue value, MlirValue to,
                   MlirValue to_offset);
 
-MlirValue tsr_tile_max(tsr_tile_builder *b, MlirValue x, MlirValue y); /* of indices */
-/* Does x stand before y in a sort, places apart? A NaN stands last. */
+MlirValue tsr_tile_max(tsr_tile_builder *b, MlirValue x, MlirValue y); /* index values */
+/* Is x sorted before y, without regard to their positions? NaNs are sorted last. */
 MlirValue tsr_order_before(tsr_tile_builder *b, tsr_dtype dtype, bool descending, MlirValue x,
                            MlirValue y);
 

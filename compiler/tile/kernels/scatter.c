@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scatter_add on a GPU. A stable counting sort of the places of updates by their indices, least
+ * scatter_add on a GPU. A stable counting sort of the positions of updates by their indices, least
  * significant digits first (Knuth, "The Art of Computer Programming", volume 3, section 5.2.5,
  * algorithm R; ranks within a warp by votes as in Adinets and Merrill, "Onesweep", 2022, section
  * 3.3), then the sums:
  *
  *     for each digit
- *         count   a program has a part of the list, and counts how often each digit is in it
- *         place   counts of parts before and of digits below say where each element goes
- *     starts      where the updates of each row begin, by a search
- *     sum         a program has a row, or a part of its columns: its updates in ascending order of
- *                 their places, several loads in flight. Rows of many updates are split in narrower
- *                 parts, of which more updates are in flight, and begun first
+ *         count   a program counts the occurrences of each digit in its part of the list
+ *         place   counts of preceding parts and of lower digits give the destinations
+ *     starts      finds the first update of each row by a search
+ *     sum         a program sums a row, or a part of its columns: its updates in ascending order
+ *                 of their positions, several loads in flight. Rows with many updates are split
+ *                 into narrower parts with more updates in flight, and are started first
  *
- * An index that is none sets the fault record, and sorts behind all rows; so do the elements that
- * make the list whole vectors.
+ * An invalid index sets the fault record and is sorted after all rows; so are the elements that pad
+ * the list to whole vectors.
  */
 #include "compiler/tile/kernels/scatter.h"
 
@@ -25,15 +25,15 @@ enum {
     DIGIT_BITS = 8,
     PASSES_MAX = 4,
     PART_MIN = 256,    /* elements of a program that counts */
-    PARTS_MAX = 128,   /* of a list: each program reads what all have counted */
-    PARTS_AT_ONCE = 8, /* of those reads */
-    PROBES = 7,        /* of a list, at once, where a row's first key is looked for */
+    PARTS_MAX = 128,   /* parts of a list: each program reads the counts of all parts */
+    PARTS_AT_ONCE = 8, /* parts whose counts are read together */
+    PROBES = 7,        /* simultaneous probes of a list in the search for the first key of a row */
     FEW_AT_ONCE = 8,   /* updates that are loaded before they are added */
-    REST_AT_ONCE = 4,  /* the same, of what 8 leave */
+    REST_AT_ONCE = 4,  /* the same for the remainder */
     MANY = 64,         /* updates of a row that several programs sum up */
-    MANY_LANES = 32,   /* columns of each */
+    MANY_LANES = 32,   /* columns of each such program */
     ROWS_MAX = 32,
-    REGISTERS = 128, /* without a limit the assembler aims at 32, and waits for each load */
+    REGISTERS = 128, /* without a limit the assembler aims at 32 and waits for each load */
     ELEMENTS_MIN = 1 << 14,
 };
 
@@ -56,7 +56,7 @@ typedef struct plan {
 typedef struct counter {
     tsr_tile_builder *b;
     const plan *plan;
-    uint32_t number; /* of the digit */
+    uint32_t number; /* number of the digit */
     MlirValue local; /* how many elements of each digit there were */
     MlirValue begin, end;
 } counter;
@@ -67,7 +67,7 @@ static MlirType words(tsr_tile_builder *b, uint32_t lanes) {
 
 static int64_t radix_of(const plan *p) { return (int64_t)1 << p->bits; }
 
-/* Counts lie in vectors of at least a warp. */
+/* Counts are stored in vectors of at least a warp. */
 static uint32_t count_lanes(const plan *p) {
     return radix_of(p) < LANES ? LANES : (uint32_t)radix_of(p);
 }
@@ -91,7 +91,7 @@ static MlirValue take_digit(counter *c, MlirValue keys) {
     return tsr_tile_2(b, "arith.andi", keys, tsr_tile_int(b, type, radix_of(c->plan) - 1));
 }
 
-/* Bit i of lane j: lane i has the same digit. */
+/* Bit i of lane j is set if lane i has the same digit. */
 static MlirValue match(counter *c, MlirValue digits) {
     tsr_tile_builder *b = c->b;
     MlirType type = words(b, LANES);
@@ -108,7 +108,8 @@ static MlirValue match(counter *c, MlirValue digits) {
     return same;
 }
 
-/* How many elements of the same digit are before each, in the order of the list; counts them. */
+/* Returns the number of elements with the same digit before each one, in list order, and counts the
+ * elements. */
 static MlirValue count_lanes_before(counter *c, MlirValue digits) {
     tsr_tile_builder *b = c->b;
     MlirType type = words(b, LANES), index = tsr_tile_index_type(b);
@@ -125,7 +126,7 @@ static MlirValue count_lanes_before(counter *c, MlirValue digits) {
 
 /* ---- count ----------------------------------------------------------------------------------- */
 
-/* One by one, for the fault record; only where one of the 32 is none. */
+/* Checks the indices one by one for the fault record; only if one of the 32 is invalid. */
 static void report(counter *c, tsr_tile_group *step, MlirValue any, MlirValue at) {
     const tsr_gather *g = &c->plan->of;
     tsr_tile_builder *b = c->b;
@@ -142,7 +143,7 @@ static void report(counter *c, tsr_tile_group *step, MlirValue any, MlirValue at
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* What the list is sorted by: the index, or the number of rows. */
+/* The sort keys of the list: the index, or the number of rows if the index is invalid. */
 static MlirValue make_keys(counter *c, tsr_tile_group *step, MlirValue at) {
     const tsr_gather *g = &c->plan->of;
     tsr_tile_builder *b = c->b;
@@ -188,7 +189,7 @@ static tsr_result lower_count(tsr_tile_group *step, const void *of) {
 
 /* ---- place ----------------------------------------------------------------------------------- */
 
-/* Sums of what stands before each of the lanes. */
+/* Exclusive prefix sums over the lanes. */
 static MlirValue scan_warp(tsr_tile_builder *b, MlirValue values) {
     MlirType type = words(b, LANES);
     MlirValue lane = tsr_tile_iota(b, mlirIntegerTypeGet(b->at.context, 32), LANES), sum = values;
@@ -203,7 +204,8 @@ static MlirValue scan_warp(tsr_tile_builder *b, MlirValue values) {
     return tsr_tile_2(b, "arith.subi", sum, values);
 }
 
-/* Counts of one part more: of all parts, and of those before this program's. */
+/* Adds the counts of one more part: to those of all parts, and to those of the parts before this
+ * program's. */
 static void add_part(counter *c, MlirValue counts, MlirValue part, MlirValue sums[2]) {
     tsr_tile_builder *b = c->b;
     uint32_t lanes = count_lanes(c->plan);
@@ -215,7 +217,7 @@ static void add_part(counter *c, MlirValue counts, MlirValue part, MlirValue sum
     sums[1] = tsr_tile_2(b, "arith.addi", sums[1], tsr_tile_select(b, before, value, none));
 }
 
-/* Where the first element of each digit goes. */
+/* Finds the destination of this part's first element of each digit. */
 static void find_bases(counter *c, MlirValue counts) {
     tsr_tile_builder *b = c->b;
     uint32_t lanes = count_lanes(c->plan);
@@ -275,8 +277,8 @@ static tsr_result lower_place(tsr_tile_group *step, const void *of) {
 
 static int64_t starts_of(const plan *p) { return (p->of.axis.size + LANES) / LANES * LANES; }
 
-/* keys -> starts: of each row how many keys are below it. Of so many that may be below, it is known
- * that `below` are; probes split the rest in eight. */
+/* keys -> starts: the number of keys below each row. `below` keys are known to be below; the probes
+ * divide the remaining range by eight. */
 static tsr_result lower_starts(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     tsr_tile_builder *b = &step->b;
@@ -319,8 +321,8 @@ typedef struct sum {
     const plan *plan;
     uint32_t lanes;
     MlirValue mask;
-    MlirValue outer, row, column; /* of the program */
-    MlirValue begin, end;         /* of its row, in the list */
+    MlirValue outer, row, column; /* position of the program */
+    MlirValue begin, end;         /* list range of its row */
 } sum;
 
 static MlirValue load_word(sum *s, uint32_t argument, MlirValue at) {
@@ -330,7 +332,7 @@ static MlirValue load_word(sum *s, uint32_t argument, MlirValue at) {
     return tsr_tile_to(b, "arith.index_cast", word, tsr_tile_index_type(b));
 }
 
-/* Columns of the program, and where its row's updates are. */
+/* Finds the columns of the program and the list range of its row's updates. */
 static void find_list(sum *s, MlirValue part, uint32_t lanes) {
     tsr_tile_builder *b = &s->step->b;
     int64_t inner = s->plan->of.axis.inner;
@@ -342,13 +344,13 @@ static void find_list(sum *s, MlirValue part, uint32_t lanes) {
     s->end = load_word(s, STARTS, tsr_tile_offset(b, s->row, 1));
 }
 
-/* A body that runs, or not. */
+/* Begins a loop that runs once if the condition is true, else not at all. */
 static void begin_if(tsr_tile_builder *b, tsr_tile_loop *loop, MlirValue condition) {
     MlirValue times = tsr_tile_select(b, condition, tsr_tile_index(b, 1), tsr_tile_index(b, 0));
     tsr_tile_loop_begin(b, loop, tsr_tile_index(b, 0), times, 1, 0, NULL);
 }
 
-/* Of input and result, at the program's row and columns. */
+/* The offset in input and result of the program's row and columns. */
 static MlirValue find_offset(sum *s) {
     tsr_tile_builder *b = &s->step->b;
     const tsr_axis *axis = &s->plan->of.axis;
@@ -364,7 +366,8 @@ static MlirValue load_input(sum *s, MlirValue at) {
     return tsr_tile_splat(b, tsr_gather_fill_value(b, g), s->lanes);
 }
 
-/* Updates at these places, in this order; live: NULL for all, else those that count. */
+/* Adds the updates at these positions in this order; live: the updates that count, or NULL for all.
+ */
 static MlirValue add_updates(sum *s, MlirValue total, uint32_t count, const MlirValue *places,
                              const MlirValue *live) {
     tsr_tile_builder *b = &s->step->b;
@@ -383,7 +386,8 @@ static MlirValue add_updates(sum *s, MlirValue total, uint32_t count, const Mlir
     return total;
 }
 
-/* Places number `at` … of the list, then their updates; where not all, those before its end. */
+/* Loads list elements `at` … `at + count - 1`, then adds their updates; unless `all`, only those
+ * before the end of the list. */
 static MlirValue add_few(sum *s, MlirValue total, MlirValue at, uint32_t count, bool all) {
     tsr_tile_builder *b = &s->step->b;
     MlirValue places[FEW_AT_ONCE], live[FEW_AT_ONCE];
@@ -396,7 +400,7 @@ static MlirValue add_few(sum *s, MlirValue total, MlirValue at, uint32_t count, 
     return add_updates(s, total, count, places, all ? NULL : live);
 }
 
-/* A row of few updates, or a part of its columns. */
+/* Sums a row with few updates, or a part of its columns. */
 static void sum_few(sum *s) {
     tsr_tile_builder *b = &s->step->b;
     tsr_tile_loop most, rest;
@@ -420,7 +424,7 @@ static MlirValue load_places(sum *s, MlirValue at) {
                          tsr_tile_mask(b, left, LANES));
 }
 
-/* Lanes of `loaded`, one by one. */
+/* Extracts the lanes of `loaded` one by one. */
 static void extract_places(sum *s, MlirValue loaded, MlirValue *places) {
     tsr_tile_builder *b = &s->step->b;
     for (uint32_t i = 0; i < LANES; i++)
@@ -428,8 +432,8 @@ static void extract_places(sum *s, MlirValue loaded, MlirValue *places) {
                                 tsr_tile_index_type(b));
 }
 
-/* A part of the columns of a row of many updates: 32 of them at once, the places of the next 32 are
- * on their way. */
+/* Sums a part of the columns of a row with many updates: adds 32 updates together while the
+ * positions of the next 32 are loaded. */
 static void sum_many(sum *s) {
     tsr_tile_builder *b = &s->step->b;
     MlirValue at = find_offset(s), count = tsr_tile_sub(b, s->end, s->begin), places[LANES];
@@ -448,8 +452,8 @@ static void sum_many(sum *s) {
                    at, s->mask);
 }
 
-/* A list of MANY elements or more has a multiple of MANY / 2 in it: the program of its first such
- * has it. */
+/* A list of MANY elements or more contains a multiple of MANY / 2: the program of the first such
+ * multiple sums the list. */
 static void lower_many(sum s, MlirValue number, int64_t parts) {
     tsr_tile_builder *b = &s.step->b;
     int64_t outer = s.plan->of.axis.outer, size = s.plan->of.axis.size;
@@ -483,7 +487,7 @@ static void lower_few(sum s, MlirValue number, uint32_t lanes, int64_t parts) {
     tsr_tile_loop_end(b, &run, NULL);
 }
 
-/* updates, starts, keys, places(, input) -> result. Programs of long lists are the first. */
+/* updates, starts, keys, places(, input) -> result. The programs of long lists come first. */
 static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     const tsr_axis *axis = &p->of.axis;
@@ -511,7 +515,7 @@ static tsr_result lower_sum(tsr_tile_group *step, const void *user) {
     return TSR_SUCCESS;
 }
 
-/* ---- which, and what of it ------------------------------------------------------------------- */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 static const char *const count_names[PASSES_MAX] = {"_count0", "_count1", "_count2", "_count3"};
 static const char *const place_names[PASSES_MAX] = {"_place0", "_place1", "_place2", "_place3"};

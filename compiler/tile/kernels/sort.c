@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family `sort`: the elements of each line along an axis in order, and where they were.
+ * Kernel family `sort`: the elements of each line along an axis in order, and their original
+ * positions.
  *
  * Knuth, "The Art of Computer Programming", volume 3, section 5.2.2, algorithm M (merge exchange;
- * Batcher 1968): a fixed network of compare-exchanges for any length. Elements are compared with
- * their places behind them, so no two are equal and the result is the stable one. The network works
- * in the two results; where lines are contiguous, vectors go along a run of exchanges, else over
+ * Batcher 1968): a fixed network of compare-exchanges for any length. Ties between elements are
+ * broken by their positions, so no two are equal and the sort is stable. The network works in the
+ * two results. If lines are contiguous, vectors run along consecutive exchanges, else over
  * neighbouring lines.
  */
 #include "compiler/tile/kernels/runs.h"
@@ -16,8 +17,8 @@ typedef struct sort {
     tsr_dtype dtype;
     bool descending;
     MlirValue values, places;
-    uint32_t lanes; /* over lines; 0: vectors go along the line */
-    /* the line, or lines, at hand */
+    uint32_t lanes; /* lanes over neighbouring lines; 0: vectors run along the line */
+    /* the current line or lines */
     MlirValue base, mask;
 } sort;
 
@@ -29,7 +30,7 @@ static MlirValue not_(tsr_tile_builder *b, MlirValue x) {
     return tsr_tile_2(b, "arith.xori", x, tsr_tile_int(b, mlirValueGetType(x), 1));
 }
 
-/* Elements at two offsets, or vectors of them. */
+/* Compares and exchanges the elements, or vectors of elements, at two offsets. */
 static void exchange(sort *s, MlirValue low, MlirValue high, uint32_t lanes, MlirValue mask) {
     tsr_tile_builder *b = &s->group->b;
     MlirValue x = tsr_tile_load(b, s->dtype, s->values, low, lanes, mask);
@@ -50,8 +51,8 @@ static MlirValue offset_of(sort *s, MlirValue place) {
     return tsr_tile_add(b, s->base, tsr_tile_mul(b, place, s->axis.inner));
 }
 
-/* Exchanges of places i and i + distance for i in [begin, end), `lanes` at once, which divide it;
- * 0: of neighbouring lines. */
+/* Exchanges positions i and i + distance for i in [begin, end), `lanes` together; `lanes` divides
+ * the length. 0: the vectors run over neighbouring lines. */
 static void exchange_run(sort *s, MlirValue begin, MlirValue end, uint32_t lanes,
                          int64_t distance) {
     tsr_tile_builder *b = &s->group->b;
@@ -63,7 +64,8 @@ static void exchange_run(sort *s, MlirValue begin, MlirValue end, uint32_t lanes
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Every i below size - distance with (i & p) == r: runs of p, the last of which may be shorter. */
+/* Exchanges for every i below size - distance with (i & p) == r. These i form runs of p; the last
+ * run may be shorter. */
 static void pass(sort *s, int64_t p, int64_t r, int64_t distance) {
     tsr_tile_builder *b = &s->group->b;
     int64_t limit = s->axis.size - distance;
@@ -123,7 +125,7 @@ tsr_result tsr_tile_lower_sort(tsr_tile_group *group) {
     tsr_tile_builder *b = &group->b;
     if (s.axis.inner > 1) s.lanes = tsr_lanes_fit(b->target->vector_bytes / 8, s.axis.inner);
     tsr_strip strip;
-    /* About log n squared / 2 exchanges an element, of 16 bytes or so. */
+    /* About log n squared / 2 exchanges per element, each of about 16 bytes. */
     int64_t bytes = 256 * s.axis.size;
     tsr_strip_begin(group, s.axis.outer, s.axis.inner, bytes, false, &strip);
     tsr_tile_loop loop;

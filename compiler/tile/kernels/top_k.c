@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `top_k`: the first k of each contiguous line's elements in descending order, and
- * where they were.
+ * their original positions.
  *
- * A list of the k best so far, in order, is kept beside the line. Elements are looked at several
- * vectors at a time: only where the largest of them stands before the last of the list are they
- * taken one by one. An element that enters moves those behind it up in one walk over the list,
- * without a branch. Places ascend, so that what is equal keeps its order: the stable sort's first
- * k.
+ * A sorted list of the k best elements met up to now is kept in a local buffer. Elements are
+ * examined several vectors at a time: they are taken one by one only if the largest of the vectors
+ * precedes the last of the list. Inserting an element moves the later ones up in one branch-free
+ * pass over the list. Elements are inserted in ascending order of their positions, so equal
+ * elements keep their order: the result is the first k of a stable sort.
  */
 #include "compiler/tile/kernels/runs.h"
 #include "compiler/tile/reduce.h"
@@ -21,10 +21,10 @@ typedef struct top_k {
     tsr_dtype dtype;
     int64_t lines, size, k;
     MlirValue from, values, places;
-    /* Element 0 stands before all, k more follow, then what fills a vector. */
+    /* Element 0 precedes all others; k elements follow, then padding to whole vectors. */
     MlirValue best, where;
-    uint32_t lanes;  /* of the list */
-    int64_t vectors; /* of the list */
+    uint32_t lanes;  /* lanes of a vector of the list */
+    int64_t vectors; /* vectors of the list */
 } top_k;
 
 static MlirValue place_type_int(top_k *t, int64_t value) {
@@ -32,7 +32,7 @@ static MlirValue place_type_int(top_k *t, int64_t value) {
     return tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I64, t->lanes), value);
 }
 
-/* Nothing is in the list: what stands behind all, at places behind all. */
+/* Empties the list: fills it with values and positions that follow all others. */
 static void clear_list(top_k *t) {
     tsr_tile_builder *b = &t->group->b;
     MlirType type = tsr_tile_value_type(b, t->dtype, t->lanes);
@@ -53,7 +53,7 @@ static void clear_list(top_k *t) {
     tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_int(b, place, -1), t->where, zero, tsr_tile_null);
 }
 
-/* Does x at place i stand before y at place j? */
+/* Does x at position i precede y at position j? */
 static MlirValue enters(top_k *t, MlirValue x, MlirValue i, MlirValue y, MlirValue j) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue behind = tsr_order_before(b, t->dtype, true, y, x);
@@ -63,7 +63,8 @@ static MlirValue enters(top_k *t, MlirValue x, MlirValue i, MlirValue y, MlirVal
     return tsr_tile_2(b, "arith.ori", tsr_order_before(b, t->dtype, true, x, y), tied);
 }
 
-/* The list from its end on, so that what moves up is read before it is written. */
+/* Walks the list from its end, so that the elements that move up are read before they are
+ * overwritten. */
 static void insert(top_k *t, MlirValue x, MlirValue place) {
     tsr_tile_builder *b = &t->group->b;
     MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -99,7 +100,8 @@ static MlirValue last(top_k *t) {
     return tsr_tile_load(b, t->dtype, t->best, tsr_tile_index(b, t->k), 0, tsr_tile_null);
 }
 
-/* Elements [begin, end) of the line, one by one; all of them enter while the list is not full. */
+/* Inserts elements [begin, end) of the line one by one; all: without a comparison, as the list is
+ * not full yet. */
 static void insert_elements(top_k *t, MlirValue line, MlirValue begin, MlirValue end, bool all) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue zero = tsr_tile_index(b, 0), one = tsr_tile_index(b, 1);
@@ -117,7 +119,7 @@ static void insert_elements(top_k *t, MlirValue line, MlirValue begin, MlirValue
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Whole blocks of the line from element k on; returns where they end. */
+/* Scans whole blocks of the line from element k on; returns the end of the last one. */
 static int64_t scan(top_k *t, MlirValue line) {
     tsr_tile_builder *b = &t->group->b;
     uint32_t width = (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(t->dtype));
@@ -136,7 +138,7 @@ static int64_t scan(top_k *t, MlirValue line) {
     }
     most = tsr_reduction_tree(&largest, most, lanes);
     MlirValue some = tsr_order_before(b, t->dtype, true, most, last(t));
-    /* NaN is the largest, and may hide a number. */
+    /* The maximum may be NaN and then hide a number. */
     if (tsr_dtype_is_float(t->dtype))
         some = tsr_tile_2(b, "arith.ori", some, tsr_tile_fcompare(b, TSR_FCMP_UNO, most, most));
     MlirValue end = tsr_tile_offset(b, begin, wide);
