@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `batch`: one elementwise expression on the buffers of several segments, whose sizes
- * differ. A program works on a part of one segment, and finds which by its number (tile.segment);
- * the expression is emitted once.
+ * differ. A program works on a part of one segment, which it finds by its program number
+ * (tile.segment); the expression is emitted once.
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/segments/segments.h"
@@ -13,9 +13,9 @@ typedef struct batch {
     tsr_tile_group *group;
     tsr_segments segments;
     tsr_region region;
-    tsr_view *outputs; /* of a segment */
-    tsr_space space;   /* of the first segment */
-    int64_t elements;  /* of a program */
+    tsr_view *outputs; /* outputs of a segment */
+    tsr_space space;   /* shape of the first segment */
+    int64_t elements;  /* elements of a program */
     MlirValue *parts;  /* the buffers of the program's segment */
     MlirValue number, size;
 } batch;
@@ -56,7 +56,7 @@ static tsr_result prepare(batch *t) {
     return TSR_SUCCESS;
 }
 
-/* tile.segment; *out_grid programs in all. */
+/* Builds tile.segment; *out_grid is the total number of programs. */
 static tsr_result find_segment(batch *t, int64_t *out_grid) {
     tsr_tile_group *group = t->group;
     tsr_tile_builder *b = &group->b;

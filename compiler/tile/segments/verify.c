@@ -7,9 +7,9 @@
 
 #include <inttypes.h>
 
-enum { OWN_RESULTS = 2 }; /* before the buffers */
+enum { OWN_RESULTS = 2 }; /* results before the buffers */
 
-/* Elements; false, with a diagnostic, where they cannot be counted. */
+/* Counts the elements of a buffer; false, with a diagnostic, if they cannot be counted. */
 static bool count_of(MlirOperation op, MlirValue buffer, uint64_t *out_count) {
     tsr_type type;
     if (tsr_value_type(buffer, &type) && tsr_shape_count(&type.shape, out_count)) return true;
