@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows`: a program that has several rows fetches the next ones while it computes one. What
- * a row reads of its own lies in a ring of rows, from where lanes take it when it is its turn;
- * scalars of it are read one row ahead, into registers.
+ * Family `rows`: a program with several rows fetches the next ones while it computes one. The
+ * elements that only one row reads are copied to a ring of rows, from which lanes load them when
+ * that row is computed; scalars of a row are read one row ahead, into registers.
  *
- * Behind the program's last row the last one of all is fetched: its lines are in the caches, and
- * nothing has to be asked.
+ * After the program's last row it fetches the last row of all again: the cache lines of that row
+ * are in the caches, and no test is necessary.
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -19,7 +19,7 @@ static int64_t ring_row(const rows *r) {
     return ((r->columns - 1) / chunk + 1) * chunk;
 }
 
-/* Rows that fit in shared memory. */
+/* The number of rows that fit in shared memory. */
 static uint32_t count_stages(const rows *r) {
     int64_t shared = tsr_target_shared_bytes(r->group->b.target);
     int64_t bytes = 0;
@@ -33,7 +33,7 @@ static uint32_t count_stages(const rows *r) {
     return stages < 2 ? 0 : stages > STAGES_MAX ? STAGES_MAX : (uint32_t)stages;
 }
 
-/* A scalar of each row that is read. */
+/* Is this an input scalar that differs from row to row? */
 static bool is_scalar(const rows *r, const item *it) {
     bool moves = false;
     if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level == 2) return false;
@@ -55,7 +55,7 @@ void tsr_rows_find_ahead(rows *r) {
     }
 }
 
-/* Row `row` of all, to slot `slot` of the rings. */
+/* Copies row `row` to slot `slot` of the rings. */
 static void fetch_row(rows *r, MlirValue row, MlirValue slot) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1, lanes = tsr_rows_chunk(r);
@@ -75,7 +75,7 @@ static void fetch_row(rows *r, MlirValue row, MlirValue slot) {
     tsr_tile_fetched(b, r->stages - 1);
 }
 
-/* Scalars of row `row`. */
+/* Reads the scalars of row `row`. */
 static void read_scalars(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
     tsr_rows_place(r, row);
@@ -90,7 +90,7 @@ static void read_scalars(rows *r, MlirValue row) {
     }
 }
 
-/* The program's row `behind` rows behind row `row`, or the last one of all. */
+/* The program's row that comes `behind` rows after row `row`, or the last row. */
 static MlirValue row_behind(rows *r, const tsr_rows_span *span, MlirValue row, int64_t behind) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue at = tsr_tile_min(b, tsr_tile_offset(b, row, behind * span->step),

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows` where other dims follow those that are reduced: softmax, say, over channels before
- * places. A program has some columns side by side, a vector of each row, and goes over them stage
- * by stage, as emit.c goes over a row: from memory they are read once, and then from a cache. What
- * is costly is cached in a local buffer where later stages read it, and where a reduction does.
+ * Family `rows` if other dims follow the reduced ones: for example softmax over channels that
+ * precede the image positions. A program has some adjacent columns, a vector of each row, and walks
+ * over them stage by stage, as emit.c walks over a row: they are read once from memory, and then
+ * from a cache. Costly values are cached in a local buffer if later stages or a reduction read
+ * them.
  *
- * Partial results of a reduction are those of reduce.c, element i in partial result i modulo 64,
- * and they are added in the same tree, chunk by chunk where the axis is long: fusing changes no
- * bit. The tree is emitted with its leaves, so that few values live at a time.
+ * The partial results of a reduction are those of reduce.c: element i goes to partial result i
+ * modulo 64, and they are added in the same tree, chunk by chunk if the axis is long. Fusing
+ * therefore changes no bit. The tree is emitted depth first together with its leaves, so that few
+ * values are live at a time.
  *
- * While stages compute, the columns of the program that follow are fetched: rows are far apart, and
- * hardware does not see the next ones come.
+ * While stages compute, the program's next columns are prefetched: rows are far apart, and the
+ * hardware prefetcher does not detect them.
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -21,9 +23,9 @@ typedef tsr_rows rows;
 
 enum {
     LINE_BYTES = 64,
-    PROGRAMS = 64, /* that CPUs share; of a GPU WARPS */
+    PROGRAMS = 64, /* minimum number of programs on a CPU; on a GPU it is WARPS */
     WARPS = 4096,
-    VECTORS_MAX = 32, /* of columns that a program has */
+    VECTORS_MAX = 32, /* vectors of columns in a program */
     WALKED_MAX = 16,  /* rows that a GPU reads together */
     WALKED_VALUES = 2 * WALKED_MAX,
 };
@@ -50,7 +52,7 @@ static MlirValue leaf_value(rows *r, const item *it) {
     return beside ? value : tsr_tile_splat(b, value, r->point.lanes);
 }
 
-/* Where the row's vector lies in a local buffer. */
+/* The offset of the row's vector in a local buffer. */
 static MlirValue local_at(rows *r, MlirValue row) {
     return tsr_tile_mul(&r->group->b, row, r->point.lanes);
 }
@@ -72,7 +74,7 @@ static MlirValue value_of(rows *r, item *it, MlirValue row) {
                it->kind == TSR_ROW_SAME ? operands[0] : tsr_element_build(b, it->node.op, operands);
 }
 
-/* The point at a row of the columns. */
+/* Moves the point to a row of the columns. */
 static void at_row(rows *r, MlirValue row) {
     tsr_point_unflatten(&r->group->b, &r->point, r->space.reduced, row);
     r->walk++;
@@ -91,7 +93,7 @@ static void leave_rows(rows *r) {
         if (r->space.reduced[d]) r->point.index[d] = tsr_tile_null;
 }
 
-/* What is the same in all rows. */
+/* Emits the values that are the same in all rows. */
 static void emit_constants(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
@@ -121,7 +123,7 @@ static void store_result(rows *r, uint32_t output, MlirValue value) {
         tsr_tile_store(b, view->dtype, value, view->buffer, at, r->point.mask);
 }
 
-/* This row of the columns that follow. */
+/* Prefetches this row of the next columns. */
 static void prefetch(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
@@ -158,8 +160,8 @@ static void cache_row(rows *r, uint32_t stage, MlirValue row) {
     }
 }
 
-/* What the stage has of `count` rows from row `first` on. All is read before anything is stored, so
- * that reads of several rows are on their way together. */
+/* Computes the stage's values of `count` rows from row `first` on. All rows are read before any is
+ * stored, so that the reads of several rows are in flight together. */
 static void walk_rows(rows *r, uint32_t stage, MlirValue first, uint32_t count) {
     tsr_tile_builder *b = &r->group->b;
     for (uint32_t k = 0; k < count; k++) {
@@ -179,7 +181,7 @@ static void walk_rows(rows *r, uint32_t stage, MlirValue first, uint32_t count) 
     }
 }
 
-/* As many rows as there are registers for, of what is read and of what is stored. */
+/* The number of rows whose inputs and outputs fit in the registers. */
 static uint32_t count_walked(const rows *r) {
     uint32_t values = r->plain_count;
     if (!r->group->b.target->arch) return 1;
@@ -190,7 +192,7 @@ static uint32_t count_walked(const rows *r) {
                                                 : WALKED_VALUES / values;
 }
 
-/* Keeps and stores what the stage has of each row. */
+/* Caches and stores the stage's values of each row. */
 static void walk(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     int64_t count = count_walked(r);
@@ -209,13 +211,13 @@ static void walk(rows *r, uint32_t stage) {
         if (r->items[i]->cached && r->items[i]->stage == stage) r->items[i]->held = true;
 }
 
-/* Row `row` into partial result `to`. */
+/* Adds row `row` to partial result `to`. */
 static MlirValue add_row(rows *r, item *it, MlirValue row, MlirValue to) {
     at_row(r, row);
     return tsr_reduction_combine(&it->rules, to, value_of(r, it->operands[0], row));
 }
 
-/* Rows first ... first + count - 1, all or those of a chunk. */
+/* Rows first ... first + count - 1: all rows or those of a chunk. */
 typedef struct row_range {
     rows *r;
     item *it;
@@ -223,8 +225,8 @@ typedef struct row_range {
     int64_t count;
 } row_range;
 
-/* Partial result k as the halving tree leaves it once those `step` and more behind it are added:
- * of rows that are partial results themselves, up to 64. */
+/* Partial result k after the halving tree has added those at distances of `step` and more. Each row
+ * is a partial result; there are at most 64. */
 static MlirValue reduce_rows(const row_range *p, int64_t k, int64_t step) {
     tsr_reduction *rules = &p->it->rules;
     tsr_tile_builder *b = &p->r->group->b;
@@ -236,7 +238,7 @@ static MlirValue reduce_rows(const row_range *p, int64_t k, int64_t step) {
     return tsr_reduction_combine(rules, low, reduce_rows(p, k + step, 2 * step));
 }
 
-/* The same where a partial result is a chain over every 64th row from row `first` on. */
+/* The same if a partial result is a chain over every 64th row from row `first` on. */
 static MlirValue reduce_chains(const row_range *p, MlirValue first, int64_t step) {
     tsr_tile_builder *b = &p->r->group->b;
     if (step < TSR_PARTIALS) {
@@ -253,7 +255,8 @@ static MlirValue reduce_chains(const row_range *p, MlirValue first, int64_t step
     return loop.carried[0];
 }
 
-/* Of more than 64 rows: a loop over subtrees, for all 64 would be much code. */
+/* Reduces more than 64 rows with a loop over subtrees; unrolling all 64 chains would be too much
+ * code. */
 static MlirValue reduce_many(const row_range *p) {
     enum { SUBTREES = 8 };
     rows *r = p->r;
@@ -273,7 +276,7 @@ static MlirValue reduce_many(const row_range *p) {
     return tsr_reduction_halve(rules, values, SUBTREES);
 }
 
-/* The same of a GPU: a warp holds all partial results, and one loop goes over all rows. */
+/* The same on a GPU: a warp holds all partial results, and one loop goes over all rows. */
 static MlirValue reduce_held(const row_range *p) {
     rows *r = p->r;
     tsr_tile_builder *b = &r->group->b;
@@ -321,7 +324,7 @@ static void reduce_stage(rows *r, uint32_t stage) {
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* Neighbouring dims that all views take as one become one. */
+/* Merges neighbouring dims that are contiguous in all views. */
 static TSR_RESULT collapse(rows *r) {
     tsr_tile_group *group = r->group;
     tsr_region leaves = {.group = group, .nodes = TSR_NEW(group->arena, tsr_node *, r->item_count)};
@@ -334,15 +337,15 @@ static TSR_RESULT collapse(rows *r) {
     return TSR_SUCCESS;
 }
 
-/* So many columns, with what the last vector has none for. */
+/* The number of columns, rounded up to whole vectors. */
 static int64_t padded(int64_t columns, uint32_t lanes) {
     return (columns + lanes - 1) / lanes * lanes;
 }
 
-/* Of a CPU four registers, one line of columns at least, where something takes long to compute;
- * else runs so long that memory, which then is what is waited for, is read in few. Less where a
- * buffer of all rows would not leave room for what is read, or where the last vector would be
- * mostly empty. */
+/* Chooses the lanes of a vector. On a CPU it has four registers, but at least a cache line, if
+ * there are costly values; else it has long runs, since memory is then the bottleneck and is best
+ * read in few runs. It is shorter if a buffer of all rows would leave no cache capacity for the
+ * inputs, or if the last vector would be mostly empty. */
 static uint32_t choose_lanes(const rows *r) {
     enum { BUFFER_BYTES = 128 * 1024, RUN_BYTES = 512 };
     const tsr_target *target = r->group->b.target;
@@ -363,8 +366,8 @@ static uint32_t choose_lanes(const rows *r) {
     return lanes;
 }
 
-/* The stage that computes most while the columns that follow come: the first that walks behind
- * another one. A GPU has other warps for that. */
+/* Chooses the stage that prefetches the next columns: the first walk after another one, which
+ * computes most. A GPU needs none, as it has other warps. */
 static void choose_prefetching(rows *r) {
     r->prefetch_stage = r->stage_count;
     if (r->group->b.target->arch) return;
@@ -386,7 +389,8 @@ static void emit_columns(rows *r) {
                            tsr_point_offset(b, &r->point, &r->outputs[i]), r->point.mask);
 }
 
-/* Repairs of rows that the last dim and others before it are part of: one row after the other. */
+/* Emits repairs of rows that include the last dim and other dims before it: one row after the
+ * other. */
 static tsr_result emit_repairs(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     bool outer[TSR_RANK_MAX] = {false};

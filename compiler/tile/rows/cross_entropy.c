@@ -6,7 +6,7 @@
  *     loss = log s - (x[label] - m)
  *     gradient = (exp(x - m) (1 / s) - [i == label]) * dloss
  *
- * A NaN gets into the result by s, not by m.
+ * A NaN propagates to the result through s, not through m.
  *
  * A label outside [0, C) sets the fault record and selects no element.
  */
@@ -19,13 +19,13 @@ typedef tsr_cross_entropy rows;
 enum {
     PASSES_MAX = 2,
     LINE_BYTES = 64,
-    AHEAD_BYTES = 16 * 1024, /* that are on their way to the second-level cache */
-    AHEAD_ROWS = 16,         /* of a program ... */
-    AHEAD_PROGRAMS = 64,     /* ... if there are so many of them */
+    AHEAD_BYTES = 16 * 1024, /* bytes in flight to the second-level cache */
+    AHEAD_ROWS = 16,         /* rows of a program ... */
+    AHEAD_PROGRAMS = 64,     /* ... if that leaves at least this many programs */
 };
 
-/* What to do with one vector of a row: columns column … of the row, mask null
- * for all lanes. The result is accumulated, if the walk reduces. */
+/* Called for each vector of a row: the columns from `column` on; mask: null for all lanes. The
+ * result is accumulated if the walk reduces. */
 typedef MlirValue (*visit_fn)(rows *r, MlirValue column, MlirValue mask);
 
 static MlirValue load(rows *r, MlirValue column, MlirValue mask) {
@@ -39,18 +39,18 @@ static MlirValue exponential(rows *r, MlirValue column, MlirValue mask) {
     return tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
 }
 
-/* Rows that no cache holds. */
+/* True if the logits are too large for the caches. */
 static bool are_far(const rows *r) {
     return r->count * r->classes * (int64_t)tsr_dtype_size(r->from) >= TSR_PREFETCH_BYTES_MIN;
 }
 
-/* Without FMA exponentials take so long that memory is never waited for. */
+/* Without FMA, exponentials are so slow that memory is never the bottleneck. */
 static bool can_look_ahead(const tsr_target *target) {
     return target->has_fma && !target->warp_lanes;
 }
 
-/* While exponentials are taken, memory has nothing to do: the next row, into the caches, where this
- * walk does not read it. */
+/* Memory is idle while exponentials are computed: prefetches the next row, unless this walk reads
+ * it anyway. */
 static MlirValue visit_power(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue power = exponential(r, column, mask);
@@ -63,7 +63,7 @@ static MlirValue visit_power(rows *r, MlirValue column, MlirValue mask) {
     return power;
 }
 
-/* Of the next row; what is read next of it is on its way from memory. */
+/* Loads a vector of the next row, and prefetches a later part of that row. */
 static MlirValue visit_next(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue at = tsr_tile_add(b, r->next, column);
@@ -73,7 +73,8 @@ static MlirValue visit_next(rows *r, MlirValue column, MlirValue mask) {
     return tsr_tile_load(b, r->from, r->logits, at, r->lanes, mask);
 }
 
-/* What a walk does, and what it adds up, or whatever the reduction is, which may be null. */
+/* One of the operations of a walk: `visit`, and the reduction of its values (null: none) with its
+ * result. */
 typedef struct pass {
     visit_fn visit;
     tsr_reduction *how;
@@ -90,7 +91,8 @@ static void visit_part(rows *r, pass *p, uint32_t part, MlirValue column, MlirVa
     *to = tsr_reduction_combine(p->how, *to, x);
 }
 
-/* The partial results of all that reduce, to `values` or from there: how many. */
+/* Copies the partial results of all passes that reduce to `values`, or back; returns their number.
+ */
 static uint32_t exchange(pass *passes, uint32_t count, MlirValue *values, bool back) {
     uint32_t done = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -150,7 +152,7 @@ static void reduce_range(void *user, MlirValue first, int64_t elements, MlirValu
             *out_results++ = tsr_partials_tree(c->passes[i].how, &c->passes[i].partials);
 }
 
-/* All of a row, in chunks where it is long and something is reduced. */
+/* Walks over a whole row, in chunks if it is long and a pass reduces. */
 static void walk(rows *r, pass *passes, uint32_t count) {
     tsr_reduction *rules[PASSES_MAX];
     MlirValue results[PASSES_MAX];
@@ -167,7 +169,7 @@ static void walk(rows *r, pass *passes, uint32_t count) {
         if (passes[i].how) passes[i].result = results[done++];
 }
 
-/* What `value` is a cast of, or itself. */
+/* The operand if `value` is the result of a cast, else `value`. */
 static MlirValue uncast(MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tessera.cast")
@@ -175,8 +177,8 @@ static MlirValue uncast(MlirValue value) {
                : value;
 }
 
-/* Logits, or what they are a cast of, and labels must be arguments of the group: they are read
- * more than once. */
+/* The logits, or the operand of their cast, and the labels must be arguments of the group: they are
+ * read more than once. */
 static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     int64_t at[2];
     tsr_type logits;
@@ -223,7 +225,7 @@ static int64_t row_bytes(const rows *r) {
     return 4 * r->classes * (int64_t)tsr_dtype_size(r->dtype);
 }
 
-/* The label, the largest logit and the sum of exponentials of one row. */
+/* Finds the label, the largest logit and the sum of exponentials of one row. */
 static void begin_row(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
     r->row = row;
@@ -252,8 +254,9 @@ static void begin_row(rows *r, MlirValue row) {
     r->next_highest = both[1].result;
 }
 
-/* The program's rows. With r->ahead each is walked with the next one's largest logit, which the
- * loop carries; that of a program's first row takes a walk of its own. */
+/* Begins the loop over the program's rows. With r->ahead, the walk over each row also finds the
+ * next row's largest logit, which the loop carries; the largest logit of the program's first row
+ * needs a separate walk. */
 static void begin_rows(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     if (!r->ahead) {
@@ -300,7 +303,8 @@ tsr_result tsr_tile_lower_cross_entropy(tsr_tile_group *group) {
     return TSR_SUCCESS;
 }
 
-/* The same, where lines of the result begin within rows: first what lies before the row's first. */
+/* Walks a row whose cache lines in the result are not aligned with the row: first the elements
+ * before its first cache line. */
 static void walk_shifted(rows *r, pass *only) {
     tsr_tile_builder *b = &r->group->b;
     tsr_tile_loop loop;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cross entropy and its gradient with native numerics: several warps go over a row together, 16
+ * Cross entropy and its gradient with native numerics: several warps process a row together, 16
  * bytes a lane at a time. Each lane keeps the largest logit m it has met and the sum s of
- * exponentials of its logits minus that, once for each round of the walk:
+ * exponentials of its logits minus m; both are updated once for each round of the walk:
  *
  *     m' = max(m, x…), s' = s exp(m - m') + sum of exp(x - m')
  *
  * (Milakov, Gimelshein: Online normalizer calculation for softmax, section 3), so that a row is
- * read once for the loss. The gradient goes over it a second time: in shared memory, where that has
- * room for the rows of two programs. While it is gone over there the next row comes, vector by
- * vector to where one has just been read. Else it is read again, from the second-level cache. m
- * begins with the lowest finite number: -inf - m is then no NaN.
+ * read once for the loss. The gradient walks over the row a second time. If the shared memory has
+ * capacity for the rows of two programs, the row is held there, and the second walk overwrites it
+ * vector by vector with the next row, which is fetched at the same time. Else the row is read again
+ * from the second-level cache. m begins with the lowest finite number, so that -inf - m is not a
+ * NaN.
  *
  * The gradient is stored as if there were no label; then the label's element is stored again.
  */
@@ -21,23 +22,23 @@
 #include <string.h>
 
 enum {
-    PARTS = TSR_BLOCKED_RUN, /* of a vector: as many elements as lanes */
-    /* Few rows on their way at a time, so that they stay in the second-level cache between the
-     * gradient's two walks where shared memory is too small. */
+    PARTS = TSR_BLOCKED_RUN, /* parts of a vector, each with one element per lane */
+    /* Few rows are processed at a time, so that they stay in the second-level cache between the
+     * gradient's two walks if the shared memory is too small. */
     LOSS_WARPS = 8,
     GRADIENT_WARPS = 16,
     LOSS_REGISTERS = 48,
     GRADIENT_REGISTERS = 48,
     HELD_REGISTERS = 64,
-    HELD_PROGRAMS = 2,  /* of a multiprocessor */
-    BLOCK_BYTES = 1024, /* of shared memory: what the system takes of each program */
+    HELD_PROGRAMS = 2,  /* programs of a multiprocessor */
+    BLOCK_BYTES = 1024, /* shared memory that the system reserves for each program */
     EXCHANGE_BYTES = 1024,
 };
 
 typedef struct lanes {
     tsr_cross_entropy *r;
     uint32_t warps, width, vector; /* lanes of a program; elements of a vector */
-    MlirValue highest, total;      /* of each lane */
+    MlirValue highest, total;      /* m and s of each lane */
 } lanes;
 
 static bool is_gradient(const tsr_cross_entropy *r) {
@@ -51,7 +52,8 @@ static lanes lanes_of(tsr_cross_entropy *r) {
     return l;
 }
 
-/* The vector of the row from `column` on; `left`: elements there, perhaps more than it has. */
+/* The mask of a vector of the row; null for all lanes. `left`: the remaining elements of the row,
+ * which may be more than a vector. */
 static MlirValue mask_of(lanes *l, int64_t left) {
     tsr_tile_builder *b = &l->r->group->b;
     return left < l->vector ? tsr_tile_mask(b, tsr_tile_index(b, left), l->vector) : tsr_tile_null;
@@ -66,14 +68,14 @@ static MlirValue load_vector(lanes *l, MlirValue column, MlirValue mask) {
     return tsr_tile_load(b, r->from, r->held, column, l->vector, tsr_tile_null);
 }
 
-/* Of the row that begins at `start`. */
+/* Fetches a vector of the row that begins at `start`. */
 static void fetch_vector(lanes *l, MlirValue start, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &l->r->group->b;
     tsr_tile_fetch(b, l->r->logits, tsr_tile_add(b, start, column), l->r->held, column, l->vector,
                    mask);
 }
 
-/* Its parts; what the mask leaves out is the lowest number. */
+/* Loads the parts of a vector; masked elements are the lowest number. */
 static void load_parts(lanes *l, MlirValue column, int64_t left, MlirValue *out_parts) {
     tsr_tile_builder *b = &l->r->group->b;
     MlirValue mask = mask_of(l, left), x = load_vector(l, column, mask);
@@ -88,7 +90,7 @@ static MlirValue power_of(lanes *l, MlirValue x, MlirValue highest) {
     return tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", x, highest));
 }
 
-/* values[0] op values[1] op …, in halves */
+/* values[0] op values[1] op …, combined by halving */
 static MlirValue combine_all(tsr_tile_builder *b, const char *op, MlirValue *values,
                              uint32_t count) {
     for (; count > 1; count = (count + 1) / 2)
@@ -130,7 +132,7 @@ static int64_t held_bytes(const lanes *l) {
     return bytes + BLOCK_BYTES + EXCHANGE_BYTES <= capacity / HELD_PROGRAMS ? bytes : 0;
 }
 
-/* The whole row, where the program has read none. */
+/* Fetches the whole row that begins at `start`, if the program has not read a row yet. */
 static void fetch_row(lanes *l, MlirValue start) {
     tsr_tile_builder *b = &l->r->group->b;
     for (int64_t at = 0; at < l->r->classes; at += l->vector)

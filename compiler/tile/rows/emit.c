@@ -2,18 +2,18 @@
  *
  * Kernel family `rows`: reductions over the same last dims, and elementwise ops before, between and
  * after them (compiler/schedule/rows.h), row by row. A row is read from memory once and stays in
- * cache while it is gone over again.
+ * cache during the other walks over it.
  *
  * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
- * number of reductions, one behind the other, that it waits for. For each stage: its scalars, then
- * one walk over the row that accumulates the stage's reductions and stores its results. What a
- * later stage needs again is computed again where that is cheap; else it is cached in a buffer as
- * long as a row, or read back from the result that it is.
+ * length of the longest chain of reductions that it depends on. Each stage computes its scalars,
+ * then walks once over the row, which accumulates the stage's reductions and stores its results.
+ * Values that a later stage needs again are recomputed if that is cheap; else they are cached in a
+ * buffer as long as a row, or read back from the result if they are one.
  *
- * Reductions have the order of reduce.c, a long row in chunks too: fusing changes no bit. With
- * native numerics they have as many as a vector has elements; where a row is a few vectors, the
- * lanes of a GPU hold it; and where all results have 16 bits, exponentials are the unit's
- * approximations.
+ * Reductions have the order of reduce.c, also for a long row in chunks: fusing changes no bit. With
+ * native numerics there are as many partial results as a vector has elements; if a row is a few
+ * vectors, the lanes of a GPU hold it; and if all results have 16 bits, exponentials are the
+ * hardware's approximations.
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -128,8 +128,7 @@ static void store_result(rows *r, uint32_t output, uint32_t stage) {
         tsr_tile_store(b, view->dtype, value, view->buffer, at, r->point.mask);
 }
 
-/* The row after this one, into the caches: while this one is gone over for the
- * last time but one, memory has nothing to do. */
+/* Prefetches the next row: memory is idle during the last walk but one over this row. */
 static void prefetch(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t kept = r->kept_shape.rank;
@@ -145,7 +144,7 @@ static void prefetch(rows *r) {
     }
 }
 
-/* To what the program has of a sum over rows. */
+/* Adds to the program's part of a sum over rows. */
 static void add_to_sum(rows *r, item *it, MlirValue value) {
     tsr_tile_builder *b = &r->group->b;
     if (r->holds) {
@@ -159,7 +158,7 @@ static void add_to_sum(rows *r, item *it, MlirValue value) {
                    r->point.mask);
 }
 
-/* One vector of the walk: `part` of the partial results. */
+/* Processes one vector of the walk; `part`: the index of its partial results. */
 static void visit(rows *r, uint32_t stage, uint32_t part) {
     tsr_tile_builder *b = &r->group->b;
     r->walk++;
@@ -191,7 +190,7 @@ static uint32_t count_reductions(const rows *r, uint32_t stage) {
     return count;
 }
 
-/* So many that what is read and summed up fits the registers of a thread. */
+/* The number of lanes for which inputs and sums fit in the registers of a thread. */
 static uint32_t native_lanes(const rows *r) {
     enum { FEW = 5, SOME = 8 };
     uint32_t vectors = 0;
@@ -201,15 +200,15 @@ static uint32_t native_lanes(const rows *r) {
     return (uint32_t)TSR_NATIVE_LANES / (vectors <= FEW ? 1U : vectors <= SOME ? 2U : 4U);
 }
 
-/* Lanes of all partial results of a stage, and of the vectors it goes in: two
- * registers, more where there would be too many. */
+/* Returns the lanes of all partial results of a stage; *out_lanes: those of its vectors, which are
+ * two registers long, or longer if there would be too many vectors. */
 static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
     uint32_t reductions = count_reductions(r, stage), width = 4;
     for (uint32_t i = 0; i < r->item_count; i++)
         width =
             most(width, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r->items[i]->node.dtype)));
     if (r->holds) return *out_lanes = tsr_rows_chunk(r);
-    if (r->group->is_native && width == 4) /* a GPU's: many loads are on their way at a time */
+    if (r->group->is_native && width == 4) /* on a GPU many loads are in flight at a time */
         return *out_lanes = tsr_lanes_fit(native_lanes(r), r->columns);
     uint32_t lanes = reductions ? tsr_lanes_in_flight(&r->group->b, width)
                                 : 2 * r->group->b.target->vector_bytes / width;
@@ -231,7 +230,8 @@ static bool has_walk(const rows *r, uint32_t stage) {
     return false;
 }
 
-/* The partial results of the stage's reductions to `values`, or from them. */
+/* Copies the partial results of the stage's reductions to `values`, or back; returns their number.
+ */
 static uint32_t carry(rows *r, uint32_t stage, MlirValue *values, bool from) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -248,8 +248,8 @@ static uint32_t carry(rows *r, uint32_t stage, MlirValue *values, bool from) {
     return count;
 }
 
-/* 1 + an output that a walk without reductions stores past the caches, if it begins with the
- * elements before the row's first line. */
+/* Returns 1 + the output that a walk without reductions stores past the caches, if the walk begins
+ * with the elements before the row's first cache line; else 0. */
 static uint32_t find_shifted(const rows *r, uint32_t stage) {
     if (r->holds || count_reductions(r, stage)) return 0;
     for (uint32_t i = 0; i < r->plain_count; i++)
@@ -273,7 +273,7 @@ static void walk_shifted(rows *r, uint32_t stage, uint32_t output) {
     r->point.lanes = lanes;
     r->point.index[last] = tsr_tile_null;
     MlirValue start = tsr_point_offset(b, &r->point, view), zero = tsr_tile_index(b, 0);
-    /* Of vectors shorter than a line some are before the first one. */
+    /* Vectors shorter than a cache line: several may precede the first cache line. */
     MlirValue head = tsr_tile_rem(b, tsr_tile_until_aligned(b, view->buffer, start), lanes);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, r->columns), head);
     MlirValue rest = tsr_tile_rem(b, left, lanes);
@@ -293,7 +293,7 @@ static bool reduces(const item *it, uint32_t stage) {
     return it->kind == TSR_ROW_REDUCE && it->stage == stage;
 }
 
-/* Elements first ... first + count - 1 of the row, into partial results. */
+/* Reduces elements first ... first + count - 1 of the row into partial results. */
 static void walk_range(rows *r, uint32_t stage, MlirValue first, int64_t count) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t lanes, all = lanes_of(r, stage, &lanes), last = r->space.rank - 1;
@@ -331,7 +331,7 @@ static void walk_range(rows *r, uint32_t stage, MlirValue first, int64_t count) 
     }
 }
 
-/* A chunk of the row, and what its reductions give. */
+/* The arguments of a reduction of a chunk of the row. */
 typedef struct row_chunk {
     rows *r;
     uint32_t stage;
@@ -370,7 +370,7 @@ static void walk(rows *r, uint32_t stage) {
                                    .elements = r->columns,
                                    .reduce = reduce_range,
                                    .user = &chunk};
-    /* With native numerics a GPU's rows have an order of their own. */
+    /* Native numerics on a GPU use a different order of summation. */
     if (!count || r->holds || r->group->is_native)
         reduce_range(&chunk, tsr_tile_index(b, 0), r->columns, results);
     else
@@ -406,7 +406,7 @@ static void emit_row(rows *r, MlirValue row) {
                            tsr_point_offset(b, &point, &r->outputs[i]), tsr_tile_null);
 }
 
-/* Do all vectors along a row begin where 8 of its elements do, and does none count its places? */
+/* Do all vectors along a row begin at multiples of 8 elements, and is no iota among the inputs? */
 static bool may_block(const rows *r) {
     uint32_t last = r->space.rank - 1;
     for (uint32_t i = 0; i < r->item_count + r->plain_count; i++) {
@@ -420,7 +420,8 @@ static bool may_block(const rows *r) {
         if (view->strides[last] != 1 || view->offset % TSR_BLOCKED_RUN ||
             !tsr_dtype_is_float(view->dtype) || (size != 2 && size != 4))
             return false;
-        /* With a pitch rows begin so that end elsewhere: the order of sums is that without one. */
+        /* A row with a pitch may begin aligned without having an aligned length: sums must have the
+         * same order as without a pitch. */
         for (uint32_t d = 0; d < last; d++)
             if (view->strides[d] % TSR_BLOCKED_RUN ||
                 (view->strides[d] && r->columns % TSR_BLOCKED_RUN))
@@ -436,7 +437,7 @@ static bool is_narrow(const rows *r) {
     return true;
 }
 
-/* Vectors of a row: where each begins, and its mask. */
+/* Begins a vector of a row of sums: returns its offset, and sets lanes and mask. */
 static MlirValue begin_chunk(rows *r, int64_t begin, uint32_t lanes) {
     tsr_tile_builder *b = &r->group->b;
     int64_t left = r->columns - begin;
@@ -450,8 +451,8 @@ static uint32_t count_chunks(const rows *r) {
     return (uint32_t)((r->columns - 1) / tsr_rows_chunk(r) + 1);
 }
 
-/* What goes from a row to the next one, to `values` or from them: sums that lanes hold, and what is
- * ahead. */
+/* Copies the values carried from a row to the next one to `values`, or back: sums that lanes hold,
+ * and values fetched ahead. Returns their number. */
 static uint32_t carry_held(rows *r, MlirValue *values, bool from) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -462,7 +463,7 @@ static uint32_t carry_held(rows *r, MlirValue *values, bool from) {
     return tsr_rows_carry_ahead(r, values, count, from);
 }
 
-/* Sums begin with zeros; where lanes do not hold them, in their buffer. */
+/* Sets the sums to zero; they are in their buffers if lanes do not hold them. */
 static void begin_sums(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t lanes = r->holds ? tsr_rows_chunk(r) : b->target->vector_bytes / 4;
@@ -484,7 +485,7 @@ static void begin_sums(rows *r) {
     }
 }
 
-/* Where programs share a block its first one stores what all of them have. */
+/* Stores the sums; if programs share a block, its first program stores their total. */
 static void store_sums(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t lanes = tsr_rows_chunk(r);
@@ -506,14 +507,14 @@ static void store_sums(rows *r) {
         }
 }
 
-/* A program goes over its rows, and has of each sum a row of a buffer. */
+/* Emits a program that loops over its rows; it has one row in the buffer of each sum. */
 static void emit_summed(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     const tsr_rows_sums *s = r->sums;
     MlirValue program = tsr_tile_program_id(b), carried[TSR_TILE_CARRIED_MAX];
     r->group->grid = s->places * s->parts * r->beside;
     r->sums_at = tsr_tile_mul(b, tsr_tile_div(b, program, r->beside), r->columns);
-    int64_t programs = s->parts * r->beside; /* of a place */
+    int64_t programs = s->parts * r->beside; /* programs of one position */
     MlirValue part = tsr_tile_rem(b, program, programs), all = tsr_tile_index(b, s->rows);
     tsr_rows_span span = {.first = tsr_tile_mul(b, tsr_tile_div(b, program, programs), s->rows),
                           .begin = part,
@@ -534,7 +535,7 @@ static void emit_summed(rows *r) {
     emit_row(r, tsr_tile_add(b, span.first, loop.index));
     if (count) carry_held(r, carried, false);
     tsr_tile_loop_end(b, &loop, carried);
-    if (r->stages) tsr_tile_fetched(b, 0); /* the last ones, which nothing reads */
+    if (r->stages) tsr_tile_fetched(b, 0); /* waits for the last rows, which nothing reads */
     if (!count) return;
     carry_held(r, loop.carried, true);
     store_sums(r);

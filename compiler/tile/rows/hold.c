@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows`: what of a row is not computed, or read, again.
+ * Family `rows`: chooses the values of a row that are held or cached instead of being computed or
+ * read again.
  */
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/rows/rows.h"
@@ -9,8 +10,8 @@
 
 enum {
     LOCAL_BYTES_MAX = 192 * 1024,
-    HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* of a warp */
-    CHEAP = 3, /* ops that are rather done again */
+    HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* elements held by a warp */
+    CHEAP = 3, /* ops that are recomputed instead */
 };
 
 typedef tsr_row_item item;
@@ -26,7 +27,7 @@ static bool is_cheap(MlirOperation op) {
     return false;
 }
 
-/* Would computing it again, down to leaves and cached values, take more than a few cheap ops? */
+/* The cost of recomputing a value from leaves and cached values, in cheap ops. */
 static uint32_t work_of(const item *it) {
     uint32_t work = 0;
     if (it->level < 2 || it->kind == TSR_ROW_LEAF || it->cached) return 0;
@@ -45,7 +46,7 @@ static bool is_result_in_full(rows *r, const item *it, uint32_t *out_output) {
     return false;
 }
 
-/* Whatever is as long as a row is walked in whole vectors of at least so many lanes. */
+/* Values as long as a row are walked in whole vectors of at least `lanes` lanes. */
 bool tsr_rows_stream(const rows *r, uint32_t output) {
     uint32_t lanes = r->group->b.target->vector_bytes / 4;
     return tsr_view_streams(&r->outputs[output], &r->space, lanes > 16 ? lanes : 16);
@@ -87,7 +88,7 @@ static void find_cached(rows *r) {
     }
 }
 
-/* Is it costly, and does a reduction read it, or a later stage? */
+/* Is the value costly, and does a reduction or a later stage read it? */
 bool tsr_rows_is_cached_column(const rows *r, const item *it) {
     if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
@@ -113,12 +114,12 @@ void tsr_rows_cache_columns(rows *r, uint32_t lanes) {
     }
 }
 
-/* What is read of 16 bits is held so, and widened in each stage anew. */
+/* 16-bit inputs are held in their stored type and widened again in each stage. */
 bool tsr_row_is_packed(const item *it) {
     return it->kind == TSR_ROW_LEAF && tsr_dtype_is_narrow(it->node.dtype);
 }
 
-/* What operands of `it` are asked for in: the stages it is computed in. */
+/* Operands of `it` are needed in the stages that compute `it`. */
 static void ask_operands(const item *it, uint32_t stages) {
     for (uint32_t k = 0; k < it->operand_count; k++)
         if (it->operands[k]->level == 2) it->operands[k]->asked |= stages;
@@ -126,8 +127,8 @@ static void ask_operands(const item *it, uint32_t stages) {
 
 uint32_t tsr_rows_chunk(const rows *r) { return TSR_BLOCKED_ELEMENTS * r->warps; }
 
-/* Reserves registers for it from the first stage that asks for it to the last one, if they suffice.
- */
+/* Reserves registers for the item from the first stage that needs it to the last one, if enough are
+ * free. */
 static bool reserve(rows *r, const item *it, int64_t *capacity) {
     uint32_t first = (uint32_t)__builtin_ctz(it->asked);
     uint32_t last = 31U - (uint32_t)__builtin_clz(it->asked);
@@ -142,7 +143,7 @@ static bool reserve(rows *r, const item *it, int64_t *capacity) {
     return first < last;
 }
 
-/* Lanes hold of a row what is costly to compute again, and what is read, while it fits. */
+/* Finds the values that lanes hold: costly ones and inputs, as far as registers suffice. */
 static void find_held(rows *r) {
     enum { STAGES_MAX = 31 };
     int64_t capacity[STAGES_MAX];
@@ -165,7 +166,7 @@ static void find_held(rows *r) {
     }
 }
 
-/* What each row reads of its own. */
+/* True if the item is an input whose elements differ from row to row. */
 bool tsr_row_is_own(const rows *r, const item *it) {
     bool moves = false;
     if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) return false;
@@ -174,7 +175,7 @@ bool tsr_row_is_own(const rows *r, const item *it) {
     return moves && tsr_dtype_is_float(it->node.dtype);
 }
 
-/* Lanes of so many warps can hold the row. */
+/* True if the lanes of `warps` warps can hold the row. */
 static bool may_hold(const rows *r, uint32_t warps) {
     if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_BLOCKED_RUN ||
         r->columns > (int64_t)HELD_ELEMENTS_MAX * warps)
@@ -190,28 +191,28 @@ static bool may_hold(const rows *r, uint32_t warps) {
     return true;
 }
 
-/* More warps than there are at first, and registers of a lane. The first choice is right where no
- * assembler says what spills; with the last one the kernel is as it is. */
+/* A factor for the initial number of warps, and registers of a lane. The first choice is used if no
+ * assembler reports spills; the last one is accepted as it is. */
 typedef struct choice {
     uint32_t times, registers;
 } choice;
 
 enum { CHOICES = 4, FEW_WARPS = 4, WARPS_MAX = 16 };
 static const choice for_rows[CHOICES] = {{1, 128}, {2, 96}, {2, 128}, {4, 128}};
-/* Rows with sums: by what of them a lane holds. */
+/* Rows with sums: indexed by is_much. */
 static const choice for_sums[][CHOICES] = {{{1, 64}, {1, 80}, {1, 128}, {2, 128}},
                                            {{1, 128}, {1, 168}, {2, 64}, {2, 128}}};
 static const choice for_parameters[CHOICES] = {{1, 128}, {1, 168}, {2, 96}, {2, 128}};
 static const choice for_short_sums[CHOICES] = {{1, 80}, {1, 96}, {1, 128}, {2, 128}};
 
-/* A lane holds so much of a row: more than one vector? */
+/* Does a lane hold more than one vector of a row? */
 static bool is_much(int64_t columns, uint32_t warps) {
     return columns > (int64_t)TSR_BLOCKED_ELEMENTS * warps;
 }
 
-/* As few as leave a lane SUMS numbers of sums, of long rows a power of two. */
+/* The fewest warps with at most SUMS elements of sums per lane; a power of two for long rows. */
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks) {
-    enum { REGISTERS = 2048, BLOCKS_MAX = 8, SUMS = 16 }; /* of a lane of each scheduler */
+    enum { REGISTERS = 2048, BLOCKS_MAX = 8, SUMS = 16 }; /* a multiprocessor's registers / 32 */
     int64_t vectors = (columns - 1) / TSR_BLOCKED_ELEMENTS + 1,
             least = columns * sums / (SUMS * 32);
     uint32_t warps = FEW_WARPS;
@@ -223,7 +224,7 @@ uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks
     return warps;
 }
 
-/* As few warps as hold the row in a quarter of a lane's registers. */
+/* Finds the fewest warps that hold the row in a quarter of a lane's registers. */
 static void find_warps(rows *r) {
     enum { HELD_REGISTERS = 32 };
     r->holds = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows`: the group as items, and the stages they are computed in.
+ * Family `rows`: reads the group as items, and finds the stages that compute them.
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -34,7 +34,7 @@ static item *find_item(const rows *r, MlirValue source, bool over_kept) {
     return NULL;
 }
 
-/* What a view lies over. */
+/* The space that a view covers. */
 static tsr_space space_of(const rows *r, bool over_kept) {
     if (r->columns_beside) return r->space;
     const tsr_shape *dims = over_kept ? &r->kept_shape : &r->full;
@@ -43,12 +43,12 @@ static tsr_space space_of(const rows *r, bool over_kept) {
     return space;
 }
 
-/* Which dims of the space a view lies over; NULL: all. */
+/* The dims of the space that a view covers; NULL: all. */
 static const bool *dims_of(const rows *r, bool over_kept) {
     return r->columns_beside && over_kept ? r->kept : NULL;
 }
 
-/* Strides over the kept dims, then over the columns. */
+/* Replaces the strides over the reduced dims by a single stride over the columns. */
 static void join_columns(const rows *r, tsr_view *view, const tsr_space *space) {
     bool moves = false;
     if (r->columns_beside) return;
@@ -104,7 +104,8 @@ static bool is_leaf(MlirValue value) {
 
 static bool is_repair(MlirOperation op) { return tsr_op_is(op, "tessera.repair"); }
 
-/* Repairs may also be of the last dim and others that do not lead to it. */
+/* Is the reduction over the last dim? For repairs, all their dims must be the last ones, without
+ * gaps. */
 static bool is_trailing(MlirOperation reduction) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
@@ -144,7 +145,7 @@ static tsr_result add_op(rows *r, MlirOperation op) {
         tsr_type from, to;
         bool known = tsr_value_type(operand, &from) && tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
-        /* Reshapes and repairs read the shapes there are, others over the shape of their result. */
+        /* Reshapes and repairs use the shape of the operand, other ops that of their result. */
         uint32_t rank = same || repairs ? from.shape.rank : to.shape.rank;
         bool over_kept = !reduction && rank != r->full.rank;
         if (is_leaf(operand))
@@ -168,7 +169,7 @@ static tsr_result add_op(rows *r, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* Columns lie over all dims, of which some are reduced. */
+/* Columns cover all dims; some of the dims are reduced. */
 static void read_columns(rows *r, MlirOperation reduction) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -182,7 +183,7 @@ static void read_columns(rows *r, MlirOperation reduction) {
     }
 }
 
-/* The dims that are no axes. */
+/* The dims that are not axes. */
 static tsr_shape kept_by_repair(MlirOperation op) {
     tsr_type type;
     int64_t axes[TSR_RANK_MAX];
@@ -199,7 +200,7 @@ static tsr_shape kept_by_repair(MlirOperation op) {
     return kept;
 }
 
-/* The shape reduced, from the first reduction. */
+/* Reads the reduced shape from the first reduction. */
 static tsr_result read_shapes(rows *r) {
     tsr_tile_group *group = r->group;
     MlirOperation reduction = {NULL};
@@ -258,7 +259,7 @@ static tsr_result read_results(rows *r) {
 
 static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Does a leaf differ along a row, or down a column? */
+/* Does a leaf vary along a row, or down a column? */
 static bool varies_in_row(const rows *r, const item *leaf) {
     const int64_t *strides = leaf->node.view.strides;
     if (leaf->node.kind == TSR_NODE_SPLAT) return false;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows`: tessera.repair. What is repaired of a row by the same number, its reciprocal size,
- * is one group: a row where that has neither overflowed nor vanished passes over all of it with one
- * comparison. Of others the elements are read again, one after the other and in f64, whose range
- * squares of f32 do not leave; those of f64 are scaled. So there are no vectors, and few registers:
- * what lanes hold of the row is not asked. Of columns side by side those that have to be are
- * computed again: on a CPU one after the other, on a GPU together.
+ * Family `rows`: tessera.repair. All repairs of a row that depend on the same number, its
+ * reciprocal size, form a group: a row whose reciprocal size has neither overflowed nor vanished
+ * skips the whole group after one comparison. For other rows the elements are read again, one by
+ * one and in f64, whose range squares of f32 do not exceed; elements of f64 are scaled. The code
+ * therefore uses no vectors and few registers, and does not use the values that lanes hold. Columns
+ * in a vector are recomputed only if necessary: one by one on a CPU, together on a GPU.
  *
- * A mean is repaired by its own size where it stands alone. In a group it waits for the reciprocal
- * size, which is 0 or NaN wherever the mean has to be repaired and the elements are not all equal;
- * until then it is as it was, and nothing that is stored or held may depend on it.
+ * A mean without a group is repaired according to its own magnitude. In a group it waits for the
+ * reciprocal size, which is 0 or NaN whenever the mean has to be repaired and the elements are not
+ * all equal; until then the mean has its unrepaired value, and no stored or held value may depend
+ * on it.
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -20,28 +21,28 @@ typedef tsr_row_item item;
 typedef tsr_rows rows;
 
 enum { X, PLAIN, CENTRE };                  /* operands */
-enum { MEAN, SIZE, OFFSET, PART_COUNT };    /* of a group */
+enum { MEAN, SIZE, OFFSET, PART_COUNT };    /* parts of a group */
 enum { ALL, REST, POWER };                  /* walks */
-enum { TOTAL, LEAST, MOST, CARRIED_COUNT }; /* what a walk carries */
+enum { TOTAL, LEAST, MOST, CARRIED_COUNT }; /* values carried by a walk */
 
 typedef struct group {
     rows *r;
     tsr_tile_builder *b;
-    item *parts[PART_COUNT]; /* NULL: there is none */
+    item *parts[PART_COUNT]; /* NULL: not in the group */
     item *x;
     uint32_t stage;
     double eps;
-    bool is_wide, centred; /* of f64; squares are around the mean */
-    bool plain_mean;       /* of the elements, however far apart they are */
+    bool is_wide, centred; /* elements are f64; squares are of differences from the mean */
+    bool plain_mean;       /* the mean is repaired without regard to the spread of the elements */
     bool is_power;         /* the size is the mean of squares itself */
-    MlirType wide, type;   /* f64; of the items */
-    uint32_t lanes;        /* columns side by side; 0: one row */
-    MlirValue odd;         /* i1: it is computed again */
-    MlirValue root;        /* the reciprocal size as it was; null: the mean stands alone */
-    MlirValue small;       /* i1: it has vanished; null: it cannot */
-    MlirValue scale;       /* of rows of f64; null: none */
-    MlirValue high, low;   /* the mean, in f64 and scaled, as a sum */
-    MlirValue least, most; /* element */
+    MlirType wide, type;   /* f64; type of the items */
+    uint32_t lanes;        /* adjacent columns; 0: one row */
+    MlirValue odd;         /* i1: the row is recomputed */
+    MlirValue root;        /* the unrepaired reciprocal size; null: the mean has no group */
+    MlirValue small;       /* i1: the size has vanished; null: it cannot vanish */
+    MlirValue scale;       /* scale of f64 rows; null: not scaled */
+    MlirValue high, low;   /* the mean, in f64 and scaled, as the sum of two numbers */
+    MlirValue least, most; /* smallest and largest element */
 } group;
 
 static bool is_of(const item *it, const char *what) {
@@ -53,7 +54,8 @@ static bool is_size(const item *it) { return is_of(it, "size") || is_of(it, "dev
 
 /* ---- which repairs are one group ------------------------------------------------------------- */
 
-/* The only size that is repaired of this mean's row, later on; NULL: there is none, or several. */
+/* The only later repair of a size of this mean's row; NULL if there is no such repair or several.
+ */
 static item *find_size(const rows *r, const item *mean) {
     item *found = NULL;
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -71,7 +73,8 @@ static bool is_stored_early(const rows *r, const item *it, uint32_t stage) {
     return false;
 }
 
-/* Marks what is made of the mean but for reductions; false where the mean cannot wait. */
+/* Marks the values computed from the mean except through reductions; false if the mean cannot wait.
+ */
 static bool may_wait(rows *r, const item *mean, const item *size) {
     uint32_t reductions = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -99,7 +102,7 @@ static bool waits(rows *r, const item *it) {
     return size && may_wait(r, it, size);
 }
 
-/* With the first of a group all others whose operands are there. */
+/* Finds the parts of the group of repair `first`: all repairs whose operands are available. */
 static void find_parts(group *g, item *first) {
     rows *r = g->r;
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -139,7 +142,7 @@ static double largest(const group *g) {
     return g->is_wide ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
 }
 
-/* 1 / sqrt(eps), as kernels compute it of the type. */
+/* 1 / sqrt(eps), as kernels compute it in the type of the items. */
 static double root_of_eps(const group *g) {
     return g->is_wide ? 1 / sqrt(g->eps) : (double)(1 / sqrtf((float)g->eps));
 }
@@ -165,7 +168,7 @@ static MlirValue times(const group *g, MlirValue x, MlirValue y) {
     return tsr_tile_2(g->b, "arith.mulf", x, y);
 }
 
-/* In f64, scaled. */
+/* Converts to f64 and scales. */
 static MlirValue widen(const group *g, MlirValue x) {
     return g->is_wide ? times(g, x, g->scale) : tsr_tile_to(g->b, "arith.extf", x, g->wide);
 }
@@ -176,8 +179,8 @@ static MlirValue narrow(const group *g, MlirValue x) {
 
 /* ---- a row that is computed again ------------------------------------------------------------ */
 
-/* Is it so of this one? By the mean where it stands alone: from that size on it may be too far from
- * an element. Sets `small`. */
+/* Must this row be recomputed? A mean without a group decides by its magnitude: if that is large,
+ * the difference from an element may overflow. Sets `small`. */
 static MlirValue is_odd(group *g) {
     tsr_tile_builder *b = g->b;
     if (mlirValueIsNull(g->root)) {
@@ -202,7 +205,7 @@ static void find_scale(group *g) {
         g->scale = tsr_tile_select(g->b, g->small, number(g, 0x1p560), down);
 }
 
-/* The sum of all elements, of what they are apart from `high`, or of squares, over their number. */
+/* The mean of all elements, of their differences from `high`, or of squares. */
 static MlirValue walk(group *g, int which) {
     tsr_tile_builder *b = g->b;
     rows *r = g->r;
@@ -226,7 +229,8 @@ static MlirValue walk(group *g, int which) {
     return tsr_tile_2(b, "arith.divf", loop.carried[TOTAL], number(g, (double)r->columns));
 }
 
-/* As it was if that is finite; 0 where an element minus it is too large. */
+/* The unrepaired mean if that is finite, else the recomputed one; 0 if the difference from an
+ * element is too large. */
 static MlirValue emit_mean(const group *g) {
     tsr_tile_builder *b = g->b;
     MlirValue plain = g->parts[MEAN]->operands[PLAIN]->scalar;
@@ -237,19 +241,18 @@ static MlirValue emit_mean(const group *g) {
     MlirValue mean = tsr_tile_select(b, finite, plain, narrow(g, again)), at = widen(g, mean);
     if (g->plain_mean) return mean;
     MlirValue far = larger(g, minus(g, g->most, at), minus(g, at, g->least));
-    /* The differences that are rounded to infinity. */
+    /* Differences above this limit are rounded to infinity. */
     MlirValue end = number(g, g->is_wide ? 0x1.fffffffffffffp423 : 0x1.fffffefffffffp127);
     MlirValue too_far = tsr_tile_fcompare(b, TSR_FCMP_OGT, far, end);
     return tsr_tile_select(b, too_far, own_number(g, 0), mean);
 }
 
-/* 1 / sqrt(power + eps) of the row as it is, no larger than its type has it; *out_root of the
- * scaled one. Of equal elements that of eps, rounded as it always is. */
+/* 1 / sqrt(power + eps) of the unscaled row, clamped to the largest number of its type; *out_root:
+ * that of the scaled row. If all elements are equal it is 1 / sqrt(eps), rounded as usual. */
 static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root) {
     tsr_tile_builder *b = g->b;
     MlirValue eps = number(g, g->eps), flat_root = number(g, root_of_eps(g));
-    for (int round = 0; g->is_wide && round < 2;
-         round++) /* a square of the scale may be too large */
+    for (int round = 0; g->is_wide && round < 2; round++) /* the square of the scale may overflow */
         eps = times(g, eps, g->scale);
     MlirValue flat = tsr_tile_fcompare(b, TSR_FCMP_OEQ, power, number(g, 0));
     power = tsr_tile_2(b, "arith.addf", power, eps);
@@ -263,7 +266,7 @@ static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root)
     return narrow(g, size);
 }
 
-/* The mean of squares of the row as it is. */
+/* The mean of squares of the unscaled row. */
 static MlirValue emit_power(const group *g, MlirValue power) {
     for (int round = 0; g->is_wide && round < 2; round++)
         power = times(g, power, number(g, 0x1p600));
@@ -287,7 +290,7 @@ static void emit_again(group *g, MlirValue *out_values) {
     out_values[OFFSET] = narrow(g, times(g, apart, root));
 }
 
-/* i1: of one column at least. */
+/* i1: is at least one column recomputed? */
 static MlirValue is_any_odd(const group *g) {
     tsr_tile_builder *b = g->b;
     if (!g->lanes) return g->odd;
@@ -337,7 +340,8 @@ static void emit_group(group *g) {
 
 /* ---- columns, one after the other ------------------------------------------------------------ */
 
-/* What is the same all along a column, and read to compute `it` again. */
+/* Marks the items that are read to recompute `it`; those of a level below 2 are constant along a
+ * column. */
 static void find_of_columns(item *it) {
     if (it->of_columns) return;
     it->of_columns = true;
@@ -360,7 +364,7 @@ static MlirValue load_beside(const group *g, const item *it, MlirValue at, uint3
                          tsr_tile_null);
 }
 
-/* The numbers of one column of those side by side. */
+/* Emits the repairs of one of the adjacent columns. */
 static void emit_column(group *g, MlirValue lane, MlirValue first) {
     rows *r = g->r;
     group one = *g;
@@ -381,8 +385,9 @@ static void emit_column(group *g, MlirValue lane, MlirValue first) {
         if (g->parts[i]) store_beside(g, g->parts[i], g->parts[i]->scalar, lane);
 }
 
-/* A CPU goes over the columns of a vector one by one where one of them is odd. What they have is in
- * local buffers then: values that such a loop carries would take registers all around it. */
+/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. Their
+ * values are in local buffers during that time: values carried by such a loop would occupy
+ * registers in the code around it. */
 static void emit_columns(group *g) {
     tsr_tile_builder *b = g->b;
     rows *r = g->r;

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of family `rows` share.
+ * Declarations shared by the files of family `rows`.
  *
  * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
- * number of reductions, one behind the other, that it waits for. For each stage: its scalars, then
- * one walk over the row that accumulates the stage's reductions and stores its results. What a
- * later stage needs again is computed again where that is cheap; else it is cached in a buffer as
- * long as a row, or read back from the result that it is.
+ * length of the longest chain of reductions that it depends on. Each stage computes its scalars,
+ * then walks once over the row, which accumulates the stage's reductions and stores its results.
+ * Values that a later stage needs again are recomputed if that is cheap; else they are cached in a
+ * buffer as long as a row, or read back from the result if they are one.
  */
 #ifndef TSR_COMPILER_TILE_ROWS_ROWS_H
 #define TSR_COMPILER_TILE_ROWS_ROWS_H
 
 #include "compiler/tile/reduce.h"
 
-enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row that is held */
+enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row held in registers */
 
 typedef enum tsr_row_item_kind {
     TSR_ROW_LEAF,
     TSR_ROW_OP,
     TSR_ROW_SAME,
     TSR_ROW_REDUCE,
-    TSR_ROW_SUM,    /* over rows: nothing reads it */
-    TSR_ROW_REPAIR, /* a scalar that reads the row again where it must */
+    TSR_ROW_SUM,    /* sum over rows: nothing reads it */
+    TSR_ROW_REPAIR, /* a scalar that reads the row again if necessary */
 } tsr_row_item_kind;
 
 typedef struct tsr_row_item {
@@ -30,36 +30,38 @@ typedef struct tsr_row_item {
     bool over_kept; /* a view over the kept dims alone */
     struct tsr_row_item *operands[TSR_ELEMENT_OPERANDS_MAX];
     uint32_t operand_count, level, stage;
-    bool cached;      /* for later stages */
-    MlirValue buffer; /* of the cached value; null: not cached */
+    bool cached;      /* cached for later stages */
+    MlirValue buffer; /* the buffer of the cached value; null: not cached */
     bool in_result;   /* buffer is a result, read at the row's place */
-    bool held;        /* by lanes, all of the row: for later stages */
-    bool ahead;       /* of a row of several: on its way while those before are computed */
-    MlirValue ring;   /* a local buffer of such rows; null: a scalar, read one row ahead */
-    MlirValue next;   /* that scalar, of the next row */
+    bool held;        /* lanes hold the whole row for later stages */
+    bool ahead;       /* fetched while the program's preceding rows are computed */
+    MlirValue ring;   /* a local buffer of fetched rows; null: a scalar, read one row ahead */
+    MlirValue next;   /* this scalar for the next row */
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
     bool later, waits, repaired; /* REPAIR: see repair.c */
-    bool of_columns;             /* there, too */
+    bool of_columns;             /* see repair.c */
     MlirValue beside;
-    uint32_t asked;   /* bits of the stages that ask for it */
+    uint32_t asked;   /* bit mask of the stages that need it */
     MlirValue scalar; /* levels 0 and 1, and reductions */
     MlirValue vector; /* level 2, in the walk `walk` */
     uint32_t walk;
-    MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: of the program's rows, where lanes hold it */
+    MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: over the program's rows, if lanes hold it */
     tsr_partials partials;              /* REDUCE, during its walk */
     tsr_reduction rules;                /* REDUCE */
 } tsr_row_item;
 
-/* Sums over rows: a program has `per_program` rows, or one fewer, of one place of the dims that are
- * not summed, `parts` times `beside` programs all of them. On a CPU they are neighbours; on a GPU
- * programs have rows in turn: what all of them read at a time lies together. Their sums are rows of
- * a buffer, `parts` of each place, which a second kernel adds. */
+/* Sums over rows: a program has `per_program` rows, or one fewer, of one position in the dims that
+ * are not summed; `parts` times `beside` programs together have all rows. On a CPU the rows of a
+ * program are adjacent. On a GPU the programs take rows in turn, so that simultaneous reads of all
+ * programs are adjacent in memory. The partial sums are rows of a buffer, `parts` for each
+ * position, which a second kernel adds. */
 typedef struct tsr_rows_sums {
-    uint32_t count;  /* 0: the rows are divided for the sake of parameters (tsr_rows_divide) */
-    uint32_t warps;  /* of a program, on a GPU */
-    uint32_t blocks; /* programs that a multiprocessor has at a time */
-    uint32_t beside; /* of them, in a block: their sums are one part */
-    uint32_t *order; /* which result of the group an output of the first kernel is, or is part of */
+    uint32_t count;  /* 0: the rows are divided to share reads of parameters (tsr_rows_divide) */
+    uint32_t warps;  /* warps of a program on a GPU */
+    uint32_t blocks; /* programs resident on a multiprocessor */
+    uint32_t beside; /* programs in a block: their sums form one part */
+    uint32_t *order; /* per output of the first kernel: the result of the group that it is or
+                        contributes to */
     int64_t places, rows, parts, per_program, columns;
 } tsr_rows_sums;
 
@@ -68,96 +70,100 @@ typedef struct tsr_rows {
     tsr_space space; /* the kept dims, then one of all columns */
     tsr_shape full, kept_shape;
     uint32_t trailing;
-    /* columns.c: other dims follow those that are reduced. A row is a column then, the space is
-     * FULL, and what is constant along a row is a vector of columns side by side. */
+    /* columns.c: other dims follow those that are reduced. A row is then a column, the space is
+     * FULL, and a value that is constant along a row is a vector over adjacent columns. */
     bool columns_beside;
     bool kept[TSR_RANK_MAX]; /* the other dims of FULL */
     int64_t row_count, columns;
     tsr_row_item **items; /* operands before users */
     uint32_t item_count, item_capacity;
-    tsr_row_item **results; /* by output; of sums over rows their program's part */
+    tsr_row_item **results; /* per output; for sums over rows, the program's part */
     tsr_view *outputs;
-    bool *whole_rows;          /* by output: one element per column */
-    MlirValue *walked;         /* of columns: by output, of rows that are read together */
-    uint32_t plain_count;      /* outputs that are no sums over rows: the first ones */
-    const tsr_rows_sums *sums; /* NULL: there are none */
+    bool *whole_rows;          /* per output: one element per column */
+    MlirValue *walked;         /* columns: per output, values of rows that are read together */
+    uint32_t plain_count;      /* outputs that are not sums over rows; they come first */
+    const tsr_rows_sums *sums; /* NULL: no sums over rows */
     uint32_t stage_count, prefetch_stage, walk;
-    uint32_t shifted; /* 1 + the output whose lines the walk's vectors are; 0: none */
-    int64_t local_bytes, held_elements; /* held: most at a time, counted as f32 */
-    bool holds;     /* the row is gone over without a loop; what later stages need, lanes hold */
-    bool even;      /* all vectors along a row begin where 8 of its elements do */
-    uint32_t warps; /* of a program */
-    uint32_t chunk; /* of it, in the walk */
-    bool alone;     /* values of single elements are asked for: of nothing that is cached or held */
+    uint32_t shifted; /* 1 + the output to whose cache lines vectors are aligned; 0: none */
+    int64_t local_bytes, held_elements; /* held: the maximum at any time, counted as f32 */
+    bool holds;     /* the row is unrolled; lanes hold the values that later stages need */
+    bool even;      /* all vectors along a row begin at multiples of 8 elements */
+    uint32_t warps; /* warps of a program */
+    uint32_t chunk; /* the walk's current vector of the row */
+    bool alone;     /* single elements are computed, without cached or held values */
     tsr_point point;
-    MlirValue sums_at;         /* where the program's row of a buffer of sums begins */
+    MlirValue sums_at;         /* offset of the program's row in a buffer of sums */
     uint32_t beside;           /* programs of a block whose sums are added */
-    uint32_t stages;           /* rows that rings hold; 0: none is fetched */
-    MlirValue slot, next_slot; /* which of them this row is, and the next one */
+    uint32_t stages;           /* rows in a ring; 0: rows are not fetched ahead */
+    MlirValue slot, next_slot; /* ring slots of this row and the next one */
 } tsr_rows;
 
-/* A program's rows: begin, begin + step … below end, all of them behind row `first`. */
+/* A program's rows: begin, begin + step … below end, all relative to row `first`. */
 typedef struct tsr_rows_span {
     MlirValue first, begin, end;
     int64_t step;
 } tsr_rows_span;
 
-/* emit.c: a kernel over rows; `sums` NULL: without sums over them. */
+/* emit.c: a kernel over rows; `sums` NULL: no sums over rows. */
 TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
 
-/* The rows of the kept dims, one number, as the point. */
+/* Sets the point from a row number, which is an index into the flattened kept dims. */
 void tsr_rows_place(tsr_rows *r, MlirValue row);
 
-/* Element `place` of the row, or of the columns side by side, computed of what is in memory;
- * `stage` is that of the walk. */
+/* Element `place` of the row, or of the adjacent columns, computed from values in memory; `stage`
+ * is the stage of the walk. */
 MlirValue tsr_rows_value_alone(tsr_rows *r, tsr_row_item *it, MlirValue place, uint32_t stage);
 MlirValue tsr_rows_column_alone(tsr_rows *r, tsr_row_item *it, MlirValue place); /* columns.c */
-/* repair.c: sets the scalar that a repair gives, and others that are found with it. */
+/* repair.c: sets the scalar of a repair, and of others that are computed together with it. */
 void tsr_rows_emit_repair(tsr_rows *r, tsr_row_item *it, uint32_t stage);
 
 /* ahead.c: a program that has several rows fetches the next ones while it computes. */
-/* What is fetched, and so held; sets `stages`. */
+/* Finds the items to fetch, which are then held; sets `stages`. */
 void tsr_rows_find_ahead(tsr_rows *r);
-/* Before the rows: fetches the first ones. */
+/* Called before the loop over rows; fetches the first rows. */
 void tsr_rows_begin_ahead(tsr_rows *r, const tsr_rows_span *span);
-/* At the begin of row `row`: the last one of the ring is fetched, this one is there. */
+/* Called at the beginning of row `row`, which has arrived; fetches the row for the last slot of the
+ * ring. */
 void tsr_rows_fetch_ahead(tsr_rows *r, const tsr_rows_span *span, MlirValue row);
-/* What goes from a row to the next one behind values[count], or from there; returns the count. */
+/* Appends the values carried from a row to the next one to values[count …], or reads them from
+ * there; returns the new count. */
 uint32_t tsr_rows_carry_ahead(tsr_rows *r, MlirValue *values, uint32_t count, bool from);
-/* The vector of the walk, as it lies in memory. */
+/* The walk's current vector in its stored type. */
 MlirValue tsr_rows_load_ahead(tsr_rows *r, const tsr_row_item *it);
 
-/* read.c: items, stages. Fails with TSR_INTERNAL on what has no place in rows, TSR_MEMORY. */
+/* read.c: reads items and stages. Fails with TSR_INTERNAL on ops that family `rows` does not
+ * support, or with TSR_MEMORY. */
 TSR_RESULT tsr_rows_read(tsr_rows *r);
 
 /* hold.c */
-/* Lanes of one or several warps hold the row, or local buffers hold what is costly: sets `holds`
- * and `warps`, and of the group `cooperative`, `registers` and `choices`. */
+/* Decides whether lanes of one or several warps hold the row, or local buffers cache costly values:
+ * sets `holds` and `warps`, and the group's `cooperative`, `registers` and `choices`. */
 void tsr_rows_choose(tsr_rows *r);
-/* Of so many sums over rows so long: warps of a program, and programs that a multiprocessor of a
- * GPU has room for. */
+/* The warps of a program that computes `sums` sums over rows of `columns` elements; *out_blocks:
+ * the programs that fit on a multiprocessor. */
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks);
-/* Is this a view of the row's own? */
+/* Is this a view whose elements differ from row to row? */
 bool tsr_row_is_own(const tsr_rows *r, const tsr_row_item *it);
-/* sums.c: does a GPU read much more of what is the same for all rows than of a row? Then a program
- * that has several reads it once. */
+/* sums.c: does each row read much more data that is the same for all rows than data of its own?
+ * Then a GPU program has several rows and reads the shared data once. */
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums);
-/* Of a reduction in rows: is it over rows? */
+/* Is this reduction in a group of rows a sum over rows? */
 bool tsr_rows_is_sum(MlirOperation op);
-/* Does none of the group's reductions have the last dim? */
+/* Do all reductions of the group leave the last dim alone? */
 bool tsr_rows_are_columns(MlirBlock body);
-/* columns.c: a kernel over columns, side by side. */
+/* columns.c: a kernel over adjacent columns. */
 TSR_RESULT tsr_rows_emit_columns(tsr_rows *r);
-/* hold.c: local buffers that hold what is costly of `lanes` columns; which items those are. */
+/* hold.c: makes local buffers that cache the costly values of `lanes` columns; is an item one of
+ * these? */
 bool tsr_rows_is_cached_column(const tsr_rows *r, const tsr_row_item *it);
 void tsr_rows_cache_columns(tsr_rows *r, uint32_t lanes);
-/* What is read of 16 bits is held so, and widened in each stage anew. */
+/* True if the item is held in its 16-bit type and widened again in each stage. */
 bool tsr_row_is_packed(const tsr_row_item *it);
 /* Is this output stored past the caches? */
 bool tsr_rows_stream(const tsr_rows *r, uint32_t output);
-/* Is it so where vectors of a stage begin with its lines? */
+/* The same, if the vectors of a stage are aligned to the output's cache lines. */
 bool tsr_rows_stream_shifted(const tsr_rows *r, uint32_t output);
-/* Elements of a vector of a row that is held. */
+/* The elements of each vector of a held row. */
 uint32_t tsr_rows_chunk(const tsr_rows *r);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows` with sums over rows (compiler/schedule/rows.h): gradients of a norm's scale and
- * bias in the walk that makes the operand's. A first kernel, in which a program has several rows,
- * makes everything else and of each sum one row a program; those are then added. How rows are
- * divided follows from the shapes and the target, and with it the order of the sums.
+ * Family `rows` with sums over rows (compiler/schedule/rows.h), for example gradients of a norm's
+ * scale and bias in the same walk as the gradient of its operand. A first kernel, whose programs
+ * have several rows each, computes everything else and one row of partial sums per program and sum;
+ * a second kernel adds these. The division of the rows, and therefore the order of the sums,
+ * depends only on the shapes and the target.
  */
 #include "compiler/schedule/rows.h"
 #include "compiler/tile/rows/rows.h"
@@ -12,14 +13,14 @@
 #include <string.h>
 
 enum {
-    ROWS_MIN = 4, /* of a program */
+    ROWS_MIN = 4, /* rows of a program */
     CPU_PROGRAMS = 64,
-    UNROLLED = 8, /* rows that are added at a time */
+    UNROLLED = 8, /* rows that are added together */
 };
 
 /* ---- adding, on a CPU ------------------------------------------------------------------------ */
 
-/* A program adds the parts of one place, a vector of columns. */
+/* A program adds the parts of one position for a vector of columns. */
 typedef struct adding {
     tsr_tile_group *group;
     const tsr_rows_sums *sums;
@@ -35,7 +36,7 @@ static MlirValue add_row(const adding *a, uint32_t sum, MlirValue row, MlirValue
     return tsr_tile_2(b, "arith.addf", to, value);
 }
 
-/* Rows begin … of all sums, `step` at a time, each with an accumulator of its own. */
+/* Adds rows [begin, end) of all sums, `step` at a time, each with its own accumulator. */
 static void add_rows(const adding *a, MlirValue begin, MlirValue end, uint32_t step,
                      MlirValue *values) {
     tsr_tile_builder *b = &a->group->b;
@@ -85,19 +86,19 @@ static tsr_result lower_adding(tsr_tile_group *step, const void *plan) {
 
 /* ---- adding, on a GPU ------------------------------------------------------------------------ */
 
-/* All parts at once, by several warps: a lane adds rows at equal distances of one column; then
- * lanes of a column add what they have. */
+/* Several warps add all parts: a lane adds equally spaced rows of one column; then the lanes of a
+ * column add their results. */
 typedef struct together {
     tsr_tile_group *group;
     const tsr_rows_sums *sums;
-    uint32_t warps, lanes, width; /* of all warps; columns of a program */
-    MlirValue row, offset;        /* of each lane: its row, and where its first element lies */
-    MlirValue top;                /* its column's element in the first row */
+    uint32_t warps, lanes, width; /* warps; lanes of all warps; columns of a program */
+    MlirValue row, offset;        /* per lane: its row, and the offset of its first element */
+    MlirValue top;                /* offset of its column in the first row */
 } together;
 
 enum { LANES = 32, WIDTH_MIN = 8, FEW_PARTS = 512, SLICES = 96, IN_FLIGHT = 16, REGISTERS = 64 };
 
-/* Narrow slices where there are few columns: many programs read at a time. */
+/* Slices are narrow if there are few columns, so that many programs read concurrently. */
 static together begin_together(tsr_tile_group *group, const tsr_rows_sums *sums) {
     tsr_tile_builder *b = &group->b;
     together t = {.group = group, .sums = sums, .width = LANES};
@@ -125,7 +126,7 @@ static together begin_together(tsr_tile_group *group, const tsr_rows_sums *sums)
     return t;
 }
 
-/* Rows from `at` on, one for each lane of a column; of those beyond the last one zeros. */
+/* Reads the rows from `at` on, one for each lane of a column; rows after the last one are zeros. */
 static MlirValue read_part(const together *t, uint32_t sum, MlirValue at, MlirValue mask) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue behind = tsr_tile_splat(b, tsr_tile_mul(b, at, t->sums->columns), t->lanes);
@@ -136,7 +137,7 @@ static MlirValue read_part(const together *t, uint32_t sum, MlirValue at, MlirVa
     return mlirValueIsNull(mask) ? value : tsr_tile_select(b, mask, value, zero);
 }
 
-/* What lanes have of a sum; several rows are on their way at a time. */
+/* The partial sum of each lane; several rows are in flight at a time. */
 static MlirValue sum_of_lanes(const together *t, uint32_t sum) {
     tsr_tile_builder *b = &t->group->b;
     int64_t rows = t->lanes / t->width, whole = t->sums->parts / rows;
@@ -201,8 +202,8 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *plan) {
     return tsr_rows_emit(step, plan);
 }
 
-/* So many programs that every multiprocessor has some, and few enough that what they leave to be
- * added is little. */
+/* Chooses the number of programs: enough for every multiprocessor, but few enough that adding their
+ * partial sums is cheap. */
 static void divide(const tsr_target *target, tsr_rows_sums *sums) {
     enum { BESIDE = 4, BESIDE_WARPS_MAX = 4 };
     int64_t programs = CPU_PROGRAMS;
@@ -221,7 +222,7 @@ static void divide(const tsr_target *target, tsr_rows_sums *sums) {
 }
 
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums) {
-    enum { MUCH = 3, LANE_ELEMENTS = 32, BLOCKS = 16, WARPS_MAX = 16 }; /* blocks of one warp */
+    enum { MUCH = 3, LANE_ELEMENTS = 32, BLOCKS = 16, WARPS_MAX = 16 }; /* blocks have one warp */
     int64_t own = 0, shared = 0;
     if (!r->group->is_native || !r->even || r->columns % TSR_BLOCKED_RUN) return false;
     for (uint32_t i = 0; i < r->item_count; i++) {
@@ -249,7 +250,7 @@ static bool is_sum(const tsr_tile_group *group, uint32_t result) {
     return !mlirOperationIsNull(op) && tsr_rows_is_sum(op);
 }
 
-/* Reads shapes; false where nothing is to be summed. */
+/* Reads shapes; false if there is nothing to sum. */
 static bool read(const tsr_tile_group *group, tsr_rows_sums *sums) {
     for (uint32_t i = 0; i < group->output_count; i++) {
         if (!is_sum(group, i)) continue;
