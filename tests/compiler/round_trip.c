@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * round_trip FOLDER...: every module of the .mlir files below that is accepted as it stands is
- * printed, in its own syntax, in the generic form and as bytecode, and read again; the module must
- * be the same. Fails if an op of a dialect of ours stands in none of them.
+ * round_trip FOLDER...: every module of the .mlir files in the folders that is accepted unchanged
+ * is printed in its own syntax, in the generic form and as bytecode, and read again; the module
+ * must be the same. Fails if no module has some op of our dialects.
  */
 #include "compiler/mlir.h"
 #include "tests/compiler/corpus.h"
@@ -50,7 +50,7 @@ static bool has_untyped_rule(const char *generic) {
     return false;
 }
 
-/* What `written` reads as must print as both texts. */
+/* The module read from `written` must print as both texts. */
 static void read_again(const char *path, const char *form, const tsr_buffer *written,
                        const tsr_buffer *pretty, const tsr_buffer *generic) {
     tsr_buffer again[2] = {{0}, {0}};

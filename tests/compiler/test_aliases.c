@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names of other libraries in compiler/aliases.def: each is unknown to dialect `tessera`, leads
- * to something that exists there, and is what the compiler's diagnostic proposes.
+ * The names of other libraries in compiler/aliases.def: each is unknown to dialect `tessera`, maps
+ * to an existing name, and is the name that the compiler's diagnostic proposes.
  */
 #include "compiler/shim/shim.h"
 #include "tests/compiler/fixture.h"
@@ -43,7 +43,7 @@ static bool is_op(fixture *f, const char *name) {
     return s.found;
 }
 
-/* Compiles `text`, which is wrong, and returns what the first diagnostic says. */
+/* Compiles the invalid `text` and returns the text of the first diagnostic. */
 static const char *diagnose(fixture *f, const char *text) {
     cr_assert_neq(fixture_parse(f, text).code, TSR_OK);
     cr_assert_gt(f->list.error_count, 0);
@@ -95,7 +95,7 @@ Test(aliases, attributes) {
     }
 }
 
-/* What is proposed for a name that is neither an op nor an alias. */
+/* The proposal for a name that is neither an op nor an alias. */
 Test(aliases, similar_names) {
     static const row rows[] = {
         {"tessera.softmx_safe", "tessera.softmax_safe", ""},

@@ -27,7 +27,7 @@ Test(diag, numbers_are_unique) {
     cr_assert_null(tsr_diag_about((tsr_diag_number)9999));
 }
 
-/* Parsed back with the text after the number, in the text form and in JSON. */
+/* A record in the text form and in JSON. */
 Test(diag, record_text_json) {
     static const char source[] = "first\n\tsecond \"line\"\nlast";
     tsr_buffer text = {0}, json = {0};
@@ -63,7 +63,7 @@ Test(diag, unknown_places) {
     tsr_buffer_finish(&text);
 }
 
-/* What a program names need not be UTF-8; JSON is. */
+/* Names in a program need not be UTF-8; JSON is. */
 Test(diag, json_of_any_bytes) {
     tsr_buffer json = {0};
     tsr_diag_error(at(1, 1), TSR_DIAG_ENTRY, "function 'a\xff'");
@@ -87,8 +87,8 @@ Test(diag, places_outside_the_source) {
     tsr_buffer_finish(&text);
 }
 
-/* Stored weights make lines of megabytes: what is shown surrounds the column and cuts no character.
- */
+/* Stored weights make lines of megabytes: the excerpt surrounds the column and does not split a
+ * character. */
 Test(diag, long_lines_are_cut) {
     static char source[2003], xs[161], es[161];
     char expected[1024];
@@ -125,7 +125,7 @@ Test(diag, inlined_calls_become_notes) {
     cr_assert_str_eq(diag->notes[0].text, "called from here");
 }
 
-/* Errors of MLIR itself have numbers of their own. */
+/* Errors of MLIR itself have their own numbers. */
 Test(diag, parser_and_verifier) {
     cr_assert_eq(fixture_parse(&f, "func.func @f(").code, TSR_COMPILE);
     cr_assert_eq(f.list.first->number, TSR_DIAG_SYNTAX);

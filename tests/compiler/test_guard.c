@@ -60,7 +60,7 @@ Test(guard, what_succeeds_succeeds_elsewhere) {
     cr_assert_eq(s.count, 0);
 }
 
-/* Is huge where the memory lies that a large module would take? */
+/* Does memory that a large module would use ask for huge pages? */
 static tsr_result look_for_pages(tsr_ctx *ctx, void *user) {
     enum { BYTES = 100 << 20 }; /* more than the allocator would map on its own */
     char line[512];
@@ -150,7 +150,7 @@ static tsr_result need(tsr_ctx *ctx, void *user) {
 
 Test(guard, a_shortage_of_memory_is_a_diagnostic) { expect_memory(need); }
 
-/* Takes all the memory there is, and leaves MLIR to ask for more. */
+/* Uses up all memory, then lets MLIR allocate more. */
 static tsr_result fill_mlir(tsr_ctx *ctx, void *user) {
     enum { TEXT_BYTES = 1 << 20, LARGEST_BYTES = 1 << 28 };
     static char text[TEXT_BYTES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The n-th allocation of ours fails, for every n: the pass says so (TSR-0008), and nothing crashes.
- * The linker sends malloc, calloc, realloc and those of arenas here. A pass that builds ops has
- * only its arenas and calloc fail: MLIR, which is linked in, makes ops by malloc, too, and cannot
- * do without. Where such a pass can tell nobody, its guard does.
+ * Our n-th allocation fails, for every n: the pass reports it (TSR-0008), and nothing crashes. The
+ * linker redirects malloc, calloc, realloc and those of arenas to this file. For a pass that builds
+ * ops only its arenas and calloc fail: MLIR, which is linked in, also allocates ops by malloc and
+ * does not survive a failure. If such a pass cannot report the failure, its guard does.
  */
 #include "compiler/guard.h"
 #include "compiler/passes.h"
@@ -52,7 +52,7 @@ static void count_memory(void *user, const tsr_diag *diag) {
     reported += diag->number == TSR_DIAG_MEMORY;
 }
 
-/* How many allocations there are to fail. */
+/* Returns the number of allocations that can fail. */
 static unsigned fail_each(const char *text, unsigned what, bool (*pass)(MlirModule module)) {
     for (failing = 0;; failing++) {
         fixture f;
@@ -65,7 +65,7 @@ static unsigned fail_each(const char *text, unsigned what, bool (*pass)(MlirModu
         bool done = pass(f.module);
         armed = NOTHING;
         bool hit = allocations > failing;
-        /* The record itself needs memory, too: the first failure is the pass's own. */
+        /* The record itself also needs memory: the first failure is that of the pass. */
         cr_assert_eq(done, !hit, "allocation %u", failing);
         cr_assert_eq(reported, hit ? 1u : 0u, "allocation %u", failing);
         fixture_close(&f);
@@ -77,7 +77,7 @@ Test(memory, every_allocation_may_fail) {
     cr_assert_gt(fail_each(program, MEMORY, tsr_pass_name_calls), 0u);
 }
 
-/* An import, and two regions: one is exported, one reads what the other gives. */
+/* An import and two regions: one is exported, the other reads its results. */
 static const char regions[] =
     "func.func @f() attributes {tessera.entry = \"train\"} {\n"
     "  %w = tessera.param \"w\" init = #tessera.constant<1.0> : tensor<f32>\n"
@@ -106,7 +106,7 @@ typedef struct job {
     bool (*pass)(MlirModule module);
 } job;
 
-/* In a guard: an allocation that fails ends it. */
+/* Runs in a guard, which ends if an allocation fails. */
 static tsr_result run_job(tsr_ctx *ctx, void *user) {
     const job *j = user;
     fixture f;
@@ -136,7 +136,7 @@ static unsigned guard_each(const char *text, unsigned what, bool (*pass)(MlirMod
     }
 }
 
-/* A scan, a while and an if, and products of which the gradient saves results. */
+/* A scan, a while and an if, and products whose results are saved for the gradient. */
 static const char loops[] =
     "func.func @f(%rows: tensor<40x8x8xf32> {tessera.data = \"rows\"}, %c: tensor<i1> "
     "{tessera.data = \"c\"}) attributes {tessera.entry = \"train\"} {\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When the verifier runs: after every change, and no more often. Linked with a count around the
- * rule of the ops.
+ * The verifier runs after every change, and no more often. The test is linked with a counter around
+ * the rule of the ops.
  */
 #include "compiler/shim/shim.h"
 #include "tests/compiler/fixture.h"
@@ -74,7 +74,7 @@ Test(pass, verified_after_each_change) {
         const char *passes;
         size_t times;
     } cases[] = {
-        {"test-idle", 0}, /* by the parser */
+        {"test-idle", 0}, /* verified by the parser */
         {"test-idle,test-idle,test-idle", 0},
         {"test-mark,test-idle,test-mark", 1},
         {"test-unmark,test-mark,test-idle,test-unmark", 3},
@@ -100,7 +100,7 @@ Test(pass, what_was_spoilt_is_refused) {
     }
 }
 
-/* Before the first pass, which leaves it as it is. */
+/* The module is damaged before the first pass, which does not change it. */
 Test(pass, what_was_spoilt_outside_is_refused) {
     static const char *const cases[] = {"test-idle", "cse,test-idle", "test-idle,test-idle"};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

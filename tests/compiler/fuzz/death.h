@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a sanitizer's report says of a death.
+ * Classifies the death of a process from the sanitizer's report.
  */
 #ifndef TSR_TESTS_COMPILER_FUZZ_DEATH_H
 #define TSR_TESTS_COMPILER_FUZZ_DEATH_H
@@ -14,10 +14,10 @@ typedef struct death {
     uint64_t count, first;
 } death;
 
-/* Fills in `where` and `ours`: a death is upstream's if no function of ours stands on the stack but
- * those that only call MLIR's parser or pass manager. */
+/* Fills in `where` and `ours`. A death is upstream's if the stack contains no function of ours,
+ * apart from those that only call MLIR's parser or pass manager. */
 void death_classify(const char *log, death *out_death);
-/* Tells one stack from another without naming functions; 0 where the log has none. */
+/* A key that identifies a stack without symbolizing it; 0 if the log has no stack. */
 uint64_t death_key(const char *log);
 
 #endif

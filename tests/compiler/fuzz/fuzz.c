@@ -4,23 +4,23 @@
  *      [--known FILE] [--found FOLDER] [--plant leak|overflow] [--together yes]
  * fuzz --seeds FOLDER... --seed S --show I              prints input I
  * fuzz --seeds FOLDER... --seed S --run I [--runs N]    runs N inputs from I on, in this process
- * fuzz --file FILE                                      runs what a file holds
+ * fuzz --file FILE                                      runs the contents of a file
  *
  * Input I of seed S is always the same: a mutant of a module of the folders, as text, or (one in
- * eight) as bytecode with bytes changed, or (one in six) of what a later stage makes of one. A
- * child runs them one after another and says in a shared page where it is; bytecode is first read
- * by a process of its own, as in the compiler: its reader damages memory in ways that show much
- * later (with --together). When a child dies or hangs, its input is run once more by a program of
- * its own, whose sanitizer names the functions on the stack; if it ends well there, the whole batch
- * up to it.
+ * eight) as bytecode with bytes changed, or (one in six) a mutant of the output of a later stage. A
+ * child runs the inputs one after another and publishes its position in a shared page. Bytecode is
+ * first read by a separate process, as in the compiler: its reader damages memory in ways that
+ * become visible much later (with --together). If a child dies or hangs, its input is run again by
+ * a separate program, whose sanitizer names the functions on the stack; if the input succeeds
+ * there, the whole batch up to it is run again.
  *
- * A death is upstream's if no function of ours stands on the stack but those that only call MLIR's
- * parser or pass manager. What is ours, or not in FILE (one innermost function of MLIR a row), ends
- * with exit code 1, and so does less than P % of the inputs reaching the last pass, and a pass of
- * ours that inputs do not go through. Memory that a batch leaves behind is looked for in its halves
- * until one input is left; whoever asked for it, it must be in FILE: "leak: " and the innermost
- * function. Without sanitizers nobody can tell: only deaths of text count. --plant does damage in
- * the first input, which must be found.
+ * A death is upstream's if the stack contains no function of ours, apart from those that only call
+ * MLIR's parser or pass manager. The exit code is 1 after a death that is ours or not in FILE (one
+ * innermost function of MLIR per row), if less than P % of the inputs reach the last pass, and if
+ * no input passes one of our passes. A leak of a batch is bisected to one input; whoever allocated
+ * the memory, it must be in FILE: "leak: " and the innermost function. Without sanitizers the cause
+ * of a death is unknown: only deaths of text count. --plant plants a defect in the first input,
+ * which must be found.
  */
 #include "compiler/bytecode.h"
 #include "tests/compiler/corpus.h"
@@ -58,14 +58,14 @@ static const char *const kind_names[KINDS] = {"text", "bytecode", "dumps of late
 
 /* Shared with the child. */
 typedef struct board {
-    volatile uint64_t input; /* the one that is run */
-    volatile uint64_t ticks; /* stages begun: stands still in a hang */
+    volatile uint64_t input; /* the current input */
+    volatile uint64_t ticks; /* stages begun: does not change in a hang */
     volatile pid_t worker;   /* the process that runs it */
     volatile size_t stage;
-    uint64_t runs[KINDS], passed[KINDS][STAGES_MAX + 1]; /* by how many stages were passed */
+    uint64_t runs[KINDS], passed[KINDS][STAGES_MAX + 1]; /* index: passed stages */
 } board;
 
-/* Stacks seen before, by their addresses: naming the functions of one takes seconds. */
+/* Stacks seen before, identified by their addresses: symbolizing a stack takes seconds. */
 typedef struct stack {
     uint64_t key;
     size_t death;
@@ -78,18 +78,18 @@ typedef struct fuzzer {
     const char *folders[16];
     size_t folder_count;
     board *shared;
-    int log, input; /* memory files: stderr of the children; what they run */
+    int log, input; /* memory files: stderr of the children; their input */
     death deaths[DEATHS_MAX];
     size_t death_count;
     stack stacks[STACKS_MAX];
     size_t stack_count;
-    uint64_t slow;        /* taken for hangs, and ended when run alone */
-    const char *together; /* bytecode has no process of its own */
+    uint64_t slow;        /* inputs that looked like hangs but ended when run alone */
+    const char *together; /* bytecode is read in the same process */
 } fuzzer;
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
-/* Whole programs are the ground that most mutants grow on; the others are many. */
+/* Most mutants should be based on whole programs, but other seeds are more numerous: weights. */
 enum { WHOLE_WEIGHT = 7, DUMP_MAX = 1 << 14 };
 
 static void add_dumps(fuzzer *f, stages *s, const char *text, size_t size_bytes) {
@@ -139,7 +139,7 @@ static void read_seeds(fuzzer *f) {
 
 static bool is_bytecode(uint64_t *state) { return draw_below(state, 8) == 0; }
 
-/* So that it can be had after a death. */
+/* Stores the input so that it is available after a death. */
 static void keep_input(const fuzzer *f, const tsr_buffer *input) {
     int truncated = ftruncate(f->input, 0);
     TSR_ASSERT(truncated == 0);
@@ -151,7 +151,7 @@ static void keep_input(const fuzzer *f, const tsr_buffer *input) {
     }
 }
 
-/* Input `index`; its kind. */
+/* Makes input `index`; returns its kind. */
 static int make_input(const fuzzer *f, stages *s, uint64_t index, tsr_buffer *out) {
     uint64_t state = f->seed * 0x9e3779b97f4a7c15u + index;
     bool bytecode = is_bytecode(&state);
@@ -175,7 +175,7 @@ static void note_stage(void *user, size_t stage) {
     b->ticks++;
 }
 
-/* Reads bytecode in a process of its own, whose death is that of this one. */
+/* Reads bytecode in a separate process; if it dies, this process dies too. */
 static void read_apart(fuzzer *f, stages *s, const tsr_buffer *input) {
     int status = 0;
     pid_t pid = fork();
@@ -191,7 +191,7 @@ static void read_apart(fuzzer *f, stages *s, const tsr_buffer *input) {
     if (!WIFEXITED(status) || WEXITSTATUS(status)) _exit(DIED_APART);
 }
 
-/* What a sanitizer must find. */
+/* Plants a defect that a sanitizer must find. */
 static void do_damage(const char *plant) {
     static char *volatile memory;
     memory = malloc(8);
@@ -218,14 +218,15 @@ static void run_one(fuzzer *f, stages *s, uint64_t index) {
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-/* LLVM's headers poison memory in what is built with sanitizers and leave it so elsewhere. */
+/* LLVM's headers poison memory in code built with sanitizers; code built without them does not
+ * unpoison it. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "allow_user_poisoning=0:detect_container_overflow=0:allocator_may_return_null=1:"
            "handle_abort=1:quarantine_size_mb=16:symbolize=0";
 }
 
-/* LeakSanitizer's, where there is one. */
+/* LeakSanitizer's function, if it is linked. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 static bool leaks(void) {
@@ -242,13 +243,14 @@ static _Noreturn void run_child(fuzzer *f, uint64_t first, uint64_t end) {
     _exit(leaks() ? LEAKED : 0);
 }
 
-/* The input that is run is bytecode, and is still being read. */
+/* True if the current input is bytecode and is still being read. */
 static bool reads_bytecode(const fuzzer *f) {
     uint64_t state = f->seed * 0x9e3779b97f4a7c15u + f->shared->input;
     return f->shared->stage == 0 && is_bytecode(&state);
 }
 
-/* Seconds of CPU that a process has used, so that others' work makes no hang; 0 if it is gone. */
+/* The CPU seconds that a process has used (load from other processes must not look like a hang); 0
+ * if the process has ended. */
 static double used_seconds(pid_t pid) {
     clockid_t clock;
     struct timespec used;
@@ -279,7 +281,8 @@ static bool wait_for(const fuzzer *f, pid_t pid, int *out_status) {
     return false;
 }
 
-/* Runs [first, end) in a child; the first input it did not reach. `end`: all were run. */
+/* Runs [first, end) in a child; returns the first input that was not completed. `end`: all were
+ * run. */
 static uint64_t run_batch(fuzzer *f, uint64_t first, uint64_t end, bool *out_hang, bool *out_leak) {
     int status = 0, truncated = ftruncate(f->log, 0);
     TSR_ASSERT(truncated == 0 && lseek(f->log, 0, SEEK_SET) == 0);
@@ -292,7 +295,7 @@ static uint64_t run_batch(fuzzer *f, uint64_t first, uint64_t end, bool *out_han
     return WIFEXITED(status) && (*out_leak || WEXITSTATUS(status) == 0) ? end : f->shared->input;
 }
 
-/* The log of a command; false if it did not end well. */
+/* Appends the log of a command; false if the command failed. */
 static bool run_command(const char *command, tsr_buffer *out_log) {
     char line[LINE_MAX_BYTES];
     FILE *pipe = popen(command, "r");
@@ -305,7 +308,7 @@ static bool run_command(const char *command, tsr_buffer *out_log) {
     "ASAN_OPTIONS=symbolize=1:leak_check_at_exit=0 UBSAN_OPTIONS=print_stacktrace=1 "              \
     "timeout -s ABRT %d /proc/%ld/exe "
 
-/* The input last run, in a program of its own. */
+/* Runs the last input in a separate program. */
 static bool run_alone(const fuzzer *f, tsr_buffer *out_log) {
     char command[256];
     snprintf(command, sizeof command, WITH_NAMES "--file /proc/%ld/fd/%d 2>&1", ALONE_SECONDS,
@@ -313,7 +316,7 @@ static bool run_alone(const fuzzer *f, tsr_buffer *out_log) {
     return run_command(command, out_log);
 }
 
-/* Inputs [first, end) likewise, one after another. */
+/* The same for inputs [first, end), one after another. */
 static bool run_again(const fuzzer *f, uint64_t first, uint64_t end, tsr_buffer *out_log) {
     char command[8192];
     int used =
@@ -326,7 +329,7 @@ static bool run_again(const fuzzer *f, uint64_t first, uint64_t end, tsr_buffer 
     return run_command(command, out_log);
 }
 
-/* `kind` is how the file's name ends. */
+/* `kind` is the extension of the file. */
 static void write_file(const fuzzer *f, uint64_t index, const char *kind, const char *bytes,
                        size_t size_bytes) {
     char path[4096];
@@ -353,7 +356,7 @@ static void write_found(const fuzzer *f, uint64_t index, const tsr_buffer *log) 
     tsr_buffer_finish(&input);
 }
 
-enum { HANG_OF_READER = 1 }; /* the key of all hangs of the reader of bytecode */
+enum { HANG_OF_READER = 1 }; /* the key of all hangs of the bytecode reader */
 
 static bool seen_before(fuzzer *f, uint64_t key) {
     for (size_t i = 0; i < f->stack_count; i++)
@@ -374,13 +377,13 @@ static void describe_death(const fuzzer *f, uint64_t index, bool hang, const cha
         snprintf(d->where, sizeof d->where, "a build without sanitizers");
     }
     if (!hang) return;
-    /* Where it stands in a circle is chance. */
+    /* The position within an endless loop is random. */
     if (strstr(log, "readBytecodeFile")) snprintf(d->where, sizeof d->where, "readBytecodeFile");
     memcpy(where, d->where, sizeof where);
     snprintf(d->where, sizeof d->where, "hang: %.200s", where);
 }
 
-/* Counts a death; its place in the list, or DEATHS_MAX. */
+/* Counts a death; returns its index in the list, or DEATHS_MAX. */
 static size_t add_death(fuzzer *f, const death *d, const tsr_buffer *log) {
     size_t at = 0;
     while (at < f->death_count &&
@@ -398,8 +401,9 @@ static size_t add_death(fuzzer *f, const death *d, const tsr_buffer *log) {
     return at;
 }
 
-/* Not alone: `first` is where its batch began. Of bytecode that is no matter: it is read by a
- * process of its own, whose reader takes what it finds in memory for pointers. */
+/* Notes a death that does not occur when the input is run alone; `first`: the beginning of its
+ * batch. For bytecode this is expected: a separate process reads it, and the reader uses arbitrary
+ * memory contents as pointers. */
 static void note_unsteady(fuzzer *f, uint64_t first, death *d, tsr_buffer *log) {
     char where[sizeof d->where];
     tsr_buffer batch_log = {0};
@@ -414,7 +418,7 @@ static void note_unsteady(fuzzer *f, uint64_t first, death *d, tsr_buffer *log) 
         memcpy(where, d->where, sizeof where);
         if (!steady) snprintf(d->where, sizeof d->where, "after others: %.200s", where);
     }
-    if (!steady) d->ours = true; /* until somebody knows */
+    if (!steady) d->ours = true; /* until someone finds the cause */
     add_death(f, d, log);
     tsr_buffer_finish(&batch_log);
 }
@@ -444,7 +448,7 @@ static void note_death(fuzzer *f, uint64_t first, uint64_t index, bool hang) {
     tsr_buffer_finish(&log);
 }
 
-/* Halves a batch until one input is left that leaks. */
+/* Bisects a batch to a single input that leaks. */
 static void note_leak(fuzzer *f, uint64_t first, uint64_t end) {
     death d = {.count = 1, .first = first};
     char where[sizeof d.where];
@@ -462,7 +466,7 @@ static void note_leak(fuzzer *f, uint64_t first, uint64_t end) {
     run_batch(f, first, end, &hang, &leak);
     run_alone(f, &log);
     death_classify(log.bytes ? log.bytes : "", &d);
-    d.ours = false; /* the ledger tells */
+    d.ours = false; /* the ledger decides */
     memcpy(where, d.where, sizeof where);
     snprintf(d.where, sizeof d.where, "leak: %.200s", where);
     add_death(f, &d, &log);
@@ -567,11 +571,11 @@ static int run_here(fuzzer *f, uint64_t first) {
 
 static void end_reading(int number) {
     (void)number;
-    abort(); /* the stack is the reader's */
+    abort(); /* the stack is that of the reader */
 }
 
-/* Half of the time is for the reader of bytecode: what is left suffices for the child that reads it
- * once more and has a limit of its own. */
+/* The bytecode reader may take half of the time; the other half suffices for the child, which reads
+ * it again and has its own limit. */
 static int run_file(const char *path) {
     stages s = {0};
     tsr_buffer text = {0};

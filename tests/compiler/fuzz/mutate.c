@@ -236,7 +236,7 @@ static bool change_float(subject *s) {
     return t != NULL;
 }
 
-/* The dims of a shape token: index of the one to change, and where it lies. */
+/* The number of dims of a shape token. */
 static size_t count_dims(const token *t) {
     size_t dims = 0;
     for (size_t i = 0; i < t->size_bytes; i++)
@@ -279,7 +279,7 @@ static bool change_one_dim(subject *s) {
     return true;
 }
 
-/* A dim gets another size in every type. */
+/* Changes the size of a dim in every type that has it. */
 static bool change_every_dim(subject *s) {
     size_t begin, size;
     const token *t = pick(s, TOKEN_SHAPE);
@@ -307,7 +307,7 @@ static bool change_every_dim(subject *s) {
 static const char *const types[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "i8", "ui8", "i1"};
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Whether a token ends with this element type, after a dim or alone. */
+/* True if a token ends with this element type, after a dim or alone. */
 static bool ends_with_type(const token *t, const char *type) {
     size_t size = strlen(type);
     if (t->kind == TOKEN_WORD) return token_is(t, type);
@@ -316,7 +316,7 @@ static bool ends_with_type(const token *t, const char *type) {
            t->text[t->size_bytes - size - 1] == 'x';
 }
 
-/* An element type becomes another one: everywhere, or in one place. */
+/* Replaces an element type by another one: everywhere or once. */
 static bool change_type(subject *s, bool everywhere) {
     const char *from = types[chance(s->state, 60) ? 0 : draw_below(s->state, TYPE_COUNT)];
     const char *to =
@@ -340,7 +340,7 @@ static bool change_type(subject *s, bool everywhere) {
 static bool change_every_type(subject *s) { return change_type(s, true); }
 static bool change_one_type(subject *s) { return change_type(s, false); }
 
-/* Ops of one form, by rows. */
+/* Each row lists ops of one form. */
 static const char *const forms[][16] = {
     {"tessera.add", "tessera.sub", "tessera.mul", "tessera.div", "tessera.max", "tessera.min",
      "tessera.pow"},
@@ -405,7 +405,7 @@ static bool change_name(subject *s) {
     return t && by;
 }
 
-/* `word = value` and the comma after it. */
+/* Removes `word = value` and the comma after it. */
 static bool drop_attribute(subject *s) {
     size_t found = 0, chosen = 0;
     for (size_t i = 0; i + 1 < s->list.count; i++)
@@ -460,7 +460,7 @@ static bool drop_line(subject *s) {
     return true;
 }
 
-/* A line of this text or another one stands before a line. */
+/* Inserts a line of this text or of another one before a line. */
 static bool insert_line(subject *s) {
     const struct seed *from = &s->all->items[draw_below(s->state, s->all->count)];
     token line = chance(s->state, 50) ? pick_line(s->state, s->text, s->size_bytes)
@@ -471,7 +471,7 @@ static bool insert_line(subject *s) {
     return true;
 }
 
-/* An op that lacks what ops of its name have stands before a line. */
+/* Inserts an op without the operands and attributes that ops of its name need before a line. */
 static bool insert_bare_op(subject *s) {
     static const char *const ends[] = {"() : () -> ()", "() : () -> (f32)", "() : () -> (index)",
                                        "() : () -> (memref<4xf32>)", "() ({}) : () -> ()"};
@@ -488,7 +488,7 @@ static bool insert_bare_op(subject *s) {
     return true;
 }
 
-/* What our stages tell each other by, on any op, as anything. */
+/* Adds an attribute that our stages use internally to any op, with any value. */
 static bool insert_mark(subject *s) {
     static const char *const names[] = {
         TSR_TEAMS_NAME,       TSR_TOGETHER_NAME,      TSR_SHARED_NAME,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes of a module's text that know its tokens: half of them keep most modules valid (one dim or
- * one element type changed wherever it stands, an op replaced by another of its form), the others
- * rarely do.
+ * Token-level mutations of a module's text: half of them keep most modules valid (one dim or one
+ * element type changed everywhere, an op replaced by another of its form), the others rarely do.
  */
 #ifndef TSR_TESTS_COMPILER_FUZZ_MUTATE_H
 #define TSR_TESTS_COMPILER_FUZZ_MUTATE_H
@@ -36,7 +35,7 @@ typedef struct tokens {
 void tokens_read(tokens *list, const char *text, size_t size_bytes);
 void tokens_finish(tokens *list);
 
-/* What all mutations draw from: texts to start from and splice, and their tokens by kind. */
+/* The sources of all mutations: texts to start from and to splice, and their tokens by kind. */
 typedef struct seeds {
     struct seed {
         const char *text;
@@ -51,7 +50,7 @@ void seeds_finish(seeds *all);
 
 /* splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. */
 uint64_t draw(uint64_t *state);
-size_t draw_below(uint64_t *state, size_t count); /* 0 for 0 */
+size_t draw_below(uint64_t *state, size_t count); /* returns 0 if count is 0 */
 
 /* Appends a mutant of one of the seeds. */
 void mutate(const seeds *all, uint64_t *state, tsr_buffer *out);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- existing values ------------------------------------------------------------------------- */
 
 static void add(origin_values *values, MlirValue value) {
     if (values->count == values->capacity) {
@@ -27,7 +27,7 @@ static void add_block(origin_values *values, MlirBlock block, MlirOperation befo
     }
 }
 
-/* Ops whose regions see nothing outside. */
+/* Ops whose regions are isolated from above. */
 static bool is_isolated(MlirOperation op) {
     static const char *const names[] = {"builtin.module", "func.func", "tsched.func", "tile.func",
                                         "tessera_target.func"};
@@ -52,7 +52,7 @@ void origin_values_finish(origin_values *values) {
     *values = (origin_values){0};
 }
 
-/* Of a loop, the counter and what is carried are two origins. */
+/* For a loop, the counter and the carried values are two origins. */
 const char *origin_name(MlirValue value, char out_text[static ORIGIN_TEXT_MAX]) {
     if (!mlirValueIsABlockArgument(value)) {
         MlirOperation owner = mlirOpResultGetOwner(value);
@@ -84,10 +84,10 @@ const char *origin_kind(MlirType type, char out_text[static ORIGIN_TEXT_MAX]) {
     return out_text;
 }
 
-/* ---- what is made ---------------------------------------------------------------------------- */
+/* ---- values made for an operand -------------------------------------------------------------- */
 
 typedef struct place {
-    tsr_builder b; /* before the op */
+    tsr_builder b; /* inserts before the op */
     MlirOperation op;
     size_t operand;
     MlirValue was;
@@ -191,7 +191,7 @@ static MlirValue scf_if(place *p) {
     return tsr_op_result(op, 0);
 }
 
-/* A loop that carries the value; `block` is its body, still without a last op. */
+/* Makes a loop that carries the value; `block` is its body, still without a terminator. */
 static MlirOperation loop(place *p, MlirBlock *out_block) {
     MlirType index = mlirIndexTypeGet(p->b.context), types[] = {index, p->type};
     MlirValue operands[] = {number(p, 0, index), number(p, 2, index), number(p, 1, index), p->was};
@@ -220,7 +220,7 @@ static MlirValue scf_for(place *p) {
     return tsr_op_result(op, 0);
 }
 
-/* The op's like stands in a loop, and reads what is carried. */
+/* Puts a clone of the op into a loop; the clone reads the carried value. */
 static MlirValue carried(place *p) {
     MlirBlock block;
     MlirOperation like = mlirOperationClone(p->op);
@@ -231,7 +231,7 @@ static MlirValue carried(place *p) {
     return p->was;
 }
 
-/* A function that returns its argument; it stands at the module's end. */
+/* Calls a function that returns its argument; the function is added to the end of the module. */
 static MlirValue call(place *p) {
     MlirOperation top = p->op;
     MlirLocation at = p->b.location;
@@ -283,7 +283,7 @@ static unsigned kind_of(MlirType type) {
                                                         : 0;
 }
 
-/* With a function; or an op that takes the value `operands` times, with an attribute: a text, or
+/* Either a function, or an op that takes the value `operands` times and an attribute: a text or
  * else a number. */
 static const struct {
     const char *name;

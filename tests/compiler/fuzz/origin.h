@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operands of other origins: a module, an op in it, one of its operands, and another value of the
- * operand's type to put there, which is there already or is made for it.
+ * operand's type that replaces it. That value exists already or is made for the purpose.
  */
 #ifndef TSR_TESTS_COMPILER_FUZZ_ORIGIN_H
 #define TSR_TESTS_COMPILER_FUZZ_ORIGIN_H
@@ -10,7 +10,8 @@
 
 enum { ORIGIN_TEXT_MAX = 256 };
 
-/* Values that an op may use: arguments of the blocks around it, results of ops before it there. */
+/* The values that an op may use: arguments of the enclosing blocks, and results of the ops before
+ * it in these blocks. */
 typedef struct origin_values {
     MlirValue *items; /* owned */
     size_t count, capacity;
@@ -23,12 +24,12 @@ const char *origin_name(MlirValue value, char out_text[static ORIGIN_TEXT_MAX]);
 /* "vector of f32", "fragment": two operands of one kind may have the same origins. */
 const char *origin_kind(MlirType type, char out_text[static ORIGIN_TEXT_MAX]);
 
-/* The ways to make a value of a type from a value of it. */
+/* The ways to make a value of a type from another value of that type. */
 size_t origin_maker_count(void);
 const char *origin_maker_name(size_t maker);
-/* Of the type at all? */
+/* Can this maker make values of the type? */
 bool origin_may_make(size_t maker, MlirType type);
-/* Puts a value that `maker` makes in the place of the operand. False if it makes none of the type.
+/* Replaces the operand by a value that `maker` makes. False if it cannot make values of the type.
  * Nothing is verified. */
 bool origin_make(size_t maker, MlirOperation op, size_t operand);
 

@@ -3,19 +3,20 @@
  * origins --seeds FOLDER... [--share N] [--part K] [--verbose yes]
  * origins --seeds FOLDER... --run I [--show yes]       case I, in this process
  *
- * Every op of every dialect of ours with operands of every origin. The modules of the folders, and
- * what each stage makes of them, are gone through op by op: each operand is replaced by every other
- * kind of value of its type that stands before the op, and by one that each way of origin.c makes;
- * once there alone, once wherever the value is used. A module with one operand replaced is a case;
- * of cases that differ in neither level, op, operand, type nor origin there is one, in the smallest
- * module that the next stage takes as it is, if there is such a one. What the verifier accepts must
- * be the same when it is printed and read, and the next stage must take it, or refuse it with a
- * numbered diagnostic.
+ * Tests every op of our dialects with operands of every origin. The program walks over the modules
+ * of the folders, and over the outputs of each stage for them, op by op. Each operand is replaced
+ * by every other kind of value of its type that is available before the op, and by one from each
+ * maker of origin.c; once there alone, once in all uses of the value. A module with one operand
+ * replaced is a case. Cases that differ in neither level, op, operand, type nor origin are tried
+ * once, in the smallest module, preferably one that the next stage accepts unchanged. If the
+ * verifier accepts a case, it must be the same when it is printed and read, and the next stage must
+ * accept it or refuse it with a numbered diagnostic.
  *
- * One in N cases is tried: part K of N, counted from 0; the N parts together are all cases. But of
- * each operand of each op at each level as many as it takes until the verifier accepts one. Fails
- * where a case dies, hangs, differs or ends without a number, where an op stands in no module, and
- * where no case of an op with operands was accepted and `except` says nothing of it.
+ * One in N cases is tried: part K of N, counted from 0; the N parts together are all cases. In
+ * addition, for each operand of each op at each level, cases are tried until the verifier accepts
+ * one. The program fails if a case dies, hangs, differs or ends without a number, if some op occurs
+ * in no module, or if no case of an op with operands was accepted and `except` has no entry for
+ * that op.
  */
 #include "compiler/tile/tile.h"
 #include "tests/compiler/corpus.h"
@@ -35,7 +36,7 @@
 
 enum {
     OPS_MAX = 1024,
-    OPERANDS_MAX = 8, /* the further ones of a list are as the last one of these */
+    OPERANDS_MAX = 8, /* further operands of a list are treated like the last one */
     MODULE_MAX_BYTES = 12000,
     CASE_SECONDS = 10,
     BATCH = 400,
@@ -45,9 +46,9 @@ enum {
 
 typedef enum outcome {
     SKIPPED,
-    REJECTED, /* by the verifier */
+    REJECTED, /* rejected by the verifier */
     TAKEN,
-    REFUSED, /* by number */
+    REFUSED, /* refused with a numbered diagnostic */
     DIFFERS,
     UNNUMBERED,
     INTERNAL,
@@ -61,18 +62,18 @@ static const char *const outcome_names[OUTCOMES] = {
 typedef struct source {
     char *bytes; /* owned */
     size_t size_bytes;
-    bool passes; /* the next stage takes it as it is */
+    bool passes; /* the next stage accepts it unchanged */
 } source;
 
 typedef struct origin_case {
-    size_t module, op, operand; /* the op's place in a walk */
-    size_t choice;   /* of the values that origin_values_find gives, then of the makers */
-    bool everywhere; /* whatever uses the operand's value uses the other one */
+    size_t module, op, operand; /* op: its index in a walk */
+    size_t choice;   /* index into the values of origin_values_find, then into the makers */
+    bool everywhere; /* all uses of the operand's value are replaced */
     size_t group;    /* the first case of this operand of the op at its level */
-    const char *key; /* owned by the set of keys: what makes it another case */
+    const char *key; /* identifies the case; owned by the set of keys */
 } origin_case;
 
-/* Of an op of ours. */
+/* The results for an op of ours. */
 typedef struct row {
     const char *name;
     bool seen;
@@ -91,10 +92,10 @@ static MlirContext context;
 static tsr_diag_list diags;
 
 /* Shared with the children. */
-static volatile size_t *board;  /* the case that is run */
-static unsigned char *outcomes; /* of each case */
-static bool *accepted;          /* a case of the group, by the verifier */
-static char (*said)[SAID_MAX];  /* about it */
+static volatile size_t *board;  /* the current case */
+static unsigned char *outcomes; /* one per case */
+static bool *accepted;          /* per group: the verifier accepted a case */
+static char (*said)[SAID_MAX];  /* message of each case */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -143,7 +144,7 @@ static void grow_keys(void) {
     key_capacity = capacity;
 }
 
-/* With the number, unless it is there with another one. */
+/* Adds the key with this number, unless it exists already. */
 static const key *add_key(const char *text, size_t number) {
     if (2 * (key_count + 1) > key_capacity) grow_keys();
     key *slot = key_slot(keys, key_capacity, text);
@@ -195,7 +196,8 @@ static bool is_function(MlirOperation op) {
     return tsr_op_is(op, "tile.func") || tsr_op_is(op, "func.func");
 }
 
-/* Function `number`, and all that is not a function; null if the verifier refuses it so. */
+/* A module of function `number` and everything that is not a function; null if the verifier rejects
+ * it. */
 static MlirModule isolate(MlirModule module, size_t number) {
     MlirOperation self = mlirOperationClone(mlirModuleGetOperation(module));
     MlirModule made = mlirModuleFromOperation(self);
@@ -208,7 +210,7 @@ static MlirModule isolate(MlirModule module, size_t number) {
     return (MlirModule){NULL};
 }
 
-/* A kernel without a target is for each kind of target that may have it. */
+/* Adds a kernel without a target once for each kind of target that supports it. */
 static void add_kernel(MlirModule module) {
     static const char *const targets[] = {"cuda:sm_90a", "cuda:sm_80", "cpu:x86-64-v3"};
     bool warps = false;
@@ -223,7 +225,7 @@ static void add_kernel(MlirModule module) {
     }
 }
 
-/* As it is, or else with its functions as entries. */
+/* Adds the module unchanged; if the next stage refuses it, also with its functions as entries. */
 static void add_program(stages *s, MlirModule module) {
     tsr_buffer entries = {0}, out = {0};
     tsr_mlir_print(mlirModuleGetOperation(module), TSR_PRINT_PRETTY, &out);
@@ -237,7 +239,7 @@ static void add_program(stages *s, MlirModule module) {
     tsr_buffer_finish(&out);
 }
 
-/* Function by function, so that one that is refused hides no other. */
+/* Adds each function separately, so that a refused function does not hide others. */
 static void add_functions(stages *s, MlirModule module) {
     size_t functions = 0;
     bool kernels = false, has_target = tsr_op_has(mlirModuleGetOperation(module), TSR_TARGET_NAME);
@@ -266,7 +268,7 @@ static MlirWalkResult is_new(MlirOperation op, void *user) {
     return MlirWalkResultAdvance;
 }
 
-/* What stages make of a program, if it has an op that none before it had. */
+/* Adds the outputs of the stages for a program, if it has an op that no earlier program had. */
 static void add_dumps(stages *s, MlirModule module, const char *bytes, size_t size_bytes) {
     static const char *const targets[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a"};
     bool any = false;
@@ -300,7 +302,7 @@ static void add_part(const char *path, const char *bytes, size_t size_bytes, voi
     mlirModuleDestroy(module);
 }
 
-/* What passes comes first. */
+/* Orders accepted modules first. */
 static int by_size(const void *a, const void *b) {
     const source *x = a, *y = b;
     if (x->passes != y->passes) return x->passes ? -1 : 1;
@@ -310,7 +312,7 @@ static int by_size(const void *a, const void *b) {
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-/* "tile of cuda": the level, and for whom. */
+/* "tile of cuda": the level and the kind of target. */
 static void describe(MlirModule module, char out_text[static ORIGIN_TEXT_MAX]) {
     static const char *const levels[][2] = {{"tessera_target.func", "target"},
                                             {"tile.func", "tile"},
@@ -332,7 +334,7 @@ typedef struct enumeration {
     origin_values values;
 } enumeration;
 
-/* Unless there is one like it already. Both kinds of keys lead to the number of a case. */
+/* Adds a case unless an equal one exists. Both kinds of keys map to the number of a case. */
 static void add_case(const enumeration *e, size_t operand, size_t choice, bool everywhere,
                      const char *text, size_t group_length) {
     char group[ORIGIN_TEXT_MAX];
@@ -405,7 +407,7 @@ static void enumerate(void) {
     origin_values_finish(&e.values);
 }
 
-/* Of each operand of an op at each level, as many are tried until one is accepted. */
+/* A case outside this part is tried only while no case of its group was accepted. */
 static bool is_chosen(size_t number) {
     return hash(cases[number].key) % share == part || !accepted[cases[number].group];
 }
@@ -424,7 +426,7 @@ static MlirWalkResult find_op(MlirOperation op, void *user) {
     return MlirWalkResultInterrupt;
 }
 
-/* But in what was made of it. */
+/* Replaces all other uses, except those in the ops that make `by`. */
 static void replace_others(MlirValue was, MlirValue by) {
     MlirOperation maker = tsr_value_owner(by);
     MlirOpOperand use = mlirValueGetFirstUse(was);
@@ -440,7 +442,7 @@ static void replace_others(MlirValue was, MlirValue by) {
     }
 }
 
-/* Null: the case cannot be made. */
+/* Returns null if the case cannot be made. */
 static MlirModule make_case(const origin_case *c) {
     search of = {.left = c->op};
     origin_values values = {0};
@@ -497,7 +499,7 @@ static outcome run_case(stages *s, const origin_case *c, char *told, bool show) 
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-/* A death, by a limit of CPU time too, is the case's. */
+/* A death, including one by the limit of CPU time, is attributed to the current case. */
 static _Noreturn void run_some(size_t end) {
     stages s = {.plain = true, .next = true};
     const struct rlimit no_core = {0, 0};
@@ -534,7 +536,7 @@ static void run_all(void) {
     }
 }
 
-/* ---- what came of them ----------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void *share_memory(size_t size_bytes) {
     void *memory =
@@ -563,7 +565,7 @@ static size_t report_cases(void) {
     return wrong;
 }
 
-/* No value of another origin can stand there, for the reason. */
+/* Ops whose operands can have no other origin, with the reason. */
 static const struct {
     const char *name, *why;
 } except[] = {
@@ -577,7 +579,7 @@ static const char *find_reason(const char *name) {
     return NULL;
 }
 
-/* NULL: it was covered. */
+/* NULL: the op was covered. */
 static const char *why_uncovered(const row *of) {
     size_t tried = 0;
     for (size_t o = REJECTED; o < OUTCOMES; o++) tried += of->outcomes[o];
@@ -625,7 +627,7 @@ static int run_shares(void) {
     return wrong + report_ops() != 0;
 }
 
-/* False for what is no option. */
+/* False if `name` is not an option. */
 static bool read_option(const char *name, const char *value, size_t *only, bool *show) {
     if (strcmp(name, "--share") == 0)
         share = strtoul(value, NULL, 10);

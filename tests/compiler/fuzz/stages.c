@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONTEXT_INPUTS = 200 }; /* a context keeps every type and name it saw */
+enum { CONTEXT_INPUTS = 200 }; /* a context stores every type and name it has seen */
 
-/* "any pass" is one alone, on a copy of what was read. After the last pass: what the driver does
- * besides passes, and all modules printed and parsed. */
+/* "any pass" runs a single pass on a copy of the input. After the last pass come the driver's other
+ * steps, and all modules are printed and parsed. */
 static const char pipeline[] = "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
                                ",tsched-fuse,tessera-verify-scheduled,tessera-verify-level"
                                ",tsched-hoist,tsched-batch,tsched-fuse-epilogues"
@@ -48,8 +48,8 @@ static const char *const general[] = {"canonicalize",
                                       "remove-dead-values"};
 enum { GENERAL_COUNT = sizeof general / sizeof general[0] };
 
-/* The last one ends in MLIR on sources with plans (LEDGER.md), which is told from a death of ours
- * by the frames that sanitizers print: without them it is not chosen. */
+/* The last one crashes in MLIR on sources with plans (LEDGER.md). Only the frames printed by
+ * sanitizers distinguish this from a death of ours: without sanitizers the pass is not chosen. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 static size_t general_count(void) {
     return __lsan_do_recoverable_leak_check ? GENERAL_COUNT : GENERAL_COUNT - 1;
@@ -163,18 +163,18 @@ static level level_of(MlirModule module) {
     return found;
 }
 
-/* What is known of an input that became a module. */
+/* The state of an input that became a module. */
 typedef struct run {
     stages *s;
     tsr_ctx ctx;
     tsr_arena arena;
-    uint64_t choice; /* drawn from by what may be chosen freely */
+    uint64_t choice; /* source of random choices */
     level from;
-    MlirModule module; /* read; up to Schedule IR rewritten in place */
-    MlirModule tile;   /* Tile IR, then Target IR; perhaps `module` itself */
+    MlirModule module; /* the input; rewritten in place up to Schedule IR */
+    MlirModule tile;   /* Tile IR, then Target IR; may be `module` itself */
     const tsr_target *target;
     tsr_config config;
-    const char *documents[TSR_DOCUMENT_COUNT]; /* of a module of Target IR */
+    const char *documents[TSR_DOCUMENT_COUNT]; /* for a module of Target IR */
     bool compiling;                            /* LLVM IR is made */
     size_t passed;
 } run;
@@ -194,7 +194,8 @@ static size_t choose(run *r, size_t below) {
     return chosen;
 }
 
-/* How a run of `next` ends; as in the driver, what a stage makes of its own input. */
+/* Records the end of a run with `next`; a stage that fails on input from a dump refuses it, as in
+ * the driver. */
 static bool note_end(run *r, tsr_result result) {
     if (result.code && r->from > GRAPH && (result.code == TSR_COMPILE || !r->compiling))
         result = tsr_level_refuse(&r->ctx, r->tile.ptr ? r->tile : r->module, &r->s->diags, result);
@@ -204,8 +205,8 @@ static bool note_end(run *r, tsr_result result) {
     return !result.code;
 }
 
-/* An internal error is a defect of ours, as a death is, unless the groups and kernels themselves
- * are not ours; of kernels that were checked it is one always. */
+/* An internal error is a defect of ours, like a death, unless the groups and kernels themselves
+ * come from the input; for kernels that were checked it is always a defect. */
 static bool is_good(run *r, tsr_result result) {
     if (r->s->next) return note_end(r, result);
     if (result.code == TSR_INTERNAL && (r->from <= LOWERED || r->compiling)) {
@@ -228,7 +229,7 @@ static bool run_on_copy(run *r, const char *name) {
     return done;
 }
 
-/* As the driver's options would. */
+/* Sets the attributes that options of the driver would set. */
 static void choose_options(run *r) {
     MlirOperation self = mlirModuleGetOperation(r->module);
     MlirContext context = r->s->context;
@@ -238,7 +239,7 @@ static void choose_options(run *r) {
         tsr_op_set(self, TSR_SR_VIRTUAL_RANKS, tsr_attr_make_i64(context, 1ll << choose(r, 4)));
 }
 
-/* Any pass may be run by name on whatever can be read; what it says does not matter. */
+/* Any pass may be run by name on any module that can be read; its result does not matter. */
 static void run_any_pass(run *r) {
     size_t chosen = choose(r, tsr_pass_count + general_count());
     begin(r->s, r->passed);
@@ -247,7 +248,8 @@ static void run_any_pass(run *r) {
     r->passed++;
 }
 
-/* What some targets alone have done: kernels of others are made of the module as it was. */
+/* True for passes that only some targets need: kernels of the others are made from the unchanged
+ * module. */
 static bool is_for_some(const char *name) {
     static const char *const some[] = {"tsched-hoist", "tsched-batch", "tsched-fuse-epilogues",
                                        "tsched-narrow", "tsched-pack"};
@@ -269,7 +271,7 @@ static bool run_passes(run *r) {
     return has_ops(r->module);
 }
 
-/* Half of the inputs become kernels for one target. */
+/* Half of the inputs become kernels for the same target, the others for any. */
 static bool make_tile(run *r) {
     bool often = choose(r, 2);
     size_t chosen = choose(r, tsr_target_count());
@@ -301,7 +303,7 @@ static size_t count_kernels(MlirModule module) {
     return kernels;
 }
 
-/* Kernels that are made here have machine code. */
+/* Checks the kernels; those made by our stages must be translatable to machine code. */
 static tsr_result check_kernels(run *r, MlirModule device) {
     tsr_result result = tsr_target_check(&r->ctx, device, r->target);
     if (result.code == TSR_COMPILE && r->from <= LOWERED)
@@ -309,7 +311,8 @@ static tsr_result check_kernels(run *r, MlirModule device) {
     return result;
 }
 
-/* LLVM IR of the kernels, of one in four inputs; what LLVM makes of it is no matter of ours. */
+/* Makes LLVM IR of the kernels, for one in four inputs; translating it further is LLVM's
+ * responsibility. */
 static bool make_llvm(run *r) {
     MlirModule device;
     char note[256], *message = NULL;
@@ -371,7 +374,7 @@ static tsr_result read_config(run *r) {
     return tsr_config_decode(&r->ctx, config, strlen(config), &r->arena, &r->config);
 }
 
-/* As compile.c goes on from a dump. */
+/* Continues from a dump as compile.c does. */
 static bool load(run *r) {
     const level from = r->from;
     static const char *const goes_on[] = {[LOWERED] = "tsched-fuse",
@@ -506,7 +509,7 @@ static void print_target(run *r, tsr_buffer *out) {
     print(r->tile, out);
 }
 
-/* The graph stage, and its result with a note of where it comes from. */
+/* Runs the graph stage; its result is annotated with its source. */
 static bool lower_graph(run *r, tsr_buffer *out) {
     size_t last = stage_of("tessera-verify-lowered");
     const char *documents[TSR_DOCUMENT_COUNT] = {[TSR_DOCUMENT_GRAPH] = "module {}"},

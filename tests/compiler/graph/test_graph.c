@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ops, lowering as a call, and what programs say about tensors and entries.
+ * The table of ops, lowering as a call, and the descriptions of tensors and entries in programs.
  */
 #include "compiler/graph/graph.h"
 #include "tests/compiler/fixture.h"

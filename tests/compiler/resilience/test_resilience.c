@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lit cannot show: every file of this folder that parses, and every single part of one, reads
- * back from bytecode to the same text.
+ * Properties that lit cannot test: every file of this folder that parses, and each of its parts,
+ * reads back from bytecode to the same text.
  */
 #include "compiler/mlir.h"
 #include "runtime/base/io.h"
@@ -13,7 +13,7 @@
 
 static void append(MlirStringRef ref, void *user) { tsr_buffer_append(user, ref.data, ref.length); }
 
-/* A module, its bytecode, that module again. */
+/* Writes a module as bytecode and reads it back. */
 static void check_bytecode(const char *text, size_t size_bytes, const char *name) {
     tsr_ctx ctx = {0};
     tsr_diag_list list = {0};

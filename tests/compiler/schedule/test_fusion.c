@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The planner of fusion groups on random graphs: whatever it chooses, running the groups in order
- * must compute what the graph computes. Values are modelled by hashes of all that went into them.
+ * The planner of fusion groups on random graphs: for every plan, running the groups in order must
+ * compute the same values as the graph. Values are modelled by hashes of all their inputs.
  */
 #include "compiler/schedule/fusion.h"
 
@@ -60,7 +60,7 @@ static uint32_t pick(uint32_t at, const tsr_shape *wanted, bool may_stretch) {
     return same(wanted, &row) ? 1 : same(wanted, &square) ? 2 : 0;
 }
 
-/* Up to two further results of the node before; the last node's place. */
+/* Adds up to two further results of the preceding node; returns the index of the last node. */
 static uint32_t add_parts(uint32_t at, uint32_t count) {
     const tsr_shape *shapes[] = {&scalar, &row, &square};
     uint32_t owner = at;
@@ -71,7 +71,7 @@ static uint32_t add_parts(uint32_t at, uint32_t count) {
     return at;
 }
 
-/* Nodes 0, 1, 2 are sources of each shape, 3 a splat. */
+/* Nodes 0, 1, 2 are sources of each shape; node 3 is a splat. */
 static void random_graph(uint32_t count) {
     add(0, TSR_FUSE_SOURCE, scalar, 0, 0, 0);
     add(1, TSR_FUSE_SOURCE, row, 0, 0, 0);
@@ -118,7 +118,7 @@ static uint64_t value_of(uint32_t node, const uint64_t *values) {
     return value;
 }
 
-/* Runs one group with nothing but its inputs. */
+/* Runs one group from its inputs alone. */
 static void run_group(const tsr_fuse_group *group, const uint64_t *memory, uint64_t *out_memory) {
     uint64_t local[NODES] = {0};
     bool known[NODES] = {false};
@@ -146,7 +146,7 @@ static void run_group(const tsr_fuse_group *group, const uint64_t *memory, uint6
     }
 }
 
-/* Every result is an output, read or not: its kernel writes it. */
+/* Every result is an output, whether it is read or not: the kernel writes it. */
 static void check_alone(const tsr_fuse_group *group) {
     uint32_t parts = 0;
     while (group->nodes[0] + parts + 1 < NODES &&
@@ -158,7 +158,7 @@ static void check_alone(const tsr_fuse_group *group) {
     for (uint32_t i = 0; i <= parts; i++) cr_assert_eq(group->outputs[i], group->nodes[0] + i);
 }
 
-/* One root at most; every output has the root's shape; a matmul has nothing before it. */
+/* There is at most one root; every output has the root's shape; nothing precedes a matmul. */
 static void check_form(const tsr_fuse_group *group) {
     uint32_t roots = 0;
     for (uint32_t i = 0; i < group->node_count; i++) {
@@ -189,7 +189,7 @@ static void check_form(const tsr_fuse_group *group) {
                   same(&nodes[group->outputs[i]].shape, shape));
 }
 
-/* What runs before a reduction is not there after it. */
+/* Values computed before a reduction are not available after it. */
 static void check_reduction(const tsr_fuse_group *group) {
     bool before[NODES] = {false};
     if (group->root == TSR_FUSE_NONE || nodes[group->root].kind != TSR_FUSE_REDUCE) return;
@@ -229,7 +229,7 @@ static void check_plan(const tsr_fuse_plan *plan, uint32_t count) {
     }
 }
 
-/* Maps that nothing would merge, for their size; a map that would join them. */
+/* Maps too large to be merged; a map that would connect them. */
 Test(fusion, plans_are_kept_to, .fini = finish) {
     for (uint32_t planned = 0; planned < 2; planned++) {
         add(0, TSR_FUSE_SOURCE, large, 0, 0, 0);
@@ -333,7 +333,7 @@ Test(fusion, an_update_waits_for_readers_and_faults, .fini = finish) {
     cr_assert_eq(plan.groups[2].outputs[0], 1);
 }
 
-/* A gradient, what follows it, and the update of a tensor. */
+/* A gradient, a map that follows it, and the update of a tensor. */
 Test(fusion, a_step_that_stays_apart_follows_no_product, .fini = finish) {
     for (int apart = 0; apart < 2; apart++) {
         add(0, TSR_FUSE_SOURCE, large, 0, 0, 0);

@@ -20,7 +20,8 @@ static tsr_workspace_plan plan_of(const tsr_plan_value *values, uint32_t count) 
 
 static uint64_t up(uint64_t size) { return ((size ? size : 1) + 63) / 64 * 64; }
 
-/* Every pair that lives at one command lies apart, unless the later one may replace the earlier. */
+/* Two values that are live at the same command must not overlap, unless the later one may replace
+ * the earlier. */
 static void check_apart(const tsr_plan_value *values, uint32_t count,
                         const tsr_workspace_plan *plan) {
     for (uint32_t i = 0; i < count; i++) {
@@ -45,7 +46,7 @@ static void check_apart(const tsr_plan_value *values, uint32_t count,
 }
 
 /* The smallest peak over all orders of placing each value at the lowest free offset: some order is
- * optimal, so this is the optimum (values without take-overs only). */
+ * optimal, so this is the optimum (only for values that do not replace others). */
 static void optimum(const tsr_plan_value *values, uint32_t count, uint32_t done, uint64_t *offsets,
                     bool *used, uint32_t *order, uint64_t *best) {
     if (done == count) {
@@ -139,8 +140,8 @@ Test(memory_plan, no_take_over_of_a_value_read_later_or_of_another_size, .fini =
     cr_assert_eq(plan.peak_bytes, 192);
 }
 
-/* One behind the other, in a gap that is not long enough behind its first aligned place, and in the
- * place of one that need not be aligned: that one is, too. */
+/* An aligned value after another one; in a gap that is too short after its first aligned offset;
+ * and replacing a value that need not be aligned, which then is aligned too. */
 Test(memory_plan, alignment, .fini = finish) {
     static const uint32_t r1 = 1;
     tsr_plan_value behind[] = {{.size_bytes = 320, .first = 0, .last = 1, .align_bytes = 128},
@@ -181,8 +182,9 @@ Test(memory_plan, sizes_that_overflow_are_refused, .fini = finish) {
     cr_assert_eq(tsr_workspace_plan_build(&ctx, two, 2, &arena, &plan).code, TSR_MEMORY);
 }
 
-/* Small problems against the exact optimum. Never below it (that would be an overlap), and seldom
- * above: over these fixed problems at most 3 in 100 are not optimal, none by more than a third. */
+/* Small problems against the exact optimum. The result is never below the optimum (that would be an
+ * overlap) and seldom above: at most 3 in 100 of these fixed problems are not optimal, none by more
+ * than a third. */
 Test(memory_plan, small_problems_are_near_the_optimum, .fini = finish) {
     uint32_t worse = 0;
     srand(7);
@@ -236,8 +238,8 @@ Test(memory_plan, large_random_problems_with_take_overs, .fini = finish) {
     }
 }
 
-/* Larger ones against what lives at the busiest command, in sum over these fixed problems: without
- * placing those at the peak anew it is 3 % above. */
+/* Larger problems against the total size of the values at the busiest command, summed over these
+ * fixed problems: without placing the values at the peak again the result is 3 % above. */
 Test(memory_plan, larger_problems_are_near_the_floor, .fini = finish) {
     enum { VALUES = 60 };
     uint64_t peaks = 0, floors = 0;
@@ -259,7 +261,8 @@ Test(memory_plan, larger_problems_are_near_the_floor, .fini = finish) {
     cr_assert_lt(ratio, 1.02, "%f", ratio);
 }
 
-/* Neighbours by offset of those that live at a command must not overlap: a sweep over the ends. */
+/* A sweep over the ends: among the values that are live at a command, those with neighbouring
+ * offsets must not overlap. */
 static int by_place(const void *a, const void *b) {
     const uint64_t *x = a, *y = b;
     return x[0] < y[0] ? -1 : x[0] > y[0];
@@ -281,8 +284,8 @@ static void check_apart_at(const tsr_plan_value *values, uint32_t count,
     free(live);
 }
 
-/* Those of a training step of so many layers: activations, and gradients of a layer or two. Slots
- * that are compared with each other take 20 s. */
+/* The values of a training step with LAYERS layers: activations, and gradients of a layer or two. A
+ * quadratic comparison of slots takes 20 s. */
 Test(memory_plan, many_values_are_placed_in_linear_time, .fini = finish) {
     enum { LAYERS = 60000, COUNT = 2 * LAYERS };
     static tsr_plan_value values[COUNT];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schedules of pipelines, run step by step: every step waits for what it reads, a rank does one
- * thing at a time, and all steps last equally long. What comes out is compared with the closed
- * forms.
+ * Schedules of pipelines, run step by step: every step waits for its inputs, a rank does one thing
+ * at a time, and all steps have equal length. The results are compared with the closed forms.
  */
 #include "compiler/schedule/pipeline.h"
 
@@ -12,17 +11,17 @@
 
 typedef struct run {
     uint32_t live_most; /* activations on one rank */
-    uint32_t end;       /* of all, in steps */
+    uint32_t end;       /* end of the whole run, in steps */
 } run;
 
-/* When the step of (direction, microbatch, stage) has ended; 0 not yet. */
+/* The end time of the step of (direction, microbatch, stage); 0 if it has not ended. */
 static uint32_t *ended(uint32_t *times, const tsr_wavefront *p, bool backward, uint32_t microbatch,
                        uint32_t stage) {
     uint32_t stages = p->ranks * p->chunks;
     return &times[((backward ? p->microbatches : 0) + microbatch) * stages + stage];
 }
 
-/* The earliest begin, or UINT32_MAX where something it reads has not ended. */
+/* The earliest begin, or UINT32_MAX if a step that it reads has not ended. */
 static uint32_t ready(uint32_t *times, const tsr_wavefront *p, tsr_wavefront_step step,
                       uint32_t stage) {
     uint32_t last = p->ranks * p->chunks - 1, first, second = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Host programs, run on a model of memory: each place holds the identity of the value that lies
- * there; a write wipes out everything it overlaps. Every launch must find the values that the
- * schedule passes to it, and in the end every output and tensor must hold its own.
+ * Host programs, run on a model of memory: each slot has the identity of the value stored there; a
+ * write erases everything that it overlaps. Every launch must find the values that the schedule
+ * passes to it, and at the end every output and tensor must have its own value.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/package.h"
@@ -134,7 +134,7 @@ static bool call_faults(const fixture *f, MlirOperation call) {
     return faults;
 }
 
-/* An operand that lies where a result will be must be read element for element. */
+/* An operand that overlaps a result must be read element for element. */
 static void check_overwrite(const machine *m, const tsr_program_command *command,
                             MlirOperation call) {
     MlirOperation group = tsr_module_find(m->f->module, tsr_op_string(call, "callee"));
@@ -175,7 +175,7 @@ static void run_launch(machine *m, MlirOperation func, MlirOperation call,
     if (call_faults(m->f, call) && m->wrote_tensor) m->faulted_late = true;
     for (size_t i = 0; i < tsr_op_result_count(call); i++)
         write(m, command->arguments[inputs + i], identity_of(m->f, func, tsr_op_result(call, i)));
-    /* Two results may not lie on each other. */
+    /* Results must not overlap. */
     for (size_t i = 0; i < tsr_op_result_count(call); i++)
         cr_assert_eq(m->held[command->arguments[inputs + i]],
                      identity_of(m->f, func, tsr_op_result(call, i)));
@@ -226,7 +226,7 @@ static uint32_t run_entry(const fixture *f, uint32_t index) {
     return copies;
 }
 
-/* Compiles, runs every entry on the model; the copies of the first entry. */
+/* Compiles, and runs every entry on the model; returns the number of copies in the first entry. */
 static uint32_t check_text(const char *text, uint64_t *out_workspace_bytes) {
     fixture f = {0};
     uint32_t copies = 0;
@@ -333,8 +333,8 @@ Test(program, the_step_is_an_input) {
     "%y = tessera.matmul %x, %w : tensor<" rows "x80xf32>, tensor<80x96xf32> -> tensor<" rows      \
     "x96xf32>\n" after "return %y : tensor<" rows "x96xf32>\n}\n"
 
-/* A reshape of what a kernel made for another is no launch and takes no room; one of a result of
- * the entry is. */
+/* A reshape between two kernels needs neither a launch nor memory; a reshape to a result of the
+ * entry does. */
 Test(program, a_reshape_between_kernels_is_a_view) {
     uint64_t workspace = 0;
     check_text(TRAIN(BINARY(
@@ -348,7 +348,7 @@ Test(program, a_reshape_between_kernels_is_a_view) {
     cr_assert_eq(workspace, (64 + 256 + 64) * sizeof(float));
 }
 
-/* The sum could lie over %q, but the product beside it reads %q as a whole, as %r. */
+/* The sum could overwrite %q, but the product next to it reads all of %q, as %r. */
 Test(program, what_is_read_through_a_view_is_not_overwritten) {
     check_text(
         "func.func @f(%x: tensor<2x8xf32> {tessera.name = \"x\"}, %w: tensor<8x8xf32> "
@@ -377,8 +377,8 @@ static uint32_t count_prepares(const tsr_program_entry *entry, const tsr_program
     return count;
 }
 
-/* Entries that only read a weight share what is prepared of it, whatever their batch; one that
- * assigns it reads it as it is. */
+/* Entries that only read a weight share its prepacked form, whatever their batch; an entry that
+ * assigns the weight reads it unpacked. */
 Test(program, entries_share_what_is_prepared) {
     static const char text[] = PRODUCTS("infer", "a", "4", "") PRODUCTS("infer", "b", "32", "")
         PRODUCTS("train", "t", "32",
@@ -408,7 +408,8 @@ Test(program, examples) {
     compile_text(&f, text);
     cr_assert_eq(f.config.entry_count, 3);
     for (uint32_t i = 0; i < 3; i++) run_entry(&f, i);
-    /* Twelve weights and biases and their moments: the six of the biases end in a reduction. */
+    /* Twelve weights and biases and their moments: the gradients of the six biases end in a
+     * reduction. */
     const tsr_program_entry *train = &f.program.entries[2];
     cr_assert_str_eq(train->name, "train");
     cr_assert_lt(train->workspace_bytes, 128 * 1024);

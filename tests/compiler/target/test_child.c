@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A child's result, its error, and every way it can die.
+ * A child's result, its error, and every way in which it can die.
  */
 #include "compiler/target/child.h"
 

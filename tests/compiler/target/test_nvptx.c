@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code for NVIDIA GPUs, without one: what PTX holds, that the assembler takes it, and assemblers
- * that are not one or refuse. tests/gpu runs the code.
+ * Code for NVIDIA GPUs, tested without a GPU: the contents of PTX, its acceptance by the assembler,
+ * and programs that are not assemblers or refuse. tests/gpu runs the code.
  */
 #include "compiler/compile.h"
 #include "compiler/mlir.h"
@@ -116,7 +116,7 @@ Test(nvptx, ptx) {
         expect(ptx, "atom.");
         cr_assert(!strstr(ptx, "mad.f32") && !strstr(ptx, ".ftz") && !strstr(ptx, "call"));
         cr_assert(count(ptx, "bar.warp.sync") >= 2, "local memory is exchanged in both kernels");
-        /* What fits lies in shared memory, once for each program of a block. */
+        /* Buffers that fit are in shared memory, once for each program of a block. */
         const tsr_fatbin_kernel *lanes = &f.fatbin.kernels[0], *large = &f.fatbin.kernels[1];
         cr_assert(lanes->threads == 128 && lanes->programs == 4 && lanes->static_bytes == 4 * 256 &&
                   lanes->scratch_bytes == 0);
@@ -140,7 +140,7 @@ static void find(fixture *f, const char *given, const char *path, tsr_ptxas *ptx
               "%s", f->ctx.error.text);
 }
 
-/* Where there is an assembler it takes what is made for it. */
+/* If an assembler is installed, it accepts our PTX. */
 static bool assemble(const char *target) {
     fixture f;
     tsr_ptxas ptxas;
@@ -174,7 +174,7 @@ Test(nvptx, assembled) {
 static const char version[] = "#!/bin/sh\n"
                               "[ \"$1\" = --version ] && { echo 'Cuda, release 1.2, V1.2.3'; exit "
                               "0; }\n";
-/* The least that is machine code: a header, which is of machine 190. */
+/* The smallest accepted machine code: an ELF header of machine 190. */
 #define HEADER "printf '\\177ELF\\2\\1\\1'; head -c 9 /dev/zero; printf '\\2\\0\\276\\0'; "
 #define WRITES "{ " HEADER "head -c 44 /dev/zero; } >/proc/self/fd/4\n"
 #define LANES                                                                                      \
@@ -186,7 +186,7 @@ static const char version[] = "#!/bin/sh\n"
     "echo '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads'\n"                  \
     "echo 'ptxas info : Used 9 registers, used 0 barriers'\n"
 
-/* `text`: what the error begins with, behind the path where it is quoted. */
+/* `text`: the beginning of the error, after the path if that is quoted. */
 static void assemble_with(fixture *f, const char *path, const char *body, tsr_code code,
                           const char *text) {
     char script[2000];
@@ -209,7 +209,7 @@ static void assemble_with(fixture *f, const char *path, const char *body, tsr_co
     cr_assert(strncmp(got, text, strlen(text)) == 0, "%s", got);
 }
 
-/* It said so, and wrote machine code. */
+/* Machine code is refused if the assembler reports this performance loss. */
 static void refuse_advice(fixture *f, const char *path, const char *code) {
     char body[1200], text[200];
     snprintf(body, sizeof body,
@@ -231,7 +231,8 @@ static void refuse(fixture *f, const char *path) {
     for (size_t i = 0; i < sizeof least / sizeof least[0]; i++) refuse_advice(f, path, least[i]);
 }
 
-/* What is no answer of an assembler says nothing of the kernel: another code than a refusal. */
+/* Output that does not come from an assembler says nothing about the kernel: the code differs from
+ * that of a refusal. */
 static void betray(fixture *f, const char *path) {
     static const struct {
         const char *body, *text;
@@ -268,7 +269,7 @@ Test(nvptx, assemblers) {
     snprintf(path, sizeof path, "%s/ptxas", folder);
     snprintf(search, sizeof search, "/nowhere::%s:/bin", folder);
     begin(&f, "cuda:sm_90a");
-    find(&f, path, NULL, &ptxas, TSR_USAGE); /* there is none yet */
+    find(&f, path, NULL, &ptxas, TSR_USAGE); /* the file does not exist yet */
     write_script(path, "#!/bin/sh\necho 'something else'\n");
     find(&f, path, NULL, &ptxas, TSR_USAGE);
     cr_assert(strstr(f.ctx.error.text, "does not tell a version of ptxas"));
@@ -289,8 +290,8 @@ Test(nvptx, assemblers) {
     end(&f);
 }
 
-/* A folder of that name, and a file that does not run, are passed by; so is CUDA's own folder where
- * none is named. */
+/* The search skips a folder of that name, a file that is not executable, and CUDA's own folder if
+ * it is not given. */
 Test(nvptx, search) {
     char folder[] = "/tmp/tessera-ptxas-XXXXXX", path[4][64], search[256];
     fixture f = {0};
@@ -330,7 +331,7 @@ static void hear(void *user, tsr_log_level level, const char *text) {
     if (level == TSR_LOG_NOTICE) snprintf(heard, sizeof heard, "%s", text);
 }
 
-/* Where there is no assembler the build says so, and the bundle is made. */
+/* Without an assembler the compiler reports that, and still makes the bundle. */
 Test(nvptx, alone) {
     static const char source[] =
         "func.func @f(%x: tensor<4xf32> {tessera.name = \"x\"}) -> (tensor<4xf32> {tessera.name = "
@@ -353,7 +354,7 @@ Test(nvptx, alone) {
     cr_assert_str_eq(heard, "there is no ptxas: code for NVIDIA GPUs is PTX alone, which the "
                             "driver translates at each start");
     cr_assert(unlink(out) == 0);
-    /* One that nothing would be assembled by. */
+    /* An assembler that would not be used. */
     options.targets = targets + 1;
     options.ptxas = "/nowhere/ptxas";
     cr_assert(tsr_compile(&ctx, &options, NULL).code == TSR_USAGE);

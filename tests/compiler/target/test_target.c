@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of targets; what a shared object may and may not hold; failures of code generation.
+ * The table of targets; allowed and forbidden contents of a shared object; failures of code
+ * generation.
  */
 #include "compiler/mlir.h"
 #include "compiler/target/target.h"
@@ -95,8 +96,8 @@ static void check_elf(const unsigned char *elf, size_t size) {
             if (entry.d_tag == DT_GNU_HASH) hash = entry.d_un.d_ptr;
         }
     }
-    /* Up to the string table, which LLD puts behind; both lie in the first segment, so their
-     * addresses are offsets in the file. */
+    /* The symbols extend to the string table, which LLD puts after them; both are in the first
+     * segment, so their addresses are offsets in the file. */
     cr_assert(stack && symbols && hash && strings > symbols && strings < size);
     size_t exported = 0, end = hash > symbols && hash < strings ? hash : strings;
     for (size_t at = symbols + sizeof(Elf64_Sym); at + sizeof(Elf64_Sym) <= end;
@@ -163,7 +164,7 @@ Test(target, dump) {
     close_module(&f);
 }
 
-/* A GPU's program does not know which others run beside it. */
+/* A GPU program does not know which others run concurrently. */
 Test(target, program_end) {
     static const char text[] = "module {\n"
                                "tile.func @ends(%x: memref<64xf32>) grid 4 {\n"
@@ -186,7 +187,7 @@ Test(target, program_end) {
     close_module(&f);
 }
 
-/* Addresses of a GPU's buffers are not asked for. */
+/* The addresses of GPU buffers are not used. */
 Test(target, until_aligned) {
     static const char text[] = "module {\n"
                                "tile.func @begins(%x: memref<64xf32>) grid 4 {\n"
@@ -207,8 +208,8 @@ Test(target, until_aligned) {
     close_module(&f);
 }
 
-/* One instruction where there is one, which takes the pair of all lanes from memory. Rounding to
- * bf16 is never the CPU's, which flushes denormal numbers. */
+/* One instruction if the CPU has it; it loads the pairs of all lanes from memory. The CPU's
+ * rounding to bf16 is never used, as it flushes denormal numbers. */
 Test(target, dot) {
     static const char text[] =
         "module {\n"
@@ -244,7 +245,7 @@ Test(target, dot) {
     close_module(&f);
 }
 
-/* MLIR holds one of them. */
+/* MLIR stores one element of a splat constant. */
 Test(target, constant_of_equal_elements) {
     static const char text[] =
         "module {\n"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code of the kernels in a file of tile.funcs, for tests: PTX, or what a bundle holds of a GPU.
+ * Writes the code of the kernels in a file of tile.funcs, for tests: PTX, or the GPU code of a
+ * bundle.
  *
  *     tile-code TARGET text|code FILE.mlir OUT
  *
  * With `code`, `ptxas` translates and one line is written for each kernel: its name, registers,
- * bytes spilt, bytes of shared memory. Exit code 1 where a kernel spills, 77 without `ptxas`.
+ * bytes spilt, bytes of shared memory. The exit code is 1 if a kernel spills, 77 without `ptxas`.
  */
 #include "compiler/mlir.h"
 #include "compiler/target/ptxas.h"

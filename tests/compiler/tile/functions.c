@@ -15,7 +15,7 @@ static long double silul(long double x) {
     return x == -(long double)INFINITY ? -0.0L : x * sigmoidl(x);
 }
 
-/* In the far tail a rounding of x / sqrt 2 would show: it is taken back to first order. */
+/* In the far tail the rounding of x / sqrt 2 would be visible: it is corrected to first order. */
 static const long double root_half = 0.70710678118654752440084436210484903928L;
 static long double gelul(long double x) {
     if (x < -50) return -0.0L;
@@ -53,12 +53,12 @@ const math_function math_functions[MATH_FUNCTIONS] = {
     [MATH_RSQRT] = {"rsqrt", "rsqrt %x", rsqrt, rsqrtl, 1.5, 1.5},
 };
 
-/* One unit in the last place of a float near `exact`, upside down: 2^-e for the unit 2^e. Without
- * the library's frexp and ldexp, which took most of the time of 10^8 floats. */
+/* The reciprocal of a unit in the last place of a float near `exact`: 2^-e for the unit 2^e. It
+ * does not call frexp and ldexp, which took most of the time for 10^8 floats. */
 static double per_unit_f32(double exact) {
     uint64_t bits;
     memcpy(&bits, &exact, sizeof bits);
-    int unit = (int)(bits >> 52 & 0x7ff) - 1022 - 24; /* of a number that is no denormal double */
+    int unit = (int)(bits >> 52 & 0x7ff) - 1022 - 24; /* exact for doubles that are not denormal */
     bits = (uint64_t)((unit < -149 ? 149 : -unit) + 1023) << 52;
     double one;
     memcpy(&one, &bits, sizeof one);
@@ -79,7 +79,7 @@ double math_worst_f32(const float *got, const double *exact, size_t count, size_
     *out_at = 0;
     for (size_t i = 0; i < count; i++) {
         double error = error_f32(got[i], exact[i]);
-        if (error <= worst) continue; /* a NaN is none */
+        if (error <= worst) continue; /* false for a NaN */
         worst = error;
         *out_at = i;
     }
@@ -105,7 +105,7 @@ static format format_of(tsr_dtype dtype) {
     return dtype == TSR_DTYPE_BF16 ? (format){8, 128, -133} : (format){11, 16, -24};
 }
 
-/* What is beyond the largest number counts as the power of two above it. */
+/* Numbers beyond the largest finite one count as the power of two above it. */
 static double bounded(double x, const format *f) {
     double end = ldexp(1, f->top);
     return x > end ? end : x < -end ? -end : x;

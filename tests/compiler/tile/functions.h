@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of one operand, libm's values of them, and the largest errors allowed.
+ * The functions of one operand, their values by libm, and the largest allowed errors.
  */
 #ifndef TSR_TESTS_TILE_FUNCTIONS_H
 #define TSR_TESTS_TILE_FUNCTIONS_H
@@ -32,12 +32,12 @@ extern const math_function math_functions[MATH_FUNCTIONS];
 
 /* |got - exact| in units in the last place of the float nearest to exact. */
 double math_error_f32(float got, double exact);
-/* The largest of those of `count` floats, and where it is. */
+/* The largest such error of `count` floats, and its index. */
 double math_worst_f32(const float *got, const double *exact, size_t count, size_t *out_at);
 double math_error_f64(double got, long double exact);
-/* Of bf16 or f16. */
+/* The same for bf16 or f16. */
 double math_error_small(tsr_dtype dtype, double got, double exact);
-/* What an error of f32 becomes by one rounding to bf16 or f16, in their units. */
+/* An error bound of f32 after one rounding to bf16 or f16, in units of that type. */
 double math_bound_small(tsr_dtype dtype, double f32_bound);
 
 static const double pow_bound_f32 = 0.51, pow_bound_f64 = 1.3;

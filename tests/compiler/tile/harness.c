@@ -23,7 +23,8 @@ static bool host_has(const tsr_target *target) {
     return false;
 }
 
-/* The file stays open: dlopen takes a path it has seen before for the library it has loaded. */
+/* The file stays open: dlopen identifies a library by its path and would return the one loaded
+ * before. */
 static void load_library(built *b) {
     char path[64];
     b->fd = memfd_create("kernels", MFD_CLOEXEC);
@@ -42,13 +43,13 @@ static void append_text(MlirStringRef part, void *user) {
     tsr_buffer_append(user, part.data, part.length);
 }
 
-/* A CPU that has dot products of bf16 (has_dot) differs from the one before in what is made of bf16
- * alone: without any the same Tile IR becomes the same code, which is then not compiled and run
- * again. That it is the same is shown by test_map. */
+/* The code for a CPU with dot products of bf16 (has_dot) differs from that for the preceding target
+ * only in code for bf16: without bf16, equal Tile IR becomes equal code, which is not compiled and
+ * run again. test_map checks that it is equal. */
 static bool is_repeated(const fixture *f, const built *b) {
     if (f->all_targets || !b->target->has_dot || !f->built_count) return false;
     tsr_buffer texts[2] = {{0}, {0}};
-    mlirBlockPrint(mlirModuleGetBody(b[-1].tile), append_text, &texts[0]); /* no target's name */
+    mlirBlockPrint(mlirModuleGetBody(b[-1].tile), append_text, &texts[0]); /* no target name */
     mlirBlockPrint(mlirModuleGetBody(b->tile), append_text, &texts[1]);
     cr_assert(!texts[0].failed && !texts[1].failed);
     bool same = texts[0].size_bytes == texts[1].size_bytes &&
@@ -69,7 +70,7 @@ static bool has_stronger(size_t index, const tsr_target *lowered) {
     return false;
 }
 
-/* `lowered`: the target that Tile IR is made for; NULL: each its own. */
+/* `lowered`: the target that Tile IR is made for; NULL: each target its own. */
 static void open_for(fixture *f, const char *attributes, const char *text,
                      const tsr_target *lowered) {
     MlirModule module;

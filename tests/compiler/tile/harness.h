@@ -15,7 +15,7 @@ enum { BUFFERS_MAX = 16, TARGETS_MAX = 8 };
 typedef struct built {
     const tsr_target *target;
     void *library; /* dlopen */
-    int fd;        /* of its file */
+    int fd;        /* descriptor of its file */
     void *elf;
     size_t elf_size;
     MlirModule tile;
@@ -27,19 +27,20 @@ typedef struct fixture {
     tsr_diag_list diags;
     MlirContext mlir;
     size_t built_count;
-    built built[TARGETS_MAX]; /* for each target this CPU can run, weakest first */
-    const tsr_dtype *nans;    /* of outputs whose NaNs may differ between targets; NULL: none may */
-    bool all_targets;         /* also one whose code is another's: see is_repeated */
-    unsigned left_out;        /* bit i: not target i of those, if a stronger one follows */
+    built built[TARGETS_MAX]; /* one per target that this CPU can run, weakest first */
+    const tsr_dtype *nans;    /* outputs of this type may have other NaNs per target; NULL: none */
+    bool all_targets;         /* also targets whose code equals another's: see is_repeated */
+    unsigned left_out;        /* bit i: leave out target i if a stronger one follows */
 } fixture;
 
-/* `text`: the inside of a module. Zero-initialise the fixture first. */
+/* `text`: the body of a module. Zero-initialise the fixture first. */
 void fixture_open(fixture *f, const char *text);
-/* Kernels as they are for dot products of bf16 under numerics "native", for every CPU with FMA. */
+/* The same with the kernels for dot products of bf16 under numerics "native", for every CPU with
+ * FMA. */
 void fixture_open_dots(fixture *f, const char *text);
 void fixture_close(fixture *f);
 
-typedef enum guard { GUARD_END, GUARD_START } guard; /* which end touches a forbidden page */
+typedef enum guard { GUARD_END, GUARD_START } guard; /* the end that touches an inaccessible page */
 
 typedef struct memory {
     void *data;
@@ -64,14 +65,14 @@ int64_t kernel_grid(const built *b, const char *name);
 tsr_fault kernel_run(const built *b, const char *name, const argument *arguments, size_t count,
                      split how, guard where, void *const *out_bytes);
 
-/* Whether two targets gave the same `size` bytes; `nans`: of which type, if all NaNs are one; else
- * NULL. */
+/* True if two targets gave the same `size` bytes; `nans`: the type of the elements if all NaNs
+ * count as equal; else NULL. */
 bool same_output(const void *a, const void *b, size_t size, const tsr_dtype *nans);
 
 /* Runs a kernel for every target, split and guard. Asserts that the bits never depend on split or
- * guard, nor on the target among those with FMA (but those of NaNs, where the fixture says so:
- * their sign and payload are not promised). out_bytes receives the strongest target's outputs;
- * `check`, if not NULL, is called with each target's. */
+ * guard, nor on the target among those with FMA (except for NaNs if the fixture allows it: their
+ * sign and payload are unspecified). out_bytes receives the strongest target's outputs; `check`, if
+ * not NULL, is called with each target's. */
 typedef void (*check_fn)(const tsr_target *target, void *const *out_bytes, void *user);
 void kernel_test(fixture *f, const char *name, const argument *arguments, size_t count,
                  void *const *out_bytes, check_fn check, void *user);

@@ -12,7 +12,7 @@ enum {
     PRODUCT_GROUP = 32,
 };
 
-/* Nodes are split at the largest power of two below their leaves. */
+/* A node is split at the largest power of two below its number of leaves. */
 static size_t split_of(size_t count) {
     size_t split = 1;
     while (2 * split < count) split *= 2;

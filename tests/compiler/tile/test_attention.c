@@ -19,8 +19,8 @@ typedef struct attention {
     size_t mask_heads, mask_queries; /* dims 1 and 2 of the mask: 1 or h, 1 or s */
     double scale;                    /* 0: the default */
     bool wide;                       /* f64 */
-    tsr_dtype narrow;                /* bf16 or f16, if it is one; else f32 */
-    char unseen;                     /* 'k', 'v': the last key, or its value, is NaN; 0: none is */
+    tsr_dtype narrow;                /* bf16 or f16; any other value: f32 */
+    char unseen;                     /* 'k', 'v': the last key, or its value, is NaN; 0: no NaN */
 } attention;
 
 typedef struct problem {
@@ -60,7 +60,7 @@ static void compute_row(const problem *p, size_t b, size_t h, size_t i) {
     for (size_t e = 0; e < a->e; e++) {
         double sum = 0;
         for (size_t j = 0; j < a->t; j++) {
-            if (scores[j] == -INFINITY) continue; /* whatever the value is */
+            if (scores[j] == -INFINITY) continue; /* for any value */
             size_t at = ((b * a->g + h / (a->h / a->g)) * a->t + j) * a->e + e;
             sum += exp(scores[j] - largest) / total * element_get(p->dtype, p->v, at);
         }
@@ -135,7 +135,7 @@ static void test_attention(attention a) {
     p.q = make(&random, p.dtype, rows * a.d, 2);
     p.k = make(&random, p.dtype, a.b * a.g * a.t * a.d, 2);
     p.v = make(&random, p.dtype, a.b * a.g * a.t * a.e, 1);
-    if (a.unseen) { /* each head's */
+    if (a.unseen) { /* of each head */
         size_t width = a.unseen == 'k' ? a.d : a.e;
         for (size_t end = a.t * width; end <= a.b * a.g * a.t * width; end += a.t * width)
             ((float *)(a.unseen == 'k' ? p.k : p.v))[end - 1] = NAN;
@@ -200,7 +200,7 @@ Test(attention, causal) {
                                .logsumexp = true});
 }
 
-/* What a query does not see adds nothing, whatever it is: not even zero times NaN. */
+/* Keys that a query does not see add nothing, not even zero times NaN. */
 Test(attention, unseen) {
     for (const char *what = "kv"; *what; what++) {
         test_attention((attention){.b = 1,
@@ -269,8 +269,8 @@ Test(attention, masks) {
                                .causal = true});
 }
 
-/* The last panel of keys is one vector, two, or all of them; keys are in one block, none, or in
- * several of which the last is short; there are more queries than a block has, and fewer. */
+/* The last panel of keys has one vector, two or all vectors; there are no keys, one block, or
+ * several with a short last one; there are more or fewer queries than in a block. */
 Test(attention, edges) {
     static const size_t keys[] = {0, 1, 15, 16, 49, 80, 96, 112, 128, 144, 335, 514, 531, 600};
     static const size_t queries[] = {1, 13, 41, 52, 104, 8};
@@ -304,7 +304,7 @@ Test(attention, online) {
                                .mask_queries = 30});
 }
 
-/* As bundles of native numerics have it. */
+/* The kernels of bundles with native numerics. */
 Test(attention, narrow) {
     test_attention((attention){.b = 2,
                                .h = 4,

@@ -17,8 +17,8 @@ typedef struct attention {
     size_t b, h, g, s, t, d, e; /* heads h, key heads g, queries s, keys t */
     bool causal, wide;
     char mask;   /* 0: none; 'b': i1 [s, t]; 'a': added [h, s, t] */
-    char unseen; /* NaN is in each head's 'q': first query; 'g': its result's gradient; 'k', 'v':
-                    last key, or its value; 0: nowhere */
+    char unseen; /* NaN in each head: 'q': in the first query; 'g': in the gradient of its result;
+                    'k', 'v': in the last key, or its value; 0: no NaN */
 } attention;
 
 typedef struct problem {
@@ -51,7 +51,7 @@ static bool sees(const attention *a, size_t i, size_t j) {
     return !a->causal || j + a->s <= i + a->t;
 }
 
-/* The chances of one query; result and logsumexp go to the inputs. */
+/* The probabilities of one query; stores its result and logsumexp in the inputs. */
 static void forward_row(const problem *p, size_t head, size_t i, size_t key_row, double *chance) {
     const attention *a = p->a;
     size_t row = head * a->s + i;
@@ -225,7 +225,7 @@ Test(attention_grad, causal) {
         (attention){.b = 1, .h = 1, .g = 1, .s = 90, .t = 13, .d = 8, .e = 8, .causal = true});
 }
 
-/* What is not seen adds nothing, whatever it is: not even zero times NaN. */
+/* Masked elements add nothing, not even zero times NaN. */
 Test(attention_grad, unseen) {
     for (const char *what = "qkvg"; *what; what++) {
         test_gradient((attention){.b = 1,
@@ -267,7 +267,7 @@ Test(attention_grad, masks) {
         .b = 1, .h = 2, .g = 1, .s = 70, .t = 70, .d = 8, .e = 8, .mask = 'a', .causal = true});
 }
 
-/* No queries, no keys, nothing to compare them by: gradients of nothing, or zeros. */
+/* No queries, no keys, or heads of size 0: the gradients are empty or zeros. */
 Test(attention_grad, nothing) {
     test_gradient((attention){.b = 1, .h = 1, .g = 1, .s = 0, .t = 3, .d = 4, .e = 4});
     test_gradient((attention){.b = 1, .h = 2, .g = 1, .s = 5, .t = 0, .d = 4, .e = 4});

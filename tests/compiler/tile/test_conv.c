@@ -15,14 +15,14 @@ typedef struct conv {
     size_t n, h, w, c, f, kh, kw, groups;
     size_t strides[2], dilation[2], padding[4];
     const char *dtype; /* NULL: f32 */
-    bool infinite;     /* a weight of the first tap and one of the last are */
+    bool infinite;     /* a weight of the first tap and one of the last are infinite */
 } conv;
 
 typedef struct problem {
     const conv *s;
     size_t oh, ow;
     tsr_dtype dtype;
-    void *image, *filter, *dresult; /* in dtype */
+    void *image, *filter, *dresult; /* elements of type dtype */
     double tolerance;
 } problem;
 
@@ -31,7 +31,7 @@ static size_t windows(size_t dim, size_t low, size_t high, size_t taps, size_t d
     return (dim + low + high - (taps - 1) * dilation - 1) / stride + 1;
 }
 
-/* Visits every triple of image, filter and result element that meet. */
+/* Visits every triple of image, filter and result elements that are multiplied. */
 typedef void (*meet_fn)(const problem *p, size_t image, size_t filter, size_t result, double *out);
 
 static void each_meeting(const problem *p, meet_fn meet, double *out) {
@@ -44,7 +44,7 @@ static void each_meeting(const problem *p, meet_fn meet, double *out) {
                     for (size_t j = 0; j < s->kw; j++) {
                         size_t iy = y * s->strides[0] + i * s->dilation[0] - s->padding[0];
                         size_t ix = x * s->strides[1] + j * s->dilation[1] - s->padding[2];
-                        if (iy >= s->h || ix >= s->w) continue; /* negative ones are large */
+                        if (iy >= s->h || ix >= s->w) continue; /* negative ones wrap around */
                         for (size_t c = 0; c < gc; c++)
                             for (size_t f = 0; f < s->f; f++)
                                 meet(p, ((n * s->h + iy) * s->w + ix) * s->c + f / gf * gc + c,
@@ -127,7 +127,7 @@ static void test_conv(const conv *s) {
     problem p = {.s = s, .dtype = TSR_DTYPE_F32, .tolerance = 3e-6};
     static const struct {
         tsr_dtype dtype;
-        double tolerance; /* of small floats: the rounding of the result */
+        double tolerance; /* 16-bit floats: rounding of the result */
     } others[] = {{TSR_DTYPE_F64, 1e-14}, {TSR_DTYPE_BF16, 0x1p-8}, {TSR_DTYPE_F16, 0x1p-11}};
     for (size_t i = 0; s->dtype && i < sizeof others / sizeof others[0]; i++)
         if (strcmp(s->dtype, tsr_dtype_name(others[i].dtype)) == 0) {
@@ -190,7 +190,7 @@ static void write_strips(const problem *p, const char *strips, char text[static 
              filter, result, result);
 }
 
-/* The bits that the filter gives as it is; what comes of those is checked elsewhere. */
+/* Strips must give the bits of the unpacked filter, which other tests check. */
 static void test_strips(const conv *s) {
     problem p = {.s = s, .dtype = s->dtype ? TSR_DTYPE_F64 : TSR_DTYPE_F32};
     p.oh = windows(s->h, s->padding[0], s->padding[1], s->kh, s->dilation[0], s->strides[0]);
@@ -243,7 +243,7 @@ Test(conv, plain) {
     TEST_ALL(list);
 }
 
-/* Rows that are no whole tiles, of one block and of several; a last block that holds no tile. */
+/* Rows that are not whole tiles, in one block and in several; a last block without a whole tile. */
 Test(conv, flat) {
     static const conv list[] = {
         {1, 7, 7, 40, 33, 3, 3, PLAIN, P(1, 1, 1, 1)},
@@ -256,9 +256,9 @@ Test(conv, flat) {
     TEST_ALL(list);
 }
 
-/* Taps beside the image, of channels that are worth leaving them out for: several tiles in a row;
- * an image narrower than the filter; more sets of places that share taps than have loops; phases.
- */
+/* Taps outside the image, with enough channels that skipping them pays off: several tiles in a row;
+ * an image narrower than the filter; more groups of positions that share taps than there are loops;
+ * phases. */
 Test(conv, border) {
     static const conv list[] = {
         {1, 9, 31, 16, 33, 3, 3, PLAIN, P(1, 1, 1, 1)},
@@ -275,7 +275,7 @@ Test(conv, border) {
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) test_strips(&list[i]);
 }
 
-/* What is left out may be infinite. */
+/* Skipped weights may be infinite. */
 Test(conv, infinite) {
     static const conv list[] = {
         {1, 7, 9, 16, 20, 3, 3, PLAIN, P(1, 1, 1, 1), .infinite = true},
@@ -320,7 +320,7 @@ Test(conv, strides_and_dilation) {
         {2, 11, 13, 2, 5, 3, 4, 1, S(3, 2), D(1, 2), P(0, 2, 3, 1)},
         {1, 12, 10, 4, 7, 3, 3, 1, S(2, 3), D(2, 3), P(2, 2, 3, 3)},
         {1, 8, 8, 3, 6, 4, 4, 1, S(4, 4), D(1, 1), P(0)},
-        {1, 7, 9, 3, 4, 2, 2, 1, S(5, 12), D(1, 1), P(0, 1, 0, 0)}, /* places no window reaches */
+        {1, 7, 9, 3, 4, 2, 2, 1, S(5, 12), D(1, 1), P(0, 1, 0, 0)}, /* gaps between windows */
         {1, 6, 70, 2, 3, 3, 3, 1, S(1, 1), D(2, 30), P(2, 2, 30, 30)},
     };
     TEST_ALL(list);

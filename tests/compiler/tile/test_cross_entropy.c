@@ -138,9 +138,11 @@ static uint16_t narrow(float value) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Logits read, and the gradient written, through casts: the bits of the ops one by one. */
-/* No cache holds the logits: a row's largest is found with the exponentials of the one before.
- * Programs of one row and of several, a last one of fewer; a row that is all there is. */
+/* Test `casts` reads logits, and writes the gradient, through casts: the bits equal those of the
+ * separate ops. */
+/* The logits are too large for the caches: the largest logit of a row is found together with the
+ * exponentials of the row before. Programs have one row or several, the last one fewer; one case
+ * has a single row. */
 Test(cross_entropy, far) {
     test(70, 4099, false, 5);
     test(1001, 301, false, 5);
@@ -207,7 +209,7 @@ Test(cross_entropy, casts) {
     fixture_close(&f);
 }
 
-/* What is not finite reaches the loss and the whole row of the gradient, and no other row. */
+/* Infinity and NaN propagate to the loss and the whole row of the gradient, and to no other row. */
 Test(cross_entropy, not_finite) {
     enum { ROWS = 3, CLASSES = 130 };
     static const float bad[] = {NAN, INFINITY};
@@ -271,7 +273,7 @@ Test(cross_entropy, label_out_of_range) {
     fixture_close(&f);
 }
 
-/* Of 32 bits: the same numbers, and the same faults, negative ones included. */
+/* 32-bit labels give the same numbers and the same faults, also if they are negative. */
 Test(cross_entropy, small_labels) {
     enum { ROWS = 7, CLASSES = 130, SIZE = 4 * ROWS * CLASSES };
     static const int32_t bad[] = {CLASSES, -1, INT32_MIN, INT32_MAX};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dot products of bf16, bit by bit. The op: two multiply-adds, the second element's first; the
- * instruction takes denormal numbers for zero at each point, other CPUs do not. Then products made
- * of it: kernels are those of the CPU that has the instruction, compiled for every CPU.
+ * Dot products of bf16, bit by bit. The op consists of two multiply-adds, the second element's
+ * first; the instruction flushes denormal inputs and results to zero, other CPUs do not. Then
+ * products made of the op: the kernels are those for the CPU that has the instruction, compiled for
+ * every CPU.
  */
 #include "tests/compiler/tile/harness.h"
 
@@ -50,7 +51,7 @@ static bool is_same(float x, float y) {
 
 enum { ROUNDS = 100, LANES_MAX = 64 };
 
-/* Patterns of all kinds: any bits; small exponents; zeros, infinity, NaN. */
+/* All kinds of patterns: any bits; small exponents; zeros, infinity, NaN. */
 static uint16_t draw_bf16(random_state *random) {
     static const uint16_t special[] = {0, 0x8000, 0x7f80, 0xff80, 0x7fc1, 1, 0x8001, 0x7f, 0x80};
     uint64_t bits = random_u64(random);
@@ -116,7 +117,7 @@ Test(dot, op) {
     }
 }
 
-/* By the CPU's instruction or not: the same bits of all that are no denormal numbers. */
+/* With and without the CPU's instruction, all numbers that are not denormal give the same bits. */
 static void test_rounding(unsigned lanes) {
     static float values[LANES_MAX];
     static uint16_t by_cpu[LANES_MAX], plain[LANES_MAX];
@@ -167,7 +168,7 @@ typedef struct problem {
     size_t m, n, k, batch, a_step, b_step; /* elements between a batch's matrices */
     bool ta, tb;
     const uint16_t *a, *b, *bias;
-    const uint16_t *added, *factor; /* of the result's shape: (c + added) * factor; NULL: not so */
+    const uint16_t *added, *factor; /* result's shape: (c + added) * factor; NULL: not applied */
 } problem;
 
 static float chain(const problem *p, const tsr_target *target, size_t g, size_t i, size_t j) {
@@ -223,7 +224,8 @@ static void matrix_type(char out[64], const char *dims, size_t rows, size_t colu
     snprintf(out, 64, "tensor<%s%zux%zuxbf16>", dims, t ? columns : rows, t ? rows : columns);
 }
 
-/* Most of a problem's time is the compiler's, for AVX2: every other problem is built for it. */
+/* Compiling for AVX2 takes most of the time of a problem: only every other problem is built for it.
+ */
 static unsigned choose_left_out(const problem *p) {
     return (p->m + p->n + p->k + p->ta) % 2 ? 1 : 0;
 }
@@ -238,7 +240,7 @@ static void run_problem(problem *p, const char *text, size_t b_count, bool strip
     void *outs[] = {malloc(c_count * 2 + 1)}, *packed[] = {malloc(packed_size + 1)};
     bool has_bias = p->bias != NULL;
     p->a = a, p->b = b;
-    /* What stands behind an odd row is not multiplied, not even by zero. */
+    /* The element after an odd row is not multiplied, not even by zero. */
     if (p->k % 2 && !p->ta) a[p->m / 2 * p->k] = 0x7fc0;
     if (has_bias) p->bias = bias;
     f.left_out = choose_left_out(p);
@@ -285,7 +287,8 @@ static void test_tiled(size_t m, size_t n, size_t k, bool ta, bool tb, const cha
     run_problem(&p, text, k * n, false);
 }
 
-/* A shape has two of the four ways to transpose: each has all of them with its neighbour. */
+/* Each shape is tested with two of the four combinations of transposes; two neighbouring shapes
+ * cover all four. */
 Test(dot, shapes) {
     static const size_t shapes[][3] = {{1, 1, 1},    {1, 5, 2},    {4, 1, 3},    {3, 17, 1},
                                        {2, 3, 5},    {7, 13, 11},  {64, 10, 64}, {17, 48, 31},
@@ -315,8 +318,8 @@ Test(dot, large) {
     test_tiled(20, 200, 2048, false, true, "");
 }
 
-/* The first tile of a panel packs it: of several blocks of rows and of K, of an odd K, of an edge;
- * a last block of rows that holds no whole tile. */
+/* The first tile of a panel packs it: several blocks of rows and of K, an odd K, an edge; a last
+ * block of rows without a whole tile. */
 Test(dot, packed_by_tiles) {
     test_tiled(523, 150, 301, false, false, "");
     test_tiled(1030, 75, 130, false, false, "");
@@ -325,7 +328,7 @@ Test(dot, packed_by_tiles) {
     test_tiled(250, 301, 299, true, false, ", tile = [0, 0, 80, 2, 70]");
 }
 
-/* Few rows and a B that lies along K: tiles of C transposed. */
+/* Few rows and a B that is contiguous along K: transposed tiles of C. */
 Test(dot, transposed) {
     test_tiled(16, 17, 5, false, true, "");
     test_tiled(33, 97, 64, false, true, "");
@@ -388,7 +391,7 @@ static void test_batched(const char *a_dims, const char *b_dims, const char *dim
              "%%d = tessera.add %%c, %%bias : %s, tensor<%zuxbf16> -> %s\n"
              "%%e = tessera.relu %%d : %s\ntsched.return %%e : %s\n}",
              a, b, p.n, c, a, b, c, c, p.n, c, c, c);
-    p.bias = (const uint16_t *)""; /* there is one */
+    p.bias = (const uint16_t *)""; /* bias is used */
     run_problem(&p, text, p.b_step ? p.b_step * p.batch : p.k * p.n, false);
 }
 
@@ -400,8 +403,8 @@ Test(dot, batches) {
     test_batched("", "5x", "5x", (problem){.m = 7, .n = 40, .k = 5, .batch = 5, .b_step = 200});
 }
 
-/* An epilogue that reads as much as it writes, twice: beside the next tile, if there are steps
- * enough. */
+/* An epilogue that reads as much as it writes, twice: it overlaps with the next tile if there are
+ * enough steps. */
 static void test_following(size_t m, size_t n, size_t k, bool ta) {
     char a[64], b[64], c[64], text[2048];
     matrix_type(a, "", m, k, ta);
@@ -415,7 +418,7 @@ static void test_following(size_t m, size_t n, size_t k, bool ta) {
         "tsched.return %%e : %s\n}",
         a, b, c, c, c, ta ? "true" : "false", a, b, c, c, c, c, c, c, c, c);
     problem p = {.m = m, .n = n, .k = k, .batch = 1, .ta = ta};
-    p.added = (const uint16_t *)""; /* there are some */
+    p.added = (const uint16_t *)""; /* added is used */
     run_problem(&p, text, k * n, false);
 }
 

@@ -167,7 +167,7 @@ static void fill_casts(tsr_dtype dtype, void *x) {
         if (dtype == TSR_DTYPE_I64) ((int64_t *)x)[i] = (int64_t)random_u64(&random);
         if (dtype == TSR_DTYPE_I32) ((int32_t *)x)[i] = (int32_t)random_u64(&random);
     }
-    /* Every magnitude around those that integers have. */
+    /* Every magnitude around those of integers. */
     for (int i = sizeof odd / sizeof odd[0], power = -9; power < 67; i++, power++) {
         double value = ldexp(1 + (double)(random_u64(&random) >> 12) * 0x1p-52, power);
         if (dtype == TSR_DTYPE_F64) ((double *)x)[i] = i % 2 ? -value : value;
@@ -273,7 +273,7 @@ Test(element, powers) {
     n[1] = 100000;
     x[2] = 1;
     n[2] = INT64_MIN;
-    x[3] = 2, n[3] = -1074; /* the smallest number, whose inverse is none */
+    x[3] = 2, n[3] = -1074; /* the smallest number, whose inverse is not finite */
     x[4] = -2, n[4] = -1073;
     x[5] = -0.0, n[5] = -3;
     x[6] = -INFINITY, n[6] = -3;
@@ -322,7 +322,7 @@ Test(element, dense_constants) {
     fixture_close(&f);
 }
 
-/* An output may lie over an input of the same shape and element size: computed as if it did not. */
+/* An output may overlap an input of the same shape and element size without changing the result. */
 Test(element, in_place) {
     static const char text[] =
         "tsched.func @g(%x: tensor<64x130xf32>, %y: tensor<130xf32>) -> (tensor<64x130xf32>, "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What elements of a warp exchange, on a CPU: the same as on a GPU (tests/gpu), here against plain
- * C.
+ * The exchanges between elements of a warp, on a CPU: the same ops as on a GPU (tests/gpu), here
+ * against plain C.
  */
 #include "tests/compiler/tile/harness.h"
 

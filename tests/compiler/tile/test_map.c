@@ -40,7 +40,7 @@ static double float_binary(binary op, double x, double y) {
     }
 }
 
-/* Wrapping arithmetic in 64 bits, cut by the caller. */
+/* Wrapping arithmetic in 64 bits; the caller truncates. */
 static int64_t int_binary(binary op, int64_t x, int64_t y) {
     uint64_t a = (uint64_t)x, b = (uint64_t)y;
     switch (op) {
@@ -94,7 +94,7 @@ static void check_binary(tsr_dtype dtype, binary op, const void *x, const void *
     }
 }
 
-/* Values on which ops like to be wrong. */
+/* Adds values that ops often get wrong. */
 static void add_special(tsr_dtype dtype, void *x, void *y) {
     static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-310, -1, 1e30};
     for (size_t i = 0; i < 64; i++) {
@@ -338,11 +338,10 @@ Test(map, logic) {
     fixture_close(&f);
 }
 
-/* ---- a CPU with dot products of bf16 ----------------------------------------------------------
- */
+/* ---- a CPU with dot products of bf16 --------------------------------------------------------- */
 
-/* What holds no bf16 is the code of the CPU without them, byte by byte: the harness relies on it.
- */
+/* Without bf16 the code equals that for the CPU without dot products, byte by byte: the harness
+ * relies on it. */
 Test(map, without_bf16) {
     static const char text[] =
         "tsched.func @map(%x: tensor<1000xf32>, %y: tensor<1000xf32>) -> tensor<1000xf32> "

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions over every 131st float (a prime, so that exponents and mantissas mix: 3 * 10^7 of
- * them), every bf16 and f16, and random doubles, against libm in the next wider type; bits equal on
- * all targets with FMA. The bounds are the ones compiler/target/README.md states.
- * TESSERA_MATH_STRIDE=1 in the environment takes every float.
+ * Functions over every 131st float (a prime, so that exponents and mantissas mix: 3 * 10^7 floats),
+ * every bf16 and f16, and random doubles, against libm in the next wider type; bits equal on all
+ * targets with FMA. The bounds are those of compiler/target/README.md. TESSERA_MATH_STRIDE=1 in the
+ * environment tests every float.
  */
 #include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"
@@ -48,17 +48,18 @@ static void run(const built *b, const char *name, void *x, void *y) {
     kernel_find(b, name)(&(tsr_kernel_args){buffers, &fault}, 0, kernel_grid(b, name));
 }
 
-/* ---- what is alike -----------------------------------------------------------------------------
- * Targets with FMA give the same bits: the errors of the first of them are those of all. */
+/* ---- equal results ------------------------------------------------------------------------------
+ * Targets with FMA give the same bits: errors are measured for the first one alone. */
 
-/* What the first target with FMA made of a block. */
+/* The results of the first target with FMA for a block. */
 typedef struct fused_block {
-    const void *bytes; /* NULL: it had none yet */
+    const void *bytes; /* NULL: not run yet */
     size_t size;
-    const tsr_dtype *nans; /* as same_output */
+    const tsr_dtype *nans; /* as for same_output */
 } fused_block;
 
-/* Is it what has been measured already? Asserts that it is where it must be. */
+/* True if the results have been measured already; asserts that they equal those of the first target
+ * with FMA. */
 static bool is_measured(fused_block *fused, void *copy, const built *b, const char *name,
                         const void *y) {
     if (!b->target->has_fma) return false;
@@ -71,7 +72,7 @@ static bool is_measured(fused_block *fused, void *copy, const built *b, const ch
     return false;
 }
 
-/* The largest error, of targets without FMA and of those with it. */
+/* The largest errors of targets without FMA and with FMA. */
 typedef struct largest {
     double error[2], at[2];
     const char *target[2];
@@ -184,7 +185,7 @@ static long double exact_slope(long double x) {
     return erfcl(-x * root_half) / 2 + x * top * expl(-x * x / 2);
 }
 
-/* For f32: what a double rounds is nothing beside the bound. */
+/* For f32: rounding errors of double are negligible compared with the bound. */
 static double near_slope(double x) {
     static const double root_half = 0.70710678118654752440, top = 0.39894228040143267794;
     if (fabs(x) > 40) return x > 0;
@@ -211,7 +212,7 @@ static void run_slope_f32(fixture *f, const float *x, double *worst) {
         if (is_measured(&fused, copy, b, "gelu_slope", y)) continue;
         for (size_t i = 0; i < BLOCK; i++) {
             double error = fabs((double)y[i] - exact[i]);
-            if (error <= slope.f32) { /* no NaN: most end here */
+            if (error <= slope.f32) { /* not NaN: most values end here */
                 if (error > *worst) *worst = error;
                 continue;
             }
@@ -280,7 +281,7 @@ static void run_shifted(fixture *f, float *x, double *worst) {
     for (size_t t = 0; t < f->built_count; t++) {
         const built *b = &f->built[t];
         run(b, "exp_shifted_f32", x, y);
-        if (have && b->target->has_fma) { /* of x > 0 anything may be */
+        if (have && b->target->has_fma) { /* results for x > 0 are unspecified */
             for (size_t i = 0; i < BLOCK; i++)
                 cr_assert(x[i] > 0 || memcmp(&first[i], &y[i], sizeof y[i]) == 0,
                           "exp_shifted of %a differs on %s", (double)x[i], b->target->name);
@@ -293,7 +294,7 @@ static void run_shifted(fixture *f, float *x, double *worst) {
     }
 }
 
-/* As exp: no shorter polynomial. */
+/* Same as exp: the polynomial is not shorter. */
 static void check_shifted_f64(fixture *f) {
     static double x[BLOCK], y[BLOCK];
     random_state random = {98};
@@ -332,7 +333,7 @@ static const float specials[] = {0.0f,    -0.0f,   1.0f,    -1.0f,  INFINITY, -I
                                  NAN,     0.5f,    -104.5f, 88.8f,  1e-40f,   -1e-40f,
                                  3.4e38f, 0.6249f, -88.5f,  -13.5f, -2.0f,    0x1p-60f};
 
-/* libm's value of a special argument: the same infinity, NaN or zero with its sign. */
+/* A special argument must give libm's value: the same infinity, NaN or zero with its sign. */
 static void check_special(const math_function *tested, float x, float y) {
     double exact = tested->of_double((double)x);
     if (isnan(exact))
@@ -342,7 +343,7 @@ static void check_special(const math_function *tested, float x, float y) {
                   "%s of %a: %a", tested->name, (double)x, (double)y);
 }
 
-/* A scalar gets the bits a lane gets; special values get theirs. */
+/* A scalar has the same bits as a lane; special arguments have the correct values. */
 Test(math, scalars_and_specials) {
     static float x[BLOCK], y[BLOCK];
     fixture f = {0};
@@ -385,7 +386,7 @@ static void open_pow(fixture *f) {
     tsr_buffer_finish(&text);
 }
 
-/* An exponent for base x: such that the power is in range, a whole number, or anything. */
+/* An exponent for base x: one whose power is in range, a whole number, or any number. */
 static double exponent_for(random_state *random, double x, double range) {
     uint64_t which = random_u64(random) % 4;
     double log_x = log(fabs(x));

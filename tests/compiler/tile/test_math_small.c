@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of every bf16 and f16, against libm in double: off by at most what f32 is, and one
- * rounding. pow has every base with 32 exponents, and every exponent with 32 bases.
+ * Functions of every bf16 and f16, against libm in double: the error is at most that of f32 plus
+ * one rounding. pow has every base with 32 exponents, and every exponent with 32 bases.
  */
 #include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"

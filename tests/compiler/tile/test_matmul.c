@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matmul kernels, bit by bit: the promise is chains of fused multiply-adds per element (order.h),
- * so the reference is fma() in a loop (a product and a sum, each rounded, for targets without FMA).
+ * Matmul kernels, bit by bit: the specification is chains of fused multiply-adds per element
+ * (order.h), so the reference is fma() in a loop (a product and a sum, each rounded, for targets
+ * without FMA).
  */
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
@@ -90,8 +91,8 @@ static void *make(random_state *random, bool wide, size_t count) {
     return data;
 }
 
-/* Most of the time is the compiler's: of two problems one is built for the weakest target
- * (x86-64-v2, no FMA), the other for the next one (AVX2); all are for the strongest. */
+/* Compiling takes most of the time: of two problems one is built for the weakest target (x86-64-v2,
+ * no FMA), the other for the next one (AVX2); all are built for the strongest. */
 static unsigned choose_left_out(shape s, bool ta, bool tb) {
     return (s.m + s.n + s.k + ta + tb) % 2 ? 1 : 2;
 }
@@ -148,7 +149,7 @@ static void check_pack(const tsr_target *target, void *const *outs, void *user) 
         }
 }
 
-/* A pack, and a product of what it made. */
+/* A pack and a product of its result. */
 static void test_strips(shape s, bool ta, bool tb, bool wide, const char *tile) {
     char a[64], b[64], c[64], strips[64], text[2048];
     const char *dtype = wide ? "f64" : "f32";
@@ -223,8 +224,8 @@ Test(matmul, wide) {
         for (int t = 0; t < 4; t++) test_plain(shapes[i], t & 1, t & 2, true);
 }
 
-/* The last vector holds at most half of its columns, or one more; B packed, in strips, where it
- * lies; one row that is not in a loop over K. */
+/* The last vector holds at most half of its columns, or one more; B is packed, in strips, or read
+ * in place; one row without a loop over K. */
 Test(matmul, last_lanes) {
     static const size_t columns[] = {17, 20, 24, 25, 36, 40, 41, 53, 56, 137};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
@@ -246,7 +247,8 @@ Test(matmul, large) {
     test_plain((shape){37, 67, 1700}, false, true, true);
 }
 
-/* A is packed in tiles: groups of them, single ones, an edge; whole, and in several blocks of K. */
+/* A is packed in tiles: groups of tiles, single tiles, an edge; as a whole and in several blocks of
+ * K. */
 Test(matmul, transposed) {
     test_plain((shape){333, 100, 260}, true, false, false);
     test_plain((shape){230, 75, 1300}, true, false, false);
@@ -254,8 +256,8 @@ Test(matmul, transposed) {
     test_plain((shape){3, 200, 65}, true, false, true);
 }
 
-/* The first tile of a panel packs it, and the last ask for the next one: of several blocks of rows
- * and of K, of an edge; a last block of rows that holds no whole tile. */
+/* The first tile of a panel packs it, and the last tiles prefetch the next one: several blocks of
+ * rows and of K, an edge; a last block of rows without a whole tile. */
 Test(matmul, packed_by_tiles) {
     test_plain((shape){523, 150, 300}, false, false, false);
     test_plain((shape){523, 150, 300}, false, false, true);
@@ -265,8 +267,8 @@ Test(matmul, packed_by_tiles) {
     test_tiled((shape){250, 301, 300}, false, false, false, ", tile = [0, 0, 80, 2, 70]");
 }
 
-/* Few rows and a B that lies along K: tiles of C transposed, with edges both ways, of one block of
- * K and of several. */
+/* Few rows and a B that is contiguous along K: transposed tiles of C with edges in both dims, in
+ * one block of K and in several. */
 Test(matmul, swapped) {
     test_plain((shape){16, 17, 5}, false, true, false);
     test_plain((shape){33, 97, 64}, false, true, false);
@@ -277,8 +279,8 @@ Test(matmul, swapped) {
     test_tiled((shape){45, 301, 67}, false, true, true, ", tile = [5, 0, 40, 2, 16]");
 }
 
-/* Few rows and a B that no cache holds; A transposed with rows 4096 bytes apart; a B so large that
- * columns are taken in turns. */
+/* Few rows and a B that is too large for the caches; a transposed A with rows 4096 bytes apart; a B
+ * so large that programs take columns in turn. */
 Test(matmul, streamed) {
     test_plain((shape){1, 1100, 300}, false, false, false);
     test_plain((shape){1, 1024, 301}, false, false, false);
@@ -289,7 +291,8 @@ Test(matmul, streamed) {
     test_plain((shape){3, 300, 401}, false, false, true);
 }
 
-/* B where it lies, the next panel asked for: one tile of rows, several, and more than one block. */
+/* B is read in place, and the next panel is prefetched: one tile of rows, several, and more than
+ * one block. */
 Test(matmul, asked_for) {
     test_plain((shape){6, 1000, 101}, false, false, false);
     test_plain((shape){13, 245, 2001}, false, false, false);
@@ -334,11 +337,10 @@ Test(matmul, tiles) {
     }
 }
 
-/* ---- B of 16 bits -----------------------------------------------------------------------------
- */
+/* ---- B of 16 bits ---------------------------------------------------------------------------- */
 
-/* B is widened as it is read, or lies in strips, of f32 or as it is: the chain of the same numbers
- * in f32. */
+/* B is widened when it is read, or is stored in strips of f32 or of its own type: the result is the
+ * chain of the same numbers in f32. */
 typedef enum lie { LIES_PLAIN, LIES_NARROW, LIES_WIDE } lie;
 
 static void narrow_text(char *text, size_t size, shape s, bool tb, const char *dtype, lie how) {
@@ -466,10 +468,10 @@ Test(matmul, epilogue) {
     test_epilogue(true);
 }
 
-/* ---- an epilogue beside the next tile ---------------------------------------------------------
- */
+/* ---- an epilogue that overlaps with the next tile -------------------------------------------- */
 
-/* A step of an optimizer: w, m and v of the product's shape, `rate` of its columns. */
+/* A step of an optimizer: w, m and v have the shape of the product, `rate` one element per column.
+ */
 typedef struct following {
     problem p;
     const float *w, *m, *v, *rate;
@@ -555,8 +557,8 @@ static void test_following(shape s, bool ta, const char *tile) {
     fixture_close(&x);
 }
 
-/* Edges of rows and of columns, one tile and no more, a last block without a whole tile, steps of k
- * that the vectors of a tile do not divide, several blocks of K, too few steps. */
+/* Edges of rows and of columns, a single tile, a last block without a whole tile, a number of k
+ * steps that the vectors of a tile do not divide, several blocks of K, too few steps. */
 Test(matmul, epilogue_beside_tiles) {
     test_following((shape){96, 96, 128}, true, "");
     test_following((shape){101, 100, 131}, true, "");
@@ -574,7 +576,7 @@ Test(matmul, epilogue_beside_tiles) {
 /* ---- batches --------------------------------------------------------------------------------- */
 
 typedef struct batched {
-    size_t batch, a_step, b_step, m, n, k; /* a_step 0: all batches read the same */
+    size_t batch, a_step, b_step, m, n, k; /* a_step 0: all batches read the same A */
     const float *a, *b, *bias;
     bool tb;
 } batched;

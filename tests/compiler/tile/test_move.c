@@ -18,7 +18,7 @@ static random_state dice = {41};
 typedef struct moved {
     fixture f;
     tsr_buffer text;
-    size_t size; /* of an element */
+    size_t size; /* bytes of an element */
     tsr_dtype dtype;
 } moved;
 
@@ -49,7 +49,7 @@ static void numbers(const int64_t *values, uint32_t count, char text[static TEXT
     snprintf(text + used, TEXT - used, "]");
 }
 
-/* One op on one operand: `attributes` inside braces. */
+/* Runs one op on one operand; `attributes`: the text inside the braces. */
 static void run_unary(const char *op, const char *attributes, tsr_dtype dtype,
                       const tsr_shape *from, const tsr_shape *to) {
     char a[TEXT], b[TEXT];
@@ -189,7 +189,7 @@ Test(move, pad) {
 }
 
 typedef struct concat_case {
-    tsr_shape shape; /* dims[axis] is not looked at */
+    tsr_shape shape; /* dims[axis] is ignored */
     uint32_t axis, count;
     uint64_t sizes[3];
 } concat_case;
@@ -272,7 +272,7 @@ static tsr_shape gathered(const gather_case *t) {
     return to;
 }
 
-/* Flat places: of x, by outer, index along the axis, inner. */
+/* The sizes of x before, along and after the axis. */
 static void sizes_of(const gather_case *t, size_t *outer, size_t *size, size_t *inner) {
     *outer = *inner = 1;
     *size = t->shape.dims[t->axis];
@@ -379,7 +379,8 @@ Test(move, scatter_add) {
         for (size_t k = 0; k < 4; k++) test_scatter(&gathers[i], dtypes[k]);
 }
 
-/* An index outside names its value, its place and the limit; nothing outside is touched. */
+/* The fault of an index out of range has its value, its position and the limit; memory outside is
+ * not touched. */
 Test(move, indices_out_of_bounds) {
     static const char text[] =
         "tsched.func @g(%x: tensor<5x3xf32>, %i: tensor<4xi64>) -> tensor<4x3xf32> attributes "

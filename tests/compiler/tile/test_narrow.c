@@ -45,7 +45,7 @@ static double clamped(double x, double low, double high) {
 
 static double converted(double x, tsr_dtype to) {
     switch (to) {
-    case TSR_DTYPE_I64: /* beyond 2^63 the largest is not a double: compared as one */
+    case TSR_DTYPE_I64: /* the largest i64 is not a double: compared as 2^63 */
         return clamped(x, -0x1p63, 0x1p63);
     case TSR_DTYPE_I32:
         return clamped(x, INT32_MIN, INT32_MAX);
@@ -93,7 +93,7 @@ Test(narrow, every_pattern_to_every_dtype) {
 
 /* ---- to 16 bits ------------------------------------------------------------------------------ */
 
-/* Ties, and what lies right beside them, in the range of `to`; then any bits. */
+/* Ties, and the numbers next to them, in the range of `to`; then any bits. */
 static void fill_floats(tsr_dtype from, tsr_dtype to, void *x) {
     random_state random = {(uint64_t)from * 16 + (uint64_t)to};
     for (size_t i = 0; i < PATTERNS; i++) {
@@ -115,7 +115,7 @@ static void fill_integers(tsr_dtype from, void *x) {
     random_state random = {(uint64_t)from};
     for (size_t i = 0; i < PATTERNS; i++) {
         uint64_t value = random_u64(&random) >> (i % 64);
-        if (from == TSR_DTYPE_I64 && value >> 53) value >>= 11; /* what f64 holds */
+        if (from == TSR_DTYPE_I64 && value >> 53) value >>= 11; /* exact in f64 */
         if (from == TSR_DTYPE_I1) value &= 1;
         if (from != TSR_DTYPE_I1 && i % 3 == 0) value = -value;
         memcpy((char *)x + i * tsr_dtype_size(from), &value, tsr_dtype_size(from));
@@ -219,7 +219,7 @@ Test(narrow, ops_are_f32_ops_rounded_once) {
     fixture_close(&f);
 }
 
-/* In a chain each op is rounded, as if each had its own kernel. */
+/* Each op of a chain is rounded, as if it had its own kernel. */
 Test(narrow, a_chain_rounds_at_each_op) {
     static const char text[] =
         "tsched.func @g(%x: tensor<257xbf16>, %y: tensor<257xbf16>) -> tensor<257xbf16> attributes "
@@ -245,7 +245,7 @@ Test(narrow, a_chain_rounds_at_each_op) {
     fixture_close(&f);
 }
 
-/* Sums and the like are formed in f32 and rounded once, at the end. */
+/* Reductions are computed in f32 and rounded once, at the end. */
 Test(narrow, reductions) {
     static const char *const names[] = {"sum", "reduce_max", "reduce_min", "reduce_prod"};
     static const char *const types[] = {"f32", "bf16", "f16"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places and random numbers inside elementwise kernels: the numbers are those that
+ * Positions and random numbers inside elementwise kernels: the numbers are those that
  * runtime/base/philox.h draws, bit for bit.
  */
 #include "runtime/base/philox.h"
@@ -61,8 +61,8 @@ Test(philox, numbers_of_the_runtime) {
     fixture_close(&f);
 }
 
-/* The far tails too: their words are rare, so the quantile is driven by chosen counters. */
-/* Eight elements a counter, 15 bits each. */
+/* Test `tails` covers the far tails, too: their words are rare, so the counters are chosen. */
+/* Eight elements per counter, 15 bits each. */
 Test(philox, shared_numbers) {
     static const char text[] =
         "tsched.func @g(%e: tensor<1003xi64>, %t: tensor<i64>, %s: tensor<i64>) -> "

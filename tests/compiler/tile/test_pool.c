@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling and its gradients against windows walked one by one in double precision. Numbers are
- * small integers, so that many are equal and sums of them are exact.
+ * Pooling and its gradients against a walk over the windows one by one in double precision. Numbers
+ * are small integers, so that many are equal and their sums are exact.
  */
 #include "tests/compiler/tile/harness.h"
 
@@ -19,7 +19,7 @@ typedef enum kind { MAX, AVG, MAX_GRAD, AVG_GRAD } kind;
 
 typedef struct problem {
     const pool *p;
-    size_t size[2]; /* of the result */
+    size_t size[2]; /* height and width of the result */
     bool excludes;
     size_t images, pooled; /* elements */
     void *image, *gradient;
@@ -59,7 +59,7 @@ static void walk(const problem *q, kind k, size_t n, size_t y, size_t x, size_t 
             for (size_t j = 0; j < p->window[1]; j++) {
                 size_t iy = y * p->strides[0] + i - p->padding[0];
                 size_t ix = x * p->strides[1] + j - p->padding[2];
-                if (iy >= p->h || ix >= p->w) continue; /* negative ones are large */
+                if (iy >= p->h || ix >= p->w) continue; /* negative ones wrap around */
                 size_t from = ((n * p->h + iy) * p->w + ix) * p->c + c;
                 double value = element_get(p->dtype, q->image, from);
                 if (pass && k == AVG_GRAD)
@@ -154,10 +154,10 @@ static void run(const pool *p, kind k, bool excludes) {
 static const pool cases[] = {
     {2, 8, 12, 16, {2, 2}, {2, 2}, {0}, TSR_DTYPE_F32},          /* windows tile the image */
     {1, 9, 11, 19, {3, 3}, {2, 2}, {1, 1, 1, 1}, TSR_DTYPE_F32}, /* overlap, odd channels */
-    {2, 7, 6, 8, {3, 3}, {1, 1}, {1, 1, 1, 1}, TSR_DTYPE_F64},   /* every place many times */
-    {1, 11, 10, 3, {2, 1}, {3, 4}, {0, 1, 0, 0}, TSR_DTYPE_F32}, /* places that none reaches */
+    {2, 7, 6, 8, {3, 3}, {1, 1}, {1, 1, 1, 1}, TSR_DTYPE_F64},   /* every position many times */
+    {1, 11, 10, 3, {2, 1}, {3, 4}, {0, 1, 0, 0}, TSR_DTYPE_F32}, /* positions outside all windows */
     {1, 5, 4, 40, {5, 9}, {1, 2}, {4, 2, 8, 6}, TSR_DTYPE_F32},  /* windows wider than the image */
-    {1, 13, 40, 600, {3, 2}, {2, 1}, {1, 1, 0, 1}, TSR_DTYPE_F32}, /* several programs an image */
+    {1, 13, 40, 600, {3, 2}, {2, 1}, {1, 1, 0, 1}, TSR_DTYPE_F32}, /* several programs per image */
     {3, 4, 4, 1, {1, 1}, {1, 1}, {0}, TSR_DTYPE_F32},
     {0, 4, 4, 8, {2, 2}, {2, 2}, {0}, TSR_DTYPE_F32},
     {1, 4, 4, 0, {2, 2}, {2, 2}, {0}, TSR_DTYPE_F32},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions, bit by bit against the documented order (order.h). The reference knows nothing of
- * memory layout, so a sum over any axes of any shape has to agree.
+ * Reductions, bit by bit against the documented order (order.h). The reference does not depend on
+ * memory layout, so a sum over any axes of any shape must agree.
  */
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
@@ -248,7 +248,7 @@ Test(reduce, argmax) {
             test("argmax", dtypes[i % 4], &cases[i].shape, cases[i].axes, false);
 }
 
-/* Runs that are gone over in vectors, whole and with an end. */
+/* Runs processed in vectors, with and without a remainder. */
 Test(reduce, argmax_of_runs) {
     static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I64, TSR_DTYPE_F64, TSR_DTYPE_I32};
     static const uint64_t sizes[] = {31, 32, 33, 63, 64, 65, 128, 999, 1530};
@@ -267,19 +267,19 @@ Test(reduce, columns) {
     test("sum", TSR_DTYPE_F32, &(tsr_shape){4, {2, 5, 31, 1040}}, 6, true);
 }
 
-/* Axes of more than one chunk, in one kernel. sequences.py has those that are two. */
+/* Axes of more than one chunk, in one kernel. sequences.py tests those in two kernels. */
 static const struct {
     tsr_shape shape;
     unsigned axes;
 } long_cases[] = {
     {{1, {16384}}, 1}, /* the longest that is one chunk */
     {{1, {16385}}, 1}, /* one element in the last chunk of 9 */
-    {{1, {20480}}, 1}, /* whole chunks, no power of two */
+    {{1, {20480}}, 1}, /* whole chunks, not a power of two */
     {{1, {65536}}, 1}, /* a power of two */
     {{1, {100003}}, 1},     {{2, {3, 30000}}, 2},
-    {{2, {131, 251}}, 3},   /* neighbours that become one axis */
+    {{2, {131, 251}}, 3},   /* neighbouring dims that become one axis */
     {{3, {5, 3, 4096}}, 5}, /* chunks that are parts of runs */
-    {{3, {300, 2, 64}}, 5}, /* chunks that go over runs */
+    {{3, {300, 2, 64}}, 5}, /* chunks that span runs */
     {{3, {90, 2, 192}}, 5}, /* ... and begin within them */
     {{3, {200, 2, 100}}, 5} /* runs of any length */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups of several reductions: softmax, norms and gradients in one kernel. They must give the bits
- * that the same ops give in kernels of their own, and be right by a reference in double.
+ * Groups of several reductions: softmax, norms and gradients in one kernel. They must give the same
+ * bits as the same ops in separate kernels, and agree with a reference in double.
  */
 #include "tests/compiler/tile/harness.h"
 
@@ -14,10 +14,10 @@
 enum { BYTES = 1 << 19, ARGUMENTS_MAX = 6, STEPS_MAX = 16 };
 
 /* A straight-line program over %x (FULL), %g (FULL), %s (the dims from the first reduced one on):
- * one op per step. Types: F full, K kept, O kept with a dim of size 1, C that of %s. */
+ * one op per step. Types: F full, K kept, O kept with a dim of size 1, C the type of %s. */
 typedef struct step {
     const char *result, *op, *operands; /* "y", "sub", "x m" */
-    char type;                          /* of the result */
+    char type;                          /* type of the result */
     bool returned;
 } step;
 
@@ -35,7 +35,7 @@ static const step logsumexp[] = {
     {"d", "sub", "x n", 'F', false},     {"e", "exp", "d", 'F', false},
     {"t", "sum", "e", 'K', false},       {"l", "log", "t", 'K', false},
     {"y", "add", "l m", 'K', true},      {NULL, NULL, NULL, 0, false}};
-/* The variance keeps its dim, the mean is a result too; what is stored is read again. */
+/* The variance keeps its dim, the mean is also a result; stored values are read again. */
 static const step layernorm[] = {{"t", "sum", "x", 'K', true},   {"m", "reshape", "t", 'O', false},
                                  {"d", "sub", "x m", 'F', true}, {"q", "mul", "d d", 'F', false},
                                  {"v", "sum", "q", 'K', false},  {"w", "reshape", "v", 'O', false},
@@ -60,7 +60,7 @@ static const struct named {
                 {"layernorm", layernorm},
                 {"mixed", mixed}};
 
-/* So many dims are reduced: the last ones but those behind. */
+/* The numbers of reduced dims and of the dims after them. */
 typedef struct shapes {
     tsr_shape full;
     uint32_t reduced, behind;
@@ -141,7 +141,7 @@ static bool reads(const step *steps, const char *name) {
     return false;
 }
 
-/* The program as one group, and each of its ops as one of its own. */
+/* Writes the program as one group, and each of its ops as a separate group. */
 static void write_program(tsr_buffer *text, const step *steps, const shapes *s, tsr_dtype dtype) {
     char type[128];
     tsr_buffer returned = {0}, types = {0}, arguments = {0};
@@ -194,7 +194,8 @@ static void *value_of(const step *steps, const values *v, const char *name, size
     return v->inputs[*name == 'x' ? 0 : *name == 'g' ? 1 : 2];
 }
 
-/* Each target, so that those without FMA are compared with themselves. */
+/* Runs the separate ops on each target, so that targets without FMA are compared with themselves.
+ */
 static void run_steps(const built *b, const step *steps, const shapes *s, tsr_dtype dtype,
                       values *v) {
     for (const step *at = steps; at->result; at++) {
@@ -288,7 +289,7 @@ Test(rows, bits_of_the_ops_alone, .timeout = 240) {
     test_programs(cases, sizeof cases / sizeof cases[0]);
 }
 
-/* Up to 64 rows, and more; dims behind that are joined, and vectors that are not whole. */
+/* Up to 64 rows, and more; following dims that are merged, and vectors that are not whole. */
 Test(rows, bits_of_columns, .timeout = 240) {
     static const shapes cases[] = {
         {{3, {2, 5, 16}}, 1, 1},   {{2, {70, 33}}, 1, 1},       {{4, {2, 3, 4, 20}}, 2, 1},

@@ -17,14 +17,14 @@ typedef struct data {
     uint16_t products[SEGMENTS][LARGEST];
 } data;
 
-/* To the nearest bf16, ties to even; finite numbers alone. */
+/* Rounds to the nearest bf16, ties to even; only for finite numbers. */
 static uint16_t to_bf16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* sum = x + y, product = x * scale as bf16, of each segment. */
+/* For each segment: sum = x + y, product = x * scale as bf16. */
 static const char *write_batch(char *out, size_t size) {
     size_t at = (size_t)snprintf(out, size, "tsched.func @batch(");
     const char *comma = "";

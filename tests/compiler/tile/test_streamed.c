@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results too large for caches are stored past them: the same bits as of few rows, which are not.
+ * Results too large for the caches are stored past them; their bits are the same as those of few
+ * rows, which are stored normally.
  */
 #include "tests/compiler/tile/harness.h"
 
@@ -12,7 +13,7 @@
 enum { FEW = 3, BYTES = 64 << 20, TEXT_MAX = 4096 };
 
 typedef struct kernel {
-    const char *name, *arguments, *types, *body; /* $ stands for the shape, & for rows */
+    const char *name, *arguments, *types, *body; /* $: replaced by the shape, &: by rows */
     size_t others[2]; /* bytes of a row of the other arguments, 0: none */
 } kernel;
 
@@ -67,7 +68,7 @@ static void write_text(const kernel *k, shape of, char *text) {
 }
 
 static void find_attribute(MlirStringRef part, void *user) {
-    /* The printer hands out whole names. */
+    /* The printer passes whole names. */
     if (memmem(part.data, part.length, "streamed", strlen("streamed"))) *(bool *)user = true;
 }
 
@@ -77,12 +78,13 @@ static bool is_streamed(const built *b) {
     return found;
 }
 
-/* Every row of the arguments is the first one again. */
+/* Every row of the arguments is a copy of the first one. */
 static void fill(void *data, size_t row_bytes, size_t rows) {
     for (size_t i = 1; i < rows; i++) memcpy((char *)data + i * row_bytes, data, row_bytes);
 }
 
-/* The number of targets. Buffers end where a page does: of odd shapes they begin within a line. */
+/* Returns the number of targets. Buffers end at the end of a page: with odd shapes they begin
+ * within a cache line. */
 static size_t run(const kernel *k, shape of, float *const *results, bool streamed) {
     char text[TEXT_MAX];
     fixture f = {0};
@@ -120,7 +122,7 @@ static size_t run(const kernel *k, shape of, float *const *results, bool streame
 static void test_kernel(const kernel *k, size_t columns, bool streamed) {
     float *few[TARGETS_MAX], *many[TARGETS_MAX];
     size_t rows = BYTES / (columns * 4), row_bytes = columns * sizeof(float);
-    for (size_t i = 0; i < TARGETS_MAX; i++) { /* pages that nothing touches cost nothing */
+    for (size_t i = 0; i < TARGETS_MAX; i++) { /* untouched pages take no memory */
         few[i] = calloc(FEW, row_bytes);
         many[i] = calloc(rows, row_bytes);
     }
@@ -139,9 +141,9 @@ static void test_kernel(const kernel *k, size_t columns, bool streamed) {
 Test(streamed, map) { test_kernel(&kernels[0], 4096, true); }
 Test(streamed, rows) { test_kernel(&kernels[1], 4096, true); }
 Test(streamed, cross_entropy_grad) { test_kernel(&kernels[2], 4096, true); }
-/* Lines begin within rows. */
+/* Cache lines begin within rows. */
 Test(streamed, map_shifted) { test_kernel(&kernels[0], 4099, true); }
 Test(streamed, rows_shifted) { test_kernel(&kernels[1], 4099, true); }
 Test(streamed, cross_entropy_grad_shifted) { test_kernel(&kernels[2], 4099, true); }
-/* Too many are two rows'. */
+/* Rows are so short that too many cache lines belong to two rows. */
 Test(streamed, rows_short) { test_kernel(&kernels[1], 101, false); }

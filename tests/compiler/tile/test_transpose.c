@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transposes and reshapes move every element to its place, whatever the type and shape.
+ * Transposes and reshapes move every element to its position, for all types and shapes.
  */
 #include "tests/compiler/tile/harness.h"
 
