@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attention_dropout.py AOT RUN: which weights attention drops, and what it and its gradients are then.
+"""attention_dropout.py AOT RUN: the weights that attention drops, its result and its gradients.
 
-The weights that fall are those of the oracle's numbers; with these, results and gradients are NumPy's in float64: causal, masked, with shared heads of keys, with several blocks of keys, of heads too large for the kernel, of f32, f64 and bf16.
-In a scan they are those of one tensor with the slices of all iterations; with virtual ranks those of one rank; outside of training none
-fall. Exit code 77, skipped, without NumPy.
+The dropped weights must be those given by the oracle's numbers; with these weights, results and gradients must agree with NumPy
+in float64: causal, masked, with shared key heads, with several blocks of keys, with heads too large for the kernel, for f32, f64
+and bf16. In a scan the dropped weights are those of one tensor with the slices of all iterations; with virtual ranks they are
+those of one rank; outside of training no weights are dropped. Exit code 77, skipped, without NumPy.
 """
 import json
 import pathlib

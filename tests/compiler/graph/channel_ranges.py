@@ -4,20 +4,23 @@
 
 usage: channel_ranges.py TOOLS ASSEMBLER [--full]
 
-The rows of norm_ranges.py (near the largest and the least numbers of the type, one row times every power of two, and others) lie in tensors in several
-ways: as rows, as columns side by side, as columns of each of several blocks, and as channels of which each block has a part. The reference is computed in
-NumPy's longdouble. What is promised:
+The rows of norm_ranges.py (near the largest and the least numbers of the type, one row times every power of two, and others) are
+stored in tensors with several layouts: as rows, as adjacent columns, as columns of each of several blocks, and as channels whose
+elements are split over the blocks. The reference is computed in NumPy's longdouble. The guarantees:
 
-- layernorm, rmsnorm, softmax and logsumexp have of such rows what they have of rows of the last dim.
-- batch_norm_train normalizes as layernorm does. The running mean and variance are right wherever they fit the type, from old ones of any size.
-- batch_norm, and its gradients, are right wherever x - mean fits the type.
-- A mean is right wherever its elements are finite.
-- A row's bits are the same whatever stands in the other rows; on every level of this CPU that has FMA; and of the Tile IR of a GPU.
+- layernorm, rmsnorm, softmax and logsumexp give the same results for such rows as for rows of the last dim.
+- batch_norm_train normalizes like layernorm. The running mean and variance are correct whenever they fit the type, for old values
+  of any size.
+- batch_norm and its gradients are correct whenever x - mean fits the type.
+- A mean is correct whenever its elements are finite.
+- The bits of a row do not depend on the other rows; they are equal on every level of this CPU with FMA, and for the Tile IR of a
+  GPU.
 
-Of f32 every case is tried in every layout, of the other types one or two layouts of each case. The level without FMA, v2, has no masked loads: a load
-of the last columns becomes a branch for each lane there, and a kernel with many of them takes the compiler up to 20 seconds. So v2 is tried with f32 and
-bf16, 16 columns, and as many rows as fill whole vectors; rows of 50 columns, of f64 and of f16 have masks, on the other levels. --full (minutes):
-row counts that need masks and every type on each level, 50 columns of each type.
+For f32 every case is tried in every layout, for the other types in one or two layouts. The level without FMA, v2, has no masked
+loads: a load of the last columns becomes a branch for each lane there, and a kernel with many of them takes the compiler up to 20
+seconds. So v2 is tried with f32 and bf16, 16 columns, and row counts that fill whole vectors; masks are tested on the other
+levels with rows of 50 columns, of f64 and of f16. --full (minutes): row counts that need masks and every type on each level, 50
+columns for each type.
 
 Exits with 77 without NumPy.
 """

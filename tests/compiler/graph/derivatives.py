@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """derivatives.py AOT RUN: programs with jvp, vjp and custom_derivative, built and run.
 
-A Hessian times a vector of a small net with data of an open batch; what random ops draw in a region; rounding that gradients pass straight through: in a call, in
-a loop that stays and in one that does not, trained; parameters read in regions, and assigned before. Against NumPy in float64, and PyTorch
-where it is installed. Exit code 77, skipped, without NumPy.
+A Hessian times a vector of a small net with a dynamic batch; samples of random ops in a region; straight-through gradients of
+rounding: in a call, in a loop and in an unrolled loop, with training; parameters read in regions, and assigned before. The
+results are compared with NumPy in float64, and with PyTorch if it is installed. Exit code 77, skipped, without NumPy.
 """
 import json
 import pathlib

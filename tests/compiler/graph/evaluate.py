@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluates straight-line Graph IR with NumPy, every float type as float64.
 
-An independent reading of the ops: it knows nothing of the compiler but the generic form that
-`tessera-opt --mlir-print-op-generic` prints.
+An independent implementation of the ops: it depends on nothing of the compiler except the generic form
+that `tessera-opt --mlir-print-op-generic` prints.
 """
 import math
 import re

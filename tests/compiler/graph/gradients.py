@@ -4,8 +4,8 @@
 usage: gradients.py TESSERA_OPT DIGITS.mlir
 
 Each case is a scalar loss of parameters a, b, c: the op under test, times fixed weights, summed. The
-differences are exact to about h^2 + 1e-16/h; with h = 1e-5 that is 1e-10 of values near 1, and 1e-6
-is asked for. Inputs are drawn anew in each run; the seed is printed.
+differences are exact to about h^2 + 1e-16/h; with h = 1e-5 that is 1e-10 for values near 1, and the
+tolerance is 1e-6. Each run draws new inputs; the seed is printed.
 """
 import random
 import subprocess

@@ -4,8 +4,8 @@
 
 usage: learning_rate.py TESSERA_AOT TESSERA_RUN
 
-Everything is f64. The parameter is about 1; after each step it is known from the metrics, which print 9 digits, at the end
-by its bits: there rounding differs by some ulp a step, and 1e-13 is allowed. A schedule one step off is off by 1e-5 or more.
+Everything is f64. The parameter is about 1; after each step it is read from the metrics, which print 9 digits, and at the end
+from its bits: there rounding differs by a few ulp per step, and 1e-13 is allowed. A schedule one step off is off by 1e-5 or more.
 """
 import json
 import math

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loops.py AOT RUN: what a loop costs does not depend on how often it runs.
+"""loops.py AOT RUN: the code and the workspace of a loop do not depend on its number of iterations.
 
-Two programs of one text, but for the number of iterations: nets that are trained through a scan with dropout and through a while, and a while. They
-must have the same commands and kernels; so must the workspace, but for the state that training keeps of each iteration. Prints what building
-takes. What is trained through the while, which ends long before its limit, is bit for bit what a scan of as many iterations gives.
+Pairs of programs that differ only in the number of iterations: nets that are trained through a scan with dropout and through a
+while, and a while. They must have the same commands and kernels, and the same workspace except for the state that training saves
+per iteration. Prints the build times. A net trained through the while, which ends long before its limit, is bit for bit equal to
+one trained through a scan of the same number of iterations.
 """
 import pathlib
 import re

@@ -4,16 +4,19 @@
 
 usage: norm_ranges.py TOOLS ASSEMBLER
 
-Rows near the largest number of the type, near its least, of both, all equal, ordinary ones between them; and one row times every power of two
-that leaves it in the type. The reference is computed in NumPy's longdouble, whose range is wider than that of f64. What is promised:
+Rows near the largest number of the type, near its smallest, with both, with equal elements, and ordinary rows between them; and
+one row times every power of two for which it stays in the range of the type. The reference is computed in NumPy's longdouble,
+whose range is wider than that of f64. The guarantees:
 
-- Every element of a norm, and of its gradient for a gradient of ordinary size, is right to TOLERANCE of the largest one of its row, and finite
-  wherever it fits the type. 1 / size is a number of the type that the norm is computed in (f32 for 16 bits): where it would be larger, which
-  takes an eps near 0, it is the largest one.
-- softmax and logsumexp are right so, too. The gradient of logsumexp is that of its result as it is rounded: exp(x - y) times the gradient.
-- A row's bits are the same whatever stands in the other rows; on every level of this CPU that has FMA; and of the Tile IR of a GPU.
+- Every element of a norm, and of its gradient for a gradient of ordinary size, is correct to TOLERANCE of the largest one of its
+  row, and finite whenever it fits the type. 1 / size is a number of the type in which the norm is computed (f32 for 16 bits): if
+  it would be larger, which requires an eps near 0, it is the largest finite number.
+- softmax and logsumexp have the same accuracy. The gradient of logsumexp is computed from its rounded result: exp(x - y) times
+  the gradient.
+- The bits of a row do not depend on the other rows; they are equal on every level of this CPU with FMA, and for the Tile IR of a
+  GPU.
 
-Rows of several lengths, so that vectors, tails and both kinds of kernels are used. Exits with 77 without NumPy.
+Rows have several lengths, so that vectors, tails and both kinds of kernels are used. Exits with 77 without NumPy.
 """
 import pathlib
 import subprocess

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Pass tessera-prove-rows: what keeps the rows of an entry apart passes, what mixes them is refused by the op that does.
+"""Pass tessera-prove-rows: entries that keep their rows independent pass; entries that mix rows are refused at the op that mixes
+them.
 
 usage: rows.py TESSERA_OPT OPS_DEF
 
-Each case is the body of an entry with tessera.rows_independent over batches of 6 rows, and the op that mixes them with some of the words
-that say how, or None. Every op of ops.def must stand in some case, or in ELSEWHERE with a reason. Each is tried without the attribute, too:
-what is independent gets the remark, what is not is refused as an eval entry and passes as an infer entry.
+Each case is the body of an entry with tessera.rows_independent over batches of 6 rows, and the op that mixes them with some words
+of the explanation, or None. Every op of ops.def must occur in some case, or in ELSEWHERE with a reason. Each case is also tried
+without the attribute: independent entries get the remark; the others are refused as eval entries and pass as infer entries.
 """
 import pathlib
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """samples.py AOT RUN: the samples of random ops in loops.
 
-The numbers of all iterations are those of one tensor that holds them side by side, drawn at once: in a scan that is unrolled and in one
-that stays, in a loop within a loop, in a while, in a branch. A net trained through a scan with dropout in it has the bits of one that
-reads its mask from such a tensor. Virtual ranks draw what one rank does. Exit code 77, skipped, without NumPy.
+The samples of all iterations equal those of one tensor that stacks them and is drawn as a whole: in a scan that is unrolled and
+in one that is not, in a nested loop, in a while, in a branch. A net trained through a scan with dropout has the same bits as one
+that reads its mask from such a tensor. Virtual ranks draw the same samples as one rank. Exit code 77, skipped, without NumPy.
 """
 import pathlib
 import subprocess

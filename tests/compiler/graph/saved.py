@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""saved.py AOT RUN: what a scan's gradient keeps of an iteration, and what it computes again.
+"""saved.py AOT RUN: the values of an iteration that the gradient of a scan saves, and those that it recomputes.
 
-A recurrent net is trained for one step; its gradient is compared with NumPy's in float64. The product of an iteration is long enough to
-be saved: the first loop stacks it, the other one takes it and has two products, those of the gradient. A short product is computed
-again, and so is a long one in a branch; what is stacked as a result is taken from there. Exit code 77, skipped, without NumPy.
+A recurrent net is trained for one step; its gradient is compared with NumPy's in float64. The product of an iteration is long
+enough to be saved: the first loop stacks it; the second loop reads it and contains only the two products of the gradient. A short
+product is recomputed, and so is a long one in a branch; a value that is already stacked as a result is read from the result. Exit
+code 77, skipped, without NumPy.
 """
 import json
 import pathlib

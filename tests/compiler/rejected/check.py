@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that must be refused, each by the diagnostic its file name begins with and in the words of the .txt beside it.
+"""Modules that must be refused, each with the diagnostic whose number begins the file name, and with the text of the .txt file
+next to it.
 
 check.py OPT ROOT            compares; every number of diag.def has one to three modules
-check.py OPT ROOT --update   writes the .txt files and docs/diagnostics.md anew
+check.py OPT ROOT --update   rewrites the .txt files and docs/diagnostics.md
 
-A module's comments may say more: `// run: -tessera-verify` passes to run, `// from: tile` the level that tessera-aot goes on from, `// expand: N text` stands for N lines of the text, with
-the line's number for {i}, and the next one for {i+1}; `// fill: N text` says what {fill} stands for, N times; `// nest: N open close` what {nest} stands for, N times open, then N
-times close; {n+1} is one more than the N of these; `// base64: …` is the whole input. `// one fewer is accepted` says that N is one beyond a limit.
+The comments of a module may contain directives: `// run: -tessera-verify` passes to run, `// from: tile` the level from which
+tessera-aot continues, `// expand: N text` is replaced by N lines of the text, with the line's number for {i} and the next number
+for {i+1}; `// fill: N text` replaces {fill} by N times the text; `// nest: N open close` replaces {nest} by N times open, then N
+times close; {n+1} is one more than the N of these directives; `// base64: …` is the whole input. `// one fewer is accepted` means
+that N is one beyond a limit.
 """
 import base64
 import collections

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """clip_range.py TESSERA_AOT TESSERA_RUN: the norm of clip_norm over the whole range of gradients.
 
-A parameter's gradient is the input itself. The norm that is reported must be that of NumPy's longdouble wherever the type holds it, for
-f32 and f64, a loss of another type, one and two virtual ranks, and sharded state; clipped gradients must move the parameter. A norm that
-is infinite or NaN ends the run with exit code 14 and is named, whether the program returns it or not. Exit code 77 without NumPy.
+The gradient of a parameter is the input itself. The reported norm must be that of NumPy's longdouble whenever it fits the type,
+for f32 and f64, a loss of another type, one and two virtual ranks, and sharded state; clipped gradients must move the parameter.
+A norm that is infinite or NaN ends the run with exit code 14 and a message that names it, whether the program returns it or not.
+Exit code 77 without NumPy.
 """
 import json
 import pathlib

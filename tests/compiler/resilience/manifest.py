@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: manifest.py TESSERA_AOT TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER SCHEMA
 
-Deployment manifests of the digits and of a transformer, sharded over each axis and with recomputation: what they say is what the passes
-planned, and what the host program exchanges. That its bytes are sent is rank_memory.py's to test.
+Deployment manifests of the digits and of a transformer, sharded over each axis and with recomputation: their contents must agree
+with the plans of the passes and the exchanges of the host program. rank_memory.py tests that these bytes are sent.
 """
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this folder train: the digits, and a small transformer; and what they ask of them."""
+"""The models that the tests of this folder train: the digits, and a small transformer; and the checks of these models."""
 import json
 import random
 import re

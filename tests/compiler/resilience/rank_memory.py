@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: rank_memory.py TESSERA_AOT TESSERA_RUN [EXAMPLES] [--width N]
 
-What each rank holds and sends with sharded optimizer state, for 1, 2, 4 and 8 ranks side by side: memory is resident within
-5 % of the plan (or 1 MiB, which a process has besides), shrinks as state is sharded and from stage to stage, and a step sends
-what was planned; with a rank for each position that is what the deployment manifest says of the collectives. With the folder
-of the examples the same of gpt-char, where only the order of the stages is asked for. The model has 16 layers of N x N, 512 by default.
+The memory and the traffic of each rank with sharded optimizer state, for 1, 2, 4 and 8 concurrent ranks: resident memory is
+within 5 % of the plan (or 1 MiB, for other memory of the process) and shrinks as state is sharded and from stage to stage; a step
+sends as many bytes as planned. With one rank per position that is the number in the deployment manifest for the collectives. With
+the folder of the examples, the same is tested for gpt-char, where only the order of the stages is required. The model has 16
+layers of N x N, 512 by default.
 """
 import argparse
 import array

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: recompute.py TESSERA_AOT TESSERA_RUN TRANSFORMER_PY DIGITS_FOLDER
 
-Trains with every recompute policy and without: equal bits, and the memory that the plan says.
+Trains with every recompute policy and without: the bits are equal, and memory is as planned.
 """
 import os
 import random

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: region_ranks.py TESSERA_AOT TESSERA_RUN
 
-Regions of resilience over virtual ranks, with state whole and sharded: with any number of ranks the bits are those of the
-program without a region. A region fails in what all ranks have, or in one row that one rank has: all of them handle it, once,
-and run the region again, or go back to the last committed state; what cannot be mended ends them all alike. Ranks are killed
-between: the run goes on with another number of them.
+Regions of resilience over virtual ranks, with unsharded and sharded state: with any number of ranks the bits are those of the
+program without a region. A region fails in values that all ranks have, or in one row of one rank: all ranks handle the failure
+once and run the region again, or return to the last committed state; a failure that cannot be handled ends all ranks in the same
+way. Ranks are killed in between: the run continues with another number of ranks.
 """
 import json
 import os

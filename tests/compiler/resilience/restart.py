@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: restart.py TESSERA_AOT TESSERA_RUN TRANSFORMER_PY DIGITS_FOLDER
 
-Trains the digits and a transformer with a region of resilience around the forward pass. The region changes no bits; what
-it exports comes back in the next step, and after a kill between export and commit; handlers run once for each event; a
-trace shows each attempt.
+Trains the digits and a transformer with a region of resilience around the forward pass. The region changes no bits; exported
+values are imported in the next step, and after a kill between export and commit; handlers run once for each event; a trace
+shows each attempt.
 """
 import glob
 import json

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: shard.py TESSERA_AOT TESSERA_RUN TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER
 
-Trains the digits and a transformer with optimizer state sharded over 1 to 7 positions, at every stage, the positions one after
-another: the bits of the program that is not sharded; and the bytes in the IR are those of the plan.
+Trains the digits and a transformer with optimizer state sharded over 1 to 7 positions, at every stage, one position after
+another: the bits equal those of the unsharded program, and the bytes in the IR are those of the plan.
 """
 import re
 import subprocess

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: sr_pipeline.py TESSERA_AOT TESSERA_RUN TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER
 
-Training steps that ask for all at once: optimizer state on three positions, recomputation, a region that exports, a manifest.
-What -tessera-sr-pipeline makes of them, by its name and in a build, is its passes one after another, and runs: the bits of
-the step that asks for nothing.
+Training steps that combine all features: optimizer state on three positions, recomputation, a region that exports, a manifest.
+-tessera-sr-pipeline, by name and in a build, must give the same output as its passes one after another, and the trained bits must
+be those of a step without these features.
 """
 import json
 import os

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: untouched.py TESSERA_OPT TESTS_COMPILER EXAMPLES
 
-Programs that ask for nothing pass every pass of scaling and resilience without a change of one byte, as they are written and
-when they are straight-line; -tessera-sr-pipeline does to them what its canonicalize and cse do.
+Programs that use no scaling or resilience pass through every such pass without a change of a single byte, both as written and
+after conversion to straight-line code; -tessera-sr-pipeline changes them only by its canonicalize and cse.
 """
 import pathlib
 import re

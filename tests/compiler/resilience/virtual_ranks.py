@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: virtual_ranks.py TESSERA_AOT TESSERA_RUN
 
-Small models, each of ops that split a batch in their own way, trained with 1, 2 and 4 virtual ranks: one virtual rank's rows after
-another, the parameters agree but for the order of sums (relative 2e-5 of the largest), and random numbers are the same ones.
-With 4 virtual ranks 1, 2, 3 and 4 processes end with the same bits.
+Small models of ops that split a batch in different ways are trained with 1, 2 and 4 virtual ranks, which process their rows one
+after another: the parameters agree except for the order of sums (relative 2e-5 of the largest), and the random numbers are the
+same. With 4 virtual ranks, 1, 2, 3 and 4 processes end with the same bits.
 """
 import json
 import re

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: vrank_shards.py TESSERA_AOT TESSERA_RUN
 
-Sharded optimizer state across ranks: at every stage, with any number of ranks and threads, the hash of the trained state
-is that of the program that is not sharded, and so are the norms of gradients that are clipped. Tensors are smaller than the
-number of positions, of prime sizes, read twice, and in half precision with f32 masters; a run that is saved at one number of
-ranks goes on at another, and at another stage. Numbers of ranks that do not divide that of virtual ranks run, larger ones are refused.
+Sharded optimizer state across ranks: at every stage, with any number of ranks and threads, the hash of the trained state and the
+norms of clipped gradients are those of the unsharded program. There are tensors smaller than the number of positions, with prime
+sizes, read twice, and in half precision with f32 masters. A run saved with one number of ranks continues with another, and at
+another stage. Numbers of ranks that do not divide the number of virtual ranks work; larger ones are refused.
 """
 import json
 import os

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: collectives.py TESSERA_AOT TESSERA_RUN
 
-A host program in Target IR with every collective, built from there and run by 1, 2, 3 and 4 processes: the tensors it leaves are
-what NumPy makes of the same rows in float64 (sums within 1e-6 of the largest, the rest equal), and the bits are the same for all.
-Of one position a collective is a copy; with another number of positions than the program has leaves it is refused.
+A host program in Target IR with every collective is built and run by 1, 2, 3 and 4 processes. Its final tensors must equal
+NumPy's float64 results for the same rows (sums within 1e-6 of the largest, the rest exactly), and the bits must be the same for
+all numbers of processes. A collective with one position is a copy; a number of positions that differs from the number of
+virtual-rank shards is refused.
 """
 import json
 import struct

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What lies in the host's memory meanwhile comes back whole: random programs, planned with less and less workspace, are walked byte by byte as
-the worst device would run them, and each launch must read what it reads without a limit; so must those of a region when it runs again.
+"""Offloaded values return unchanged: random programs, planned with less and less workspace, are simulated byte by byte on the
+worst possible device, and each launch must read the same values as without a limit; so must the launches of a region when it runs
+again.
 
 usage: offload.py TESSERA_AOT [--programs N] [--seed S]
 
-A copy that has begun is done at once or when it is awaited, whichever is worse: its source may not be written, its place neither read nor
-written, until then. Exit code: 0 all right, 1 some wrong.
+A copy is assumed to complete at once or when it is awaited, whichever is worse: until then its source must not be written, and
+its destination must be neither read nor written. Exit code: 0 if all programs pass, else 1.
 """
 import argparse
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The products of tests/gpu, and gradients of attention (attend-grad.mlir), through LLVM and ptxas: every one is taken, and spills nothing.
+"""Compiles the products of tests/gpu, and gradients of attention (attend-grad.mlir), through LLVM and ptxas: every kernel is
+accepted, and none spills.
 
 usage: products.py TILE-CODE [CASE...]; exit code 77 without ptxas or NumPy. Without cases: a few of each kind.
 """

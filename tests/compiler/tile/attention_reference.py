@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of bf16 and its gradients by dot products, built and run by the tools, beside NumPy in float64.
+"""Attention of bf16 and its gradients with dot products, built and run by the tools, compared with NumPy in float64.
 
 usage: attention_reference.py TESSERA_AOT TESSERA_RUN [SEED]
 
-Shapes with every edge: nothing, odd rows and columns, several blocks, more queries than keys, shared heads, masks, dropped weights. Native results
-have the same bits with one thread and with two; with dropped weights they are near the portable ones, for the same weights fall.
-Exits with 77 without NumPy, or where the CPU has no dot products.
+The shapes cover every edge case: empty ones, odd rows and columns, several blocks, more queries than keys, shared heads, masks,
+dropped weights. Native results have the same bits with one thread and with two; with dropped weights they are near the portable
+ones, as the same weights are dropped. Exits with 77 without NumPy, or if the CPU has no dot products.
 """
 import os
 import subprocess

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """casts.py TOOLS: `tessera.cast` between every two types rounds once, to nearest even; to integers it truncates and saturates.
 
-Sources and results of 8 and 16 bits are tried exhaustively: every number of the source; for every number of the result, the number
-itself, the tie between it and the next one, and one ulp of the source around both. For results of 32 and 64 bits the first, the last and
-1,000 random ties of each exponent and one ulp around them. The reference rounds in integer arithmetic. Runs every level that this CPU
-has; code for the others and for a GPU is compiled. Exit code 77 without NumPy.
+Sources and results of 8 and 16 bits are tested exhaustively: every number of the source; for every number of the result, the
+number itself, the tie between it and the next one, and one ulp of the source around both. For results of 32 and 64 bits, the
+first, the last and 1,000 random ties of each exponent are tested, and one ulp around them. The reference rounds in integer
+arithmetic. Runs on every level that this CPU has; code for the other levels and for a GPU is only compiled. Exit code 77 without
+NumPy.
 """
 import pathlib
 import subprocess

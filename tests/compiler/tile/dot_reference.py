@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Products of bf16 and f16 in every form, built and run by the tools, beside NumPy in float64; for each level of this CPU, portable and native.
+"""Products of bf16 and f16 in every form, built and run by the tools, compared with NumPy in float64; for each level of this CPU,
+portable and native.
 
 usage: dot_reference.py TESSERA_AOT TESSERA_RUN [SEED]
 

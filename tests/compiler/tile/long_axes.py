@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, norms, losses and products over long axes: the error against float64 does not grow with the length, the Tile IR of the GPU gives the CPU's
-bits, and products have the order of order.py.
+"""Sums, norms, losses and products over long axes: the error against float64 does not grow with the length, the Tile IR of the
+GPU gives the same bits as the CPU's, and products have the order of order.py.
 
 usage: long_axes.py TESSERA_AOT TESSERA_RUN ASSEMBLER [SEED]
 
-Bounds: 4 times the error of NumPy's own sum, or of a product of NumPy in blocks of 256, and at least 2 units in the last place of the sum of the
-terms' magnitudes. Data is drawn from the seed, which is printed. Exits with 77 without NumPy.
+The bound is 4 times the error of NumPy's own sum, or of a NumPy product in blocks of 256, but at least 2 units in the last place
+of the sum of the terms' magnitudes. Data is drawn from the seed, which is printed. Exits with 77 without NumPy.
 """
 import pathlib
 import random

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions, attention and their gradients whose sums are long: the error against float64 does not grow with the length, and the Tile IR of the
-GPU gives the CPU's bits.
+"""Convolutions, attention and their gradients with long sums: the error against float64 does not grow with the length, and the
+Tile IR of the GPU gives the same bits as the CPU's.
 
 usage: long_kernels.py TESSERA_AOT TESSERA_RUN ASSEMBLER [SEED] [--large]
 
-Bounds: 4 times the error of the same formula in NumPy's float32, its products in blocks of 256 steps that are added in pairs, and at least 2 units
-in the last place of the sum of the terms' magnitudes; of the largest error of a tensor, of convolutions relative to that sum. --large: longer ones, in about a minute. Data is drawn from the
-seed, which is printed. Exits with 77 without NumPy.
+The bound is 4 times the error of the same formula in NumPy's float32, with products in blocks of 256 steps that are added in
+pairs, but at least 2 units in the last place of the sum of the terms' magnitudes. It applies to the largest error of a tensor,
+which is relative to that sum for convolutions. --large: longer sums, in about a minute. Data is drawn from the seed, which is
+printed. Exits with 77 without NumPy.
 """
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reference interpreter, in NumPy, of the orders that compiler/tile/tile.h states for reductions and products."""
+"""A reference interpreter, in NumPy, of the orders that compiler/tile/tile.h specifies for reductions and products."""
 import numpy as np
 
 PARTIALS, SUM_SHORT, SUM_CHUNK = 64, 16384, 2048

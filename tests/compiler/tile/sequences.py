@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Groups that are several kernels on a GPU or a CPU: the Tile IR of the GPU, compiled for a CPU, has the bits of the CPU's own kernels, and those of
-NumPy, of reductions in the order that order.py has.
+"""Groups that become several kernels on a GPU or a CPU: the Tile IR of the GPU, compiled for a CPU, gives the same bits as the
+CPU's own kernels and as NumPy, with reductions in the order of order.py.
 
 usage: sequences.py TESSERA_AOT TESSERA_RUN ASSEMBLER [SEED]
 

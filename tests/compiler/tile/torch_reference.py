@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Batched products, convolutions, attention and gradients of norms, built and run by the tools, beside PyTorch in float64.
+"""Batched products, convolutions, attention and gradients of norms, built and run by the tools, compared with PyTorch in
+float64.
 
 usage: torch_reference.py TESSERA_AOT TESSERA_RUN [SEED]
 
