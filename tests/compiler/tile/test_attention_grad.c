@@ -267,7 +267,7 @@ Test(attention_grad, masks) {
         .b = 1, .h = 2, .g = 1, .s = 70, .t = 70, .d = 8, .e = 8, .mask = 'a', .causal = true});
 }
 
-/* No queries, no keys, or heads of size 0: the gradients are empty or zeros. */
+/* No queries, no keys, no batch, or values of size 0: the gradients are empty or zeros. */
 Test(attention_grad, nothing) {
     test_gradient((attention){.b = 1, .h = 1, .g = 1, .s = 0, .t = 3, .d = 4, .e = 4});
     test_gradient((attention){.b = 1, .h = 2, .g = 1, .s = 5, .t = 0, .d = 4, .e = 4});

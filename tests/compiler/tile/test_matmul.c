@@ -279,8 +279,8 @@ Test(matmul, swapped) {
     test_tiled((shape){45, 301, 67}, false, true, true, ", tile = [5, 0, 40, 2, 16]");
 }
 
-/* Few rows and a B that is too large for the caches; a transposed A with rows 4096 bytes apart; a B
- * so large that programs take columns in turn. */
+/* Few rows and a B that is streamed; a transposed A with rows 4096 bytes apart; a B so large that
+ * its columns are processed in several rounds. */
 Test(matmul, streamed) {
     test_plain((shape){1, 1100, 300}, false, false, false);
     test_plain((shape){1, 1024, 301}, false, false, false);
