@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a written module carries for the bundle.
+ * The texts that a written module carries for the bundle.
  */
 #include "compiler/target/host/host.h"
 

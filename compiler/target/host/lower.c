@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tile IR -> Target IR, in place: kernels go to @device and are declared; tensors' data is listed;
- * each entry becomes its host program.
+ * Tile IR -> Target IR, in place: kernels move to @device and are declared; tensors' data is
+ * listed; each entry becomes its host program.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/package.h"

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Offload: where the workspace of an entry would be larger than it may be, values that wait long
- * from one launch to the next lie in the host's memory meanwhile. Both copies run beside launches.
+ * Offload: if the workspace of an entry would be larger than allowed, values that are idle between
+ * two distant launches are offloaded to host memory for that time. Both copies run concurrently
+ * with launches.
  *
- * Outline: find the waits, longest first · at the busiest launch choose as many as it takes, and
- * say when each copy would be done, by estimates of what launches and copies take; again, until no
- * launch is too busy · where that is not enough, let launches wait for copies · place; aim lower as
- * long as places leave gaps.
+ * Outline: find the waits, longest first · at the busiest launch choose as many as needed, and
+ * estimate when each copy is done from the estimated times of launches and copies; repeat until no
+ * launch uses too much · if that is not enough, let launches wait for copies · place the values;
+ * use a lower aim as long as placement leaves gaps.
  *
- * A value becomes two: what it is until it has gone, and what has come back, which may lie
- * elsewhere. Nothing else of a program changes, so no bit of a result does.
+ * A value becomes two values: the original, up to its copy to the host, and the value copied back,
+ * which may have another place. Nothing else in the program changes, so the results are bit-equal.
  *
- * Waits that begin behind the forward pass and end in the backward one are what is called
- * activation offload: Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable,
- * Memory-Efficient Neural Network Design", 2016; here all copies are planned when the program is
- * built, from liveness alone.
+ * Waits that begin after the forward pass and end in the backward pass are known as activation
+ * offload: Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
+ * Neural Network Design", 2016. Here all copies are planned when the program is built, from
+ * liveness alone.
  */
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/target/host/planner.h"
@@ -25,37 +26,38 @@
 #include <string.h>
 
 enum {
-    BYTES_MIN = 1 << 20, /* of a copy: below that, what it takes to begin one counts more */
-    ROUNDS_MAX = 12,     /* of aiming lower */
-    STEPS_DOWN = 256,    /* by at least this part */
+    BYTES_MIN = 1 << 20, /* the smallest copy: below this the time to start it dominates */
+    ROUNDS_MAX = 12,     /* rounds that lower the aim */
+    STEPS_DOWN = 256,    /* each round lowers it by at least 1 / STEPS_DOWN */
     IN_FLIGHT_MAX = TSR_PROGRAM_IN_FLIGHT_MAX / 2 - 1, /* copies in one direction */
 };
 
 /* A value that no launch in between `after` and `before` touches. */
 typedef struct wait {
     uint32_t value, after, before;
-    uint32_t gone_at, begin_at; /* launches before which: its place is free; it begins to return */
+    uint32_t gone_at, begin_at; /* launches before which its place becomes free, and before which it
+                                   begins to return */
     uint64_t bytes;
-    double seconds; /* that it waits */
-    bool chosen;    /* it is to go */
-    bool taken;     /* and is done in time: gone_at < begin_at */
-    bool late;      /* it would not be where it is needed */
+    double seconds; /* length of the wait */
+    bool chosen;    /* to be offloaded */
+    bool taken;     /* chosen, and its copies are done in time: gone_at < begin_at */
+    bool late;      /* it would not be back when it is needed */
 } wait;
 
 typedef struct offload {
     planner *p;
     const tsr_device_rates *rates;
-    uint64_t *bytes;   /* value -> of its place; 0 where it has none */
+    uint64_t *bytes;   /* value -> bytes of its place; 0 if it has none */
     double *begins;    /* launch -> seconds; one more, for the end */
-    uint64_t *live;    /* launch -> bytes in use without any offload; at the end, too */
-    uint64_t *left;    /* the same with what is taken */
+    uint64_t *live;    /* launch -> bytes in use without any offload; one more, for the end */
+    uint64_t *left;    /* launch -> bytes in use without the taken waits */
     wait *waits;       /* the longest first */
     uint32_t *outward; /* waits in the order of `after` */
     uint32_t *inward;  /* waits in the order of `before`, the last one first */
     uint32_t count;
 } offload;
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- values and waits ------------------------------------------------------------------------ */
 
 static bool has_place(const value *v) {
     return v->buffer.space == TSR_SPACE_WORKSPACE && v->view_of == NONE;
@@ -84,7 +86,7 @@ static TSR_RESULT place_bytes(const planner *p, const value *v, uint64_t *out_by
     return TSR_SUCCESS;
 }
 
-/* Where a launch writes over an operand, that has gone by then: the two count once. */
+/* If a launch overwrites an operand, the operand is dead by then: the two count once. */
 static TSR_RESULT find_live(offload *o) {
     const planner *p = o->p;
     for (uint32_t i = 0; i < p->value_count; i++) {
@@ -100,7 +102,7 @@ static TSR_RESULT find_live(offload *o) {
     return TSR_SUCCESS;
 }
 
-/* A region may run again, and then reads what it has from outside as it was. */
+/* A region may run again, and then reads the same values from outside. */
 static bool crosses_mark(const planner *p, const value *v, uint32_t before) {
     for (uint32_t i = 0; i < p->mark_count; i++)
         if (p->marks[i].at > v->maker && p->marks[i].at <= before) return true;
@@ -169,7 +171,8 @@ static int by_before(const void *a, const void *b, void *waits) {
 
 /* ---- when copies are done -------------------------------------------------------------------- */
 
-/* The first launch that begins at `seconds` or later, of those in [from, to]; `to` else. */
+/* The first launch in [from, to] that begins at `seconds` or later; `to` if there is no such
+ * launch. */
 static uint32_t launch_at(const offload *o, double seconds, uint32_t from, uint32_t to) {
     while (from < to) {
         uint32_t middle = from + (to - from) / 2;
@@ -181,14 +184,15 @@ static uint32_t launch_at(const offload *o, double seconds, uint32_t from, uint3
     return from;
 }
 
-/* The last launch that begins before a copy back has to, of those behind the copy there. */
+/* The last launch that begins before `seconds`, when the copy back must begin. The search starts at
+ * w->gone_at, when the copy to the host is done. */
 static uint32_t launch_before(const offload *o, double seconds, const wait *w) {
     uint32_t at = launch_at(o, seconds, w->gone_at, w->before);
     return at > w->gone_at && o->begins[at] > seconds ? at - 1 : at;
 }
 
-/* Of those chosen: outward copies follow each other, as early as can be; inward ones as late as can
- * be. A wait that is too short for its two copies is left alone. */
+/* Times the copies of the chosen waits: outward copies follow each other as early as possible,
+ * inward copies as late as possible. A wait that is too short for its two copies is not taken. */
 static void time_copies(offload *o) {
     double free_at = 0, needed_at = o->begins[o->p->launch_count];
     for (uint32_t i = 0; i < o->count; i++) o->waits[i].taken = o->waits[i].chosen;
@@ -213,7 +217,7 @@ static void time_copies(offload *o) {
     }
 }
 
-/* What the busiest launch has. */
+/* Returns the bytes of the busiest launch. */
 static uint64_t find_left(offload *o, uint32_t *out_busiest) {
     uint64_t most = 0;
     uint32_t count = o->p->launch_count + 1;
@@ -234,11 +238,11 @@ static uint64_t find_left(offload *o, uint32_t *out_busiest) {
     return most;
 }
 
-/* ---- which go -------------------------------------------------------------------------------- */
+/* ---- choice of waits ------------------------------------------------------------------------- */
 
 static bool crosses(const wait *w, uint32_t at) { return w->after < at && at < w->before; }
 
-/* Those that are not offloaded at this launch are dropped: they would be late. */
+/* Drops the chosen waits that are not offloaded at this launch: they would be late. */
 static void drop_late(offload *o, uint32_t at) {
     for (uint32_t i = 0; i < o->count; i++) {
         wait *w = &o->waits[i];
@@ -249,8 +253,8 @@ static void drop_late(offload *o, uint32_t at) {
     }
 }
 
-/* Chooses some that free so many bytes at this launch, if they are in time; false: there is none.
- */
+/* Chooses waits that free this number of bytes at this launch if their copies are in time. False:
+ * no wait is left. */
 static bool choose_more(offload *o, uint32_t at, uint64_t bytes) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < o->count && sum < bytes; i++) {
@@ -262,7 +266,7 @@ static bool choose_more(offload *o, uint32_t at, uint64_t bytes) {
     return sum > 0;
 }
 
-/* Such that no launch waits, as far as that is enough. */
+/* Chooses waits as long as no launch has to wait for a copy. */
 static void choose_in_time(offload *o, uint64_t aim) {
     uint32_t busiest = 0;
     for (uint32_t i = 0; i < o->count; i++) o->waits[i].chosen = o->waits[i].late = false;
@@ -277,8 +281,9 @@ static void choose_in_time(offload *o, uint64_t aim) {
     find_left(o, &busiest);
 }
 
-/* The wait that would free bytes at this launch at the least cost: a copy outward that is on its
- * way, the one begun first; one inward that could begin later; one that has not been taken. */
+/* The wait that would free bytes at this launch at the least cost: an outward copy in flight, the
+ * one that began first; else an inward copy that could begin later; else a wait that has not been
+ * taken. */
 static wait *find_next(const offload *o, uint32_t at) {
     wait *outward = NULL, *inward = NULL, *other = NULL;
     for (uint32_t i = 0; i < o->count; i++) {
@@ -299,8 +304,8 @@ static void change_left(offload *o, uint32_t begin, uint32_t end, uint64_t bytes
     for (uint32_t i = begin; i < end; i++) o->left[i] -= bytes;
 }
 
-/* Frees it at this launch, and at those behind it that are too busy, too: others wait for its
- * copies. */
+/* Frees the bytes of `w` at this launch and at the following ones that are too busy. Launches wait
+ * for its copies. */
 static void hurry(offload *o, wait *w, uint32_t at, uint64_t aim) {
     if (w->taken && at < w->gone_at) {
         change_left(o, at, w->gone_at, w->bytes);
@@ -315,8 +320,8 @@ static void hurry(offload *o, wait *w, uint32_t at, uint64_t aim) {
     change_left(o, begin, end, w->bytes);
 }
 
-/* What was hurried may return later than right behind the launch that was too busy, so that those
- * that are needed sooner come first. */
+/* A hurried value may return later than right after the launch that was too busy, so that values
+ * that are needed sooner return first. */
 static void return_late(offload *o) {
     double needed_at = o->begins[o->p->launch_count];
     for (uint32_t i = 0; i < o->count; i++) {
@@ -329,7 +334,8 @@ static void return_late(offload *o) {
     }
 }
 
-/* Takes waits until no launch has more than `aim` bytes; what the busiest has then. */
+/* Takes waits until no launch has more than `aim` bytes. Returns the bytes of the busiest
+ * launch. */
 static uint64_t choose(offload *o, uint64_t aim) {
     uint64_t most = 0;
     choose_in_time(o, aim);
@@ -342,9 +348,9 @@ static uint64_t choose(offload *o, uint64_t aim) {
     return most;
 }
 
-/* Not more copies at a time than a program may have: outward ones are awaited before as many have
- * begun, inward ones begin when as many are back; at once where that is the same launch. It takes
- * no more of the workspace. */
+/* Limits the copies in flight to the maximum of a program: outward copies are awaited before too
+ * many have begun, inward copies begin when enough are back; immediately if that is the same
+ * launch. This never needs more workspace. */
 static void limit_copies(offload *o) {
     uint32_t recent[IN_FLIGHT_MAX], count = 0;
     for (uint32_t i = 0; i < o->count; i++) {
@@ -368,7 +374,7 @@ static void limit_copies(offload *o) {
 
 /* ---- values that have come back -------------------------------------------------------------- */
 
-/* What the value, or a view of it, is from launch `from` on. */
+/* Returns the value (or view) to use for `number` at launches from `from` on. */
 static uint32_t add_later(planner *p, uint32_t number, uint32_t from) {
     uint32_t later = tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[number]);
     p->values[later].pitch = p->values[number].pitch;
@@ -408,7 +414,7 @@ static void apply(planner *p, const wait *w, uint32_t value_count) {
                                        .back_at = w->before};
 }
 
-/* In the order of their launches, so that parts of a value follow each other. */
+/* Applies the moves in the order of their launches, so that parts of a value follow each other. */
 static TSR_RESULT apply_all(offload *o, const value *values, uint32_t value_count) {
     planner *p = o->p;
     uint32_t capacity = value_count, taken = 0;
@@ -435,7 +441,8 @@ static TSR_RESULT apply_all(offload *o, const value *values, uint32_t value_coun
 
 /* ---- emit ------------------------------------------------------------------------------------ */
 
-/* In this order, before one launch: what goes first, so that what returns finds its place free. */
+/* The order of the steps before one launch. Values leave first, so that returning values find their
+ * place free. */
 typedef enum step { GOES, HAS_GONE, RETURNS, IS_BACK, STEPS } step;
 
 static uint32_t launch_of(const move *m, step of) {
@@ -443,7 +450,8 @@ static uint32_t launch_of(const move *m, step of) {
     return launches[of];
 }
 
-/* What is awaited at once is so before the next one begins: of those there may be many. */
+/* A copy that is awaited immediately is awaited before the next one begins, because there may be
+ * many such copies. */
 static uint32_t order_of(const move *m, step of) {
     bool at_once = of % 2 == 1 && launch_of(m, of - 1) == launch_of(m, of);
     return at_once ? of - 1 : of;
@@ -503,7 +511,7 @@ void tsr_planner_emit_moves(planner *p, tsr_builder *b, uint32_t at, const MlirV
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole pass -------------------------------------------------------------------------- */
 
 static TSR_RESULT offload_init(offload *o) {
     planner *p = o->p;
@@ -533,7 +541,7 @@ static TSR_RESULT offload_init(offload *o) {
     return TSR_SUCCESS;
 }
 
-/* Of the device that the module is for; NULL where it shares memory with the host. */
+/* The rates of the device that the module is for; NULL if it shares memory with the host. */
 static TSR_RESULT find_rates(const planner *p, const tsr_device_rates **out_rates) {
     const char *name = tsr_op_string(mlirModuleGetOperation(p->module), TSR_TARGET_NAME);
     const tsr_target *target = NULL;
@@ -549,7 +557,7 @@ static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const
          (unsigned long long)p->workspace_max);
 }
 
-/* What is chosen for this aim, placed; *out_most: what the busiest launch has. */
+/* Chooses waits for this aim and places the values; *out_most: bytes of the busiest launch. */
 static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_t value_count,
                           uint64_t *out_most, uint64_t *out_placed) {
     planner *p = o->p;
@@ -560,7 +568,7 @@ static TSR_RESULT try_aim(offload *o, uint64_t aim, const value *values, uint32_
     return tsr_planner_place(p, TSR_SPACE_WORKSPACE, false, out_placed);
 }
 
-/* Lower and lower, in the end as low as can be. */
+/* Lowers the aim step by step, at the end to the lowest one possible. */
 static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_placed) {
     planner *p = o->p;
     const value *values = p->values;
@@ -575,7 +583,7 @@ static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_placed) {
         if (most > aim || aim <= lower) break;
         aim -= lower;
     }
-    const uint64_t lowest[] = {choose(o, 0), 0}; /* as few as need be; all */
+    const uint64_t lowest[] = {choose(o, 0), 0}; /* fewest waits; all waits */
     for (size_t i = 0; i < 2; i++) {
         TRY(p->ctx, try_aim(o, lowest[i], values, value_count, &most, out_placed));
         if (*out_placed <= max) return order_steps(p);

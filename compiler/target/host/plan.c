@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry -> tessera_target.func. Outline: collect (values, who makes and who reads them) · bind
+ * An entry -> tessera_target.func. Outline: collect (values, their makers and readers) · bind
  * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches with the marks of
  * regions between them, then copies).
  */
@@ -80,7 +80,7 @@ tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
     return TSR_SUCCESS;
 }
 
-/* The buffer of what a kernel prepacks: the same one in all entries. */
+/* The buffer that a kernel prepacks. It is the same one in all entries. */
 static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
     value *from = NULL;
     tsr_prepacked_list *list = p->prepacked;
@@ -102,7 +102,7 @@ static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer
     return TSR_SUCCESS;
 }
 
-/* The next launch; launches of a loop stand together. */
+/* Adds the next launch. The launches of a loop are consecutive. */
 tsr_result tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind,
                                   const char *callee, launch **out_launch) {
     launch *l = &p->launches[p->launch_count++];
@@ -163,7 +163,7 @@ static TSR_RESULT collect_same(planner *p, MlirOperation op, size_t result, size
     return TSR_SUCCESS;
 }
 
-/* Of the kernel's argument number `index`, outputs behind inputs. */
+/* The pitch of the kernel's argument number `index`; outputs follow inputs. */
 static TSR_RESULT read_pitch(const planner *p, const launch *l, size_t index, int64_t *out_pitch) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(l->kernel, "function_type"));
     size_t inputs = (size_t)mlirFunctionTypeGetNumInputs(type);
@@ -176,7 +176,7 @@ static TSR_RESULT read_pitch(const planner *p, const launch *l, size_t index, in
          tsr_op_symbol(l->kernel));
 }
 
-/* The kernel reads rows as they lie. */
+/* Checks that the kernel reads rows with the pitch of the value. */
 static TSR_RESULT check_pitch(const planner *p, const launch *l, size_t index, const value *v) {
     int64_t pitch = 0;
     TRY(p->ctx, read_pitch(p, l, index, &pitch));
@@ -186,7 +186,7 @@ static TSR_RESULT check_pitch(const planner *p, const launch *l, size_t index, c
          p->entry->name, index, tsr_op_symbol(l->kernel), (long long)pitch, (long long)v->pitch);
 }
 
-/* Kernels alone know of pitches. */
+/* Only kernels support a pitch. */
 static TSR_RESULT check_dense(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
@@ -235,7 +235,7 @@ static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* Its result lies where its operand does. */
+/* The result has the place of its operand. */
 static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     uint32_t root = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0)), number = 0;
     if (root == NONE || p->values[root].maker == NONE || p->values[root].imported)
@@ -324,7 +324,7 @@ static TSR_RESULT collect(planner *p) {
     return TSR_SUCCESS;
 }
 
-/* What is read through a view lives as long. */
+/* A value that is read through a view lives as long as the view. */
 static void share_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i], *root = v->view_of == NONE ? v : &p->values[v->view_of];
@@ -346,7 +346,7 @@ static bool is_one_segment(const planner *p, const launch *l, const value *resul
     return segments.inputs && operand / segments.inputs == index / segments.outputs;
 }
 
-/* May the launch write its `result` over its operand `operand`? Both have one type. */
+/* May the launch write its `result` over its operand `operand`? Both have the same type. */
 static bool overwrites_operand(const planner *p, const launch *l, const value *result,
                                size_t operand) {
     int64_t inputs[TSR_PROGRAM_ARGUMENTS_MAX];
@@ -410,7 +410,7 @@ uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, con
     return p->value_count++;
 }
 
-/* What is returned and assigned; says for each value where it would best lie. */
+/* Reads the returned and assigned values; sets the preferred place of each. */
 static TSR_RESULT read_sinks(planner *p) {
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
         bool assign = tsr_op_is(op, "tessera.assign");
@@ -453,8 +453,8 @@ static bool lies_in(const value *v, tsr_space space, uint32_t index) {
 }
 
 /* Copies after the last launch: outputs; old values of tensors that become others' next values, to
- * the workspace; next values to their tensors. In this order none reads what another has written.
- */
+ * the workspace; next values to their tensors. In this order no copy reads a buffer that an earlier
+ * copy has written. */
 static TSR_RESULT plan_copies(planner *p) {
     end_copy *late = TSR_NEW(p->arena, end_copy, (size_t)p->value_capacity);
     uint32_t late_count = 0;
@@ -492,8 +492,8 @@ static TSR_RESULT plan_copies(planner *p) {
 
 /* ---- place ---- */
 
-/* Operands of the value's launch that it may lie over, by their index in the workspace plan. What
- * goes to the host's memory behind the launch is still needed there. */
+/* Operands of the value's launch that it may overwrite, by their index in the workspace plan. A
+ * value that is offloaded to host memory after the launch is still needed there. */
 static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
     if (v->maker >= p->launch_count || v->imported || p->launches[v->maker].kind != KIND_LAUNCH)
@@ -551,7 +551,7 @@ tsr_result tsr_planner_place(planner *p, tsr_space space, bool behind, uint64_t 
 
 /* ---- emit ---- */
 
-/* How each space is written: the op, and the attribute that says where. */
+/* The op that declares a buffer of each space, and its attribute for the place. */
 static const struct {
     const char *op, *attr;
 } places[] = {

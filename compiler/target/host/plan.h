@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the values of one entry lie, and what is copied when all kernels have run:
+ * Plans where the values of one entry are stored, and the copies after all kernels have run:
  *
- * - Inputs, outputs and tensors are used where they lie. Every other value has a place in the
- *   entry's workspace, planned by the time it lives (schedule/memory_plan.h).
+ * - Inputs, outputs and tensors are used in place. Every other value has a place in the entry's
+ *   workspace, planned by its live range (schedule/memory_plan.h).
  * - A tensor's next value is written over the old one by the kernel that computes it if every
- *   reader of the old value comes before that kernel, or is that kernel and reads element for
- *   element what it writes; else it goes to the workspace and is copied when all kernels have run.
+ *   reader of the old value comes before that kernel, or is that kernel and reads each element
+ *   before it writes the same element. Otherwise the next value goes to the workspace and is copied
+ *   when all kernels have run.
  * - No tensor is written before the last kernel that can report a bad index has run: a step that
- *   ends in a fault has changed nothing. The same holds for the last region of resilience.
- * - What a region reads lives until it ends, so that it can run again.
- * - What a kernel prepacks from a tensor lies in a buffer that all entries share.
- * - What a kernel writes with a pitch (tsr_buffer_make) is as much longer; kernels alone read it.
+ *   ends in a fault has changed nothing. The same is true for the last region of resilience.
+ * - The inputs of a region live until it ends, so that it can run again.
+ * - The buffer that a kernel prepacks from a tensor is shared by all entries.
+ * - A buffer that a kernel writes with a pitch (tsr_buffer_make) is longer by the padding; only
+ *   kernels read it.
  */
 #ifndef TSR_COMPILER_TARGET_HOST_PLAN_H
 #define TSR_COMPILER_TARGET_HOST_PLAN_H
@@ -19,8 +21,8 @@
 #include "compiler/mlir.h"
 #include "manifests/config.h"
 
-/* What buffers of tessera_target.prepacked hold, by their number: which kernel's, of which tensor
- * of the config. */
+/* The contents of a tessera_target.prepacked buffer, by its number: the kernel and the tensor of
+ * the config. */
 typedef struct tsr_prepacked_item {
     MlirOperation kernel;
     uint32_t tensor;
@@ -30,10 +32,10 @@ typedef struct tsr_prepacked_list {
     uint32_t count, capacity;
 } tsr_prepacked_list;
 
-/* Writes the tessera_target.func of an entry before its func.func, which stays as it is. The module
- * holds the tessera_target.kernels that it calls; `prepacked` grows from entry to entry and has
- * room for every call of the module. TSR_INTERNAL when the entry is not what the schedule stage
- * makes. */
+/* Writes the tessera_target.func of an entry before its func.func, which does not change. The
+ * module has the tessera_target.kernels that the entry calls. `prepacked` grows from entry to entry
+ * and has room for every call of the module. TSR_INTERNAL when the schedule stage cannot have made
+ * the entry. */
 TSR_RESULT tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                          const tsr_config *config, const tsr_config_entry *entry,
                          tsr_prepacked_list *prepacked, tsr_arena *arena);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops and branches of an entry: the commands of their bodies stand in it, between commands that
- * repeat or skip them. A carried value has one place for all iterations, which is written at the
- * end of each: by the body's own launch where nothing reads the old value any more, else by a copy.
+ * Loops and branches of an entry: the commands of their bodies are part of the entry's list,
+ * between commands that repeat or skip them. A carried value has one place for all iterations. It
+ * is written at the end of each iteration: by the body's own launch if nothing reads the old value
+ * any more, otherwise by a copy.
  */
 #include "compiler/target/host/planner.h"
 
 #include <string.h>
 
-/* A tessera.loop, with what its operands and bodies are. */
+/* A tessera.loop, with its operands and bodies. */
 typedef struct loop_op {
     MlirOperation op;
     MlirBlock bodies[2];
@@ -49,7 +50,7 @@ tsr_result tsr_planner_count(const planner *p, MlirBlock block, uint32_t depth, 
              p->entry->name, TSR_PROGRAM_DEPTH_MAX);
     *values += (size_t)mlirBlockGetNumArguments(block);
     TSR_FOR_EACH_OP(op, block) {
-        /* A sink adds a place to copy to for each operand, and perhaps a temporary. */
+        /* A sink adds a copy destination for each operand, and possibly a temporary. */
         *values += tsr_op_result_count(op);
         if (tsr_op_result_count(op) == 0) *values += 2 * tsr_op_operand_count(op);
         ++*launches;
@@ -66,7 +67,7 @@ tsr_result tsr_planner_count(const planner *p, MlirBlock block, uint32_t depth, 
 
 /* ---- commands ---- */
 
-/* The next command; what it reads and writes is needed up to it. */
+/* Adds the next command; its operands live at least until it. */
 static void add(planner *p, control c) {
     for (uint32_t i = 0; i < c.count; i++) p->values[c.values[i]].first_end = p->launch_count + 1;
     p->launches[p->launch_count++] =
@@ -77,7 +78,7 @@ static void add_copy(planner *p, uint32_t to, uint32_t from) {
     add(p, (control){.count = 2, .values = {to, from}});
 }
 
-/* Its commands are those since then; without any it goes. */
+/* The commands since `begin` form its range; if there are none, `begin` is removed. */
 static void end_range(planner *p, uint32_t begin, bool repeats) {
     uint32_t commands = p->launch_count - begin - 1;
     p->launches[begin].control.commands = commands;
@@ -98,7 +99,7 @@ static TSR_RESULT stand_for(planner *p, MlirValue mlir, uint32_t number) {
     return TSR_SUCCESS;
 }
 
-/* A place for the value, taken from the command at hand on. */
+/* A place for the value; it is in use from the current command on. */
 static TSR_RESULT add_buffer(planner *p, MlirValue mlir, uint32_t *out_number) {
     return tsr_planner_add_value(p, mlir,
                                  (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
@@ -115,7 +116,7 @@ static uint32_t root_of(const planner *p, uint32_t number) {
     return p->values[number].view_of == NONE ? number : p->values[number].view_of;
 }
 
-/* Did a launch behind `since` make it, and may it lie elsewhere? */
+/* Did a launch after `since` make it, and may it have another place? */
 static bool is_free(const planner *p, uint32_t number, uint32_t since) {
     const value *v = &p->values[number];
     return v->maker != NONE && !v->imported && v->maker > since &&
@@ -123,13 +124,13 @@ static bool is_free(const planner *p, uint32_t number, uint32_t since) {
            v->view_of == NONE && !v->viewed;
 }
 
-/* From now on `number` lies where `place` does. */
+/* From now on `number` uses the place of `place`. */
 static void lie_in(planner *p, uint32_t number, uint32_t place) {
     p->values[number].view_of = place;
     p->values[place].viewed = true;
 }
 
-/* What both bodies read from outside. */
+/* Binds the values that both bodies read from outside. */
 static TSR_RESULT bind_captures(planner *p, const loop_op *l, MlirBlock body) {
     for (size_t i = 0; i < l->captures; i++) {
         uint32_t number = NONE;
@@ -140,7 +141,7 @@ static TSR_RESULT bind_captures(planner *p, const loop_op *l, MlirBlock body) {
     return TSR_SUCCESS;
 }
 
-/* The commands of the body; the numbers of what it returns, in the arena. */
+/* Collects the commands of the body. *out_results: the numbers of its results, in the arena. */
 static TSR_RESULT collect_body(planner *p, MlirBlock body, uint32_t **out_results) {
     MlirLocation at = p->at;
     TRY(p->ctx, tsr_planner_collect_block(p, body));
@@ -156,8 +157,8 @@ static TSR_RESULT collect_body(planner *p, MlirBlock body, uint32_t **out_result
 
 /* ---- loops ---- */
 
-/* May the launch that makes `next` write it over `carried`? All else of the body that reads the old
- * value has been noted in its life. */
+/* May the launch that makes `next` write it over `carried`? The lives of values already include all
+ * other reads of the old value in the body. */
 static bool writes_over(const planner *p, const loop_op *l, uint32_t begin, uint32_t carried,
                         uint32_t next, const uint32_t *all) {
     const value *old = &p->values[carried];
@@ -169,7 +170,7 @@ static bool writes_over(const planner *p, const loop_op *l, uint32_t begin, uint
            tsr_planner_overwrites(p, &p->launches[maker], &p->values[next], carried);
 }
 
-/* Carried values become `next`, as at once. */
+/* Assigns `next` to the carried values, as if all at once. */
 static TSR_RESULT carry_on(planner *p, const loop_op *l, uint32_t begin, const uint32_t *carried,
                            uint32_t *next) {
     for (size_t k = 0; k < l->carried; k++) {
@@ -179,7 +180,7 @@ static TSR_RESULT carry_on(planner *p, const loop_op *l, uint32_t begin, const u
     }
     for (size_t k = 0; k < l->carried; k++) {
         if (next[k] == carried[k]) continue;
-        bool taken = false; /* it is what another copy writes */
+        bool taken = false; /* another copy overwrites it */
         for (size_t i = 0; i < l->carried; i++) taken = taken || root_of(p, next[k]) == carried[i];
         if (!taken) continue;
         uint32_t kept = tsr_planner_add_buffer(p, TSR_SPACE_WORKSPACE, 0, &p->values[next[k]]);
@@ -192,7 +193,7 @@ static TSR_RESULT carry_on(planner *p, const loop_op *l, uint32_t begin, const u
     return TSR_SUCCESS;
 }
 
-/* Places for carried values, the first body's arguments, with what they begin with. */
+/* Places for carried values, which are the first body's arguments, with their initial values. */
 static TSR_RESULT begin_carried(planner *p, const loop_op *l, uint32_t **out_carried) {
     uint32_t *carried = TSR_NEW(p->arena, uint32_t, l->carried + 1);
     if (!carried) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
@@ -206,7 +207,7 @@ static TSR_RESULT begin_carried(planner *p, const loop_op *l, uint32_t **out_car
     return TSR_SUCCESS;
 }
 
-/* They are there behind the loop: what it gives. */
+/* The carried values are the results of the loop and remain after it. */
 static TSR_RESULT end_carried(planner *p, const loop_op *l, const uint32_t *carried) {
     for (size_t k = 0; k < l->carried; k++) {
         value *v = &p->values[carried[k]];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/target/host/planner.h"
 
-/* One virtual rank's, or gathered anew for each: no sum or gather of all virtual ranks. */
+/* True for values of one virtual rank, or gathered again for each: not sums or gathers of all
+ * virtual ranks. */
 static bool runs_per_leaf(const launch *l) {
     return l->kind == KIND_LAUNCH || l->kind == KIND_JOIN;
 }
@@ -11,7 +12,7 @@ static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
            runs_per_leaf(&p->launches[v->maker]);
 }
 
-/* What is joined behind the loop that makes it has a place for each virtual rank, too. */
+/* A value that is joined after the loop that makes it has a place for each virtual rank, too. */
 static void keep_for_join(planner *p, const launch *l) {
     value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
     if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE) return;
@@ -19,9 +20,9 @@ static void keep_for_join(planner *p, const launch *l) {
     v->first = p->loops[p->launches[v->maker].loop].begin;
 }
 
-/* A loop's launches run again for the next virtual rank: what it reads from outside stays until its
- * end, what all virtual ranks make is there from its begin on. What one virtual rank makes for a
- * later loop gets a place for each virtual rank. */
+/* A loop's launches run again for the next virtual rank: values that it reads from outside stay
+ * until its end, and the results of all virtual ranks exist from its begin on. A value that one
+ * virtual rank makes for a later loop gets a place for each virtual rank. */
 void tsr_planner_stretch_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];

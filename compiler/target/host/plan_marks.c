@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What orders others and launches nothing: begin and end of a region, exports, imports, awaits.
+ * Ops that order others and launch nothing: begin and end of a region, exports, imports, awaits.
  */
 #include "compiler/target/host/planner.h"
 
@@ -10,7 +10,8 @@ bool tsr_planner_is_mark(MlirOperation op) {
            tsr_op_is(op, "async.await");
 }
 
-/* What it reads lives until the launch behind it, so that the one before cannot lie over it. */
+/* The operands of a mark live until the launch after it, so that the launch before it cannot
+ * overwrite them. */
 tsr_result tsr_planner_collect_mark(planner *p, MlirOperation op) {
     uint32_t index = p->mark_count++;
     p->marks[index] = (mark){.op = op, .at = p->launch_count};
@@ -37,8 +38,8 @@ tsr_result tsr_planner_collect_mark(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* The launches between an enter and the leave that takes its token run again: what they read and
- * were not given by each other lives until the end. */
+/* The launches between an enter and the leave that takes its token may run again: values that they
+ * read and did not make themselves live until the end of the region. */
 static TSR_RESULT keep_boundary(planner *p, const mark *enter, const mark *leave) {
     for (uint32_t i = enter->at; i < leave->at; i++) {
         MlirOperation call = p->launches[i].call;
@@ -71,7 +72,8 @@ tsr_result tsr_planner_keep_boundaries(planner *p) {
     return TSR_SUCCESS;
 }
 
-/* Tokens that the op takes and marks give: those of barriers alone are in the order of commands. */
+/* The op's token operands that marks give. The tokens of barriers are omitted: the order of
+ * commands already implies them. */
 static size_t marked_tokens(const planner *p, MlirOperation op, MlirValue *tokens) {
     size_t count = 0;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
@@ -101,7 +103,7 @@ static size_t tensor_operands(MlirOperation op) {
     return count;
 }
 
-/* An export or an import: what is written, what is read, tokens. */
+/* Operands of an export or import: buffers written, buffers read, tokens. */
 static size_t transfer_operands(const planner *p, const mark *m, const MlirValue *buffers,
                                 MlirValue *arguments, int32_t segments[3]) {
     MlirOperation op = m->op;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What virtual ranks have parts of. A part of a tensor is read, and its next value written, where
- * it lies, while a loop runs over the virtual ranks; other parts are taken from sums and joined to
- * values between loops.
+ * Parts of values that virtual ranks have. A loop over the virtual ranks reads a part of a tensor,
+ * and writes its next value, in place. Other parts are taken from sums and joined to values between
+ * loops.
  */
 #include "compiler/resilience/resilience.h"
 #include "compiler/target/host/planner.h"
@@ -39,8 +39,8 @@ static TSR_RESULT collect_tensor_part(planner *p, MlirOperation op, MlirOperatio
     return TSR_SUCCESS;
 }
 
-/* One command between loops, or before what reads a tensor in one, from the op's operand to its
- * result. */
+/* One command between loops, or before the op that reads a tensor in one, from the op's operand to
+ * its result. */
 static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kind, tsr_space to) {
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, kind, NULL, &l));
@@ -106,8 +106,8 @@ static bool is_gathered_in(const planner *p, const loop *in, uint32_t part) {
     return false;
 }
 
-/* Virtual rank after virtual rank writes its part: nobody may read the whole from the loop's begin
- * on, nor its own part behind the launch. */
+/* Virtual ranks write their parts one after another: no op may read the whole tensor from the
+ * loop's begin on, nor its own part after the launch. */
 static bool part_in_place(const planner *p, const value *part, uint32_t tensor) {
     if (part->maker == NONE || part->imported || part->maker < p->left || p->tensor_bound[tensor])
         return false;
@@ -124,7 +124,7 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
            !is_gathered_in(p, &p->loops[l->loop], old) && tsr_planner_overwrites(p, l, part, old);
 }
 
-/* Tensors whose next value it is. */
+/* The number of tensors whose next value it is. */
 static uint32_t count_assigns(const planner *p, uint32_t number) {
     uint32_t count = 0;
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {

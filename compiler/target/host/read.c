@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Target IR -> host program: buffers and commands in the order they stand.
+ * Target IR -> host program: buffers and commands in the order of the module.
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
@@ -101,7 +101,7 @@ static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
     int64_t pitch = 0;
     tsr_buffer_pitch(mlirValueGetType(tsr_op_result(op, 0)), &pitch);
     buffer->dtype = type.dtype;
-    buffer->shape = tsr_shape_with_pitch(&type.shape, pitch); /* kernels alone know of its rows */
+    buffer->shape = tsr_shape_with_pitch(&type.shape, pitch); /* only kernels know of its rows */
     if (!tsr_value_map_set(&r->numbers, r->arena, tsr_op_result(op, 0), r->entry->buffer_count++))
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     return TSR_SUCCESS;
@@ -139,7 +139,7 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_opcode opcode,
     return TSR_SUCCESS;
 }
 
-/* The region of that name, which is added where it is new. */
+/* The region of that name; a new one is added. */
 static uint32_t find_region(reader *r, const char *name) {
     tsr_program_entry *entry = r->entry;
     for (uint32_t i = 0; i < entry->region_count; i++)
@@ -168,7 +168,7 @@ static TSR_RESULT note_token(reader *r, MlirValue token, uint32_t command) {
     return TSR_SUCCESS;
 }
 
-/* Its buffers: what is read, then what is written. */
+/* Its buffers: the ones read, then the ones written. */
 static void read_transfer(reader *r, MlirOperation op, tsr_program_command *command) {
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     uint32_t half = (uint32_t)mlirDenseI32ArrayGetElement(segments, 0);
@@ -180,7 +180,7 @@ static void read_transfer(reader *r, MlirOperation op, tsr_program_command *comm
     }
 }
 
-/* Regions, exports and imports. Awaiting is a command for each that is awaited. */
+/* Reads regions, exports and imports. An await becomes one command for each awaited token. */
 static TSR_RESULT read_ordered(reader *r, MlirOperation op) {
     uint32_t index = r->entry->command_count++;
     tsr_program_command *command = &r->entry->commands[index];
@@ -230,7 +230,8 @@ static TSR_RESULT read_offload(reader *r, MlirOperation op) {
     return note_token(r, tsr_op_result(op, 0), index);
 }
 
-/* What is done when the command before it is, needs no command: the list is in order. */
+/* An op that is done as soon as the command before it is done needs no await command: the list is
+ * in order. */
 static TSR_RESULT read_await(reader *r, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation begun = tsr_value_owner(tsr_op_operand(op, i));
@@ -259,7 +260,7 @@ static bool is_command(MlirOperation op) {
            tsr_op_is(op, "tessera_target.collective");
 }
 
-/* One position alone has what it gives: a copy. Otherwise they are the virtual ranks. */
+/* With one position the collective is a copy. Otherwise the positions are the virtual ranks. */
 static TSR_RESULT read_collective(reader *r, MlirOperation op, tsr_program_command *command) {
     const char *kind = tsr_op_string(op, "kind");
     int64_t ranks = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the rules of dialect tessera_target share.
+ * Declarations that the rules of dialect tessera_target share.
  */
 #ifndef TSR_COMPILER_TARGET_HOST_RULES_H
 #define TSR_COMPILER_TARGET_HOST_RULES_H
@@ -14,22 +14,22 @@ typedef struct tsr_feature {
     const char *name; /* "sm_90a" */
     tsr_vendor vendor;
     int order;
-    int64_t threads, registers, shared_bytes, cluster; /* the most of one program */
+    int64_t threads, registers, shared_bytes, cluster; /* the maxima of one program */
 } tsr_feature;
 
 /* NULL for an unknown name, or NULL. */
 const tsr_feature *tsr_feature_find(const char *name);
 
-/* May code for a device with `has` hold the instruction that begins so ("wgmma.")? features.def
- * says; NULL: nothing is known of the device, so no. */
+/* May code for a device with `has` contain an instruction that begins with this text ("wgmma.")?
+ * features.def decides; NULL: the device is unknown, so no. */
 bool tsr_feature_has(const tsr_feature *has, const char *instruction);
 
-/* A kind of tessera_target.control; NULL where there is none. */
+/* A kind of tessera_target.control; NULL for an unknown kind. */
 typedef struct tsr_target_control {
     const char *kind;
     tsr_opcode opcode;
     size_t operands;
-    bool slices; /* takes or puts one; else it has commands, or ends a loop */
+    bool slices; /* takes or puts a slice; otherwise it has commands, or ends a loop */
 } tsr_target_control;
 const tsr_target_control *tsr_target_control_find(const char *kind);
 

@@ -30,7 +30,7 @@ static bool placed_type(MlirType type, tsr_type *out_type, int64_t *out_pitch) {
            tsr_type_is_static(out_type) && tsr_buffer_pitch(type, out_pitch);
 }
 
-/* A dense one. */
+/* A dense buffer. */
 static bool buffer_type(MlirType type, tsr_type *out_type) {
     int64_t pitch = 0;
     return placed_type(type, out_type, &pitch) && !pitch;
@@ -54,7 +54,7 @@ static bool check_multiple(MlirOperation op, const char *name) {
                                  TSR_PROGRAM_ALIGN_BYTES);
 }
 
-/* ---- what a module holds ---- */
+/* ---- symbols of a module ---- */
 
 static bool check_in_place(MlirOperation op, intptr_t inputs) {
     int64_t indices[TSR_PROGRAM_ARGUMENTS_MAX];
@@ -82,7 +82,7 @@ static bool check_segments(MlirOperation op, intptr_t inputs, intptr_t outputs) 
                                  inputs, outputs);
 }
 
-/* Where nothing is required, the widest ranges hold. */
+/* The widest ranges apply if the kernel requires no feature. */
 static bool check_config(MlirOperation op) {
     static const tsr_feature widest = {
         .threads = 1024, .registers = 512, .shared_bytes = 232448, .cluster = 8};
@@ -173,7 +173,7 @@ bool tsr_rule_tensor(MlirOperation op) {
     return check_buffer(op);
 }
 
-/* One that may have a pitch: kernels alone know of it. */
+/* A buffer that may have a pitch, which only kernels support. */
 static bool check_rows(MlirOperation op, int64_t *out_pitch) {
     tsr_type type;
     MlirValue buffer = tsr_op_result(op, 0);
@@ -236,7 +236,7 @@ bool tsr_rule_host_alloc(MlirOperation op) {
 
 /* ---- commands ---- */
 
-/* Inputs are the caller's; the number of a virtual rank is the loop's. */
+/* Inputs belong to the caller; the loop owns the number of a virtual rank. */
 static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number number) {
     MlirOperation owner = tsr_value_owner(value);
     if (!tsr_op_is(owner, "tessera_target.input") &&
@@ -267,7 +267,8 @@ bool tsr_rule_launch(MlirOperation op) {
     return true;
 }
 
-/* A sum over virtual ranks, a place of each virtual rank, or neither. */
+/* Is the buffer in this location: a sum over virtual ranks, each virtual rank's own, or any other?
+ */
 static bool lies(MlirValue value, tsr_collective_location place) {
     MlirOperation owner = tsr_value_owner(value);
     bool sum = tsr_op_is(owner, "tessera_target.sum_alloc");
@@ -292,7 +293,7 @@ static bool check_places(MlirOperation op, const tsr_collective_row *row) {
                                  names[row->from], names[row->to]);
 }
 
-/* Where the module says how many virtual ranks there are. */
+/* The number of ranks must match the module's number of virtual ranks if it has one. */
 static bool check_positions(MlirOperation op, int64_t ranks) {
     MlirOperation func = mlirOperationGetParentOperation(op);
     MlirOperation module = mlirOperationGetParentOperation(func);
@@ -354,7 +355,7 @@ const tsr_target_control *tsr_target_control_find(const char *kind) {
     return NULL;
 }
 
-/* Of ranges the program's rules know more. */
+/* The rules of the program (manifests) check ranges further. */
 bool tsr_rule_control(MlirOperation op) {
     const char *kind = tsr_op_string(op, "kind");
     const tsr_target_control *row = tsr_target_control_find(kind);
@@ -375,7 +376,7 @@ bool tsr_rule_control(MlirOperation op) {
                                  commands, times, TSR_PROGRAM_COMMANDS_MAX);
 }
 
-/* Parts of a tensor, which a loop may do for each virtual rank. */
+/* Joins parts of a tensor; a loop may do this for each virtual rank. */
 static bool gathers_tensor(MlirOperation op) {
     const char *kind =
         tsr_op_is(op, "tessera_target.collective") ? tsr_op_string(op, "kind") : NULL;
@@ -463,7 +464,7 @@ bool tsr_rule_transfer(MlirOperation op) {
                 op, TSR_DIAG_TOKEN, "place %" PRId64 " is not a tensor; only tensors can be kept",
                 i);
     }
-    /* What is imported may be waited for by a region, too. */
+    /* A region may also wait for an import. */
     if (!export && tsr_value_is_used(tsr_op_result(op, 0))) return true;
     return tsr_target_check_token(op);
 }
@@ -504,7 +505,7 @@ bool tsr_rule_leave(MlirOperation op) {
     MlirOperation enter = tsr_value_owner(tsr_op_operand(op, 0));
     if (!check_name(op)) return false;
     const char *name = tsr_op_is(enter, "tessera_target.enter") ? tsr_op_string(enter, "name") : "";
-    /* It may stand behind this op, and then has not been checked. */
+    /* The op may come after this one; then it has not been checked yet. */
     if (!name || strcmp(name, tsr_op_string(op, "name")) != 0)
         return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
                                      "does not take the token with which its region began");
@@ -516,7 +517,7 @@ bool tsr_rule_await(MlirOperation op) {
     return tsr_target_emit_error(op, TSR_DIAG_TOKEN, "awaits nothing");
 }
 
-/* Equal but for the signs of integers, and i1 for i8. */
+/* Are the types equal except for the signs of integers, and i1 stored as i8? */
 static bool stored_alike(MlirType host, MlirType device) {
     tsr_type a, b;
     int64_t own = 0, wanted = 0;

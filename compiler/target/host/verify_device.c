@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of what stands in the bodies of kernels: instructions, memory, features of devices.
+ * The rules for ops in the bodies of kernels: instructions, memory, features of devices.
  */
 #include "compiler/target/host/rules.h"
 
@@ -51,7 +51,7 @@ bool tsr_target_check_feature(MlirOperation op) {
                                  tsr_op_string(op, "requires"));
 }
 
-/* Has a device for which `has` was asked what `needs` names? */
+/* Does the feature `has` include the feature `needs`? */
 static bool includes(const tsr_feature *has, const tsr_feature *needs) {
     bool alone = needs->vendor == TSR_VENDOR_AMD || needs->name[strlen(needs->name) - 1] == 'a';
     if (!has || has->vendor != needs->vendor) return false;
@@ -60,7 +60,7 @@ static bool includes(const tsr_feature *has, const tsr_feature *needs) {
     return alone ? has == needs : has->order >= needs->order;
 }
 
-/* Of the instruction at `text`; NULL: there is none. */
+/* The requirement of the instruction at `text`; NULL: it has none. */
 static const requirement *find_requirement(const char *text, tsr_vendor vendor) {
     const requirement *found = NULL;
     for (size_t i = 0; i < sizeof requirements / sizeof requirements[0]; i++)
@@ -203,7 +203,7 @@ static bool check_space(MlirOperation op, MlirValue buffer, bool writes) {
     return true;
 }
 
-/* Bytes of a scalar, or of an element of a vector; 0 if there is none. */
+/* Bytes of a scalar, or of an element of a vector; 0 for other types. */
 static size_t element_size(MlirType type) {
     MlirType element = mlirTypeIsAShaped(type) ? mlirShapedTypeGetElementType(type) : type;
     if (mlirTypeIsAInteger(element)) return (mlirIntegerTypeGetWidth(element) + 7) / 8;

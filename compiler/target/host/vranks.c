@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each op gets a turn: 2 s for what runs once before loop s, 2 s + 1 for what runs in it. A virtual
- * rank launch runs in the loop of its latest operand, or in the one before which that is there;
- * what a loop's collectives make is there before the next one. Parts are taken and joined between
- * loops; but a tensor of which ranks have parts is gathered right before what reads it, in the turn
- * of that, and again where another was gathered since. Regions begin and end between loops: what
- * passes their gates is of loops that are over.
+ * Each op gets a phase: 2 s for an op that runs once before loop s, 2 s + 1 for an op that runs in
+ * it. A virtual rank launch runs in the loop of its latest operand, or in the loop before which
+ * that operand is available. The results of a loop's collectives are available before the next
+ * loop. Parts are taken and joined between loops. A tensor that ranks have parts of is gathered
+ * right before the op that reads it, in the phase of that op, and gathered again if another tensor
+ * was gathered since. Regions begin and end between loops: the values that pass their gates belong
+ * to loops that are over.
  */
 #include "compiler/target/host/vranks.h"
 
@@ -15,19 +16,19 @@
 
 typedef struct timing {
     bool vrank;
-    uint32_t stage; /* the loop it is made in; else the first one that can read it */
-    bool ready;     /* of a virtual rank: there before that loop */
+    uint32_t stage; /* the loop that makes it; else the first one that can read it */
+    bool ready;     /* for values of a virtual rank: available before that loop */
 } timing;
 
 /* A tensor that is gathered where it is read. */
 typedef struct gathering {
-    MlirOperation original; /* goes */
-    MlirValue now;          /* as gathered last, in that phase */
-    uint32_t phase, seen;   /* of `gathered`, when it was last read */
+    MlirOperation original; /* to be removed */
+    MlirValue now;          /* the result of the last gather, which is in phase `phase` */
+    uint32_t phase, seen;   /* seen: the value of `gathered` at the last read */
     bool made;
 } gathering;
 
-enum { AT_END = UINT32_MAX }; /* a phase: behind all others */
+enum { AT_END = UINT32_MAX }; /* a phase after all others */
 enum { HOISTED_SHARE = 512 }; /* a smaller part of all tensors is gathered once, before the loops */
 
 typedef struct phases {
@@ -59,7 +60,7 @@ static bool has_vranks(MlirBlock block) {
     return false;
 }
 
-/* A module that was read may bring marks along. */
+/* A module that was read from a file may contain marks. */
 static void drop_marks(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) mlirOperationRemoveAttributeByName(op, tsr_ref(TSR_VRANK_LOOP));
 }
@@ -90,7 +91,7 @@ static TSR_RESULT find_timing(phases *t, MlirValue value, const timing **out_tim
     return TSR_SUCCESS;
 }
 
-/* The latest of the operands'. */
+/* The latest timing of the operands. */
 static TSR_RESULT read_operands(phases *t, MlirOperation op, timing *out_latest) {
     timing latest = {.ready = true};
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
@@ -110,7 +111,7 @@ static void add_phase(phases *t, MlirOperation op, uint32_t phase) {
     if (phase > t->phase_max && phase != AT_END) t->phase_max = phase;
 }
 
-/* It stands before the first loop that begins when all it takes are there. */
+/* It runs before the first loop that begins when all its operands are available. */
 static TSR_RESULT read_token_op(phases *t, MlirOperation op) {
     bool passes = tsr_op_is(op, "tessera_sr.barrier");
     const timing *is = NULL;
@@ -177,7 +178,8 @@ static bool is_gathered_later(const phases *t, MlirOperation op) {
            tsr_value_map_get(&t->sources, tsr_op_result(op, 0)) != UINT32_MAX;
 }
 
-/* What the call reads of such tensors, it reads of what is gathered for it. */
+/* Gathers the tensors of t->sources that the call reads right before it, and replaces its operands.
+ */
 static void gather_for(phases *t, MlirOperation call, uint32_t phase) {
     uint32_t read[TSR_PROGRAM_ARGUMENTS_MAX], count = 0;
     for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
@@ -228,14 +230,14 @@ static bool is_sink(MlirOperation op) {
     return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
 }
 
-/* Behind all loops. */
+/* Moves awaits after all loops. */
 static void move_awaits(phases *t) {
     uint32_t last = t->phase_max + t->phase_max % 2;
     for (uint32_t i = 0; i < t->op_count; i++)
         if (t->phase[i] == AT_END) t->phase[i] = t->phase_max = last;
 }
 
-/* Ordered by their phases, else as they stand. */
+/* Sorts by phase; ops of one phase keep their order. */
 static TSR_RESULT move_ops(phases *t, MlirBlock block) {
     move_awaits(t);
     MlirOperation sink = mlirBlockGetFirstOperation(block);
