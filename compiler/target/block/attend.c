@@ -2,16 +2,16 @@
  *
  * tile.attend "forward": attention of a tile of queries with wgmma. A warp group has 64 queries.
  *
- *     copying                 queries; keys and values of the blocks, in the order they are used in
- *     computing, block 0      S = Q K^T; m, P of it
- *     block j, from the last  begin S = Q K^T of it, begin O += P V of the one before
- *                             wait for S: m, P, and what O is to be multiplied by
- *                             wait for O: multiply it
+ *     copying                 queries; keys and values of the blocks, in the order of their use
+ *     computing, block 0      S = Q K^T; m and P of block 0
+ *     block j, from the last  begin S = Q K^T of block j, begin O += P V of the block before
+ *                             wait for S: m, P, and the factor for O
+ *                             wait for O: multiply it by the factor
  *     at the end              O += P V; O / l is the result, m + log l its logarithm
  *
- * The queries of the next tile, keys and values come while this one is computed. Blocks in which
- * some query does not see some key come first, on a path of their own. S as it lies in registers is
- * what the second product takes as its first factor.
+ * The queries, keys and values of the next tile are copied while this one is computed. Blocks in
+ * which some query does not see some key come first, on a path of their own. The registers of S are
+ * directly the first factor of the second product.
  * Sources: Dao et al., "FlashAttention", 2022; Shah et al., "FlashAttention-3", 2024, section 3.2;
  * PTX ISA 8.5, "wgmma.mma_async".
  */
@@ -21,14 +21,14 @@
 
 enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
-    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* who gives a turn, and who takes it */
+    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that give and that take a turn */
 };
 
 typedef struct attend {
     tsr_attend of;
     tsr_attend_rows rows;
     bool turns;
-    LLVMValueRef base, warp_group; /* i32: stages before; of the thread */
+    LLVMValueRef base, warp_group; /* i32: number of stages before; the thread's warp group */
     tsr_slot query;
     LLVMValueRef result[REGISTERS_MAX], weights[REGISTERS_MAX / 2]; /* memory */
 } attend;
@@ -38,7 +38,7 @@ static LLVMValueRef greatest(const attend *a, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSGT, x, y, ""), x, y, "");
 }
 
-/* ---- what it is about ------------------------------------------------------------------------ */
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
@@ -87,7 +87,8 @@ static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const t
                          tsr_block_slot_address(emit, ring, slot), full, NULL);
 }
 
-/* Number `number` of the tile's keys and values: block `block` of the keys (1) or values (2). */
+/* Copies number `number` of the tile's keys and values: block `block` of the keys (1) or values
+ * (2). */
 static void copy_block(const attend *a, uint32_t buffer, LLVMValueRef number, LLVMValueRef block) {
     const tsr_block *of = a->of.emit->block;
     LLVMValueRef count = LLVMBuildAdd(a->of.emit->builder, a->base, number, "");
@@ -96,7 +97,7 @@ static void copy_block(const attend *a, uint32_t buffer, LLVMValueRef number, LL
          tsr_block_mul(a->of.emit, block, a->of.key_ring->rows), a->of.group);
 }
 
-/* Keys of block j have number 2 j - 1 (of the first: 0), values of block j - 1 number 2 j. */
+/* Keys of block j have number 2 j - 1 (0 for the first block), values of block j - 1 number 2 j. */
 static void copy_tile(const attend *a) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
@@ -145,7 +146,7 @@ static void release(const attend *a, const tsr_slot *at) {
                      NULL);
 }
 
-/* S = Q K^T of the keys at that slot is begun. */
+/* Begins S = Q K^T of the keys at that slot. */
 static void begin_scores(const attend *a, const tsr_slot *at, LLVMValueRef *out_scores) {
     tsr_block_product p = {.a = a->of.query_ring,
                            .b = a->of.key_ring,
@@ -162,7 +163,7 @@ static void begin_scores(const attend *a, const tsr_slot *at, LLVMValueRef *out_
                      count);
 }
 
-/* O += P V of the values at that slot is begun. */
+/* Begins O += P V of the values at that slot. */
 static void begin_result(const attend *a, const tsr_slot *at, LLVMValueRef *out_result) {
     tsr_block_product p = {.b = a->of.key_ring,
                            .element = a->of.element,
@@ -237,7 +238,8 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Boxes of 64 columns through shared memory; those of the tile before must have left it. */
+/* Stores boxes of 64 columns through shared memory; the boxes of the previous tile must have left
+ * it. */
 static void store_result(const attend *a, LLVMValueRef *result) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
@@ -319,7 +321,7 @@ static void compute_tile(attend *a) {
     finish_result(a);
 }
 
-/* The first turn is warp group 0's. */
+/* Warp group 0 has the first turn. */
 void tsr_block_open_attend(tsr_emit *emit) {
     const tsr_block *block = emit->block;
     LLVMValueRef warps = tsr_block_int(emit, GROUP_WARPS);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tile.attend "backward": what a tile of 128 keys gives to the gradients, with wgmma. Everything is
- * transposed: a warp group has 64 keys, queries lie along columns, so that P^T and dS^T in
- * registers are first factors of the products that follow.
+ * tile.attend "backward" with wgmma: the gradient contributions of a tile of 128 keys. Everything
+ * is transposed: a warp group has 64 keys and columns are queries, so that P^T and dS^T in
+ * registers are the first factors of the following products.
  *
- *     copying          K, V; of each step Q and -l / scale, dO and -t
+ *     copying          K, V; for each step Q and -l / scale, dO and -t
  *     computing, step  begin C = V dO^T - t
  *                      P = exp2(c S); begin dV += P dO
  *                      wait for C: dS = P C, rounded, to shared memory
@@ -14,14 +14,15 @@
  *     two writers,     wait until it is the tile's turn at these queries; add dQ to theirs
  *     by turns
  *
- * Each tile of queries counts the tiles of keys that have added to it; a tile of keys waits until
- * the count is its own number in the order, so that sums are the same in every run. Causal: tiles
- * of keys run from the last to the first, each begins at its first query, and adds behind those
- * after it. Else they begin at queries of their own and go round, so that none waits for long; then
- * all of a head must run at a time. Where those may be too many, all begin at the first query.
+ * Each tile of queries counts the tiles of keys that have added to it. A tile of keys waits until
+ * the count is its own position in the order, so that sums are the same in every run. Causal: tiles
+ * of keys run from the last to the first; each begins at its first query and adds after the tiles
+ * with later keys. Otherwise each tile begins at its own queries and wraps around, so that no tile
+ * waits for long; then all tiles of a head must run concurrently. If a head may have more tiles
+ * than can run concurrently, all begin at the first query.
  *
- * Where weights fall, P of those is negative: no more than 0 for dV, and for dS it says that C is
- * -t alone. What stays is divided by 1 - dropout in the sums, and t comes times it.
+ * With dropout, P of dropped weights is negative: dV then uses 0, and dS uses C = -t alone. The
+ * sums are divided by 1 - dropout, and t is multiplied by it.
  *
  * Sources: Dao, "FlashAttention-2", 2023, section 3.1.2; Shah et al., "FlashAttention-3", 2024; PTX
  * ISA 8.6, "cp.reduce.async.bulk.tensor".
@@ -37,17 +38,17 @@
 
 enum {
     BOX_PAIRS = BOX_REGISTERS / 2,
-    WIDE_COLUMNS = 32, /* of a box of f32 */
-    SUM_COLUMNS = 64,  /* of a warp group's part of dQ, transposed */
+    WIDE_COLUMNS = 32, /* columns of a box of f32 */
+    SUM_COLUMNS = 64,  /* columns of a warp group's part of dQ, transposed */
     SUM_REGISTERS = 32,
     REGISTERS_MAX = 64,
-    KEPT_PAIRS = 16, /* of weights, of which a register says which stay */
+    KEPT_PAIRS = 16, /* pairs of weights whose dropout bits share a register */
     KEPT_MAX = REGISTERS_MAX / 2 / KEPT_PAIRS,
     STAGES = 2,
-    RESIDENT_MAX = 64, /* tiles of a head that are sure to run at a time */
+    RESIDENT_MAX = 64, /* tiles of a head that always run concurrently */
 };
 
-/* mbarriers, behind those of func.c. */
+/* mbarriers, after those of func.c. */
 enum {
     KEYS_FULL,
     VALUES_FULL,
@@ -70,36 +71,37 @@ typedef struct grad {
     MlirOperation op;
     const tsr_ring *rings[RINGS];
     MlirType element;
-    int64_t size, d;       /* queries, and keys; numbers of a head */
+    int64_t size, d;       /* size: queries, and keys; d: head dimension */
     int64_t step;          /* queries of a step */
-    int64_t ratio;         /* steps of a tile's keys */
-    int64_t repeat;        /* heads of queries that share one of keys */
-    int64_t tiles, rounds; /* of keys; of queries, in steps */
-    bool causal, turns;    /* tiles begin at queries of their own */
+    int64_t ratio;         /* steps per tile of keys */
+    int64_t repeat;        /* query heads per key head */
+    int64_t tiles, rounds; /* tiles of keys; rounds of queries, in steps */
+    bool causal, turns;    /* turns: tiles begin at their own queries */
     double scale;
     uint32_t buffers;
     tsr_drop drop;
-    bool begins_anew; /* drop, in each step: of heads that change, or few registers are left */
+    bool begins_anew; /* begin dropout in each step, because heads change or few registers are left
+                       */
     LLVMTypeRef f32;
     /* i32 */
     LLVMValueRef head, group, row, tile;
     LLVMValueRef per_head, steps;
     LLVMValueRef warp_group;
-    LLVMValueRef kept[KEPT_MAX]; /* memory: which weights of the step at hand stay */
+    LLVMValueRef kept[KEPT_MAX]; /* memory: bits of the weights that the current step keeps */
     LLVMValueRef dk[REGISTERS_MAX], dv[REGISTERS_MAX], scores[REGISTERS_MAX]; /* memory */
 } grad;
 
-/* Where a step is. */
+/* The position of a step. */
 typedef struct where {
-    LLVMValueRef head, in_head;   /* i32: head of queries; step of it */
-    LLVMValueRef queries, before; /* i32: number of its queries; tiles that add before */
+    LLVMValueRef head, in_head;   /* i32: head of queries; step within it */
+    LLVMValueRef queries, before; /* i32: number of its queries; number of tiles that add before */
 } where;
 
 static LLVMValueRef integer(const grad *g, int64_t value) { return tsr_block_int(g->emit, value); }
 
 static LLVMValueRef constant(const grad *g, double value) { return tsr_emit_float(g->f32, value); }
 
-/* ---- what it is about ------------------------------------------------------------------------ */
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef index_operand(const grad *g, uint32_t index) {
     return LLVMBuildTrunc(g->emit->builder, tsr_emit_operand(g->emit, g->op, g->buffers + index),
@@ -179,7 +181,7 @@ static where find_step(const grad *g, LLVMValueRef step) {
 
 /* ---- barriers -------------------------------------------------------------------------------- */
 
-/* Stage of step or use `number` (-1: as if the one before were done). */
+/* The slot of step or use `number`; -1: the slot of a step that is already done. */
 static tsr_slot slot_of(const grad *g, LLVMValueRef number) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef one = integer(g, 1);
@@ -203,8 +205,8 @@ static void wait_empty(const grad *g, uint32_t which, const tsr_slot *at) {
     tsr_block_wait(g->emit, barrier(g, which, at), parity);
 }
 
-/* One thread of each warp, for what all its lanes have read or written. `condition`: NULL, or i1.
- */
+/* One thread of each warp arrives after the reads and writes of all its lanes. `condition`: NULL,
+ * or i1. */
 static void arrive(const grad *g, uint32_t which, const tsr_slot *at, LLVMValueRef condition) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, g->emit->lane, integer(g, 0), "");
@@ -256,13 +258,13 @@ static LLVMValueRef element_address(const grad *g, uint32_t buffer, LLVMValueRef
     return LLVMBuildGEP2(b, g->f32, tsr_emit_operand(g->emit, g->op, buffer), &offset, 1, "");
 }
 
-/* Of the ring of rows: row 0 is for logarithms, row 1 for totals. */
+/* An address in the ring of rows: row 0 has the logarithms, row 1 the totals. */
 static LLVMValueRef rows_address(const grad *g, const tsr_slot *at, uint32_t row) {
     int64_t bytes = (int64_t)row * g->step * 4;
     return tsr_block_add(g->emit, tsr_block_slot_address(g->emit, g->rings[RING_ROWS], at), bytes);
 }
 
-/* Queries, or gradients of their results, and the number of each that goes along. */
+/* Copies queries, or gradients of their results, and the logarithm or total of each. */
 static void copy_step(const grad *g, const where *w, const tsr_slot *at, bool results) {
     uint32_t full_at = results ? RESULTS_FULL : QUERIES_FULL;
     uint32_t number = results ? RING_DRESULT : RING_Q;
@@ -301,7 +303,7 @@ static void copy_tile(const grad *g) {
 
 /* ---- sums of dQ ------------------------------------------------------------------------------ */
 
-/* The first tile stores what the others add to. */
+/* Copies the boxes of dQ to memory. The first tile stores, the others add. */
 static void send_boxes(const grad *g, const where *w, const tsr_slot *at, bool adds) {
     tsr_emit *emit = g->emit;
     const tsr_ring *ring = g->rings[RING_SUMS];
@@ -322,7 +324,8 @@ static void send_boxes(const grad *g, const where *w, const tsr_slot *at, bool a
     }
 }
 
-/* Use `use` of the stages is step use - 1, whose turn is awaited; the first one is of no step. */
+/* Use `use` of the stages belongs to step use - 1, whose turn is awaited; the first use belongs to
+ * no step. */
 static void write_step(const grad *g, LLVMValueRef use, const tsr_slot *at) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -394,14 +397,14 @@ static unsigned score_registers(const grad *g) { return (unsigned)g->step / 2; }
 
 static unsigned sum_registers(const grad *g) { return (unsigned)g->d / 2; }
 
-/* Where the thread's first two numbers of queries lie. */
+/* The address of the thread's first two query numbers. */
 static LLVMValueRef row_address(const grad *g, const tsr_slot *at, uint32_t row) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef column = LLVMBuildAnd(b, g->emit->lane, integer(g, 3), "");
     return LLVMBuildAdd(b, rows_address(g, at, row), tsr_block_mul(g->emit, column, 2 * 4), "");
 }
 
-/* Those of column block `j`. */
+/* Loads the two numbers of column block `j`. */
 static void load_row(const grad *g, LLVMValueRef from, unsigned j, LLVMValueRef out_both[2]) {
     LLVMTypeRef pair[] = {g->f32, g->f32};
     LLVMTypeRef type = LLVMStructTypeInContext(g->emit->llvm, pair, 2, 0);
@@ -411,7 +414,7 @@ static void load_row(const grad *g, LLVMValueRef from, unsigned j, LLVMValueRef 
                      out_both, 2);
 }
 
-/* What the sums of a product begin with: the number of each query, the same for all keys. */
+/* Loads the initial sums of a product: the number of each query, the same for all keys. */
 static void load_rows(const grad *g, const tsr_slot *at, uint32_t row, LLVMValueRef *out_sums) {
     LLVMValueRef from = row_address(g, at, row), both[2];
     for (unsigned j = 0; j < g->step / BLOCK_COLUMNS; j++) {
@@ -421,7 +424,7 @@ static void load_rows(const grad *g, const tsr_slot *at, uint32_t row, LLVMValue
     }
 }
 
-/* sums += A B^T of whole heads, A of keys. */
+/* sums += A B^T over the whole head dimension; A is K or V. */
 static void begin_scores(const grad *g, uint32_t a, uint32_t by, const tsr_slot *at,
                          LLVMValueRef *sums) {
     tsr_block_product p = {.a = g->rings[a],
@@ -453,7 +456,8 @@ static void begin_sums(const grad *g, const LLVMValueRef *weights, uint32_t by, 
     tsr_block_unpack(g->emit, tsr_block_wgmma(g->emit, &p, given, sums, held), out_sums, sums);
 }
 
-/* dQ, transposed: heads of 128 numbers are halved between the warp groups, else queries are. */
+/* dQ, transposed: with a head dimension of 128 each warp group computes half of the dimension,
+ * otherwise half of the queries. */
 static void begin_dq(const grad *g, const tsr_slot *at, LLVMValueRef *out_sums) {
     const tsr_ring *scores = g->rings[RING_SCORES];
     bool halves_queries = g->d == BOX_COLUMNS;
@@ -478,7 +482,8 @@ static void begin_dq(const grad *g, const tsr_slot *at, LLVMValueRef *out_sums) 
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* Keys behind a query weigh nothing. Done in the steps of the tile's own queries alone. */
+/* Sets the weights of keys after a query to 0. Only needed in the steps of the tile's own
+ * queries. */
 static void mask(const grad *g, LLVMValueRef in_head) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -505,7 +510,7 @@ static void narrow(const grad *g, LLVMValueRef *values, LLVMValueRef *out_pairs)
         out_pairs[i] = tsr_block_narrow(g->emit, g->element, values[2 * i], values[2 * i + 1]);
 }
 
-/* Negative ones become 0. */
+/* Rounds to pairs; negative values become 0. */
 static void narrow_positive(const grad *g, LLVMValueRef *values, LLVMValueRef *out_pairs) {
     bool is_bf16 = mlirTypeIsABF16(g->element);
     for (unsigned i = 0; i < score_registers(g) / 2; i++) {
@@ -517,14 +522,15 @@ static void narrow_positive(const grad *g, LLVMValueRef *values, LLVMValueRef *o
     }
 }
 
-/* What follows from the lane is reckoned anew: it takes no register before. */
+/* Makes the compiler compute values that depend on the lane here, so that they occupy no registers
+ * before. */
 static void forget_lane(tsr_emit *emit) {
     emit->lane =
         tsr_block_asm(emit, tsr_block_i32(emit), "mov.b32 $0, $1;", "=r,r", &emit->lane, 1);
 }
 
-/* Which weights of the step stay: of the pair of registers 2 k and 2 k + 1 bits k and k + 16 of a
- * word of the next 16 pairs. */
+/* Finds the weights of the step that are kept: for each 16 pairs of registers a word, with bits k
+ * and k + 16 for registers 2 k and 2 k + 1. */
 static void draw_step(grad *g, LLVMValueRef step) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -554,7 +560,7 @@ static void draw_step(grad *g, LLVMValueRef step) {
     emit->lane = lane;
 }
 
-/* Weights that fall become negative. */
+/* Negates dropped weights. */
 static void drop(const grad *g, LLVMValueRef *weights) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -567,7 +573,7 @@ static void drop(const grad *g, LLVMValueRef *weights) {
     }
 }
 
-/* P C where P is not negative, else P t: to where C is. */
+/* slopes = P C where P is not negative, otherwise P times minus the total. */
 static void multiply_kept(const grad *g, const tsr_slot *at, LLVMValueRef *weights,
                           LLVMValueRef *slopes) {
     LLVMBuilderRef b = g->emit->builder;
@@ -591,8 +597,8 @@ static void put_scores(const grad *g, const tsr_slot *at, LLVMValueRef *pairs) {
                             pairs + (size_t)c * BOX_PAIRS);
 }
 
-/* The swizzle depends on a query's lowest bits, which are its column's within eight: four addresses
- * and constants behind them. Neither lanes nor registers meet a bank twice. */
+/* The swizzle depends on a query's lowest bits, which are its column within eight: four addresses
+ * and constant offsets. The accesses of lanes and of registers have no bank conflicts. */
 static void put_dq(const grad *g, const tsr_slot *at, LLVMValueRef *sums) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -627,7 +633,7 @@ static void put_dq(const grad *g, const tsr_slot *at, LLVMValueRef *sums) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* P and dS of the step, both as pairs; dV += P dO is begun, `dv` are its sums. */
+/* P and dS of the step, both as pairs. Begins dV += P dO; `dv` are its sums. */
 static void weigh(const grad *g, const tsr_slot *at, LLVMValueRef *dv, LLVMValueRef *out_pairs) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef weights[REGISTERS_MAX], scores[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
@@ -662,7 +668,7 @@ static void send_dq(const grad *g, LLVMValueRef use, LLVMValueRef *sums) {
 static void run_step(grad *g, LLVMValueRef step, bool is_last) {
     tsr_emit *emit = g->emit;
     LLVMValueRef lane = emit->lane;
-    bool forgets = g->drop.some && g->d == BOX_COLUMNS; /* 128 queries: more weights at a time */
+    bool forgets = g->drop.some && g->d == BOX_COLUMNS; /* 128 queries: more weights at once */
     if (forgets) forget_lane(emit);
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef pairs[REGISTERS_MAX / 2], dv[REGISTERS_MAX], dq[SUM_REGISTERS];
@@ -729,7 +735,7 @@ static void begin_tile(grad *g) {
     wait_full(g, VALUES_FULL, NULL);
 }
 
-/* By way of the slots of keys and values, which are read no more. */
+/* Stores sums through the slots of keys and values, which are no longer read. */
 static void store_sums(const grad *g, const LLVMValueRef *memory, uint32_t number, uint32_t buffer,
                        double factor) {
     tsr_emit *emit = g->emit;

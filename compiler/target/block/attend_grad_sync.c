@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tile.attend "backward_queries" and "backward_keys": gradients with mma.sync, of queries by one
- * kernel, of keys and values by another one. Both compute the scores again, and neither has a sum
- * that other programs add to: five products become seven, but nothing is exchanged, ordered or
- * widened. They are one program:
+ * tile.attend "backward_queries" and "backward_keys": gradients with mma.sync. One kernel computes
+ * the gradients of queries, another one those of keys and values. Both compute the scores again,
+ * and neither has a sum that other programs add to: five products become seven, but no values are
+ * exchanged, ordered or widened. Both kernels are one program:
  *
- *     rows X of the block stay, X' beside them; rows Y and Y' come by, `step` at a time
+ *     rows X of the block stay, with X'; rows Y and Y' are streamed, `step` at a time
  *     S = X Y^T;  P = exp2(c S - l)
  *     C = X' Y'^T - t;  dS = P C
  *     sums of X  += dS Y
- *     sums of X' += P Y', of keys alone
+ *     sums of X' += P Y', for keys only
  *
- *     of queries: X = Q, X' = dO, Y = K, Y' = V;  the sums are dQ
- *     of keys:    X = K, X' = V, Y = Q, Y' = dO;  the sums are dK and dV; S and dS are transposed
+ *     queries: X = Q, X' = dO, Y = K, Y' = V;  the sums are dQ
+ *     keys:    X = K, X' = V, Y = Q, Y' = dO;  the sums are dK and dV; S and dS are transposed
  *
- * A warp has 16 rows of X, or 32. S and dS as they lie in registers are first factors of the
- * products that follow.
+ * A warp has 16 or 32 rows of X. The registers of S and dS are directly the first factors of the
+ * following products.
  *
- * Of keys, warps may be halved: a warp of the first half makes P of 32 keys and sums dV up, one of
- * the second half takes it and sums dK up, one step behind. So both have registers for as many
- * keys, and read Y and Y' half as often.
+ * The program for keys may split its warps into halves: a warp of the first half computes P of 32
+ * keys and sums up dV; a warp of the second half reads P and sums up dK, one step later. So both
+ * have registers for the same number of keys, and read Y and Y' half as often.
  *
- * Where weights fall, P of those is negative: no more than 0 for dV, and for dS it says that C is
- * -t alone. What stays is divided by 1 - dropout in the sums, and t comes times it.
+ * With dropout, P of dropped weights is negative: dV then uses 0, and dS uses C = -t alone. The
+ * sums are divided by 1 - dropout, and t is multiplied by it.
  *
  * Source: Dao, "FlashAttention-2", 2023, section 3.1.2.
  */
@@ -37,7 +37,7 @@ enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
     ROW_BLOCKS_MAX = 2,
     SIDES = 2,       /* Y and Y'; X and X' */
-    ROW_NUMBERS = 2, /* of a query: l and t */
+    ROW_NUMBERS = 2, /* numbers of a query: l and t */
 };
 
 /* Buffers; the gradients follow. */
@@ -48,38 +48,38 @@ typedef struct grad {
     MlirOperation op;
     bool of_keys, causal;
     const tsr_ring *own[SIDES], *other[SIDES];
-    const tsr_ring *row_ring, *weight_ring; /* of keys; NULL: warps are not halved */
+    const tsr_ring *row_ring, *weight_ring; /* weight_ring: NULL if warps are not split */
     size_t own_buffers[SIDES], other_buffers[SIDES];
     MlirType element;
-    int64_t size, d, step, repeat; /* repeat: heads of queries that share one of keys */
+    int64_t size, d, step, repeat; /* repeat: query heads per key head */
     double scale;
     tsr_drop drop;
     LLVMTypeRef f32;
     uint32_t row_blocks, stages;
-    uint32_t ahead;                    /* steps that are on their way */
-    uint32_t warps;                    /* that share the rows */
+    uint32_t ahead;                    /* steps copied ahead */
+    uint32_t warps;                    /* number of warps that share the rows */
     LLVMValueRef head, group, row;     /* i32 */
-    LLVMValueRef per_head, steps;      /* i32: rounds; all of them */
-    LLVMValueRef warp;                 /* i32: of those that share the rows */
-    LLVMValueRef warp_row, own_row;    /* i32: of the warp in the tile; the thread's first row */
-    LLVMValueRef column;               /* i32: the thread's first one of 8 */
-    LLVMValueRef own_at[SIDES];        /* i32: where the lane reads X and X' */
-    LLVMValueRef straight, transposed; /* i32: tsr_sync_lane of Y as it lies, and transposed */
-    LLVMValueRef numbers[ROW_BLOCKS_MAX][HALVES][ROW_NUMBERS]; /* of queries that stay */
+    LLVMValueRef per_head, steps;      /* i32: rounds of a head; total number */
+    LLVMValueRef warp;                 /* i32: among the warps that share the rows */
+    LLVMValueRef warp_row, own_row;    /* i32: first rows of the warp and of the thread */
+    LLVMValueRef column;               /* i32: the thread's first column of 8 */
+    LLVMValueRef own_at[SIDES];        /* i32: the lane's read position in X and X' */
+    LLVMValueRef straight, transposed; /* i32: tsr_sync_lane of Y as stored, and transposed */
+    LLVMValueRef numbers[ROW_BLOCKS_MAX][HALVES][ROW_NUMBERS]; /* l and t of queries that stay */
     LLVMValueRef sums[SIDES][ROW_BLOCKS_MAX][REGISTERS_MAX];   /* memory */
 } grad;
 
-/* Where a step is. */
+/* The position of a step. */
 typedef struct where {
-    LLVMValueRef number;    /* i32: of all */
-    LLVMValueRef head, row; /* i32: of queries, if these come by; the first row of Y */
+    LLVMValueRef number;    /* i32: among all steps */
+    LLVMValueRef head, row; /* i32: head of queries, if queries are streamed; first row of Y */
 } where;
 
 static LLVMValueRef integer(const grad *g, int64_t value) { return tsr_block_int(g->emit, value); }
 
 static LLVMValueRef constant(const grad *g, double value) { return tsr_emit_float(g->f32, value); }
 
-/* ---- what it is about ------------------------------------------------------------------------ */
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef index_operand(const grad *g, size_t index) {
     return LLVMBuildTrunc(g->emit->builder, tsr_emit_operand(g->emit, g->op, index),
@@ -122,8 +122,8 @@ static grad read_grad(tsr_emit *emit, MlirOperation op) {
     return g;
 }
 
-/* Causal: keys of a tile are seen from its first query on, queries see keys as far as their last.
- */
+/* Causal: the keys of a tile are seen from its first query on; queries see keys up to their last
+ * one. */
 static void count_steps(grad *g) {
     LLVMBuilderRef b = g->emit->builder;
     LLVMValueRef rows = integer(g, g->size);
@@ -134,7 +134,7 @@ static void count_steps(grad *g) {
     if (g->of_keys) g->steps = tsr_block_mul(g->emit, g->steps, g->repeat);
 }
 
-/* Step `in_head` of head number `number` (NULL: 0): those with masks come first. */
+/* Step `in_head` of head number `number` (NULL: 0): steps with masks come first. */
 static where find_step(const grad *g, LLVMValueRef number, LLVMValueRef in_head) {
     LLVMBuilderRef b = g->emit->builder;
     where w = {.number = in_head, .head = g->head};
@@ -149,7 +149,7 @@ static where find_step(const grad *g, LLVMValueRef number, LLVMValueRef in_head)
     return w;
 }
 
-/* The step of that number (i32) of all. */
+/* The step with number `number` (i32) among all. */
 static where find_number(const grad *g, LLVMValueRef number) {
     LLVMBuilderRef b = g->emit->builder;
     if (!g->of_keys || g->repeat == 1) return find_step(g, NULL, number);
@@ -165,7 +165,7 @@ static LLVMValueRef stage_address(const grad *g, const tsr_ring *ring, LLVMValue
     return tsr_block_slot_address(g->emit, ring, &at);
 }
 
-/* Pointer to the number of query `row` of a head, i32. */
+/* Pointer to the number of query `row` (i32) of a head. */
 static LLVMValueRef number_address(const grad *g, uint32_t which, LLVMValueRef head,
                                    LLVMValueRef row) {
     LLVMBuilderRef b = g->emit->builder;
@@ -177,7 +177,7 @@ static LLVMValueRef number_address(const grad *g, uint32_t which, LLVMValueRef h
     return LLVMBuildGEP2(b, g->f32, buffer, &offset, 1, "");
 }
 
-/* l and t of the queries that come by: the first threads copy four each. */
+/* Copies l and t of the streamed queries: the first threads copy four each. */
 static void copy_numbers(const grad *g, const where *w) {
     enum { TOGETHER = 4, BYTES = 16 };
     LLVMBuilderRef b = g->emit->builder;
@@ -198,7 +198,7 @@ static void copy_numbers(const grad *g, const where *w) {
     }
 }
 
-/* Begins to copy what step `number` (i32) needs, if there is such. */
+/* Begins to copy the data of step `number` (i32), if that step exists. */
 static void copy_step(const grad *g, LLVMValueRef number) {
     tsr_emit *emit = g->emit;
     LLVMValueRef some = LLVMBuildICmp(emit->builder, LLVMIntSLT, number, g->steps, "");
@@ -227,7 +227,7 @@ static void begin(const grad *g) {
 
 static unsigned score_registers(const grad *g) { return (unsigned)g->step / 2; }
 
-/* Scores of a row block follow each other: X Y^T, or X' Y'^T; `at`: of Y. */
+/* Computes X Y^T, or X' Y'^T; the scores of the row blocks are consecutive. `at`: address of Y. */
 static void multiply_rows(const grad *g, uint32_t side, LLVMValueRef at, LLVMValueRef *out_scores) {
     tsr_emit *emit = g->emit;
     LLVMValueRef x[ROW_BLOCKS_MAX][4], y[4];
@@ -249,7 +249,7 @@ static void multiply_rows(const grad *g, uint32_t side, LLVMValueRef at, LLVMVal
     }
 }
 
-/* Sums += weights Y, or Y'; `pairs`: of each row block. */
+/* Sums += weights Y, or Y'; `pairs`: the weights of each row block. */
 static void add_products(const grad *g, uint32_t side, LLVMValueRef at, LLVMValueRef *pairs) {
     tsr_emit *emit = g->emit;
     LLVMValueRef sums[ROW_BLOCKS_MAX][REGISTERS_MAX], y[4];
@@ -273,7 +273,7 @@ static void add_products(const grad *g, uint32_t side, LLVMValueRef at, LLVMValu
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* Keys behind a query weigh nothing. */
+/* Sets the weights of keys after a query to 0. */
 static void mask(const grad *g, uint32_t m, const where *w, LLVMValueRef *scores) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -288,8 +288,8 @@ static void mask(const grad *g, uint32_t m, const where *w, LLVMValueRef *scores
     }
 }
 
-/* l or t of the query of register `i` of a row block. `columns`: where they come by, of each pair
- * of a column block. */
+/* l or t of the query that register `i` of a row block belongs to. `columns`: l and t of streamed
+ * queries, for each pair of a column block. */
 static LLVMValueRef number_of(const grad *g, uint32_t which, uint32_t m, unsigned i,
                               LLVMValueRef (*columns)[2]) {
     if (g->of_keys) return columns[i / BLOCK_REGISTERS][i % 2];
@@ -313,14 +313,14 @@ static void load_columns(const grad *g, uint32_t which, LLVMValueRef at,
 
 static LLVMValueRef factor(const grad *g) { return constant(g, g->scale * 1.4426950408889634); }
 
-/* Of registers 2 k and 2 k + 1. */
+/* Computes P in registers 2 k and 2 k + 1. */
 static void weigh(const grad *g, uint32_t m, LLVMValueRef (*columns)[2], LLVMValueRef *scores) {
     for (unsigned i = 0; i < score_registers(g); i++)
         scores[i] = tsr_block_power_of_2(
             g->emit, tsr_emit_fma(g->emit, scores[i], factor(g), number_of(g, 0, m, i, columns)));
 }
 
-/* Weights that fall become negative. */
+/* Negates dropped weights. */
 static void drop(const grad *g, uint32_t m, const where *w, LLVMValueRef *weights) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -353,7 +353,7 @@ static void drop(const grad *g, uint32_t m, const where *w, LLVMValueRef *weight
     }
 }
 
-/* Negative ones become 0. */
+/* Rounds to pairs; negative values become 0. */
 static void narrow_weights(const grad *g, LLVMValueRef *weights, LLVMValueRef *out_pairs) {
     bool is_bf16 = mlirTypeIsABF16(g->element);
     for (unsigned i = 0; i < score_registers(g) / 2; i++) {
@@ -366,7 +366,7 @@ static void narrow_weights(const grad *g, LLVMValueRef *weights, LLVMValueRef *o
     }
 }
 
-/* dS as pairs, of P and X' Y'^T. */
+/* Computes dS as pairs, from P and X' Y'^T. */
 static void slope(const grad *g, uint32_t m, LLVMValueRef (*columns)[2], LLVMValueRef *weights,
                   LLVMValueRef *products, LLVMValueRef *out_pairs) {
     LLVMBuilderRef b = g->emit->builder;
@@ -388,7 +388,7 @@ static void slope(const grad *g, uint32_t m, LLVMValueRef (*columns)[2], LLVMVal
 
 enum { COLUMNS_MAX = REGISTERS_MAX / BLOCK_REGISTERS };
 
-/* P of the step, and, for dV, as pairs. */
+/* P of the step, and as pairs for dV. */
 static void weigh_step(const grad *g, const where *w, bool masked, LLVMValueRef *weights,
                        LLVMValueRef *pairs) {
     unsigned count = score_registers(g);
@@ -409,7 +409,7 @@ static void weigh_step(const grad *g, const where *w, bool masked, LLVMValueRef 
     }
 }
 
-/* Sums += dS Y of step `number`, of its P. */
+/* Sums += dS Y of step `number`, from its P. */
 static void add_slopes(const grad *g, LLVMValueRef number, LLVMValueRef *weights) {
     unsigned count = score_registers(g);
     LLVMValueRef products[REGISTERS_MAX], pairs[REGISTERS_MAX / 2], columns[COLUMNS_MAX][2];
@@ -427,7 +427,7 @@ static void add_step(const grad *g, const where *w, bool masked) {
     tsr_sync_wait(g->emit, g->ahead - 1);
     if (!g->of_keys) copy_step(g, ahead);
     weigh_step(g, w, masked, weights, pairs);
-    /* What it copies is begun where the assembler has registers to spare. */
+    /* Copies begin at a point where the assembler has registers to spare. */
     if (g->of_keys) add_products(g, 1, stage_address(g, g->other[1], w->number), pairs);
     if (g->of_keys) copy_step(g, ahead);
     add_slopes(g, w->number, weights);
@@ -435,7 +435,8 @@ static void add_step(const grad *g, const where *w, bool masked) {
 
 /* ---- halves of the warps --------------------------------------------------------------------- */
 
-/* A warp's P of step `number` (i32) lies as its registers do: four of a lane follow each other. */
+/* Stores or loads a warp's P of step `number` (i32), in the order of its registers: four of a lane
+ * are consecutive. */
 static void pass_weights(const grad *g, LLVMValueRef number, bool take, LLVMValueRef *weights) {
     enum { BYTES = 16 };
     tsr_emit *emit = g->emit;
@@ -463,7 +464,7 @@ static void pass_weights(const grad *g, LLVMValueRef number, bool take, LLVMValu
     }
 }
 
-/* Of the first half. */
+/* A step of the first half. */
 static void add_values(const grad *g, const where *w, bool masked) {
     LLVMValueRef weights[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
     tsr_sync_wait_apart(g->emit, g->ahead - 1);
@@ -473,7 +474,7 @@ static void add_values(const grad *g, const where *w, bool masked) {
     add_products(g, 1, stage_address(g, g->other[1], w->number), pairs);
 }
 
-/* Of the second half: all steps, each when the first half is at the next one. */
+/* All steps of the second half, each one while the first half computes the next one. */
 static void add_keys(const grad *g) {
     LLVMValueRef weights[REGISTERS_MAX], one = integer(g, 1);
     tsr_sync_wait_apart(g->emit, g->ahead - 1);
@@ -524,7 +525,8 @@ static void locate_warp(grad *g) {
             }
 }
 
-/* By the slot of rows that nobody reads any more: where warps are halved, their own. */
+/* Stores sums through the slot of rows that no warp reads any more: split warps use their own
+ * rows. */
 static void store_sums(const grad *g, uint32_t side, double by) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
@@ -548,7 +550,7 @@ static void store_sums(const grad *g, uint32_t side, double by) {
                         at, g->warp_row, g->row_blocks * BLOCK_ROWS, g->row);
 }
 
-/* Steps of a head, or of head number `number`. */
+/* Computes the steps of a head, or of head number `number`. */
 static void add_steps(const grad *g, LLVMValueRef number) {
     void (*add)(const grad *, const where *, bool) = g->weight_ring ? add_values : add_step;
     tsr_emit *emit = g->emit;
@@ -581,7 +583,7 @@ static void add_all_steps(grad *g) {
     tsr_block_loop_end(emit, &l);
 }
 
-/* The first half waits for itself once more, as often as the second one does. */
+/* The first half waits once more, so that both halves meet equally often. */
 static void add_halves(grad *g, double left) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tile.attend "forward" with mma.sync: a warp has 16 queries, or 32, which then share what is
- * loaded of keys and values. Threads copy and compute.
+ * tile.attend "forward" with mma.sync: a warp has 16 queries, or 32 that share the loaded keys and
+ * values. Threads copy and compute.
  *
  *     begin       Q and K, V of the first block
  *     block j, from the last:
- *         wait for K: begin to copy what follows; S = Q K^T; m, P of it; O times what m has changed
- *         wait for V: the same; O += P V
+ *         wait for K: begin the next copies; S = Q K^T; m and P of block j; O times the change of m
+ *         wait for V: begin the next copies; O += P V
  *     at the end  O / l is the result, m + log l its logarithm
  *
- * Keys and values go round the stages of their ring by turns: as many are on their way as there are
- * stages, but one. All warps must have read a stage before it is copied to again; they meet where
- * they wait. S as it lies in registers is what the second product takes as its first factor. The
- * result leaves by the slot of the queries, of which each warp reads its own alone.
+ * Keys and values use the stages of their ring in turn: the number of copies in flight is the
+ * number of stages minus one. All warps must have read a stage before the next copy to it; they
+ * synchronize where they wait. The registers of S are directly the first factor of the second
+ * product. The result leaves through the slot of the queries, where each warp reads only its own
+ * rows.
  * Source: Dao, "FlashAttention-2", 2023.
  */
 #include "compiler/target/block/attend.h"
@@ -23,32 +24,32 @@
 enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
     ROW_BLOCKS_MAX = 2,
-    PARTS = 2,     /* of a block: keys, values */
-    HELD_MAX = 32, /* registers of queries that are kept */
+    PARTS = 2,     /* parts of a block: keys, values */
+    HELD_MAX = 32, /* registers for queries that are kept */
 };
 
 typedef struct attend {
     tsr_attend of;
-    uint32_t row_blocks;                           /* of a warp */
-    LLVMValueRef warp_row, query_at;               /* i32: the warp's first row; of queries */
-    LLVMValueRef query_lane, key_lane, value_lane; /* i32: as tsr_sync_lane */
+    uint32_t row_blocks;             /* per warp */
+    LLVMValueRef warp_row, query_at; /* i32: the warp's first row; address of the queries */
+    LLVMValueRef query_lane, key_lane, value_lane; /* i32, see tsr_sync_lane */
     tsr_attend_rows rows[ROW_BLOCKS_MAX];
     tsr_sync_copy copies[PARTS];
-    bool holds; /* the queries, in registers */
+    bool holds; /* the queries are kept in registers */
     LLVMValueRef queries[ROW_BLOCKS_MAX * HELD_MAX];
     LLVMValueRef result[ROW_BLOCKS_MAX][REGISTERS_MAX]; /* memory */
 } attend;
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Number `number` of the tile's keys and values. */
+/* The address of the stage for number `number` of the tile's keys and values. */
 static LLVMValueRef stage_address(const attend *a, LLVMValueRef number) {
     tsr_slot at = tsr_block_slot(a->of.emit, number, a->of.key_ring->stages);
     return tsr_block_slot_address(a->of.emit, a->of.key_ring, &at);
 }
 
-/* Begins to copy what stands `ahead` parts behind the keys of block j from the last, if there is
- * such. */
+/* Begins to copy the part that is `ahead` parts after the keys of block j from the last, if it
+ * exists. */
 static void copy_ahead(const attend *a, LLVMValueRef j, uint32_t ahead) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
@@ -63,8 +64,8 @@ static void copy_ahead(const attend *a, LLVMValueRef j, uint32_t ahead) {
     tsr_sync_commit(emit);
 }
 
-/* The part that stands `part` behind the keys of block j is there, and all warps are done with the
- * one before, whose slot is copied to. Where it lies. */
+/* Waits until part `part` after the keys of block j has arrived and all warps have finished the
+ * part before it, whose slot is refilled. Returns the address of the part. */
 static LLVMValueRef meet(const attend *a, LLVMValueRef j, uint32_t part) {
     tsr_emit *emit = a->of.emit;
     uint32_t stages = a->of.key_ring->stages;
@@ -92,7 +93,7 @@ static void load_queries(const attend *a, uint32_t m, uint32_t step, LLVMValueRe
     tsr_sync_load(a->of.emit, a->of.query_ring, at, m * BLOCK_ROWS, step * DEPTH, false, out);
 }
 
-/* Queries as the product takes them: 4 registers for each row block, each step. */
+/* Loads the queries as the product needs them: 4 registers for each row block and step. */
 static void hold_queries(attend *a) {
     uint32_t steps = (uint32_t)a->of.d / DEPTH;
     a->holds = steps * BLOCK_REGISTERS <= HELD_MAX / 2 && a->row_blocks == ROW_BLOCKS_MAX;
@@ -103,7 +104,7 @@ static void hold_queries(attend *a) {
             load_queries(a, m, s, a->queries + (size_t)(m * steps + s) * BLOCK_REGISTERS);
 }
 
-/* S = Q K^T of the keys there; scores of a row block follow each other. */
+/* S = Q K^T of the keys at that address; the scores of the row blocks are consecutive. */
 static void multiply_keys(const attend *a, LLVMValueRef at, LLVMValueRef *out_scores) {
     tsr_emit *emit = a->of.emit;
     uint32_t columns = a->of.key_ring->rows, steps = (uint32_t)a->of.d / DEPTH;
@@ -128,7 +129,7 @@ static void multiply_keys(const attend *a, LLVMValueRef at, LLVMValueRef *out_sc
     }
 }
 
-/* O += P V of the values there. `weights`: of each row block, pairs. */
+/* O += P V of the values at that address. `weights`: pairs of each row block. */
 static void multiply_values(const attend *a, LLVMValueRef at, LLVMValueRef *weights) {
     tsr_emit *emit = a->of.emit;
     uint32_t rows = a->of.key_ring->rows;
@@ -149,9 +150,9 @@ static void multiply_values(const attend *a, LLVMValueRef at, LLVMValueRef *weig
         for (uint32_t i = 0; i < a->of.d / 2; i++) tsr_block_set(emit, a->result[m][i], sums[m][i]);
 }
 
-/* Block j from the last. Warps meet between weights and their product: what is to be read of the
- * values waits no longer than it must, and the assembler sums weights up before, not while the
- * product takes registers. */
+/* Block j from the last. Warps synchronize between the weights and their product: then values are
+ * read as early as possible, and the assembler sums up weights before the product needs registers.
+ */
 static void add_block(const attend *a, LLVMValueRef j, bool masked) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
@@ -176,7 +177,8 @@ static void add_block(const attend *a, LLVMValueRef j, bool masked) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* The warp's rows to where its queries were, and from there 16 bytes a thread. */
+/* Stores the warp's rows to the place of its queries, and copies them from there with 16 bytes per
+ * thread. */
 static void store_result(const attend *a, LLVMValueRef (*pairs)[REGISTERS_MAX / 2]) {
     tsr_emit *emit = a->of.emit;
     const tsr_ring *ring = a->of.query_ring;

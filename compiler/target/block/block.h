@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tile IR on the threads of a block: a program of a tile.func with `warps` is run by one block. Its
- * body is emitted twice, for two roles that run side by side and meet at the stages of the rings:
+ * Tile IR on the threads of a block: one block runs a program of a tile.func with `warps`. The body
+ * is emitted twice, for two roles that run concurrently and synchronize at the stages of the rings:
  *
- *     copying warp group     copies alone: wait until the stage is released, begin its copies
- *     computing warps        all else: wait until the copies of the stage are done, …
+ *     copying warp group     only copies: wait until the stage is released, begin its copies
+ *     computing warps        all other ops: wait until the copies of the stage are done, …
  *
- * Both walk all programs of the block, so that copies run ahead of products by as many stages as
- * there are, also from one program to the next. A stage has two mbarriers: `full`, `empty`.
+ * Both roles iterate over all programs of the block, so that copies run ahead of products by the
+ * number of stages, also from one program to the next. A stage has two mbarriers: `full`, `empty`.
  *
- * With two teams a block runs two programs side by side, each on computing warps of its own: while
- * one multiplies, the other stores. They take turns at their loops of products, so that stages are
- * used in the order they are filled.
+ * With two teams a block runs two programs concurrently, each on its own computing warps: while one
+ * multiplies, the other stores. They take turns at their loops of products, so that stages are used
+ * in the order they are filled.
  *
- * With one team its warp groups may multiply for the last stages of a program one after the other,
+ * With one team, its warp groups may multiply for the last stages of a program one after the other,
  * so that one stores while the next one multiplies.
  *
- * Blocks may run together (as a cluster). What several of them copy they copy by turns, a stage
- * each, to all of these; a stage is then filled when the computing warps of all that share copies
- * with the block have released it.
+ * Blocks may run together (as a cluster). Blocks that share a matrix copy it by turns, a stage
+ * each, to all sharers; a stage is empty when the computing warps of all blocks that share copies
+ * with this block have released it.
  *
- * Attention with mma.sync has one role: what copies take of registers it needs itself, and a block
- * runs one program (attend_sync.c).
+ * Attention with mma.sync has one role: it needs the registers that a copying role would use, and a
+ * block runs one program (attend_sync.c).
  *
- * Copies are those of the tensor memory accelerator where the target has it and all pitches are
- * multiples of 16 bytes, else each copying thread's own. Products are wgmma or mma.sync.
+ * Copies use the tensor memory accelerator if the target has it and all pitches are multiples of 16
+ * bytes; otherwise each copying thread copies by itself. Products are wgmma or mma.sync.
  */
 #ifndef TSR_COMPILER_TARGET_BLOCK_BLOCK_H
 #define TSR_COMPILER_TARGET_BLOCK_BLOCK_H
@@ -35,64 +35,65 @@ enum {
     TSR_BLOCK_RINGS_MAX = 8,
     TSR_BLOCK_SHARES_MAX = 2,
     TSR_BLOCK_GROUP = 128,         /* threads of a warp group */
-    TSR_BLOCK_SWIZZLE_BYTES = 128, /* of a row of a block of columns */
+    TSR_BLOCK_SWIZZLE_BYTES = 128, /* row of a block of columns */
     TSR_BLOCK_ASM_MAX = 16 * 1024,
-    TSR_BLOCK_REGISTERS_MAX = 256, /* of a fragment, in a thread */
+    TSR_BLOCK_REGISTERS_MAX = 256, /* registers of a fragment, per thread */
 };
 
 typedef struct tsr_ring {
     MlirValue value;
     uint32_t offset;     /* bytes, in shared memory */
-    uint32_t team_bytes; /* from one team's to the next one's; 0: all have the same */
+    uint32_t team_bytes; /* distance from one team's ring to the next; 0: shared by all teams */
     uint32_t stages, rows, columns, element_bytes;
     bool swizzled, is_copied_to;
-    bool is_factor; /* of a product: f32 is rounded to tf32 as boxes are copied there */
+    bool is_factor; /* factor of a product: f32 is rounded to tf32 while boxes are copied */
 } tsr_ring;
 
-/* A fragment that comes by the copy engine, box by box (fetch.c). */
+/* A fragment that the copy engine loads box by box (fetch.c). */
 typedef struct tsr_block_fetch {
-    MlirOperation op;      /* tile.load_fragment; null: there is none */
-    uint32_t slots;        /* for boxes, of a warp group */
-    uint32_t full_at;      /* their barriers, of each warp group of each team */
-    LLVMValueRef programs; /* memory of an i32: that the team has stored */
+    MlirOperation op;      /* tile.load_fragment; null: no such fragment */
+    uint32_t slots;        /* slots for boxes, per warp group */
+    uint32_t full_at;      /* their barriers, for each warp group of each team */
+    LLVMValueRef programs; /* memory of an i32: number of programs that the team has stored */
 } tsr_block_fetch;
 
-/* Of the blocks that run together, `count` copy the same, their ranks `stride` apart. */
+/* Among the blocks that run together, `count` copy the same part; their ranks are `stride`
+ * apart. */
 typedef struct tsr_share {
     uint32_t count, stride;
 } tsr_share;
 
 typedef struct tsr_block {
-    uint32_t warps, groups;  /* that compute a program */
-    uint32_t teams;          /* programs that are computed at a time, 1 or 2 */
-    uint32_t program_stages; /* with two teams: what each program uses */
+    uint32_t warps, groups;  /* warps and warp groups that compute a program */
+    uint32_t teams;          /* programs that are computed concurrently, 1 or 2 */
+    uint32_t program_stages; /* with two teams: stages that each program uses */
     bool has_wgmma, has_tma, uses_tma;
-    uint32_t together;                      /* blocks, with a program each */
-    tsr_share shares[TSR_BLOCK_SHARES_MAX]; /* which of them copy for each other */
+    uint32_t together; /* number of blocks that run together, with a program each */
+    tsr_share shares[TSR_BLOCK_SHARES_MAX]; /* blocks that copy for each other */
     uint32_t share_count;
     bool copies; /* the role being emitted */
-    bool writes; /* it is that of the copying group's warps 1 and 2, a thread of each */
+    bool writes; /* it is the role of warps 1 and 2 of the copying group, with a thread each */
     tsr_ring rings[TSR_BLOCK_RINGS_MAX];
     uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
-    uint32_t registers; /* cap; 0: none */
+    uint32_t registers; /* registers per thread at most; 0: no cap */
     tsr_fatbin_map maps[TSR_FATBIN_MAPS_MAX];
     uint32_t map_count;
-    bool lacks_maps;           /* more are needed than there may be */
-    LLVMValueRef shared;       /* i32: where shared memory begins */
-    LLVMValueRef thread, warp; /* i32, of the team; warp is the same in all its lanes */
-    LLVMValueRef team;         /* i32; the copying role has none */
-    unsigned grid_index;       /* of the parameter that counts programs */
-    LLVMValueRef rank;         /* i32: of the block among those that run together */
-    LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
-    uint32_t exchange_bytes, written_at, read_at;             /* for them, in shared memory */
-    uint32_t query_stages, queries_full_at, queries_empty_at; /* of attention's queries */
-    uint32_t own_barriers, own_at;                            /* of attention's gradient */
-    LLVMValueRef tiles;    /* memory of an i32: tiles of queries so far */
-    LLVMValueRef used;     /* memory of an i32: stages used so far */
-    LLVMValueRef base;     /* i32: the same when the program began */
+    bool lacks_maps;           /* the kernel needs more maps than it may have */
+    LLVMValueRef shared;       /* i32: start of shared memory */
+    LLVMValueRef thread, warp; /* i32, within the team; warp is the same in all its lanes */
+    LLVMValueRef team;         /* i32; not set in the copying role */
+    unsigned grid_index;       /* index of the parameter with the number of programs */
+    LLVMValueRef rank;         /* i32: the block's number among the blocks that run together */
+    LLVMValueRef sums;         /* memory of an i32: number of sums over programs so far */
+    uint32_t exchange_bytes, written_at, read_at;             /* their shared memory */
+    uint32_t query_stages, queries_full_at, queries_empty_at; /* queries of attention */
+    uint32_t own_barriers, own_at;                            /* barriers of attention's gradient */
+    LLVMValueRef tiles;    /* memory of an i32: number of tiles of queries so far */
+    LLVMValueRef used;     /* memory of an i32: number of stages used so far */
+    LLVMValueRef base;     /* i32: the value of `used` when the program began */
     LLVMValueRef deferred; /* memory of an i32: 1 + the stage still to be released; 0: none */
     MlirValue filled;      /* stage whose copies have begun */
-    /* What tile.map loads, where it is loaded ahead: kept while `fetches`, taken from then on. */
+    /* Values that tile.map loads in advance: recorded while `fetches` is set, used after that. */
     LLVMValueRef ahead[TSR_BLOCK_REGISTERS_MAX];
     uint32_t ahead_count, ahead_taken;
     bool fetches;
@@ -102,9 +103,9 @@ typedef struct tsr_block {
     bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
 
-/* One kernel; see tsr_emit_warp_func. */
+/* Emits one kernel; see tsr_emit_warp_func. */
 TSR_RESULT tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
-/* An op of such a program. */
+/* Emits an op of a program that a block runs. */
 TSR_RESULT tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known);
 
 /* ---- for the files of this folder ---- */
@@ -113,87 +114,88 @@ LLVMTypeRef tsr_block_i32(tsr_emit *emit);
 LLVMValueRef tsr_block_int(tsr_emit *emit, int64_t value); /* i32 */
 LLVMValueRef tsr_block_add(tsr_emit *emit, LLVMValueRef x, int64_t y);
 LLVMValueRef tsr_block_mul(tsr_emit *emit, LLVMValueRef x, int64_t y);
-/* Instructions as they stand in PTX; `convergent` as all that threads do together. */
+/* PTX instructions, as written; `convergent`: all threads execute them together. */
 LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
                            const char *constraints, LLVMValueRef *args, unsigned arg_count);
 /* Waits for all computing threads (group < 0), or for those of a warp group. */
 void tsr_block_sync(tsr_emit *emit, bool of_group);
-/* All of the program's, at whatever points of the code its warps come to it. */
+/* Waits for all threads of the program; its warps may come from different points of the code. */
 void tsr_block_sync_apart(tsr_emit *emit);
 
-/* bar.sync or bar.arrive of `whose` (i32) turn it is, among so many threads. */
+/* bar.sync or bar.arrive for the turn of `whose` (i32), among this number of threads. */
 void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads);
 
 const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value);
-/* Where the ring begins, the team's own if it has one. */
+/* Start of the ring, the team's own if it has one. */
 LLVMValueRef tsr_block_ring_address(tsr_emit *emit, const tsr_ring *ring);
-/* Address of the matrix that `stage` (index) has in the ring. */
+/* Address of the matrix of `stage` (index) in the ring. */
 LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef stage);
 /* Address of 16 bytes of a matrix at `at`: number `chunk` of row `row`, both i32. */
 LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                              LLVMValueRef row, LLVMValueRef chunk);
-/* The map of an argument for boxes of rows x 128 bytes, f32 rounded to tf32 if `rounds`; a wrong
- * one where there is no more room: the function is refused. */
+/* The map of an argument for boxes of rows x 128 bytes, f32 rounded to tf32 if `rounds`. Returns a
+ * wrong map if there is no room for another one; then the function is refused. */
 uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rounds);
 LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
-/* maps.c: how many a kernel may have; parameter `index` of the function is one, by value and never
- * copied; before that instruction, all of them are on their way while barriers are made: which
- * there are is known when all else is written. */
+/* maps.c: the largest number of maps of a kernel; makes parameter `index` of the function a map,
+ * passed by value and never copied; prefetches all maps before that instruction, while barriers are
+ * initialized. Call it last, when the number of maps is known. */
 uint32_t tsr_block_map_limit(const tsr_block *block);
 void tsr_block_set_map(tsr_emit *emit, unsigned index);
 void tsr_block_prefetch_maps(tsr_emit *emit, LLVMValueRef before);
-/* Are rows of the buffer, and what lies between them, as the accelerator takes them? */
+/* Does the accelerator support the buffer's rows and the distance between them? */
 bool tsr_block_is_mappable(MlirValue buffer);
-MlirValue tsr_block_argument(MlirValue buffer); /* that it is, or is a view of */
+MlirValue tsr_block_argument(MlirValue buffer); /* the argument under a chain of views */
 
-/* copy.c: where number `count` (i32) of what goes round `stages` slots lies, and the parity that
- * its barriers are waited on with. */
+/* copy.c: the slot of number `count` (i32) in a cycle of `stages` slots, and the parity to wait
+ * with on its barriers. */
 typedef struct tsr_slot {
     LLVMValueRef count, slot, parity; /* i32 */
 } tsr_slot;
 tsr_slot tsr_block_slot(tsr_emit *emit, LLVMValueRef count, uint32_t stages);
-/* Its barrier, of those from `offset` on. */
+/* The barrier of the slot; the barriers of all slots begin at `offset`. */
 LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_slot *at, uint32_t offset);
-/* Until the phase of that parity is over. */
+/* Waits until the phase with this parity is over. */
 void tsr_block_wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity);
-/* One thread for each warp group, or without wgmma for each warp. `condition` may be NULL. */
+/* One thread of each warp group arrives, or of each warp without wgmma. `condition` may be NULL. */
 void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef condition);
-/* Arrives there, where so many bytes will come. */
+/* Arrives, and announces this number of bytes. */
 void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes);
-/* Begins to copy a matrix of the ring, one instruction for each 128 bytes of columns. `at`: i32, of
- * the buffer, the last dimension first. `share`: of those to whom it comes; NULL: to this block
- * alone. */
+/* Begins to copy a matrix of the ring, with one instruction for each 128 bytes of columns. `at`:
+ * i32 position in the buffer, the last dimension first. `share`: the blocks that receive it; NULL:
+ * this block alone. */
 void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
                           LLVMValueRef to, LLVMValueRef barrier, const tsr_share *share);
-/* Notes whom a tile.async_copy is shared with; checks all copies, when the rest is planned. */
+/* Records the blocks that share a tile.async_copy; checks all copies when the rest is planned. */
 TSR_RESULT tsr_block_plan_share(tsr_emit *emit, MlirOperation copy);
 TSR_RESULT tsr_block_check_copies(tsr_emit *emit);
-/* The blocks to which a block copies, itself among them. */
+/* The number of blocks that a block copies to, including itself. */
 uint32_t tsr_block_sharers(const tsr_block *block);
 
 void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_release(tsr_emit *emit, MlirOperation op);
-/* The stage whose release waits for products, if there is one. */
+/* Releases the stage whose release waits for products, if there is one. */
 void tsr_block_release_deferred(tsr_emit *emit);
-/* Before a loop, in it as it begins (what its rounds leave to each other), and behind it. */
+/* Called before a loop, at the beginning of its body (for state that iterations pass on), and after
+ * it. */
 void tsr_block_before_loop(tsr_emit *emit, MlirOperation loop);
 void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop);
 void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop);
 
-/* Rounds of a loop whose bounds are constants; else 0. */
+/* Iterations of a loop with constant bounds; else 0. */
 uint32_t tsr_block_rounds(MlirOperation loop);
-/* How many of the loop's last rounds warp groups run one after the other: each but the first waits
- * before them, each but the last lets the next one go behind them. */
+/* The number of the loop's last iterations that warp groups run one after the other: all groups but
+ * the first wait before them, all but the last let the next group go after them. */
 uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop);
 void tsr_block_follow(tsr_emit *emit, bool waits);
 
-/* How a fragment "acc" lies in threads: register 4 (m * column_blocks + j) + 2 h + e of a thread is
- * element (row + step * m + 8 h, column + 8 j + e). */
+/* The layout of a fragment "acc" in threads: register 4 (m * column_blocks + j) + 2 h + e of a
+ * thread is element (row + step * m + 8 h, column + 8 j + e). */
 typedef struct tsr_layout {
     uint32_t row_blocks, column_blocks, step;
     LLVMValueRef row, column; /* i32 */
-    /* Of the warp, without its lanes: */
+    /* The same for the warp, without lanes: */
     LLVMValueRef warp_row, warp_column;
 } tsr_layout;
 tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns);
@@ -202,30 +204,30 @@ void tsr_block_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *out_v
                          unsigned *out_count);
 LLVMValueRef tsr_block_pack_registers(tsr_emit *emit, LLVMTypeRef element, LLVMValueRef *values,
                                       unsigned count);
-/* Two f32 to one register of bf16 or f16. */
+/* Rounds two f32 to one register of bf16 or f16. */
 LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low,
                               LLVMValueRef high);
-/* After it the registers of a fragment are those of the sum. */
+/* Waits for the products; afterwards the registers of a fragment are the sums. */
 void tsr_block_wait_products(tsr_emit *emit, MlirValue fragment);
 
 /* mma.c */
 typedef struct tsr_block_product {
-    const tsr_ring *a, *b; /* a NULL: in registers */
+    const tsr_ring *a, *b; /* a NULL: A is in registers */
     MlirType element;
-    LLVMValueRef a_at, b_at; /* i32: of the stages */
+    LLVMValueRef a_at, b_at; /* i32: addresses of the stages */
     bool a_transposed, b_transposed;
-    bool is_fresh; /* the sums begin with 0 */
+    bool is_fresh; /* the sums begin at 0 */
     uint32_t columns, steps;
-    uint32_t row_blocks; /* of 64 rows, of a warp group */
-    bool a_common;       /* all warp groups have the first rows of A */
-    tsr_layout layout;   /* with mma.sync */
+    uint32_t row_blocks; /* row blocks of 64 rows, per warp group */
+    bool a_common;       /* all warp groups use the first rows of A */
+    tsr_layout layout;   /* for mma.sync */
 } tsr_block_product;
 /* Begins a product of wgmma. `given`: the sums, unless they are fresh, then the registers of A. The
- * result holds the sums, which may be read after tsr_block_wait_wgmma. */
+ * result contains the sums, which may be read after tsr_block_wait_wgmma. */
 LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *given,
                              unsigned sums, unsigned registers);
-/* Until at most `left` such products are under way. The result is `sums`, which may be read then.
- */
+/* Waits until at most `left` such products are in flight. The result is `sums`, which may be read
+ * then. */
 LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *sums,
                                   unsigned count);
 
@@ -234,12 +236,12 @@ LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *s
 void tsr_block_multiply(tsr_emit *emit, MlirType element, LLVMValueRef *sums, LLVMValueRef *a,
                         LLVMValueRef *b);
 
-/* loop.c: memory of a thread, which becomes registers; made before the function's first
+/* loop.c: memory of a thread, which becomes registers; allocated before the function's first
  * instruction. */
 LLVMValueRef tsr_block_memory(tsr_emit *emit, LLVMTypeRef type);
 LLVMValueRef tsr_block_get(tsr_emit *emit, LLVMValueRef memory);
 void tsr_block_set(tsr_emit *emit, LLVMValueRef memory, LLVMValueRef value);
-/* For index = first, first + step … below limit, all i32. */
+/* A loop over index = first, first + step … below limit, all i32. */
 typedef struct tsr_block_loop {
     LLVMBasicBlockRef body, end;
     LLVMValueRef index, limit;
@@ -248,29 +250,30 @@ typedef struct tsr_block_loop {
 tsr_block_loop tsr_block_loop_begin(tsr_emit *emit, LLVMValueRef first, LLVMValueRef limit,
                                     int64_t step, const char *name);
 void tsr_block_loop_end(tsr_emit *emit, const tsr_block_loop *loop);
-/* What is written between both runs where the condition holds. */
+/* Code emitted between the two calls runs if the condition is true. */
 LLVMBasicBlockRef tsr_block_if(tsr_emit *emit, LLVMValueRef condition, const char *name);
 void tsr_block_end_if(tsr_emit *emit, LLVMBasicBlockRef rest);
-/* Where the ring's matrix at that slot begins. */
+/* Address of the ring's matrix in that slot. */
 LLVMValueRef tsr_block_slot_address(tsr_emit *emit, const tsr_ring *ring, const tsr_slot *at);
-LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x); /* the device's, of f32 */
+LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x); /* approximate, f32 */
 void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_values, unsigned count);
-/* Waits until at most `left` products are under way; `sums` are then those of what is done. */
+/* Waits until at most `left` products are in flight; `sums` are then the results of finished
+ * ones. */
 void tsr_block_wait_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count);
 
-/* heads.c: `column` of the head's rows from `row` on, as copies of boxes take it; three i32. */
+/* heads.c: the position of `column` in the head's row `row`, as box copies need it; three i32. */
 void tsr_block_locate_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
                            LLVMValueRef row, int64_t column, LLVMValueRef *out_at);
 
 /* attend.c */
-void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op); /* finds its rings */
-void tsr_block_open_attend(tsr_emit *emit);                   /* before the first program */
+void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op); /* finds the op's rings */
+void tsr_block_open_attend(tsr_emit *emit);                   /* called before the first program */
 TSR_RESULT tsr_block_emit_attend(tsr_emit *emit, MlirOperation op);
 
-/* attend_grad.c: tile.attend "backward", the whole of its function; a block runs one program. */
+/* attend_grad.c: tile.attend "backward", the whole function; a block runs one program. */
 bool tsr_block_is_backward(MlirOperation op);
 void tsr_block_plan_grad(tsr_emit *emit); /* its barriers */
-/* How many arrive at its barrier number `barrier_number`. */
+/* The number of arrivals at its barrier number `barrier_number`. */
 uint32_t tsr_block_grad_arrivals(const tsr_block *block, uint32_t barrier_number);
 void tsr_block_emit_grad(tsr_emit *emit, MlirOperation op);
 
@@ -278,32 +281,33 @@ void tsr_block_emit_grad(tsr_emit *emit, MlirOperation op);
 void tsr_block_plan_sum(tsr_block *block, MlirOperation op);
 void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op);
 
-/* box.c: 64 rows x 64 columns to shared memory, `at` bytes behind `from`; `values`: 32
- * registers of a fragment "acc", `pairs`: them as 16 of tsr_block_narrow. */
+/* box.c: 64 rows x 64 columns to shared memory, at `from` + `at` bytes. `values`: 32 registers of a
+ * fragment "acc"; `pairs`: the same as 16 results of tsr_block_narrow. */
 void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                          LLVMValueRef *pairs);
 void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                        int64_t at, LLVMValueRef *values);
-/* Its first columns, as many as `count` registers hold; `transposed`: they are rows of the box. */
+/* Stores the first columns, as many as `count` registers contain; `transposed`: they are rows of
+ * the box. */
 void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                          int64_t at, unsigned count, bool transposed, LLVMValueRef *values);
-/* `count` pairs of `values`; and as many, of 16 columns of a box or of 8, to the slot of part
- * `part`. */
+/* Narrows `values` to `count` pairs; stores `count` pairs, 16 or 8 columns of a box, to the slot of
+ * part `part`. */
 void tsr_block_narrow_part(tsr_emit *emit, MlirType element, LLVMValueRef *values, unsigned count,
                            LLVMValueRef *out_pairs);
 void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                         unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count);
-/* Begins to copy such a box, `box`, to where `at` says; see tsr_block_copy_boxes. */
+/* Begins to copy such a box, `box`, to position `at`; see tsr_block_copy_boxes. */
 void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at);
-/* Only the first thread of each warp group does it. */
+/* Only the first thread of each warp group executes it. */
 void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,
                             LLVMValueRef *args, unsigned count);
 
-/* How a fragment goes through a ring: 64 rows x 128 bytes at a time, box by box of a row block,
- * from slot to slot, of which each warp group has its own. */
+/* How a fragment passes through a ring: 64 rows x 128 bytes at a time, box by box of a row block,
+ * from slot to slot. Each warp group has its own slots. */
 typedef struct tsr_boxes {
     const tsr_ring *ring;
-    uint32_t columns; /* of a box */
+    uint32_t columns; /* columns of a box */
     uint32_t across;  /* boxes of a row block */
     uint32_t all, slots;
     uint32_t row_blocks;
@@ -311,14 +315,14 @@ typedef struct tsr_boxes {
 tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout);
 /* i32: the warp group's first row of the fragment. */
 LLVMValueRef tsr_block_group_row(tsr_emit *emit, const tsr_boxes *boxes);
-/* Where the warp group's slot of box `number` lies, `out_at` bytes behind what is returned. */
+/* The slot of box `number` of the warp group, `out_at` bytes after the result. */
 LLVMValueRef tsr_block_box_slot(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
                                 int64_t *out_at);
-/* Of the box at `from`: where this lane's 16 bytes of part `part`, of 16 columns, lie, as ldmatrix
- * and stmatrix take them. */
+/* The address of this lane's 16 bytes of part `part`, of 16 columns, in the box at `from`, for
+ * ldmatrix and stmatrix. */
 LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                                     unsigned part);
-/* A box of f32, of 16 registers, to its slot and from there. */
+/* Stores a box of f32, of 16 registers, to its slot, and loads it. */
 void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                         LLVMValueRef *values);
 void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
@@ -326,15 +330,16 @@ void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
 
 /* fetch.c */
 tsr_result tsr_block_plan_fetch(tsr_emit *emit, MlirOperation op);
-void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op); /* asks for the first boxes */
-/* Waits for box `number`, and reads it as f32, as many as the box has registers. */
+void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op); /* requests the first boxes */
+/* Waits for box `number`, and reads its registers as f32. */
 void tsr_block_take_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
                         LLVMValueRef *out_values);
-/* Behind the copy of box `number` from its slot: asks for a box for a slot that is free. For one
- * thread. */
+/* Called after the copy of box `number` from its slot: requests a box for a free slot. Executed by
+ * one thread. */
 void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number);
 
-/* A tile.gather of pairs: the two elements at the first offset, which is made even. */
+/* A tile.gather of pairs: the two elements at the first offset, which is rounded down to an even
+ * number. */
 void tsr_block_emit_pair(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op);
@@ -342,10 +347,10 @@ void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_store_shared(tsr_emit *emit, MlirOperation op);
 TSR_RESULT tsr_block_emit_map(tsr_emit *emit, MlirOperation op);
 TSR_RESULT tsr_block_emit_store(tsr_emit *emit, MlirOperation op);
-/* The device's own function "tanh", "exp", or "gelu" by tanh, of two f32 in each lane; NULL: it has
- * none. */
+/* The device's own function "tanh", "exp", or "gelu" by tanh, of two f32 in each lane; NULL: the
+ * device has no such function. */
 LLVMValueRef tsr_block_approximate(tsr_emit *emit, const char *function, LLVMValueRef x);
-/* Before the block ends: what it stored by way of shared memory is stored. */
+/* Before the block ends: waits for the block's stores through shared memory. */
 void tsr_block_emit_stored(tsr_emit *emit);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a box of a fragment, 64 rows of 128 bytes or a transposed one's as many columns, lies in
- * shared memory, and how registers get there. Source: PTX ISA 8.5, "stmatrix".
+ * The layout in shared memory of a box of a fragment (64 rows of 128 bytes, or as many columns if
+ * it is transposed), and the code that stores registers there. Source: PTX ISA 8.5, "stmatrix".
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
@@ -10,20 +10,20 @@
 #include <string.h>
 
 enum {
-    PARTS = 4, /* of a box of 64 columns */
+    PARTS = 4, /* parts of a box of 64 columns */
     PART_PAIRS = BOX_PART_REGISTERS / 2,
-    WIDE_REGISTERS = BOX_REGISTERS / 2, /* of a box of f32 */
+    WIDE_REGISTERS = BOX_REGISTERS / 2, /* registers of a box of f32 */
 };
 
-/* i32, of its warp group. */
+/* i32, in its warp group. */
 static LLVMValueRef first_row_of_warp(tsr_emit *emit) {
     LLVMValueRef warp =
         LLVMBuildAnd(emit->builder, emit->block->warp, tsr_block_int(emit, GROUP_WARPS - 1), "");
     return tsr_block_mul(emit, warp, BLOCK_ROWS);
 }
 
-/* Four matrices of 8 x 8, 16 rows of each warp. The addresses are the same for all boxes, but for
- * where they begin. Transposed, they are 16 rows of the box, 16 columns of it for each warp. */
+/* The address for four matrices of 8 x 8, 16 rows of each warp. It differs between boxes only by
+ * their start. Transposed, they are 16 rows of the box, 16 columns for each warp. */
 static LLVMValueRef part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                                  unsigned part, bool transposed) {
     LLVMBuilderRef b = emit->builder;
@@ -50,7 +50,7 @@ LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMVa
     return part_address(emit, ring, from, part, false);
 }
 
-/* Of half a part, 8 columns, two matrices: they come first. */
+/* Stores half a part, 8 columns, as two matrices: these come first. */
 void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                         unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count) {
     bool whole = count == PART_PAIRS;
@@ -63,8 +63,8 @@ void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                   1 + count);
 }
 
-/* Two neighbours of a lane are 8 bytes, of four lanes 32: even rows begin with column block `block`
- * of a box, odd ones with the next but one, so that half a warp meets all banks. */
+/* Two neighbours of a lane are 8 bytes, those of four lanes 32: even rows begin with column block
+ * `block` of a box, odd rows with block + 2, so that half a warp uses all banks. */
 static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                                  unsigned block) {
     LLVMBuilderRef b = emit->builder;
@@ -80,7 +80,7 @@ static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValue
     return LLVMBuildAdd(b, tsr_block_chunk(emit, ring, from, row, chunk), half, "");
 }
 
-/* In odd rows the first two column blocks for the last two. */
+/* Swaps the first two and the last two column blocks in odd rows. */
 static void swap_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_values) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef bit = LLVMBuildAnd(b, emit->lane, tsr_block_int(emit, 4), "");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages of rings, and copies to them. Stage number s of a program lies in slot (stages used by
- * the programs before + s) mod stages; how often a slot has been used is the parity that its
- * barriers are waited on with.
+ * Stages of rings, and copies to them. Stage number s of a program has slot (stages used by the
+ * programs before + s) mod stages. The number of uses of a slot determines the parity for waits on
+ * its barriers.
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
@@ -23,7 +23,7 @@ tsr_slot tsr_block_slot(tsr_emit *emit, LLVMValueRef count, uint32_t stage_count
                       .parity = LLVMBuildAnd(b, round, tsr_block_int(emit, 1), "")};
 }
 
-/* Of stage number `stage` (index) of the program. */
+/* The slot of stage number `stage` (index) of the program. */
 static tsr_slot find_position(tsr_emit *emit, LLVMValueRef stage) {
     LLVMValueRef number = LLVMBuildTrunc(emit->builder, stage, tsr_block_i32(emit), "");
     return tsr_block_slot(emit, LLVMBuildAdd(emit->builder, emit->block->base, number, ""),
@@ -82,14 +82,14 @@ LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
     return LLVMBuildAdd(b, at, tsr_block_mul(emit, inner, CHUNK_BYTES), "");
 }
 
-/* ---- of computing threads -------------------------------------------------------------------- */
+/* ---- computing threads ----------------------------------------------------------------------- */
 
 void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
     tsr_slot at = find_position(emit, tsr_emit_operand(emit, op, 0));
     tsr_block_wait(emit, tsr_block_barrier(emit, &at, block->full_at), at.parity);
     LLVMBuildStore(emit->builder, tsr_block_add(emit, at.count, 1), block->used);
-    /* What threads have copied, the matrix units read another way. */
+    /* Matrix units read the threads' copies through another proxy. */
     if (block->has_wgmma && !block->uses_tma)
         tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
 }
@@ -98,7 +98,7 @@ static bool read_share(MlirOperation copy, tsr_share *out_share) {
     int64_t values[2] = {0};
     size_t count = 0;
     if (!tsr_op_i64s(copy, TSR_SHARED_NAME, 2, values, &count) || count != 2) return false;
-    for (size_t i = 0; i < 2; i++) /* what is none of a cluster's is refused later */
+    for (size_t i = 0; i < 2; i++) /* values that do not fit a cluster are refused later */
         if (values[i] < 1 || values[i] > UINT32_MAX) values[i] = UINT32_MAX;
     *out_share = (tsr_share){(uint32_t)values[0], (uint32_t)values[1]};
     return true;
@@ -151,7 +151,8 @@ uint32_t tsr_block_sharers(const tsr_block *block) {
     return count;
 }
 
-/* The first of those that copy the same as this block, i32, and this one's number among them. */
+/* The first block that copies the same part as this block, i32, and this block's number among those
+ * blocks. */
 static LLVMValueRef first_sharer(tsr_emit *emit, const tsr_share *share, LLVMValueRef *out_own) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef rank = emit->block->rank, stride = tsr_block_int(emit, share->stride);
@@ -160,7 +161,7 @@ static LLVMValueRef first_sharer(tsr_emit *emit, const tsr_share *share, LLVMVal
     return LLVMBuildSub(b, rank, LLVMBuildMul(b, *out_own, stride, ""), "");
 }
 
-/* Lane 0 arrives here, each of the next ones at another block that copies for this one. */
+/* Lane 0 arrives here; each of the next lanes arrives at another block that copies for this one. */
 static void arrive_at_all(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef lane,
                           LLVMValueRef condition) {
     LLVMBuilderRef b = emit->builder;
@@ -169,11 +170,11 @@ static void arrive_at_all(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef lan
         LLVMBuildICmp(b, LLVMIntULT, lane, tsr_block_int(emit, tsr_block_sharers(block)), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
     LLVMValueRef to = block->rank, own;
-    int64_t before = 1; /* lanes that have one */
+    int64_t before = 1; /* number of lanes that have a target */
     for (uint32_t i = 0; i < block->share_count; i++) {
         const tsr_share *share = &block->shares[i];
         LLVMValueRef first = first_sharer(emit, share, &own);
-        LLVMValueRef number = tsr_block_add(emit, lane, -before); /* of the others */
+        LLVMValueRef number = tsr_block_add(emit, lane, -before); /* among the others */
         LLVMValueRef beyond = LLVMBuildICmp(b, LLVMIntUGE, number, own, "");
         number = LLVMBuildAdd(b, number, LLVMBuildZExt(b, beyond, tsr_block_i32(emit), ""), "");
         LLVMValueRef other = LLVMBuildAdd(b, first, tsr_block_mul(emit, number, share->stride), "");
@@ -200,7 +201,8 @@ void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef conditi
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
     LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), "")};
-    /* What all lanes have read comes before: they load for themselves where there is no wgmma. */
+    /* All lanes load for themselves if there is no wgmma: their reads must come before the
+     * arrival. */
     if (!emit->block->has_wgmma)
         tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
     tsr_block_asm(emit, NULL,
@@ -219,8 +221,8 @@ void tsr_block_release_deferred(tsr_emit *emit) {
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
 }
 
-/* While products of wgmma are under way the stage before is released, and this one with the next.
- */
+/* While products of wgmma are in flight, the previous stage is released; this one is released with
+ * the next. */
 void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
     tsr_slot at = find_position(emit, tsr_emit_operand(emit, op, 0));
@@ -233,9 +235,9 @@ void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
     LLVMBuildStore(emit->builder, tsr_block_add(emit, at.count, 1), block->deferred);
 }
 
-/* ---- of copying threads ---------------------------------------------------------------------- */
+/* ---- copying threads ------------------------------------------------------------------------- */
 
-/* The copies of the stage, all of them in one block. */
+/* Bytes of all copies of the stage; these are in one block. */
 static uint32_t stage_bytes(tsr_emit *emit, MlirOperation op, bool *out_last) {
     uint32_t bytes = 0;
     TSR_FOR_EACH_OP(other, mlirOperationGetBlock(op)) {
@@ -271,7 +273,7 @@ void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, co
     uint32_t box = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
     uint32_t map = tsr_block_map(emit, buffer, ring->rows, ring->is_factor);
     char text[256], constraints[64] = "r,l,r";
-    LLVMValueRef mask = NULL; /* of those that it comes to */
+    LLVMValueRef mask = NULL; /* the blocks that receive it */
     if (share) {
         uint32_t sharers = 0;
         LLVMValueRef own, from = first_sharer(emit, share, &own);
@@ -304,7 +306,7 @@ void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, co
     }
 }
 
-/* What several blocks share they copy by turns, a whole stage each. */
+/* Blocks that share data copy it by turns, a whole stage each. */
 static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
                        const tsr_slot *slot) {
     LLVMBuilderRef b = emit->builder;
@@ -328,16 +330,16 @@ static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, L
     if (shared) tsr_block_end_if(emit, rest);
 }
 
-/* Where threads copy: what each piece needs. */
+/* Arguments of a copy by threads, for each piece. */
 typedef struct pieces {
     MlirOperation op;
     const tsr_ring *ring;
     LLVMValueRef to;        /* i32 */
-    LLVMValueRef row, left; /* i64: of the buffer, where the matrix begins; columns from there on */
-    LLVMValueRef from;      /* pointer to there */
-    int64_t rows, columns;  /* of the buffer */
-    int64_t pitch;          /* of it */
-    uint32_t bytes;         /* of a piece */
+    LLVMValueRef row, left; /* i64: the matrix's first row in the buffer; columns from there on */
+    LLVMValueRef from;      /* pointer to that position */
+    int64_t rows, columns;  /* rows and columns of the buffer */
+    int64_t pitch;          /* pitch of the buffer */
+    uint32_t bytes;         /* bytes of a piece */
 } pieces;
 
 static void copy_narrow(tsr_emit *emit, LLVMValueRef to, LLVMValueRef from, LLVMValueRef size) {
@@ -348,7 +350,7 @@ static void copy_narrow(tsr_emit *emit, LLVMValueRef to, LLVMValueRef from, LLVM
                   "r,l,r,~{memory}", args, 3);
 }
 
-/* Bytes of the piece that there are, i32: the rest of it will be 0. */
+/* Bytes of the piece that are inside the buffer, i32: the rest becomes 0. */
 static LLVMValueRef size_of(tsr_emit *emit, const pieces *p, LLVMValueRef column,
                             LLVMValueRef inside) {
     LLVMBuilderRef b = emit->builder;
@@ -423,7 +425,7 @@ static void copy_pieces(tsr_emit *emit, const pieces *p) {
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* The widest that lie where one may begin: rows with a pitch may end within one. */
+/* The largest size whose alignment every piece has: rows with a pitch may end within a chunk. */
 static uint32_t piece_bytes(int64_t pitch_bytes) {
     uint32_t bytes = CHUNK_BYTES;
     while (pitch_bytes % bytes) bytes /= 2;

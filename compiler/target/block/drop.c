@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Philox4x32-10 of counters {step, lower, upper, 0} (runtime/base/philox.h). The step and the upper
- * word are the head's, so that of the first three rounds two products are left, and of the other
- * seven all: 16 of 20. Numbers of 15 bits are compared two at a time, as what numbers of f16 they
- * are, of which all order alike but NaNs, which stay: so the threshold is at most that of infinity.
+ * word are the same for a whole head, so the first three rounds need two products and the other
+ * seven need all: 16 of 20. Numbers of 15 bits are compared two at a time, with f16 comparisons
+ * of the same bits. The order is the same except for NaNs, which are always kept: so the threshold
+ * is at most that of infinity.
  */
 #include "compiler/target/block/drop.h"
 
@@ -17,7 +18,7 @@
 enum { SAMPLES = 3, HALF_INFINITY = 0x7c00 };
 static const uint32_t factors[] = {0xD2511F53u, 0xCD9E8D57u}, steps[] = {0x9E3779B9u, 0xBB67AE85u};
 
-/* ---- what the op says ------------------------------------------------------------------------ */
+/* ---- the op ---------------------------------------------------------------------------------- */
 
 size_t tsr_attend_buffers(MlirOperation attend) {
     MlirAttribute segments = tsr_op_attr(attend, "operandSegmentSizes");
@@ -44,7 +45,7 @@ tsr_drop tsr_block_read_drop(MlirOperation attend) {
     drop.threshold = (int64_t)ceil(ldexp((double)(float)rate, TSR_SAMPLES_BITS));
     drop.head_counters = numbers / TSR_SAMPLES_SHARED;
     drop.tile_row = (uint32_t)((keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE *
-                               WARP_LANES); /* a lane's each */
+                               WARP_LANES); /* one for each lane */
     return drop;
 }
 
@@ -54,8 +55,8 @@ static LLVMValueRef both(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildXor(emit->builder, x, y, "");
 }
 
-/* The product of 64 bits with factor `which`, of one instruction: LLVM would make a product of 64
- * bits with 64 of some. */
+/* The product of 64 bits with factor `which`, in one instruction: LLVM would multiply numbers of 64
+ * bits. */
 static void multiply(tsr_emit *emit, int which, LLVMValueRef x, LLVMValueRef *out_low,
                      LLVMValueRef *out_high) {
     LLVMTypeRef i32 = tsr_block_i32(emit), two[] = {i32, i32};
@@ -70,13 +71,13 @@ static void multiply(tsr_emit *emit, int which, LLVMValueRef x, LLVMValueRef *ou
     *out_high = made[1];
 }
 
-/* The second half of the key, of a round. */
+/* The second half of the key of a round. */
 static LLVMValueRef second_key(tsr_emit *emit, const tsr_drop *drop, uint32_t round) {
     return LLVMConstInt(tsr_block_i32(emit), (uint32_t)drop->stream + steps[1] * round, false);
 }
 
-/* Element `index` of the op's buffer `buffer`, or its lower half. Nothing writes it: it may be read
- * long before, unless `anew`. */
+/* Loads element `index` of the op's buffer `buffer`, or its lower half. No thread writes the
+ * buffer, so the load may move up in the code, unless `anew` is set. */
 static LLVMValueRef load(tsr_emit *emit, MlirOperation attend, size_t buffer, bool whole,
                          LLVMValueRef index, bool anew) {
     static const char name[] = "invariant.load";
@@ -155,9 +156,9 @@ void tsr_block_draw(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef counter,
     }
 }
 
-/* ---- what falls ------------------------------------------------------------------------------ */
+/* ---- dropped weights ------------------------------------------------------------------------- */
 
-/* For both halves of a register. */
+/* The threshold for both halves of a register. */
 static LLVMValueRef threshold(tsr_emit *emit, const tsr_drop *drop) {
     return tsr_block_int(emit, drop->threshold << 16 | drop->threshold);
 }
@@ -171,8 +172,8 @@ LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValue
 
 /* ---- transposed ------------------------------------------------------------------------------ */
 
-/* Lanes l and l xor 4 have two keys that follow each other, and the same two queries, each two
- * counters of which each of them takes one: that of query lane / 4 % 2. */
+/* Lanes l and l xor 4 have two consecutive keys and the same two queries, so they share two
+ * counters. Each lane draws one of the counters: the one of query lane / 4 % 2. */
 LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef four = tsr_block_int(emit, 4);
@@ -182,8 +183,8 @@ LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit) {
     return LLVMBuildAdd(b, counter, LLVMBuildAnd(b, emit->lane, four, ""), "");
 }
 
-/* Bytes of two registers, as `odd` says in lanes of an odd key, else as `even`. What says so is
- * made anew each time: few registers are left. */
+/* Selects bytes of two registers: by `odd` in lanes of an odd key, otherwise by `even`. The
+ * selector is computed again each time because few registers are left. */
 static LLVMValueRef permute(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y, int64_t even,
                             int64_t odd) {
     LLVMValueRef args[] = {x, y, emit->lane, tsr_block_int(emit, even), tsr_block_int(emit, odd)};
@@ -193,8 +194,9 @@ static LLVMValueRef permute(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y, int6
                          "=r,r,r,r,n,n", args, 5);
 }
 
-/* A word's lower half is of the even key. Each lane sends the halves that are the other one's, two
- * at a time, and joins its own with those that come: lower halves are of the even query. */
+/* The lower half of a word belongs to the even key. Each lane sends the halves that belong to the
+ * other lane, two at a time, and joins its own halves with the received ones: lower halves belong
+ * to the even query. */
 void tsr_block_transpose_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]) {
     enum { LOWER = 0x5410, UPPER = 0x7632 }; /* halves of both */
     for (unsigned w = 0; w < TSR_DROP_WORDS; w += 2) {

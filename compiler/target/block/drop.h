@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights of tile.attend that fall, as compiler/samples.h numbers them: words of Philox in the
- * registers of a fragment, each once.
+ * Dropout of the weights of tile.attend, with the numbering of compiler/samples.h: words of Philox
+ * in the registers of a fragment, each drawn once.
  */
 #ifndef TSR_COMPILER_TARGET_BLOCK_DROP_H
 #define TSR_COMPILER_TARGET_BLOCK_DROP_H
@@ -11,30 +11,31 @@
 enum { TSR_DROP_WORDS = 4, TSR_DROP_ROUNDS = 10 };
 
 typedef struct tsr_drop {
-    bool some;         /* else nothing below is set */
-    double left;       /* 1 - rate: what weights that stay are divided by */
-    int64_t threshold; /* weights of lower numbers fall */
-    uint32_t tile_row; /* counters of the tiles that lie side by side */
+    bool some;         /* the op has dropout; otherwise no field below is set */
+    double left;       /* 1 - rate: the divisor of kept weights */
+    int64_t threshold; /* weights with lower numbers are dropped */
+    uint32_t tile_row; /* number of counters of a row of tiles */
     int64_t stream;
     uint64_t head_counters;
-    /* i32: what rounds begin with, of a head */
+    /* i32: the values of the rounds that a head shares */
     LLVMValueRef keys[TSR_DROP_ROUNDS], first, second, third, fourth, fifth;
 } tsr_drop;
 
-/* What the op says. */
+/* Reads the attributes of the op. */
 tsr_drop tsr_block_read_drop(MlirOperation attend);
-/* Where computing of the queries of `head` (i32) begins: reads what is drawn by. `anew`: here and
- * not before, where it would take registers. */
+/* Loads the random state of `head` (i32) before its queries are computed. `anew`: load exactly
+ * here, because an earlier load would occupy registers. */
 void tsr_block_begin_drop(tsr_emit *emit, MlirOperation attend, tsr_drop *drop, LLVMValueRef head,
                           bool anew);
-/* The words of a counter of the head (i32). */
+/* Draws the words of a counter (i32) of the head. */
 void tsr_block_draw(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef counter,
                     LLVMValueRef out_words[static TSR_DROP_WORDS]);
-/* Forward: bits of a pair of 16-bit weights that stay are 1, others 0. `word` has their numbers. */
+/* Forward: the mask of a pair of 16-bit weights: all bits of kept weights are 1. `word` has their
+ * numbers. */
 LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef word);
-/* Transposed: a lane has queries 2 (lane % 4) and the next one, and key lane / 4 of eight. It takes
- * the words of counter tsr_block_transposed_counter (of the tile), and gets the numbers of its own
- * weights: word w, those of both queries. */
+/* Transposed: a lane has queries 2 (lane % 4) and the next one, and key lane / 4 of eight. Draw the
+ * words of counter tsr_block_transposed_counter (of the tile). After tsr_block_transpose_words a
+ * lane has the numbers of its own weights: word w, those of both queries. */
 LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit);
 void tsr_block_transpose_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tile.load_fragment: a fragment that comes by the copy engine, box by box, to the slots that
- * results leave from. The first thread of each warp group asks for as many boxes as there are
- * slots before the program multiplies, and for each later one when what lay in its slot has left.
- * The warp that reads 16 rows of a box puts results into them: nobody else needs to wait for that.
+ * tile.load_fragment: a fragment that the copy engine loads box by box, to the slots that results
+ * leave from. The first thread of each warp group requests one box for each slot before the program
+ * multiplies, and each later box when the previous contents of its slot have left. The warp that
+ * reads 16 rows of a box puts its results into the same rows: no other warp needs to wait for that.
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
@@ -13,7 +13,7 @@
 
 enum {
     BOX_BYTES = GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES,
-    PARTS = 4, /* of a box: what one ldmatrix reads */
+    PARTS = 4, /* parts of a box: one ldmatrix reads one part */
     PART_PAIRS = 4,
 };
 
@@ -42,7 +42,7 @@ tsr_result tsr_block_plan_fetch(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* Of the warp group's slot of box `number`. */
+/* The barrier of the warp group's slot of box `number`. */
 static LLVMValueRef barrier_of(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
@@ -88,7 +88,7 @@ void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op) {
 }
 
 void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
-    /* That the copy just begun has read its slot is not waited for, where others are free. */
+    /* While other slots are free, do not wait until the copy that just began has read its slot. */
     uint32_t left = boxes->slots > 2, next = number - left + boxes->slots;
     char text[64];
     if (number < left || next >= boxes->all) return;
@@ -99,8 +99,8 @@ void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t numbe
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Four matrices of 8 x 8 to two values for each of four registers: what put_part of box.c
- * writes. */
+/* Loads four matrices of 8 x 8 to two values for each of four registers: the data that put_part of
+ * box.c writes. */
 static void read_part(tsr_emit *emit, LLVMValueRef address, MlirType element,
                       LLVMValueRef *out_values) {
     LLVMBuilderRef b = emit->builder;
@@ -134,7 +134,7 @@ void tsr_block_take_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
     LLVMBuilderRef b = emit->builder;
     tsr_block_fetch *fetch = &emit->block->fetch;
     uint32_t slot = number % boxes->slots;
-    uint32_t uses = (boxes->all - slot + boxes->slots - 1) / boxes->slots; /* by a program */
+    uint32_t uses = (boxes->all - slot + boxes->slots - 1) / boxes->slots; /* uses by one program */
     int64_t offset = 0;
     LLVMValueRef parity = tsr_block_mul(emit, tsr_block_get(emit, fetch->programs), uses);
     parity = tsr_block_add(emit, parity, number / boxes->slots);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fragments "acc": where their elements lie, elementwise functions of them, and how they get to
- * memory. By way of a ring, 64 rows of 128 bytes at a time go through shared memory, each part of
- * it while the copy of another is under way.
+ * Fragments "acc": the layout of their elements, elementwise functions, and stores to memory. A
+ * store through a ring moves 64 rows of 128 bytes at a time through shared memory, each part while
+ * the copy of another part is in flight.
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
@@ -12,13 +12,13 @@
 #include <string.h>
 
 enum {
-    STORES_MAX = 4,       /* of a fragment, through one ring */
-    AHEAD_REGISTERS = 64, /* for what is loaded ahead, in a thread */
+    STORES_MAX = 4,       /* stores of a fragment through one ring */
+    AHEAD_REGISTERS = 64, /* registers for values loaded in advance, per thread */
 };
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* mma.sync: the warps lie in two columns where that makes their parts squarer. */
+/* mma.sync: the warps form two columns if that makes their parts squarer. */
 static uint32_t warp_columns(const tsr_block *block, int64_t rows, int64_t columns) {
     bool fits = columns % 32 == 0 && rows % (BLOCK_ROWS * block->warps / 2) == 0;
     return fits && block->warps > 1 && columns > rows / block->warps ? 2 : 1;
@@ -112,12 +112,12 @@ static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildZExt(emit->builder, x, LLVMInt64TypeInContext(emit->llvm), "");
 }
 
-/* Registers of a fragment that a function is applied to, and where they lie. */
+/* Registers of a fragment that a function is applied to, with their layout. */
 typedef struct mapping {
     MlirOperation op; /* tile.map; null: none */
     tsr_layout layout;
     LLVMValueRef *values;
-    LLVMValueRef *other; /* of the fragment that it is read with; NULL: none, or it is fetched */
+    LLVMValueRef *other; /* registers of the second fragment; NULL: none, or fetched */
 } mapping;
 
 static LLVMValueRef load_pair(tsr_emit *emit, MlirOperation op) {
@@ -143,7 +143,7 @@ void tsr_block_emit_pair(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, load_pair(emit, op));
 }
 
-/* The body, once for each two registers: a vector of 64 elements is two in each lane. */
+/* Emits the body once for each two registers: a vector of 64 elements is two in each lane. */
 static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first, unsigned count) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
@@ -179,8 +179,8 @@ static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first
     return TSR_SUCCESS;
 }
 
-/* Registers of a thread that hold what the body loads for two of the fragment's; 0: nothing that
- * can be loaded ahead. */
+/* Registers of a thread for the values that the body loads for two of the fragment's registers; 0:
+ * no value can be loaded in advance. */
 static uint32_t loaded_registers(const mapping *m) {
     uint32_t count = 0;
     if (mlirOperationIsNull(m->op)) return 0;
@@ -193,8 +193,7 @@ static uint32_t loaded_registers(const mapping *m) {
     return count;
 }
 
-/* What those registers will need of memory is asked for. Nothing else of the body stays: values
- * that nobody uses are dropped. */
+/* Emits the loads that those registers need. The rest of the body is removed as dead code. */
 static tsr_result fetch_ahead(tsr_emit *emit, const mapping *m, unsigned first, unsigned count) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     mapping unknown = *m;
@@ -209,7 +208,7 @@ static tsr_result fetch_ahead(tsr_emit *emit, const mapping *m, unsigned first, 
     return result;
 }
 
-/* What is stored and nothing else is computed where it is stored, part by part. */
+/* True if the result is only stored: then it is computed at the store, part by part. */
 static bool is_only_stored(MlirOperation map) {
     MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(map, 0));
     if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use)))
@@ -219,14 +218,15 @@ static bool is_only_stored(MlirOperation map) {
            mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(map));
 }
 
-/* The second fragment of a tile.map comes by a ring (tile.load_fragment), or was computed. */
+/* True if the second fragment of a tile.map comes through a ring (tile.load_fragment), false if it
+ * was computed. */
 static bool is_fetched(MlirOperation map) {
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) <= 3) return false;
     MlirOperation owner = tsr_value_owner(tsr_op_operand(map, 3));
     return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.load_fragment");
 }
 
-/* The registers of a second fragment that was computed; NULL where there is none. */
+/* The registers of a second fragment that was computed; NULL if there is no such fragment. */
 static LLVMValueRef *other_registers(tsr_emit *emit, MlirOperation map, LLVMValueRef *registers) {
     unsigned count = 0;
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) <= 3 || is_fetched(map)) return NULL;
@@ -247,7 +247,7 @@ tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* Instructions that do nothing but give a value of another: LLVM may take one for two alike. */
+/* Instructions that only compute a value from another one: LLVM may merge two equal ones. */
 static LLVMValueRef pure_asm(tsr_emit *emit, LLVMTypeRef type, const char *text,
                              const char *constraints, LLVMValueRef x) {
     LLVMTypeRef from = LLVMTypeOf(x), function = LLVMFunctionType(type, &from, 1, false);
@@ -309,7 +309,7 @@ LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low
                          "=r,f,f", args, 2);
 }
 
-/* Two neighbours of a row to the ring, at their place. */
+/* Stores two neighbours of a row to their place in the ring. */
 static void put_pair(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef at,
                      LLVMValueRef row, LLVMValueRef column, LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
@@ -356,10 +356,10 @@ void tsr_block_emit_store_shared(tsr_emit *emit, MlirOperation op) {
 typedef struct target {
     MlirOperation op;
     MlirType element;
-    int64_t rows, columns; /* of the buffer's matrices */
-    int64_t pitch;         /* from row to row */
+    int64_t rows, columns; /* rows and columns of the buffer's matrices */
+    int64_t pitch;         /* elements from row to row */
     size_t rank;
-    LLVMValueRef row, column; /* i64: of the fragment's first element */
+    LLVMValueRef row, column; /* i64: position of the fragment's first element */
     LLVMValueRef from;        /* pointer to the matrix */
 } target;
 
@@ -387,7 +387,7 @@ static target read_target(tsr_emit *emit, MlirOperation op) {
     return t;
 }
 
-/* Two neighbours of a row, one at a time where rows have an odd number of elements. */
+/* Stores two neighbours of a row, one at a time if rows have an odd number of elements. */
 static void store_pair(tsr_emit *emit, const target *t, LLVMValueRef row, LLVMValueRef column,
                        LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
@@ -437,7 +437,7 @@ static void store_directly(tsr_emit *emit, const target *t, const tsr_layout *l,
     }
 }
 
-/* The copies are its own. */
+/* The thread that executes the copies also waits for them. */
 void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,
                             LLVMValueRef *args, unsigned count) {
     LLVMBuilderRef b = emit->builder;
@@ -491,11 +491,11 @@ static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, uint32_t
     copy_rows(emit, tsr_op_operand(t->op, 1), box, rows, at);
 }
 
-/* A store by way of a ring, and what it stores of the fragment. */
+/* A store through a ring, and the mapping of the fragment that it stores. */
 typedef struct through {
     target to;
     mapping of;
-    bool fetches; /* what comes by the ring is read with it */
+    bool fetches; /* a second fragment comes through the ring */
 } through;
 
 tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout) {
@@ -526,9 +526,9 @@ LLVMValueRef tsr_block_box_slot(tsr_emit *emit, const tsr_boxes *boxes, uint32_t
     return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, boxes->ring), own, "");
 }
 
-/* Until copies from the slot of box `number` are done, so that it may be written. Where the last
- * program ended is not known: its first box waits for all of it, unless each program ends where it
- * began. */
+/* Waits until copies from the slot of box `number` are done, so that it may be written. The last
+ * slot of the previous program is unknown: the first box waits for all copies, unless each program
+ * ends at the slot where it began. */
 static void wait_for_slot(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     char text[64];
     bool evenly = boxes->all % boxes->slots == 0;
@@ -548,8 +548,7 @@ static void fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) 
     tsr_block_end_if(emit, rest);
 }
 
-/* Of the box to memory. Rows of a transposed one are the fragment's columns, as many as are left.
- */
+/* Copies the box to memory. Rows of a transposed box are the remaining columns of the fragment. */
 static void copy_stored(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
                         LLVMValueRef box, uint32_t m, uint32_t c, uint32_t columns) {
     LLVMBuilderRef b = emit->builder;
@@ -563,7 +562,7 @@ static void copy_stored(tsr_emit *emit, const through *store, const tsr_boxes *b
     copy_box(emit, &store->to, box, transposed ? columns : GROUP_ROWS, row, column);
 }
 
-/* Box `c` of row block `m`: which of the fragment's registers. */
+/* Box `c` of row block `m`: the range of the fragment's registers. */
 typedef struct box_part {
     uint32_t m, c, columns;
     unsigned first, registers;
@@ -579,12 +578,12 @@ static box_part part_of(const tsr_layout *l, const tsr_boxes *boxes, uint32_t m,
                       .registers = columns / BLOCK_COLUMNS * BLOCK_REGISTERS};
 }
 
-/* Of a box's `count` registers those that are stored at once from number `begin` on. */
+/* The number of a box's `count` registers that are stored together, beginning at number `begin`. */
 static unsigned of_part(unsigned count, unsigned begin) {
     return count - begin < BOX_PART_REGISTERS ? count - begin : BOX_PART_REGISTERS;
 }
 
-/* What is stored of `count` of the part's registers from number `from` on. */
+/* Computes the stored values of `count` of the part's registers, beginning at number `from`. */
 static tsr_result map_some(tsr_emit *emit, const through *store, const box_part *part,
                            unsigned from, unsigned count, LLVMValueRef *other,
                            LLVMValueRef *out_values) {
@@ -599,7 +598,7 @@ static tsr_result map_some(tsr_emit *emit, const through *store, const box_part 
     return TSR_SUCCESS;
 }
 
-/* What is stored of the part, in f32. */
+/* Computes the stored values of the part, in f32. */
 static tsr_result map_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
                           const box_part *part, uint32_t number, LLVMValueRef *out_values) {
     LLVMValueRef other[TSR_BLOCK_REGISTERS_MAX];
@@ -608,8 +607,9 @@ static tsr_result map_box(tsr_emit *emit, const through *store, const tsr_boxes 
                     out_values);
 }
 
-/* Of results that are stored together, each in pairs of 16 bits where it has so many: 16 columns
- * of all at a time, so that what they share is computed once and little waits. */
+/* Computes results that are stored together, as pairs of 16 bits if elements have 16 bits: 16
+ * columns of all results at a time, so that shared subexpressions are computed once and few values
+ * are live. */
 static tsr_result map_boxes(tsr_emit *emit, const through *stores, uint32_t count, bool is_wide,
                             const box_part *part, LLVMValueRef (*out_values)[BOX_REGISTERS]) {
     for (unsigned at = 0; at < part->registers; at += BOX_PART_REGISTERS)
@@ -624,7 +624,8 @@ static tsr_result map_boxes(tsr_emit *emit, const through *stores, uint32_t coun
     return TSR_SUCCESS;
 }
 
-/* Of `count` registers; `narrow`: they are to be of 16 bits, else they are pairs of such. */
+/* Stores `count` registers; `narrow`: they must be rounded to 16 bits, else they are already
+ * pairs. */
 static void put_parts(tsr_emit *emit, const through *store, const tsr_ring *ring, LLVMValueRef from,
                       int64_t at, unsigned count, bool narrow, LLVMValueRef *values) {
     bool transposed = tsr_op_flag(store->to.op, "transposed");
@@ -653,7 +654,7 @@ static void store_box(tsr_emit *emit, const through *store, const tsr_boxes *box
     if (store->fetches) fetch_next(emit, boxes, number);
 }
 
-/* A box of each of the results. */
+/* Stores a box of each of the results. */
 static tsr_result store_boxes(tsr_emit *emit, const through *stores, uint32_t count,
                               const tsr_boxes *boxes, const box_part *part, uint32_t number) {
     LLVMValueRef values[STORES_MAX][BOX_REGISTERS];
@@ -665,8 +666,9 @@ static tsr_result store_boxes(tsr_emit *emit, const through *stores, uint32_t co
     return TSR_SUCCESS;
 }
 
-/* There are programs: always so, which neither LLVM nor the assembler knows. What stands behind
- * such a condition is not computed before, where it would wait in registers. */
+/* A branch on "the grid has programs", which is always true, but neither LLVM nor the assembler
+ * knows it. Code after such a condition is not computed earlier, where its results would occupy
+ * registers. */
 static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
     LLVMValueRef grid = LLVMGetParam(emit->function, emit->block->grid_index);
     grid = tsr_block_asm(emit, LLVMTypeOf(grid), "mov.b64 $0, $1;", "=l,l", &grid, 1);
@@ -674,13 +676,15 @@ static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
     return tsr_block_if(emit, LLVMBuildICmp(emit->builder, LLVMIntNE, grid, zero, ""), "box");
 }
 
-/* Box by box. What comes by the ring is there for one result, then for the next one. */
+/* Stores box by box. Data fetched to the ring is available for one result, then for the next
+ * one. */
 static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t count,
                                 const tsr_ring *ring) {
     tsr_boxes boxes = tsr_block_boxes(ring, &stores->of.layout);
     LLVMValueRef programs = emit->block->fetch.programs;
     uint32_t together = stores->fetches ? 1 : count, number = 0;
-    /* Where nobody multiplies meanwhile, the first boxes leave while others are computed. */
+    /* If no other team multiplies at the same time, the first boxes leave while others are
+     * computed. */
     bool exposed = emit->block->teams == 1 && !stores->fetches;
     bool apart = count > 1 || (exposed && !mlirOperationIsNull(stores->of.op));
     boxes.all *= count;
@@ -698,7 +702,7 @@ static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t 
     return TSR_SUCCESS;
 }
 
-/* While the last products are under way, what is stored first. */
+/* Loads the values that the first stores need while the last products are in flight. */
 static tsr_result fetch_first(tsr_emit *emit, const mapping *m) {
     uint32_t loaded = loaded_registers(m), count = register_count(&m->layout);
     emit->block->ahead_count = emit->block->ahead_taken = 0;
@@ -707,7 +711,7 @@ static tsr_result fetch_first(tsr_emit *emit, const mapping *m) {
     return fetch_ahead(emit, m, 0, count);
 }
 
-/* Of a store: the map whose result it stores and nothing else does, or null. */
+/* The map whose result the op stores and no other op uses, or null. */
 static MlirOperation map_of(MlirOperation store) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(store, 0));
     bool is_map =
@@ -721,7 +725,7 @@ static MlirValue source_of(MlirOperation store) {
     return tsr_op_operand(mlirOperationIsNull(map) ? store : map, 0);
 }
 
-/* The ring that it goes through; null: none. */
+/* The ring that the store uses; null: no ring. */
 static MlirValue ring_of(tsr_emit *emit, MlirOperation store) {
     MlirAttribute segments = tsr_op_attr(store, "operandSegmentSizes");
     bool is_through = mlirDenseI32ArrayGetElement(segments, 3) == 1;
@@ -744,7 +748,7 @@ static uint32_t find_stores(tsr_emit *emit, MlirOperation store, MlirOperation *
     return count;
 }
 
-/* With the last of the stores all of them. */
+/* Emits all stores together, at the last one. */
 static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     LLVMValueRef others[STORES_MAX][TSR_BLOCK_REGISTERS_MAX];

@@ -15,15 +15,15 @@
 #include <string.h>
 
 enum {
-    RING_ALIGN = 1024,   /* of a swizzled matrix: the swizzle goes by addresses */
+    RING_ALIGN = 1024,   /* alignment of a swizzled matrix: the swizzle depends on the address */
     PTX_KERNEL = 71,     /* LLVM's number of the calling convention */
-    NAMED_GROUP = 1,     /* and what follows: of each warp group */
-    NAMED_COMPUTING = 8, /* of each team */
-    NAMED_TURN = 10,     /* the same */
+    NAMED_GROUP = 1,     /* first barrier of the warp groups */
+    NAMED_COMPUTING = 8, /* first barrier of the teams */
+    NAMED_TURN = 10,     /* first barrier of the turns */
     TEAMS_MAX = 2,
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
-    COPY_REGISTERS = 24, /* of a thread that copies; where there is more to reckon: */
+    COPY_REGISTERS = 24, /* registers of a copying thread; for more complex address computations: */
     MORE_COPY_REGISTERS = 32,
 };
 
@@ -78,7 +78,8 @@ void tsr_block_sync(tsr_emit *emit, bool of_group) {
     tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
 }
 
-/* bar.sync says that all come to the same point, and compute-sanitizer takes it at its word. */
+/* bar.sync promises that all threads come to the same instruction, and compute-sanitizer checks
+ * it. */
 void tsr_block_sync_apart(tsr_emit *emit) {
     LLVMValueRef args[] = {tsr_block_int(emit, NAMED_COMPUTING),
                            tsr_block_int(emit, (int64_t)emit->block->warps * WARP_LANES)};
@@ -91,7 +92,7 @@ void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32
     tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
 }
 
-/* ---- what the body needs --------------------------------------------------------------------- */
+/* ---- resources of the body ------------------------------------------------------------------- */
 
 MlirValue tsr_block_argument(MlirValue buffer) {
     MlirOperation owner = tsr_value_owner(buffer);
@@ -145,8 +146,8 @@ static void locate_some(tsr_block *block, bool copied) {
     }
 }
 
-/* Stages belong to no team, all else that is shared to one. What programs that share K exchange
- * lies where the stages do (sum.c). */
+/* Stages are shared by the teams; each team has its own copy of all other shared memory. The
+ * exchange buffers of programs that share K overlap the stages (sum.c). */
 static void locate_rings(tsr_block *block) {
     locate_some(block, true);
     uint32_t exchange = (block->exchange_bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
@@ -214,19 +215,19 @@ static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
     return TSR_SUCCESS;
 }
 
-/* With one computing warp group each thread can have as many as there are; threads that copy by
- * themselves need more than they would be left. */
+/* False with one computing warp group, where each thread can have the maximum, and if threads copy
+ * by themselves, because they need more registers than would be left for them. */
 static bool divides_registers(const tsr_block *block) {
     return block->uses_tma && block->groups * block->teams > 1;
 }
 
-/* All threads begin with as many; there are no others to be had. */
+/* The registers of all threads at the start; the block cannot get more. */
 static uint32_t given_registers(const tsr_block *block) {
     uint32_t groups = block->groups * block->teams + 1;
     return FILE_REGISTERS / TSR_BLOCK_GROUP / groups / 8 * 8 * groups;
 }
 
-/* Attention, and programs that run together, have more to reckon. */
+/* Attention, and programs that run together, have more address computations. */
 static uint32_t least_copying_registers(const tsr_block *block) {
     return block->query_stages || block->together > 1 ? MORE_COPY_REGISTERS : COPY_REGISTERS;
 }
@@ -239,7 +240,7 @@ static uint32_t computing_registers(const tsr_block *block) {
     return cap && cap < most ? cap : most;
 }
 
-/* Attention's get what is left. */
+/* For attention, the copying role gets the remaining registers. */
 static uint32_t copying_registers(const tsr_block *block) {
     if (!block->query_stages) return least_copying_registers(block);
     return given_registers(block) - block->groups * computing_registers(block);
@@ -249,10 +250,10 @@ static uint32_t count_threads(const tsr_block *block) {
     return (block->groups * block->teams + !block->has_one_role) * TSR_BLOCK_GROUP;
 }
 
-/* Each program is a block's own. */
+/* A block runs one program. */
 static bool runs_one(const tsr_block *block) { return block->own_barriers || block->has_one_role; }
 
-/* Blocks that a multiprocessor has room for; with no cap on registers, one. */
+/* The number of blocks that fit on a multiprocessor; with no cap on registers, one. */
 static uint32_t count_blocks(const tsr_block *block) {
     enum { BLOCKS_MAX = 4, SHARED_OF_BLOCK = 1024, SHARED = 233472 };
     uint32_t threads = count_threads(block);
@@ -362,7 +363,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     return TSR_SUCCESS;
 }
 
-/* i32: where the block's shared memory begins. */
+/* i32: start of the block's shared memory. */
 static LLVMValueRef find_shared(tsr_emit *emit) {
     LLVMValueRef memory = LLVMGetNamedGlobal(emit->module, "tile_shared");
     if (!memory) {
@@ -378,7 +379,7 @@ static LLVMValueRef special(tsr_emit *emit, const char *name) {
     return tsr_emit_intrinsic(emit, name, NULL, 0, NULL, 0);
 }
 
-/* The same in all lanes of a warp, and known to be. */
+/* Tells the assembler that the value is the same in all lanes of a warp. */
 static LLVMValueRef warp_uniform(tsr_emit *emit, LLVMValueRef value) {
     LLVMValueRef args[] = {tsr_block_int(emit, -1), value, tsr_block_int(emit, 0),
                            tsr_block_int(emit, WARP_LANES - 1)};
@@ -397,7 +398,7 @@ static LLVMValueRef is_zero(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildICmp(emit->builder, LLVMIntEQ, x, tsr_block_int(emit, 0), "");
 }
 
-/* All threads of a block, or of those that run together: what was made is ready. */
+/* Synchronizes all threads of a block, or of blocks that run together, after the setup. */
 static void sync_made(tsr_emit *emit) {
     tsr_block_asm(emit, NULL,
                   emit->block->together > 1
@@ -414,8 +415,8 @@ static void make_some(tsr_emit *emit, uint32_t from, uint32_t to, int64_t arriva
     }
 }
 
-/* How many arrive at the barriers of a stage. Returns what the one thread that makes them does
- * first. */
+/* Initializes the barriers of a stage with their numbers of arrivals. Returns the first instruction
+ * of the one thread that does it. */
 static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     const tsr_block *block = emit->block;
     LLVMBasicBlockRef first, rest;
@@ -441,7 +442,7 @@ static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     return LLVMGetFirstInstruction(first);
 }
 
-/* Copying threads give registers to those that compute. */
+/* Copying threads give registers to the computing threads. */
 static void divide_registers(tsr_emit *emit) {
     const tsr_block *block = emit->block;
     char text[64];
@@ -458,14 +459,14 @@ static void turn(tsr_emit *emit, const char *text, LLVMValueRef team) {
     tsr_block_turn(emit, text, team, block->teams * block->warps * WARP_LANES);
 }
 
-/* Hands the turn to the other team. */
+/* Passes the turn to the other team. */
 static void give_turn(tsr_emit *emit) {
     LLVMValueRef other =
         LLVMBuildSub(emit->builder, tsr_block_int(emit, TEAMS_MAX - 1), emit->block->team, "");
     turn(emit, "bar.arrive $0, $1;", other);
 }
 
-/* The first turn is team 0's. */
+/* Team 0 has the first turn. */
 static void open_turns(tsr_emit *emit) {
     LLVMBasicBlockRef first, last;
     branch_if(emit, is_zero(emit, emit->block->team), &first, &last, "first_turn");
@@ -480,7 +481,7 @@ static void open_turns(tsr_emit *emit) {
 static bool takes_turns(const tsr_block *block) { return block->teams > 1 && !block->copies; }
 
 void tsr_block_before_loop(tsr_emit *emit, MlirOperation loop) {
-    (void)loop; /* the one there is */
+    (void)loop; /* the only one */
     if (takes_turns(emit->block)) turn(emit, "bar.sync $0, $1;", emit->block->team);
 }
 
@@ -489,7 +490,7 @@ void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop) {
     if (takes_turns(emit->block)) give_turn(emit);
 }
 
-/* All programs of the block, in the role that is set. */
+/* Emits the loop over all programs of the block, in the current role. */
 static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef done) {
     LLVMBuilderRef b = emit->builder;
     tsr_block *block = emit->block;
@@ -529,7 +530,7 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     LLVMValueRef values[] = {begin, next};
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
     LLVMAddIncoming(emit->program, values, from, runs_one(block) ? 1 : 2);
-    if (runs_one(block)) /* there is no next one */
+    if (runs_one(block)) /* there is no next program */
         LLVMBuildBr(b, end);
     else
         LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), loop, end);
@@ -539,7 +540,7 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     return TSR_SUCCESS;
 }
 
-/* Thread 0 of warps 1 and 2. */
+/* The writing role: thread 0 of warps 1 and 2. */
 static tsr_result emit_writing(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef done) {
     LLVMBuilderRef b = emit->builder;
     LLVMBasicBlockRef work, none;
@@ -556,8 +557,8 @@ static tsr_result emit_writing(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef
     return TSR_SUCCESS;
 }
 
-/* One thread of warp 0, and known to be one: of another the assembler makes a loop around each
- * copy, for threads that might come along. */
+/* Elects one thread of warp 0 in a way that the assembler recognizes: otherwise it generates a loop
+ * around each copy for other threads. */
 static LLVMBasicBlockRef elect_one(tsr_emit *emit, LLVMValueRef warp, LLVMBasicBlockRef done) {
     LLVMBasicBlockRef first, work, none;
     LLVMValueRef all = tsr_block_int(emit, -1);
@@ -594,7 +595,7 @@ static tsr_result emit_copying(tsr_emit *emit, MlirBlock body, LLVMValueRef thre
     return emit_role(emit, body, done);
 }
 
-/* Threads and warps are counted in their team. */
+/* Numbers threads and warps within their team. */
 static void join_team(tsr_emit *emit) {
     LLVMBuilderRef b = emit->builder;
     tsr_block *block = emit->block;
@@ -605,7 +606,7 @@ static void join_team(tsr_emit *emit) {
     block->thread = LLVMBuildSub(b, block->thread, tsr_block_mul(emit, warps, WARP_LANES), "");
 }
 
-/* The copying warp group and those that compute. */
+/* Emits the copying warp group and the computing warp groups. */
 static tsr_result emit_roles(tsr_emit *emit, MlirBlock body, LLVMValueRef thread, LLVMValueRef warp,
                              LLVMBasicBlockRef done) {
     LLVMBuilderRef b = emit->builder;
@@ -654,7 +655,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
         TRY(emit->ctx, emit_roles(emit, body, thread, warp, done));
     }
     LLVMPositionBuilderAtEnd(b, done);
-    /* A block's barriers are there as long as the other one arrives at them. */
+    /* A block's barriers must exist until the other blocks have arrived at them. */
     if (block->together > 1)
         tsr_block_asm(emit, NULL, "barrier.cluster.arrive; barrier.cluster.wait;", "~{memory}",
                       NULL, 0);
@@ -688,7 +689,7 @@ void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop) {
     emit->block->pending = emit->block->pending || tsr_op_is(op, "tile.mma");
 }
 
-/* ---- its ops --------------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static void emit_nothing(tsr_emit *emit, MlirOperation op) { (void)emit, (void)op; }
 
@@ -697,7 +698,7 @@ static void emit_barrier(tsr_emit *emit, MlirOperation op) {
     tsr_block_sync(emit, false);
 }
 
-/* Where the other role's ops have results, nobody of this role reads them. */
+/* The results of the other role's ops are not used in this role. */
 static void leave_out(tsr_emit *emit, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         tsr_emit_bind(emit, tsr_op_result(op, i), LLVMGetUndef(tsr_block_i32(emit)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where heads lie in the buffers of tile.attend: they are a dimension, or columns side by side.
+ * Where heads are stored in the buffers of tile.attend: they are a dimension, or adjacent columns.
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/host/rules.h"
@@ -10,7 +10,7 @@
 
 enum { HEADS, KEY_HEADS, NUMBERS, COUNTS, BUFFERS_MAX = 16 };
 
-/* Keys, values and their gradients. */
+/* True for keys, values and their gradients. */
 static bool is_of_keys(MlirOperation attend, size_t buffer) {
     bool keys = strcmp(tsr_op_string(attend, "how"), "backward_keys") == 0;
     size_t gradients = keys ? 6 : 8;
@@ -45,7 +45,7 @@ void tsr_block_locate_head(tsr_emit *emit, MlirOperation attend, size_t buffer, 
     out_at[1] = row;
     out_at[2] = head;
     if (heads.first < 0) return;
-    /* Reckoned anew each time: few registers are left where copies are made. */
+    /* Computed again each time: the copying role has few registers. */
     head = tsr_block_asm(emit, tsr_block_i32(emit), "mov.b32 $0, $1;", "=r,r", &head, 1);
     LLVMValueRef count = tsr_block_int(emit, heads.count);
     out_at[2] = LLVMBuildUDiv(b, head, count, "");

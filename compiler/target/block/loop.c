@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What long programs are made of: loops that are no loops of the body, values that live from one
- * round to the next, the registers of products; and the last rounds of loops of products.
+ * Building blocks of long programs: loops that are not in the body of the kernel, values that live
+ * from one iteration to the next, the registers of products; and the last iterations of loops of
+ * products.
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
 
-enum { ROUNDS_MAX = 1 << 24 /* of a loop of products */ };
+enum { ROUNDS_MAX = 1 << 24 /* iterations of a loop of products */ };
 
 LLVMValueRef tsr_block_memory(tsr_emit *emit, LLVMTypeRef type) {
     LLVMBuilderRef b = emit->builder;
@@ -97,10 +98,11 @@ uint32_t tsr_block_rounds(MlirOperation loop) {
     return rounds > ROUNDS_MAX ? 0 : (uint32_t)rounds;
 }
 
-/* A group that waits has released its stages before the tail but for the last one, which goes with
- * the next product: the group before it finds all stages, as long as the tail has fewer than there
- * are. And that one arrives for a second program only when this one has waited in the first: with
- * so many rounds its last stages take slots that this one releases behind its wait. */
+/* A waiting group has released its stages before the tail except the last one, which it releases
+ * with its next product: the group before it finds all stages free if the tail is shorter than the
+ * number of stages. The group before it reaches the tail of a second program only after this group
+ * has finished its wait in the first program: with at least twice as many iterations as stages, its
+ * last stages use slots that this group releases after that wait. */
 uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop) {
     const tsr_block *block = emit->block;
     int64_t tail = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Maps of buffers for the copy engine: arguments of the kernel behind its own, filled in by who
- * launches it.
+ * Maps of buffers for the copy engine: arguments of the kernel after its own ones. The launcher
+ * fills them in.
  */
 #include "compiler/target/block/block.h"
 
@@ -35,7 +35,7 @@ uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rou
     for (uint32_t i = 0; i < block->map_count; i++)
         if (memcmp(&block->maps[i], &map, sizeof map) == 0) return i;
     if (block->map_count == tsr_block_map_limit(block)) {
-        block->lacks_maps = true; /* the function is refused in the end */
+        block->lacks_maps = true; /* the function is refused at the end */
         return 0;
     }
     block->maps[block->map_count] = map;

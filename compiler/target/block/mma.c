@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products on matrix units. With wgmma a warp group computes 64 rows at a time from descriptors of
- * shared memory, and goes on before it is done: one product may be under way while the next is
- * begun, and its stage is released one later. With mma.sync each warp loads its factors by
- * ldmatrix. Sources: PTX ISA 8.5, "Asynchronous Warpgroup Level Matrix Instructions",
+ * shared memory, and continues before the product is done: one product may be in flight while the
+ * next one begins, and its stage is released one step later. With mma.sync each warp loads its
+ * factors by ldmatrix. Sources: PTX ISA 8.5, "Asynchronous Warpgroup Level Matrix Instructions",
  * "mma.sync.aligned".
  */
 #include "compiler/shim/shim.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    STEP_BYTES = 32, /* of K in one instruction */
+    STEP_BYTES = 32, /* bytes of K in one instruction */
     CHUNK_BYTES = 16,
     SWIZZLE_ATOM_BYTES = 1024, /* 8 rows of 128 bytes */
 };
@@ -69,14 +69,14 @@ static void add(text *t, const char *format, ...) {
     t->length += (size_t)count;
 }
 
-/* The parts of a descriptor that no address changes. */
+/* The parts of a descriptor that do not depend on the address. */
 static uint64_t descriptor_bits(const tsr_ring *ring, bool along_rows) {
     uint64_t leading = along_rows ? 1 : (uint64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES >> 4;
     uint64_t stride = SWIZZLE_ATOM_BYTES >> 4, swizzle_128 = 1;
     return leading << 16 | stride << 32 | swizzle_128 << 62;
 }
 
-/* What a descriptor grows by from one step of K to number `step`. */
+/* The increment of a descriptor from the first step of K to step number `step`. */
 static uint64_t step_units(const tsr_ring *ring, bool along_rows, uint32_t step) {
     uint32_t per_block = TSR_BLOCK_SWIZZLE_BYTES / STEP_BYTES;
     uint64_t bytes;
@@ -98,21 +98,21 @@ static LLVMValueRef descriptor(tsr_emit *emit, const tsr_ring *ring, LLVMValueRe
                        tsr_emit_int(i64, (int64_t)descriptor_bits(ring, along_rows)), "");
 }
 
-/* Where the warp group's row block m of A begins. */
+/* The address of the warp group's row block m of A. */
 static LLVMValueRef group_address(tsr_emit *emit, const tsr_block_product *p, uint32_t m) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
     LLVMValueRef group = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, 4), "");
     LLVMValueRef first = tsr_block_mul(emit, group, p->a_common ? 0 : (int64_t)p->row_blocks);
-    LLVMValueRef number = tsr_block_add(emit, first, m); /* of the 64 rows */
+    LLVMValueRef number = tsr_block_add(emit, first, m); /* number of the block of 64 rows */
     int64_t unit = (int64_t)GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
-    if (p->a_transposed) /* a block of columns holds 64 of them */
+    if (p->a_transposed) /* a block of columns has 64 columns */
         unit = (int64_t)p->a->rows * TSR_BLOCK_SWIZZLE_BYTES;
     return LLVMBuildAdd(b, p->a_at, tsr_block_mul(emit, number, unit), "");
 }
 
-/* All steps of all row blocks in one piece, so that nothing comes between them. Operands: the sums,
- * tied; descriptors of A or its registers; the descriptor of B. */
+/* Writes all steps of all row blocks as one text, so that no instruction comes between them.
+ * Operands: the sums, tied; descriptors of A or its registers; the descriptor of B. */
 static void write_wgmma(const tsr_block_product *p, unsigned sums, unsigned a_count, text *t) {
     unsigned per_block = p->columns / 2, b;
     unsigned first_a = p->is_fresh ? sums : 2 * sums;
@@ -169,7 +169,7 @@ static unsigned take_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef 
 
 LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *given,
                              unsigned sums, unsigned registers) {
-    static text code, constraints; /* the child has one thread */
+    static text code, constraints; /* the child process has one thread */
     LLVMValueRef args[3 * TSR_BLOCK_REGISTERS_MAX];
     unsigned tied = p->is_fresh ? 0 : sums, count = tied + registers, descriptors = 0;
     if (count) memcpy(args, given, count * sizeof *args);
@@ -202,7 +202,7 @@ LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *s
                          sums, count);
 }
 
-/* The sums pass through, so that nothing reads them before. */
+/* The sums pass through the wait, so that no instruction reads them before it. */
 static void wait_products(tsr_emit *emit, MlirValue fragment, unsigned left) {
     LLVMValueRef args[TSR_BLOCK_REGISTERS_MAX];
     unsigned sums = mlirValueIsNull(fragment) ? 0 : take_registers(emit, fragment, args);
@@ -225,8 +225,9 @@ static LLVMValueRef lane_bits(tsr_emit *emit, unsigned shift, unsigned mask) {
     return LLVMBuildAnd(emit->builder, lane, tsr_block_int(emit, mask), "");
 }
 
-/* Four 8 x 8 matrices of 16-bit elements, two by two: `row` and `chunk` are where they begin,
- * `row_bit` and `chunk_bit` the bits of the lane that choose the second in either direction. */
+/* Loads four 8 x 8 matrices of 16-bit elements, two by two: they begin at `row` and `chunk`;
+ * `row_bit` and `chunk_bit` are the bits of the lane that select the second one in each direction.
+ */
 static void load_matrices(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMValueRef row,
                           LLVMValueRef chunk, unsigned row_bit, unsigned chunk_bit, bool transposed,
                           LLVMValueRef out[4]) {
@@ -244,9 +245,9 @@ static void load_matrices(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
     for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b, loaded, i, "");
 }
 
-/* Elements of 32 bits that lie as K x columns, which ldmatrix cannot transpose: row `row` of K, and
- * 4 behind it, at columns `column` and 8 behind it, in the order mma.sync takes A's; B's are
- * columns first. Steps are whole atoms of the swizzle, so that they share their addresses. */
+/* Loads elements of 32 bits of a K x columns matrix, which ldmatrix cannot transpose: rows `row`
+ * and row + 4 of K, at columns `column` and column + 8. The order is that of A in mma.sync; for B
+ * columns come first. Steps are whole atoms of the swizzle, so that they share their addresses. */
 static void load_elements(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                           LLVMValueRef column, uint32_t step, bool columns_first,
                           LLVMValueRef out[4]) {
@@ -269,7 +270,7 @@ static void load_elements(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
     }
 }
 
-/* A's 16 rows from `row` on, step `step` of K. */
+/* Loads A's 16 rows from `row` on, step `step` of K. */
 static void load_a(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMValueRef row,
                    uint32_t step, bool transposed, LLVMValueRef out[4]) {
     LLVMValueRef eight = tsr_block_int(emit, 8);
@@ -284,7 +285,7 @@ static void load_a(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMVa
                       LLVMBuildUDiv(emit->builder, row, eight, ""), 4, 3, true, out);
 }
 
-/* B's 16 columns from `column` on. */
+/* Loads B's 16 columns from `column` on. */
 static void load_b(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef column, uint32_t step,
                    LLVMValueRef out[4]) {
     LLVMValueRef eight = tsr_block_int(emit, 8);
@@ -299,7 +300,7 @@ static void load_b(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef colu
                       LLVMBuildUDiv(emit->builder, column, eight, ""), 3, 4, true, out);
 }
 
-/* f32 to tf32, to nearest: the unit takes no notice of what lies behind 10 bits of the fraction. */
+/* Rounds f32 to the nearest tf32: the unit ignores all but 10 bits of the fraction. */
 static void round_factors(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef values[4]) {
     for (unsigned i = 0; i < 4 && mlirTypeIsAF32(p->element); i++)
         values[i] = tsr_block_asm(emit, tsr_block_i32(emit), "cvt.rna.tf32.f32 $0, $1;", "=r,r",
@@ -357,16 +358,16 @@ void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op) {
     tsr_block_product p = read_product(emit, op);
     if (emit->block->has_wgmma) {
         emit_wgmma(emit, op, &p);
-        /* The stage before is read then; factors in registers are, before others take their place.
-         */
+        /* After this the previous stage has been read; factors in registers have been read, too,
+         * before others replace them. */
         wait_products(emit, (MlirValue){NULL}, p.a ? 1 : 0);
     } else {
         emit_mma_sync(emit, op, &p);
     }
 }
 
-/* A fragment "acc", of f32. Transposed, the lanes of a warp read 32 banks: the swizzle puts the
- * four rows and two chunks apart. */
+/* Loads a fragment "acc" of f32. Transposed, the lanes of a warp read 32 different banks: the
+ * swizzle separates the four rows and two chunks. */
 static void load_sums(tsr_emit *emit, MlirOperation op, const int64_t *dims) {
     enum { PER_CHUNK = CHUNK_BYTES / 4 };
     LLVMBuilderRef b = emit->builder;
@@ -394,7 +395,7 @@ static void load_sums(tsr_emit *emit, MlirOperation op, const int64_t *dims) {
     tsr_emit_set(emit, op, tsr_block_pack_registers(emit, f32, registers, count));
 }
 
-/* A fragment "a": of each row block, each step of K, four registers as mma.sync takes them. */
+/* Loads a fragment "a": four registers for each row block and step of K, as mma.sync needs them. */
 void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op) {
     int64_t dims[2] = {0};
     bool is_acc = false;

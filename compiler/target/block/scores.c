@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attention makes of scores in the registers of a fragment: masks, weights, their maximum and
- * sum in each row. Sources: Dao et al., "FlashAttention", 2022; Dao, "FlashAttention-2", 2023.
+ * Attention's computations on scores in the registers of a fragment: masks, weights, maximum and
+ * sum of each row. Sources: Dao et al., "FlashAttention", 2022; Dao, "FlashAttention-2", 2023.
  */
 #include "compiler/target/block/attend.h"
 
@@ -116,7 +116,7 @@ static LLVMValueRef larger(const tsr_attend *a, LLVMValueRef x, LLVMValueRef y) 
     return tsr_emit_intrinsic(a->emit, "llvm.maxnum", &a->f32, 1, args, 2);
 }
 
-/* Over the four threads of a row. */
+/* Reduces over the four threads of a row. */
 static LLVMValueRef reduce_row(const tsr_attend *a, LLVMValueRef x, bool is_sum) {
     static const char *const texts[] = {"shfl.sync.bfly.b32 $0, $1, 1, 31, -1;",
                                         "shfl.sync.bfly.b32 $0, $1, 2, 31, -1;"};
@@ -127,7 +127,7 @@ static LLVMValueRef reduce_row(const tsr_attend *a, LLVMValueRef x, bool is_sum)
     return x;
 }
 
-/* Elements of a row half of S: number i of them is register 4 (i / 2) + 2 half + i % 2. */
+/* Element i of a row half of S is register 4 (i / 2) + 2 half + i % 2. */
 static unsigned element_register(unsigned half, unsigned i) {
     return i / 2 * BLOCK_REGISTERS + 2 * half + i % 2;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums over programs that run together, by way of each other's shared memory:
+ * Sums over programs that run together, through each other's shared memory:
  *
- *     all threads of the block have multiplied: nobody reads the stages
- *     each thread writes its registers there; all arrive at everybody's `written`
- *     wait for it; each thread adds up what its likes in all programs wrote of this program's part
- *     all arrive at everybody's `read`, if there is a next program
+ *     all threads of the block have multiplied: no thread reads the stages
+ *     each thread writes its registers there; all arrive at the `written` barrier of every program
+ *     wait for it; each thread adds this program's part, as written by its counterpart thread in
+ *     all programs
+ *     all arrive at the `read` barrier of every program, if there is a next program
  *
  * The copying role waits for `read` before it copies for the next program.
- * A thread has the same elements in all programs, so that it reads what it wrote itself elsewhere.
+ * A thread has the same elements in all programs, so it reads elements of the positions that it
+ * wrote.
  * Source: PTX ISA 8.5, "mbarrier", "mapa", "ld".
  */
 #include "compiler/shim/shim.h"
@@ -29,7 +31,8 @@ static LLVMValueRef shared_at(tsr_emit *emit, uint32_t offset) {
     return tsr_block_add(emit, emit->block->shared, offset);
 }
 
-/* Until the phase of that parity is over; what others did before it is seen. */
+/* Waits until the phase with this parity is over; writes of other threads before it are visible
+ * then. */
 static void wait(tsr_emit *emit, uint32_t barrier, LLVMValueRef parity) {
     LLVMValueRef args[] = {shared_at(emit, barrier), parity};
     tsr_block_asm(emit, NULL,
@@ -38,7 +41,8 @@ static void wait(tsr_emit *emit, uint32_t barrier, LLVMValueRef parity) {
                   "r,r,~{memory}", args, 2);
 }
 
-/* All threads of the program have come here: one of them arrives at each program's barrier. */
+/* Waits for all threads of the program; then the first threads arrive, one at each program's
+ * barrier. */
 static void arrive_everywhere(tsr_emit *emit, uint32_t barrier) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
@@ -65,7 +69,8 @@ static LLVMValueRef has_next(tsr_emit *emit) {
     return LLVMBuildICmp(b, LLVMIntSLT, next, limit, "");
 }
 
-/* What was written may be overwritten, if there is a next program: by copies, another way. */
+/* Allows others to overwrite the exchanged data if there is a next program. Its copies use another
+ * proxy, so this needs a fence. */
 static void leave_exchange(tsr_emit *emit) {
     LLVMBasicBlockRef rest = tsr_block_if(emit, has_next(emit), "read");
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
@@ -90,7 +95,7 @@ static void write_all(tsr_emit *emit, LLVMValueRef from, int64_t stride, LLVMVal
     }
 }
 
-/* Adds what lies at `offset` behind each program's address. */
+/* Adds the values at `offset` from each program's address. */
 static void add_up(tsr_emit *emit, LLVMValueRef *addresses, LLVMValueRef offset,
                    LLVMValueRef *out) {
     LLVMBuilderRef b = emit->builder;
@@ -108,7 +113,8 @@ static void add_up(tsr_emit *emit, LLVMValueRef *addresses, LLVMValueRef offset,
     }
 }
 
-/* Register 4 (m * column_blocks + j) + e; each program's part is of the column blocks j. */
+/* Adds register 4 (m * column_blocks + j) + e of all programs; the column blocks j are divided
+ * among the programs. */
 static unsigned read_part(tsr_emit *emit, LLVMValueRef from, int64_t stride, const tsr_layout *l,
                           LLVMValueRef *out) {
     LLVMBuilderRef b = emit->builder;

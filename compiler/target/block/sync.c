@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows go by chunks of 16 bytes: a thread has the same chunk of rows that are as far apart as there
- * are threads for, a multiple of 8, so that the swizzle permutes it the same way in all of them.
- * Source: PTX ISA 8.0, "cp.async".
+ * Rows are copied in chunks of 16 bytes. A thread copies the same chunk of rows whose distance is
+ * the number of rows that all threads cover at once, a multiple of 8, so that the swizzle permutes
+ * the chunk the same way in all of them. Source: PTX ISA 8.0, "cp.async".
  */
 #include "compiler/target/block/sync.h"
 
@@ -12,8 +12,8 @@
 
 enum { CHUNK_BYTES = 16, CHUNK_ELEMENTS = 8 };
 
-/* Number of chunk `chunk` of row `row` of the head, in its buffer, i32: one register where a
- * pointer takes two. */
+/* Number of chunk `chunk` of row `row` of the head, in its buffer, i32: this takes one register; a
+ * pointer would take two. */
 static LLVMValueRef find_chunk(tsr_emit *emit, MlirOperation attend, size_t buffer,
                                LLVMValueRef head, LLVMValueRef row, LLVMValueRef chunk) {
     LLVMBuilderRef b = emit->builder;
@@ -114,8 +114,8 @@ LLVMValueRef tsr_sync_lane(tsr_emit *emit, tsr_sync_order order, LLVMValueRef ro
     return LLVMBuildAdd(b, tsr_block_mul(emit, at, TSR_BLOCK_SWIZZLE_BYTES), chunk, "");
 }
 
-/* Matrices begin at multiples of the swizzle's atom, so that it permutes the whole address.
- * That is done here each time: kept, addresses would take registers. */
+/* Matrices begin at multiples of the swizzle's atom, so that the swizzle permutes the whole
+ * address. The permutation is computed here each time: stored addresses would occupy registers. */
 void tsr_sync_load(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, uint32_t row,
                    uint32_t column, bool transposed, LLVMValueRef out[4]) {
     LLVMTypeRef i32 = tsr_block_i32(emit), types[] = {i32, i32, i32, i32};
@@ -131,12 +131,12 @@ void tsr_sync_load(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, uint32
                      4);
 }
 
-/* A pair lies in the chunk of its 8 columns; rows put the same chunk elsewhere, so that a warp
- * meets all banks. */
 void tsr_sync_meet(tsr_emit *emit) {
     tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
 }
 
+/* A pair is in the chunk of its 8 columns. The swizzle moves the same chunk of different rows to
+ * different places, so that a warp uses all banks. */
 void tsr_sync_put_rows(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef to, LLVMValueRef row,
                        LLVMValueRef *pairs, uint32_t count) {
     LLVMBuilderRef b = emit->builder;
