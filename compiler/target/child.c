@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The child answers on a pipe: the result's code (u32), then its bytes or the error's text, then
- * end of file. stderr goes to a memory file, the note to a shared page, so both outlive it.
+ * end of file. stderr goes to a memory file, the note to a shared page, so that both outlive the
+ * child.
  */
 #include "compiler/target/child.h"
 
@@ -65,7 +66,7 @@ static void write_all(int fd, const void *bytes, size_t size_bytes) {
 static _Noreturn void run_child(const child *c, tsr_child_fn run, void *user) {
     tsr_ctx ctx = {0};
     tsr_buffer out = {0};
-    /* Death is reported by the parent: no handlers of the caller's. */
+    /* The parent reports the death: the child must not run the caller's handlers. */
     static const int deadly[] = {SIGABRT, SIGBUS,  SIGFPE,  SIGILL,
                                  SIGINT,  SIGSEGV, SIGTERM, SIGTRAP};
     for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
@@ -109,7 +110,7 @@ static void close_child(child *c) {
     tsr_buffer_finish(&c->bytes);
 }
 
-/* Until end of file or the deadline; then the child is killed. */
+/* Reads until end of file or the deadline; then kills the child. */
 static void read_answer(child *c, uint64_t deadline_ns) {
     char block[65536];
     for (;;) {

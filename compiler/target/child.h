@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a function in a forked child and brings its bytes back. What the child does to its memory,
- * and how it dies, does not reach the caller.
+ * Runs a function in a forked child and returns its bytes. Changes of the child's memory, and its
+ * death, do not affect the caller.
  */
 #ifndef TSR_COMPILER_TARGET_CHILD_H
 #define TSR_COMPILER_TARGET_CHILD_H
@@ -11,14 +11,14 @@
 
 enum { TSR_CHILD_NOTE_MAX = 256, TSR_CHILD_TEXT_MAX = 400 };
 
-/* Runs in the child. `note` holds what is being worked on, for the message if the child dies. The
- * bytes appended to `out` are the result. */
+/* Runs in the child. `note` names the current work, for the message if the child dies. The bytes
+ * appended to `out` are the result. */
 typedef tsr_result (*tsr_child_fn)(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_NOTE_MAX],
                                    tsr_buffer *out);
 
 typedef struct tsr_child_options {
     const char *what;      /* begins every message, e.g. "code generation for 'cpu:x86-64-v3'" */
-    uint64_t memory_bytes; /* address space beyond what is mapped at the fork; 0: no limit */
+    uint64_t memory_bytes; /* address space in addition to the mappings at the fork; 0: no limit */
     uint64_t timeout_ns;   /* wall clock */
 } tsr_child_options;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of code generation for CPUs: an object file becomes a shared object. In the child
+ * The end of code generation for CPUs: an object file becomes a shared object. Runs in the child
  * process.
  */
 #include "compiler/target/link.h"

@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* ld.lld with these arguments (args[0] is the program's name). On failure false and the messages,
- * cut at `size_bytes`. Call it in a process of its own: after a crash LLD cannot run again. */
+/* ld.lld with these arguments (args[0] is the program's name). On failure returns false and the
+ * messages, cut at `size_bytes`. Call it in a separate process: after a crash LLD cannot run again.
+ */
 bool tsr_link_elf(size_t count, const char *const *args, size_t size_bytes, char *out_messages);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which ops of kernels have machine code on a target. What passed here the emitters take.
+ * Checks which ops of kernels have machine code on a target. The emitters support every op that
+ * passes.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -8,8 +9,8 @@
 
 typedef struct refusal {
     const tsr_target *target;
-    bool together;    /* a program of several warps */
-    MlirOperation op; /* the first one, or null */
+    bool together;    /* the program runs on several warps */
+    MlirOperation op; /* the first refused op, or null */
     const char *why;
 } refusal;
 
@@ -47,7 +48,7 @@ static bool computes_small(MlirOperation op) {
     return is_small;
 }
 
-/* Vectors of one element pass for scalars, and scalars for them, in MLIR; here they do not. */
+/* MLIR accepts vectors of one element instead of scalars, and vice versa; the emitters do not. */
 static const char *why_no_element(MlirOperation op) {
     int64_t lane;
     size_t count = 0;
@@ -67,7 +68,7 @@ static bool has_code(const refusal *r, MlirOperation op) {
            (r->together && tsr_emit_block_has(op));
 }
 
-/* Rings and fragments are made by ops of their own, and carried by loops. */
+/* Rings and fragments are made by their own ops, and carried by loops. */
 static bool has_registers(MlirOperation op, MlirType type) {
     if (!tsr_emit_ops_have(op)) return true;
     if (mlirTypeIsAShaped(type)) type = mlirShapedTypeGetElementType(type);
@@ -75,7 +76,7 @@ static bool has_registers(MlirOperation op, MlirType type) {
            mlirTypeIsAF32(type) || mlirTypeIsABF16(type) || mlirTypeIsAF16(type);
 }
 
-/* A mask's elements lie as its maker says, so it must be known. */
+/* The op that makes a mask determines the layout of its elements, so that op must be known. */
 static bool has_unknown_mask(MlirOperation op) {
     bool load = tsr_op_is(op, "tile.load");
     size_t mask = load ? 2 : 3;
@@ -88,7 +89,8 @@ static bool has_unknown_mask(MlirOperation op) {
 
 _Static_assert(TSR_EMIT_CARRIED_MAX == 64, "why_not says so");
 
-/* NULL: it may be emitted. Buffers that are arguments may be larger: they have no place here. */
+/* NULL: the op may be emitted. Buffers that are arguments may be larger: they are not stored
+ * here. */
 static const char *why_not(const refusal *r, MlirOperation op) {
     bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
     if (!has_code(r, op)) return "has no machine code";
@@ -129,8 +131,8 @@ static refusal look_through(const tsr_target *target, MlirOperation func) {
 tsr_result tsr_emit_check(const tsr_emit *emit, MlirOperation func) {
     refusal r = look_through(emit->target, func);
     if (!r.why) return TSR_SUCCESS;
-    /* An op that is unknown on every target is no author's: of what was read, tsr_target_check
-     * said so before. */
+    /* An op that is unknown on every target is an internal error, not the author's: for modules
+     * that were read, tsr_target_check has already reported it. */
     FAIL(emit->ctx, has_code(&r, r.op) ? TSR_COMPILE : TSR_INTERNAL, "kernel '%s': %s %s",
          emit->kernel, tsr_op_name(r.op), r.why);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tile.dot: the machine's instruction in vectors of 16, 8 or 4 sums, or two multiply-adds of the
- * elements widened to f32. And the instruction that rounds to bf16, which flushes denormal numbers,
- * where there are none.
+ * elements widened to f32. Also the instruction that rounds to bf16, for values without denormals,
+ * which it would flush.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -25,7 +25,7 @@ static LLVMValueRef as_words(const dot *d, LLVMValueRef pairs) {
     return tsr_emit_splat(d->emit, LLVMBuildBitCast(d->b, pairs, d->i32, ""), d->lanes);
 }
 
-/* Lanes begin ... begin + count - 1; those that are not there may be anything. */
+/* Lanes begin ... begin + count - 1; lanes outside of `from` are undefined. */
 static LLVMValueRef part_of(const dot *d, LLVMValueRef from, unsigned begin, unsigned count) {
     LLVMValueRef lanes[PART_MAX];
     if (begin == 0 && count == d->lanes) return from;
@@ -35,7 +35,7 @@ static LLVMValueRef part_of(const dot *d, LLVMValueRef from, unsigned begin, uns
                                   LLVMConstVector(lanes, count), "");
 }
 
-/* The lanes of both, as many as there are in all. */
+/* All lanes of x, then all lanes of y. */
 static LLVMValueRef join(const dot *d, LLVMValueRef x, unsigned x_count, LLVMValueRef y,
                          unsigned y_count) {
     LLVMValueRef lanes[LANES_MAX], wide[LANES_MAX];
@@ -53,7 +53,8 @@ static LLVMValueRef instruction(const dot *d, LLVMValueRef a, LLVMValueRef b, LL
     LLVMTypeRef pairs = LLVMVectorType(d->bf16, 2 * lanes);
     char name[64];
     snprintf(name, sizeof name, "llvm.x86.avx512bf16.dpbf16ps.%u", 32 * lanes);
-    /* The one that may be an element for all lanes comes last: memory can be broadcast there. */
+    /* The operand that may be a broadcast element comes last: the instruction can broadcast it from
+     * memory. */
     LLVMValueRef args[] = {sum, LLVMBuildBitCast(d->b, b, pairs, ""),
                            LLVMBuildBitCast(d->b, a, pairs, "")};
     return tsr_emit_intrinsic(d->emit, name, NULL, 0, args, 3);
@@ -78,7 +79,7 @@ static LLVMValueRef in_parts(const dot *d, LLVMValueRef a, LLVMValueRef b, LLVMV
     return part_of(&all, done, 0, d->lanes);
 }
 
-/* The elements of the upper or of the lower halves. */
+/* Widens the upper or the lower halves to f32. */
 static LLVMValueRef widen(const dot *d, LLVMValueRef words, bool upper) {
     LLVMTypeRef type = LLVMTypeOf(words);
     LLVMValueRef bits = upper

@@ -32,7 +32,7 @@ static void grow_slots(tsr_emit *emit) {
     size_t old_capacity = emit->slot_capacity;
     emit->slot_capacity = old_capacity ? old_capacity * 2 : 1024;
     emit->slots = calloc(emit->slot_capacity, sizeof *emit->slots);
-    TSR_ASSERT(emit->slots); /* this is the child: it may die */
+    TSR_ASSERT(emit->slots); /* this is the child process: it may abort */
     for (size_t i = 0; i < old_capacity; i++)
         if (old[i].key) emit->slots[slot_of(emit, old[i].key)] = old[i];
     free(old);
@@ -201,8 +201,8 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
     emit->streams = true;
 }
 
-/* LLVM makes a store of either what lies there or another value one with a mask, which takes AVX2 a
- * dozen cycles; not of a volatile one. */
+/* LLVM turns a store of either the old value or a new one into a masked store, which takes AVX2 a
+ * dozen cycles. It does not do so with a volatile store. */
 static void keep_whole(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
     enum { FAST_MASKS_BYTES = 64 };
     bool is_vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
@@ -258,7 +258,7 @@ static LLVMTypeRef array_type(tsr_emit *emit, MlirType buffer) {
     return LLVMArrayType2(element, count ? count : 1);
 }
 
-/* In the entry block, so that the programs of one call share it. */
+/* Allocates in the entry block, so that the programs of one call share it. */
 static void emit_local(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef type = array_type(emit, mlirValueGetType(tsr_op_result(op, 0)));
     LLVMBasicBlockRef here = LLVMGetInsertBlock(emit->builder);
@@ -269,14 +269,14 @@ static void emit_local(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, local);
 }
 
-/* Of elements that are all equal MLIR holds one. */
+/* MLIR stores a single element if all elements are equal. */
 static LLVMValueRef constant_array(LLVMTypeRef element, MlirAttribute value, size_t count) {
     const char *data = mlirDenseElementsAttrGetRawData(value);
     size_t width = tsr_emit_align(element);
     if (!mlirDenseElementsAttrIsSplat(value))
         return LLVMConstDataArray(element, data, count * width);
     char *repeated = calloc(count, width);
-    TSR_ASSERT(repeated); /* this is the child: it may die */
+    TSR_ASSERT(repeated); /* this is the child process: it may abort */
     for (size_t i = 0; i < count; i++) memcpy(repeated + i * width, data, width);
     LLVMValueRef array = LLVMConstDataArray(element, repeated, count * width);
     free(repeated);
@@ -297,7 +297,7 @@ static void emit_constant(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, global);
 }
 
-/* The cold half of check_index: keeps the first fault. One function for all kernels. */
+/* The cold half of check_index: keeps the first fault. All kernels share the function. */
 static LLVMValueRef fault_function(tsr_emit *emit) {
     static const char name[] = "tsr_set_fault";
     LLVMValueRef function = LLVMGetNamedFunction(emit->module, name);
@@ -384,7 +384,7 @@ static void emit_view(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, tsr_emit_operand(emit, op, 0));
 }
 
-/* A program is run by one thread. */
+/* One thread runs a program: a barrier does nothing. */
 static void emit_barrier(tsr_emit *emit, MlirOperation op) { (void)emit, (void)op; }
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -399,7 +399,7 @@ static LLVMMetadataRef text_of(tsr_emit *emit, const char *text) {
     return LLVMMDStringInContext2(emit->llvm, text, strlen(text));
 }
 
-/* Registers are spilled inside, not around it. */
+/* Marks a rarely taken branch: registers are spilled inside, not around it. */
 static void mark_rare(tsr_emit *emit, LLVMValueRef branch) {
     enum { MOSTLY = 1 << 20 };
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
@@ -409,7 +409,7 @@ static void mark_rare(tsr_emit *emit, LLVMValueRef branch) {
     set_metadata(emit, branch, "prof", LLVMMDNodeInContext2(emit->llvm, parts, 3));
 }
 
-/* The branch back of a loop that is not unrolled or vectorized, so that it takes few registers.
+/* Marks the back edge of a loop that is not unrolled or vectorized, so that it takes few registers.
  * Such a node has itself as its first part. */
 static void mark_rolled(tsr_emit *emit, LLVMValueRef branch) {
     LLVMTypeRef truth = LLVMInt1TypeInContext(emit->llvm);
@@ -424,8 +424,8 @@ static void mark_rolled(tsr_emit *emit, LLVMValueRef branch) {
     set_metadata(emit, branch, "llvm.loop", node);
 }
 
-/* if (index < high) do { … } while ((index += step) < high); values: the index, and what is
- * carried, which merge at the end. */
+/* if (index < high) do { … } while ((index += step) < high); values: the index and the carried
+ * values, which merge at the end. */
 static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef high,
                               LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
@@ -443,7 +443,7 @@ static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef hig
         phis[i] = LLVMBuildPhi(b, LLVMTypeOf(values[i]), "");
         tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i), phis[i]);
     }
-    emit->loaded = emit->stored = true; /* by the round before */
+    emit->loaded = emit->stored = true; /* by the previous iteration */
     if (emit->block) tsr_block_enter_loop(emit, op);
     TRY(emit->ctx, tsr_emit_ops(emit, body));
     emit->loaded = emit->stored = true;
@@ -566,15 +566,15 @@ static void set_attributes(tsr_emit *emit) {
     unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
     LLVMAddAttributeAtIndex(emit->function, at, LLVMCreateEnumAttribute(emit->llvm, nounwind, 0));
     if (emit->target->warp_lanes) return;
-    /* Else registers that are spilled lie across cache lines, or not, as the caller's stack happens
-     * to lie. */
+    /* Otherwise spilled registers may cross cache lines, depending on the alignment of the caller's
+     * stack. */
     unsigned aligned = LLVMGetEnumAttributeKindForName("alignstack", 10);
     uint64_t bytes = emit->target->vector_bytes;
     LLVMAddAttributeAtIndex(emit->function, at,
                             LLVMCreateEnumAttribute(emit->llvm, aligned, bytes));
 }
 
-/* The pointers of the arguments, and the fault record. */
+/* Loads the pointers of the arguments, and the fault record. */
 static void load_arguments(tsr_emit *emit, MlirBlock body) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef pointer = LLVMPointerTypeInContext(emit->llvm, 0);
@@ -619,7 +619,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, end, ""), loop, done);
     LLVMMoveBasicBlockAfter(done, LLVMGetLastBasicBlock(emit->function));
     LLVMPositionBuilderAtEnd(b, done);
-    /* Only a fence orders such stores before what tells other threads that the kernel is done. */
+    /* Non-temporal stores need a fence before other threads learn that the kernel is done. */
     if (emit->streams) tsr_emit_intrinsic(emit, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
     LLVMBuildRetVoid(b);
     return TSR_SUCCESS;

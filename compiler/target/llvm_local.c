@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Local buffers of programs that warps run. They lie in shared memory; where they do not fit, in
- * the scratch memory of the block. Of a kernel that fetches they are as much of a block's shared
- * memory as its launch asks for.
+ * Local buffers of programs that warps run. They are in shared memory; if they do not fit, in the
+ * scratch memory of the block. For a kernel that fetches, they are dynamic shared memory, whose
+ * size its launch sets.
  *
  * tile.fetch is cp.async: each lane copies the 16 bytes that it will read itself, so that a lane
- * waits for its own copies alone and no barrier is needed. Piece p of what a vector is to a lane
- * lies behind those of the lanes before it, and all pieces p behind all pieces p - 1: lanes read 16
- * bytes side by side.
+ * only waits for its own copies and no barrier is needed. Piece p of a lane's part of a vector
+ * comes after the pieces p of the lanes before it, and all pieces p come after all pieces p - 1:
+ * lanes read adjacent groups of 16 bytes.
  */
 #include "compiler/target/llvm_warp.h"
 
@@ -36,7 +36,7 @@ void tsr_emit_local(tsr_emit *emit, MlirOperation op) {
                                &offset, 1, "local"));
 }
 
-/* Of `bytes`, or with 0 as much as the launch asks for. */
+/* Shared memory of this size; 0: dynamic shared memory, with the size in the launch. */
 static LLVMValueRef shared_memory(tsr_emit *emit, uint64_t bytes) {
     static const char asked[] = "tile_locals"; /* one for all kernels of a module */
     LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(emit->llvm), bytes);
@@ -66,7 +66,7 @@ void tsr_emit_find_locals(tsr_emit *emit, const tsr_fatbin_kernel *launch, LLVMV
         emit->local_base = LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm),
                                          shared_memory(emit, 0), &before, 1, "locals");
     }
-    if (!total) return; /* buffers of nothing lie anywhere */
+    if (!total) return; /* empty buffers need no address */
     LLVMValueRef offset =
         LLVMBuildMul(b, warp, tsr_emit_int(i64_of(emit), (int64_t)(total / launch->programs)), "");
     if (launch->scratch_bytes) {
@@ -79,7 +79,7 @@ void tsr_emit_find_locals(tsr_emit *emit, const tsr_fatbin_kernel *launch, LLVMV
         LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), base, &offset, 1, "locals");
 }
 
-/* ---- lanes' own ------------------------------------------------------------------------------ */
+/* ---- buffers of a lane ----------------------------------------------------------------------- */
 
 bool tsr_emit_is_own(MlirValue buffer) {
     MlirOperation owner =
@@ -87,7 +87,7 @@ bool tsr_emit_is_own(MlirValue buffer) {
     return !mlirOperationIsNull(owner) && tsr_op_has(owner, TSR_OWN_NAME);
 }
 
-/* Where piece `p` of this lane's part of the vector at element `at` lies. */
+/* The address of piece `p` of this lane's part of the vector at element `at`. */
 static LLVMValueRef own_piece(tsr_emit *emit, MlirValue buffer, LLVMValueRef at, unsigned p) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i8 = LLVMInt8TypeInContext(emit->llvm);
@@ -162,7 +162,7 @@ void tsr_emit_fetched(tsr_emit *emit, MlirOperation op) {
     tsr_emit_intrinsic(emit, "llvm.nvvm.cp.async.wait.group", NULL, 0, &last, 1);
 }
 
-/* Piece `p` of the vector that side `side` of the block has left in the buffer. */
+/* Piece `p` of the vector that program `side` of the block has stored in the buffer. */
 static LLVMValueRef piece_of_side(tsr_emit *emit, MlirValue buffer, unsigned side, unsigned p) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm), i64 = i64_of(emit);
@@ -173,7 +173,7 @@ static LLVMValueRef piece_of_side(tsr_emit *emit, MlirValue buffer, unsigned sid
     return LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), from, &bytes, 1, "");
 }
 
-/* The second barrier: the buffer may be written again. */
+/* After the second barrier the buffer may be written again. */
 void tsr_emit_add_beside(tsr_emit *emit, MlirOperation op) {
     LLVMBuilderRef b = emit->builder;
     MlirValue buffer = tsr_op_operand(op, 1);

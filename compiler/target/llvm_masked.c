@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads and stores whose masks are constant, after the passes, when they are as constant as they
- * get:
+ * Loads and stores with constant masks. This runs after the passes, when as many masks as possible
+ * are constant:
  *
- * - LLVM 22 stores 32 bits where the one lane of a masked store is an i8 or i16 truncated from i32
+ * - LLVM 22 stores 32 bits if the only lane of a masked store is an i8 or i16 truncated from i32
  *   (x86 with AVX512BW): it becomes a store of the element.
- * - A store with a mask takes AVX2 a dozen cycles, and the mask of a load a register, which the
- *   loops of products have not left. Of the first n lanes they become as many as n has bits.
+ * - A masked store takes AVX2 a dozen cycles, and the mask of a load needs a register, which the
+ *   loops of products do not have free. Accesses of the first n lanes become one access for each 1
+ *   bit of n.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -21,7 +22,7 @@ static bool is_call_of(LLVMValueRef value, const char *name) {
     return size >= strlen(name) && memcmp(callee, name, strlen(name)) == 0;
 }
 
-/* The lanes of a constant mask, if they are neighbours. */
+/* Finds the lanes of a constant mask; false if they are not adjacent. */
 static bool find_lanes(LLVMValueRef mask, unsigned lanes, unsigned *out_first,
                        unsigned *out_count) {
     unsigned first = 0, count = 0;
@@ -54,7 +55,7 @@ static bool has_slow_masks(const tsr_emit *emit) {
     return !emit->target->warp_lanes && emit->target->vector_bytes < FAST_MASKS_BYTES;
 }
 
-/* `value` with lanes first ... of it from `part`, a scalar or as many lanes as it has. */
+/* Replaces lanes of `value`, beginning at `first`, by `part`, a scalar or a vector. */
 static LLVMValueRef put_lanes(tsr_emit *emit, LLVMValueRef value, LLVMValueRef part,
                               unsigned first) {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions as LLVM IR on scalars and vectors of f32 and f64. Only IEEE 754 operations that every
- * target rounds the same way, so the bits do not depend on the target as long as it has FMA.
+ * Functions as LLVM IR on scalars and vectors of f32 and f64. They only use IEEE 754 operations
+ * that every target rounds the same way, so the bits do not depend on the target if it has FMA.
  * Coefficients: math_tables.def.
  *
  * Methods: Cody and Waite, "Software Manual for the Elementary Functions", 1980 (reduction by two
  * parts of ln 2); log of f64 by s = f / (2 + f) as in Tang, "Table-Driven Implementation of the
- * Logarithm Function in IEEE Floating-Point Arithmetic", 1990, without the table; erfc scaled to
- * (1 + 2 z) exp(z^2) erfc(z) as in Shepherd and Laframboise, "Chebyshev Approximation of
- * (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity", 1981; pairs of numbers as in Dekker, "A
- * Floating-Point Technique for Extending the Available Precision", 1971.
+ * Logarithm Function in IEEE Floating-Point Arithmetic", 1990, without the table; erfc scaled to (1
+ * + 2 z) exp(z^2) erfc(z) as in Shepherd and Laframboise, "Chebyshev Approximation of (1 + 2x)
+ * exp(x^2) erfc x in 0 <= x < infinity", 1981; pairs of numbers as in Dekker, "A Floating-Point
+ * Technique for Extending the Available Precision", 1971.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -33,22 +33,22 @@ typedef struct format {
     unsigned mantissa_bits;
     double magic; /* 1.5 * 2^mantissa_bits + bias: adding it rounds to an integer, which is the low
                      bits, as an exponent has them */
-    int64_t magic_bits, root_half_bits; /* representations of it and of sqrt(1/2) */
-    double exp_lowest, exp_highest;     /* beyond them the result is 0 or infinite */
-    int exp_shift; /* 2^n is applied as 2^(n + exp_shift) and 2^-exp_shift, n as low as it gets */
+    int64_t magic_bits, root_half_bits; /* representations of magic and of sqrt(1/2) */
+    double exp_lowest, exp_highest;     /* beyond these the result is 0 or infinite */
+    int exp_shift; /* 2^n is applied as 2^(n + exp_shift) and 2^-exp_shift, for the lowest n */
     double smallest_normal;
     int denormal_shift;      /* a denormal is scaled up by 2^this */
-    double tanh_one;         /* from here on tanh is 1; at most 20 */
+    double tanh_one;         /* tanh is 1 from this number on; at most 20 */
     const double *ln2;       /* two parts; the high one times any exponent is exact */
-    double erfc_zero;        /* from here on erfc is 0 */
-    int64_t high_mask;       /* keeps so many bits of a number that their square is exact */
-    polynomial exp, exp_fma; /* the second where no product is rounded */
-    polynomial exp_shifted;  /* none: as exp */
-    double exp_shifted_zero; /* from here down n is that of 0 */
+    double erfc_zero;        /* erfc is 0 from this number on */
+    int64_t high_mask;       /* keeps as many bits of a number as make its square exact */
+    polynomial exp, exp_fma; /* exp_fma: for targets that do not round products */
+    polynomial exp_shifted;  /* optional; else like exp */
+    double exp_shifted_zero; /* at this number and below, n is that of 0 */
     polynomial log, tanh, erf, erfc, gelu;
-    double gelu_middle, gelu_zero; /* of the table's variable; below -gelu_zero gelu is 0 */
+    double gelu_middle, gelu_zero; /* for the table's variable; below -gelu_zero gelu is 0 */
     const double *gelu_tanh;       /* 2 sqrt(2 / pi), 0.044715 times that; two parts each */
-    double gelu_tanh_zero;         /* below minus that gelu by tanh is 0 */
+    double gelu_tanh_zero;         /* gelu by tanh is 0 below minus this number */
 } format;
 
 static const format formats[2] = {{.mantissa_bits = 23,
@@ -105,7 +105,7 @@ static const format formats[2] = {{.mantissa_bits = 23,
 typedef struct maths {
     tsr_emit *emit;
     LLVMBuilderRef b;
-    LLVMTypeRef type, integer; /* of the operand; of its bits */
+    LLVMTypeRef type, integer; /* type of the operand; type of its bits */
     const format *f;
 } maths;
 
@@ -136,7 +136,7 @@ static LLVMValueRef bits(const maths *m, LLVMValueRef x) {
 static LLVMValueRef value(const maths *m, LLVMValueRef x) {
     return LLVMBuildBitCast(m->b, x, m->type, "");
 }
-/* x where the comparison of `a` with a number holds, else y */
+/* x if the comparison of `a` with a number is true, else y */
 static LLVMValueRef choose(const maths *m, LLVMRealPredicate how, LLVMValueRef a, double limit,
                            LLVMValueRef x, LLVMValueRef y) {
     LLVMValueRef condition = LLVMBuildFCmp(m->b, how, a, number(m, limit), "");
@@ -231,8 +231,8 @@ static LLVMValueRef power_of_shifted(const maths *m, LLVMValueRef shifted) {
     return value(m, LLVMBuildShl(m->b, bits(m, shifted), whole(m, m->f->mantissa_bits), ""));
 }
 
-/* exp(x + low), x < 40 or NaN, which passes through the clamp. One factor of 2^n is in the
- * polynomial, so that denormal results are rounded once. */
+/* exp(x + low), x < 40 or NaN, which passes through the clamp. The polynomial contains one factor
+ * of 2^n, so that denormal results are rounded once. */
 static LLVMValueRef exp_below_40(const maths *m, LLVMValueRef x, LLVMValueRef low) {
     const format *f = m->f;
     x = choose(m, LLVMRealOLT, x, f->exp_lowest, number(m, f->exp_lowest), x);
@@ -240,8 +240,8 @@ static LLVMValueRef exp_below_40(const maths *m, LLVMValueRef x, LLVMValueRef lo
     return mul(m, exp_near_0(m, e.r, ldexp(1, -f->exp_shift)), power_of_shifted(m, e.shifted));
 }
 
-/* factor * exp(x + low) as near * factor * power, x < 40 or NaN: rounded once where it is denormal
- */
+/* factor * exp(x + low) as near * factor * power, x < 40 or NaN: rounded once if the result is
+ * denormal */
 typedef struct exp_factors {
     LLVMValueRef near, power;
 } exp_factors;
@@ -277,8 +277,8 @@ LLVMValueRef tsr_emit_exp_below_40(tsr_emit *emit, LLVMValueRef x) {
     return exp_below_40(&m, x, NULL);
 }
 
-/* As above, to a few units in the last place: what the low part of ln 2 would change is a tenth of
- * what rounding x, a difference, has. 0 where 2^n is a denormal. */
+/* As above, to a few units in the last place: the low part of ln 2 would change a tenth of the
+ * rounding error that x, a difference, already has. 0 if 2^n is a denormal. */
 LLVMValueRef tsr_emit_exp_shifted(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     const format *f = m.f;
@@ -291,8 +291,8 @@ LLVMValueRef tsr_emit_exp_shifted(tsr_emit *emit, LLVMValueRef x) {
     return mul(&m, fma_(&m, y, r, one), power_of_shifted(&m, shifted));
 }
 
-/* exp r = 1 + tail: 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. What is so
- * small that it would be halved to a denormal is its own result. */
+/* exp r = 1 + tail: 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. The result is
+ * x if x is so small that its half would be denormal. */
 LLVMValueRef tsr_emit_expm1(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     double lowest = -2.0 * (m.f->mantissa_bits + 1);
@@ -320,7 +320,7 @@ static log_parts log_reduce(const maths *m, LLVMValueRef x) {
     LLVMValueRef e = LLVMBuildAShr(m->b, over, whole(m, f->mantissa_bits), "");
     LLVMValueRef exponent = LLVMBuildShl(m->b, e, whole(m, f->mantissa_bits), "");
     LLVMValueRef mantissa = value(m, LLVMBuildSub(m->b, all, exponent, ""));
-    /* The conversion of a small integer, by adding it to the magic number's bits. */
+    /* Converts a small integer by adding it to the magic number's bits. */
     LLVMValueRef as_bits = LLVMBuildAdd(m->b, e, whole(m, f->magic_bits), "");
     LLVMValueRef as_number = sub(m, value(m, as_bits), number(m, f->magic));
     return (log_parts){add(m, as_number, unscale), sub(m, mantissa, number(m, 1))};
@@ -353,7 +353,7 @@ static LLVMValueRef log_sum(const maths *m, log_parts x, LLVMValueRef low) {
     return (m->f == &formats[1] ? log_wide : log_narrow)(m, x, low);
 }
 
-/* y but for the arguments from `pole` down, and infinity, and NaN */
+/* y, except for arguments from `pole` down, infinity and NaN */
 static LLVMValueRef log_specials(const maths *m, LLVMValueRef x, double pole, LLVMValueRef y) {
     y = choose(m, LLVMRealOEQ, x, INFINITY, x, y);
     y = choose(m, LLVMRealOEQ, x, pole, number(m, -INFINITY), y);
@@ -448,8 +448,8 @@ LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildSelect(m.b, is_below_0(&m, x), below, above, "");
 }
 
-/* q - |x| f(x) where x < 0, else 1 minus that; f(x) = exp(-x^2 / 2) / sqrt(2 pi). Beside a gelu of
- * the same x it is a few instructions. */
+/* q - |x| f(x) if x < 0, else 1 minus that; f(x) = exp(-x^2 / 2) / sqrt(2 pi). It adds a few
+ * instructions to a gelu of the same x. */
 LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     tail t = tail_of(&m, x);
@@ -516,7 +516,7 @@ static pair log_pair(const maths *m, LLVMValueRef x) {
     return sum_of(m, second.high, low);
 }
 
-/* a^y in f64, 0 < a < infinity. Beyond 2^65 the size of y makes no difference. */
+/* a^y in f64, 0 < a < infinity. The magnitude of y makes no difference beyond 2^65. */
 static LLVMValueRef power_wide(const maths *m, LLVMValueRef a, LLVMValueRef y) {
     pair log = log_pair(m, a);
     y = clamp(m, y, -0x1p65, 0x1p65);
@@ -563,15 +563,16 @@ LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y) {
     return choose(&m, LLVMRealOEQ, x, 1, number(&m, 1), result);
 }
 
-/* x^-n from p = x^(n / 2): where x^n is beyond the largest number, its inverse may be none that is
- * 0. What is denormal is so by the last division alone. */
+/* x^-n from p = x^(n / 2): if x^n is beyond the largest number, its inverse may still not be 0. A
+ * denormal result is rounded by the last division alone. */
 static LLVMValueRef inverse_of_halves(const maths *m, LLVMValueRef x, LLVMValueRef p,
                                       LLVMValueRef odd) {
     LLVMValueRef first = divide(m, number(m, 1), p);
     return divide(m, LLVMBuildSelect(m->b, odd, divide(m, first, x), first, ""), p);
 }
 
-/* By squaring, from the lowest bit of |exponent| up; of half of it where it is negative. */
+/* Squares repeatedly, from the lowest bit of |exponent| up; uses half of the exponent if it is
+ * negative. */
 LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponent) {
     maths m = begin(emit, x);
     LLVMBuilderRef b = emit->builder;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversions of bf16 and f16, which are 16-bit integers everywhere else. By integer arithmetic
- * where the machine has no instruction for it, and for bf16 always: that one flushes denormals.
+ * Conversions of bf16 and f16, which are 16-bit integers everywhere else. They use integer
+ * arithmetic if the machine has no instruction, and always for bf16, because that instruction
+ * flushes denormals.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -10,13 +11,13 @@ enum {
     F32_QUIET = 0x00400000,
     F16_REBIAS = (127 - 15) << 23,
     F16_LEAST_NORMAL = (127 - 14) << 23,
-    F16_BEYOND = (127 + 16) << 23, /* 2^16: what is below rounds to infinity by itself */
+    F16_BEYOND = (127 + 16) << 23, /* 2^16: smaller numbers round to infinity by themselves */
 };
 
 typedef struct narrow {
     tsr_emit *emit;
     LLVMBuilderRef b;
-    LLVMTypeRef i16, i32, f32; /* as many lanes as the value */
+    LLVMTypeRef i16, i32, f32; /* types with the lanes of the value */
 } narrow;
 
 static narrow make(tsr_emit *emit, LLVMValueRef like) {
@@ -38,7 +39,7 @@ static LLVMValueRef as(const narrow *n, LLVMValueRef x, LLVMTypeRef type) {
     return LLVMBuildBitCast(n->b, x, type, "");
 }
 
-/* Drops `shift` bits, to nearest, ties to even. */
+/* Drops `shift` bits, rounding to nearest, ties to even. */
 static LLVMValueRef drop_bits(const narrow *n, LLVMValueRef bits, int64_t shift) {
     LLVMValueRef odd = op(n, LLVMAnd, op(n, LLVMLShr, bits, shift), 1);
     LLVMValueRef sum = op(n, LLVMAdd, bits, (INT64_C(1) << (shift - 1)) - 1);
@@ -64,7 +65,7 @@ static LLVMValueRef widen_f16(const narrow *n, LLVMValueRef bits) {
     return as(n, LLVMBuildOr(n->b, value, sign, ""), n->f32);
 }
 
-/* Two words of each pair of neighbours, an instruction each. */
+/* Makes the two words of each pair of neighbours, with one instruction each. */
 static LLVMValueRef widen_pairs(const narrow *n, LLVMValueRef bits) {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(n->emit->llvm);
     unsigned count = LLVMGetVectorSize(n->i16);
@@ -132,7 +133,7 @@ LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16) {
         LLVMTypeRef half = tsr_emit_like(LLVMHalfTypeInContext(emit->llvm), n.i16);
         return as(&n, LLVMBuildFPTrunc(n.b, value, half, ""), n.i16);
     }
-    if (bf16 && emit->target->arch) { /* one instruction for two; a NaN is another one */
+    if (bf16 && emit->target->arch) { /* one instruction for two; a NaN would differ */
         LLVMTypeRef half = tsr_emit_like(LLVMBFloatTypeInContext(emit->llvm), n.i16);
         return as(&n, LLVMBuildFPTrunc(n.b, value, half, ""), n.i16);
     }

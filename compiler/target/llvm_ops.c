@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ops of arith, vector and math, and functions of tile: a table from name to a function that emits
- * one.
+ * Ops of arith, vector and math, and functions of tile: a table from the name of an op to the
+ * function that emits it.
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/llvm_emit.h"
@@ -13,7 +13,7 @@ typedef struct op {
     tsr_emit *emit;
     LLVMBuilderRef b;
     MlirOperation mlir;
-    LLVMTypeRef type; /* of the result */
+    LLVMTypeRef type; /* type of the result */
     int how;          /* the row's argument: an LLVMOpcode or a number of this file */
 } op;
 
@@ -25,7 +25,7 @@ static LLVMValueRef x(const op *o, size_t index) {
 
 /* ---- arith ----------------------------------------------------------------------------------- */
 
-/* Where the kernel says so a product and a sum may be one FMA. */
+/* A product and a sum may become one FMA if the kernel allows it. */
 static LLVMValueRef binary(const op *o) {
     LLVMValueRef value = LLVMBuildBinOp(o->b, (LLVMOpcode)o->how, x(o, 0), x(o, 1), "");
     if (o->emit->contracts && LLVMCanValueUseFastMathFlags(value))
@@ -37,9 +37,9 @@ static LLVMValueRef conversion(const op *o) {
     return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
 }
 
-/* The same bits, of which the assembler does not know that they are those it has widened before:
- * the bytes go to where they are, by a number that is a constant as long as a grid has less than
- * 2^50 programs. */
+/* Returns the same bits, but hides from the assembler that it has widened the same value before: a
+ * byte permutation with a selector that is the identity as long as a grid has less than 2^50
+ * programs. */
 static LLVMValueRef forget(const op *o, LLVMValueRef value) {
     enum { PLACES = 0x3210, LAST_BIT = 62, MASK = 7 };
     static const char text[] = "prmt.b32 $0, $1, $1, $2;", constraints[] = "=r,r,r";
@@ -155,7 +155,7 @@ int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t inde
     }
 }
 
-/* Vectors of integers that are not splats: lane numbers. */
+/* Vectors of integers that are not splats, such as lane numbers. */
 static LLVMValueRef constant_lanes(const op *o, MlirAttribute value) {
     enum { LANES_MAX = 256 };
     LLVMValueRef lanes[LANES_MAX];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * vector.reduction on the lanes of one or several warps: each lane combines its registers in
- * halves, the lanes of a warp exchange by butterflies, and of several warps (TSR_COOPERATIVE_NAME)
- * each writes what it has to shared memory, behind a barrier all read all of it. Every lane then
- * has the same bits.
+ * halves, and the lanes of a warp exchange by butterflies. With several warps
+ * (TSR_COOPERATIVE_NAME) each warp then writes its result to shared memory, and after a barrier all
+ * warps read all results. Every lane then has the same bits.
  *
- * Each reduction has words of its own there, so that only the barrier of the next one must lie
- * between its reads and its next writes: a program's only one has a second barrier. Reductions that
- * follow each other at once share a barrier. tile.vote asks one warp.
+ * Each reduction has its own words there, so that only the barrier of the next one must be between
+ * its reads and its next writes: the only reduction of a program has a second barrier. Consecutive
+ * reductions share a barrier. tile.vote only uses one warp.
  */
 #include "compiler/target/llvm_warp.h"
 
@@ -16,7 +16,7 @@
 enum { WARP = 32, DIRECT_MAX = 8, TOGETHER_MAX = 8 };
 
 typedef struct how {
-    const char *kind; /* of dialect vector */
+    const char *kind; /* kind of dialect vector */
     LLVMValueRef (*combine)(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y);
 } how;
 
@@ -85,7 +85,7 @@ static LLVMValueRef over_lanes(tsr_emit *emit, const how *h, LLVMValueRef value,
     return value;
 }
 
-/* Of a lane's registers, then of its warp's lanes. */
+/* Reduces a lane's registers, then the lanes of its warp. */
 static LLVMValueRef over_warp(tsr_emit *emit, const how *h, LLVMValueRef vector) {
     LLVMBuilderRef b = emit->builder;
     unsigned count = LLVMGetVectorSize(LLVMTypeOf(vector));
@@ -107,7 +107,7 @@ void tsr_emit_block_barrier(tsr_emit *emit) {
     tsr_emit_intrinsic(emit, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 0, &all, 1);
 }
 
-/* Of several programs in a block each has a barrier of its own; number 0 is the block's. */
+/* Several programs in a block have a barrier each; number 0 is the block's barrier. */
 void tsr_emit_program_barrier(tsr_emit *emit) {
     if (warps_of(emit) > 1 && emit->beside > 1) {
         LLVMValueRef args[] = {LLVMBuildAdd(emit->builder, emit->side, number(emit, 1), ""),
@@ -122,7 +122,7 @@ void tsr_emit_program_barrier(tsr_emit *emit) {
                        NULL, 0, &all, 1);
 }
 
-/* Word `at` of what warps exchange. */
+/* Word `at` of the words that warps exchange. */
 static LLVMValueRef word_at(tsr_emit *emit, unsigned slot, LLVMValueRef at) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm);
     LLVMValueRef index =
@@ -146,7 +146,7 @@ static void write_word(tsr_emit *emit, unsigned slot, LLVMValueRef value) {
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* A few words each lane reads all; of more, each lane one. */
+/* Few words: each lane reads every word. More words: each lane reads one. */
 static LLVMValueRef over_words(tsr_emit *emit, const how *h, unsigned slot) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm);
@@ -169,7 +169,7 @@ void tsr_emit_reduction(tsr_emit *emit, MlirOperation op) {
     const how *h[TOGETHER_MAX];
     LLVMValueRef values[TOGETHER_MAX];
     unsigned count = 0, first = emit->sums_emitted;
-    if (tsr_emit_has(emit, tsr_op_result(op, 0))) return; /* with the one before */
+    if (tsr_emit_has(emit, tsr_op_result(op, 0))) return; /* emitted with the previous one */
     do {
         ops[count] = op;
         h[count] = find_how(op);

@@ -4,7 +4,7 @@
  */
 #include "compiler/target/llvm_emit.h"
 
-enum { OWN_RESULTS = 2 }; /* before the buffers */
+enum { OWN_RESULTS = 2 }; /* results before the buffers */
 
 typedef struct tree {
     tsr_emit *emit;
@@ -45,7 +45,7 @@ static void add_leaf(const tree *t, size_t segment) {
     LLVMBuildBr(b, t->done);
 }
 
-/* Of segments begin to end - 1; as deep as their number has bits. */
+/* Adds the tree for segments begin to end - 1; its depth is logarithmic in their number. */
 static void add_tree(const tree *t, size_t begin, size_t end) {
     LLVMBuilderRef b = t->emit->builder;
     size_t middle = begin + (end - begin) / 2;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    REGISTERS_MAX = 256, /* of a lane, for a vector */
+    REGISTERS_MAX = 256, /* registers of a lane, for a vector */
     ELEMENTS_MAX = REGISTERS_MAX * 32,
     FAULT_FIELDS = 5,
 };
@@ -45,7 +45,7 @@ static LLVMValueRef special(tsr_emit *emit, const char *name) {
 
 /* ---- between lanes --------------------------------------------------------------------------- */
 
-/* From lane number `lane`, or with `butterfly` from the own number xor it. */
+/* The word of lane number `lane`, or with `butterfly` of lane number (own number xor `lane`). */
 static LLVMValueRef exchange_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane,
                                   bool butterfly) {
     LLVMTypeRef i32 = i32_of(emit);
@@ -55,7 +55,7 @@ static LLVMValueRef exchange_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRe
         args, 4);
 }
 
-/* The value that lane `lane` (i32, may differ between lanes) holds; see exchange_word. */
+/* The value in lane `lane` (i32, may differ between lanes); see exchange_word. */
 static LLVMValueRef exchange_value(tsr_emit *emit, LLVMValueRef value, LLVMValueRef lane,
                                    bool butterfly) {
     LLVMBuilderRef b = emit->builder;
@@ -84,7 +84,7 @@ static LLVMValueRef shuffle_value(tsr_emit *emit, LLVMValueRef value, LLVMValueR
     return exchange_value(emit, value, lane, false);
 }
 
-/* Tables of one content are one: its name tells. */
+/* Tables with the same contents share one global, whose name encodes the contents. */
 static LLVMValueRef table_global(tsr_emit *emit, LLVMTypeRef type, const int32_t *values,
                                  unsigned count) {
     char name[16 + 64 * 12] = "lanes";
@@ -101,7 +101,7 @@ static LLVMValueRef table_global(tsr_emit *emit, LLVMTypeRef type, const int32_t
     return global;
 }
 
-/* Of each lane its own of `values`, one for each lane, as an i32. */
+/* Returns for each lane its own element of `values`, as an i32. */
 static LLVMValueRef lane_table(tsr_emit *emit, const int32_t *values) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = i32_of(emit);
@@ -186,7 +186,7 @@ static void emit_shuffle(tsr_emit *emit, MlirOperation op) {
                 from);
 }
 
-/* Whole registers of x, from element `begin` on? */
+/* True and set if the result is whole registers of x, from element `begin` on. */
 static bool slice_registers(tsr_emit *emit, MlirOperation op, LLVMValueRef x, unsigned begin) {
     MlirType type = mlirValueGetType(tsr_op_result(op, 0));
     unsigned lanes = lanes_of(emit), count = elements_of(type) / lanes;
@@ -220,7 +220,7 @@ static void emit_extract(tsr_emit *emit, MlirOperation op) {
                  shuffle_value(emit, value, tsr_emit_int(i32_of(emit), element % lanes_of(emit))));
 }
 
-/* Of each lane its own of `numbers`, as an integer of this type. */
+/* Returns for each lane its own element of `numbers`, as an integer of this type. */
 static LLVMValueRef lane_integers(tsr_emit *emit, const int64_t *numbers, LLVMTypeRef type) {
     LLVMBuilderRef b = emit->builder;
     int32_t low[64], high[64];
@@ -236,7 +236,7 @@ static LLVMValueRef lane_integers(tsr_emit *emit, const int64_t *numbers, LLVMTy
     return LLVMBuildOr(b, LLVMBuildShl(b, upper, tsr_emit_int(type, 32), ""), value, "");
 }
 
-/* Lane numbers and the like: integers that are not all the same. */
+/* Integers that are not all equal, such as lane numbers. */
 static bool emit_constant(tsr_emit *emit, MlirOperation op) {
     MlirAttribute value = tsr_op_attr(op, "value");
     if (!mlirAttributeIsADenseElements(value) || mlirDenseElementsAttrIsSplat(value)) return false;
@@ -257,7 +257,7 @@ static bool emit_constant(tsr_emit *emit, MlirOperation op) {
     return true;
 }
 
-/* tile.shuffle and tile.butterfly: a register's elements are a warp's. */
+/* tile.shuffle and tile.butterfly: the elements of a register are those of a warp. */
 static void exchange_registers(tsr_emit *emit, MlirOperation op, LLVMValueRef lanes,
                                bool butterfly) {
     LLVMValueRef x = tsr_emit_operand(emit, op, 0), result = LLVMGetPoison(LLVMTypeOf(x));
@@ -296,7 +296,7 @@ static void emit_step(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, result);
 }
 
-/* The same where elements are blocked. */
+/* The same for blocked elements. */
 LLVMValueRef tsr_emit_blocked_number(tsr_emit *emit, unsigned r) {
     int64_t whole = (int64_t)lanes_of(emit) * TSR_BLOCKED_RUN;
     int64_t part = (int64_t)r / TSR_BLOCKED_RUN * whole + r % TSR_BLOCKED_RUN;
@@ -321,13 +321,13 @@ static void emit_create_mask(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, result);
 }
 
-/* Lanes of one program see each other's writes after this. */
+/* Makes the writes of the program's lanes visible to each other. */
 static void warp_barrier(tsr_emit *emit) {
     tsr_emit_program_barrier(emit);
     emit->loaded = emit->stored = false;
 }
 
-/* Whether some lane may read what another has written: local buffers, and arguments the kernel
+/* True if some lane may read the writes of another: local buffers, and arguments that the kernel
  * both loads and stores. */
 static bool is_exchanged(const tsr_emit *emit, MlirValue buffer) {
     if (!mlirValueIsABlockArgument(buffer))
@@ -351,7 +351,7 @@ static LLVMValueRef address(tsr_emit *emit, MlirValue buffer, LLVMValueRef index
                          &index, 1, "");
 }
 
-/* Whether register r of a vector is accessed by this lane; NULL: by every one. */
+/* True if this lane accesses register r of a vector; NULL: every lane does. */
 static LLVMValueRef lane_predicate(tsr_emit *emit, unsigned elements, unsigned r,
                                    LLVMValueRef mask) {
     unsigned lanes = lanes_of(emit), left = elements - r * lanes;
@@ -379,7 +379,7 @@ static LLVMValueRef load_one(tsr_emit *emit, LLVMTypeRef type, LLVMValueRef from
     return value;
 }
 
-/* align_bytes 0: of its type. */
+/* align_bytes 0: the alignment of the type. */
 static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMValueRef predicate,
                       unsigned align_bytes) {
     LLVMBuilderRef b = emit->builder;
@@ -396,7 +396,7 @@ static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMV
     LLVMPositionBuilderAtEnd(b, done);
 }
 
-/* Blocked: registers r to r + count - 1 of this lane lie side by side. */
+/* Blocked: registers r to r + count - 1 of this lane are adjacent in memory. */
 enum { BLOCKED_BYTES = 16 };
 
 static LLVMValueRef blocked_address(tsr_emit *emit, MlirValue buffer, LLVMValueRef offset,
@@ -412,13 +412,13 @@ unsigned tsr_emit_element_bytes(MlirValue buffer) {
     return mlirTypeIsAF64(element) ? 8 : mlirIntegerTypeGetWidth(element) / 8;
 }
 
-/* Elements that a lane moves at a time. */
+/* Elements that a lane moves in one access. */
 static unsigned blocked_count(MlirValue buffer) {
     unsigned count = BLOCKED_BYTES / tsr_emit_element_bytes(buffer);
     return count < TSR_BLOCKED_RUN ? count : TSR_BLOCKED_RUN;
 }
 
-/* Is it blocked, and as target.h says of such? */
+/* Is the access blocked, with the conditions in target.h? */
 static bool is_blocked(const tsr_emit *emit, MlirOperation op, unsigned elements) {
     size_t mask = tsr_op_is(op, "tile.load") ? 2 : 3;
     bool masked = tsr_op_operand_count(op) > mask;
@@ -427,7 +427,7 @@ static bool is_blocked(const tsr_emit *emit, MlirOperation op, unsigned elements
            (!masked || tsr_op_has(tsr_value_owner(tsr_op_operand(op, mask)), TSR_BLOCKED_NAME));
 }
 
-/* What nothing writes while the kernel runs may be read before what is written elsewhere. */
+/* Memory that is not written while the kernel runs may be read before other memory is written. */
 static void set_invariant(tsr_emit *emit, MlirValue buffer, LLVMValueRef load) {
     static const char name[] = "invariant.load";
     if (!mlirValueIsABlockArgument(buffer) ||
@@ -438,8 +438,8 @@ static void set_invariant(tsr_emit *emit, MlirValue buffer, LLVMValueRef load) {
                     LLVMMetadataAsValue(emit->llvm, node));
 }
 
-/* Where the mask leaves a run out, the vector's first one is read and zeros are taken: no lane
- * branches, and all loads are on their way together. */
+/* If the mask excludes a run, the vector's first run is read and replaced by zeros: no lane
+ * branches, and all loads are in flight together. */
 static LLVMValueRef load_run(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
                              LLVMValueRef offset, unsigned r, LLVMValueRef mask) {
     LLVMBuilderRef b = emit->builder;
@@ -631,7 +631,7 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* What each argument is used for, and how much memory local buffers take. */
+/* Finds the uses of each argument, and the memory that local buffers take. */
 static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     TSR_FOR_EACH_OP(op, block) {
         bool load = tsr_op_is(op, "tile.load") || tsr_op_is(op, "tile.gather") ||
@@ -649,7 +649,7 @@ static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     }
 }
 
-/* Inputs that an output may lie over. */
+/* Marks the inputs that an output may overwrite. */
 static void mark_replaced(tsr_emit *emit, MlirOperation func) {
     int64_t inputs[TSR_EMIT_ARGUMENTS_MAX];
     size_t count = 0;
@@ -664,7 +664,7 @@ static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_k
     uint32_t programs = one ? emit->beside : TSR_WARP_PROGRAMS;
     while (!one && programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
     *launch = (tsr_fatbin_kernel){.programs = programs};
-    if (emit->fetches) { /* a block has as much as it asks for: tile families see to that */
+    if (emit->fetches) { /* dynamic shared memory: tile families ensure that it fits */
         launch->shared_bytes = (uint32_t)(programs * local_total);
     } else if (local_total > TSR_WARP_SHARED_MAX) {
         launch->programs = one ? programs : TSR_WARP_PROGRAMS;

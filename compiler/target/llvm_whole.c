@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Vectors of floats to i64, towards zero; what is too large is the nearest i64, a NaN 0. LLVM takes
- * saturating conversions to i64 lane by lane. AVX-512 has an instruction for the others; AVX2 has
- * shifts with a count for each lane, which put a mantissa where it belongs.
+ * Vectors of floats to i64, towards zero; too large numbers become the nearest i64, NaN becomes 0.
+ * LLVM does saturating conversions to i64 lane by lane. AVX-512 has an instruction for conversions
+ * that do not saturate; AVX2 has shifts with a count for each lane, which move a mantissa to its
+ * position.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -11,7 +12,7 @@ enum { AVX2_BYTES = 32, AVX512_BYTES = 64, WORD_BITS = 64 };
 typedef struct whole {
     tsr_emit *emit;
     LLVMBuilderRef b;
-    LLVMTypeRef i64; /* as many lanes as the value */
+    LLVMTypeRef i64; /* type with the lanes of the value */
 } whole;
 
 static LLVMValueRef number(const whole *w, int64_t value) { return tsr_emit_int(w->i64, value); }
@@ -25,7 +26,7 @@ static LLVMValueRef clamp(const whole *w, LLVMValueRef x, int64_t low, int64_t h
     return tsr_emit_intrinsic(w->emit, "llvm.smin", &type, 1, below, 2);
 }
 
-/* Right where |x| is below 2^63. */
+/* Correct if |x| is below 2^63. */
 static LLVMValueRef by_shifts(const whole *w, LLVMValueRef x) {
     LLVMBuilderRef b = w->b;
     bool wide = LLVMGetTypeKind(tsr_emit_element(LLVMTypeOf(x))) == LLVMDoubleTypeKind;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code generation in a child process: Tile IR -> LLVM IR -> passes -> object or text -> what the
- * target's family makes of it.
+ * Code generation in a child process: Tile IR -> LLVM IR -> passes -> object or text -> the last
+ * step of the target's family.
  */
 #include "compiler/target/machine.h"
 
@@ -20,7 +20,7 @@
 enum { TIMEOUT_S = 300, FULL_VECTOR_BYTES = 64 /* 32 registers */ };
 static const uint64_t memory_max = UINT64_C(4) << 30;
 
-/* The loops and vectors are written as they should be: passes only tidy up. */
+/* The loops and vectors already have their final form: passes only clean up. */
 static const char passes[] =
     "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
     "early-cse<memssa>,simplifycfg)";
@@ -51,9 +51,9 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
     LLVMDisposeMessage(text);
 }
 
-/* LLVM orders instructions so that few values live at once. Where chains of multiply-adds wait for
- * themselves and there are 16 registers, that costs up to a third; a spill costs little. The option
- * is the process's, for what is generated from now on. */
+/* LLVM orders instructions so that few values are live at once. For dependent chains of
+ * multiply-adds with 16 registers, that costs up to a third; a spill costs little. The option
+ * applies to the whole process, for code that is generated from now on. */
 static void order_for_latency(void) {
     static const char *const options[] = {"tessera", "-misched-regpressure=false"};
     LLVMParseCommandLineOptions(2, options, NULL);
@@ -99,7 +99,7 @@ static tsr_result optimize(tsr_ctx *ctx, machine *m) {
     if (LLVMVerifyModule(m->emit.module, LLVMReturnStatusAction, &message))
         FAIL(ctx, TSR_INTERNAL, "LLVM IR does not verify: %.400s", message);
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    /* Blocks keep counters in memory that is not meant to be. */
+    /* Basic blocks keep counters in memory unintentionally. */
     LLVMErrorRef error = NULL;
     if (m->emit.target->warp_lanes)
         error = LLVMRunPasses(m->emit.module, "function(sroa)", m->target, options);
@@ -119,7 +119,7 @@ static tsr_result generate(tsr_ctx *ctx, machine *m, LLVMCodeGenFileType kind,
     return TSR_SUCCESS;
 }
 
-/* Long chains of multiply-adds, the same for each vector. */
+/* True for long chains of multiply-adds, the same for each vector. */
 static bool computes_functions(MlirBlock block) {
     static const char *const names[] = {"math.exp",  "math.expm1", "math.log",  "math.log1p",
                                         "math.tanh", "math.erf",   "math.powf", "tile.gelu"};
@@ -131,8 +131,8 @@ static bool computes_functions(MlirBlock block) {
     return false;
 }
 
-/* First the kernels that keep LLVM's order, among them all whose tiles fill the registers; then,
- * ordered for latency, those that compute functions. */
+/* First generates the kernels that keep LLVM's order, including all whose tiles fill the registers;
+ * then, ordered for latency, the kernels that compute functions. */
 static tsr_result generate_cpu(tsr_ctx *ctx, machine *m, MlirModule kernels,
                                LLVMCodeGenFileType kind, code_parts *out_parts) {
     LLVMModuleRef modules[] = {LLVMCloneModule(m->emit.module), m->emit.module};
@@ -148,7 +148,7 @@ static tsr_result generate_cpu(tsr_ctx *ctx, machine *m, MlirModule kernels,
     }
     out_parts->count = 0;
     for (int waits = 0; waits < 2; waits++) {
-        if (!counts[waits] && (waits || counts[true])) continue; /* without kernels: one part */
+        if (!counts[waits] && (waits || counts[true])) continue; /* an empty module: one part */
         if (waits) order_for_latency();
         m->emit.module = modules[waits];
         TRY(ctx, generate(ctx, m, kind, &out_parts->code[out_parts->count++]));
@@ -162,7 +162,7 @@ static size_t count_kernels(MlirModule module) {
     return count;
 }
 
-/* In the child: it ends after this, so nothing is released. */
+/* Runs in the child, which ends after this, so no memory is released. */
 static tsr_result run_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_NOTE_MAX],
                           tsr_buffer *out) {
     const job *j = user;

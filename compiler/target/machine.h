@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How code generation ends in each family of targets; in the child process.
+ * The last step of code generation in each family of targets; runs in the child process.
  */
 #ifndef TSR_COMPILER_TARGET_MACHINE_H
 #define TSR_COMPILER_TARGET_MACHINE_H
@@ -14,7 +14,7 @@
 /* One or two object files -> an ELF shared object, by LLD. */
 TSR_RESULT tsr_cpu_link(tsr_ctx *ctx, const LLVMMemoryBufferRef *objects, size_t object_count,
                         tsr_buffer *out);
-/* PTX and how its kernels are launched -> the bytes of manifests/fatbin.h, with PTX alone. */
+/* PTX and the launch data of its kernels -> the bytes of manifests/fatbin.h, with PTX alone. */
 TSR_RESULT tsr_nvptx_pack(tsr_ctx *ctx, const tsr_target *target, const tsr_fatbin_kernel *launches,
                           uint32_t kernel_count, LLVMMemoryBufferRef ptx, tsr_buffer *out);
 

@@ -43,7 +43,7 @@ def minimax(function, a, degree):
 
 
 def extrema(grid, errors, count):
-    """Where the error is largest between its changes of sign; the `count` side by side that matter."""
+    """The points of largest error between its sign changes; the `count` consecutive ones that matter."""
     found = []
     for i, error in enumerate(errors):
         if found and (errors[found[-1]] > 0) == (error > 0):
@@ -117,7 +117,7 @@ def main():
     coefficients, error = minimax(exp, half, 3)
     print("EXP_SHIFTED_F32 error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
     row("EXP_SHIFTED_F32", 24, coefficients)
-    # 2 sqrt(2 / pi) and 0.044715 of it, in two parts each.
+    # 2 sqrt(2 / pi) and 0.044715 times that, in two parts each.
     slope = 2 * sqrt(2 / mp.pi)
     for name, bits in (("GELU_TANH_F32", 24), ("GELU_TANH_F64", 53)):
         parts = [(rounded(x, bits), x - rounded(x, bits)) for x in (slope, slope * mpf("0.044715"))]

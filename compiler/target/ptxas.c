@@ -23,12 +23,12 @@ enum {
     LOG_BYTES_MAX = 64 << 20,
     PROGRAM_BYTES_MAX = 512 << 20,
     CUBIN_BYTES_MAX = 1 << 30,
-    CHILD_FD = 3, /* first of the files of the child, besides the standard ones */
+    CHILD_FD = 3, /* first of the child's files after the standard ones */
 };
 
 static const char entry_mark[] = "Compiling entry function '";
 
-/* ---- running it ------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static tsr_result read_all(tsr_ctx *ctx, int fd, size_t size_max, tsr_arena *arena,
                            char **out_bytes, size_t *out_size_bytes) {
@@ -60,8 +60,8 @@ static tsr_result write_all(tsr_ctx *ctx, int fd, const char *bytes, size_t size
     return TSR_SUCCESS;
 }
 
-/* The child has `log` for its output and `files` as descriptors from CHILD_FD on. *out_status: what
- * it exited with. One that a signal ended is no answer to what it was asked: TSR_MACHINE. */
+/* The child's output is `log`; its descriptors from CHILD_FD on are `files`. *out_status: its exit
+ * status. TSR_MACHINE if a signal ended it. */
 static tsr_result run_program(tsr_ctx *ctx, const char *const *args, int log, const int *files,
                               size_t file_count, int *out_status) {
     static char *const environment[] = {NULL};
@@ -88,7 +88,7 @@ static tsr_result run_program(tsr_ctx *ctx, const char *const *args, int log, co
     return TSR_SUCCESS;
 }
 
-/* A descriptor above those the child gets, so that none is overwritten before it is copied. */
+/* Returns a descriptor above the child's ones, so that none is overwritten before it is copied. */
 static int open_memory(const char *name) {
     int low = memfd_create(name, MFD_CLOEXEC);
     if (low < 0) return -1;
@@ -97,7 +97,7 @@ static int open_memory(const char *name) {
     return high;
 }
 
-/* ---- finding it ------------------------------------------------------------------------------ */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 /* "… release 13.0, V13.0.88" */
 static tsr_result read_version(tsr_ctx *ctx, const char *path, tsr_arena *arena,
@@ -139,13 +139,13 @@ static tsr_result describe(tsr_ctx *ctx, const char *path, tsr_arena *arena, tsr
     return TSR_SUCCESS;
 }
 
-/* A folder can have the name, too. */
+/* A folder can also have that name. */
 static bool is_program(const char *path) {
     struct stat about;
     return stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0;
 }
 
-/* *out_path is NULL where none of the folders has it. */
+/* *out_path is NULL if none of the folders has it. */
 static tsr_result search(tsr_ctx *ctx, const char *folders, tsr_arena *arena,
                          const char **out_path) {
     *out_path = NULL;
@@ -171,9 +171,9 @@ tsr_result tsr_ptxas_find(tsr_ctx *ctx, const char *given, const char *search_pa
     return path ? describe(ctx, path, arena, out_ptxas) : TSR_SUCCESS;
 }
 
-/* ---- what it says ---------------------------------------------------------------------------- */
+/* ---- its output ------------------------------------------------------------------------------ */
 
-/* The number before `unit` in the text up to `end`; false if there is none. */
+/* The number before `unit` in the text up to `end`; false if the text has no such number. */
 static bool read_number(const char *text, const char *end, const char *unit, uint32_t *out_value) {
     const char *at = strstr(text, unit);
     if (!at || at >= end) return false;
@@ -185,7 +185,7 @@ static bool read_number(const char *text, const char *end, const char *unit, uin
     return true;
 }
 
-/* What is said behind the kernel's name, NULL if nothing is. */
+/* The text after the kernel's name, NULL if there is no text. */
 static const char *find_entry(const char *log, const char *name) {
     size_t length = strlen(name);
     while ((log = strstr(log, entry_mark)) != NULL) {
@@ -195,8 +195,8 @@ static const char *find_entry(const char *log, const char *name) {
     return NULL;
 }
 
-/* "Compiling entry function 'NAME' …", then what it takes: shared memory only where it takes some.
- */
+/* "Compiling entry function 'NAME' …", then its resources: shared memory only if the kernel uses
+ * some. */
 static tsr_result read_resources(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *log,
                                  const char *name, tsr_fatbin_kernel *kernel) {
     const char *begin = find_entry(log, name);
@@ -213,7 +213,7 @@ static tsr_result read_resources(tsr_ctx *ctx, const tsr_ptxas *ptxas, const cha
     return TSR_SUCCESS;
 }
 
-/* Machine code of a GPU, with all of its sections. */
+/* Checks for machine code of a GPU, with all of its sections. */
 static tsr_result check_code(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *bytes,
                              size_t size_bytes) {
     Elf64_Ehdr header;
@@ -254,7 +254,7 @@ static tsr_result check_log(tsr_ctx *ctx, const tsr_target *target, int status, 
 
 /* ---- assembling ------------------------------------------------------------------------------ */
 
-/* PTX of `image` -> machine code and what was said of it, in the arena. */
+/* PTX of `image` -> machine code and the assembler's messages, in the arena. */
 static tsr_result assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, const tsr_target *target,
                            const tsr_fatbin_image *image, tsr_arena *arena,
                            tsr_fatbin_image *out_image, char **out_log) {

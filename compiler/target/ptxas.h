@@ -9,24 +9,26 @@
 #include "runtime/base/arena.h"
 
 typedef struct tsr_ptxas {
-    const char *path;        /* NULL: there is none */
+    const char *path;        /* NULL: no assembler */
     const char *description; /* "13.0.88 sha256:…" */
 } tsr_ptxas;
 
-/* `given`, else the first of the folders of `search_path` ("/usr/bin:/bin"), else of those of
- * `toolkit_path`, each NULL for none; only a file that runs counts. Without any out_ptxas->path is
- * NULL; a `given` that is no file that runs and tells its version is TSR_USAGE. */
+/* Uses `given`; otherwise the first one in the folders of `search_path` ("/usr/bin:/bin"), then of
+ * `toolkit_path`; each may be NULL. Only an executable file counts. If none is found,
+ * out_ptxas->path is NULL; TSR_USAGE if `given` is not an executable file that reports its version.
+ */
 TSR_RESULT tsr_ptxas_find(tsr_ctx *ctx, const char *given, const char *search_path,
                           const char *toolkit_path, tsr_arena *arena, tsr_ptxas *out_ptxas);
 
-/* Advice that a kernel has become another one than was asked for: warp-group instructions
- * serialized, register requests ignored. Ends with NULL. */
+/* Warnings that the kernel differs from the requested one: warp-group instructions serialized,
+ * register requests ignored. Ends with NULL. */
 extern const char *const tsr_ptxas_refusals[];
 
-/* Code as tsr_target_compile makes it for a GPU, with the machine code of its PTX added before it,
- * and registers and spills of each kernel. TSR_COMPILE with what ptxas says when it refuses; also
- * where it says one of tsr_ptxas_refusals. TSR_USAGE for one that writes no machine code of GPUs,
- * or does not tell what each kernel takes; TSR_MACHINE where a signal ended it. */
+/* Takes code that tsr_target_compile made for a GPU, and adds the machine code of its PTX before
+ * it, and registers and spills of each kernel. TSR_COMPILE with the messages of ptxas if it refuses
+ * the code, or if they contain one of tsr_ptxas_refusals. TSR_USAGE for a program that does not
+ * write machine code of GPUs, or does not report the resources of each kernel; TSR_MACHINE if a
+ * signal ended it. */
 TSR_RESULT tsr_ptxas_assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, MlirModule tile_module,
                               const tsr_target *target, tsr_arena *arena, void **inout_bytes,
                               size_t *inout_size_bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Target IR: dialect `tessera_target`. A module for one target: kernels, the device code they run, and
-// a host function for each entry, where every buffer has its place. The rules are checked in C
+// Target IR: dialect `tessera_target`. A module for one target: kernels, their device code, and a host
+// function for each entry, which gives every buffer a place. The rules are checked in C
 // (host/verify.c).
 #ifndef TSR_TARGET_TD
 #define TSR_TARGET_TD
@@ -21,7 +21,7 @@ def Target_Dialect : Dialect {
 
 def Target_TokenType : TypeDef<Target_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "something that has been begun, and is done when it has been awaited";
+  let summary = "an asynchronous operation that has begun, and is done after its await";
 }
 
 class Target_Op<string mnemonic, list<Trait> traits = []> : Op<Target_Dialect, mnemonic, traits> {
@@ -30,30 +30,32 @@ class Target_Op<string mnemonic, list<Trait> traits = []> : Op<Target_Dialect, m
 class Target_SymbolUse<string mnemonic, list<Trait> traits = []>
     : Target_Op<mnemonic, traits # [DeclareOpInterfaceMethods<SymbolUserOpInterface>]>;
 
-// Its element type is the host's: one of a tensor's.
+// The element type is the host's: a tensor element type.
 def Target_Buffer : StaticShapeMemRefOf<[AnyType]>;
 
-//===--- what a module holds ---------------------------------------------------------------------===//
+//===--- contents of a module --------------------------------------------------------------------===//
 
 def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
-  let summary = "what the host knows of a kernel";
+  let summary = "declares a kernel to the host";
   let description = [{
     ```mlir
     tessera_target.kernel @k0 : (memref<64xf32>) -> memref<64xf32> grid 4 {bytes = 512 : i64}
     ```
 
-    Buffers read, then buffers written, as the device stores them (`ui8` and `i1` are `i8`). The body is
-    the `tile.func` of the same name in the module `@device`; it has these arguments and this grid.
+    The type lists the buffers read, then the buffers written, as the device stores them (`ui8` and `i1`
+    are `i8`). The body is the `tile.func` of the same name in the module `@device`; it has these arguments
+    and this grid.
 
-    grid      programs of one launch, at least 1.
-    in_place  inputs that an output of the same type may lie over.
-    faults    it can report a bad index.
-    prepacks  it reads one tensor and writes a buffer that all entries share; its launches may be left
-              out while the tensor has not changed.
+    grid      the number of programs of one launch, at least 1.
+    in_place  the inputs that an output of the same type may overwrite.
+    faults    the kernel can report a bad index.
+    prepacks  the kernel reads one tensor and writes a buffer that all entries share; its launches may be
+              skipped while the tensor has not changed.
     flops, bytes  estimates for one launch, for messages and expected durations.
     requires  a feature of host/features.def that the device must have.
-    threads, registers, shared_bytes, cluster  of a program on a GPU: threads in it, registers of a
-              thread, shared memory, programs of a cluster; in the ranges of what `requires` names.
+    threads, registers, shared_bytes, cluster  the resources of a program on a GPU: threads per program,
+              registers per thread, shared memory, programs per cluster; within the limits of the
+              device that `requires` names.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
       I64Attr:$grid, OptionalAttr<StrAttr>:$requires, OptionalAttr<I64ArrayAttr>:$in_place,
@@ -66,22 +68,22 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
 }
 
 def Target_DataOp : Target_Op<"data"> {
-  let summary = "the elements of a tensor that has no init rule";
+  let summary = "the elements of a tensor without an init rule";
   let description = "`tessera_target.data \"w\" dense<[1.0, 2.0]> : tensor<2xf32>`";
   let arguments = (ins StrAttr:$name, ElementsAttr:$value);
   let assemblyFormat = "$name $value attr-dict";
 }
 
 def Target_DocumentOp : Target_Op<"document"> {
-  let summary = "a text that the bundle carries and no later stage reads in another form";
+  let summary = "a text for the bundle that is not available to later stages in another form";
   let description = [{
     `tessera_target.document "config" "{...}"`
 
-    Stands at the end of a written module, so that the module alone is enough to go on from.
+    A written module ends with its documents, so that the module alone is sufficient input for later stages.
 
-    name      what the model is called where its module has no name
+    name      the model's name if its module has no name
     graph     the source as Graph IR, with locations
-    schedule  the groups and what each entry runs, as JSON
+    schedule  the groups and the operations of each entry, as JSON
     config    tensors, their init rules, entries and their ports, as JSON (manifests/config.h)
     deployment  shards, collectives and recomputation, as JSON (manifests/deployment.h)
   }];
@@ -103,7 +105,7 @@ def Target_FuncOp : Target_Op<"func", [Symbol, IsolatedFromAbove, SingleBlock, N
     }
     ```
 
-    workspace  bytes, a multiple of 64.
+    workspace  its size in bytes, a multiple of 64.
     on_recovery  the function that runs once after a restart, before the first step.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$workspace,
@@ -119,7 +121,7 @@ class Target_BufferOp<string mnemonic> : Target_Op<mnemonic, [HasParent<"FuncOp"
 }
 
 def Target_TensorOp : Target_BufferOp<"tensor"> {
-  let summary = "a parameter, state or constant, where it lies";
+  let summary = "a parameter, state or constant, used in place";
   let description = [{
     `name` is one of the bundle's tensors; the buffer has its type, as the host stores it.
   }];
@@ -130,9 +132,9 @@ def Target_TensorOp : Target_BufferOp<"tensor"> {
 def Target_TensorPartOp : Target_BufferOp<"tensor_part"> {
   let summary = "a virtual rank's part of a tensor: a vector of ceil(n / V) of its n elements";
   let description = [{
-    Virtual rank i has those from i * ceil(n / V) on; what is behind element n means nothing. A tensor of which a program
-    has parts alone is held by a rank as far as its virtual ranks have it. Commands of loops read and write it, and an
-    all_gather reads it.
+    Virtual rank i has the elements from i * ceil(n / V) on; the contents after element n are undefined. If a program
+    only uses parts of a tensor, a rank only stores the parts of its virtual ranks. Commands of loops read and write
+    parts, and an all_gather reads them.
   }];
   let arguments = (ins StrAttr:$name);
   let assemblyFormat = "$name attr-dict `:` type($result)";
@@ -141,7 +143,7 @@ def Target_TensorPartOp : Target_BufferOp<"tensor_part"> {
 def Target_InputOp : Target_BufferOp<"input"> {
   let summary = "an input of the entry, by its index";
   let description = [{
-    0 <= index < the entry's inputs; the caller's memory, which is only read.
+    0 <= index < number of the entry's inputs. The buffer is the caller's memory, which is only read.
   }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
@@ -150,7 +152,7 @@ def Target_InputOp : Target_BufferOp<"input"> {
 def Target_OutputOp : Target_BufferOp<"output"> {
   let summary = "an output of the entry, by its index";
   let description = [{
-    0 <= index < the entry's outputs; the caller's memory.
+    0 <= index < number of the entry's outputs. The buffer is the caller's memory.
   }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
@@ -159,25 +161,25 @@ def Target_OutputOp : Target_BufferOp<"output"> {
 def Target_AllocOp : Target_BufferOp<"alloc"> {
   let summary = "a part of the workspace: offset in bytes, a multiple of 64";
   let description = [{
-    Lies inside the function's workspace. Buffers that are needed at different times may share bytes.
+    The buffer is inside the function's workspace. Buffers that are used at different times may share bytes.
   }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
 def Target_PrepackedOp : Target_BufferOp<"prepacked"> {
-  let summary = "a buffer that all entries share and that outlives runs, by its number";
+  let summary = "a buffer that all entries share and that persists between runs, by its number";
   let description = [{
-    Written by the launch of one kernel that prepacks, from one tensor; read behind such a launch.
+    The launch of one prepacking kernel writes it, from one tensor; other launches read it after that launch.
   }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
 def Target_HostAllocOp : Target_BufferOp<"host_alloc"> {
-  let summary = "a part of the entry's page-locked memory of the host: offset in bytes, a multiple of 64";
+  let summary = "a part of the entry's page-locked host memory: offset in bytes, a multiple of 64";
   let description = [{
-    For a device with memory of its own: tessera_target.offload alone writes it, prefetch alone reads it.
+    It is for a device with its own memory: only tessera_target.offload writes it, only prefetch reads it.
   }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
@@ -186,18 +188,18 @@ def Target_HostAllocOp : Target_BufferOp<"host_alloc"> {
 def Target_VrankAllocOp : Target_BufferOp<"vrank_alloc"> {
   let summary = "a buffer that each virtual rank keeps for a later loop";
   let description = [{
-    The type is that of one virtual rank; `offset` is where virtual rank 0 lies in the space of the virtual ranks, in bytes. A command
-    outside of loops does not use it.
+    The type is the buffer type of one virtual rank; `offset` is the place of virtual rank 0 in the space of the
+    virtual ranks, in bytes. Commands outside of loops do not use it.
   }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
 def Target_SumAllocOp : Target_BufferOp<"sum_alloc"> {
-  let summary = "a sum over leaves, and places for the sums of subtrees on the way to it";
+  let summary = "a sum over leaves, and buffers for the partial sums of its subtrees";
   let description = [{
-    The type is that of the sum; `offset` is where it lies, in bytes. A rank needs one place for each level of
-    the tree it works on at a time.
+    The type is the type of the sum; `offset` is its place in bytes. A rank needs one buffer for each level of
+    the tree that it works on at the same time.
   }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
@@ -206,7 +208,7 @@ def Target_SumAllocOp : Target_BufferOp<"sum_alloc"> {
 def Target_VrankNumberOp : Target_BufferOp<"vrank_number"> {
   let summary = "the number of the current virtual rank, from 0; only read";
   let description = [{
-    A scalar; only commands between tessera_target.each_vrank and its end read it.
+    It is a scalar; only commands between tessera_target.each_vrank and its end read it.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";
 }
@@ -218,8 +220,8 @@ def Target_LaunchOp : Target_SymbolUse<"launch", [HasParent<"FuncOp">, AttrSized
   let description = [{
     `tessera_target.launch @k0(%x, %w) writes(%h) : (memref<64xf32>, memref<64xf32>) -> memref<64xf32>`
 
-    As many buffers, of the types, as the kernel declares. An output lies over no input but where the
-    kernel's `in_place` says so.
+    The number of buffers and their types are those that the kernel declares. An output only overlaps an input
+    if the kernel's `in_place` allows it.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Target_Buffer>:$inputs,
       Variadic<Target_Buffer>:$outputs);
@@ -231,17 +233,18 @@ def Target_LaunchOp : Target_SymbolUse<"launch", [HasParent<"FuncOp">, AttrSized
 def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
   let summary = "first operand <- second operand; they do not overlap";
   let description = [{
-    Both have one type; all its bytes are copied. Between devices as well as within one.
+    Both have the same type; all bytes are copied. The buffers may be on one device or on different ones.
   }];
   let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
 }
 
 def Target_EachVrankOp : Target_Op<"each_vrank", [HasParent<"FuncOp">]> {
-  let summary = "the next commands run once for each virtual rank, then ranks exchange";
+  let summary = "the next commands run once for each virtual rank, then ranks communicate";
   let description = [{
-    `commands` counts the commands that follow and belong to the loop. Loops are not nested. A rank runs its
-    own virtual ranks in ascending order; what tessera_target.vrank_sum and vrank_gather name is there behind the loop.
+    `commands` is the number of the following commands that belong to the loop. Loops are not nested. A rank runs
+    its own virtual ranks in ascending order; the results of tessera_target.vrank_sum and vrank_gather are available
+    after the loop.
   }];
   let arguments = (ins I64Attr:$commands);
   let assemblyFormat = "$commands attr-dict";
@@ -250,14 +253,14 @@ def Target_EachVrankOp : Target_Op<"each_vrank", [HasParent<"FuncOp">]> {
 def Target_ControlOp : Target_Op<"control", [HasParent<"FuncOp">]> {
   let summary = "loops and branches: repeat, stop, when, unless, take, put";
   let description = [{
-    "repeat"          the next `commands` commands run `times` times, or until a stop of theirs
-    "stop"            (i1): the loop at hand ends where it is false
-    "when", "unless"  (i1): the next `commands` commands run where it is true, or false
-    "take"            (slice, sequence): the sequence's slice that the loop at hand has come to; with `reverse` from the
-                      last one on
-    "put"             (sequence, slice): the same the other way round
+    "repeat"          the next `commands` commands run `times` times, or until a "stop" among them ends the loop
+    "stop"            (i1): the innermost loop ends if it is false
+    "when", "unless"  (i1): the next `commands` commands run if it is true, or false
+    "take"            (slice, sequence): copies the sequence's slice of the current iteration to `slice`; with `reverse`
+                      slices are counted from the last one
+    "put"             (sequence, slice): copies `slice` to the sequence's slice of the current iteration
 
-    Such ranges lie in each other or apart; in one, launches and copies write the workspace alone.
+    These ranges are nested or disjoint. Launches and copies inside them only write the workspace.
   }];
   let arguments = (ins StrAttr:$kind, Variadic<Target_Buffer>:$buffers,
       DefaultValuedAttr<I64Attr, "0">:$commands, DefaultValuedAttr<I64Attr, "0">:$times, UnitAttr:$reverse);
@@ -265,17 +268,17 @@ def Target_ControlOp : Target_Op<"control", [HasParent<"FuncOp">]> {
 }
 
 def Target_VrankSumOp : Target_SymbolUse<"vrank_sum", [HasParent<"FuncOp">, SameTypeOperands]> {
-  let summary = "first operand: the sum over virtual ranks of the second, by the binary tree";
-  let description = "`kernel` adds two. The sum is there when the loop has ended on all ranks.";
+  let summary = "first operand <- the sum of the second one over virtual ranks, by the binary tree";
+  let description = "`kernel` adds two buffers. The sum is available when the loop has ended on all ranks.";
   let arguments = (ins FlatSymbolRefAttr:$kernel, Target_Buffer:$sum, Target_Buffer:$part);
   let assemblyFormat = "$kernel `(` $sum `,` $part `)` attr-dict `:` type($sum)";
 }
 
 def Target_VrankGatherOp : Target_Op<"vrank_gather", [HasParent<"FuncOp">]> {
-  let summary = "first operand: the second of all virtual ranks, side by side along dim 0";
+  let summary = "first operand <- the second ones of all virtual ranks, concatenated along dim 0";
   let description = [{
-    `[N, ...] -> [N * V, ...]` for V virtual ranks, in their order. The whole is there when the loop has ended on all
-    ranks.
+    `[N, ...] -> [N * V, ...]` for V virtual ranks, in their order. The result is available when the loop has ended on
+    all ranks.
   }];
   let arguments = (ins Target_Buffer:$all, Target_Buffer:$part);
   let assemblyFormat = "$all `,` $part attr-dict `:` type($all) `,` type($part)";
@@ -286,21 +289,21 @@ def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
   let description = [{
     `tessera_target.collective "all_gather" %all, %mine over "dp" ranks 4 : memref<16xf32>, memref<4xf32>`
 
-    Among the positions of an axis, `ranks` of them: the virtual ranks, whatever the number of
-    processes. Each virtual rank's own buffer is a vrank_alloc. A sum_alloc that a collective but slice takes is exchanged by
-    it alone, and nothing else reads it. Of one position every collective is a copy, of any buffers.
+    The `ranks` positions of an axis take part. They are the virtual ranks, and do not depend on the number of
+    processes. Each virtual rank's own buffer is a vrank_alloc. If a collective other than slice reads a sum_alloc,
+    no other command reads it. With one position every collective is a copy, of any buffers.
 
     all_reduce      any buffer <- a sum_alloc: the sum of all
-    broadcast       any buffer <- a vrank_alloc: that of virtual rank 0
-    all_gather      any buffer <- a vrank_alloc, or a tensor_part, which may be of that buffer: the parts of all,
-                    side by side
+    broadcast       any buffer <- a vrank_alloc: the buffer of virtual rank 0
+    all_gather      any buffer <- a vrank_alloc, or a tensor_part, possibly a part of that buffer: the parts of all,
+                    concatenated
     reduce_scatter  a vrank_alloc <- a sum_alloc: a part of the sum of all
-    slice           a vrank_alloc <- any buffer: a part of it; nothing is sent
+    slice           a vrank_alloc <- any buffer: a part of it; no bytes are sent
     all_to_all      a vrank_alloc <- a vrank_alloc: part p of virtual rank q goes to place q of virtual rank p
 
-    Both have one type; but a part is the whole's dim 0 divided by `ranks`, or a vector of ceil(n / ranks)
-    elements of n: what is behind the last one is not touched. algo, "ring" or "tree", is what was planned:
-    ranks send as many bytes as in a ring.
+    Both have the same type, except that dim 0 of a part is dim 0 of the whole divided by `ranks`, or the part is
+    a vector of ceil(n / ranks) of n elements: bytes after the last element are not changed. algo, "ring" or
+    "tree", is the planned algorithm: ranks send as many bytes as in a ring.
   }];
   let arguments = (ins StrAttr:$kind, Target_Buffer:$to, Target_Buffer:$from, StrAttr:$axis,
       I64Attr:$ranks, OptionalAttr<StrAttr>:$algo);
@@ -315,11 +318,11 @@ class Target_Ordered<string mnemonic, list<Trait> traits = []>
 }
 
 def Target_EnterOp : Target_Ordered<"enter"> {
-  let summary = "a region of this name begins";
+  let summary = "begins the region with this name";
   let description = [{
     `%e = tessera_target.enter "stage" mode "replay" on_failure @mend after (%t)`
 
-    Where the region fails, @mend runs; with mode "replay" the commands behind this one then run again.
+    If the region fails, @mend runs; with mode "replay" the commands after this one then run again.
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$mode, OptionalAttr<FlatSymbolRefAttr>:$on_failure,
       Variadic<Target_TokenType>:$after);
@@ -329,7 +332,7 @@ def Target_EnterOp : Target_Ordered<"enter"> {
 }
 
 def Target_LeaveOp : Target_Ordered<"leave"> {
-  let summary = "the region of this name ends: it fails where one of the buffers is not finite";
+  let summary = "ends the region with this name; the region fails if one of the buffers is not finite";
   let description = "`%l = tessera_target.leave \"stage\" after (%e) checks (%y : memref<4xf32>)`";
   let arguments = (ins StrAttr:$name, Target_TokenType:$after, Variadic<Target_Buffer>:$checked);
   let assemblyFormat = [{
@@ -338,11 +341,11 @@ def Target_LeaveOp : Target_Ordered<"leave"> {
 }
 
 def Target_ExportOp : Target_Ordered<"export", [AttrSizedOperandSegments]> {
-  let summary = "begins to store buffers in tensors, under a resilience token of this name";
+  let summary = "begins to store buffers in tensors, under the resilience token with this name";
   let description = [{
     `%t = tessera_target.export "step" to (%w : memref<4xf32>) from (%y : memref<4xf32>) after (%a)`
 
-    It must be awaited. The tensors are committed with the state of the step.
+    The token must be awaited. The tensors are committed with the state of the step.
   }];
   let arguments = (ins StrAttr:$name, Variadic<Target_Buffer>:$to, Variadic<Target_Buffer>:$from,
       Variadic<Target_TokenType>:$after);
@@ -353,7 +356,7 @@ def Target_ExportOp : Target_Ordered<"export", [AttrSizedOperandSegments]> {
 }
 
 def Target_ImportOp : Target_Ordered<"import", [AttrSizedOperandSegments]> {
-  let summary = "begins to bring back what the resilience token of this name stored";
+  let summary = "begins to restore the buffers stored under the resilience token with this name";
   let description = [{
     `%t = tessera_target.import "step" to (%y : memref<4xf32>) from (%w : memref<4xf32>)`
   }];
@@ -372,30 +375,32 @@ class Target_AwayOp<string mnemonic>
 }
 
 def Target_OffloadOp : Target_AwayOp<"offload"> {
-  let summary = "begins to copy a part of the workspace to the host's memory";
+  let summary = "begins to copy a part of the workspace to host memory";
   let description = [{
     `%t = tessera_target.offload %h, %x : memref<64xf32>`
 
-    Begins when what stands before it is done, and goes on beside what stands behind it, until it is awaited: it
-    must be, and until then nothing writes %x.
+    The copy begins when the commands before it are done, and runs concurrently with the commands after it until its
+    await. The token must be awaited, and no command writes %x before the await.
   }];
 }
 
 def Target_PrefetchOp : Target_AwayOp<"prefetch"> {
-  let summary = "begins to copy back what was offloaded";
+  let summary = "begins to copy an offloaded buffer back";
   let description = [{
     `%t = tessera_target.prefetch %y, %h : memref<64xf32>`
 
-    As tessera_target.offload; until it is awaited nothing reads or writes %y. %y may lie elsewhere than what was
-    offloaded.
+    Like tessera_target.offload; no command reads or writes %y before the await. %y may have another place than the
+    offloaded buffer.
   }];
 }
 
 def Target_AwaitOp : Target_Op<"await"> {
-  let summary = "goes on when all of these are done; each is awaited once";
+  let summary = "waits until all of these operations are done; each token is awaited once";
   let description = [{
-    `tessera_target.await %t`. Tokens of exports, imports, offloads, prefetches and async copies; one that is never
-    awaited, or twice, is an error.
+    `tessera_target.await %t`
+
+    The tokens are those of exports, imports, offloads, prefetches and async copies. A token that is never awaited, or
+    awaited twice, is an error.
   }];
   let arguments = (ins Variadic<Target_TokenType>:$tokens);
   let assemblyFormat = "$tokens attr-dict";
@@ -403,9 +408,9 @@ def Target_AwaitOp : Target_Op<"await"> {
 
 //===--- in the bodies of kernels ----------------------------------------------------------------===//
 
-// Memory spaces of GPUs as LLVM numbers them: 0 generic, 1 global, 3 shared, 4 constant, 5 private.
-// No stage makes these ops, and there is no machine code for them yet: they are checked, printed and
-// read, and code generation refuses a kernel that holds one (TSR-0511).
+// Memory spaces of GPUs have LLVM's numbers: 0 generic, 1 global, 3 shared, 4 constant, 5 private.
+// No stage makes these ops, and they have no machine code yet: they are checked, printed and parsed,
+// and code generation refuses a kernel with one of them (TSR-0511).
 class Target_Instr<string mnemonic> : Target_Op<mnemonic> {
   let arguments = (ins StrAttr:$text, StrAttr:$constraints, Variadic<AnyType>:$inputs,
       OptionalAttr<StrAttr>:$requires);
@@ -417,13 +422,13 @@ class Target_Instr<string mnemonic> : Target_Op<mnemonic> {
 }
 
 def Target_PtxInstrOp : Target_Instr<"ptx_instr"> {
-  let summary = "instructions of PTX";
+  let summary = "PTX instructions";
   let description = [{
     `%d = tessera_target.ptx_instr "ex2.approx.f32 $0, $1;", "=f,f"(%x) requires = "sm_80" : (f32) -> f32`
 
     One constraint for each result ("=h", "=r", "=l", "=f", "=d"), then for each input (or "n", or the number
-    of the result it shares a register with); `$i` stands for the i-th of them. Ends in ';'. Instructions of
-    host/features.def need what they name. Code generation does not take it yet: TSR-0511.
+    of the result that shares its register); `$i` is the i-th of them. The text ends with ';'. Instructions in
+    host/features.def require the features listed there. Code generation does not support this op yet: TSR-0511.
   }];
 }
 
@@ -432,17 +437,17 @@ def Target_HipInstrOp : Target_Instr<"hip_instr"> {
   let description = [{
     `%d = tessera_target.hip_instr "v_exp_f32 $0, $1", "=v,v"(%x) requires = "gfx90a" : (f32) -> f32`
 
-    As ptx_instr; registers are "v" (vector), "a" (accumulator) or "s" (scalar). There is no target for it yet:
+    Like ptx_instr; registers are "v" (vector), "a" (accumulator) or "s" (scalar). No target supports this op yet:
     TSR-0511.
   }];
 }
 
 def Target_LoadOp : Target_Op<"load"> {
-  let summary = "elements from a flat offset on, with a known alignment in bytes";
+  let summary = "loads elements at a flat offset, with a known alignment in bytes";
   let description = [{
-    Of a tile kernel's memref: scalar or 1-D vector of its element type. The address is a multiple of
-    `align`, a power of two; memory spaces are LLVM's. Code generation does not take it yet (TSR-0511): kernels
-    load with tile.load.
+    Loads a scalar or a 1-D vector from a tile kernel's memref with the same element type. The address is a
+    multiple of `align`, a power of two; memory spaces are LLVM's. Code generation does not support this op yet
+    (TSR-0511): kernels load with tile.load.
   }];
   let arguments = (ins AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
   let results = (outs AnyType:$result);
@@ -452,10 +457,10 @@ def Target_LoadOp : Target_Op<"load"> {
 }
 
 def Target_StoreOp : Target_Op<"store"> {
-  let summary = "elements to a flat offset on, with a known alignment in bytes";
+  let summary = "stores elements at a flat offset, with a known alignment in bytes";
   let description = [{
-    The inverse of load. The address is a multiple of `align`, a power of two. Code generation does not take it
-    yet (TSR-0511): kernels store with tile.store.
+    The inverse of load. The address is a multiple of `align`, a power of two. Code generation does not support this
+    op yet (TSR-0511): kernels store with tile.store.
   }];
   let arguments = (ins AnyType:$value, AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
   let assemblyFormat = [{
@@ -468,7 +473,7 @@ def Target_AsyncCopyOp : Target_Op<"async_copy"> {
   let description = [{
     `%t = tessera_target.async_copy %s[%i], %g[%j] bytes 16 requires = "sm_80" : memref<64xf32, 3>, memref<64xf32, 1>`
 
-    Both places are aligned to `bytes`. Code generation does not take it yet (TSR-0511): kernels copy with
+    Both addresses are aligned to `bytes`. Code generation does not support this op yet (TSR-0511): kernels copy with
     tile.async_copy and tile.fetch.
   }];
   let arguments = (ins AnyMemRef:$to, Index:$to_offset, AnyMemRef:$from, Index:$from_offset,
