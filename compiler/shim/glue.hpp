@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the glue of every dialect needs: headers for the generated code, and what all have alike.
+// Common parts of the glue of all dialects: headers for the generated code, and shared definitions.
 #ifndef TSR_COMPILER_SHIM_GLUE_HPP
 #define TSR_COMPILER_SHIM_GLUE_HPP
 

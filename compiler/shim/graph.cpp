@@ -14,7 +14,7 @@ mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser) {
     if (parser.parseFloat(value)) return mlir::failure();
     return mlir::FloatAttr::get(mlir::Float64Type::get(parser.getContext()), value);
 }
-// The shortest text that reads back to the same value.
+// Prints the shortest text that reads back to the same value.
 void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
     char text[64];
     std::to_chars_result end = std::to_chars(text, text + sizeof text, value.getValueAsDouble());
@@ -98,7 +98,7 @@ mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> ope
 
 // ---- dotted ops: compiler/resilience/ops.def ----
 
-// The op by its canonical name, with the same operands, attributes and regions.
+// Replaces the op by one with its canonical name and the same operands, attributes and regions.
 static mlir::LogicalResult rename(mlir::Operation *op, llvm::StringRef name,
                                   mlir::PatternRewriter &rewriter) {
     mlir::OperationState state(op->getLoc(), name);
@@ -113,7 +113,7 @@ static mlir::LogicalResult rename(mlir::Operation *op, llvm::StringRef name,
     return mlir::success();
 }
 
-// Operands of the result's element type first.
+// Casts operands to the result's element type first.
 static mlir::LogicalResult rename(TileGemmOp op, llvm::StringRef name,
                                   mlir::PatternRewriter &rewriter) {
     mlir::Type element = op.getType().getElementType();
@@ -138,8 +138,8 @@ static mlir::LogicalResult rename(TileGemmOp op, llvm::StringRef name,
 #undef X
 
 // Does the text at `at`, which begins with a brace, begin a dictionary (and not a region)? An entry
-// has `=` or `,` behind its name; a lone name, and an empty dictionary, have the region's brace
-// behind their own.
+// has `=` or `,` after its name; a lone name, or an empty dictionary, is followed by the region's
+// brace.
 static bool isDictionary(const char *at) {
     auto skip = [&at] {
         for (; *at; at++) {

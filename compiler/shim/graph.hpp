@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The generated classes of dialect `tessera`, and what their generated code calls.
+// The generated classes of dialect `tessera`, and functions that their generated code calls.
 #ifndef TSR_COMPILER_SHIM_GRAPH_HPP
 #define TSR_COMPILER_SHIM_GRAPH_HPP
 
@@ -13,7 +13,7 @@ mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser);
 void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value);
 } // namespace tessera
 
-// The order of generated files is not free.
+// The generated files must be included in this order.
 // clang-format off
 #include "compiler/graph_dialect.h.inc"
 #include "compiler/graph_enums.h.inc"

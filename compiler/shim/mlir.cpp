@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What MLIR's C API leaves out; see shim.h.
+// Functions that MLIR's C API lacks; see shim.h.
 #include "compiler/shim/read.h"
 #include "compiler/shim/shim.h"
 
@@ -22,13 +22,13 @@ static MlirModule parse(MlirContext context, llvm::StringRef text, MlirStringRef
     return wrap(mlir::parseSourceString<mlir::ModuleOp>(text, config, unwrap(name)).release());
 }
 
-// A NUL stands behind the text.
+// The text must be followed by a NUL.
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
     assert(source.data[source.length] == '\0' && "parsers that look ahead stop there");
     return parse(context, unwrap(source), name, true);
 }
 
-// The copy is aligned, as the reader of bytecode demands, and ends with a NUL.
+// The copy is aligned, as the bytecode reader requires, and ends with a NUL.
 MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name) {
     const std::string text = unwrap(source).str();
     return parse(context, text, name, false);
@@ -49,7 +49,7 @@ bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t 
                     size_t *out_rank) {
     llvm::ArrayRef<int64_t> dims;
     if (auto tensor = llvm::dyn_cast_if_present<mlir::RankedTensorType>(unwrap(type))) {
-        dims = tensor.getShape(); /* most are: without the search for an interface */
+        dims = tensor.getShape(); /* the most frequent type: needs no interface lookup */
         *out_element = wrap(tensor.getElementType());
     } else {
         auto shaped = llvm::dyn_cast_if_present<mlir::ShapedType>(unwrap(type));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Passes, pipelines and what managers do around them; see shim.h.
+// Passes, pipelines and instrumentation of pass managers; see shim.h.
 //
-// MLIR's manager verifies the module after each pass that does not say that it preserved all. A
-// pass of ours says so where the module is, by its fingerprint, the one that was verified last, by
-// this manager or before it ran (tsr_diag_list.verified).
+// MLIR's manager verifies the module after each pass that does not report that it preserved all
+// analyses. Our passes report this if the module's fingerprint is that of the last verified module,
+// which this manager verified, or another one before it (tsr_diag_list.verified).
 #include "compiler/shim/shim.h"
 
 #include <llvm/Support/raw_ostream.h>
@@ -41,7 +41,7 @@ class Fingerprint {
             for (mlir::Block &block : region) add(block);
         }
     }
-    uint64_t get() const { return state ? state : 1; } // 0 is none
+    uint64_t get() const { return state ? state : 1; } // 0 means: not verified
 
   private:
     void add(mlir::Block &block) {
@@ -51,7 +51,7 @@ class Fingerprint {
             add(argument.getLoc().getAsOpaquePointer());
         }
         for (mlir::Operation &op : block) add(&op);
-        add(uint64_t{0}); // the end of it
+        add(uint64_t{0}); // end of the block
     }
     uint64_t state = 0x6a09e667f3bcc908u;
 };
@@ -76,7 +76,7 @@ class ModulePass : public mlir::OperationPass<mlir::ModuleOp> {
         if (!verified || getOperation()->getParentOp()) return;
         uint64_t is = fingerprint(getOperation());
         if (is == *verified) markAllAnalysesPreserved();
-        *verified = is; // if it is not, the manager ends here
+        *verified = is; // if verification fails, the manager stops here
     }
 
     uint64_t *verified = nullptr; // borrowed
@@ -100,7 +100,7 @@ struct Watcher : mlir::PassInstrumentation {
         std::string name = pass->getArgument().str();
         if (!name.empty()) before(name.c_str());
     }
-    // Other passes leave a module verified or as it was: unknown, if it was.
+    // Other passes leave a verified module verified or unchanged; an unknown state stays unknown.
     void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override {
         auto module = llvm::dyn_cast<mlir::ModuleOp>(op);
         if (!module || op->getParentOp()) return;
@@ -131,7 +131,7 @@ int tsr_shim_print_passes(void) {
     mlir::printRegisteredPasses();
     llvm::outs().flush();
     int error = llvm::outs().error().value();
-    llvm::outs().clear_error(); // or LLVM ends the process with a crash report
+    llvm::outs().clear_error(); // otherwise LLVM ends the process with a crash report
     return error;
 }
 

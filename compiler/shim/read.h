@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading without verifying; apart from shim.h, which every dialect includes.
+ * Parsing without verification; separate from shim.h, which every dialect includes.
  */
 #ifndef TSR_COMPILER_SHIM_READ_H
 #define TSR_COMPILER_SHIM_READ_H
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* As tsr_shim_parse, but what it returns may break every rule. */
+/* Like tsr_shim_parse, but the module may break every rule. */
 MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 #include <mlir/Interfaces/FunctionImplementation.h>
 #include <mlir/Interfaces/FunctionInterfaces.h>
 
-// The order of generated files is not free.
+// The generated files must be included in this order.
 // clang-format off
 #include "compiler/schedule_dialect.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -38,7 +38,7 @@ void FuncOp::print(mlir::OpAsmPrinter &printer) {
                                                    getResAttrsAttrName());
 }
 
-// When the ops in it have been checked.
+// Runs after the ops in the function have been checked.
 mlir::LogicalResult FuncOp::verifyRegions() {
     return mlir::success(tsr_schedule_verify_func(wrap(getOperation())));
 }
@@ -48,7 +48,7 @@ mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbol
     return mlir::success(tsr_schedule_verify_call(wrap(getOperation()), wrap(callee)));
 }
 
-// %a, %b (`:` types)?; without types each is a !tsched.func.
+// %a, %b (`:` types)?; if there are no types each is a !tsched.func.
 mlir::ParseResult ReturnOp::parse(mlir::OpAsmParser &parser, mlir::OperationState &state) {
     llvm::SmallVector<mlir::OpAsmParser::UnresolvedOperand> operands;
     llvm::SmallVector<mlir::Type> types;

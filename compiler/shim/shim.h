@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C side of the C++ glue in this folder: the few things MLIR's C API cannot do. No logic lives
- * here. Only compiler/mlir.c and the files named below may include it.
+ * The C side of the C++ glue in this folder: the few functions that MLIR's C API lacks. It contains
+ * no logic. Only compiler/mlir.c and the files named below may include it.
  */
 #ifndef TSR_COMPILER_SHIM_SHIM_H
 #define TSR_COMPILER_SHIM_SHIM_H
@@ -24,67 +24,68 @@ MlirDialectHandle mlirGetDialectHandle__tile__(void);
 MlirDialectHandle mlirGetDialectHandle__tessera_target__(void);
 
 /* ---- mlir.cpp ---- */
-/* A module from text or bytecode; locations carry `name`. Null on error (diagnostics emitted). */
+/* A module from text or bytecode, with `name` in its locations. Null on error (diagnostics
+ * emitted). */
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name);
-/* No "see current operation" notes. */
+/* Turns off "see current operation" notes. */
 void tsr_shim_quiet_diagnostics(MlirContext context);
-/* An error with notes at `location`. */
+/* Emits an error with notes at `location`. */
 void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_count,
                          const MlirLocation *note_locations, const MlirStringRef *notes);
-/* The element type and dims of a shaped type (INT64_MIN where dynamic). False if it is not shaped,
- * unranked, or of more than `limit` dims. */
+/* The element type and dims of a shaped type (INT64_MIN if dynamic). False if the type is not
+ * shaped, unranked, or has more than `limit` dims. */
 bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t *out_dims,
                     size_t *out_rank);
 /* Calls `each` with the name of every registered op. */
 void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user);
 /* Calls `each` with the name of every attribute that the op's declaration has. */
 void tsr_shim_attribute_names(MlirOperation op, MlirStringCallback each, void *user);
-/* Lets the inliner inline calls to functions that hold only ops of registered dialects. */
+/* Lets the inliner inline calls to functions that only have ops of registered dialects. */
 void tsr_shim_allow_inlining(MlirDialectRegistry registry);
 
-/* Where neither C++ nor LLVM gets the memory it asks for, `handler` is called, which ends the
- * process. */
+/* If C++ or LLVM cannot allocate memory, it calls `handler`, which ends the process. */
 void tsr_shim_on_no_memory(void (*handler)(void));
 
 /* ---- pass.cpp ---- */
-/* Puts a pass over modules into the global registry; `run` is false after an error. The strings are
- * borrowed for ever. */
+/* Adds a pass over modules to the global registry; `run` returns false after an error. The strings
+ * are borrowed forever. */
 void tsr_shim_register_pass(MlirStringRef name, MlirStringRef summary,
                             bool (*run)(MlirModule module));
-/* A name for a comma-separated list of registered passes. The strings are borrowed for ever. */
+/* A name for a comma-separated list of registered passes. The strings are borrowed forever. */
 void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes);
 /* Lists the registered passes on standard output. Returns 0, or its errno. */
 int tsr_shim_print_passes(void);
-/* Once a manager, before passes are added. The module is not verified again after a pass of
- * tsr_shim_register_pass that left it as it was verified last: `*verified` is its fingerprint then,
- * or 0, and is kept up to date while all goes well. Calls `before` with the name of every pass that
- * begins, nested ones too; and `after`, which may be NULL, with those that ended well on the whole
- * module. */
+/* Call it once per manager, before passes are added. The module is not verified again if a pass of
+ * tsr_shim_register_pass did not change it since the last verification. `*verified` is the
+ * fingerprint of the last verified module, or 0, and is kept up to date as long as passes succeed.
+ * Calls `before` with the name of every pass that begins, including nested ones; calls `after`,
+ * which may be NULL, with the name of every pass that succeeded on the whole module. */
 void tsr_shim_watch_passes(MlirPassManager manager, uint64_t *verified,
                            void (*before)(const char *name),
                            void (*after)(void *user, const char *name, MlirModule module),
                            void *user);
-/* 64 bits of everything an op and the ops in it are: name, place, operands, types, attributes,
- * properties, blocks, successors. Of the same ops only: values and attributes count by address. */
+/* A fingerprint of 64 bits of an op and the ops in it: name, place, operands, types, attributes,
+ * properties, blocks, successors. Only comparable for the same ops: values and attributes count by
+ * address. */
 uint64_t tsr_shim_fingerprint(MlirOperation op);
 
 /* ---- graph.cpp ---- */
-/* Parameters of #tessera.uniform/normal/constant/adamw/sgd/nesterov, in the order they are
- * declared. Returns how many there are; 0 for any other attribute. */
+/* Parameters of #tessera.uniform/normal/constant/adamw/sgd/nesterov, in the order of their
+ * declaration. Returns their number; 0 for any other attribute. */
 enum { TSR_SHIM_PARAMETERS_MAX = 8 };
 size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
                            double out_parameters[TSR_SHIM_PARAMETERS_MAX]);
 
 /* Is this !tessera.opt.state? */
 bool tsr_shim_is_opt_state(MlirType type);
-/* The string of #tessera.opt.shard (its axis), opt.partition or opt.offload; `out_mesh` is set
- * where a shard has one. False for any other attribute. */
+/* The string of #tessera.opt.shard (its axis), opt.partition or opt.offload; `out_mesh` is set if a
+ * shard has one. False for any other attribute. */
 bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttribute *out_text,
                        MlirAttribute *out_mesh);
 
 /* Called from the glue, defined in compiler/graph/. */
 bool tsr_graph_verify_op(MlirOperation op);
-/* `constants`: one per operand, null where unknown. Sets one of the outs, or returns false. */
+/* `constants`: one per operand, null if unknown. Sets one of the outs, or returns false. */
 bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
                        MlirAttribute *out_attr, MlirValue *out_value);
 
@@ -93,7 +94,7 @@ bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t 
 bool tsr_sr_verify_op(MlirOperation op);
 
 /* ---- schedule.cpp ---- */
-/* Called from the glue, defined in compiler/schedule/. `callee` is null where there is none. */
+/* Called from the glue, defined in compiler/schedule/. `callee` is null if there is no callee. */
 bool tsr_schedule_verify_func(MlirOperation func);
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee);
 bool tsr_schedule_verify_plan(MlirOperation op); /* every op of plan.def */
@@ -112,7 +113,7 @@ bool tsr_tile_verify_op(MlirOperation op);
 /* ---- target.cpp ---- */
 /* Called from the glue, defined in compiler/target/host/. */
 bool tsr_target_verify_op(MlirOperation op);
-/* `symbol` is what a launch names, or the body of a kernel; null where there is none. */
+/* `symbol` is the kernel of a launch, or the body of a kernel; null if there is no such symbol. */
 bool tsr_target_verify_use(MlirOperation op, MlirOperation symbol);
 
 #ifdef __cplusplus

@@ -5,7 +5,7 @@
 
 #include <mlir/IR/SymbolTable.h>
 
-// The order of generated files is not free.
+// The generated files must be included in this order.
 // clang-format off
 #include "compiler/target_dialect.h.inc"
 #define GET_TYPEDEF_CLASSES
