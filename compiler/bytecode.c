@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The child answers with READ and the text, or with REFUSED and each error: its number, its words,
- * a NUL.
+ * The child answers with READ and the text, or with REFUSED and each error: its number, its text
+ * and a NUL.
  */
 #include "compiler/bytecode.h"
 
@@ -37,7 +37,7 @@ typedef struct job {
     size_t size_bytes;
 } job;
 
-/* In the child: it ends after this. */
+/* Runs in the child, which ends afterwards. */
 static tsr_result read_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_NOTE_MAX],
                            tsr_buffer *out) {
     static const char read = READ, refused = REFUSED;
@@ -45,7 +45,7 @@ static tsr_result read_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_
     const tsr_diag *before = j->list->last;
     (void)ctx;
     snprintf(note, TSR_CHILD_NOTE_MAX, "%s", j->name);
-    j->list->on_diag = NULL; /* the parent says it */
+    j->list->on_diag = NULL; /* the parent reports it */
     j->list->bytecode = true;
     tsr_buffer_append(out, &read, 1);
     if (tsr_bytecode_print(j->context, j->bytes, j->size_bytes, j->name, out)) return TSR_SUCCESS;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles that no good code can be made of: each kernel on matrix units, and each over rows that
- * lanes hold, goes through the assembler by itself, and where it spills registers, or is refused,
- * its group gets the next best tile, and after some tries none. An assembler that dies, or does not
- * answer as one, says nothing of a tile, and ends it all.
+ * Rejects tiles that do not lead to good code. Each kernel on matrix units, and each kernel over
+ * rows that lanes hold, is assembled by itself. Where it spills registers or the assembler refuses
+ * it, its group gets the next best tile, and after a number of tries no tile. If the assembler
+ * crashes or its answer cannot be read, that tells nothing about the tile, and the whole search
+ * ends.
  *
- * Other kernels have one tile, or none that is better. How many registers a thread takes is the
- * assembler's choice, which would rather have more warps than none that spill, or was told: those
- * that spill are told how many they may take.
+ * Other kernels have a single tile, or no better one. The assembler chooses the number of
+ * registers of a thread, and may prefer more warps with spills, or it was given a limit. Kernels
+ * that spill are given the number of registers that they may use.
  */
 #include "compiler/choose.h"
 
@@ -18,20 +19,23 @@
 
 #include <string.h>
 
-/* Of a tsched.func, while tiles are chosen: its kernels are good; one of them is not. */
+/* Attributes of a tsched.func while tiles are chosen: all its kernels are good; one of its kernels
+ * is bad. */
 #define GOOD_NAME "tile.good"
 #define BAD_NAME "tile.bad"
-/* Of a tile.func: registers of a thread, at most. */
+/* Attribute of a tile.func: the maximum number of registers of a thread. */
 #define REGISTERS_NAME "registers"
 
-/* Tiles of a group that are tried: an assembler that takes none of them takes no other. */
+/* The number of tiles that are tried for a group: an assembler that accepts none of these accepts
+ * no other tile either. */
 enum { TRIES_MAX = 24, SYMBOL_MAX = 256 };
 
-/* Of a multiprocessor, all architectures; of a thread, where the assembler's own choice spills. */
+/* The registers of a multiprocessor on all architectures; the limits per thread that are tried
+ * where the assembler's own choice spills. */
 enum { REGISTERS_ALL = 64 << 10 };
 static const uint32_t registers_tried[] = {64, 96, 128, 168, 255};
 
-/* The kernel alone in a module. */
+/* Returns a module with a copy of this kernel alone. */
 static MlirModule isolate(MlirOperation func) {
     MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(func));
     mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), mlirOperationClone(func));
@@ -66,7 +70,7 @@ static tsr_result probe(tsr_ctx *ctx, MlirOperation func, const tsr_target *targ
     return !result.code || result.code == TSR_COMPILE ? TSR_SUCCESS : tsr_error_adopt(ctx, &own);
 }
 
-/* The group of that name, or of what stands before `end` in it. */
+/* Returns the group with that name, or with the part of the name before `end`. */
 static MlirOperation find_before(MlirModule schedule, const char *name, const char *end) {
     char start[SYMBOL_MAX];
     MlirOperation none = {NULL};
@@ -76,8 +80,9 @@ static MlirOperation find_before(MlirModule schedule, const char *name, const ch
     return tsr_module_find(schedule, start);
 }
 
-/* The group that a kernel is of: it has its name, or, on matrix units, one with a suffix; or it is
- * one for pitches. Null: it is of none whose tiles are chosen. */
+/* Returns the group that a kernel belongs to: the group has the kernel's name, the name without a
+ * suffix (kernels on matrix units), or the name without the suffix for pitches. Null if it belongs
+ * to no group whose tiles are chosen. */
 static MlirOperation find_group(MlirModule schedule, MlirOperation func) {
     const char *name = tsr_op_symbol(func);
     MlirOperation none = {NULL};
@@ -91,7 +96,7 @@ static MlirOperation find_group(MlirModule schedule, MlirOperation func) {
     return group;
 }
 
-/* *out_changed: some group has one tile more to leave out. */
+/* Sets *out_changed if some group has to skip one more tile. */
 static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule tile,
                                const tsr_target *target, const tsr_ptxas *ptxas,
                                bool *out_changed) {
@@ -125,7 +130,7 @@ tsr_result tsr_choose_tiles(tsr_ctx *ctx, MlirModule schedule, const tsr_target 
                             const tsr_ptxas *ptxas, MlirModule *inout_tile) {
     tsr_result result = TSR_SUCCESS;
     bool changed = true;
-    /* It ends: a group runs out of tiles, and then has no kernel on matrix units. */
+    /* The loop ends because a group runs out of tiles and then has no kernel on matrix units. */
     while (changed) {
         MlirModule next;
         TRY_GOTO(ctx, result, scan_kernels(ctx, schedule, *inout_tile, target, ptxas, &changed));
@@ -144,11 +149,13 @@ done:
 
 /* ---- registers of other kernels ---- */
 
-/* One that spills, and what spills least. */
+/* A kernel that spills, and its best result so far. */
 typedef struct spiller {
     MlirOperation func;
-    uint32_t threads, given;         /* of a block; registers that it has, 0: not told */
-    uint32_t registers, spill_bytes; /* 0: as it is */
+    uint32_t threads, given;         /* threads of a block; the register limit it already has, 0: no
+                                      * limit */
+    uint32_t registers, spill_bytes; /* the limit that spills least, 0: the present one; the bytes
+                                      * it spills */
 } spiller;
 
 static size_t find_spillers(MlirModule device, const tsr_fatbin *fatbin, spiller *out_all) {
@@ -158,7 +165,8 @@ static size_t find_spillers(MlirModule device, const tsr_fatbin *fatbin, spiller
         if (!tsr_op_is(func, "tile.func")) continue;
         const tsr_fatbin_kernel *kernel = &fatbin->kernels[index++];
         int64_t given = 0;
-        /* Of some, as many blocks are started as fit with the registers that they have. */
+        /* The number of blocks of some kernels is computed from their register count: skip those.
+         */
         if (!kernel->spill_bytes || tsr_op_has(func, "warps") || kernel->blocks) continue;
         tsr_op_i64(func, REGISTERS_NAME, &given);
         out_all[count++] =
@@ -171,7 +179,7 @@ static bool may_try(const spiller *s, uint32_t registers) {
     return s->spill_bytes && registers > s->given && s->threads * registers <= REGISTERS_ALL;
 }
 
-/* All that still spill, in one module. */
+/* Assembles all kernels that still spill, in one module. */
 static tsr_result try_registers(tsr_ctx *ctx, uint32_t registers, const tsr_target *target,
                                 const tsr_ptxas *ptxas, spiller *all, size_t count) {
     tsr_arena arena = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver: walks the table of stages. What passes from stage to stage lies in `compilation`.
+ * The driver: runs the table of stages. The data passed from stage to stage is in `compilation`.
  */
 #include "compiler/compile.h"
 
@@ -26,20 +26,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What one target comes to. */
+/* The results for one target. */
 typedef struct job {
     const tsr_target *target;
     MlirModule module; /* Tile IR, then Target IR: rewritten in place */
-    MlirModule device; /* a part of it */
+    MlirModule device; /* a part of `module` */
     tsr_program program;
     void *code;
     size_t code_size_bytes;
-    const tsr_ptxas *ptxas; /* of a GPU, where there is one; else NULL. Borrowed */
-    tsr_ctx ctx;            /* of the thread that makes the code */
-    tsr_arena arena;        /* holds it */
+    const tsr_ptxas
+        *ptxas;      /* the assembler of a GPU target, if one was found; else NULL. Borrowed */
+    tsr_ctx ctx;     /* the context of the thread that generates the code */
+    tsr_arena arena; /* owns the code */
     tsr_result result;
     pthread_t thread;
-    bool wants_code, threaded; /* and has a thread for it */
+    bool wants_code, threaded; /* needs code; a thread generates it */
 } job;
 
 typedef struct compilation {
@@ -49,11 +50,11 @@ typedef struct compilation {
     tsr_diag_list diags;
     MlirContext mlir;
     MlirModule module; /* up to Schedule IR: rewritten in place */
-    MlirModule source; /* as it was read, where it is shown; else null */
+    MlirModule source; /* the module as it was read, if it is dumped; else null */
     const char *base_name;
     tsr_digest source_digest;
     const char *documents[TSR_DOCUMENT_COUNT]; /* NULL: not known yet */
-    tsr_buffer graph, schedule_json;           /* two of them, where they are made here */
+    tsr_buffer graph, schedule_json;           /* two of the documents, if they are made here */
     tsr_config config;
     tsr_ptxas ptxas;
     bool looked_for_ptxas;
@@ -75,7 +76,7 @@ static TSR_RESULT keep_document(compilation *c, tsr_document document, const tsr
     return TSR_SUCCESS;
 }
 
-/* What the passes noted on the module. */
+/* Keeps the deployment that the passes noted on the module. */
 static TSR_RESULT keep_deployment(compilation *c, MlirModule module) {
     MlirOperation self = mlirModuleGetOperation(module);
     const char *text = tsr_op_string(self, TSR_SR_DEPLOYMENT);
@@ -89,7 +90,7 @@ static TSR_RESULT keep_deployment(compilation *c, MlirModule module) {
 
 static TSR_RESULT run_autodiff(compilation *c) {
     TRY(c->ctx, tsr_graph_lower(c->ctx, c->module, &c->diags, NULL));
-    /* Before the stages that take long: a program with too many tensors. */
+    /* Refuse a program with too many tensors before the slow stages run. */
     TRY(c->ctx, tsr_package_check_tensors(c->ctx, c->module));
     return keep_deployment(c, c->module);
 }
@@ -104,7 +105,7 @@ static TSR_RESULT run_schedule(compilation *c) {
     return keep_schedule(c, c->module);
 }
 
-/* For targets that are GPUs. */
+/* Looks for ptxas if a target is a GPU. */
 static TSR_RESULT find_assembler(compilation *c) {
     bool wanted = false;
     if (c->looked_for_ptxas) return TSR_SUCCESS;
@@ -171,7 +172,7 @@ static unsigned thread_limit(const tsr_compile_options *options) {
     return count > 0 ? (unsigned)count : 1;
 }
 
-/* Code for a GPU tells of its kernels by their place: the host's and the device's must agree. */
+/* GPU code identifies its kernels by their index: the host's order and the device's must agree. */
 static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
     MlirOperation body = mlirBlockGetFirstOperation(mlirModuleGetBody(j->device));
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(j->module)) {
@@ -189,7 +190,7 @@ static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
     return TSR_SUCCESS;
 }
 
-/* Of all jobs that want it, as many at a time as there are threads. */
+/* Generates the code of all jobs that want it, as many at a time as there are threads. */
 static void make_codes(compilation *c) {
     size_t limit = thread_limit(c->options), at = 0;
     while (at < c->job_count) {
@@ -197,7 +198,7 @@ static void make_codes(compilation *c) {
         for (; at < c->job_count && started < limit; at++) {
             job *j = &c->jobs[at];
             j->threaded = j->wants_code && pthread_create(&j->thread, NULL, make_code, j) == 0;
-            /* Without a thread the work is done here. */
+            /* If no thread could be started, the work is done here. */
             if (j->wants_code && !j->threaded) make_code(j);
             started += j->wants_code;
         }
@@ -221,7 +222,8 @@ static TSR_RESULT run_code(compilation *c) {
         c->jobs[i].wants_code = true;
         if (c->jobs[i].target->arch) TRY(c->ctx, check_order(c->ctx, &c->jobs[i]));
     }
-    /* Of kernels that are made here the emitter finds the same, as defects. */
+    /* For kernels that this process made itself, the emitter reports the same violations as
+     * internal errors. */
     for (size_t i = 0; i < c->job_count && c->options->from > TSR_STAGE_GRAPH; i++)
         TRY(c->ctx, tsr_target_check(c->ctx, c->jobs[i].device, c->jobs[i].target));
     make_codes(c);
@@ -244,7 +246,7 @@ static TSR_RESULT run_program(compilation *c) {
     return TSR_SUCCESS;
 }
 
-/* What goes in; targets in order of their names. */
+/* Describes the inputs of the build, with the targets in order of their names. */
 static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
     bool native = tsr_config_numerics_native(c->config.numerics);
     const tsr_provenance_input source = {c->base_name, c->source_digest};
@@ -303,7 +305,7 @@ static TSR_RESULT run_bundle(compilation *c) {
     return tsr_package_write(c->ctx, c->options->output_path, &package, &c->arena);
 }
 
-/* ---- reading what one of them wrote ---- */
+/* ---- reading the result of a stage ---- */
 
 static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     void *text = NULL;
@@ -334,7 +336,7 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     return keep_document(c, TSR_DOCUMENT_GRAPH, &c->graph);
 }
 
-/* What a later stage wrote would be refused op by op. */
+/* The ops of a later stage would otherwise be refused one by one. */
 static TSR_RESULT refuse_later(compilation *c) {
     static const struct {
         const char *op, *stage;
@@ -368,10 +370,10 @@ static TSR_RESULT load_autodiff(compilation *c) {
 static TSR_RESULT load_schedule(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx, tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify-scheduled"));
-    return run_schedule(c); /* groups what is not in groups yet */
+    return run_schedule(c); /* groups the ops that are not in groups yet */
 }
 
-/* The module says which target it is for. */
+/* The module names its target. */
 static TSR_RESULT read_target(compilation *c, job **out_job) {
     job *j = &c->jobs[0];
     MlirModule module = {NULL};
@@ -417,7 +419,7 @@ static TSR_RESULT show_nothing(compilation *c, const job *j, tsr_buffer *out) {
     return TSR_SUCCESS;
 }
 
-/* For people; or with all that is needed to go on from it. */
+/* Writes the IR for people to read, or with everything needed to continue from it. */
 static void show_level(compilation *c, MlirModule module, bool is_source, tsr_buffer *out) {
     const char *documents[TSR_DOCUMENT_COUNT], *unused[TSR_DOCUMENT_COUNT];
     if (!c->options->dump_whole) {
@@ -425,7 +427,7 @@ static void show_level(compilation *c, MlirModule module, bool is_source, tsr_bu
         return;
     }
     memcpy(documents, c->documents, sizeof documents);
-    if (is_source) documents[TSR_DOCUMENT_GRAPH] = NULL; /* is this very module */
+    if (is_source) documents[TSR_DOCUMENT_GRAPH] = NULL; /* the source itself is this document */
     tsr_documents_add(module, documents);
     tsr_print_whole(module, out);
     tsr_documents_take(module, unused);
@@ -534,8 +536,8 @@ static TSR_RESULT show(compilation *c, tsr_stage stage) {
     return TSR_SUCCESS;
 }
 
-/* What was read, and not made here, may be something else than its stage takes. LLVM's own failures
- * are no matter of the module. */
+/* A module that was read, rather than made here, may be one that its stage does not accept.
+ * Failures of LLVM itself are not the module's fault. */
 static tsr_result refuse(compilation *c, tsr_stage stage, tsr_result result) {
     bool is_read = c->options->from > TSR_STAGE_GRAPH;
     if (!is_read || (stage == TSR_STAGE_CODE && result.code == TSR_INTERNAL)) return result;

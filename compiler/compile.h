@@ -8,8 +8,8 @@
  *                                    .target_count = 1};
  *     tsr_result result = tsr_compile(&ctx, &options, NULL);
  *
- * The bytes of the bundle are a function of the source text, its base name, the targets, the
- * options, the time given and the versions of Tessera, LLVM and zstd alone.
+ * The bytes of the bundle depend only on the source text, its base name, the targets, the
+ * options, the given time and the versions of Tessera, LLVM and zstd.
  */
 #ifndef TSR_COMPILER_COMPILE_H
 #define TSR_COMPILER_COMPILE_H
@@ -34,15 +34,16 @@ const tsr_stage_info *tsr_stage_get(tsr_stage stage);
 typedef struct tsr_compile_options {
     size_t size_bytes;          /* sizeof(tsr_compile_options) */
     const char *source_path;    /* text or bytecode */
-    tsr_stage from;             /* what the source is the result of: GRAPH (0) for a model */
-    size_t stage_limit;         /* ends after so many stages of the table; 0: all, with a bundle */
+    tsr_stage from;             /* the stage whose result the source is: GRAPH (0) for a model */
+    size_t stage_limit;         /* number of stages of the table to run; 0: all, with a bundle */
     const char *output_path;    /* written whole or not at all; NULL where no bundle is made */
     const char *const *targets; /* "cpu:x86-64-v3"; each once */
-    size_t target_count;        /* at least 1; where `from` is of one target: that one, or 0 */
+    size_t target_count;        /* at least 1; if `from` is a stage for each target: one target, or
+                                 * 0 */
     unsigned threads;           /* targets compiled at once; 0: every CPU this process may use */
-    uint32_t virtual_ranks;     /* instead of those that a model names; 0: as it names them */
+    uint32_t virtual_ranks;     /* overrides the number that the model names; 0: no override */
     bool dump[TSR_STAGE_COUNT]; /* stages to show */
-    bool dump_whole;            /* with locations, and all that is needed to go on from there */
+    bool dump_whole; /* with locations and everything needed to continue from that stage */
     /* Called for each stage to show, and each target where the stage has one (else NULL). A failure
      * ends the compilation. */
     TSR_RESULT(*on_dump)
@@ -50,15 +51,15 @@ typedef struct tsr_compile_options {
      size_t size_bytes);
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
     void *user;                                        /* borrowed, for both callbacks */
-    const char *ptxas;        /* assembler for NVIDIA GPUs; NULL: looked for */
-    const char *tool_path;    /* folders it is looked for in, as PATH; may be NULL */
-    const char *toolkit_path; /* and behind those: CUDA's own; may be NULL */
-    /* "portable" (NULL): every target gives the same bits as far as its rounding of products
-     * allows. "native": matrix units of GPUs may be used, whose sums are their own. */
+    const char *ptxas;        /* assembler for NVIDIA GPUs; NULL: it is searched for */
+    const char *tool_path;    /* folders to search for it, like PATH; may be NULL */
+    const char *toolkit_path; /* CUDA's own folders, searched last; may be NULL */
+    /* "portable" (NULL): every target gives the same bits, as far as it rounds products the same
+     * way. "native": matrix units of GPUs may be used, which sum in an order of their own. */
     const char *numerics;
-    /* Bytes of an entry's workspace at most, on targets with memory of their own: where it would be
-     * more, values that wait long lie in the host's memory meanwhile. TSR_COMPILE where that is not
-     * enough. 0: as many as it takes. At most INT64_MAX. */
+    /* Maximum bytes of an entry's workspace, on targets with memory of their own. If an entry
+     * needs more, idle values are offloaded to host memory; TSR_COMPILE if that is not enough. 0:
+     * no limit. At most INT64_MAX. */
     uint64_t workspace_max;
     const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
 } tsr_compile_options;
@@ -67,23 +68,23 @@ typedef struct tsr_compile_report {
     double stage_seconds[TSR_STAGE_COUNT]; /* 0 where the stage did not run */
     double seconds;
     size_t entry_count, kernel_count, tensor_count;
-    uint64_t workspace_bytes; /* of the entry that needs most */
+    uint64_t workspace_bytes; /* the largest workspace of all entries */
 } tsr_compile_report;
 
 enum { TSR_SOURCE_BYTES_MAX = 1 << 30 };
 
-/* Compiles in a child process, so that an input that ends MLIR or LLVM does not end the caller: it
- * becomes a diagnostic, and TSR_COMPILE. Callbacks and the context's log are called here, on this
- * thread; several threads may compile at once. The context's io is the child's copy.
- * TSR_USAGE for an unknown or repeated target (lists those there are), TSR_IO when a file cannot be
- * read or written, TSR_COMPILE for errors in the source (after on_diag), TSR_MEMORY where no child
- * can be made, TSR_MACHINE where a signal ended the assembler, what on_dump came to. `out_report`
- * may be NULL. */
+/* Compiles in a child process, so that an input that crashes MLIR or LLVM does not end the caller:
+ * the crash becomes a diagnostic and TSR_COMPILE. Callbacks and the context's log are called here,
+ * on this thread; several threads may compile at once. The context's io is the child's copy. Fails
+ * with TSR_USAGE for an unknown or repeated target (the text lists the known ones), TSR_IO when a
+ * file cannot be read or written, TSR_COMPILE for errors in the source (after on_diag), TSR_MEMORY
+ * when no child can be created, TSR_MACHINE when a signal ended the assembler, or the result of
+ * on_dump. `out_report` may be NULL. */
 TSR_RESULT tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,
                        tsr_compile_report *out_report);
 
-/* The same in this process, for one that may die of it. The call may fork; MLIR and LLVM are used
- * from nowhere else at that time. */
+/* The same in the calling process, for a caller that may be killed by the input. The call may
+ * fork; nothing else may use MLIR or LLVM during the call. */
 TSR_RESULT tsr_compile_here(tsr_ctx *ctx, const tsr_compile_options *options,
                             tsr_compile_report *out_report);
 

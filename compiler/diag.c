@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MLIR diagnostics become records: the number is the text's "[TSR-nnnn] " prefix if it has one,
- * else MLIR's own. A location inside inlined code becomes the place it was written at, with a note
- * for each call it came through.
+ * Converts MLIR diagnostics to records: the number is the text's "[TSR-nnnn] " prefix if it has
+ * one, else the number for MLIR's own messages. A location inside inlined code becomes the
+ * original location in the source, with a note for each call that it was inlined through.
  */
 #include "compiler/diag.h"
 
@@ -83,8 +83,8 @@ static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
     diag->source_line = find_line(list, name, diag->line);
 }
 
-/* MLIR's advice is for tools that let unknown dialects pass; ours say what there is. Needs the
- * diagnostic's place. */
+/* MLIR's advice addresses tools that allow unknown dialects; ours lists the known dialects. Needs
+ * the diagnostic's location. */
 static void reword(tsr_diag_list *list, tsr_diag *diag) {
     static const char what[] = " created with unregistered dialect";
     tsr_buffer text = {0};
@@ -131,7 +131,7 @@ static void read_text(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source
     tsr_buffer_finish(&buffer);
 }
 
-/* The number of what MLIR wrote. */
+/* Returns the number of a message that MLIR wrote. */
 static tsr_diag_number number_of(const tsr_diag_list *list, const char *text) {
     static const struct {
         tsr_diag_number number;
@@ -147,7 +147,7 @@ static tsr_diag_number number_of(const tsr_diag_list *list, const char *text) {
     return text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;
 }
 
-/* Our numbers are of errors, but for these; MLIR's C API emits nothing but errors. */
+/* All numbers except these are errors; MLIR's C API emits only errors. */
 static bool is_remark(tsr_diag_number number) { return number == TSR_DIAG_ROWS_INDEPENDENT; }
 
 static tsr_severity severity_of(MlirDiagnostic source) {
@@ -271,13 +271,13 @@ static size_t character_begin(const char *line, size_t at) {
     return at;
 }
 
-/* Tabs stay tabs, so that what follows stands under its column however wide they are. */
+/* Keeps tabs as tabs, so that the following text is printed under its column at any tab width. */
 static void format_blanks(const char *line, size_t begin, size_t end, tsr_buffer *out) {
     for (size_t i = begin; i < end; i++) tsr_buffer_text(out, line[i] == '\t' ? "\t" : " ");
 }
 
-/* The line, or what surrounds the column where stored weights make it megabytes long; the caret;
- * the fix-it. */
+/* Appends the line (or only the text around the column, where stored weights make the line
+ * megabytes long), the caret and the fix-it. */
 static void format_excerpt(const tsr_diag *diag, tsr_buffer *out) {
     static const size_t excerpt_max = 160;
     const char *line = diag->source_line;

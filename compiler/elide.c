@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: MLIR prints `__elided__` for every large constant. The constants are collected in the
- * order of printing, and each mark is replaced by the digest of its constant. Where the marks
- * cannot be told apart from text of the program, everything is printed.
+ * order of printing, and each mark is replaced by the digest of its constant. If the program's own
+ * text contains such marks, everything is printed.
  */
 #include "compiler/elide.h"
 
@@ -33,7 +33,7 @@ void tsr_print_whole(MlirModule module, tsr_buffer *out) { print(module, false, 
 typedef struct collected {
     tsr_digest *digests; /* owned */
     size_t count, capacity;
-    bool all; /* each is of a type that can be stored */
+    bool all; /* every constant has a type that can be stored */
 } collected;
 
 static void collect(collected *found, MlirAttribute attr) {
@@ -66,7 +66,8 @@ static MlirWalkResult visit(MlirOperation op, void *user) {
     return MlirWalkResultAdvance;
 }
 
-/* Each mark becomes the digest of its constant; false where there are more or fewer of them. */
+/* Replaces each mark by the digest of its constant; false if there are more marks than constants,
+ * or fewer. */
 static bool replace(const tsr_buffer *text, const collected *found, tsr_buffer *out) {
     const char *at = text->bytes, *end = text->bytes + text->size_bytes, *next;
     size_t used = 0;

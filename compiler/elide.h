@@ -8,15 +8,16 @@
 #include "compiler/mlir.h"
 #include "runtime/base/buffer.h"
 
-/* A constant of more elements is referred to; splats never are. */
+/* Constants with more elements than this are replaced by references; splats never are. */
 enum { TSR_ELIDE_ELEMENTS = 4096 };
 
-/* The module with the place of every op. */
+/* Prints the module with the location of every op. */
 void tsr_print_whole(MlirModule module, tsr_buffer *out);
 
-/* The same, but `dense_resource<sha256_…>` where a large constant stands: the SHA-256 of its
- * elements as they are stored in the weights (row-major, little-endian, i1 as bytes). Elements take
- * more than twice their size as text, and much more time to compress than to store. */
+/* The same, but each large constant is printed as `dense_resource<sha256_…>`: the SHA-256 of its
+ * elements as they are stored in the weights (row-major, little-endian, i1 as bytes). The elements
+ * as text would take more than twice their size, and compressing that text would take much longer
+ * than storing them. */
 void tsr_print_referring(MlirModule module, tsr_buffer *out);
 
 #endif

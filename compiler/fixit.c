@@ -16,7 +16,7 @@ static bool in_word(char c) {
     return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '$' || c == '-';
 }
 
-/* ---- names that there are ---- */
+/* ---- known names ---- */
 
 static const struct {
     const char *begin, *fields;
@@ -90,7 +90,8 @@ static void find_exact(MlirStringRef name, void *user) {
         e->op = name.data;
 }
 
-/* Every word of the sources that begins with `sigil`, but those spelled as the wrong one. */
+/* Offers every word of the sources that begins with `sigil`, except words spelled like the wrong
+ * one. */
 static void offer_names(tsr_diag_list *list, char sigil, tsr_suggestion *s) {
     for (const tsr_diag_source *source = list->sources; source; source = source->next)
         for (const char *at = source->text; (at = strchr(at, sigil)) != NULL;) {
@@ -103,7 +104,7 @@ static void offer_names(tsr_diag_list *list, char sigil, tsr_suggestion *s) {
 
 /* ---- words ---- */
 
-/* The word between the quotes after `before`. */
+/* Reads the quoted word after `before`. */
 static bool word_after(const char *text, const char *before, char out_word[static WORD_MAX]) {
     const char *begin = strstr(text, before);
     if (!begin) return false;
@@ -115,7 +116,7 @@ static bool word_after(const char *text, const char *before, char out_word[stati
     return true;
 }
 
-/* The word of the source line that begins at the diagnostic's column with `sigil`. */
+/* Reads the word of the source line that begins at the diagnostic's column with `sigil`. */
 static bool word_at(const tsr_diag *diag, char sigil, char out_word[static WORD_MAX]) {
     size_t at = diag->column, length = 0;
     if (!diag->source_line || !at || at > strlen(diag->source_line)) return false;
@@ -127,7 +128,7 @@ static bool word_at(const tsr_diag *diag, char sigil, char out_word[static WORD_
     return true;
 }
 
-/* The word that the text quotes last before `end`. */
+/* Reads the last word that the text quotes before `end`. */
 static bool word_before(const char *text, const char *end, char out_word[static WORD_MAX]) {
     const char *close = end, *open;
     while (close > text && *close != '\'') close--;
@@ -143,7 +144,8 @@ static bool is_of_result(const tsr_diag *diag) {
            diag->number == TSR_DIAG_RESULT_RANK;
 }
 
-/* The next whole word behind `sigil`, or behind no sigil of a value or symbol. */
+/* Returns the next occurrence of the whole word after `sigil`; without a sigil, an occurrence that
+ * is not the name of a value or symbol. */
 static const char *next_word(const char *line, const char *at, const char *word, char sigil) {
     for (; (at = strstr(at, word)) != NULL; at++) {
         char before = at == line ? ' ' : at[-1];
@@ -153,9 +155,10 @@ static const char *next_word(const char *line, const char *at, const char *word,
     return NULL;
 }
 
-/* Where the word stands in the line from the column on: what is wrong begins there. Types of
- * results stand behind the arrow, or last; an attribute of a function in any of its arguments.
- * NULL where the line has it more than once there, and so does not tell which is meant. */
+/* Returns the position of the word in the line, searched from the diagnostic's column, where the
+ * wrong code begins. Result types are after the arrow, or last; an attribute of a function may be
+ * at any of its arguments. NULL if the word occurs more than once, because it is then unclear
+ * which one is meant. */
 static const char *find_word(const tsr_diag *diag, const char *word, char sigil) {
     const char *line = diag->source_line, *from = line, *arrow;
     if (diag->column > strlen(line)) return NULL;
@@ -172,9 +175,9 @@ static const char *find_word(const tsr_diag *diag, const char *word, char sigil)
     return found;
 }
 
-/* ---- all ---- */
+/* ---- all kinds ---- */
 
-/* The name of an attribute that dialect `tessera` does not have, with its dialect. */
+/* Reads the name of an attribute that dialect `tessera` does not have, without its dialect. */
 static bool attribute_of(const tsr_diag *diag, char out_word[static WORD_MAX]) {
     static const char before[] = "unknown attribute `", after[] = "` in dialect `tessera`";
     const char *name = strstr(diag->text, before), *end = name ? strstr(name, after) : NULL;
@@ -204,7 +207,7 @@ static bool find_wrong(const tsr_diag *diag, char out_word[static WORD_MAX], cha
     }
 }
 
-/* The length of the text so far, without the blanks at its end. */
+/* Returns the length of the text so far, without trailing blanks. */
 static int text_length(const tsr_diag *diag) {
     size_t length = strlen(diag->text);
     while (length && diag->text[length - 1] == ' ') length--;
@@ -215,7 +218,7 @@ static void set_text(tsr_diag *diag, const char *text) {
     if (text) diag->text = text;
 }
 
-/* Appends the right name, or the note alone where there is no such name. */
+/* Appends the right name, or only the note if there is no such name. */
 static void append_alias(tsr_diag_list *list, tsr_diag *diag, const alias *a) {
     if (!a->right[0])
         set_text(diag, tsr_arena_printf(&list->arena, "%.*s; %s", text_length(diag), diag->text,
@@ -287,7 +290,7 @@ static void add_suggestion(tsr_diag_list *list, tsr_diag *diag) {
 
 /* ---- fields of attributes ---- */
 
-/* What breaks off in an attribute says which fields it has. */
+/* When parsing fails inside an attribute, adds the list of its fields. */
 static void add_fields(tsr_diag_list *list, tsr_diag *diag) {
     size_t before = diag->source_line && diag->column ? diag->column - 1 : 0;
     const char *line = diag->source_line, *last = NULL;
@@ -318,7 +321,7 @@ static const struct {
     {"64-bit float attribute", " = 2.0", ", with a point"},
 };
 
-/* What is of another kind than an attribute's says how that is written. */
+/* When a value has the wrong kind for its attribute, adds an example of the right form. */
 static void add_form(tsr_diag_list *list, tsr_diag *diag) {
     static const char failed[] = "failed to satisfy constraint: ";
     char name[WORD_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page shared with the child holds what it does and what it came to; messages come by a pipe,
- * whose end is the child's.
+ * A page shared with the child holds its current activity and its result; messages come through a
+ * pipe whose write end belongs to the child.
  */
 #include "compiler/guard.h"
 
@@ -24,18 +24,18 @@
 
 typedef struct board {
     char note[128];
-    bool ended, failed; /* as `work` did */
-    bool memory;        /* was short; the child ended for that */
+    bool ended, failed; /* `work` returned; with an error */
+    bool memory;        /* the child ended because memory ran out */
     pid_t pid;
-    tsr_error error; /* its frames name files by addresses that both have */
+    tsr_error error; /* its frames name files by addresses that are valid in both processes */
 } board;
 
-/* The child has one guard, whichever thread asks. */
+/* The child has one guard, shared by all its threads. */
 static board *own; /* NULL in the parent */
 static int message_fd = -1;
 
 typedef struct header {
-    uint64_t size_bytes; /* of what follows */
+    uint64_t size_bytes; /* size of the message */
     uint32_t kind, unused;
 } header;
 
@@ -73,8 +73,8 @@ void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes) {
     }
 }
 
-/* A process that the child has made answers for itself: what it reads may be damaged, and only
- * claim to need so much. It dies as LLVM has it. */
+/* A process created by the child handles this itself: its input may be damaged and only claim to
+ * need that much memory. It dies as LLVM would let it. */
 void tsr_guard_end_memory(void) {
     static const char text[] = "Allocation failed\n";
     if (!own || getpid() != own->pid) {
@@ -86,17 +86,17 @@ void tsr_guard_end_memory(void) {
     _exit(TSR_MEMORY);
 }
 
-/* The caller's own functions have no say in how a child dies. */
+/* The caller's own signal handlers must not run when a child dies. */
 static void drop_handlers(void) {
     struct sigaction is;
     for (int i = 1; i < NSIG; i++)
         if (sigaction(i, NULL, &is) == 0 && is.sa_handler != SIG_IGN && is.sa_handler != SIG_DFL)
             signal(i, SIG_DFL);
-    signal(SIGCHLD, SIG_DFL); /* or children of its own could not be waited for */
+    signal(SIGCHLD, SIG_DFL); /* or its own children could not be waited for */
 }
 
-/* A module is one long list in memory, walked by every pass: with huge pages a fifth faster where
- * it is larger than the caches. What is given back keeps what was advised. */
+/* A module is one long list in memory that every pass walks: huge pages make this a fifth faster
+ * when it is larger than the caches. Freed memory keeps the madvise setting. */
 static void widen_pages(void) {
     enum { HEAP_BYTES = 1 << 30, MORE_BYTES = 1 << 20, PAD_BYTES = 128 << 10 };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)sbrk(0);
@@ -138,8 +138,8 @@ static _Noreturn void run_child(tsr_ctx *ctx, guarded *g,
 /* ---- in the parent --------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t child;
-/* Around the making of pipe and process: no other child holds the end of a pipe that it should not.
- */
+/* Held while a pipe and a process are created, so that no other child inherits an end of this
+ * pipe. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static void pass_on(int number) {
@@ -172,7 +172,8 @@ static tsr_result report_memory(tsr_ctx *ctx, const guarded *g) {
         tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "out of memory in %s", g->board->note));
 }
 
-/* Stopped from outside: so is a tool, as nothing is wrong with the input. */
+/* The child was stopped from outside: a tool stops in the same way, because the input is not at
+ * fault. */
 static tsr_result stop(tsr_ctx *ctx, const guarded *g, int number) {
     if (g->options->owns_process) {
         signal(number, SIG_DFL);
@@ -182,7 +183,7 @@ static tsr_result stop(tsr_ctx *ctx, const guarded *g, int number) {
          sigabbrev_np(number), g->board->note);
 }
 
-/* Its end; -1 with errno. */
+/* Waits for the child to end; -1 with errno. */
 static pid_t reap(const guarded *g, int *out_status) {
     pid_t got;
     while ((got = waitpid(g->pid, out_status, 0)) < 0 && errno == EINTR) {
@@ -196,7 +197,8 @@ static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
     int status = 0;
     pid_t got = reap(g, &status);
     int error = errno;
-    g->board->note[sizeof g->board->note - 1] = '\0'; /* it may have died of writing anywhere */
+    g->board->note[sizeof g->board->note - 1] = '\0'; /* the child may have written anywhere before
+                                                       * it died */
     if (b->memory) return report_memory(ctx, g);
     if (b->ended && b->failed) {
         ctx->error = b->error;
@@ -213,7 +215,7 @@ static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
     return report_signal(ctx, g, WTERMSIG(status));
 }
 
-/* False at the end, and where it comes too early. */
+/* False at the end of the stream, also if that comes too early. */
 static bool read_all(int fd, size_t size_bytes, tsr_buffer *out) {
     char block[65536];
     while (size_bytes) {
@@ -259,7 +261,7 @@ static tsr_result start(tsr_ctx *ctx, guarded *g) {
     return TSR_SUCCESS;
 }
 
-/* In the child it does not return. */
+/* Does not return in the child. */
 static tsr_result make_child(tsr_ctx *ctx, guarded *g, TSR_RESULT (*work)(tsr_ctx *ctx, void *user),
                              void *user) {
     tsr_result result = start(ctx, g);
@@ -277,7 +279,7 @@ static tsr_result supervise(tsr_ctx *ctx, const guarded *g) {
     tsr_result received = g->options->on_message ? receive(ctx, g) : TSR_SUCCESS;
     int status;
     if (!received.code) return wait_for(ctx, g);
-    reap(g, &status); /* it was killed for the message: nothing is to be said of that */
+    reap(g, &status); /* it was killed because of the message, so its status is not reported */
     return received;
 }
 
@@ -287,7 +289,7 @@ tsr_result tsr_guard_run(tsr_ctx *ctx, const tsr_guard_options *options,
     guarded g = {.options = options, .pipe = {-1, -1}};
     TSR_ASSERT(!own);
     if (options->owns_process) {
-        fflush(NULL); /* or both would write it */
+        fflush(NULL); /* or both processes would write it */
         for (size_t i = 0; i < PASSED_ON_COUNT; i++)
             sigaction(passed_on[i], &forward, &g.before[i]);
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Where the text names the function, or NULL. */
+/* Returns the position where the text names the function, or NULL. */
 static const char *find_name(const char *text, const char *name) {
     size_t length = strlen(name);
     for (const char *at = text; length && (at = strstr(at, name)) != NULL; at++) {
@@ -15,7 +15,7 @@ static const char *find_name(const char *text, const char *name) {
 }
 
 typedef struct search {
-    const char *text, *first; /* first: where the text names the op */
+    const char *text, *first; /* first: the position where the text names the op */
     MlirLocation location;
 } search;
 

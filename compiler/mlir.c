@@ -48,7 +48,7 @@ void tsr_mlir_context_destroy(MlirContext context) {
 }
 
 typedef struct place {
-    uint32_t line, column; /* from 1 */
+    uint32_t line, column; /* 1-based */
 } place;
 
 /* The end of the string or comment that begins at `at`, or `at`. */
@@ -63,7 +63,7 @@ static size_t skip_quoted(const char *source, size_t size_bytes, size_t at) {
     return end < size_bytes ? end : size_bytes - 1;
 }
 
-/* What a text breaks a limit of source_limits.h with. */
+/* The limit of source_limits.h that a text exceeds, and the position. */
 typedef struct excess {
     tsr_diag_number number;
     place at;
@@ -74,8 +74,8 @@ typedef struct scan {
     const char *source;
     size_t size_bytes, at, line_start, depth;
     uint32_t line;
-    char open[TSR_MLIR_NESTING_MAX];       /* the brackets that will close them */
-    uint32_t commas[TSR_MLIR_NESTING_MAX]; /* in each */
+    char open[TSR_MLIR_NESTING_MAX];       /* the brackets that will close the open ones */
+    uint32_t commas[TSR_MLIR_NESTING_MAX]; /* in each open bracket */
 } scan;
 
 static bool exceeds(const scan *s, size_t at, tsr_diag_number number, const char *text,
@@ -118,13 +118,13 @@ static bool check_mark(scan *s, char mark, excess *out_excess) {
     return false;
 }
 
-/* MLIR's parser calls itself for each bracket and ends the process when the stack is used up, so
- * the text is scanned before. */
+/* MLIR's parser recurses for each bracket and ends the process when the stack overflows, so the
+ * text is scanned first. */
 static bool find_excess(const char *source, size_t size_bytes, excess *out_excess) {
     static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16777216 &&
                       TSR_MLIR_ELEMENTS_MAX == 16777216,
                   "the texts name the limits");
-    /* What may begin a string or a comment, ends a line, opens, closes or divides. */
+    /* Characters that may begin a string or a comment, end a line, open, close or separate. */
     static const bool matters[UCHAR_MAX + 1] = {
         ['"'] = true, ['/'] = true, ['\n'] = true, ['('] = true, ['['] = true, ['{'] = true,
         ['<'] = true, ['>'] = true, ['}'] = true,  [']'] = true, [')'] = true, [','] = true};
@@ -156,7 +156,7 @@ static MlirWalkResult count_symbol(MlirOperation op, void *user) {
     return MlirWalkResultInterrupt;
 }
 
-/* `is_source`: its places are those of a file. */
+/* `is_source`: its locations are positions in a file. */
 static TSR_RESULT parse_text(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                              MlirStringRef text, const char *name, bool is_source,
                              MlirModule *out_module) {
@@ -176,7 +176,8 @@ static TSR_RESULT parse_text(tsr_ctx *ctx, MlirContext context, tsr_diag_list *l
         mlirModuleDestroy(module);
         return tsr_diag_fail(ctx, list, "parsing");
     }
-    list->verified = tsr_shim_fingerprint(mlirModuleGetOperation(module)); /* by the parser */
+    list->verified =
+        tsr_shim_fingerprint(mlirModuleGetOperation(module)); /* verified by the parser */
     *out_module = module;
     return TSR_SUCCESS;
 }
@@ -404,8 +405,8 @@ bool tsr_op_has(MlirOperation op, const char *name) {
     return !mlirAttributeIsNull(tsr_op_attr(op, name));
 }
 
-/* MLIR ends the strings it stores with a NUL, but the empty one may be NULL. One with a NUL inside
- * is no text: what stands before it is another name. */
+/* MLIR ends the strings it stores with a NUL, but the empty one may be NULL. A string with a NUL
+ * inside is rejected: the part before the NUL would be a different name. */
 static const char *text_of(MlirStringRef ref) {
     return ref.length && !memchr(ref.data, '\0', ref.length) ? ref.data : "";
 }
@@ -525,7 +526,7 @@ static bool is_dense(MlirAttribute attr) {
            (mlirAttributeIsADenseIntElements(attr) || mlirAttributeIsADenseFPElements(attr));
 }
 
-/* Of i1 MLIR packs the bits; of a splat it stores one element. */
+/* MLIR packs i1 elements into bits and stores one element of a splat. */
 static void read_scalar(MlirAttribute attr, tsr_dtype dtype, intptr_t i, void *out) {
     size_t width = tsr_dtype_size(dtype);
     if (dtype == TSR_DTYPE_I1)
@@ -534,8 +535,8 @@ static void read_scalar(MlirAttribute attr, tsr_dtype dtype, intptr_t i, void *o
         memcpy(out, (const char *)mlirDenseElementsAttrGetRawData(attr) + (size_t)i * width, width);
 }
 
-/* By copies that double, or as a whole: one element after another takes minutes where a constant
- * is large. */
+/* Copies in doubling blocks, or everything at once: copying element by element takes minutes for a
+ * large constant. */
 static void read_elements(MlirAttribute attr, tsr_dtype dtype, uint64_t count, char *out) {
     size_t width = tsr_dtype_size(dtype);
     bool packed = dtype == TSR_DTYPE_I1, splat = mlirDenseElementsAttrIsSplat(attr);
@@ -570,7 +571,7 @@ MlirAttribute tsr_attr_splat_element(MlirAttribute attr) {
     return splat ? mlirDenseElementsAttrGetSplatValue(attr) : (MlirAttribute){NULL};
 }
 
-/* Of 2^63, a double, there is no i64 to compare with. */
+/* 2^63 is a double, but no i64 can be compared with it. */
 static bool is_exact(int64_t value) {
     return (double)value < 0x1p63 && (int64_t)(double)value == value;
 }

@@ -20,21 +20,21 @@
 
 /* ---- contexts, modules ----------------------------------------------------------------------- */
 
-/* All dialects the compiler uses, loaded; no threads (so it may be forked); diagnostics go to
- * `list`, which must outlive it. */
+/* Creates a context with all dialects that the compiler uses loaded and without threads (so that
+ * it may be forked). Diagnostics go to `list`, which must outlive the context. */
 TSR_RESULT tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContext *out_context);
 void tsr_mlir_context_destroy(MlirContext context); /* accepts null */
 
-/* Text or bytecode, within the limits of source_limits.h; text is followed by a NUL and borrowed
- * until the list is finished. Locations carry `name`: pass the file's base name, so that bytes do
- * not depend on where it lies. TSR_COMPILE on error; the diagnostics are in the list. */
+/* Parses text or bytecode, within the limits of source_limits.h; text is followed by a NUL and
+ * borrowed until the list is finished. Locations carry `name`: pass the file's base name, so that
+ * the output does not depend on the folder. TSR_COMPILE on error, with diagnostics in the list. */
 TSR_RESULT tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module);
 typedef enum tsr_print_form {
     TSR_PRINT_PRETTY,
     TSR_PRINT_GENERIC,
-    TSR_PRINT_LOCATIONS = 2, /* or this: with the place of every op */
+    TSR_PRINT_LOCATIONS = 2, /* or this flag: with the location of every op */
 } tsr_print_form;
 /* Appends the module's bytecode. */
 void tsr_mlir_write_bytecode(MlirModule module, tsr_buffer *out);
@@ -66,19 +66,20 @@ bool tsr_type_read(MlirType type, tsr_type *out_type);
 const char *tsr_element_types(void); /* "f64, f32, ...": for messages */
 bool tsr_value_type(MlirValue value, tsr_type *out_type);
 bool tsr_type_is_static(const tsr_type *type);
-/* Equal, or one of them dynamic. */
+/* True if the dims are equal or one is dynamic. */
 bool tsr_dim_fits(uint64_t a, uint64_t b);
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype);
 MlirType tsr_type_make(MlirContext context, const tsr_type *type); /* a ranked tensor */
 
-/* Buffers are memrefs of static dims, dense but for a pitch: elements from one row, its last dim,
- * to the next one; all rows follow each other so. 0: dense. A memref of that layout. */
+/* Buffers are memrefs with static dims that are dense except for a pitch: the number of elements
+ * from one row (the last dim) to the next, the same for all rows. 0: dense. Returns a memref of
+ * that layout. */
 MlirType tsr_buffer_make(MlirType element, uint32_t rank, const int64_t *dims, int64_t pitch);
-/* False where the layout is another one. */
+/* False if the layout is a different one. */
 bool tsr_buffer_pitch(MlirType buffer, int64_t *out_pitch);
-/* The pitch of a buffer of one dim or more, or what is the same where it is dense: its last dim. */
+/* Returns the pitch of a buffer of at least one dim; for a dense buffer that is its last dim. */
 int64_t tsr_buffer_row(MlirType buffer);
-/* As many elements as lie there: the last dim is the pitch. */
+/* The shape of the memory: the last dim is the pitch. */
 tsr_shape tsr_shape_with_pitch(const tsr_shape *shape, int64_t pitch);
 tsr_type tsr_type_scalar(tsr_dtype dtype);
 /* "64x?xf32". Returns `out_text`. */
@@ -93,12 +94,12 @@ const char *tsr_op_string(MlirOperation op, const char *name);
 /* A bool attribute that is true, or a unit attribute; false if absent. */
 bool tsr_op_flag(MlirOperation op, const char *name);
 bool tsr_op_i64(MlirOperation op, const char *name, int64_t *out_value);
-bool tsr_op_f64(MlirOperation op, const char *name, double *out_value); /* of any float type */
+bool tsr_op_f64(MlirOperation op, const char *name, double *out_value); /* any float type */
 /* An array of integers ([0, 1] or array<i64: 0, 1>). False if absent, of another kind, or longer
  * than `limit`. */
 bool tsr_op_i64s(MlirOperation op, const char *name, size_t limit, int64_t *out_values,
                  size_t *out_count);
-const char *tsr_attr_string(MlirAttribute attr); /* empty where it holds a NUL */
+const char *tsr_attr_string(MlirAttribute attr); /* empty if it contains a NUL */
 bool tsr_attr_i64(MlirAttribute attr, int64_t *out_value);
 void tsr_op_set(MlirOperation op, const char *name, MlirAttribute value);
 
@@ -115,17 +116,18 @@ MlirAttribute tsr_attr_make_splat(MlirContext context, const tsr_type *type, dou
 /* Elements of a dense attribute, row-major, in our layout (i1 one byte), in the arena. False if the
  * attribute is not dense elements of one of our types. */
 bool tsr_attr_elements(MlirAttribute attr, tsr_arena *arena, tsr_type *out_type, void **out_data);
-/* The element that all elements are, an attribute of its own; null if there is none. Equal elements
- * of one type are one attribute. */
+/* Returns the element of a splat as an attribute of its own; null if the attribute is not a splat.
+ * Equal elements of one type are one attribute. */
 MlirAttribute tsr_attr_splat_element(MlirAttribute attr);
-/* True if every element is the same, and a double holds it: not each i64 beyond 2^53 is one. */
+/* True if every element is the same and a double can represent it: i64 values beyond 2^53 may not
+ * qualify. */
 bool tsr_attr_splat(MlirAttribute attr, double *out_value);
 /* dense<…> from elements in our layout. */
 MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, const void *data);
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* for each op of a block, in order; the body may erase `op`, not the op after it. */
+/* Iterates over the ops of a block, in order; the body may erase `op`, not the op after it. */
 #define TSR_FOR_EACH_OP(op, block)                                                                 \
     for (MlirOperation op = mlirBlockGetFirstOperation(block), op##_next_ = tsr_op_next_(op);      \
          !mlirOperationIsNull(op); op = op##_next_, op##_next_ = tsr_op_next_(op))
@@ -141,12 +143,12 @@ MlirValue tsr_op_operand(MlirOperation op, size_t index);
 MlirValue tsr_op_result(MlirOperation op, size_t index);
 size_t tsr_op_operand_count(MlirOperation op);
 size_t tsr_op_result_count(MlirOperation op);
-/* By symbol name, in a module's body; null if absent. */
+/* Finds an op by symbol name in a module's body; null if absent. */
 MlirOperation tsr_module_find(MlirModule module, const char *symbol);
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Where new ops go: before `before`, or at the end of `block` if that is null. */
+/* The insertion point of new ops: before `before`, or at the end of `block` if that is null. */
 typedef struct tsr_builder {
     MlirContext context;
     MlirBlock block;
@@ -154,7 +156,7 @@ typedef struct tsr_builder {
     MlirLocation location;
 } tsr_builder;
 
-tsr_builder tsr_builder_before(MlirOperation op); /* with the op's location */
+tsr_builder tsr_builder_before(MlirOperation op); /* uses the op's location */
 tsr_builder tsr_builder_at_end(MlirBlock block, MlirLocation location);
 
 typedef struct tsr_attr {
@@ -168,23 +170,22 @@ typedef struct tsr_op_desc {
     const MlirValue *operands;
     const MlirType *results;
     const tsr_attr *attrs;
-    MlirRegion *regions; /* taken over by the op */
+    MlirRegion *regions; /* ownership passes to the op */
 } tsr_op_desc;
 MlirOperation tsr_build(tsr_builder *builder, const tsr_op_desc *desc);
-/* The common case: `operand_count` operands, one result, attributes ending at one without name (or
- * NULL). */
+/* The common case: `operand_count` operands, one result, and attributes that end at one without a
+ * name (or NULL). */
 MlirValue tsr_build_value(tsr_builder *builder, const char *name, const MlirValue *operands,
                           size_t operand_count, MlirType result, const tsr_attr *attrs);
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Runs a pass by the name tessera-opt knows it by ("canonicalize", "tessera-autodiff"), or several
- * ("cse,symbol-dce"), and the verifier after each that left the module other than it was verified
- * last.
- * TSR_COMPILE on error. */
+/* Runs a pass by its name in tessera-opt ("canonicalize", "tessera-autodiff"), or several
+ * ("cse,symbol-dce"), and the verifier after each pass that changed the module since it was last
+ * verified. TSR_COMPILE on error. */
 TSR_RESULT tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                              const char *pipeline);
-/* When the whole module is written on standard error. */
+/* When to print the whole module on standard error. */
 typedef enum tsr_print_ir {
     TSR_PRINT_IR_NEVER,
     TSR_PRINT_IR_AFTER_ALL,
@@ -192,7 +193,7 @@ typedef enum tsr_print_ir {
 } tsr_print_ir;
 typedef struct tsr_pass_options {
     tsr_print_ir print;
-    /* Called after each pass that ran well on the module, with its name; may be NULL. */
+    /* Called after each pass that succeeded, with its name; may be NULL. */
     void (*after_pass)(void *user, const char *pass, MlirModule module);
     void *user;
 } tsr_pass_options;
@@ -204,20 +205,20 @@ TSR_RESULT tsr_mlir_verify(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
 /* One of our passes: rewrites a module; false after emitting an error. */
 typedef bool (*tsr_pass_fn)(MlirModule module);
 typedef struct tsr_pass {
-    const char *name; /* without dash */
+    const char *name; /* no leading dash */
     const char *summary;
     tsr_pass_fn run;
 } tsr_pass;
-extern const tsr_pass tsr_passes[]; /* from passes.def */
+extern const tsr_pass tsr_passes[]; /* generated from passes.def */
 extern const size_t tsr_pass_count;
 /* A name for a sequence of passes. */
 typedef struct tsr_pipeline {
     const char *name, *summary, *passes;
 } tsr_pipeline;
-extern const tsr_pipeline tsr_pipelines[]; /* from pipelines.def */
+extern const tsr_pipeline tsr_pipelines[]; /* generated from pipelines.def */
 extern const size_t tsr_pipeline_count;
-/* Lists MLIR's general passes on standard output; before any are run. Returns 0, or the errno of
- * standard output. */
+/* Lists MLIR's general passes on standard output; call it before any pass is run. Returns 0, or
+ * the errno of standard output. */
 int tsr_passes_print_general(void);
 
 #endif

@@ -18,15 +18,16 @@ typedef struct tsr_names { /* zero-initialised: empty */
     size_t capacity, count;
 } tsr_names;
 
-/* The number stays as it is when the name is there; returns the one that is stored. Names are
- * borrowed. Ends the process's guarded work when there is no memory (guard.h). */
+/* Adds the name unless it is already there, which leaves its number unchanged; returns the stored
+ * number. Names are borrowed. Ends the process's guarded work when out of memory (guard.h). */
 uint32_t tsr_names_add(tsr_names *names, const char *name, uint32_t number);
 uint32_t tsr_names_find(const tsr_names *names, const char *name); /* TSR_NAME_ABSENT: none */
 void tsr_names_finish(tsr_names *names);
 
-/* Which tensors an entry assigns: made by the first question about an entry, kept for the next
- * ones about the same entry. Entries must not get or lose assigns meanwhile. */
-typedef struct tsr_assigned { /* zero-initialised: of no entry */
+/* The set of tensors that an entry assigns: computed at the first query for an entry and reused
+ * for later queries about the same entry. No assigns may be added or removed between these
+ * queries. */
+typedef struct tsr_assigned { /* zero-initialised: no entry yet */
     MlirOperation entry;
     tsr_names names;
 } tsr_assigned;

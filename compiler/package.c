@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No limit is below what so many tensors take. */
+/* Programs with fewer tensors than this exceed no limit of the config and are not checked. */
 enum { WEIGHTS_ALIGN_BYTES = 64 * 1024, CHECKED_TENSORS_MIN = 10000 };
 
 /* ---- tensors ---- */
@@ -24,7 +24,8 @@ static int by_tensor_name(const void *a, const void *b) {
     return strcmp(((const tsr_config_tensor *)a)->name, ((const tsr_config_tensor *)b)->name);
 }
 
-/* A splat is an init rule, so that it takes no room, where the config can say it exactly. */
+/* A splat becomes an init rule, which takes no space in the weights, if the config can represent
+ * its value exactly. */
 static bool is_rule(tsr_dtype dtype, double value) {
     bool wide = dtype == TSR_DTYPE_I64 && fabs(value) > 0x1p53;
     return isfinite(value) && !wide;
@@ -48,7 +49,7 @@ static tsr_config_tensor constant_tensor(MlirOperation op, const char *name) {
 
 static bool is_entry(MlirOperation op) { return tsr_graph_is_lowered_func(op); }
 
-/* The constants that entries pass to kernels; equal names are equal constants. */
+/* Adds the constants that entries pass to kernels; equal names are equal constants. */
 static TSR_RESULT add_constants(tsr_ctx *ctx, MlirModule module, tsr_config_tensor *tensors,
                                 size_t *count, size_t capacity) {
     tsr_names known = {0};
@@ -83,7 +84,7 @@ static size_t count_constants(MlirModule module) {
     return count;
 }
 
-/* Parameters and state; with room for the constants. */
+/* Collects parameters and state, with capacity for the constants. */
 static TSR_RESULT collect_declared(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                                    tsr_config *config, size_t *out_capacity) {
     tsr_graph_tensor *declared = NULL;
@@ -127,8 +128,8 @@ static int by_entry_name(const void *a, const void *b) {
 }
 
 /* Rows per call: the first dimension of the data inputs, or of any input of an entry with
- * independent rows. That all agree was checked on the source (tessera-verify), and is checked again
- * on the config. */
+ * independent rows. tessera-verify has checked on the source that all agree, and the config is
+ * checked again. */
 static uint64_t find_batch(const tsr_graph_entry *entry) {
     for (size_t i = 0; i < entry->input_count; i++) {
         const tsr_graph_port *port = &entry->inputs[i];
@@ -144,8 +145,8 @@ static bool reads(MlirOperation func, const char *name) {
     return found;
 }
 
-/* An input that the runtime fills, if the entry reads it: "step", or "step_", "step__", … where an
- * input has that name. */
+/* Adds an input that the runtime fills, if the entry reads it: "step", or "step_", "step__", … if
+ * an input already has that name. */
 static bool add_filled(const tsr_graph_entry *from, const char *op, tsr_port_source source,
                        tsr_arena *arena, tsr_config_entry *to) {
     const char *name = tsr_port_source_name(source);
@@ -237,7 +238,7 @@ tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name,
 
 /* ---- weights ---- */
 
-/* Where the data of each tensor stands: declared tensors first, then constants. */
+/* Maps each tensor to its data: declared tensors first, then constants. */
 static void number_data(MlirModule module, const tsr_graph_tensor *declared, size_t declared_count,
                         MlirAttribute *data, tsr_names *out_names) {
     uint32_t count = 0;
@@ -281,7 +282,7 @@ done:
     return result;
 }
 
-/* The data that the Target IR holds. */
+/* Numbers the data that the Target IR contains. */
 static TSR_RESULT number_stored(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                                 tsr_names *out_names, MlirAttribute **out_data) {
     uint32_t count = 0;
@@ -298,7 +299,7 @@ static TSR_RESULT number_stored(tsr_ctx *ctx, MlirModule module, tsr_arena *aren
     return TSR_SUCCESS;
 }
 
-/* The elements of one tensor, as the config describes it. */
+/* Reads the elements of one tensor, as the config describes it. */
 static TSR_RESULT read_stored(tsr_ctx *ctx, const tsr_config_tensor *tensor, MlirAttribute data,
                               tsr_arena *arena, tsr_tensor *out_tensor) {
     tsr_type type;
@@ -378,7 +379,7 @@ static TSR_RESULT write_beside(tsr_ctx *ctx, const char *path, const char *json,
     return result;
 }
 
-/* The whole manifest for the bundle; what is asked for, to a file in the bundle's folder. */
+/* Adds the whole manifest to the bundle, and writes the requested file into the bundle's folder. */
 static TSR_RESULT encode_deployment(tsr_ctx *ctx, const char *path, const tsr_package *package,
                                     tsr_arena *arena, char **out_json, size_t *out_size_bytes) {
     tsr_deployment deployment = {0};

@@ -48,7 +48,7 @@ int tsr_passes_print_general(void) {
     return tsr_shim_print_passes();
 }
 
-/* Puts all of ours and MLIR's general ones into MLIR's registry; harmless when repeated. */
+/* Registers all our passes and MLIR's general ones with MLIR; may be called repeatedly. */
 static void register_passes(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_all);
@@ -63,11 +63,11 @@ tsr_result tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *lis
     return tsr_mlir_run_passes(ctx, module, list, pipeline, NULL);
 }
 
-/* "pass 'x': …" for what the pass manager says about names it does not know. */
+/* "pass 'x': …", from the pass manager's message about unknown names. */
 static void describe_failure(const char *pipeline, const char *message, tsr_buffer *out) {
     static const char before[] = "'";
     char wrong[128] = "";
-    /* Further lines show the text with a caret. */
+    /* The remaining lines show the text with a caret. */
     tsr_buffer_printf(out, "pass '%s': %.*s", pipeline, (int)strcspn(message, "\n"), message);
     const char *quoted = strstr(message, before);
     if (!quoted || sscanf(quoted + 1, "%127[^']", wrong) != 1) return;

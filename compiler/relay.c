@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tsr_compile: the compilation in a child, whose callbacks become messages. A message is of 32-bit
- * numbers in this machine's order and of strings: their length and 1 (0: NULL), bytes, a NUL.
+ * tsr_compile: runs the compilation in a child process, whose callbacks become messages. A message
+ * consists of 32-bit numbers in this machine's byte order and of strings: length + 1 (0: NULL),
+ * bytes, a NUL.
  */
 #include "compiler/compile.h"
 #include "compiler/guard.h"
@@ -120,7 +121,7 @@ static const char *get_text(reader *r) {
     return text;
 }
 
-/* What is read of a diagnostic may be shown. */
+/* Checks that a diagnostic that was read can be shown. */
 static bool is_whole(const tsr_diag *diag) {
     return diag->severity <= TSR_SEVERITY_REMARK && diag->file && diag->text &&
            (!diag->fix || diag->fix_column);
@@ -162,7 +163,7 @@ static tsr_result on_dump(tsr_ctx *ctx, const tsr_compile_options *options, read
                             r->size_bytes - r->at);
 }
 
-/* What a child sends that is about to die may be anything. */
+/* A child that is about to die may send anything. */
 static tsr_result on_message(tsr_ctx *ctx, void *user, uint32_t kind, const char *bytes,
                              size_t size_bytes) {
     relay *to = user;

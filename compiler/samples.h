@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which number a weight of attention falls by. Heads are counted over the batch, and on from
- * iteration to iteration of a loop; a head has `numbers` of them, and those of head n are the
- * elements from n * numbers on of the op's stream, drawn `shared` (tessera.philox). The weight of
- * query i and key j has the one at
+ * The random number that decides whether an attention weight is dropped. Heads are numbered
+ * across the batch, and the numbering continues over the iterations of a loop. Each head has
+ * `numbers` random numbers: head n has the elements of the op's stream that begin at n * numbers,
+ * generated `shared` (tessera.philox). The weight of query i and key j uses the number at offset
  *
  *     tsr_samples_of_query(i, keys) + tsr_samples_of_key(j)
  *
- * Weights lie in tiles of 16 x 16, row by row of tiles. The eight that share a counter are queries
- * i and i + 8, keys j, j + 1, j + 8 and j + 9 (j even): what one thread has of a product of matrix
- * units, forward; transposed, two threads have it.
+ * Weights are stored in tiles of 16 x 16, one row of tiles after another. The eight weights that
+ * share a counter have queries i and i + 8, keys j, j + 1, j + 8 and j + 9 (j even). One thread
+ * has all eight in a forward product on matrix units; in a transposed one, two threads have them.
  *
- *     bits of the place   7 … 5    4, 3          2            1            0
+ *     bits of the offset  7 … 5    4, 3          2            1            0
  *                         i % 8    j % 8 / 2     j / 8 % 2    i / 8 % 2    j % 2
  */
 #ifndef TSR_COMPILER_SAMPLES_H
@@ -22,13 +22,13 @@
 
 enum {
     TSR_SAMPLES_TILE = 16,          /* queries, and keys */
-    TSR_SAMPLES_TILE_NUMBERS = 256, /* of a tile */
+    TSR_SAMPLES_TILE_NUMBERS = 256, /* numbers of a tile */
     TSR_SAMPLES_SHARED = 8,         /* numbers of a counter */
-    TSR_SAMPLES_BITS = 15,          /* of a number */
+    TSR_SAMPLES_BITS = 15,          /* bits of a number */
 };
 
-/* A power of two, so that counters of a head have one upper word where there are no more than
- * 2^32; false: there is no such of 64 bits. */
+/* Returns a power of two, so that the counters of a head have one upper word if there are no more
+ * than 2^32 of them; false if it does not fit in 64 bits. */
 static inline bool tsr_samples_of_head(uint64_t queries, uint64_t keys, uint64_t *out_numbers) {
     uint64_t rows = queries / TSR_SAMPLES_TILE + (queries % TSR_SAMPLES_TILE != 0);
     uint64_t columns = keys / TSR_SAMPLES_TILE + (keys % TSR_SAMPLES_TILE != 0), tiles;
