@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-apply: what plans chose goes to the ops they speak of, as attributes, which
- * tsched-fuse gives to their groups or keeps to: `tsched.tile`, the sizes of tiles, and
- * `tsched.group`, the kernel that a function is materialized as; then the plans are removed. What
- * they say of pipelines stays on the module, for the deployment manifest.
+ * Pass tsched-apply: attaches the choices of plans to the ops that they name, as attributes, which
+ * tsched-fuse copies to its groups or obeys: `tsched.tile`, the sizes of tiles, and
+ * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. Their
+ * pipelines stay recorded on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/pipeline.h"
@@ -22,7 +22,7 @@ bool tsr_op_is_plan(MlirOperation op) {
     return false;
 }
 
-/* Ops whose kernels have tiles: one at most is in a group. */
+/* Ops whose kernels have tiles; a group has at most one. */
 static bool has_tiles(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     return row && (row->op_class == TSR_CLASS_MATMUL || row->op_class == TSR_CLASS_ALONE ||
@@ -37,7 +37,8 @@ typedef struct apply {
 static void choose(apply *a, MlirOperation tile, MlirOperation func) {
     MlirAttribute chosen = tsr_op_attr(tile, "chosen");
     size_t count = 0;
-    if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) return; /* tsched-verify says so */
+    if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func))
+        return; /* tsched-verify reports it */
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         MlirAttribute before = tsr_op_attr(op, TSR_CHOSEN_TILE);
         if (!has_tiles(op)) continue;
@@ -57,7 +58,7 @@ static void choose(apply *a, MlirOperation tile, MlirOperation func) {
     a->good = false;
 }
 
-/* Its ops are one kernel's; tsched-fuse says so where they cannot be. */
+/* Marks the function's ops as one kernel; tsched-fuse reports an error if they cannot be. */
 static void materialize(const apply *a, MlirOperation func) {
     if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) return;
     MlirAttribute name = tsr_attr_make_string(mlirModuleGetContext(a->module), tsr_op_symbol(func));
@@ -66,7 +67,7 @@ static void materialize(const apply *a, MlirOperation func) {
     }
 }
 
-/* The function that a plan's op speaks of by its group. */
+/* Returns the function whose group a plan's op takes. */
 static MlirOperation find_func(const apply *a, MlirOperation op) {
     MlirOperation fuse = tsr_value_owner(tsr_op_operand(op, 0));
     if (!tsr_op_is(fuse, "tsched.fuse")) return (MlirOperation){NULL};

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-batch. Calls of groups that compute one elementwise expression, on buffers of other
- * sizes, become one call of a group of kind "batch" that does all of it, segment by segment: as an
- * optimizer's steps of all parameters, or casts of all weights.
+ * Pass tsched-batch. Calls of groups that compute one elementwise expression on buffers of
+ * different sizes become one call of a group of kind "batch", which computes all of them, segment
+ * by segment. Examples are an optimizer's steps of all parameters, or the casts of all weights.
  *
- * A call is moved to where that call stands: late, where its results only leave the entry; early,
- * where all it reads is there from the beginning and all results are still alive at the last of
- * these calls. Others stay. Scalars that all segments share are inputs of all.
+ * All calls of a batch are moved to one place. If their results only leave the entry, that is the
+ * last call; if all their inputs are available from the beginning and all results are still alive
+ * at the last call, it is the first call. Other calls stay. Scalars that all segments share are
+ * inputs of all.
  *
- * Late steps keep gradients alive that early ones would have freed: at most all of them.
+ * Moving steps to the last call keeps alive gradients that the original order would have freed: in
+ * the worst case all of them.
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
@@ -21,8 +23,8 @@ enum { AT_END = UINT32_MAX - 1, EVEN_BYTES = 16 };
 
 typedef struct member {
     MlirOperation call, func;
-    const char *key;                      /* equal ones may be segments of one batch */
-    uint32_t position, last_use, defined; /* defined: the last operand */
+    const char *key;                      /* members with equal keys may be segments of one batch */
+    uint32_t position, last_use, defined; /* defined: position of the last operand's definition */
     uint64_t count;                       /* elements */
     bool is_late, taken;
 } member;
@@ -31,9 +33,9 @@ typedef struct batcher {
     tsr_arena arena;
     MlirModule module;
     MlirContext mlir;
-    uint32_t arguments_max, era; /* era: calls of two of them are not put together */
+    uint32_t arguments_max, era; /* era: calls of different eras are never batched together */
     tsr_value_map positions, vranks;
-    member *members; /* of an entry */
+    member *members; /* the candidate calls of an entry */
     uint32_t member_count, made;
     bool failed; /* out of memory */
 } batcher;
@@ -53,7 +55,7 @@ bool tsr_segments_read(MlirOperation op, size_t inputs, size_t outputs,
     return true;
 }
 
-/* ---- which ---- */
+/* ---- candidates ---- */
 
 static bool is_full(MlirValue value, uint64_t count) {
     tsr_type type;
@@ -61,7 +63,7 @@ static bool is_full(MlirValue value, uint64_t count) {
     return tsr_value_type(value, &type) && tsr_shape_count(&type.shape, &own) && own == count;
 }
 
-/* The number of a value of the group, of arguments or of ops behind them. */
+/* The number of a value of the group: arguments come first, then results of ops. */
 static uint32_t number_of(const tsr_value_map *numbers, MlirValue value) {
     return tsr_value_map_get(numbers, value);
 }
@@ -70,7 +72,8 @@ static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
-/* What an op is, apart from the shape it has; false for one whose result depends on that. */
+/* Appends the op's part of the key, without its shape; false if the op's result depends on its
+ * shape. */
 static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t count,
                       tsr_buffer *text) {
     const tsr_op_row *row = tsr_op_row_find(op);
@@ -99,7 +102,7 @@ static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t c
     return true;
 }
 
-/* Inputs are segments' own where they have as many elements as the results. */
+/* An input belongs to one segment if it has as many elements as the results. */
 static bool append_group(batcher *t, const member *m, tsr_buffer *text) {
     MlirBlock block = tsr_op_body(m->func);
     tsr_value_map numbers = {0};
@@ -151,7 +154,7 @@ static void find_uses(batcher *t, member *m, bool *out_vranks) {
         }
 }
 
-/* Are all operands there before any kernel runs? */
+/* True if all operands are available before any kernel runs. */
 static bool reads_sources(batcher *t, member *m) {
     bool sources = true;
     m->defined = 0;
@@ -189,7 +192,7 @@ static void consider(batcher *t, MlirOperation call, uint32_t position) {
     if (m.key) t->members[t->member_count++] = m;
 }
 
-/* Values that are there for each virtual rank. */
+/* Values that exist once for each virtual rank. */
 static bool is_vrank(const batcher *t, MlirOperation op, const tsr_op_row *row) {
     if (row && (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_JOIN))
         return false;
@@ -231,7 +234,7 @@ static bool read_entry(batcher *t, MlirOperation entry) {
 
 /* ---- the batch ---- */
 
-/* An input that each segment has of its own. */
+/* An input that each segment has for itself. */
 static bool is_own(const member *m, size_t input) {
     return is_full(tsr_op_operand(m->call, input), m->count);
 }
@@ -281,7 +284,7 @@ static bool collect(batcher *t, member *const *members, uint32_t count, argument
     return true;
 }
 
-/* Clones what segment `segment` computes to the end of the block. */
+/* Clones the computation of segment `segment` to the end of the block. */
 static bool clone_segment(batcher *t, const member *m, uint32_t segment, MlirBlock block,
                           arguments *a) {
     MlirBlock from = tsr_op_body(m->func);
@@ -323,7 +326,7 @@ static int64_t sum_of(member *const *members, uint32_t count, const char *name) 
     return sum;
 }
 
-/* "k7_mul_sub_x50": the first one's name, and how many there are. */
+/* "k7_mul_sub_x50": the first member's name, and the number of members. */
 static const char *free_name(batcher *t, const char *first, uint32_t count) {
     const char *name = tsr_arena_printf(&t->arena, "%s_x%u", first, count);
     while (name && !mlirOperationIsNull(tsr_module_find(t->module, name)))
@@ -400,7 +403,7 @@ static bool write_batch(batcher *t, member **members, uint32_t count) {
     return true;
 }
 
-/* Early calls whose results would live longer than now, or that read what comes later, stay. */
+/* Drops early calls whose results do not live beyond the last call, or that read later values. */
 static uint32_t keep_early(member **members, uint32_t count) {
     uint32_t kept = 0;
     for (bool changed = true; changed && count; count = kept) {
@@ -414,7 +417,7 @@ static uint32_t keep_early(member **members, uint32_t count) {
     return count;
 }
 
-/* All members of one key, in batches that are not too large. */
+/* Writes all members of one key, in batches that are not too large. */
 static bool write_batches(batcher *t, member **members, uint32_t count) {
     if (!members[0]->is_late) count = keep_early(members, count);
     if (count < 2) return true;
@@ -446,7 +449,7 @@ static bool batch_entry(batcher *t, MlirOperation entry) {
     return true;
 }
 
-/* ---- what is left ---- */
+/* ---- cleanup ---- */
 
 static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
@@ -462,7 +465,7 @@ static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
     return true;
 }
 
-/* Groups that only segments called go. */
+/* Erases groups that only the batched calls used. */
 static bool drop_unused(batcher *t) {
     tsr_value_map used = {0};
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(t->module)) {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups that stand for others: a pass makes one of a group, calls it instead, and asks for it
- * again at the next call. Which one it is stands in an attribute while the pass runs, one for each
- * suffix: names are for people, and a program may have taken any.
+ * Groups that replace others: a pass makes a clone of a group, calls it instead, and looks it up
+ * again at the next call. While the pass runs, an attribute of the group, one for each suffix,
+ * names its clone. The clone cannot be found by its own name, because a program may already use
+ * any name.
  */
 #include "compiler/schedule/schedule.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* And a suffix: an attribute of a group, the symbol of the one that stands for it. */
+/* Prefix of the attributes of a group that hold the symbols of its clones; the suffix follows. */
 #define CLONE_PREFIX "tsched.clone_"
 
 enum { SYMBOL_BYTES = 512, BASE_CHARACTERS = 400, NAME_BYTES = 64 };
 
-/* Name of attribute `i`, where it tells of a clone. */
+/* True if attribute `i` names a clone; returns its name. */
 static bool clone_name(MlirOperation op, intptr_t i, MlirStringRef *name) {
     *name = mlirIdentifierStr(mlirOperationGetAttribute(op, i).name);
     size_t length = strlen(CLONE_PREFIX);

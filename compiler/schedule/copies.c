@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Once nothing more is merged: part (reshapes that led to no reader), and what readers compute
- * themselves instead of reading it: peel (what products store wider than need be), remake (what can
- * be had from other values that are there) and copy (cheap map groups).
+ * Runs after all merging: part (splits off reshapes that led to no reader), then lets readers
+ * recompute values instead of reading them: peel (values that products store wider than
+ * necessary), remake (values that can be computed from other available values) and copy (cheap map
+ * groups).
  */
 #include "compiler/schedule/planner.h"
 
@@ -12,7 +13,7 @@ typedef tsr_fuse_set set;
 typedef tsr_fuse_planner planner;
 typedef tsr_fuse_description description;
 
-/* The set with other nodes, of that cost. */
+/* A new version of the set with other nodes and that cost. */
 static TSR_RESULT remake_set(const planner *p, const set *of, const uint32_t *nodes, uint32_t count,
                              uint64_t cost, set *out_set) {
     uint32_t *own = tsr_arena_memdup(p->arena, nodes, count * sizeof *nodes);
@@ -23,8 +24,8 @@ static TSR_RESULT remake_set(const planner *p, const set *of, const uint32_t *no
 
 /* ---- part ---- */
 
-/* A reshape that was merged with a reduction for the sake of readers, none of which came, stays a
- * view behind it. */
+/* A reshape that was merged with a reduction for possible readers becomes a view after the
+ * reduction if no reader was merged. */
 tsr_result tsr_fuse_part(planner *p, uint32_t index) {
     uint32_t nodes[TSR_FUSE_NODES_MAX], count = 0;
     description d;
@@ -56,8 +57,8 @@ tsr_result tsr_fuse_part(planner *p, uint32_t index) {
 
 enum { READERS_MAX = 16 };
 
-/* The sets that read set `index`; false if there are too many or its values are needed elsewhere.
- */
+/* Finds the sets that read set `index`; false if there are too many or its values are needed
+ * elsewhere. */
 static bool find_readers(const planner *p, uint32_t index, uint32_t *out_readers,
                          uint32_t *out_count) {
     const set *s = &p->sets[index];
@@ -69,7 +70,7 @@ static bool find_readers(const planner *p, uint32_t index, uint32_t *out_readers
         for (uint32_t c = p->consumer_start[node]; c < p->consumer_start[node + 1]; c++) {
             uint32_t consumer = p->consumers[c], home = p->home[consumer], k = 0;
             if (!p->live[consumer] || home == index) continue;
-            if (home == TSR_FUSE_NONE) return false; /* a copy: it may lie in several sets */
+            if (home == TSR_FUSE_NONE) return false; /* a copy: it may be in several sets */
             while (k < count && out_readers[k] != home) k++;
             if (k < count) continue;
             if (count == READERS_MAX) return false;
@@ -107,7 +108,7 @@ tsr_result tsr_fuse_copy_into_readers(planner *p, uint32_t index) {
 
 /* ---- peel ---- */
 
-/* Does the set write a tensor where it lies? */
+/* True if the set overwrites a tensor in place. */
 static bool is_replacing(const planner *p, uint32_t index) {
     const set *s = &p->sets[index];
     for (uint32_t i = 0; i < s->count; i++)
@@ -121,7 +122,7 @@ static bool holds(const set *s, uint32_t node) {
     return false;
 }
 
-/* One more reader, once; false: there are too many. */
+/* Adds a reader once; false if there are too many. */
 static bool add_reader(const planner *p, uint32_t index, uint32_t *readers, uint32_t *count) {
     for (uint32_t k = 0; k < *count; k++)
         if (readers[k] == index) return true;
@@ -130,7 +131,7 @@ static bool add_reader(const planner *p, uint32_t index, uint32_t *readers, uint
     return true;
 }
 
-/* The sets that read the node; its own set may where `inside`. */
+/* Finds the sets that read the node; its own set counts only with `inside`. */
 static bool find_node_readers(const planner *p, uint32_t node, bool inside, uint32_t *out_readers,
                               uint32_t *out_count) {
     uint32_t count = 0;
@@ -140,7 +141,8 @@ static bool find_node_readers(const planner *p, uint32_t node, bool inside, uint
         if (home == p->home[node] && inside) continue;
         if (home == p->home[node]) return false;
         if (home != TSR_FUSE_NONE && !add_reader(p, home, out_readers, &count)) return false;
-        for (uint32_t i = 0; i < p->node_count && home == TSR_FUSE_NONE; i++) /* of copies */
+        for (uint32_t i = 0; i < p->node_count && home == TSR_FUSE_NONE;
+             i++) /* a consumer that is a copy */
             if (holds(&p->sets[i], consumer) && !add_reader(p, i, out_readers, &count))
                 return false;
     }
@@ -148,8 +150,7 @@ static bool find_node_readers(const planner *p, uint32_t node, bool inside, uint
     return count > 0;
 }
 
-/* Takes the node out of its set, copies it into its readers, and keeps that if it saves anything.
- */
+/* Moves the node out of its set and copies it into its readers; undone unless it saves anything. */
 static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out_done) {
     uint32_t readers[READERS_MAX], count = 0, nodes[TSR_FUSE_NODES_MAX + 1];
     set made[READERS_MAX + 1], *from = &p->sets[index];
@@ -184,8 +185,9 @@ static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out
     return TSR_SUCCESS;
 }
 
-/* What a product on matrix units stores last and wider than it need be, its readers compute: what
- * widens, say, is best done where it is read. */
+/* If a product on matrix units ends with nodes that store a wider type than necessary, their
+ * readers compute them instead: a widening cast, for example, is cheapest where its result is
+ * read. */
 tsr_result tsr_fuse_peel(planner *p, uint32_t index) {
     bool done = true;
     while (done) {
@@ -203,11 +205,11 @@ tsr_result tsr_fuse_peel(planner *p, uint32_t index) {
 
 enum { REMADE_MAX = 8 };
 
-/* Node `node` of set `index`, and what it needs of the set's elementwise nodes that are not stored:
- * the others are, or will be for it. */
+/* Node `node` of set `index`, and those elementwise nodes of the set that it needs and that are
+ * not stored; its other inputs are stored, or will be stored for it. */
 typedef struct remaking {
     uint32_t nodes[REMADE_MAX], count;                   /* ascending */
-    uint32_t asked[TSR_FUSE_ARGUMENTS_MAX], asked_count; /* whose storing it changes */
+    uint32_t asked[TSR_FUSE_ARGUMENTS_MAX], asked_count; /* nodes that must be stored for it */
 } remaking;
 
 static bool is_stored(const planner *p, uint32_t node) {
@@ -216,7 +218,8 @@ static bool is_stored(const planner *p, uint32_t node) {
            (p->home[node] != TSR_FUSE_NONE && p->storing[node] == TSR_FUSE_ASKED);
 }
 
-/* As large as the other: worth computing again. A repair takes no time. */
+/* True if the node is as large as the other, so that it is worth recomputing. A repair takes no
+ * time. */
 static bool is_whole(const planner *p, uint32_t node, uint32_t other) {
     if (p->nodes[node].kind == TSR_FUSE_REPAIR) return true;
     return p->nodes[node].kind == TSR_FUSE_MAP &&
@@ -244,7 +247,7 @@ static bool ask_for(planner *p, remaking *r, uint32_t node) {
     return true;
 }
 
-/* Operands are earlier nodes: from the last one on all that is needed is met. */
+/* Operands are earlier nodes, so one walk from the last node visits all needed nodes. */
 static bool find_remade(planner *p, uint32_t index, uint32_t node, remaking *r) {
     const set *s = &p->sets[index];
     add_node(r, node);
@@ -261,9 +264,9 @@ static bool find_remade(planner *p, uint32_t index, uint32_t node, remaking *r) 
     return true;
 }
 
-/* The sets with copies in `readers`, then set `index`; *out_done false: that saves nothing, or a
- * reader cannot have them, or goes over no rows. Matrix units, say, take one operand behind a
- * product as it lies. */
+/* Builds the sets of `readers` with the copies, and set `index` without the nodes. *out_done is
+ * false if this saves nothing, or if a reader cannot hold the copies or is not a rows group;
+ * products on matrix units, for example, read their operands from memory as stored. */
 static TSR_RESULT place_copies(planner *p, remaking *r, uint32_t index, const uint32_t *readers,
                                uint32_t count, set *out_made, bool *out_done) {
     const set copies = {.nodes = r->nodes, .count = r->count};
@@ -309,8 +312,9 @@ static TSR_RESULT remake_node(planner *p, uint32_t index, uint32_t node) {
     return TSR_SUCCESS;
 }
 
-/* What a rows group stores though its readers can have it from what is stored in any case, and a
- * few numbers of each row: a norm's x without its mean, over its size. */
+/* Handles a value that a rows group stores although its readers can recompute it from values that
+ * are stored in any case and from a few numbers of each row. An example is the x of a norm without
+ * its mean and divided by its size. */
 tsr_result tsr_fuse_remake(planner *p, uint32_t index) {
     bool of_rows = false;
     for (uint32_t i = 0; i < p->sets[index].count; i++)

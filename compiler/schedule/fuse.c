@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tsched-fuse: reads each entry into the structs of fusion.h, has the groups planned, writes
- * them as tsched.func, one for all equal ones, and the entry as calls.
+ * them as tsched.func (one for all equal groups) and replaces the entry's ops by calls.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/resilience/resilience.h"
@@ -17,7 +17,7 @@
 enum { GROUP_NAME_OPS = 4, ENTRY_OPS_MAX = 1 << 22 };
 
 typedef struct group_text {
-    const char *text; /* of the function without a name */
+    const char *text; /* text of the function without a name */
     const char *symbol;
 } group_text;
 
@@ -26,26 +26,26 @@ typedef struct fuser {
     tsr_arena arena;
     MlirModule module;
     MlirContext mlir;
-    group_text *groups; /* written so far */
+    group_text *groups; /* groups written until now */
     uint32_t group_count, group_capacity;
     const char **taken; /* symbols that were there before */
     size_t taken_count;
-    bool native; /* what suits GPUs */
+    bool native; /* native numerics on GPUs */
 } fuser;
 
 typedef struct entry {
     MlirOperation func;
     tsr_fuse_node *nodes;
-    const tsr_op_row **rows; /* of a node's op; NULL for an argument */
+    const tsr_op_row **rows; /* node -> row of its op; NULL for an argument */
     MlirOperation *ops;      /* node -> op; null for an argument */
-    MlirValue *values;       /* node -> its value in the entry, now */
+    MlirValue *values;       /* node -> its present value in the entry */
     uint32_t node_count;
     MlirOperation *sinks;
     uint32_t sink_count;
     tsr_value_map numbers; /* value -> node */
     const char **planned;  /* groups of plans, by number - 1 */
     uint32_t planned_count, planned_capacity;
-    bool *escapes; /* by node: the entry returns it, or an op without a kernel reads it */
+    bool *escapes; /* node -> true if the entry returns it, or an op without a kernel reads it */
     bool vranks;   /* some of it runs once for each virtual rank */
 } entry;
 
@@ -77,7 +77,7 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
     }
 }
 
-/* The number of the group that a plan has the op in; ops of one group mostly follow one another. */
+/* Returns the number of the planned group of the op; ops of one group mostly follow one another. */
 static TSR_RESULT find_planned(fuser *f, entry *e, MlirOperation op, uint32_t *out_number) {
     const char *name = tsr_op_string(op, TSR_PLANNED_GROUP);
     *out_number = 0;
@@ -123,7 +123,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
                           .replaces = TSR_FUSE_NONE};
     tsr_type type;
     if (tsr_sr_is_token(mlirValueGetType(value)))
-        type = tsr_type_scalar(TSR_DTYPE_I1); /* takes no room worth counting */
+        type = tsr_type_scalar(TSR_DTYPE_I1); /* too small to count */
     else if (!tsr_value_type(value, &type) || !tsr_type_is_static(&type)) {
         tsr_diag_error(mlirOperationGetLocation(row ? op : e->func), TSR_DIAG_DYNAMIC,
                        "every dimension must be known here");
@@ -163,7 +163,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
     return TSR_SUCCESS;
 }
 
-/* The results after the first, each a node that stands behind it. */
+/* Adds the results after the first as PART nodes after the op's node. */
 static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
     uint32_t owner = e->node_count - 1;
     for (size_t i = 1; i < tsr_op_result_count(op); i++) {
@@ -210,7 +210,7 @@ static TSR_RESULT entry_alloc(fuser *f, entry *e) {
     return TSR_SUCCESS;
 }
 
-/* The first node that reads each tensor. */
+/* Numbers the first node that reads each tensor. */
 static void number_reads(const entry *e, tsr_names *out_reads) {
     for (uint32_t i = 0; i < e->node_count; i++) {
         if (!e->rows[i] || e->rows[i]->op_class != TSR_CLASS_SOURCE) continue;
@@ -245,7 +245,7 @@ static void mark_live_out(entry *e, bool native) {
     }
 }
 
-/* The op at the end of the nodes, with its parts, is a kernel at least by itself. */
+/* Checks that the op at the end of the nodes, with its parts, fits in a kernel of its own. */
 static TSR_RESULT check_arguments(fuser *f, const entry *e, MlirOperation op) {
     size_t results = tsr_op_result_count(op), count = results;
     const tsr_fuse_node *node = &e->nodes[e->node_count - results];
@@ -290,7 +290,7 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
 
 /* ---- write ---- */
 
-/* Floating-point operations, about. */
+/* Approximate number of floating-point operations. */
 static int64_t group_flops(const entry *e, const tsr_fuse_group *group) {
     uint64_t flops = group->operations;
     if (group->root != TSR_FUSE_NONE) {
@@ -302,7 +302,7 @@ static int64_t group_flops(const entry *e, const tsr_fuse_group *group) {
 
 static const char *short_name(const tsr_op_row *row) { return row->name + strlen("tessera."); }
 
-/* "k7_matmul_add_relu": unique by its number, a C identifier. */
+/* "k7_matmul_add_relu": unique because of its number; a valid C identifier. */
 static const char *group_symbol(fuser *f, const entry *e, const tsr_fuse_group *group) {
     tsr_buffer text = {0};
     uint32_t shown = 0, hidden = 0;
@@ -332,7 +332,7 @@ static uint32_t anchor(const tsr_fuse_group *group) {
 /* Copies of the group's ops at the end of `block`; `outputs` receives the values to return. */
 static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *group, MlirBlock block,
                              MlirValue *outputs) {
-    tsr_value_map arguments = {0}, inner = {0}; /* value in the entry -> place */
+    tsr_value_map arguments = {0}, inner = {0}; /* value in the entry -> index */
     MlirValue *made = TSR_NEW(&f->arena, MlirValue, (size_t)group->node_count + 1);
     if (!made) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
     for (uint32_t i = 0; i < group->input_count; i++)
@@ -371,7 +371,8 @@ static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *gro
     return TSR_SUCCESS;
 }
 
-/* The sizes that a plan gave the op, or null: a module that was read may have anything there. */
+/* Reads the tile sizes that a plan gave the op, or null: a module that was read may have any
+ * attribute there. */
 static TSR_RESULT read_chosen(fuser *f, MlirOperation op, MlirAttribute *out_chosen) {
     enum { SIZES_MAX = 8 };
     int64_t sizes[SIZES_MAX];
@@ -427,7 +428,7 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
         {"source", tsr_attr_make_string(f->mlir, is_chosen || group->planned ? "user" : "default")},
         {"flops", tsr_attr_make_i64(f->mlir, group_flops(e, group))},
         {"bytes", tsr_attr_make_i64(f->mlir, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes)},
-        {"tile", chosen}, /* the last: left out where nothing was chosen */
+        {"tile", chosen}, /* the last attribute: dropped if no plan chose sizes */
     };
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
     *out_func = tsr_build(&outside,
@@ -465,18 +466,18 @@ static TSR_RESULT note_taken(fuser *f) {
     return TSR_SUCCESS;
 }
 
-/* `symbol`, with as many "_" behind it as make it another name than those taken; NULL without
- * memory. No two groups have one number, so that they stay apart. */
+/* `symbol`, followed by the number of "_" that makes it differ from the names taken; NULL if out
+ * of memory. No two groups have the same number, so their names stay distinct. */
 static const char *free_symbol(fuser *f, const char *symbol) {
     for (size_t i = 0; symbol && i < f->taken_count; i++) {
         if (strcmp(f->taken[i], symbol) != 0) continue;
         symbol = tsr_arena_printf(&f->arena, "%s_", symbol);
-        i = SIZE_MAX; /* from the first one again */
+        i = SIZE_MAX; /* restart at the first name */
     }
     return symbol;
 }
 
-/* Names the function `symbol`, or finds an equal one and drops this. */
+/* Names the function `symbol`, or finds an equal function and erases this one. */
 static TSR_RESULT intern_group(fuser *f, MlirOperation func, const char *symbol,
                                const char **out_symbol) {
     tsr_buffer text = {0};
@@ -505,7 +506,7 @@ static TSR_RESULT intern_group(fuser *f, MlirOperation func, const char *symbol,
     return TSR_SUCCESS;
 }
 
-/* What a kernel made for kernels alone may be read in another shape where it lies. */
+/* A reshape of a value that one kernel passes to others is a view of its buffer. */
 static bool is_view(const entry *e, const tsr_fuse_group *group) {
     if (group->root == TSR_FUSE_NONE || !tsr_op_is(e->ops[group->root], "tessera.reshape"))
         return false;
@@ -518,8 +519,8 @@ static bool is_view(const entry *e, const tsr_fuse_group *group) {
            !e->escapes[group->root];
 }
 
-/* A barrier, collective or view is no kernel: it stays in the entry, at its place among the calls.
- */
+/* A barrier, collective or view is not a kernel: it stays in the entry, at its position among the
+ * calls. */
 static MlirOperation write_op(entry *e, const tsr_fuse_group *group) {
     MlirOperation op = e->ops[group->root], copy = mlirOperationClone(op);
     mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), e->sinks[0], copy);
@@ -564,7 +565,7 @@ static MlirOperation write_sum(fuser *f, MlirType type, MlirLocation location) {
                                               .regions = &region});
 }
 
-/* A sum over virtual ranks names the kernel that adds two of them. */
+/* A sum over virtual ranks names the kernel that adds two values. */
 static TSR_RESULT write_collective(fuser *f, entry *e, const tsr_fuse_group *group) {
     MlirOperation op = write_op(e, group);
     const char *symbol = NULL;
@@ -628,7 +629,7 @@ static TSR_RESULT name_constant(fuser *f, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* The old ops go, and reads and constants that nothing uses any more. */
+/* Erases the old ops, and reads and constants that are no longer used. */
 static TSR_RESULT clean_up(fuser *f, entry *e) {
     for (uint32_t i = e->node_count; i-- > 0;) {
         if (!e->rows[i]) continue;
@@ -641,7 +642,7 @@ static TSR_RESULT clean_up(fuser *f, entry *e) {
     return TSR_SUCCESS;
 }
 
-/* What a plan materializes is one kernel. */
+/* Checks that each function that a plan materializes became one kernel. */
 static TSR_RESULT check_planned(fuser *f, const entry *e, const tsr_fuse_plan *plan) {
     uint32_t *first = TSR_NEW(&f->arena, uint32_t, (size_t)e->planned_count + 1); /* 1 + group */
     if (!first) FAIL(&f->ctx, TSR_MEMORY, "no memory to check plans");
@@ -671,7 +672,7 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     entry e = {.func = func};
     tsr_fuse_plan plan;
     TRY(&f->ctx, entry_read(f, &e));
-    /* Assignments take effect when the entry ends, so they can stand at its end. */
+    /* Assignments take effect when the entry ends, so they can be moved to its end. */
     TSR_ASSERT(e.sink_count > 0);
     for (uint32_t i = 0; i + 1 < e.sink_count; i++)
         mlirOperationMoveBefore(e.sinks[i], e.sinks[e.sink_count - 1]);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-fuse-epilogues. A product and the elementwise group that alone reads its result
- * become one group, where a tile of the product takes so long that the epilogue of the tile before
- * is computed beside it (tile/matmul.c):
+ * Pass tsched-fuse-epilogues. A product and the elementwise group that is the only reader of its
+ * result become one group, if a tile of the product takes long enough to compute the epilogue of
+ * the previous tile concurrently (tile/matmul.c):
  *
  *     %g = tsched.call @k0_matmul(%x, %d)
  *     %n = tsched.call @k1_add(%w, %g)   ->   %n = tsched.call @k0_matmul_epilogue0(%x, %d, %w)
  *
- * So the result is neither written nor read. tsched-fuse leaves them apart under native numerics,
- * for GPUs: there the steps of an optimizer are one launch. The numbers are the same. For CPUs:
- * tsr_tile_lower runs it.
+ * The product's result is then neither written nor read. Under native numerics tsched-fuse keeps
+ * the two groups separate, for GPUs: there the steps of an optimizer are one launch. The results
+ * are bit-identical. The pass is for CPUs: tsr_tile_lower runs it.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/fusion.h"
@@ -18,11 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of elementwise groups, while the pass runs: which one of them it is. */
+/* Attribute of elementwise groups while the pass runs: the number of the group. */
 #define NUMBER_NAME "tsched.number"
 
 enum {
-    STEPS_LEAST = 64, /* of the loop over k: see plan_epilogue of tile/matmul_plan.c */
+    STEPS_LEAST = 64, /* steps of the loop over k: see plan_epilogue of tile/matmul_plan.c */
     ROWS_LEAST = 64,  /* some tiles of each block of rows, ... */
     COLUMNS_LEAST = 64,
     SUFFIX_BYTES = 32,
@@ -59,7 +59,7 @@ static MlirOperation find_matmul(MlirOperation group) {
     return (MlirOperation){NULL};
 }
 
-/* Does a tile of the product take long enough? */
+/* True if a tile of the product takes long enough. */
 static bool is_long(MlirOperation group) {
     MlirOperation product = find_matmul(group);
     tsr_type a, result;
@@ -74,7 +74,8 @@ static bool is_long(MlirOperation group) {
            dims[1] >= COLUMNS_LEAST;
 }
 
-/* Of the second call: are all results of the shape of the first one's, and enough operands? */
+/* True if all results of the second call have the shape of the first call's, and it has enough
+ * operands. */
 static bool is_epilogue(const pair *p) {
     tsr_type made, other;
     size_t large = 0;
@@ -92,7 +93,7 @@ static bool is_epilogue(const pair *p) {
                                                        TSR_FUSE_ARGUMENTS_MAX;
 }
 
-/* The call `second` with the product that it reads. */
+/* Finds the pair of the call `second` and the product that it reads. */
 static bool find_pair(MlirModule module, MlirOperation second, pair *out) {
     *out = (pair){.second = second, .map = group_of(module, second, "map")};
     if (mlirOperationIsNull(out->map)) return false;
@@ -114,7 +115,7 @@ static int64_t attribute(MlirOperation op, const char *name) {
     return value;
 }
 
-/* What both do, and what both move but for the value between them. */
+/* Operations and bytes of both groups, without the bytes of the value between them. */
 static void set_costs(const pair *p, MlirOperation made) {
     MlirContext context = mlirOperationGetContext(made);
     tsr_type type;
@@ -142,7 +143,7 @@ static void set_type(MlirModule module, MlirOperation made, MlirOperation map) {
                                                       inputs, count, results)));
 }
 
-/* The ops of the map behind those of the product. */
+/* Appends the ops of the map after those of the product. */
 static MlirOperation fuse_groups(MlirModule module, const pair *p) {
     MlirOperation made = mlirOperationClone(p->product), from = mlirOperationClone(p->map);
     MlirBlock to = tsr_op_body(made), block = tsr_op_body(from);
@@ -198,7 +199,7 @@ static void fuse_calls(MlirModule module, const pair *p, uint32_t *count) {
     mlirOperationDestroy(p->first);
 }
 
-/* Elementwise groups that nothing calls any more. */
+/* Erases elementwise groups that are no longer called. */
 static void drop_fused(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
         if (!mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(NUMBER_NAME))) continue;
@@ -206,7 +207,8 @@ static void drop_fused(MlirModule module) {
     }
 }
 
-/* Of virtual ranks: a product that runs once would run for each virtual rank. */
+/* True if something runs for each virtual rank: a product that runs once would then run for each
+ * virtual rank. */
 static bool has_vranks(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const tsr_op_row *row = tsr_op_row_find(op);

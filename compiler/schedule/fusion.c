@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: prepare (consumers, what leads to a fault) · describe (is this set of nodes a group, and
- * what does it cost) · merge (a heap of pairs, the best first) · copies (copies.c: what readers
- * compute themselves) · emit.
+ * Outline: prepare (consumers, nodes that lead to a fault) · describe (whether a set of nodes is a
+ * group, and its cost) · merge (a heap of pairs, the best first) · copies (copies.c: values that
+ * readers recompute) · emit.
  */
 #include "compiler/schedule/planner.h"
 #include "compiler/schedule/rows.h"
@@ -73,7 +73,7 @@ static bool is_output(const planner *p, uint32_t node, uint32_t set_a, uint32_t 
     return false;
 }
 
-/* In their order; numbers of rows, which repairs give, behind the rows they are of. */
+/* Adds an output in order; numbers of rows, which repairs output, follow the rows themselves. */
 static void add_output(const planner *p, description *d, uint32_t node) {
     uint32_t at = d->output_count++;
     bool repairs = p->nodes[node].kind == TSR_FUSE_REPAIR;
@@ -103,7 +103,7 @@ static bool find_arguments(const planner *p, const uint32_t *members, uint32_t c
     return d->input_count + d->output_count <= TSR_FUSE_ARGUMENTS_MAX && d->output_count > 0;
 }
 
-/* Root and shapes; false when the nodes have two roots or no common shape. */
+/* Finds root and shapes; false if the nodes have two roots or no common shape. */
 static bool find_shape(const planner *p, const uint32_t *members, uint32_t count, description *d) {
     uint32_t parts = 0;
     d->root = TSR_FUSE_NONE;
@@ -124,8 +124,8 @@ static bool find_shape(const planner *p, const uint32_t *members, uint32_t count
     return true;
 }
 
-/* Whether each elementwise member runs before the root (in the reduction's prologue) is found from
- * the back; adds its work. */
+/* Determines, from the last member to the first, whether each elementwise member runs before the
+ * root (in the reduction's prologue); adds its work. */
 static bool place_members(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
                           uint32_t set_b, description *d) {
     uint32_t before = ++p->seen_stamp;
@@ -145,7 +145,7 @@ static bool place_members(planner *p, const uint32_t *members, uint32_t count, u
         if (member == d->root || node->kind == TSR_FUSE_PART) continue;
         if (is_before) {
             if (root->kind != TSR_FUSE_REDUCE || is_output(p, member, set_a, set_b)) return false;
-            /* What the prologue computes is not there after the reduction. */
+            /* Values of the prologue are not available after the reduction. */
             for (uint32_t c = p->consumer_start[member]; c < p->consumer_start[member + 1]; c++) {
                 uint32_t consumer = p->consumers[c];
                 if (is_member(p, consumer) && consumer != d->root && p->seen[consumer] != before)
@@ -159,7 +159,7 @@ static bool place_members(planner *p, const uint32_t *members, uint32_t count, u
     return true;
 }
 
-/* The nodes as a rows group. */
+/* Describes the nodes as a rows group. */
 static bool find_rows(const planner *p, const uint32_t *members, uint32_t count, description *d) {
     const tsr_rows_set all = {.nodes = p->nodes,
                               .members = members,
@@ -173,7 +173,7 @@ static bool find_rows(const planner *p, const uint32_t *members, uint32_t count,
     return d->rows;
 }
 
-/* The nodes as one that `casts` and the casts around it. */
+/* Describes the nodes as a node that `casts` and the casts around it. */
 static bool find_casts(const planner *p, const uint32_t *members, uint32_t count, description *d) {
     uint32_t before = 0, behind = 0;
     d->root = TSR_FUSE_NONE;
@@ -199,8 +199,8 @@ static bool find_casts(const planner *p, const uint32_t *members, uint32_t count
     return before <= 1 && behind <= 1 && p->nodes[d->outputs[0]].is_cast == (behind > 0);
 }
 
-/* A group that a fault can follow, or that is no map or matmul, cannot overwrite tensors in place:
- * it costs a copy of each. */
+/* A group that a fault can follow, or that is neither map nor matmul, cannot overwrite tensors in
+ * place: it costs a copy of each tensor. */
 static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t count,
                             const description *d) {
     bool early = d->root != TSR_FUSE_NONE && p->nodes[d->root].kind != TSR_FUSE_MATMUL;
@@ -212,16 +212,16 @@ static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t 
     return bytes;
 }
 
-/* The step of an optimizer, which reads and writes a parameter and its state, goes to those of
- * other parameters. A product on matrix units, whose result takes most registers, has none left for
- * it, either. */
+/* The step of an optimizer, which reads and writes a parameter and its state, is batched with
+ * those of other parameters. Nor does a product on matrix units have registers left for it: its
+ * result takes most of them. */
 static bool holds_step(const planner *p, const uint32_t *members, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (p->nodes[members[i]].apart) return true;
     return false;
 }
 
-/* Does the group read rows that are computed again, and nothing else? */
+/* True if the group reads only rows that are computed again. */
 static bool repairs_alone(const planner *p, const uint32_t *members, uint32_t count) {
     bool repairs = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -232,7 +232,7 @@ static bool repairs_alone(const planner *p, const uint32_t *members, uint32_t co
     return repairs;
 }
 
-/* Does one of several nodes read what rows groups alone do? */
+/* True if one of several nodes reads a value that only rows groups may read. */
 static bool reads_what_stays(const planner *p, const uint32_t *members, uint32_t count) {
     for (uint32_t i = 0; i < count && count > 1; i++) {
         const tsr_fuse_node *node = &p->nodes[members[i]];
@@ -255,7 +255,7 @@ bool tsr_fuse_describe(planner *p, const uint32_t *members, uint32_t count, uint
                  place_members(p, members, count, set_a, set_b, d);
     if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
         return false;
-    if (repairs_alone(p, members, count)) d->read_bytes = 0; /* but of odd rows */
+    if (repairs_alone(p, members, count)) d->read_bytes = 0; /* only a few odd rows are read */
     if (count > 1 && d->root != TSR_FUSE_NONE && holds_step(p, members, count)) return false;
     d->cost = tsr_fuse_add(d->read_bytes, d->written_bytes);
     d->cost = tsr_fuse_add(d->cost, d->operations);
@@ -335,7 +335,7 @@ bool tsr_fuse_is_map_set(const planner *p, uint32_t index) {
     return true;
 }
 
-/* A sum over rows, perhaps with what is before it. */
+/* A sum over rows, optionally with the nodes before it. */
 static bool is_sum_set(const planner *p, uint32_t index) {
     const set *s = &p->sets[index];
     for (uint32_t i = 0; i < s->count; i++)
@@ -371,7 +371,7 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     if (!joined && are_steps(p, a, b)) return TSR_SUCCESS;
     uint32_t count = tsr_fuse_unite(&p->sets[a], &p->sets[b], nodes);
     if (!tsr_fuse_describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
-    /* One walk over rows takes all that is read of them. */
+    /* One pass over the rows serves all sums that read them. */
     joined = joined || (sums && d.rows);
     if (!joined && tsr_fuse_add(d.read_bytes, d.written_bytes) > TSR_FUSE_SIDEWAYS_BYTES_MAX)
         return TSR_SUCCESS;
@@ -384,7 +384,7 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
                                .version_b = p->sets[b].version});
 }
 
-/* The sets next to the consumer at `at` in its operand's list of consumers. */
+/* Considers the sets next to the consumer at `at` in its operand's list of consumers. */
 static TSR_RESULT consider_sideways(planner *p, uint32_t index, uint32_t operand, uint32_t reader) {
     uint32_t start = p->consumer_start[operand], end = p->consumer_start[operand + 1], at = start;
     for (uint32_t last = end - 1; at < last;) { /* the first that is not below the reader */
@@ -428,7 +428,7 @@ static TSR_RESULT consider_neighbours(planner *p, uint32_t index) {
     return TSR_SUCCESS;
 }
 
-/* Is there a way from set `from` to set `to` through a third one? */
+/* True if there is a path from set `from` to set `to` through a third set. */
 static bool leads_around(planner *p, uint32_t from, uint32_t to) {
     uint32_t stamp = ++p->seen_stamp, depth = 0;
     p->seen[from] = stamp;
@@ -474,7 +474,8 @@ static TSR_RESULT merge_all(planner *p) {
         pair best = heap_pop(p);
         if (p->sets[best.a].version != best.version_a || p->sets[best.b].version != best.version_b)
             continue;
-        /* There are no circles so far: a way back can only exist where there is no way there. */
+        /* The graph is acyclic before the merge: a path back can exist only if there is no path
+         * forth. */
         bool forth = reads_from(p, best.b, best.a), back = reads_from(p, best.a, best.b);
         if (!back && leads_around(p, best.a, best.b)) continue;
         if (!forth && leads_around(p, best.b, best.a)) continue;
@@ -492,7 +493,7 @@ static TSR_RESULT find_consumers(planner *p) {
     p->consumers = TSR_NEW(p->arena, uint32_t, (size_t)total + 1);
     if (!p->consumer_start || !p->consumers)
         FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
-    uint32_t *fill = p->consumer_start + 1; /* shifted by one, so that filling makes it right */
+    uint32_t *fill = p->consumer_start + 1; /* shifted by one, so that filling corrects it */
     for (uint32_t i = 0; i < p->node_count; i++)
         for (uint32_t k = 0; k < p->nodes[i].operand_count; k++) {
             TSR_ASSERT(p->nodes[i].operands[k] < i);
@@ -556,7 +557,7 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* What is no kernel: it reads its operands and makes all of its results. */
+/* Emits ops that are not kernels: the group reads the op's operands and outputs all its results. */
 static TSR_RESULT emit_as_is(planner *p, uint32_t index, tsr_fuse_group *group) {
     const set *s = &p->sets[index];
     const tsr_fuse_node *node = &p->nodes[index];

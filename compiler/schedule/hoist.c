@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-hoist. What an entry computes element by element of one tensor that it only reads, as
- * the bf16 of a weight, or its transpose, is computed once. The pass hoists the group out of the
- * step: the host program runs it only when the tensor has changed (TSR_OP_PREPARE).
+ * Pass tsched-hoist. Values that an entry computes element by element from one tensor that it only
+ * reads, such as a weight in bf16 or its transpose, are computed once. The pass hoists the group
+ * out of the step: the host program runs it only when the tensor has changed (TSR_OP_PREPARE).
  *
  *     %w = tessera.param "w"
  *     %h = tsched.call @k1_cast(%w)      ->      %h = tsched.call @k1_cast_hoisted(%w)
@@ -25,7 +25,7 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
     return name ? tsr_module_find(module, name) : func;
 }
 
-/* Elementwise or a transpose, of one argument, with one result; not hoisted already. */
+/* An elementwise group or a transpose, of one argument, with one result; not hoisted already. */
 static bool is_hoistable(MlirOperation group) {
     const char *kind = tsr_op_string(group, "kind");
     if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0 ||
@@ -41,8 +41,8 @@ static bool is_hoistable(MlirOperation group) {
     return true;
 }
 
-/* A hoisted group writes a buffer of its own: its value is no result of the entry, and no tensor.
- */
+/* A hoisted group writes a buffer of its own: its value is neither a result of the entry nor
+ * assigned to a tensor. */
 static bool is_for_kernels(MlirValue value) {
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))

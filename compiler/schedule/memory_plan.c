@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * 1. join values into slots by take-overs;
+ * 1. combine values into slots by take-overs;
  * 2. place the slots in each order, best fit; keep the order with the smallest peak;
- * 3. the floor is a sweep over the starts and ends of the slots;
- * 4. above it, slots at the peak are placed earlier.
- * Of more than SLOTS_MAX slots, 2 and 4 would take too long: memory_sweep.c places them.
+ * 3. compute the floor by a sweep over the starts and ends of the slots;
+ * 4. above the floor, place slots at the peak earlier.
+ * With more than SLOTS_MAX slots, steps 2 and 4 would take too long: memory_sweep.c places them.
  */
 #include "compiler/schedule/memory_plan.h"
 
@@ -16,14 +16,14 @@
 enum {
     SLOT_NONE = UINT32_MAX,
     SQUEEZE_ROUNDS_MAX = 400,
-    SQUEEZE_STEPS = 1 << 28, /* of comparing two slots: 0.4 s */
-    SLOTS_MAX = 1 << 13,     /* that are compared with each other */
+    SQUEEZE_STEPS = 1 << 28, /* comparisons of two slots: 0.4 s */
+    SLOTS_MAX = 1 << 13,     /* slots that are compared with each other */
 };
 
 typedef struct slot {
     uint64_t size, offset, align;
     uint32_t first, last;
-    uint32_t index; /* of its first value: the last tie-break */
+    uint32_t index; /* index of its first value: the last tie-break */
 } slot;
 
 typedef struct planner {
@@ -126,8 +126,8 @@ static bool meets(const slot *a, const slot *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The smallest gap between the placed slots that `s` meets, or the end. `placed` is sorted by
- * offset. False on overflow. */
+/* Finds the smallest gap that `s` fits in between the placed slots that overlap it in time, or the
+ * end. `placed` is sorted by offset. False on overflow. */
 static bool best_fit(const slot *placed, uint32_t placed_count, slot *s) {
     uint64_t top = 0, best_gap = UINT64_MAX, best = UINT64_MAX; /* multiples of s->align */
     for (uint32_t i = 0; i < placed_count; i++) {
@@ -197,8 +197,9 @@ static TSR_RESULT floor_compute(tsr_ctx *ctx, const planner *p, tsr_arena *arena
     return TSR_SUCCESS;
 }
 
-/* Each slot that ends at the peak goes before those that it meets, and all are placed again, as
- * often as there is time for, or until the floor is reached. Leaves the best places in p->slots. */
+/* Moves each slot that ends at the peak before the slots that overlap it in time and places all
+ * again, repeatedly, while the time limit allows or until the floor is reached. Leaves the best
+ * offsets in p->slots. */
 static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint64_t *peak) {
     uint64_t rounds = SQUEEZE_STEPS / ((uint64_t)p->slot_count * p->slot_count + 1);
     if (rounds > SQUEEZE_ROUNDS_MAX) rounds = SQUEEZE_ROUNDS_MAX;
@@ -219,7 +220,7 @@ static void squeeze(planner *p, slot *order, slot *placed, uint64_t floor, uint6
     }
 }
 
-/* Each order, then the squeeze. */
+/* Tries each order, then squeezes. */
 static TSR_RESULT place_few(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_workspace_plan *plan) {
     static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_first};
     slot *order = TSR_NEW(arena, slot, p->slot_count);

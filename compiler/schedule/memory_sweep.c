@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The workspace up to `top` is a row of pieces, each free or taken. Free neighbours are one piece,
- * and the last piece is taken.
+ * The workspace up to `top` is a sequence of pieces, each free or taken. Adjacent free pieces are
+ * merged, and the last piece is taken.
  */
 #include "compiler/schedule/memory_sweep.h"
 
@@ -15,14 +15,14 @@ enum {
     STEPS = 16, /* lists of each power of two */
     STEP_BITS = 4,
     LISTS = 64 * STEPS,
-    SCANNED_MAX = 16, /* gaps of a list that are tried for one that fits */
-    PIECES_EACH = 3,  /* that a value adds at most: itself, what is before and behind it */
+    SCANNED_MAX = 16, /* gaps of a list that are tried */
+    PIECES_EACH = 3,  /* maximum pieces that a value adds: itself, the pieces before and after it */
 };
 
 typedef struct piece {
     uint64_t offset, size;
     uint32_t before, behind;           /* neighbours */
-    uint32_t list_before, list_behind; /* of a free one */
+    uint32_t list_before, list_behind; /* links of a free piece */
     bool free;
 } piece;
 
@@ -36,7 +36,7 @@ typedef struct sweep {
     uint64_t filled[LISTS / 64];
 } sweep;
 
-/* The list of a size: of its power of two, and the bits behind its highest. */
+/* The list of a size: given by its power of two and the bits after its highest. */
 static uint32_t list_of(uint64_t size) {
     unsigned high = 63u - (unsigned)__builtin_clzll(size);
     uint64_t rest = size - (UINT64_C(1) << high);
@@ -86,7 +86,7 @@ static uint32_t find_gap(const sweep *s, uint64_t size) {
 
 /* ---- pieces ---- */
 
-/* A new piece behind `before`. */
+/* Inserts a new piece after `before`. */
 static uint32_t insert(sweep *s, uint32_t before, uint64_t offset, uint64_t size) {
     TSR_ASSERT(s->unused_count > 0);
     uint32_t at = s->unused[--s->unused_count];
@@ -106,7 +106,7 @@ static void unlink_piece(sweep *s, uint32_t at) {
     s->unused[s->unused_count++] = at;
 }
 
-/* The piece is cut in two: `size` bytes, and the rest behind it, which is free. */
+/* Splits the piece in two: `size` bytes, and the rest after it, which is free. */
 static void cut(sweep *s, uint32_t at, uint64_t size) {
     piece *p = &s->pieces[at];
     if (p->size == size) return;
@@ -138,7 +138,7 @@ static bool allocate_piece(sweep *s, uint64_t size, uint64_t align, uint32_t *ou
     return true;
 }
 
-/* What is free at the end is no piece. */
+/* Free space at the end is not a piece. */
 static void lower_top(sweep *s) {
     if (s->last == NONE || !s->pieces[s->last].free) return;
     uint32_t last = s->last;
@@ -167,7 +167,7 @@ static void free_piece(sweep *s, uint32_t at) {
 /* ---- the sweep ---- */
 
 typedef struct event {
-    uint32_t at; /* a value is given back at `last` + 1 */
+    uint32_t at; /* a value is freed at `last` + 1 */
     bool takes;
     uint32_t value;
 } event;
@@ -175,7 +175,7 @@ typedef struct event {
 static int by_time(const void *a, const void *b) {
     const event *x = a, *y = b;
     if (x->at != y->at) return x->at < y->at ? -1 : 1;
-    if (x->takes != y->takes) return (int)x->takes - (int)y->takes; /* given back first */
+    if (x->takes != y->takes) return (int)x->takes - (int)y->takes; /* frees come first */
     return x->value < y->value ? -1 : x->value > y->value;
 }
 

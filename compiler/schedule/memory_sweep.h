@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places of many values in one workspace, in time that grows with their number alone: they are
- * taken and given back in the order of their commands, as by an allocator at run time. Gaps lie in
- * lists of about equal sizes. Method: Masmano et al., "TLSF: A New Dynamic Memory Allocator for
- * Real-Time Systems", 2004, section 3; but that the list of the size itself is scanned
+ * Offsets of many values in one workspace, in time that grows only with their number: values are
+ * allocated and freed in the order of their commands, like by an allocator at run time. Gaps are
+ * kept in lists of similar sizes. Method: Masmano et al., "TLSF: A New Dynamic Memory Allocator
+ * for Real-Time Systems", 2004, section 3, except that the list of the size itself is scanned
  * first, since many values have equal sizes.
  */
 #ifndef TSR_COMPILER_SCHEDULE_MEMORY_SWEEP_H
@@ -18,8 +18,8 @@ typedef struct tsr_sweep_value {
     uint64_t offset;      /* the result */
 } tsr_sweep_value;
 
-/* Forward, or from the last command back: the places differ. TSR_MEMORY where sizes overflow or
- * there is no memory. */
+/* Sweeps forward, or from the last command back: the offsets differ. TSR_MEMORY if sizes overflow
+ * or memory runs out. */
 TSR_RESULT tsr_memory_sweep(tsr_ctx *ctx, tsr_arena *arena, tsr_sweep_value *values, uint32_t count,
                             bool backward, uint64_t *out_peak);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tsched-narrow. A matmul whose second operand is a matrix of bf16 or f16, widened to f32 by a
- * group of its own, takes the matrix as it lies and widens it as it is read (or packed, or once:
- * pack.c), so that no call writes it out in f32:
+ * group of its own, takes the narrow matrix itself and widens it when it reads it (or packs it, or
+ * once: pack.c), so that no call writes it to memory in f32:
  *
  *     %h = tsched.call @k0_cast(%w)
  *     %y = tsched.call @k1_matmul(%x, %h)   ->   %y = tsched.call @k1_matmul_narrow(%x, %w)
  *
- * The numbers are the same. For CPUs: tsr_tile_lower runs it.
+ * The results are bit-identical. The pass is for CPUs: tsr_tile_lower runs it.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/schedule.h"
 
-/* Of groups that widen, while the pass runs: some calls are not theirs any more. */
+/* Attribute of groups that widen, while the pass runs: some calls no longer use them. */
 #define REPLACED_NAME "tsched.replaced"
 
 enum { MATRIX = 1 /* operand of a matmul */ };
@@ -28,7 +28,7 @@ static MlirOperation group_of(MlirModule module, MlirOperation call) {
     return known ? group : (MlirOperation){NULL};
 }
 
-/* Of nothing but a cast that widens its argument. */
+/* True if the group contains only a cast that widens its argument. */
 static bool is_widening(MlirOperation group) {
     MlirOperation cast = mlirBlockGetFirstOperation(tsr_op_body(group));
     tsr_type to;
@@ -49,7 +49,7 @@ static bool is_used_once(MlirValue value) {
     return !mlirOpOperandIsNull(use) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));
 }
 
-/* The group that takes its matrix, argument `index`, as `type`. */
+/* Returns the group that takes its matrix, argument `index`, as `type`. */
 static MlirOperation narrow_group(MlirModule module, MlirOperation group, size_t index,
                                   MlirType type) {
     bool is_bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(type));
@@ -100,7 +100,7 @@ static void narrow_call(MlirModule module, MlirOperation call) {
         mlirOperationDestroy(cast);
 }
 
-/* Groups that widened for calls which take the matrix itself now. */
+/* Erases groups that widened for calls which now take the matrix itself. */
 static void drop_replaced(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
         if (!mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(REPLACED_NAME))) continue;

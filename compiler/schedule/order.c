@@ -2,18 +2,18 @@
  *
  * The order in which the groups of an entry run. Edges: operands; readers of a tensor's old value
  * before the group that overwrites it; groups that can fault before those that overwrite. Edges of
- * the last two sorts are wishes: one that would close a circle is left out. Then a list scheduler,
- * whose groups that can run wait in a heap.
+ * the last two kinds are preferences: one that would close a cycle is left out. A list scheduler
+ * follows, which keeps the groups that are ready in a heap.
  */
 #include "compiler/schedule/fusion.h"
 
 #include <string.h>
 
 typedef struct arrow {
-    uint32_t to, next; /* next: of the same origin; TSR_FUSE_NONE at the end */
+    uint32_t to, next; /* next: the next arrow of the same group; TSR_FUSE_NONE at the end */
 } arrow;
 
-/* A group that can run, with what it is chosen by: less is better. */
+/* A group that can run, with its priority: lower is better. */
 typedef struct ready {
     int64_t growth;
     uint32_t place, group;
@@ -119,7 +119,7 @@ static TSR_RESULT list_readers(orderer *o, uint32_t node_count) {
         FAIL(o->ctx, TSR_MEMORY, "no memory to order %u groups", o->group_count);
     for (uint32_t n = 0; n < node_count; n++)
         o->reader_start[n + 1] = o->reader_start[n] + o->readers[n];
-    /* Filled from the starts; then each start stands where the next one stood. */
+    /* Filled from the starts; afterwards each start is where the next one was. */
     for (uint32_t g = 0; g < o->group_count; g++)
         for (uint32_t k = 0; k < o->groups[g].input_count; k++)
             o->reader_groups[o->reader_start[o->groups[g].inputs[k]]++] = g;
@@ -159,7 +159,7 @@ static int64_t node_bytes(const orderer *o, uint32_t node) {
     return (int64_t)size;
 }
 
-/* How many bytes of workspace running the group now would add (negative: free). */
+/* The number of bytes of workspace that running the group now would add (negative: frees). */
 static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < group->output_count; i++)
@@ -172,7 +172,7 @@ static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
     return bytes;
 }
 
-/* Less than this is as good as nothing: scalars that others wait for come early. */
+/* Less growth than this counts as none: scalars that others wait for come early. */
 enum { NEGLIGIBLE_BYTES = 256 };
 
 static bool is_better(const ready *a, const ready *b) {
@@ -181,7 +181,8 @@ static bool is_better(const ready *a, const ready *b) {
     return a->group < b->group;
 }
 
-/* A group that waits for nothing: once it can run, and again when its growth has become less. */
+/* Pushes a group that waits for no other: when it becomes ready, and again when its growth
+ * decreases. */
 static void push(orderer *o, uint32_t g) {
     const tsr_fuse_group *group = &o->groups[g];
     int64_t grows = growth(o, group);
@@ -208,15 +209,15 @@ static uint32_t pop(orderer *o) {
     return best;
 }
 
-/* Of the groups that can run: the one that frees most, else the first in source order (a group
- * stands where its last node stands). */
+/* Picks a group that can run: the one that frees most, else the first in source order (a group's
+ * position is that of its last node). */
 static uint32_t pick(orderer *o, const bool *done) {
     uint32_t best = pop(o);
     while (done[best]) best = pop(o);
     return best;
 }
 
-/* The last group that has yet to read a node frees it now: it may come earlier. */
+/* The last group that has not yet read a node now frees it, so it may run earlier. */
 static void update_last_reader(orderer *o, const bool *done, uint32_t node) {
     for (uint32_t i = o->reader_start[node]; i < o->reader_start[node + 1]; i++) {
         uint32_t g = o->reader_groups[i];
@@ -226,7 +227,7 @@ static void update_last_reader(orderer *o, const bool *done, uint32_t node) {
     }
 }
 
-/* What is different when the group has run. */
+/* Updates the state after a group has run. */
 static void leave(orderer *o, const bool *done, uint32_t g) {
     const tsr_fuse_group *group = &o->groups[g];
     for (uint32_t k = 0; k < group->input_count; k++)

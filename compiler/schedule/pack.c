@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-pack. A product reads its second operand in strips of columns; where that is a tensor
- * that the entry only reads, a group of kind "pack" makes the strips, and the product's group is
- * replaced by one that takes them (here; a convolution without groups the same, whose filter is a
- * matrix of taps and channels by features):
+ * Pass tsched-pack. A product reads its second operand in strips of columns. If that operand is a
+ * tensor that the entry only reads, a group of kind "pack" makes the strips, and the product's
+ * group is replaced by one that takes them, as shown here. A convolution without groups is handled
+ * alike; its filter is a matrix of taps and channels by features:
  *
  *     %w = tessera.param "w"                    %w = tessera.param "w"
  *     %y = tsched.call @k1_matmul(%x, %w)       %p = tsched.call @p0_pack(%w)
  *                                               %y = tsched.call @k1_matmul_packed(%x, %p)
  *
- * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE). Strips of bf16
- * and f16 that many rows read are of f32: they are widened once, not at each product. Where dot
- * products of bf16 read them, they are of pairs.
+ * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE). If many rows
+ * read strips of bf16 or f16, these are stored as f32: they are widened once, not at each product.
+ * Strips for dot products of bf16 consist of pairs of rows.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/fusion.h"
@@ -21,25 +21,27 @@
 #include <string.h>
 
 enum {
-    NEAR_BYTES = 16 * 1024, /* a matrix that stays in the first-level cache lies well as it is */
-    NARROW_ROWS_MAX = 16,   /* of bf16 and f16: reading less is worth widening again */
+    NEAR_BYTES = 16 * 1024, /* a matrix of this size stays in the first-level cache and needs no
+                             * packing */
+    NARROW_ROWS_MAX = 16,   /* up to this number of rows, bf16 and f16 are widened at each read,
+                             * because fewer bytes are read */
 };
 
 typedef struct packer {
     MlirModule module;
     MlirContext mlir;
     uint32_t pack_count;
-    bool pairs; /* of bf16 */
+    bool pairs; /* pack bf16 in pairs of rows */
     tsr_assigned assigned;
 } packer;
 
-/* What is to be packed for one call. */
+/* The packing for one call. */
 typedef struct job {
     MlirOperation call, group, product;
-    size_t operand; /* of the call: the matrix */
+    size_t operand; /* operand of the call: the matrix */
     bool transposed, pairs;
     tsr_type matrix, strips;
-    tsr_dtype dtype; /* that the product takes the matrix for */
+    tsr_dtype dtype; /* the type as which the product takes the matrix */
 } job;
 
 tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transposed, bool pairs) {
@@ -52,7 +54,7 @@ tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transpose
     return (tsr_shape){.rank = 3, .dims = {(columns + width - 1) / width, rows, line}};
 }
 
-/* ---- which ---- */
+/* ---- candidates ---- */
 
 static bool is_convolution(MlirOperation op) {
     int64_t groups = 1;
@@ -67,7 +69,7 @@ static MlirOperation find_product(MlirOperation group) {
     return (MlirOperation){NULL};
 }
 
-/* Of a matrix, or of a batch that holds one. */
+/* True for a matrix, or a batch that contains one matrix. */
 static bool is_one_matrix(const tsr_shape *shape) {
     for (uint32_t d = 0; d + 2 < shape->rank; d++)
         if (shape->dims[d] != 1) return false;
@@ -83,7 +85,7 @@ static bool is_read_once(MlirOperation group, MlirValue argument) {
     return count == 1;
 }
 
-/* Rows of all the products of a batch, which read one matrix. */
+/* The rows of all products of a batch, which read one matrix. */
 static uint64_t product_rows(MlirOperation product) {
     tsr_type result = {0};
     uint64_t rows = 1;
@@ -100,14 +102,15 @@ static bool is_worth(const job *j) {
         !tsr_shape_size(&j->strips.shape, j->strips.dtype, &bytes) ||
         (is_convolution(j->product) && is_narrow(j)))
         return false;
-    /* Few columns would be mostly zeros. Pairs never lie as the matrix does, and a filter is packed
-     * by each program of a convolution: they are made anyway. */
+    /* With few columns, strips would be mostly zeros. Pairs always differ from the layout of the
+     * matrix, and each program of a convolution would pack its filter: these strips are made in
+     * any case. */
     bool made_anyway = j->pairs || is_convolution(j->product);
     return rows > 0 && (made_anyway || bytes > NEAR_BYTES) &&
            packed - size <= (made_anyway ? size : size / 4);
 }
 
-/* How the strips lie. */
+/* Chooses the layout of the strips. */
 static void choose_strips(const packer *p, job *j) {
     bool product = !is_convolution(j->product);
     j->pairs =
@@ -118,7 +121,7 @@ static void choose_strips(const packer *p, job *j) {
     j->strips.shape = tsr_pack_shape(&j->matrix, j->strips.dtype, j->transposed, j->pairs);
 }
 
-/* The second operand, which may be widened before the product. */
+/* Returns the second operand, which may be widened before the product. */
 static MlirValue find_argument(MlirOperation product) {
     MlirValue value = tsr_op_operand(product, 1);
     MlirOperation owner = tsr_value_owner(value);
@@ -212,7 +215,7 @@ static MlirOperation find_pack_group(packer *p, const job *j) {
     return make_pack_group(p, j, symbol);
 }
 
-/* The product's group with the matrix in strips. */
+/* Makes the product's group with the matrix in strips. */
 static MlirOperation make_product_group(packer *p, const job *j) {
     MlirOperation group = mlirOperationClone(j->group);
     MlirOperation product = find_product(group);
@@ -253,7 +256,8 @@ static MlirOperation find_product_group(packer *p, const job *j) {
 
 /* ---- the calls ---- */
 
-/* The strips of a tensor: from a call before, or from one that is added behind the tensor. */
+/* Returns the strips of a tensor: from an earlier call, or from one that is added after the
+ * tensor. */
 static MlirValue find_strips(packer *p, MlirOperation entry, const job *j) {
     MlirValue matrix = tsr_op_operand(j->call, j->operand);
     const char *symbol = tsr_op_symbol(find_pack_group(p, j));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Warm-up, then one forward and one backward step in turn, then the backward steps that are left.
- * Pass tsched-pipeline writes what that comes to on each tsched.pipeline.region.
+ * Warm-up, then alternating forward and backward steps, then the remaining backward steps. Pass
+ * tsched-pipeline records the result on each tsched.pipeline.region.
  */
 #include "compiler/schedule/pipeline.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pipelines of p ranks and m microbatches: in which order each rank runs its forward and backward
- * steps. Chunks v > 1: interleaved, rank r holds the stages r, p + r, … (v of them); m is a
- * multiple of p.
+ * Pipelines of p ranks and m microbatches: the order in which each rank runs its forward and
+ * backward steps. Chunks v > 1: interleaved, rank r holds the stages r, p + r, … (v of them); m is
+ * a multiple of p.
  *
  * Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
  * Megatron-LM", 2021, sections 2.2.1 and 2.2.2. A rank does one thing at a time; all steps are
- * taken to last equally long.
+ * assumed to take the same time.
  */
 #ifndef TSR_COMPILER_SCHEDULE_PIPELINE_H
 #define TSR_COMPILER_SCHEDULE_PIPELINE_H
@@ -30,23 +30,23 @@ typedef struct tsr_wavefront_step {
 
 /* Forward steps of a rank before its first backward step. */
 uint32_t tsr_wavefront_warmup(const tsr_wavefront *pipeline, uint32_t rank);
-/* Steps of a rank in all: 2 * microbatches * chunks. */
+/* Total steps of a rank: 2 * microbatches * chunks. */
 uint32_t tsr_wavefront_step_count(const tsr_wavefront *pipeline);
 /* Step `index` of a rank, from 0. */
 tsr_wavefront_step tsr_wavefront_step_at(const tsr_wavefront *pipeline, uint32_t rank,
                                          uint32_t index);
-/* Most activations that live on a rank at once. */
+/* The maximum number of activations that are alive on a rank at once. */
 uint32_t tsr_wavefront_live(const tsr_wavefront *pipeline, uint32_t rank);
-/* Part of the time that each rank waits. */
+/* The fraction of the time that each rank waits. */
 double tsr_wavefront_bubble(const tsr_wavefront *pipeline);
 
-/* Of a tsched.pipeline or tsched.pipeline.region; false after an error was emitted. */
+/* Reads a tsched.pipeline or tsched.pipeline.region; false after an error was emitted. */
 bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront);
 
-/* Of the module: the pipelines that tsched-apply found before it removed the plans, a dictionary
- * each: schedule, axis, function, ranks, microbatches, chunks, stages. */
+/* Module attribute: the pipelines that tsched-apply found before it removed the plans, a
+ * dictionary each: schedule, axis, function, ranks, microbatches, chunks, stages. */
 #define TSR_PLANNED_PIPELINES "tsched.pipelines"
-/* Notes there those that still stand in the module, behind others. False after an error. */
+/* Appends to that attribute the pipelines that are still in the module. False after an error. */
 bool tsr_pipelines_note(MlirModule module);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans in Schedule IR: which ops share a kernel, how tensors lie on a mesh, tiles, collectives and
-// pipelines, before there are groups. All attributes may be left out; names of functions are looked up
-// by pass tsched-verify, not here. Included by schedule.td.
+// Plans in Schedule IR: which ops share a kernel, how tensors are laid out on a mesh, tiles, collectives and
+// pipelines, before there are groups. All attributes may be left out; pass tsched-verify,
+// not the verifier of the op, looks up names of functions. Included by schedule.td.
 
 def Tsched_ValueType : TypeDef<Tsched_Dialect, "Value"> {
   let mnemonic = "value";

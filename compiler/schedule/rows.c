@@ -10,11 +10,11 @@ typedef struct form {
     tsr_shape full, kept;
     uint32_t trailing;
     bool found;
-    uint32_t sum_count; /* dims that sums over rows are taken over; 0: there are none */
-    /* Columns: so many dims are reduced from this one on, others follow. */
+    uint32_t sum_count; /* dims that sums over rows reduce; 0: no such sums */
+    /* Columns: the first reduced dim and their number; other dims follow them. */
     uint32_t across_begin, across;
     tsr_shape ones; /* FULL with size 1 for these */
-    uint32_t axes;  /* of repairs alone: a bit for each */
+    uint32_t axes;  /* set for repairs only: a bit for each axis */
 } form;
 
 /* Does a reshape from one shape to the other only add or drop last dims of size 1? */
@@ -54,7 +54,7 @@ static bool is_member(const tsr_rows_set *set, uint32_t node) {
 
 static bool is_full(const form *f, const tsr_shape *shape) { return shape->rank == f->full.rank; }
 
-/* All reductions are of one shape over the same last dims. */
+/* True if all reductions have one shape and reduce the same last dims. */
 static bool find_form(form *f) {
     const tsr_rows_set *set = f->set;
     for (uint32_t i = 0; i < set->member_count; i++) {
@@ -73,7 +73,8 @@ static bool find_form(form *f) {
     return f->found;
 }
 
-/* In the reduced dims either whole or 1: what a row needs is then one run of elements, or one. */
+/* True if the shape has the reduced dims whole or all of size 1: a row then reads one run of
+ * elements, or one element. */
 static bool is_even(const form *f, const tsr_shape *shape) {
     bool whole = true, one = true;
     for (uint32_t i = 0; i < f->trailing; i++) {
@@ -93,11 +94,11 @@ static bool check_map(const form *f, const tsr_fuse_node *node) {
     if (!full && node->shape.rank != f->kept.rank) return false;
     if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->kept)) return false;
     if (full && !is_even(f, &node->shape)) return false;
-    if (!node->operand_count && f->trailing > 1) return false; /* places do not flatten */
+    if (!node->operand_count && f->trailing > 1) return false; /* indices do not flatten */
     for (uint32_t k = 0; k < node->operand_count; k++) {
         const tsr_shape *operand = &f->set->nodes[node->operands[k]].shape;
         if (full && !is_even(f, operand)) return false;
-        /* A row's value would be read as one of the last dim. */
+        /* A value of a row would be read as one of the last dim. */
         bool of_row = is_member(f->set, node->operands[k]) && !is_full(f, operand);
         if (full && of_row && f->kept.rank) return false;
     }
@@ -154,7 +155,7 @@ static bool check_outputs(const form *f) {
     return true;
 }
 
-/* Of one column, all arguments together. */
+/* Bytes of one column, all arguments together. */
 static uint64_t column_bytes(const form *f) {
     const tsr_rows_set *set = f->set;
     uint64_t width = 0;
@@ -171,7 +172,7 @@ static uint64_t saturating(uint64_t a, uint64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-/* Is a row short enough to stay in a cache? */
+/* True if a row is short enough to stay in a cache. */
 static bool fits_cache(const form *f, uint64_t rows) {
     uint64_t bytes = column_bytes(f);
     for (uint32_t i = 0; i < f->trailing; i++)
@@ -189,7 +190,7 @@ static bool check_rows(form *f) {
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* All reductions are of one shape over the same dims, which others follow. */
+/* True if all reductions have one shape and reduce the same dims, which others follow. */
 static bool find_columns(form *f) {
     const tsr_rows_set *set = f->set;
     *f = (form){.set = set};
@@ -211,7 +212,7 @@ static bool find_columns(form *f) {
     return f->found;
 }
 
-/* *out_reads, where it lies over FULL and reads what a reduction has left. */
+/* Sets *out_reads if the node is over FULL and reads results of a reduction. */
 static bool check_column_map(const form *f, const tsr_fuse_node *node, bool *out_reads) {
     bool full = is_full(f, &node->shape);
     if (!full && node->shape.rank != f->kept.rank) return false;
@@ -247,8 +248,8 @@ static bool check_column_member(const form *f, const tsr_fuse_node *node, bool *
     }
 }
 
-/* Rows at multiples of a distance share the sets of a cache: of how many bytes, for a cache of
- * which a way holds that much? */
+/* Rows whose distance is a multiple of a power of two compete for the same sets of a cache. Returns
+ * the largest power of two, up to WAY_BYTES, that divides the distance in bytes. */
 static uint64_t shared_bytes(const form *f, uint64_t inner) {
     enum { WAY_BYTES = 64 * 1024 };
     uint64_t shared = WAY_BYTES, size = 1;
@@ -261,8 +262,8 @@ static uint64_t shared_bytes(const form *f, uint64_t inner) {
     return shared;
 }
 
-/* A program has some columns side by side, as many as fill a line of the caches: those fit a cache,
- * there are whole lines of them, and enough for threads. */
+/* A program handles adjacent columns that together fill a cache line. True if these fit in a
+ * cache, there are whole lines of them, and enough for all threads. */
 static bool fits_columns(const form *f) {
     enum { SIDE_BY_SIDE = 16, SHARED_BYTES_MAX = 8 << 20 };
     uint64_t inner = 1, rows = 1, kept = 0, width = column_bytes(f), all;
@@ -277,7 +278,7 @@ static bool fits_columns(const form *f) {
            (kept / SIDE_BY_SIDE >= TSR_ROWS_LONG_MIN || all <= TSR_ROWS_BYTES_MAX);
 }
 
-/* Reductions alone, side by side, are better off by themselves; a reshape leads to a reader. */
+/* Reductions alone are faster as separate kernels; a reshape leads to a reader. */
 static bool check_columns(const form *f, bool *out_idle) {
     const tsr_rows_set *set = f->set;
     bool reads = false, reshapes = false;
@@ -297,8 +298,8 @@ static bool check_columns(const form *f, bool *out_idle) {
 
 /* ---- repairs --------------------------------------------------------------------------------- */
 
-/* Repairs of the same rows, and what is before their elements, which is computed of rows alone that
- * are computed again. Dims that all of them have with size 1 may be axes or not. */
+/* Repairs of the same rows, and nodes before their elements, which are computed only from
+ * recomputed rows. Dims of size 1 in all of them may be axes or not. */
 static bool check_repairs(form *f) {
     const tsr_rows_set *set = f->set;
     *f = (form){.set = set};
@@ -328,7 +329,7 @@ static bool check_repairs(form *f) {
     return f->found;
 }
 
-/* A mean that no norm is computed beside. */
+/* True for a mean that is computed without a norm. */
 static bool has_mean_alone(const tsr_rows_set *set) {
     bool lone = false, others = false;
     for (uint32_t i = 0; i < set->member_count; i++) {
@@ -339,7 +340,7 @@ static bool has_mean_alone(const tsr_rows_set *set) {
     return lone && !others;
 }
 
-/* Several programs would sum no part of a row each. */
+/* True if a row is so short that its sum is never split among several programs. */
 static bool is_short(const form *f) {
     enum { BYTES_MAX = 16 * 1024 };
     uint64_t bytes = column_bytes(f);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Schedule IR: dialect `tsched`. A `tsched.func` is a fusion group, the kernel to be; an entry calls
+// Schedule IR: dialect `tsched`. A `tsched.func` is a fusion group, a future kernel; an entry calls
 // its groups with `tsched.call`. The rules of the kinds are checked in C (verify.c). The ops of
-// plan.td say what groups, layouts and tiles shall be before there are groups.
+// plan.td choose groups, layouts and tiles before the groups exist.
 #ifndef TSR_SCHEDULE_TD
 #define TSR_SCHEDULE_TD
 

@@ -75,12 +75,12 @@ typedef struct body {
     MlirOperation func;
     MlirOperation root;    /* null in a map of elementwise ops */
     MlirOperation view;    /* a tsched.unpack, or null */
-    const tsr_op_row *row; /* of the root */
+    const tsr_op_row *row; /* row of the root */
     MlirOperation last;    /* the tsched.return */
     bool rows;             /* a rows group: several reductions */
-    bool repairs;          /* holds a repair */
+    bool repairs;          /* contains a repair */
     size_t op_count;       /* constants and the return not counted */
-    tsr_type output;       /* of the first result */
+    tsr_type output;       /* type of the first result */
 } body;
 
 static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
@@ -142,7 +142,7 @@ static bool read_body(MlirOperation func, body *b) {
     return true;
 }
 
-/* An op with several results gives a group of just these. */
+/* An op with several results forms a group with exactly these results. */
 static bool check_parts(const body *b, size_t index) {
     if (index >= tsr_op_result_count(b->root) ||
         !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
@@ -208,7 +208,7 @@ static bool find_before(const body *b, tsr_arena *arena, tsr_value_map *before) 
     return true;
 }
 
-/* Around an op that takes casts stands one of its first operand, and one of its result. */
+/* Only casts of its first operand and of its result may surround an op that takes casts. */
 static bool check_cast(const body *b, MlirOperation op) {
     bool before = mlirValueEqual(tsr_op_operand(b->root, 0), tsr_op_result(op, 0));
     bool behind = mlirValueEqual(tsr_op_operand(op, 0), tsr_op_result(b->root, 0));
@@ -286,7 +286,7 @@ typedef struct rows_reader {
     uint32_t node_count, member_count;
 } rows_reader;
 
-/* False for a value that is made further down: whether those are is checked later. */
+/* False for a value that is defined further down: whether it exists is checked later. */
 static bool rows_number(const rows_reader *r, MlirValue value, uint32_t *out_number) {
     *out_number = tsr_value_map_get(&r->numbers, value);
     return *out_number != UINT32_MAX;
@@ -356,7 +356,7 @@ static bool check_rows(const body *b) {
 
 static bool is_narrow(tsr_dtype dtype) { return dtype == TSR_DTYPE_BF16 || dtype == TSR_DTYPE_F16; }
 
-/* Elements of the first type may lie as the second. */
+/* True if elements of the first type may be stored as the second. */
 static bool lies_as(tsr_dtype dtype, tsr_dtype other) {
     return dtype == other || (is_narrow(dtype) && other == TSR_DTYPE_F32);
 }
@@ -381,7 +381,7 @@ static bool lies_as_it_is(MlirOperation view) {
            tsr_value_type(tsr_op_result(view, 0), &matrix) && strips.dtype == matrix.dtype;
 }
 
-/* A product of one matrix, or a convolution without groups. */
+/* True for a product of one matrix, or a convolution without groups. */
 static bool takes_strips(const body *b) {
     int64_t groups = 1;
     tsr_type matrix;
@@ -397,7 +397,7 @@ static bool takes_strips(const body *b) {
     return true;
 }
 
-/* One argument, read by the product alone. */
+/* True if it has one argument that only the product reads. */
 static bool check_view(const body *b) {
     MlirOperation op = b->view;
     if (mlirOperationIsNull(op)) return true;
@@ -457,7 +457,7 @@ bool tsr_schedule_verify_func(MlirOperation func) {
            (b.rows ? check_rows(&b) : check_shapes(&b));
 }
 
-/* After the tile stage the group is a kernel: buffers read, then buffers written. */
+/* After the tile stage the group is a kernel: input buffers, then output buffers. */
 static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
     size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);
     MlirBlock block = tsr_op_body(kernel);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of entries that call groups: what is no kernel stands there only as what later stages
- * place without one.
+ * The rules of entries that call groups: an op that is not a kernel is allowed only if later
+ * stages can place it without one.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
@@ -13,7 +13,7 @@ static bool complain(MlirOperation op, tsr_diag_number number, const char *text)
     return false;
 }
 
-/* It lies where its operand does, which a kernel must have made. */
+/* The view uses its operand's memory, which a kernel must have written. */
 static bool check_view(MlirOperation op) {
     MlirOperation from = op;
     while (!mlirOperationIsNull(from) && tsr_op_is(from, "tessera.reshape"))
@@ -28,7 +28,7 @@ static bool check_view(MlirOperation op) {
         "reads a value that no kernel computed, in another shape; a group must do that");
 }
 
-/* Ops that the scheduler knows nothing of. */
+/* Rejects ops that the scheduler does not know. */
 static bool check_other(MlirOperation op) {
     if (tsr_op_is(op, "func.return") || strncmp(tsr_op_name(op), "tsched.", 7) == 0) return true;
     return complain(op, TSR_DIAG_ENTRY_OP, "is in an entry that calls groups, but is not a call");

@@ -207,7 +207,7 @@ static bool rule_plan_return(MlirOperation op) {
 
 /* ---- pipelines ---- */
 
-/* By the stages that a region holds; 1 where it holds none. */
+/* Determined by the stages that a region contains; 1 if it contains none. */
 static int64_t ranks_needed(MlirOperation op, int64_t chunks) {
     int64_t count = 0;
     if (tsr_op_is(op, "tsched.pipeline.region")) {
@@ -251,7 +251,7 @@ static bool rule_pipeline(MlirOperation op) {
     return tsr_wavefront_read(op, &pipeline) && check_axis(op, tsr_op_string(op, "axis"));
 }
 
-/* Reads the stage before it, and no other. */
+/* True if it reads the stage before it, and no other. */
 static bool check_stage(MlirOperation op, MlirOperation before, uint32_t index) {
     uint32_t edges = 0;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rule of groups of kind "batch": elementwise ops alone, none of which reads two segments.
+ * The rule of groups of kind "batch": only elementwise ops, and no op reads two segments.
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"
 
 #include <string.h>
 
-enum { NO_SEGMENT = UINT32_MAX - 1 }; /* what all segments read */
+enum { NO_SEGMENT = UINT32_MAX - 1 }; /* marks values that all segments read */
 
 typedef struct checker {
     MlirOperation func, last;
@@ -59,7 +59,8 @@ static bool check_return(checker *c) {
     return true;
 }
 
-/* All of a segment stretches to the shape of its results, which have one. */
+/* All values of a segment can be broadcast to the shape of its results, which have one common
+ * shape. */
 static bool check_shapes(const checker *c) {
     for (size_t i = 0; i < tsr_op_operand_count(c->last); i++) {
         tsr_type type, first;

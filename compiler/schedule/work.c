@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one op that is not elementwise takes, in floating-point operations: how a launch decides
- * whether to share its work between threads.
+ * The floating-point operations of one op that is not elementwise; a launch uses them to decide
+ * whether to split its work among threads.
  */
 #include "compiler/schedule/schedule.h"
 
@@ -40,7 +40,7 @@ static uint64_t attention_work(MlirOperation op, uint64_t products) {
     return multiply(2 * products * k.dims[2], elements(&q));
 }
 
-/* Ops that only order others give and take tokens; they compute nothing. */
+/* Ops that only order others take and return tokens; they compute nothing. */
 static bool has_shapes(MlirOperation op) {
     tsr_type type;
     size_t operands = tsr_op_operand_count(op) > 2 ? 2 : tsr_op_operand_count(op);
