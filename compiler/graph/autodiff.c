@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-autodiff: every tessera.minimize becomes the gradients of its loss, by reverse
- * accumulation (Griewank and Walther 2008, chapter 3.2), and one optimizer step for each parameter
- * the loss depends on. Calls must have been inlined. Before it, jvp and vjp become what they are
- * (derivatives.c); behind it custom_derivative does.
+ * Pass tessera-autodiff: replaces every tessera.minimize by the gradients of its loss, using
+ * reverse accumulation (Griewank and Walther 2008, chapter 3.2), and by one optimizer step for
+ * each parameter that the loss depends on. Calls must have been inlined. Before this, jvp and vjp
+ * are replaced by the ops that they denote (derivatives.c); afterwards custom_derivative is
+ * replaced.
  *
- * Forward over the ops before minimize: a value is active if it is of a float type and depends on a
- * parameter. Backward: each op's gradient rule is asked for the gradients of its active operands; a
- * value used several times gets the sum, in the order in which the backward walk meets the uses, so
- * that the bits depend on the program alone.
+ * Forward over the ops before minimize: a value is active if it is of a float type and depends on
+ * a parameter. Backward: each op's gradient rule is asked for the gradients of its active
+ * operands; a value used several times gets the sum, in the order in which the backward walk meets
+ * the uses, so that the bits depend only on the program.
  */
 #include "compiler/graph/autodiff.h"
 
@@ -89,7 +90,7 @@ void tsr_autodiff_add(tsr_builder *builder, MlirValue *sum, MlirValue gradient) 
         *sum = tsr_emit_binary(builder, TSR_GRAPH_NAME("add"), *sum, gradient);
 }
 
-/* Reads of one parameter are one parameter. */
+/* All reads of a parameter count as one parameter. */
 static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, MlirValue gradient) {
     const char *name = tsr_op_string(op, "name");
     if (!name || !name[0]) {
@@ -129,7 +130,7 @@ bool tsr_autodiff_check(MlirOperation op) {
     return true;
 }
 
-/* Asks one op for the gradients of its active operands and hands them on. */
+/* Asks one op for the gradients of its active operands and adds them to those of the operands. */
 static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
     MlirOperation op = ad->ops[index];
     tsr_gradient of = {.builder = builder, .op = op};
@@ -198,7 +199,7 @@ bool tsr_autodiff_transpose(MlirBlock block, MlirLocation location, size_t count
     return tsr_autodiff_block(block, location, &q);
 }
 
-/* The gradients of what the op is by simpler ones, of its operands by themselves. */
+/* Differentiates the simpler ops that the op is lowered to, with respect to each operand. */
 bool tsr_gradient_lowered(tsr_gradient *of) {
     MlirBlock block = tsr_scratch_open(of->builder);
     MlirOperation copy = mlirOperationClone(of->op);
@@ -240,7 +241,7 @@ bool tsr_gradient_lowered(tsr_gradient *of) {
 
 /* ---- the optimizer step ---------------------------------------------------------------------- */
 
-/* Where the parameter is assigned before the step, for the error. */
+/* Returns the location of an assign of the parameter before the step, for the error. */
 static MlirLocation find_assign(const autodiff *ad, const char *name) {
     TSR_FOR_EACH_OP(op, ad->block) {
         const char *target =
@@ -338,7 +339,7 @@ static bool update(autodiff *ad, tsr_builder *builder, const trained *param, tsr
     return true;
 }
 
-/* The norm of the gradients, in the order of parameters, where something asks for it. */
+/* Computes the norm of the gradients, in the order of parameters, if it is used. */
 static bool clip(autodiff *ad, tsr_builder *builder) {
     MlirOperation op = ad->minimize;
     uint64_t parts = 1;

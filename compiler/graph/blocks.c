@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks of ops for pass tessera-autodiff: copied, swept, put in the place of the op that has them.
+ * Operations on blocks of ops for pass tessera-autodiff: copy, erase unused ops, splice a block in
+ * place of its op.
  */
 #include "compiler/graph/autodiff.h"
 #include "compiler/guard.h"
@@ -81,7 +82,7 @@ void tsr_block_yield(MlirBlock block, MlirLocation location, const MlirValue *va
                       .name = TSR_GRAPH_NAME("yield"), .operand_count = count, .operands = values});
 }
 
-/* From the last one on: what an op read may then be read by nothing. */
+/* In reverse order: erasing an op may leave the producers of its operands unused. */
 void tsr_block_sweep(MlirBlock block) {
     tsr_arena arena = {0};
     size_t count = 0, at = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What calls come to: of every function, its ops and those of all that it calls, each as often as
- * it is called, and whether one of them changes a tensor. Inlining copies the ops, so that 40
- * functions which call the next one twice would never be done; and what it copies to a branch or a
- * loop, where nothing may change a tensor, would be dropped with that. A depth-first walk with a
- * list of its own; calls in a circle are refused later.
+ * The total size of calls: for every function, the number of its ops and those of all functions it
+ * calls, counted once per call, and whether any of them changes a tensor. Inlining copies the ops,
+ * so a chain of 40 functions that each call the next one twice would never finish. Ops inlined
+ * into a branch or a loop, where no tensor may be changed, would be dropped with it. A depth-first
+ * walk with an explicit stack; recursive calls are refused later.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/resilience/resilience.h"
@@ -15,16 +15,17 @@
 
 typedef struct node {
     MlirOperation func;
-    MlirOperation change;        /* the first that changes a tensor, by what it calls, too; null */
+    MlirOperation change;        /* the first op that changes a tensor, directly or through a call;
+                                  * null */
     uint64_t ops;                /* its own, and of the calls before `next` */
-    size_t first, count, next;   /* calls: in `callees` */
+    size_t first, count, next;   /* its calls: indices into `callees` */
     enum { NEW, OPEN, DONE } is; /* OPEN: the functions that it calls are being scanned */
 } node;
 
 typedef struct sizer {
     tsr_arena arena;
     MlirSymbolTable symbols;
-    node *nodes; /* by address */
+    node *nodes; /* sorted by address */
     size_t node_count;
     node **callees, **open;
     size_t callee_count;
@@ -49,7 +50,7 @@ typedef struct reading {
     node *node;
 } reading;
 
-/* NULL: `op` is no call, or of a function without a body. */
+/* NULL: `op` is not a call, or its function has no body. */
 static node *find_callee(sizer *s, MlirOperation op) {
     const char *callee = tsr_op_is(op, "func.call") ? tsr_op_string(op, "callee") : NULL;
     if (!callee) return NULL;
@@ -67,7 +68,7 @@ static MlirWalkResult read_op(MlirOperation op, void *user) {
     return MlirWalkResultAdvance;
 }
 
-/* False where memory is short. */
+/* False if out of memory. */
 static bool read_functions(sizer *s, MlirModule module) {
     size_t functions = 0, calls = 0;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
@@ -91,7 +92,7 @@ static bool read_functions(sizer *s, MlirModule module) {
     return true;
 }
 
-/* Everything below `root`; null, or the first function that comes to too much. */
+/* Adds up everything that `root` calls; null, or the first function that exceeds the limit. */
 static const node *add_up(sizer *s, node *root) {
     size_t depth = 0;
     if (root->is == NEW) s->open[depth++] = root;

@@ -2,15 +2,17 @@
  *
  * Gradients of scan, while and if, for pass tessera-autodiff.
  *
- *   scan  keeps what it carried into each iteration, stacked. Another scan, the other way, has the
- *         body once more on that, and behind it the body's gradients; it carries the gradients of
- *         what was carried, and sums of those of values that the body read from outside.
+ *   scan  stacks the values carried into each iteration. A second scan, in reverse order, computes
+ *         the body again from these values, followed by the body's gradients. It carries the
+ *         gradients of the carried values, and sums of the gradients of captured values.
  *   while becomes a scan of `limit` iterations, which do nothing once the condition has failed; its
  *         gradient is that of the scan.
- *   if    of the same condition: in each region the body once more, and its gradients.
+ *   if    becomes another if with the same condition: each region computes the body again, and its
+ *         gradients.
  *
- * So what an iteration computes is computed twice and not kept (Chen et al. 2016, section 3), but
- * for what the first scan's products and the like give (choose_saved): they are stacked, too.
+ * The values of an iteration are therefore recomputed and not kept (Chen et al. 2016, section 3),
+ * except for the results of products and similar ops in the first scan (choose_saved), which are
+ * also stacked.
  */
 #include "compiler/graph/autodiff.h"
 #include "compiler/guard.h"
@@ -129,14 +131,14 @@ typedef struct scan {
     int64_t length;
     MlirValue *of_results; /* null: none */
     captures x;
-    /* Operands of the other scan: carried first. */
+    /* Operands of the reverse scan: carried values first. */
     MlirValue *operands;
     size_t operand_count, summed;
-    tsr_copies copies; /* of the body, in that of the other scan */
+    tsr_copies copies; /* body values -> values in the reverse scan */
 } scan;
 
-/* Is the gradient of the scan's operand `index` asked for? What is carried hands gradients on in
- * any case. */
+/* True if the gradient of the scan's operand `index` is requested. Carried values always pass
+ * gradients on. */
 static bool is_root(const scan *s, size_t index) {
     MlirValue operand = tsr_op_operand(s->op, index);
     const slot *known = tsr_autodiff_find(s->ad, operand);
@@ -167,7 +169,7 @@ static MlirType stacked(const scan *s, MlirValue slice) {
     return tsr_type_make(s->b->context, &type);
 }
 
-/* What stood for a result of `old` is that of s->op. */
+/* Redirects the mapped results of `old` to those of s->op. */
 static void replace_results(scan *s, MlirOperation old) {
     for (size_t i = 0; i < s->operand_count; i++) {
         MlirValue operand = s->operands[i];
@@ -179,7 +181,7 @@ static void replace_results(scan *s, MlirOperation old) {
     mlirOperationDestroy(old);
 }
 
-/* The scan gives also these values of each iteration, of its body: results behind the others. */
+/* Extends the scan by results that stack these values of its body over the iterations. */
 static void stack_values(scan *s, const MlirValue *values, size_t count) {
     MlirBlock block = tsr_region_block(s->op, 0);
     MlirOperation old = s->op, end = mlirBlockGetTerminator(block);
@@ -214,14 +216,15 @@ static void stack_carried(scan *s) {
     stack_values(s, values, s->carried);
 }
 
-/* The next argument of the other scan's body: of the operand itself, or a slice of it. */
+/* Adds an argument to the reverse scan's body: the operand itself, or a slice of it. */
 static MlirValue add_operand(scan *s, MlirBlock block, MlirValue operand, MlirType type) {
     s->operands[s->operand_count++] = operand;
     return mlirBlockAddArgument(block, type, s->location);
 }
 
-/* Carried: gradients of what was carried, sums. Sequences: what was carried, the sequences,
- * gradients of stacked results. The roots are what gradients are asked for. */
+/* Carried: gradients of the carried values, and sums. Sequences: the carried values of the first
+ * scan, its sequences, gradients of stacked results. The roots are the values whose gradients are
+ * requested. */
 static void make_arguments(scan *s, MlirBlock block, tsr_copies *c, MlirValue *roots,
                            MlirValue *gradients) {
     MlirBlock from = tsr_region_block(s->op, 0);
@@ -252,7 +255,8 @@ static void make_arguments(scan *s, MlirBlock block, tsr_copies *c, MlirValue *r
     for (size_t k = 0; k < s->x.count; k++) roots[at++] = s->x.values[k];
 }
 
-/* What the other scan's body yields: the next carried values, gradients of slices of sequences. */
+/* Collects the yields of the reverse scan's body: the next carried values, then gradients of
+ * slices of sequences. */
 static size_t collect_yields(scan *s, MlirBlock block, const MlirValue *out, MlirValue *yields,
                              MlirType *types) {
     MlirBlock from = tsr_region_block(s->op, 0);
@@ -283,11 +287,13 @@ static size_t collect_yields(scan *s, MlirBlock block, const MlirValue *out, Mli
     return count;
 }
 
-/* ---- what is saved --------------------------------------------------------------------------- */
+/* ---- saved values ---------------------------------------------------------------------------- */
 
 enum {
-    OPERATIONS_PER_BYTE = 32, /* that saving a byte is worth: as policy selective of checkpoints */
-    SAVED_PER_CARRIED = 8,    /* times the bytes that are carried, which are kept anyway */
+    OPERATIONS_PER_BYTE = 32, /* operations that saving a byte is worth: as in policy selective of
+                               * checkpoints */
+    SAVED_PER_CARRIED = 8,    /* limit, as a multiple of the carried bytes, which are kept in any
+                               * case */
 };
 
 static uint64_t bytes_of(MlirValue value) {
@@ -325,7 +331,7 @@ static MlirOperation *list_ops(autodiff *ad, MlirBlock block, size_t *out_count)
     return ops;
 }
 
-/* What the yield of the block needs, straight or by other ops. */
+/* Finds the values that the block's yield needs, directly or through other ops. */
 static void find_live(autodiff *ad, MlirBlock block, tsr_copies *out_live) {
     size_t count;
     MlirOperation *ops = list_ops(ad, block, &count);
@@ -337,8 +343,8 @@ static void find_live(autodiff *ad, MlirBlock block, tsr_copies *out_live) {
     }
 }
 
-/* Results of products and the like that the other scan's body needs, in order while there is room.
- */
+/* Chooses results of products and similar ops that the reverse scan's body needs, in order, up to
+ * the limit. */
 static size_t choose_saved(const scan *s, MlirBlock block, MlirValue *out_values) {
     tsr_copies live = {.arena = &s->ad->arena};
     uint64_t room = 0, each;
@@ -362,13 +368,13 @@ static size_t choose_saved(const scan *s, MlirBlock block, MlirValue *out_values
     return count;
 }
 
-/* What stands for `copy` in the other scan's body is now a slice of result `index`. */
+/* Replaces uses of `copy` in the reverse scan's body by a slice of result `index`. */
 static void take_instead(scan *s, MlirBlock block, MlirValue copy, size_t index) {
     MlirValue slice = add_operand(s, block, tsr_op_result(s->op, index), mlirValueGetType(copy));
     mlirValueReplaceAllUsesOfWith(copy, slice);
 }
 
-/* Would computing this value of the block again run what is worth saving? */
+/* True if recomputing this value of the block would run an op whose result is worth saving. */
 static bool is_dear(MlirBlock block, MlirValue value, tsr_copies *seen) {
     MlirOperation op = tsr_value_owner(value);
     if (mlirOperationIsNull(op) || !mlirBlockEqual(mlirOperationGetBlock(op), block) ||
@@ -381,7 +387,7 @@ static bool is_dear(MlirBlock block, MlirValue value, tsr_copies *seen) {
     return false;
 }
 
-/* What the first scan stacks in any case. */
+/* Uses the values that the first scan stacks in any case. */
 static void save_results(scan *s, MlirBlock block) {
     tsr_copies live = {.arena = &s->ad->arena};
     MlirOperation end = mlirBlockGetTerminator(tsr_region_block(s->op, 0));
@@ -389,7 +395,7 @@ static void save_results(scan *s, MlirBlock block) {
     for (size_t k = s->carried; k < s->results; k++) {
         tsr_copies seen = {.arena = &s->ad->arena};
         MlirOperation owner = tsr_value_owner(tsr_op_operand(end, k));
-        /* The copy of an inner scan gave way to one that keeps what it carries. */
+        /* The copy of an inner scan was replaced by one that keeps its carried values. */
         if (mlirOperationIsNull(owner) || mlirOperationGetNumRegions(owner) > 0) continue;
         MlirValue copy = tsr_copies_get(&s->copies, tsr_op_operand(end, k));
         if (s->operand_count < TSR_RULE_OPERANDS_MAX && tsr_copies_has(&live, copy) &&
@@ -398,7 +404,7 @@ static void save_results(scan *s, MlirBlock block) {
     }
 }
 
-/* What the first scan stacks for this alone. */
+/* Uses the values that the first scan stacks only for this purpose. */
 static void save_products(scan *s, MlirBlock block) {
     MlirValue values[TSR_RULE_RESULTS_MAX];
     size_t count = choose_saved(s, block, values), first = tsr_op_result_count(s->op);
@@ -408,7 +414,7 @@ static void save_products(scan *s, MlirBlock block) {
         take_instead(s, block, tsr_copies_get(&s->copies, values[k]), first + k);
 }
 
-/* Ops whose results nothing reads any more, and the sequences that they alone read. */
+/* Erases ops with unused results, and the sequences that only these read. */
 static void drop_unread(scan *s, MlirBlock block) {
     size_t kept = s->summed;
     tsr_block_sweep(block);
@@ -421,7 +427,7 @@ static void drop_unread(scan *s, MlirBlock block) {
     s->operand_count = kept;
 }
 
-/* The other scan's results go to the operands and to what was read from outside. */
+/* Adds the reverse scan's results to the gradients of the operands and of the captured values. */
 static void hand_on(scan *s, MlirOperation made) {
     size_t at = 0;
     for (size_t k = 0; k < s->carried; k++) {
@@ -436,7 +442,7 @@ static void hand_on(scan *s, MlirOperation made) {
         if (is_root(s, k)) add_to(s->ad, s->b, tsr_op_operand(s->op, k), tsr_op_result(made, at++));
 }
 
-/* What is carried gets a dim and a result more. */
+/* Each carried value gets one more dim and one more result. */
 static bool check_carried(const scan *s) {
     for (size_t k = 0; k < s->carried; k++) {
         if (tsr_type_of(tsr_op_operand(s->op, k)).shape.rank < TSR_RANK_MAX) continue;
@@ -517,8 +523,8 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
 
 /* ---- while ----------------------------------------------------------------------------------- */
 
-/* Ops of `from`, on these values instead of its arguments, in a block of their own; ends with what
- * it yields. */
+/* Copies the ops of `from` into a new block, with these values instead of its arguments; the block
+ * ends with a yield of the same values. */
 static MlirRegion copy_region(autodiff *ad, MlirBlock from, const MlirValue *arguments) {
     MlirBlock block = mlirBlockCreate(0, NULL, NULL);
     MlirRegion made = mlirRegionCreate();
@@ -543,7 +549,7 @@ static MlirRegion yield_region(MlirLocation location, const MlirValue *values, s
     return made;
 }
 
-/* if `condition` { what `from` makes of the values } else { the `count` values of `other` } */
+/* if `condition` { the results of `from` on the values } else { the `count` values of `other` } */
 static MlirOperation choose(autodiff *ad, tsr_builder *b, MlirValue condition, MlirBlock from,
                             const MlirValue *arguments, const MlirValue *other, size_t count) {
     MlirType *types = TSR_NEW(&ad->arena, MlirType, count + 1);
@@ -560,7 +566,8 @@ static MlirOperation choose(autodiff *ad, tsr_builder *b, MlirValue condition, M
                                        .regions = regions});
 }
 
-/* Carries whether the condition has held so far, then what the while does. */
+/* Builds a scan that carries whether the condition has been true until now, then the values of the
+ * while. */
 static MlirOperation make_scan(autodiff *ad, MlirOperation op) {
     size_t count = tsr_op_operand_count(op);
     tsr_builder before = tsr_builder_before(op);

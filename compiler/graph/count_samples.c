@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-count-samples: the samples of random ops in loops depend on the iteration. A scan or
- * while that contains random ops carries one value more, its iterations so far, times those of the
- * loop within which it stands; its random ops become what they are by tessera.philox, at elements
- * that many times their size further (attention that drops weights is told where they begin). So
- * the numbers are those of one tensor with the slices of all iterations, whether the loop is
- * unrolled or stays one, and no two are the same.
+ * Pass tessera-count-samples: makes the samples of random ops in loops depend on the iteration. A
+ * scan or while that contains random ops carries one more value: the count of its iterations until
+ * now, including those of the enclosing loops. Its random ops are lowered to tessera.philox at
+ * element offsets of that count times their size (attention that drops weights gets its first
+ * offset). The samples are therefore those of one tensor that holds the slices of all iterations,
+ * whether or not the loop is unrolled, and no two slices share samples.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -13,9 +13,9 @@
 #include <inttypes.h>
 
 typedef struct counting {
-    bool trains;         /* else dropout gives what it takes */
-    uint64_t times;      /* iterations of the loops around, together */
-    tsr_samples samples; /* the iteration: of the innermost */
+    bool trains;         /* false: dropout returns its operand */
+    uint64_t times;      /* product of the iteration counts of the enclosing loops */
+    tsr_samples samples; /* the iteration of the innermost loop */
 } counting;
 
 static MlirBlock region(MlirOperation op, intptr_t index) {
@@ -53,9 +53,9 @@ static bool read_loop(MlirOperation op, int64_t *out_times, size_t *out_carried)
     return known;
 }
 
-/* ---- a value more that is carried ------------------------------------------------------------ */
+/* ---- the additional carried value ------------------------------------------------------------ */
 
-/* The region ends with the counter and one more: behind those that were carried. */
+/* Makes the region also yield counter + 1, after the carried values. */
 static void yield_next(MlirBlock block, size_t at, MlirValue counter) {
     MlirOperation end = mlirBlockGetTerminator(block);
     MlirValue values[TSR_RULE_RESULTS_MAX + 1];
@@ -69,8 +69,8 @@ static void yield_next(MlirBlock block, size_t at, MlirValue counter) {
     mlirOperationDestroy(end);
 }
 
-/* The loop carries `first` and so on as its value number `at`; argument `at` of its regions is
- * that. */
+/* Adds to the loop a carried value with index `at` that starts at `first`; it is argument `at` of
+ * its regions. */
 static MlirOperation widen(MlirOperation op, size_t at, MlirValue first) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX + 1], values[TSR_RULE_RESULTS_MAX];
     MlirType types[TSR_RULE_RESULTS_MAX + 1], counts = mlirValueGetType(first);
@@ -108,9 +108,10 @@ static MlirOperation widen(MlirOperation op, size_t at, MlirValue first) {
     return made;
 }
 
-/* ---- what is drawn --------------------------------------------------------------------------- */
+/* ---- samples --------------------------------------------------------------------------------- */
 
-/* Of philox's 64 bits as many as a constant of ours is exact in. */
+/* Refuses element numbers that exceed the range in which our constants are exact, which is less
+ * than philox's 64 bits. */
 static bool check_elements(const counting *c, MlirOperation op) {
     uint64_t count, all;
     if (tsr_random_count(op, &count) && !__builtin_mul_overflow(count, c->times, &all) &&
@@ -124,7 +125,7 @@ static bool check_elements(const counting *c, MlirOperation op) {
 
 static bool count_block(const counting *c, MlirBlock block);
 
-/* The first one of this loop: the iterations of those around it, times its own. */
+/* The first count in this loop: the iterations of the enclosing loops, times its own. */
 static bool count_loop(const counting *outer, MlirOperation op) {
     counting c = *outer;
     int64_t times = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-decompose: ops that are combinations of others become those, as the column
- * `lowering` of ops.def says; then the ops on bf16 and f16 are computed in f32 and rounded once.
+ * Pass tessera-decompose: replaces ops that are combinations of others by these, as the column
+ * `lowering` of ops.def specifies; then ops on bf16 and f16 are computed in f32 and rounded once.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -48,7 +48,7 @@ static bool is_small(MlirValue value) {
 
 bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     switch (id) {
-    case TSR_GRAPH_MATMUL: /* matrix units take them as they are */
+    case TSR_GRAPH_MATMUL: /* matrix units accept them directly */
     case TSR_GRAPH_ATTENTION:
     case TSR_GRAPH_ATTENTION_GRAD:
         return is_native;
@@ -75,12 +75,12 @@ bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     }
 }
 
-/* What an op of a planned group becomes is of the group, too. */
+/* The ops that replace an op of a planned group belong to the group. */
 static void give_group(MlirAttribute group, MlirOperation op) {
     if (!mlirAttributeIsNull(group)) tsr_op_set(op, TSR_PLANNED_GROUP, group);
 }
 
-/* Operands are widened before the op, results rounded after it. */
+/* Widens the operands before the op and rounds the results after it. */
 static void widen(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirOperation next = mlirOperationGetNextInBlock(op);
@@ -129,11 +129,11 @@ static bool is_lowered(MlirOperation op, bool is_native) {
     return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;
 }
 
-/* What an op becomes may need lowering itself: again until nothing changes. */
+/* The new ops may need lowering themselves: repeat until nothing changes. */
 static bool lower_block(MlirBlock block, bool is_native) {
     bool done = true, changed = true;
     while (changed && done) {
-        MlirOperation before = {NULL}; /* that stays */
+        MlirOperation before = {NULL}; /* the last op that stays */
         changed = false;
         TSR_FOR_EACH_OP(op, block) {
             MlirOperation behind = mlirOperationGetNextInBlock(op);

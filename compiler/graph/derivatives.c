@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ops that ask for derivatives, for pass tessera-autodiff:
+ * Ops that request derivatives, for pass tessera-autodiff:
  *
- *   jvp                the ops of its region, behind each those of its tangents (forward.c)
- *   vjp                the ops of its region, behind them those of the gradients (autodiff.c)
- *   custom_derivative  where gradients or tangents come to it, the ops of its rule. Of a rule of
- *                      the other mode the transpose: J^T g is linear in g, and its gradient with
- *                      respect to g, from the tangents, is J t; and the other way round
+ *   jvp                the ops of its region, each followed by the ops of its tangents (forward.c)
+ *   vjp                the ops of its region, followed by those of the gradients (autodiff.c)
+ *   custom_derivative  if gradients or tangents reach it, the ops of its rule. If it only has a
+ *                      rule of the other mode, the transpose of that rule: J^T g is linear in g,
+ *                      and its gradient with respect to g, from the tangents, is J t; and the
+ *                      reverse
  *
- * Those inside others become straight-line first, so that derivatives of derivatives are those of
- * the ops that the inner ones are.
+ * Nested ops become straight-line first, innermost first, so that derivatives of derivatives are
+ * derivatives of the ops that replaced the inner ones.
  */
 #include "compiler/graph/autodiff.h"
 #include "compiler/graph/rules.h"
@@ -27,7 +28,7 @@ static MlirValue or_zeros(tsr_builder *b, MlirValue value, MlirValue like) {
 
 /* ---- jvp and vjp ----------------------------------------------------------------------------- */
 
-/* Yields the results, then the derivatives, and takes the op's place. */
+/* Yields the results, then the derivatives, and replaces the op. */
 static void finish(MlirOperation op, const MlirValue *results, size_t count,
                    const MlirValue *derivatives, size_t derivative_count) {
     MlirValue yields[2 * TSR_RULE_RESULTS_MAX], operands[TSR_RULE_OPERANDS_MAX];
@@ -79,7 +80,7 @@ static bool open_vjp(MlirOperation op) {
         results[i] = tsr_op_operand(end, i);
         if (tsr_value_is_float(results[i])) gradients[i] = tsr_op_operand(op, next++);
     }
-    /* Loops of the block may give way to others: what it yields is asked for again. */
+    /* Loops of the block may have been replaced: read the yielded values again. */
     mlirOperationMoveBefore(end, op);
     const tsr_question q = {roots, root_count, results, gradients, result_count, out};
     bool done = tsr_autodiff_block(block, location, &q);
@@ -108,7 +109,8 @@ bool tsr_derivatives_open(MlirBlock block) {
 
 /* ---- custom_derivative ----------------------------------------------------------------------- */
 
-/* A rule's ops at the builder, on these cotangents or tangents; what they yield. */
+/* Copies a rule's ops to the builder, applied to these cotangents or tangents; returns the yielded
+ * values. */
 static void copy_rule(tsr_copies *c, tsr_builder *b, MlirOperation op, intptr_t rule,
                       const MlirValue *directions, MlirValue *out_yields) {
     MlirBlock from = tsr_region_block(op, rule);
@@ -125,7 +127,7 @@ static void copy_rule(tsr_copies *c, tsr_builder *b, MlirOperation op, intptr_t 
         out_yields[i] = tsr_copies_get(c, tsr_op_operand(end, i));
 }
 
-/* Do all ops that read what depends on the block's arguments give floats that gradients pass? */
+/* True if all ops that depend on the block's arguments have float results and pass gradients. */
 static bool passes_all(MlirBlock block) {
     tsr_arena arena = {0};
     tsr_copies active = {.arena = &arena};
@@ -161,8 +163,8 @@ static bool refuse_rule(MlirOperation op, intptr_t rule) {
     return false;
 }
 
-/* By the transpose of the rule of the other mode. `like`: the floats of its directions; `given`:
- * what the floats that it yields are multiplied by, null: none. */
+/* Applies the transpose of the rule of the other mode. `like`: the floats of its directions;
+ * `given`: the factors of the floats that it yields, null: none. */
 static bool transpose_rule(tsr_builder *b, MlirOperation op, intptr_t rule, size_t count,
                            const MlirValue *like, const MlirValue *given, MlirValue *out) {
     MlirBlock block = tsr_scratch_open(b);
@@ -236,7 +238,7 @@ static bool refuse_capture(MlirOperation op, MlirOperation reader, size_t operan
     return false;
 }
 
-/* Rules say nothing of what the function reads from outside. */
+/* Rules do not cover values that the function captures. */
 static bool check_captures(MlirOperation op, MlirBlock block, passes_fn passes, const void *walk,
                            const char *what) {
     TSR_FOR_EACH_OP(inner, block) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a dim of an operand comes from: back through ops that pass it on, to the argument,
- * parameter or op that gives it its size. Outline: one step back, a function a form of op · the
- * path · errors with a note for each dim.
+ * Traces where a dim of an operand comes from: back through ops that pass it on, to the argument,
+ * parameter or op that determines its size. Outline: one step back, one function for each form of
+ * op · the path · errors with a note for each dim.
  */
 #include "compiler/graph/rules.h"
 
@@ -27,7 +27,7 @@ static bool read_shape(MlirValue value, tsr_shape *out_shape) {
     return true;
 }
 
-/* Dim `dim` of operand `index`, if it is there. */
+/* Moves to dim `dim` of operand `index`, if it exists. */
 static bool step_to_operand(MlirOperation op, size_t index, uint32_t dim, place *at) {
     tsr_shape shape;
     if (index >= tsr_op_operand_count(op) || !read_shape(tsr_op_operand(op, index), &shape) ||
@@ -37,7 +37,8 @@ static bool step_to_operand(MlirOperation op, size_t index, uint32_t dim, place 
     return true;
 }
 
-/* Shapes are aligned at their last dims: the first operand that is not stretched along it. */
+/* Shapes are aligned at their last dims: takes the first operand that is not broadcast along this
+ * dim. */
 static bool through_aligned(MlirOperation op, const tsr_shape *result, place *at) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         tsr_shape shape;
@@ -58,7 +59,7 @@ static bool through_transpose(MlirOperation op, const tsr_shape *result, place *
     return dim >= 0 && dim < TSR_RANK_MAX && step_to_operand(op, 0, (uint32_t)dim, at);
 }
 
-/* A dim stays itself where as many elements stand before it. */
+/* A dim is unchanged if the products of the dims before it are equal. */
 static bool through_reshape(MlirOperation op, const tsr_shape *result, place *at) {
     tsr_shape from;
     uint64_t wanted = 1, before = 1;
@@ -73,7 +74,7 @@ static bool through_reshape(MlirOperation op, const tsr_shape *result, place *at
     return false;
 }
 
-/* The dim that is the at->dim-th of those that are left. */
+/* Finds the at->dim-th dim that is not reduced. */
 static bool through_reduction(MlirOperation op, const tsr_shape *result, place *at) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -104,7 +105,7 @@ static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at)
     return step_to_operand(op, index, shape.rank - from_end, at);
 }
 
-/* Of results whose dims but one are the operand's. */
+/* Results whose dims, except for one, are those of the operand. */
 static bool through_other_dims(MlirOperation op, const tsr_shape *result, place *at) {
     int64_t axis = 0;
     TSR_ASSERT(at->dim < result->rank);
@@ -112,20 +113,21 @@ static bool through_other_dims(MlirOperation op, const tsr_shape *result, place 
            step_to_operand(op, 0, at->dim, at);
 }
 
-/* One operand of the result's shape, with others perhaps that stretch to it. */
+/* An operand of the result's shape; others may be broadcast to it. */
 static bool through_same(MlirOperation op, const tsr_shape *result, place *at) {
     TSR_ASSERT(at->dim < result->rank);
     return step_to_operand(op, 0, at->dim, at);
 }
 
-/* Of the dims that are as long as before. */
+/* Follows only dims whose size did not change. */
 static bool through_slice(MlirOperation op, const tsr_shape *result, place *at) {
     tsr_shape from;
     return read_shape(tsr_op_operand(op, 0), &from) && at->dim < from.rank &&
            from.dims[at->dim] == result->dims[at->dim] && step_to_operand(op, 0, at->dim, at);
 }
 
-/* By the shape rule: ops of one rule pass dims on alike. A path ends at every other op. */
+/* Indexed by shape rule: ops with the same rule pass dims on in the same way. A path ends at every
+ * other op. */
 static const struct {
     tsr_check_fn check;
     bool (*step)(MlirOperation op, const tsr_shape *result, place *at);
@@ -149,7 +151,8 @@ static const struct {
     {tsr_check_slice, through_slice},        {tsr_check_pad, through_slice},
 };
 
-/* To the operand that gives the dim its size; false where the op itself does, or is not known. */
+/* Steps to the operand that determines the dim's size; false if the op itself does, or is not
+ * known. */
 static bool step_back(MlirOperation op, place *at) {
     tsr_graph_op id = tsr_graph_op_of(op);
     tsr_shape result;
@@ -191,7 +194,8 @@ static void name_origin(MlirValue value, tsr_buffer *out) {
         tsr_buffer_printf(out, "the result of %s", tsr_op_name(op));
 }
 
-/* "lhs dim 1 is dim 0 of parameter 'w', by tessera.transpose"; the place of the parameter. */
+/* "lhs dim 1 is dim 0 of parameter 'w', by tessera.transpose"; returns the location of the
+ * parameter. */
 static MlirLocation describe(const tsr_rule *rule, const tsr_rule_dim *dim, tsr_buffer *out) {
     place at = {tsr_op_operand(rule->op, dim->operand), dim->dim};
     tsr_buffer by = {0};

@@ -244,7 +244,7 @@ static MlirValue concat(tsr_builder *builder, size_t count, const MlirValue *par
                       : emit(builder, TSR_GRAPH_NAME("concat"), count, parts, &type, attrs);
 }
 
-/* Many parts in levels: runs of 16 become one, those again. */
+/* Concatenates many parts in levels: runs of 16 are combined, then the results. */
 MlirValue tsr_emit_concat(tsr_builder *builder, size_t count, const MlirValue *parts,
                           uint32_t axis) {
     tsr_arena arena = {0};

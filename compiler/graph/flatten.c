@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-flatten: if, while and scan become straight-line ops, but for those that stay
- * (outline.c).
+ * Pass tessera-flatten: if, while and scan become straight-line ops, except for those that stay
+ * loops or branches (outline.c).
  *
- *   if     both branches, then `where`. What a branch reads from outside it reads through a gate,
- *          where(condition, x, 0): in a branch that is not taken indices are 0, and no gradient
- * comes out of it but an exact 0. while  `limit` times: the condition, and-ed with the one before;
- * the body, gated by it; `where`. scan   one copy of the body for each slice.
+ *   if     both branches, then `where`. Values from outside enter a branch through a gate,
+ *          where(condition, x, 0): in a branch that is not taken, indices are 0, and its gradients
+ *          are exactly 0
+ *   while  `limit` times: the condition, and-ed with the previous one; the body, gated by it;
+ *          `where`
+ *   scan   one copy of the body for each slice
  */
 #include "compiler/graph/rule.h"
 #include "compiler/guard.h"
@@ -17,15 +19,15 @@
 #include <string.h>
 
 typedef struct copier {
-    tsr_builder b; /* before the op with the regions */
+    tsr_builder b; /* insertion point: the op with the regions */
     tsr_arena arena;
-    tsr_value_map numbers; /* of original values */
-    MlirValue *values;     /* by number: what stands for them */
+    tsr_value_map numbers; /* numbers of the original values */
+    MlirValue *values;     /* replacement of each value, by number */
     uint32_t value_count, value_capacity;
-    MlirValue gate;    /* i1; null: none */
-    bool gate_open;    /* passes where the gate is true, else where it is false */
-    int64_t iteration; /* -1: none */
-    uint64_t made;     /* ops of all loops of the function */
+    MlirValue gate;    /* i1; null: no gate */
+    bool gate_open;    /* values pass if the gate is true; else if it is false */
+    int64_t iteration; /* -1: not in a loop */
+    uint64_t made;     /* ops created for all loops of the function */
     bool failed;
 } copier;
 
@@ -50,7 +52,7 @@ static void begin_copy(copier *c) {
     c->value_count = c->value_capacity = 0;
 }
 
-/* where(gate, x, 0); i1 passes as it is: nothing can go wrong with it. */
+/* where(gate, x, 0); i1 values need no gate, because no value of them can cause an error. */
 static MlirValue gated(copier *c, MlirValue x) {
     tsr_type type;
     if (mlirValueIsNull(c->gate) || !tsr_value_type(x, &type) || type.dtype == TSR_DTYPE_I1)
@@ -69,7 +71,7 @@ static MlirBlock block_of(MlirValue value) {
                                             : mlirOperationGetBlock(tsr_value_owner(value));
 }
 
-/* Does the value stand outside of the op that is flattened? */
+/* True if the value is defined outside of the op that is flattened. */
 static bool is_outside(const copier *c, MlirValue value) {
     MlirBlock of = block_of(value), block = c->b.block;
     while (!mlirBlockIsNull(block) && !mlirBlockEqual(of, block)) {
@@ -90,14 +92,14 @@ static void group_anew(copier *c, MlirOperation op) {
     tsr_buffer_finish(&path);
 }
 
-/* Operands of the copy, and of what is in its regions, become what stands for them. */
+/* Maps the operands of the copy, and of the ops in its regions, to their replacements. */
 static void rewire(copier *c, MlirOperation copy) {
     group_anew(c, copy);
     for (size_t i = 0; i < tsr_op_operand_count(copy); i++) {
         MlirValue operand = tsr_op_operand(copy, i);
         uint32_t number = tsr_value_map_get(&c->numbers, operand);
         if (number == UINT32_MAX) {
-            /* What is not outside is of a region of the copy. */
+            /* Other values belong to a region of the copy. */
             if (!is_outside(c, operand)) continue;
             map(c, operand, gated(c, operand));
             number = tsr_value_map_get(&c->numbers, operand);
@@ -111,8 +113,8 @@ static void rewire(copier *c, MlirOperation copy) {
     }
 }
 
-/* Copies the ops of the block before c->b.before; its arguments must have been mapped. The values
- * it yields go to `out_values`. */
+/* Copies the ops of the block before c->b.before; its arguments must have been mapped.
+ * `out_values` receives the yielded values. */
 static void copy_block(copier *c, MlirBlock block, MlirValue *out_values) {
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD) {
@@ -124,7 +126,7 @@ static void copy_block(copier *c, MlirBlock block, MlirValue *out_values) {
             return;
         }
         MlirOperation copy = mlirOperationClone(op);
-        rewire(c, copy); /* gates stand before it */
+        rewire(c, copy); /* inserts gates before the copy */
         mlirBlockInsertOwnedOperationBefore(c->b.block, c->b.before, copy);
         for (size_t i = 0; i < tsr_op_result_count(op); i++) {
             MlirValue result = tsr_op_result(copy, i);
@@ -149,7 +151,8 @@ static size_t count_ops(MlirBlock block) {
     return count;
 }
 
-/* Of one loop, and of all in the function: those in what was made count again. */
+/* Checks the limits for one loop and for all loops of the function; loops among the new ops count
+ * again. */
 static bool check_copies(copier *c, MlirOperation op, uint64_t times, size_t each) {
     uint64_t copies;
     if (__builtin_mul_overflow(times, (uint64_t)each, &copies) ||
@@ -229,7 +232,7 @@ static MlirValue slice_at(copier *c, MlirValue sequence, uint64_t at) {
     return tsr_emit_reshape(&c->b, tsr_emit_slice(&c->b, sequence, start, size, NULL), &slice);
 }
 
-/* With a leading dim of 1. */
+/* Adds a leading dim of size 1. */
 static MlirValue lifted(copier *c, MlirValue x) {
     tsr_shape shape = tsr_type_of(x).shape, lifted_shape = {.rank = shape.rank + 1, .dims = {1}};
     for (uint32_t d = 0; d < shape.rank; d++) lifted_shape.dims[d + 1] = shape.dims[d];
@@ -305,13 +308,14 @@ static bool has_regions(MlirOperation op) {
     return id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
-/* What is straight-line after pass tessera-autodiff, as the block around it is. */
+/* Ops whose regions tessera-autodiff moves into the enclosing block, so they must be flat as well.
+ */
 static bool asks_derivatives(MlirOperation op) {
     tsr_graph_op id = tsr_graph_op_of(op);
     return id == TSR_GRAPH_JVP || id == TSR_GRAPH_VJP || id == TSR_GRAPH_CUSTOM_DERIVATIVE;
 }
 
-/* Copies may hold such ops themselves: again until there are none. */
+/* Copies may contain such ops themselves: repeat until none remain. */
 static bool flatten_block(MlirBlock block, uint64_t *made) {
     bool changed = !mlirBlockIsNull(block);
     while (changed) {

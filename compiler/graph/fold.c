@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folding: an op whose result is an operand, or a constant. Only where the folded value has the
- * very bits the op would give: no x + 0 (of -0), no reassociation, no functions that the targets
- * compute with polynomials of their own.
+ * Folding: replaces an op whose result is an operand, or a constant. Only if the folded value has
+ * exactly the bits that the op would compute: no x + 0 (because of -0), no reassociation, no
+ * functions that the targets compute with polynomials of their own.
  *
  * Floating-point arithmetic is done in double and rounded once more to f32, which gives the
  * correctly rounded f32 result for + - * / and sqrt (Figueroa 1995: 53 >= 2 * 24 + 2).
@@ -15,9 +15,9 @@
 typedef struct folding {
     MlirOperation op;
     tsr_graph_op id;
-    const MlirAttribute *constants; /* of the operands; null where unknown */
+    const MlirAttribute *constants; /* constants of the operands; null if unknown */
     tsr_type result;
-    double x, y; /* the first two operands, where is_x, is_y */
+    double x, y; /* the first two operands, valid if is_x, is_y */
     bool is_x, is_y;
 } folding;
 
@@ -28,13 +28,13 @@ static bool same_type(const folding *f, size_t index) {
                          mlirValueGetType(tsr_op_result(f->op, 0)));
 }
 
-/* Are such numbers computed here? Scalars i64 are what loops count with. */
+/* True if numbers of this type are folded here. Loops count with i64 scalars. */
 static bool is_computed(const tsr_type *type) {
     return tsr_dtype_is_float(type->dtype) ||
            (type->dtype == TSR_DTYPE_I64 && type->shape.rank == 0);
 }
 
-/* A constant operand, the same number everywhere. */
+/* Reads a constant operand whose elements are all the same number. */
 static bool read_splat(const folding *f, size_t index, double *out_value) {
     tsr_type type;
     return index < tsr_op_operand_count(f->op) && tsr_value_type(operand(f, index), &type) &&
@@ -52,14 +52,14 @@ static bool is_identity_permutation(MlirOperation op) {
     return true;
 }
 
-/* The operand of the op of the same kind that makes the operand; null if another makes it. */
+/* The operand of the op that defines the operand, if it is of the same kind; else null. */
 static MlirValue inner_operand(const folding *f) {
     MlirOperation inner = tsr_value_owner(operand(f, 0));
     if (mlirOperationIsNull(inner) || tsr_graph_op_of(inner) != f->id) return (MlirValue){NULL};
     return tsr_op_operand(inner, 0);
 }
 
-/* Which operand the result is; -1 if none. */
+/* Returns the index of the operand that equals the result; -1 if there is no such operand. */
 static int fold_to_operand(const folding *f, MlirValue *out_inner) {
     MlirValue inner = {NULL};
     double condition;
@@ -135,7 +135,7 @@ static bool compute(const folding *f, double *out_value) {
     }
 }
 
-/* Integers must be exact in double, the operands too; the quotient is truncated elsewhere. */
+/* Integers, operands included, must be exact in double; the quotient is truncated elsewhere. */
 static bool is_exact(const folding *f, double value) {
     const double limit = 0x1p53;
     tsr_type type;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-fold-transposes: a product reads a matrix in the order it lies in, so that nothing
- * is moved for it: `matmul(transpose(x), y)` is `matmul {transpose_a} (x, y)`, where the transpose
- * swaps the last two dims. The bits stay: an element is the same sum in the same order.
+ * Pass tessera-fold-transposes: a product reads a matrix in its stored order, so that no elements
+ * are moved: `matmul(transpose(x), y)` becomes `matmul {transpose_a} (x, y)` if the transpose
+ * swaps the last two dims. The bits are unchanged: each element is the same sum in the same order.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/passes.h"

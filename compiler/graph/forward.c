@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tangents for pass tessera-autodiff: forward accumulation (Griewank and Walther 2008, chapter
- * 3.1). In the order of the ops each one whose operands have tangents is asked for those of its
- * results, and their ops stand behind it.
+ * 3.1). In program order, each op with tangents of operands is asked for the tangents of its
+ * results; the new ops are inserted after it.
  *
- * Hardly an op has a rule for that. A gradient rule is linear in the gradient of the result, g, and
- * gives J^T g; its transpose, that is the gradient of what it gives with respect to g, is J. So a
- * rule is asked about a value that stands for g, the ops that it emits are run in reverse from the
- * tangents, and those that computed with g are dropped. Where J is diagonal or the op linear that
- * comes to what is simpler to say, and shorter: column `forward` of ops.def.
+ * Few ops have a forward rule. A gradient rule is linear in the gradient g of the result and
+ * computes J^T g; its transpose, the gradient of that expression with respect to g, is J. So the
+ * rule is applied to a placeholder for g, the ops that it emits are run in reverse from the
+ * tangents, and the ops that computed with g are dropped. If J is diagonal or the op linear, there
+ * are simpler and shorter rules: column `forward` of ops.def.
  */
 #include "compiler/graph/autodiff.h"
 #include "compiler/graph/rules.h"
@@ -52,7 +52,7 @@ static MlirOperation copy_of(const tsr_tangent *of) {
     return copy;
 }
 
-/* The op on the tangents. */
+/* Applies the op to the tangents. */
 bool tsr_forward_linear(tsr_tangent *of) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
     size_t count = tsr_op_operand_count(of->op);
@@ -73,7 +73,7 @@ bool tsr_forward_linear(tsr_tangent *of) {
     return true;
 }
 
-/* Adds the tangents of the results that come of those of the `wanted` operands. */
+/* Adds the tangents of the results that are due to those of the `wanted` operands. */
 static bool transpose(tsr_tangent *of, const bool *wanted) {
     MlirLocation location = of->builder->location;
     MlirBlock block = tsr_scratch_open(of->builder);
@@ -115,8 +115,8 @@ bool tsr_forward_transposed(tsr_tangent *of) {
     return transpose(of, wanted);
 }
 
-/* By the gradient rule with the tangent in the place of the result's gradient. Of an operand that
- * is stretched that would be summed: there it is transposed. */
+/* Applies the gradient rule with the tangent instead of the result's gradient. For a broadcast
+ * operand that would sum it: the rule is transposed there. */
 bool tsr_forward_diagonal(tsr_tangent *of) {
     tsr_shape shape = tsr_type_of(tsr_op_result(of->op, 0)).shape;
     bool stretched[TSR_RULE_OPERANDS_MAX] = {false}, any = false;
@@ -136,7 +136,7 @@ bool tsr_forward_diagonal(tsr_tangent *of) {
     return !any || transpose(of, stretched);
 }
 
-/* Through what the op is by simpler ones; the op itself stays. */
+/* Applies the rules to the simpler ops that the op is lowered to; the op itself stays. */
 bool tsr_forward_lowered(tsr_tangent *of) {
     MlirValue values[TSR_RULE_RESULTS_MAX];
     size_t results = tsr_op_result_count(of->op), kept = 0;
@@ -144,7 +144,8 @@ bool tsr_forward_lowered(tsr_tangent *of) {
     tsr_builder inside = tsr_builder_at_end(block, of->builder->location);
     const tsr_tangent copied = {.builder = &inside, .op = of->op};
     MlirOperation copy = copy_of(&copied);
-    tsr_forward f; /* of its own: values of the block that are dropped must not stay in it */
+    tsr_forward f; /* a walk of its own: values of the block that are dropped must not remain in the
+                    * outer one */
     tsr_forward_init(&f);
     for (size_t k = 0; k < tsr_op_operand_count(copy); k++)
         if (!mlirValueIsNull(of->of_operands[k]))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tangents of scan, while and if, for pass tessera-autodiff. Each gives way to one of its kind that
- * has more values:
+ * Tangents of scan, while and if, for pass tessera-autodiff. Each is replaced by an op of the same
+ * kind with more values:
  *
- *   scan, while  carry the tangents of the floats that they carry along; a scan also takes slices
- * of those of its sequences, and stacks those of its results if           yields tangents from both
- * regions, zeros where one has none
+ *   scan, while  also carry the tangents of the floats that they carry; a scan also takes slices of
+ *                the tangents of its sequences, and stacks the tangents of its results
+ *   if           also yields tangents from both regions, zeros where a region has no tangent
  */
 #include "compiler/graph/autodiff.h"
 #include "compiler/guard.h"
@@ -19,7 +19,7 @@ typedef struct widened {
     MlirValue operands[2 * TSR_RULE_OPERANDS_MAX], yields[2 * TSR_RULE_RESULTS_MAX];
     MlirType types[2 * TSR_RULE_RESULTS_MAX];
     size_t operand_count, result_count;
-    int64_t carried; /* of a scan */
+    int64_t carried; /* number of carried values of a scan */
 } widened;
 
 static void add_operand(widened *w, MlirValue operand) {
@@ -41,7 +41,7 @@ static bool check_limits(const widened *w) {
     return false;
 }
 
-/* Before the old op, which stays: without regions. */
+/* Builds the new op before the old one, which stays, without its regions. */
 static MlirOperation build(const widened *w) {
     MlirRegion regions[2];
     tsr_builder b = tsr_builder_before(w->op);
@@ -66,7 +66,7 @@ static MlirOperation build(const widened *w) {
     return made;
 }
 
-/* Of a value that the block yields. */
+/* The tangent of a value that the block yields. */
 static MlirValue tangent_or_zeros(const tsr_forward *f, MlirBlock block, MlirLocation location,
                                   MlirValue value) {
     tsr_builder end = tsr_builder_at_end(block, location);
@@ -153,7 +153,7 @@ static bool forward_while(tsr_forward *f, MlirOperation op) {
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-/* Carried values, their tangents, sequences, tangents of those that have some. */
+/* Carried values, their tangents, sequences, tangents of those that have one. */
 static void take_all(tsr_forward *f, widened *w, size_t carried, size_t inputs) {
     MlirBlock body = tsr_region_block(w->op, 0);
     tsr_builder before = tsr_builder_before(w->op);
@@ -179,7 +179,7 @@ static void take_all(tsr_forward *f, widened *w, size_t carried, size_t inputs) 
     }
 }
 
-/* The same order: of results. `out_at`: where the tangent of each is; 0: it has none. */
+/* The results in the same order. `out_at`: index of each result's tangent; 0: it has none. */
 static void give_all(tsr_forward *f, widened *w, size_t carried, size_t *out_at) {
     MlirBlock body = tsr_region_block(w->op, 0);
     MlirOperation end = mlirBlockGetTerminator(body);
@@ -218,7 +218,7 @@ static bool forward_scan(tsr_forward *f, MlirOperation op) {
     if (!check_limits(&w)) return false;
     MlirOperation made = build(&w);
     for (size_t k = 0; k < results; k++) {
-        /* Tangents of what is carried stand between. */
+        /* The tangents of carried values come before the other results. */
         values[k] = tsr_op_result(made, k < carried ? k : (size_t)w.carried + k - carried);
         if (at[k]) tsr_forward_set(f, values[k], tsr_op_result(made, at[k]));
     }

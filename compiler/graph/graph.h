@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graph IR: the dialect `tessera`, its lowering to straight-line ops, and what a program says about
- * its tensors and entries. Op names are in ops.def; forms before and after lowering in README.md.
+ * Graph IR: the dialect `tessera`, its lowering to straight-line ops, and the tensors and entries
+ * of a program. Op names are in ops.def; forms before and after lowering in README.md.
  */
 #ifndef TSR_COMPILER_GRAPH_GRAPH_H
 #define TSR_COMPILER_GRAPH_GRAPH_H
@@ -9,27 +9,31 @@
 #include "compiler/passes.h"
 #include "manifests/config.h"
 
-/* Of a module: "native", or absent: portable. */
+/* Module attribute: "native"; absent: portable. */
 #define TSR_NUMERICS_NAME "tessera.numerics"
-/* Of a module: bytes of an entry's workspace at most, on a device with memory of its own. */
+/* Module attribute: maximum bytes of an entry's workspace, on a device with memory of its own. */
 #define TSR_WORKSPACE_MAX_NAME "tessera.workspace_max"
 
-/* On tessera.matmul: the units of a GPU may multiply f32 as tf32, where numerics are native. */
+/* Attribute of tessera.matmul: a GPU's matrix units may multiply f32 as tf32, if numerics are
+ * native. */
 #define TSR_TF32_NAME "allow_tf32"
 
-/* On tessera.exp: x minus the largest of its row. Its kernels may take TSR_SHIFTED_NAME of
- * compiler/target/target.h for it; it is on the op, so that no bit depends on what is fused. */
+/* Attribute of tessera.exp: the operand is x minus the largest element of its row. Kernels may use
+ * TSR_SHIFTED_NAME of compiler/target/target.h for it. It is on the op, so that no bit depends on
+ * fusion. */
 #define TSR_EXP_SHIFTED "tessera.shifted"
 
-/* On a result of an entry: an infinity is an intended value of it. */
+/* Attribute of a result of an entry: an infinity is an intended value. */
 #define TSR_INFINITE_NAME "tessera.may_be_infinite"
 
-/* On functions that are bodies of tessera.loop: the symbol of the entry that they run in. */
+/* Attribute of functions that are bodies of tessera.loop: the symbol of the entry that they run
+ * in. */
 #define TSR_BODY_NAME "tessera.body"
-/* Is it an entry, or such a body: what is lowered and scheduled? */
+/* True for an entry or such a body: the functions that are lowered and scheduled. */
 bool tsr_graph_is_lowered_func(MlirOperation op);
 
-/* The symbol of the module of kernels in Target IR, beside the entries: none may be called so. */
+/* The symbol of the module of kernels in Target IR, which is next to the entries: no entry may
+ * have this name. */
 #define TSR_DEVICE_NAME "device"
 
 /* The passes of the stage, in order. */
@@ -48,8 +52,8 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     "tessera-fold-transposes,tessera-virtual-ranks," TSR_CANONICALIZE                              \
     ",cse,tessera-verify,tessera-verify-lowered"
 
-/* Lowers a source module in place. Afterwards every function left is an entry (attribute
- * tessera.entry) and a single block of static-shape tessera ops that ops.def says are kept.
+/* Lowers a source module in place. Afterwards every remaining function is an entry (attribute
+ * tessera.entry) and a single block of static-shape tessera ops that are `kept` in ops.def.
  * TSR_COMPILE on error; the diagnostics are in `list`. `options` may be NULL. */
 TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                            const tsr_pass_options *options);
@@ -105,11 +109,11 @@ typedef struct tsr_graph_tensor {
     MlirOperation op;      /* the first one that reads it */
 } tsr_graph_tensor;
 
-/* What a tessera.param or tessera.opt.state declares. False if `op` is neither, or incomplete (as
- * tsr_pass_verify would have reported). */
+/* Reads the declaration in a tessera.param or tessera.opt.state. False if `op` is neither, or
+ * incomplete (as tsr_pass_verify would have reported). */
 bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor);
-/* Every tensor of a module, sorted by name, each once; in the arena. A verified module is needed.
- */
+/* Every tensor of a module, sorted by name, each once; in the arena. The module must have been
+ * verified. */
 TSR_RESULT tsr_graph_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                              tsr_graph_tensor **out_tensors, size_t *out_count);
 
@@ -123,11 +127,11 @@ typedef struct tsr_graph_port {
     bool watched;         /* a result: see TSR_WATCHED_NAME */
 } tsr_graph_port;
 
-/* A unit attribute of a result of a training entry: it must be finite, as all of them, but is not
- * reported. */
+/* A unit attribute of a result of a training entry: like all results it must be finite, but it is
+ * not reported. */
 #define TSR_WATCHED_NAME "tessera.watched"
-/* The function, which trains, has `value` as a watched result of this name, or one like it. Does
- * nothing where the value is a result already, or there can be no more of them. */
+/* Makes `value` a watched result, with this name or a similar one, of the training function. Does
+ * nothing if the value is a result already, or the maximum number of results is reached. */
 void tsr_graph_watch(MlirOperation func, MlirValue value, const char *name);
 
 typedef struct tsr_graph_entry {
@@ -136,23 +140,23 @@ typedef struct tsr_graph_entry {
     bool rows_independent;
     MlirOperation func;
     size_t input_count, output_count;
-    tsr_graph_port *inputs, *outputs; /* in order of the function's arguments and results */
+    tsr_graph_port *inputs, *outputs; /* the function's arguments and results, in order */
 } tsr_graph_entry;
 
-/* One argument, result or entry of a function with attribute tessera.entry; false where something
- * is missing or wrong (as tsr_pass_verify would have reported). */
+/* Reads one argument, result or entry of a function with attribute tessera.entry; false if
+ * something is missing or wrong (as tsr_pass_verify would have reported). */
 bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
 bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
 bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind);
 bool tsr_graph_entry_read(MlirOperation func, tsr_arena *arena, tsr_graph_entry *out_entry);
-/* called.c, of tsr_pass_verify: no function comes to too many ops with all that it calls, and none
- * that comes to a change of a tensor is called where no change may stand. */
+/* called.c, part of tsr_pass_verify: checks that no function, with all that it calls, has too many
+ * ops, and that no function that changes a tensor is called where changes are not allowed. */
 bool tsr_graph_check_called(MlirModule module);
-/* Does the op itself change tensors? */
+/* True if the op itself changes tensors. */
 bool tsr_graph_changes(MlirOperation op);
-/* The innermost op around that computes values of its regions, such as a branch, a loop or a
- * derivative; null: none. Checkpoints and regions of resilience only mark the ops of a function,
- * among which theirs are put before anything else is done with them. */
+/* The innermost enclosing op that computes values of its regions, such as a branch, a loop or a
+ * derivative; null: none. Checkpoints and regions of resilience only mark ops of a function; their
+ * ops are inlined into it before any other processing. */
 MlirOperation tsr_graph_computing(MlirOperation op);
 /* Every entry of a verified module in the order of the text; in the arena. */
 TSR_RESULT tsr_graph_entries(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,

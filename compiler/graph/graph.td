@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graph IR: dialect `tessera`. Syntax, types and effects stand here; what an op means for shapes,
-// values and gradients stands in C, one row per op in ops.def.
+// Graph IR: dialect `tessera`. Syntax, types and effects are here; the rules for shapes, values
+// and gradients are in C, with one row per op in ops.def.
 //
 // Values are immutable tensors. Shapes are NumPy's: row-major, broadcasting from the right, a
-// missing or 1-sized dimension stretches.
+// missing or 1-sized dimension is broadcast.
 #ifndef TSR_GRAPH_TD
 #define TSR_GRAPH_TD
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-infer-shapes: result types with dynamic dims become as static as the operands allow,
- * by each op's shape rule; so do the result types of functions and of the calls to them, and what
- * regions of jvp, vjp and custom_derivative take.
+ * Pass tessera-infer-shapes: makes result types with dynamic dims as static as the operands allow,
+ * using each op's shape rule; likewise the result types of functions and of the calls to them, and
+ * the arguments of regions of jvp, vjp and custom_derivative.
  */
 #include "compiler/graph/rule.h"
 #include "compiler/passes.h"
@@ -24,7 +24,7 @@ static bool refine(MlirValue value, const tsr_type *better) {
     return changed;
 }
 
-/* `values` or, where `floats`, those among them, are what arguments of the block stand for. */
+/* Refines the block's arguments from `values`, or, with `floats`, from the float values only. */
 static void refine_arguments(MlirBlock block, size_t *at, MlirOperation op, bool of_results,
                              bool floats, bool *changed) {
     size_t count = of_results ? tsr_op_result_count(op) : tsr_op_operand_count(op);
@@ -36,7 +36,7 @@ static void refine_arguments(MlirBlock block, size_t *at, MlirOperation op, bool
     }
 }
 
-/* What the region takes: x; of a rule then y, and directions. */
+/* The arguments of the region: x; for a rule then y, and directions. */
 static void refine_region(MlirOperation op, intptr_t index, bool *changed) {
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index));
     tsr_graph_op id = tsr_graph_op_of(op);
@@ -80,7 +80,7 @@ static void refine_call(MlirModule module, MlirOperation call, bool *changed) {
     }
 }
 
-/* The function's result types become those of the values it returns. */
+/* Changes the function's result types to those of the returned values. */
 static void refine_func(MlirOperation func, MlirOperation terminator, bool *changed) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
     enum { MAX = TSR_CONFIG_PORTS_MAX };

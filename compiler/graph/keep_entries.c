@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-keep-entries: after inlining, drops every function that is no entry. A call that is
- * left (recursion, a function without body) is an error.
+ * Pass tessera-keep-entries: after inlining, drops every function that is not an entry. A
+ * remaining call (recursion, a function without body) is an error.
  */
 #include "compiler/passes.h"
 

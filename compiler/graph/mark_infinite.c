@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-mark-infinite: marks the results of infer and eval entries whose value may be
- * infinite by intent, because an infinite constant of the program reaches them (a mask of -inf, a
- * pad with it). Such a result is checked for NaN alone when the entry is called. What an op
- * computes from finite values does not count: an infinity from there is an overflow, or a logarithm
- * of 0.
+ * intentionally infinite, because they depend on an infinite constant of the program (a mask of
+ * -inf, padding with it). When the entry is called, such a result is checked only for NaN. An
+ * infinity computed from finite values does not count: it is an overflow, or a logarithm of 0.
  *
  * A value carries an infinity if its type is a float and an operand carries one, unless the op is
- * bounded. An op with regions does if anything inside does. Runs after inlining, and before ops are
- * decomposed into others with infinite constants of their own.
+ * bounded. An op with regions carries one if any op inside does. Runs after inlining, and before
+ * ops are decomposed into others with infinite constants of their own.
  */
 #include "compiler/graph/graph.h"
 
@@ -20,7 +19,7 @@
 typedef struct values {
     const void **slots; /* owned */
     size_t capacity, count;
-    bool failed; /* out of memory: then every value is in it */
+    bool failed; /* out of memory: then every value counts as a member */
 } values;
 
 static size_t find_slot(const values *set, const void *value) {
@@ -89,7 +88,7 @@ static bool is_source(MlirOperation op) {
 
 /* ---- flow ------------------------------------------------------------------------------------ */
 
-/* Operands that can make a result infinite: all but bounded ones, and the mask of attention. */
+/* Operands that can make a result infinite: all except bounded ones, and the mask of attention. */
 static size_t count_passed(MlirOperation op) {
     enum { ATTENTION_VALUES = 3 };
     size_t count = tsr_op_operand_count(op);

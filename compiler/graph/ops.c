@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ops, and what every shape rule shares.
+ * The table of ops, and helpers shared by all shape rules.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
@@ -23,7 +23,7 @@ static const tsr_op_rules table[TSR_GRAPH_OP_COUNT] = {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Names are looked up several times an op and pass: by their hash, in a table at most half full. */
+/* Names are looked up several times for each op and pass: by hash, in a table at most half full. */
 enum { SLOTS = 512 };
 static_assert(TSR_GRAPH_OP_COUNT <= SLOTS / 2 && TSR_GRAPH_OP_COUNT <= UINT8_MAX, "the slots");
 static uint8_t slots[SLOTS]; /* tsr_graph_op, or 0 */
@@ -232,7 +232,7 @@ bool tsr_shape_broadcast(const tsr_shape *from, tsr_shape *shape, uint32_t *out_
     return true;
 }
 
-/* Does the shape give dim `dim` of what it was broadcast to? */
+/* True if the shape provides dim `dim` of the shape that it was broadcast to. */
 static bool has_dim(const tsr_shape *shape, const tsr_shape *wide, uint32_t dim) {
     uint32_t added = wide->rank - shape->rank;
     return dim >= added && shape->dims[dim - added] == wide->dims[dim];
@@ -246,7 +246,7 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
         char one[TSR_TYPE_TEXT_MAX], other[TSR_TYPE_TEXT_MAX];
         tsr_type so_far = {.dtype = rule->operands[first].dtype, .shape = shape};
         if (tsr_shape_broadcast(&rule->operands[i].shape, &shape, &a, &b)) continue;
-        size_t wide = first; /* that gave the dim */
+        size_t wide = first; /* the operand that provided the dim */
         for (size_t k = first; k < i; k++)
             if (has_dim(&rule->operands[k].shape, &so_far.shape, b)) wide = k;
         const tsr_shape *given = &rule->operands[wide].shape;
@@ -277,7 +277,7 @@ tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *
 
 /* ---- checking an op -------------------------------------------------------------------------- */
 
-/* A limit that holds for every tensor: fewer than 2^63 bytes, even were its empty dims 1. */
+/* A limit for every tensor: fewer than 2^63 bytes, counting empty dims as 1. */
 static bool check_limits(const tsr_rule *rule, const char *what, size_t index,
                          const tsr_type *type) {
     uint64_t size_bytes;
@@ -314,7 +314,7 @@ static bool read_types(tsr_rule *rule) {
 
 static bool check_op(MlirOperation op, tsr_graph_op id, tsr_rule *out_rule) {
     TSR_ASSERT(id != TSR_GRAPH_NONE);
-    /* All but the types, which are many: as many as there are get read. */
+    /* All but the types, which are large: only those that exist are filled in. */
     memset(out_rule, 0, offsetof(tsr_rule, operands));
     out_rule->op = op;
     out_rule->name = table[id].name;
@@ -327,7 +327,7 @@ bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
     return check_op(op, tsr_graph_op_of(op), out_rule);
 }
 
-/* The type that is written, and the one that should be: a fix-it. */
+/* Offers a fix-it: the correct type instead of the written one. */
 static bool refuse_result(const tsr_rule *rule, const tsr_type *is, const tsr_type *must) {
     char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
     tsr_type whole = *must;
@@ -363,8 +363,8 @@ static bool check_result(const tsr_rule *rule, size_t index) {
     return fits || refuse_result(rule, is, must);
 }
 
-/* Parameters may stand in programs of other element types (quantised weights, say) and unranked;
- * what a program may hold is checked by pass tessera-verify. */
+/* Programs may read parameters of other element types (quantised weights, for example) or unranked
+ * ones; pass tessera-verify checks the types that a program may contain. */
 static bool is_open(MlirOperation op, tsr_graph_op id) {
     tsr_type type;
     return (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) &&
@@ -373,8 +373,8 @@ static bool is_open(MlirOperation op, tsr_graph_op id) {
 
 static void offer_attribute(MlirStringRef name, void *user) { tsr_suggest(user, name.data); }
 
-/* A misspelled attribute would be kept, and do nothing. Those with a dot in their names are what
- * passes note down, and other tools. */
+/* A misspelled attribute would be kept, and have no effect. Attributes with a dot in their names
+ * come from passes and other tools. */
 static bool check_attributes(MlirOperation op) {
     char name[128], hint[192] = "";
     for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(op); i++) {

@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-outline: scan, while and if that pass tessera-flatten left become tessera.loop,
- * their regions functions of their own, which are lowered and scheduled as entries are:
+ * Pass tessera-outline: each scan, while and if that pass tessera-flatten left becomes a
+ * tessera.loop, and its regions become functions, which are lowered and scheduled like entries:
  *
- *     %r = tessera.scan %c, %s {                  %r = tessera.loop "scan"(%c, %s, %w) {bodies =
- * [@f.0]} ^bb0(%a, %x): … %w …                        func.func @f.0(%a, %x, %w') {tessera.body =
- * "f"} { tessera.yield %n, %y                        … %w' …  return %n, %y }
+ *     %r = tessera.scan %c, %s {
+ *     ^bb0(%a, %x): … %w …
+ *       tessera.yield %n, %y
  *     }
  *
- * Reads of tensors and constants go into the functions; what else they read from outside is handed
- * to them. And what stays a loop: tsr_graph_loop_stays.
+ * becomes
+ *
+ *     %r = tessera.loop "scan"(%c, %s, %w) {bodies = [@f.0]}
+ *
+ *     func.func @f.0(%a, %x, %w') {tessera.body = "f"} {
+ *       … %w' …
+ *       return %n, %y
+ *     }
+ *
+ * Reads of tensors and constants are moved into the functions; other values from outside become
+ * arguments. This file also decides which ops stay loops: tsr_graph_loop_stays.
  */
 #include "compiler/graph/rule.h"
 #include "compiler/guard.h"
@@ -21,8 +30,10 @@
 #include <string.h>
 
 enum {
-    UNROLLED_OPS_MAX = 128, /* of one loop: the rest of a compile then hardly takes longer */
-    BRANCH_OPS_MAX = 8,     /* that are computed and not used, where they are cheap */
+    UNROLLED_OPS_MAX = 128, /* maximum ops of one unrolled loop: up to this size compile time hardly
+                             * increases */
+    BRANCH_OPS_MAX = 8,     /* maximum ops that both branches compute although one is unused, if
+                             * they are cheap */
     NESTED_MAX = TSR_PROGRAM_DEPTH_MAX / 2,
 };
 
@@ -35,12 +46,12 @@ static bool is_control(MlirOperation op) {
     return id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
-/* ---- what stays ------------------------------------------------------------------------------ */
+/* ---- loops that stay ------------------------------------------------------------------------- */
 
-/* What is known of a region. */
+/* The properties of a region. */
 typedef struct content {
     uint64_t ops;
-    uint32_t depth; /* of regions, itself among them */
+    uint32_t depth; /* nesting of regions, itself included */
     bool costs;     /* more than elementwise ops */
 } content;
 
@@ -70,7 +81,7 @@ static void scan_block(MlirBlock block, content *out) {
     out->depth = deepest + 1;
 }
 
-/* Virtual ranks and regions of resilience know straight-line ops alone. */
+/* Virtual ranks and regions of resilience support only straight-line ops. */
 static bool is_straight(MlirOperation func) {
     MlirOperation module = mlirOperationGetParentOperation(func);
     int64_t vranks = 1;
@@ -126,10 +137,11 @@ bool tsr_graph_scan_length(MlirOperation op, int64_t *out_length) {
 
 typedef struct outliner {
     MlirModule module;
-    MlirSymbolTable taken; /* before the pass: what it makes of each entry has names of its own */
-    MlirOperation func;    /* the entry */
+    MlirSymbolTable
+        taken;          /* symbols before the pass: each entry's bodies have names of their own */
+    MlirOperation func; /* the entry */
     tsr_arena arena;
-    uint32_t count; /* of its bodies */
+    uint32_t count; /* number of its bodies */
     MlirValue *captures;
     size_t capture_count, capture_capacity;
 } outliner;
@@ -141,7 +153,7 @@ static bool is_of(MlirValue value, MlirBlock block) {
                           block);
 }
 
-/* Read anew in each function. */
+/* Sources are read again in each function. */
 static bool is_source(MlirValue value) {
     if (mlirValueIsABlockArgument(value)) return false;
     tsr_graph_op id = tsr_graph_op_of(tsr_value_owner(value));
@@ -177,7 +189,7 @@ static void collect_captures(outliner *o, MlirBlock block) {
     }
 }
 
-/* Operands from outside become arguments behind the first `own`, or reads of their own. */
+/* Operands from outside become arguments after the first `own`, or reads of their own. */
 static void close_block(outliner *o, MlirBlock block, intptr_t own) {
     TSR_FOR_EACH_OP(op, block) {
         for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
@@ -204,7 +216,7 @@ static const char *body_name(outliner *o) {
     return name;
 }
 
-/* The block becomes the body of a function; its symbol. */
+/* Makes the block the body of a function; returns its symbol. */
 static MlirAttribute make_body(outliner *o, MlirBlock block, MlirLocation location) {
     MlirContext context = mlirModuleGetContext(o->module);
     MlirOperation yield = mlirBlockGetTerminator(block);
@@ -296,7 +308,7 @@ static void outline_op(outliner *o, MlirOperation op) {
     tsr_emit_replace(op, results, values);
 }
 
-/* Those inside first. */
+/* Innermost first. */
 static void outline_block(outliner *o, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         if (!is_control(op)) continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program says about its tensors and entries.
+ * Reads the tensors and entries of a program.
  */
 #include "compiler/graph/graph.h"
 
@@ -12,7 +12,7 @@
 
 typedef struct found {
     tsr_graph_tensor tensor;
-    size_t order; /* in the text */
+    size_t order; /* position in the text */
 } found;
 
 static int by_name(const void *a, const void *b) {
@@ -35,7 +35,7 @@ static MlirWalkResult find_tensor(MlirOperation op, void *user) {
     return MlirWalkResultAdvance;
 }
 
-/* In regions, too. */
+/* Includes tensors in regions. */
 static size_t find_tensors(MlirModule module, found *out_found) {
     search s = {.found = out_found};
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
@@ -109,7 +109,7 @@ static bool has_result(MlirOperation func, size_t count, const char *name) {
     return false;
 }
 
-/* The attributes of the results and of one more, which is watched. */
+/* The attributes of the results and of a watched one in addition. */
 static MlirAttribute with_watched(MlirOperation func, size_t count, const char *name) {
     MlirContext context = mlirOperationGetContext(func);
     MlirAttribute all = tsr_op_attr(func, "res_attrs"), list[TSR_CONFIG_PORTS_MAX];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-prove-rows: an entry with `tessera.rows_independent`, and every eval entry, gives
- * rows of which each depends on one row of the arguments and not on its number. The runtime cuts
- * the rows of a call into batches and fills up the last one, so anything else would be wrong there.
+ * Pass tessera-prove-rows: an entry with `tessera.rows_independent`, and every eval entry, must
+ * return rows that each depend on one row of the arguments and not on its number. The runtime
+ * splits the rows of a call into batches and pads the last one, so other results would be wrong.
  *
  * Each value gets a kind and a layout (row_layout.h) by the row rule of its op (ops.def), loops by
- * a fixpoint. Outline: values · walking ops · what a result says · paths · entries.
+ * a fixpoint. Outline: values · walking ops · results · paths · entries.
  */
 #include "compiler/graph/row_flow.h"
 #include "compiler/guard.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tsr_row_value with as much room as its factors take. */
+/* A tsr_row_value whose factor array has exactly the needed size. */
 typedef struct known {
     MlirValue value, from;
     const char *reason;
@@ -30,11 +30,11 @@ enum { DEPTH_MAX = 128 };
 
 struct tsr_row_walk {
     tsr_arena arena;
-    tsr_value_map numbers; /* of values, in `all` */
+    tsr_value_map numbers; /* indices into `all` */
     known *all;
     uint32_t count, capacity;
     tsr_row_scope scope;
-    tsr_row_flow *flows[DEPTH_MAX]; /* one a level of regions: they are large */
+    tsr_row_flow *flows[DEPTH_MAX]; /* one for each level of regions: they are large */
     size_t depth;
     bool open; /* a dim is unknown, or regions are too deep: later passes refuse the program */
 };
@@ -65,7 +65,7 @@ static known *find_or_add(tsr_row_walk *walk, MlirValue value) {
 }
 
 tsr_row_value tsr_row_get(tsr_row_walk *walk, MlirValue value) {
-    tsr_row_value out = {.kind = TSR_ROWS_FREE}; /* no tensor: a token */
+    tsr_row_value out = {.kind = TSR_ROWS_FREE}; /* not a tensor: a token */
     const known *is = find(walk, value);
     if (!is) return out;
     out = (tsr_row_value){.kind = is->kind,
@@ -138,7 +138,7 @@ static bool is_empty(const tsr_type *type) {
     return tsr_shape_count(&type->shape, &count) && count == 0;
 }
 
-/* False where a type is not known in full, which later passes refuse. */
+/* False if a type is not fully known; later passes refuse it. */
 static bool read_type(tsr_row_walk *walk, MlirValue value, tsr_type *out_type) {
     *out_type = (tsr_type){0};
     if (!tsr_value_type(value, out_type)) return true; /* a token */
@@ -170,7 +170,7 @@ static bool fill(tsr_row_walk *walk, MlirOperation op, tsr_row_flow *flow) {
     return !walk->open;
 }
 
-/* Of an op that mixes rows by itself. */
+/* The value of an op that mixes rows itself. */
 static tsr_row_value mixed_here(tsr_row_flow *flow) {
     bool given = flow->culprit < flow->operand_count;
     MlirValue culprit = given ? flow->operands[flow->culprit].from : (MlirValue){NULL};
@@ -180,7 +180,7 @@ static tsr_row_value mixed_here(tsr_row_flow *flow) {
     return value;
 }
 
-/* The rule, where no operand is mixed; `kind` is the highest of the operands'. */
+/* Applies the rule; no operand is mixed, and `kind` is the highest kind of the operands. */
 static void apply(tsr_row_flow *flow, tsr_rows_fn rule, tsr_row_kind kind, MlirValue from) {
     uint64_t rows = flow->walk->scope.rows;
     bool done = true;
@@ -236,7 +236,7 @@ static void visit(tsr_row_walk *walk, MlirOperation op) {
         visit_plain(flow, rule);
     walk->depth--;
     for (size_t r = 0; r < flow->result_count && !walk->open; r++) {
-        if (is_empty(&flow->result_types[r])) /* nothing lies in it */
+        if (is_empty(&flow->result_types[r])) /* it has no elements */
             flow->outcomes[r] = (tsr_row_value){.kind = TSR_ROWS_FREE};
         tsr_row_raise(walk, tsr_op_result(op, r), &flow->outcomes[r]);
     }
@@ -255,16 +255,17 @@ MlirOperation tsr_row_walk_region(tsr_row_walk *walk, MlirOperation op, intptr_t
     return walk_block(walk, mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index)));
 }
 
-/* ---- what an entry gives --------------------------------------------------------------------- */
+/* ---- results of an entry --------------------------------------------------------------------- */
 
 typedef struct fault {
-    MlirValue result;   /* that is not by row */
+    MlirValue result;   /* the result whose rows are wrong */
     const char *port;   /* its name */
-    MlirValue mixed;    /* where the rows are mixed; null: nowhere, but they lie wrongly */
-    const char *reason; /* of the op that makes it, or of the return */
+    MlirValue mixed;    /* the value in which the rows are mixed; null: not mixed, but in the wrong
+                         * layout */
+    const char *reason; /* the reason of the op that computes it, or of the return */
 } fault;
 
-/* The value that the path from `value` begins with: made by the op that mixes the rows. */
+/* The first value of the path from `value`: the result of the op that mixes the rows. */
 static MlirValue find_mixer(const tsr_row_walk *walk, MlirValue value) {
     for (const known *is = find(walk, value); is && !is->reason && is->from.ptr;
          is = find(walk, value))
@@ -272,7 +273,7 @@ static MlirValue find_mixer(const tsr_row_walk *walk, MlirValue value) {
     return value;
 }
 
-/* Row r of a result must be at place r of its dim 0. */
+/* Checks that row r of a result is at index r of its dim 0. */
 static bool check_result(tsr_row_walk *walk, MlirValue result, fault *out) {
     tsr_row_value is = tsr_row_get(walk, result);
     tsr_type type;
@@ -323,8 +324,8 @@ static void add_note(path *p, MlirLocation location, const char *text) {
     p->notes[p->count++] = (tsr_diag_note){location, text};
 }
 
-/* The values that `value` comes from, the last one first: those that ops make, then an argument of
- * the entry or nothing. Ends before the value that `end` is. */
+/* Collects the values that `value` depends on, from the last to the first: results of ops, then an
+ * argument of the entry, if any. Stops before `end`. */
 static size_t follow(const tsr_row_walk *walk, MlirValue value, MlirValue end, MlirValue *out,
                      MlirValue *out_argument) {
     size_t count = 0;
@@ -352,7 +353,7 @@ static MlirValue *collect(tsr_row_walk *walk, MlirValue value, MlirValue end, si
 
 static const char *name_of(MlirValue value) { return tsr_op_name(tsr_value_owner(value)); }
 
-/* How the rows came to `culprit`: the argument, then the last ops. */
+/* Notes how the rows reach `culprit`: the argument, then the last ops. */
 static void note_rows(path *p, tsr_row_walk *walk, const tsr_graph_entry *entry,
                       MlirValue culprit) {
     size_t count = 0;
@@ -370,7 +371,7 @@ static void note_rows(path *p, tsr_row_walk *walk, const tsr_graph_entry *entry,
     }
 }
 
-/* How the result came of `mixed`: the next ops, then the return. */
+/* Notes how the result depends on `mixed`: the next ops, then the return. */
 static void note_result(path *p, tsr_row_walk *walk, const fault *f, MlirOperation ret) {
     size_t count = 0;
     MlirValue argument, *values = collect(walk, f->result, f->mixed, &count, &argument);
@@ -384,7 +385,7 @@ static void note_result(path *p, tsr_row_walk *walk, const fault *f, MlirOperati
              tsr_arena_printf(p->arena, "result '%s' depends on it", f->port));
 }
 
-/* What differs from row to row by itself, and an operand with rows. */
+/* Finds an operand that differs from row to row by itself, and an operand with rows. */
 static MlirValue note_varying(path *p, tsr_row_walk *walk, MlirOperation op) {
     MlirValue rows = {NULL}, varies = {NULL};
     for (size_t k = 0; k < tsr_op_operand_count(op); k++) {
@@ -400,7 +401,7 @@ static MlirValue note_varying(path *p, tsr_row_walk *walk, MlirOperation op) {
     return rows;
 }
 
-/* The op that makes the value, or whose region takes it. */
+/* The op that defines the value, or whose region has it as an argument. */
 static MlirOperation maker_of(MlirValue value) {
     if (!mlirValueIsABlockArgument(value)) return tsr_value_owner(value);
     return mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
@@ -434,8 +435,8 @@ static void report(tsr_row_walk *walk, const tsr_graph_entry *entry, MlirOperati
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Does the input hold rows? Of an eval entry without the attribute data do, and other arguments of
- * as many rows. */
+/* True if the input contains rows. In an eval entry without the attribute, data inputs do, and
+ * other arguments with the same number of rows. */
 static bool has_rows(const tsr_graph_entry *entry, size_t index, uint64_t rows) {
     const tsr_graph_port *port = &entry->inputs[index];
     bool fits = port->type.shape.rank > 0 && port->type.shape.dims[0] == rows;
@@ -452,7 +453,7 @@ static bool all_have_rows(const tsr_graph_entry *entry, uint64_t rows) {
     return all;
 }
 
-/* The rows of a batch: those of data, else of the first argument. 0 where there are none. */
+/* The rows of a batch: those of data, else of the first argument. 0 if there are none. */
 static uint64_t count_rows(const tsr_graph_entry *entry) {
     const tsr_graph_port *port = entry->input_count ? &entry->inputs[0] : NULL;
     for (size_t i = 0; i < entry->input_count; i++)
@@ -501,7 +502,7 @@ static bool prove(tsr_row_walk *walk, const tsr_graph_entry *entry) {
     bool must = entry->rows_independent || entry->kind == TSR_ENTRY_EVAL;
     bool could = entry->kind == TSR_ENTRY_INFER && all_have_rows(entry, rows);
     fault f = {0};
-    /* A batch of one row is never filled up, and there is nothing to mix. */
+    /* A batch of one row is never padded, and there are no rows to mix. */
     if (rows <= 1 || !(must || could) || !begin(walk, entry, rows)) return true;
     MlirOperation ret = walk_block(walk, tsr_op_body(entry->func));
     if (walk->open) return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row rules of ops with regions: branches, loops, derivatives. They give outcomes, since a result
+ * Row rules of ops with regions: branches, loops, derivatives. They set outcomes, since one result
  * may be mixed while another is not.
  */
 #include "compiler/graph/row_flow.h"
@@ -33,7 +33,7 @@ static tsr_row_value yielded(tsr_row_flow *flow, MlirOperation yield, size_t ind
     return is;
 }
 
-/* A value that is chosen by a scalar, or computed as often as one says. */
+/* A value that a scalar selects, or that is computed as often as a scalar says. */
 static tsr_row_value chosen_by(tsr_row_value value, tsr_row_value by) {
     if (by.kind <= value.kind) return value;
     by.layout = value.layout;
@@ -58,7 +58,8 @@ bool tsr_rows_if(tsr_row_flow *flow) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* What is carried takes in what the body yields for it. True where that changed it. */
+/* Raises a carried value to include the value that the body yields for it. True if that changed
+ * it. */
 static bool carry(tsr_row_flow *flow, intptr_t region, size_t index, MlirOperation yield) {
     MlirValue argument = mlirBlockGetArgument(block_of(flow->op, region), (intptr_t)index);
     tsr_row_value is = tsr_row_get(flow->walk, argument), next = yielded(flow, yield, index);
@@ -96,8 +97,8 @@ bool tsr_rows_while(tsr_row_flow *flow) {
     return true;
 }
 
-/* A slice of a sequence; `along` is what its dim 0 is where iterations go along rows, else empty.
- */
+/* A slice of a sequence; `along` is the layout of its dim 0 if the iterations are rows, else
+ * empty. */
 static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_layout *along) {
     tsr_row_value slice = flow->operands[operand];
     MlirValue from = tsr_op_operand(flow->op, operand);
@@ -118,8 +119,8 @@ static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_
     return slice;
 }
 
-/* The digits of the rows that iterations go along; none where they go along something else. False,
- * with all outcomes mixed, where along rows and something else. */
+/* Finds the digits of the rows that the iterations follow; empty if they follow something else.
+ * False, with all outcomes mixed, if they follow rows and something else. */
 static bool find_along(tsr_row_flow *flow, size_t first, tsr_row_layout *out_along) {
     *out_along = (tsr_row_layout){0};
     for (size_t k = first; k < flow->operand_count; k++) {
@@ -138,7 +139,7 @@ static bool find_along(tsr_row_flow *flow, size_t first, tsr_row_layout *out_alo
     return true;
 }
 
-/* Along rows, nothing but what no iteration changes is carried. */
+/* If iterations are rows, carried values must be unchanged by all iterations. */
 static void keep_carried(tsr_row_flow *flow, size_t index) {
     MlirBlock block = block_of(flow->op, 0);
     MlirOperation yield = mlirBlockGetTerminator(block);
@@ -152,7 +153,7 @@ static void keep_carried(tsr_row_flow *flow, size_t index) {
     set_argument(flow, 0, index, from, is);
 }
 
-/* What a result stacks along its dim 0. */
+/* The value that a result stacks along its dim 0. */
 static tsr_row_value stack(tsr_row_flow *flow, tsr_row_value slice, size_t result,
                            const tsr_row_layout *along) {
     uint64_t length = flow->result_types[result].shape.dims[0];
@@ -204,7 +205,7 @@ bool tsr_rows_scan(tsr_row_flow *flow) {
 
 /* ---- derivatives ----------------------------------------------------------------------------- */
 
-/* Operands, results or arguments that stand for the floats among others, in their order. */
+/* Operands, results or arguments that correspond to the floats among others, in their order. */
 static bool is_float(const tsr_type *type) { return tsr_dtype_is_float(type->dtype); }
 
 static MlirOperation derive(tsr_row_flow *flow, intptr_t region) {
@@ -215,7 +216,7 @@ static MlirOperation derive(tsr_row_flow *flow, intptr_t region) {
     return end;
 }
 
-/* A tangent hangs on the rows that the value hangs on, and on those of the tangents of these. */
+/* A tangent depends on the rows of its value, and on those of the operands' tangents. */
 bool tsr_rows_jvp(tsr_row_flow *flow) {
     size_t count = (size_t)mlirBlockGetNumArguments(block_of(flow->op, 0)), tangent = count;
     for (size_t i = 0; i < count; i++) {
@@ -239,8 +240,9 @@ bool tsr_rows_jvp(tsr_row_flow *flow) {
     return true;
 }
 
-/* Gradients of what region 0 yields, with cotangents from operand `cotangent` on: of one kind. A
- * sum over the rows of what hangs on one row each passes gradients back to that row alone. */
+/* Gradients of the yielded values of region 0, with cotangents from operand `cotangent` on: all of
+ * one kind. A sum over the rows, with each term depending on one row, passes gradients back only
+ * to that row. */
 static tsr_row_value pull_back(tsr_row_flow *flow, MlirOperation end, size_t cotangent) {
     tsr_row_value all = {.kind = TSR_ROWS_FREE};
     for (size_t i = 0; i < tsr_op_operand_count(end); i++) {
@@ -278,7 +280,8 @@ bool tsr_rows_vjp(tsr_row_flow *flow) {
     return true;
 }
 
-/* A rule of the op: x, y and directions go in, directions come out, which must fit `out`. */
+/* Checks a rule of the op: it takes x, y and directions, and returns directions, which must fit
+ * `out`. */
 static bool rule_keeps_rows(tsr_row_flow *flow, intptr_t region, bool backward) {
     MlirBlock block = block_of(flow->op, region);
     size_t at = 0, count = flow->operand_count;
@@ -305,7 +308,7 @@ static bool rule_keeps_rows(tsr_row_flow *flow, intptr_t region, bool backward) 
     return true;
 }
 
-/* Its rules are what derivatives of it compute: they must keep the rows apart as well. */
+/* Derivatives of the op run its rules, which must keep the rows separate as well. */
 bool tsr_rows_custom_derivative(tsr_row_flow *flow) {
     for (size_t i = 0; i < flow->operand_count; i++)
         set_argument(flow, 0, i, tsr_op_operand(flow->op, i), flow->operands[i]);

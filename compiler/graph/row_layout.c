@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic of row layouts. All of it goes from the innermost factor outward, since that is where
- * the places of two lists of factors agree.
+ * Arithmetic of row layouts. All functions go from the innermost factor outward, since the indices
+ * of two lists of factors are aligned at the innermost factors.
  */
 #include "compiler/graph/row_layout.h"
 
@@ -14,7 +14,7 @@ tsr_row_layout tsr_row_layout_of(uint64_t size, tsr_row_label label) {
     return layout;
 }
 
-/* Are the two one factor, `outer` around `inner`? */
+/* True if the two are one factor, `outer` around `inner`. */
 static bool merges(const tsr_row_factor *outer, const tsr_row_factor *inner) {
     if (outer->label != inner->label) return false;
     return outer->label != TSR_ROW_DIGIT || outer->stride == inner->stride * inner->size;
@@ -49,7 +49,8 @@ bool tsr_row_merge(const tsr_row_dims *dims, tsr_row_layout *out_layout) {
 
 /* ---- taking factors off ---------------------------------------------------------------------- */
 
-/* The factors of a layout from the innermost one on; `next` is what is left of it. */
+/* Reads the factors of a layout from the innermost one on; `next` is the rest of the current
+ * factor. */
 typedef struct reader {
     const tsr_row_layout *layout;
     uint32_t left; /* factors outside `next` */
@@ -67,7 +68,7 @@ static reader read(const tsr_row_layout *layout) {
     return r;
 }
 
-/* The inner `size` of the next factor, which `size` divides. */
+/* Removes the inner `size` of the next factor, which `size` divides. */
 static tsr_row_factor take_factor(reader *r, uint64_t size) {
     tsr_row_factor inner = r->next;
     inner.size = size;
@@ -77,7 +78,8 @@ static tsr_row_factor take_factor(reader *r, uint64_t size) {
     return inner;
 }
 
-/* The next factor takes in the one around it, and varies. False where one of them is a digit. */
+/* Merges the factor around it into the next factor, which then varies. False if one of them is a
+ * digit. */
 static bool widen(reader *r) {
     tsr_row_factor inner = r->next;
     if (r->left == 0) return false;
@@ -87,7 +89,7 @@ static bool widen(reader *r) {
     return true;
 }
 
-/* Factors that come from the innermost one outward. */
+/* Collects factors from the innermost one outward. */
 typedef struct writer {
     uint32_t count;
     tsr_row_factor factors[2 * TSR_ROW_FACTORS_MAX];
@@ -149,7 +151,7 @@ static tsr_row_fault join_factors(tsr_row_factor a, tsr_row_factor b, tsr_row_fa
     return TSR_ROW_FINE;
 }
 
-/* What stands in the way where the sizes of two factors do not divide one another. */
+/* The fault if the sizes of two factors do not divide one another. */
 static tsr_row_fault refuse(const reader *a, const reader *b) {
     bool both = a->next.label == TSR_ROW_DIGIT && b->next.label == TSR_ROW_DIGIT;
     return both ? TSR_ROW_PAIRED : TSR_ROW_NUMBERED;

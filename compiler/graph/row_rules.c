@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row rules of ops without regions, a function a family: where the rows lie in the results, and
- * which ops mix them. Outline: helpers · elementwise · reductions and ops along axes · products ·
- * ops that move elements · indices · norms · attention · images · values without operands.
+ * Row rules of ops without regions, one function per family: they derive the layout of the rows in
+ * the results, and detect ops that mix rows. Outline: helpers · elementwise · reductions and ops
+ * along axes · products · ops that move elements · indices · norms · attention · images · values
+ * without operands.
  */
 #include "compiler/graph/row_flow.h"
 #include "compiler/resilience/resilience.h"
@@ -44,7 +45,7 @@ bool tsr_row_mix_joined(tsr_row_flow *flow, size_t operand, tsr_row_fault fault)
     return false;
 }
 
-/* The operand by dims. */
+/* The operand, split by dims. */
 static bool view(tsr_row_flow *flow, size_t operand, tsr_row_dims *out_dims) {
     if (tsr_row_split(&flow->operands[operand].layout, &flow->types[operand].shape, out_dims))
         return true;
@@ -56,13 +57,13 @@ static bool refuse_dim(tsr_row_flow *flow, size_t operand, const char *verb, uin
                        verb, dim, operand);
 }
 
-/* Fails where rows lie along the dim. */
+/* Fails if rows are along the dim. */
 static bool check_no_rows(tsr_row_flow *flow, size_t operand, const tsr_row_dims *dims,
                           const char *verb, uint32_t dim) {
     return !tsr_row_has_digit(&dims->dims[dim]) || refuse_dim(flow, operand, verb, dim);
 }
 
-/* All dims of a shape alike. */
+/* All dims of a shape with the same label. */
 static tsr_row_dims dims_of(const tsr_shape *shape, tsr_row_label label) {
     tsr_row_dims dims = {.rank = shape->rank};
     for (uint32_t i = 0; i < shape->rank; i++)
@@ -87,8 +88,8 @@ static bool join_into(tsr_row_flow *flow, size_t operand, const tsr_row_dims *di
     return true;
 }
 
-/* NumPy's broadcasting of the first `count` dims of `from`, of a shape, to the first dims of `to`.
- */
+/* NumPy's broadcasting of the first `count` dims of `from`, a value of this shape, to the first
+ * dims of `to`. */
 static tsr_row_dims stretch(const tsr_row_dims *from, const tsr_shape *shape, uint32_t count,
                             const tsr_shape *to, uint32_t to_count) {
     tsr_row_dims dims = dims_of(to, TSR_ROW_SAME);
@@ -173,7 +174,7 @@ bool tsr_rows_repair(tsr_row_flow *flow) {
     return set_result(flow, 0, &dims);
 }
 
-/* softmax, cumsum, sort, top_k; norms, whose scale and bias stretch to the first operand. */
+/* softmax, cumsum, sort, top_k; norms, whose scale and bias are broadcast to the first operand. */
 bool tsr_rows_along(tsr_row_flow *flow) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes);
@@ -250,7 +251,7 @@ bool tsr_rows_transpose(tsr_row_flow *flow) {
     return set_result(flow, 0, &result);
 }
 
-/* The innermost factors of a dim, from its outermost digit on: what must be moved as one block. */
+/* The innermost factors of a dim, from its outermost digit on: they must be moved as one block. */
 static tsr_row_layout block_of(const tsr_row_layout *dim) {
     tsr_row_layout block = {0};
     for (uint32_t i = 0; i < dim->count; i++)
@@ -265,7 +266,7 @@ static uint64_t size_of(const tsr_row_layout *layout) {
     return size;
 }
 
-/* A dim of `size` elements that is made of such blocks. */
+/* A dim of `size` elements that consists of such blocks. */
 static tsr_row_layout repeat(const tsr_row_layout *block, uint64_t size) {
     tsr_row_layout dim = tsr_row_layout_of(size / size_of(block), TSR_ROW_VARIES);
     bool fits = tsr_row_append(&dim, block);
@@ -348,7 +349,7 @@ bool tsr_rows_pad(tsr_row_flow *flow) {
     return set_result(flow, 0, &dims);
 }
 
-/* The blocks that all operands are made of along the axis; none where no rows lie along it. */
+/* Finds the block that all operands consist of along the axis; empty if no rows are along it. */
 static bool find_block(tsr_row_flow *flow, uint32_t axis, tsr_row_layout *out_block) {
     *out_block = (tsr_row_layout){0};
     for (size_t k = 0; k < flow->operand_count && out_block->count == 0; k++) {
@@ -359,7 +360,7 @@ static bool find_block(tsr_row_flow *flow, uint32_t axis, tsr_row_layout *out_bl
     return true;
 }
 
-/* The operand's dim along the axis, of which `block` is what all operands are made of. */
+/* Joins the operand's dim along the axis; `block` is the common block of all operands. */
 static bool join_block(tsr_row_flow *flow, size_t operand, uint32_t axis,
                        const tsr_row_layout *block, tsr_row_layout *io_dim) {
     uint64_t size = flow->types[operand].shape.dims[axis];
@@ -495,7 +496,7 @@ static bool join_keys(tsr_row_flow *flow, size_t operand, uint64_t heads, tsr_ro
     return join_into(flow, operand, &seen, result);
 }
 
-/* The mask stretches to [B, H, S, T]. */
+/* The mask is broadcast to [B, H, S, T]. */
 static bool join_mask(tsr_row_flow *flow, tsr_row_dims *result) {
     const tsr_shape *shape = &flow->types[3].shape;
     tsr_shape to = flow->types[0].shape;
@@ -511,7 +512,8 @@ static bool join_mask(tsr_row_flow *flow, tsr_row_dims *result) {
 bool tsr_rows_attention(tsr_row_flow *flow) {
     tsr_row_dims dims;
     uint64_t heads = flow->types[0].shape.dims[HEAD];
-    if (flow->operand_count > 4) return tsr_rows_opaque(flow); /* it draws: in train entries */
+    if (flow->operand_count > 4)
+        return tsr_rows_opaque(flow); /* it has dropout: only in train entries */
     if (!view(flow, 0, &dims)) return false;
     if (!check_no_rows(flow, 0, &dims, "sums over", DEPTH)) return false;
     if (tsr_op_flag(flow->op, "causal")) {
@@ -526,7 +528,7 @@ bool tsr_rows_attention(tsr_row_flow *flow) {
     return flow->result_count == 1 || set_result(flow, 1, &dims);
 }
 
-/* Rows along the batch alone: all else is summed over for one gradient or another. */
+/* Only the batch may contain rows: one of the gradients sums over each other dim. */
 bool tsr_rows_attention_grad(tsr_row_flow *flow) {
     tsr_row_dims batch = {.rank = 1};
     uint64_t size = flow->types[0].shape.dims[BATCH];
@@ -594,7 +596,7 @@ bool tsr_rows_conv2d_grad_filter(tsr_row_flow *flow) {
     return set_result(flow, 0, &result);
 }
 
-/* Images and gradients of such: windows go over H and W. */
+/* Images and gradients of images: windows go over H and W. */
 bool tsr_rows_pool(tsr_row_flow *flow) {
     tsr_row_dims result = dims_of(&flow->result_types[0].shape, TSR_ROW_VARIES);
     result.dims[0] = tsr_row_layout_of(flow->result_types[0].shape.dims[0], TSR_ROW_SAME);
@@ -628,7 +630,8 @@ bool tsr_rows_iota(tsr_row_flow *flow) {
     return set_result(flow, 0, &dims);
 }
 
-/* Parameters, state, the step: what hangs on no row, but may differ from place to place. */
+/* Parameters, state, the step: values that depend on no row, but may differ from element to
+ * element. */
 bool tsr_rows_varies(tsr_row_flow *flow) {
     for (size_t r = 0; r < flow->result_count; r++) {
         tsr_row_dims dims = dims_of(&flow->result_types[r].shape, TSR_ROW_VARIES);
@@ -645,7 +648,7 @@ bool tsr_rows_random(tsr_row_flow *flow) {
     return tsr_rows_varies(flow);
 }
 
-/* Ops of compiler/resilience: some give their operands, some are other spellings. */
+/* Ops of compiler/resilience: some return their operands, some are other spellings of our ops. */
 bool tsr_rows_of_other(tsr_row_flow *flow) {
     tsr_sr_op id = tsr_sr_op_plain(flow->op);
     if (id == TSR_SR_TILE_GEMM) return tsr_rows_matmul(flow);

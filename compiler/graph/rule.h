@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands behind a row of ops.def: the shape rule and the gradient rule of an op, side by side
- * in the file of the op's family (ops/), with what pass tessera-decompose makes of it; and how its
- * tangents come of these.
+ * The functions of a row of ops.def: the shape rule and the gradient rule of an op, next to each
+ * other in the file of the op's family (ops/), with its lowering in pass tessera-decompose and the
+ * derivation of its tangents.
  */
 #ifndef TSR_COMPILER_GRAPH_RULE_H
 #define TSR_COMPILER_GRAPH_RULE_H
@@ -12,16 +12,14 @@
 
 enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
 
-/* outline.c: does the scan, while or if stay a loop or branch? Else tessera-flatten makes it
- * straight-line: where it is small, or stands in a function with virtual ranks or regions of
- * resilience.
- */
+/* outline.c: true if the scan, while or if stays a loop or branch. Else tessera-flatten makes it
+ * straight-line: if it is small, or in a function with virtual ranks or regions of resilience. */
 bool tsr_graph_loop_stays(MlirOperation op);
 enum {
-    TSR_UNROLLED_COPIES_MAX = 1 << 16, /* ops made of one loop */
-    TSR_UNROLLED_ALL_MAX = 1 << 20,    /* of all loops of a function */
+    TSR_UNROLLED_COPIES_MAX = 1 << 16, /* maximum ops created for one loop */
+    TSR_UNROLLED_ALL_MAX = 1 << 20,    /* maximum ops created for all loops of a function */
 };
-/* Iterations of a scan; false where they are not known. */
+/* Iterations of a scan; false if not known. */
 bool tsr_graph_scan_length(MlirOperation op, int64_t *out_length);
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -32,14 +30,14 @@ typedef struct tsr_rule {
     size_t operand_count, result_count;
     tsr_type operands[TSR_RULE_OPERANDS_MAX];
     tsr_type declared[TSR_RULE_RESULTS_MAX]; /* the result types as written */
-    tsr_type results[TSR_RULE_RESULTS_MAX];  /* out: what they must be; as declared on entry */
+    tsr_type results[TSR_RULE_RESULTS_MAX];  /* out: the required types; as declared on entry */
 } tsr_rule;
 
-/* Checks operands and attributes and says what the result types must be. Emits an error and returns
- * false where they break the op's rule. Dims may be dynamic: what is unknown is not refused. */
+/* Checks operands and attributes and sets the required result types. Emits an error and returns
+ * false if they break the op's rule. Dims may be dynamic: unknown dims are not refused. */
 typedef bool (*tsr_check_fn)(tsr_rule *rule);
 
-/* Emits "tessera.matmul: …" at the op; false. */
+/* Emits "tessera.matmul: …" at the op; returns false. */
 bool tsr_rule_fail(const tsr_rule *rule, tsr_diag_number number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A dim of an operand, which the message calls `name`. */
@@ -49,14 +47,14 @@ typedef struct tsr_rule_dim {
     uint32_t dim;
 } tsr_rule_dim;
 enum { TSR_RULE_DIMS_MAX = 4 };
-/* The same with a note for each dim: what gave it its size, and the ops it came through. */
+/* The same with a note for each dim: the origin of its size, and the ops that passed it on. */
 bool tsr_rule_fail_dims(const tsr_rule *rule, tsr_diag_number number, size_t count,
                         const tsr_rule_dim *dims, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Fails unless the operand, called `what` in the message, has this rank. */
 bool tsr_rule_rank(const tsr_rule *rule, size_t operand, const char *what, uint32_t rank);
-/* Fails where operand 0 is of integers that cannot hold the value of an attribute; floats round it,
- * infinities and NaN included. */
+/* Fails if operand 0 has an integer type that cannot represent the value of an attribute; floats
+ * round it, infinities and NaN included. */
 bool tsr_rule_holds(const tsr_rule *rule, const char *name, double value);
 /* Fails unless the operand's element type is among `allowed` (TSR_DTYPES_…). */
 bool tsr_rule_dtype(const tsr_rule *rule, size_t operand, const char *what, unsigned allowed);
@@ -85,7 +83,7 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
                    int64_t otherwise, int64_t *out_values);
 /* Reads a finite number; `otherwise` if absent. */
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value);
-/* The bounds of a uniform distribution in this dtype; `what` precedes the message. */
+/* Checks the bounds of a uniform distribution in this dtype; `what` precedes the message. */
 bool tsr_rule_uniform(const tsr_rule *rule, const char *what, tsr_dtype dtype, double low,
                       double high);
 /* Fails unless the operand has this shape, as far as dims are known. */
@@ -106,36 +104,35 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 typedef struct tsr_gradient {
-    tsr_builder *builder; /* where gradient ops go; has the op's location */
+    tsr_builder *builder; /* insertion point of gradient ops; has the op's location */
     MlirOperation op;
     MlirValue of_result;                          /* of_results[0] */
-    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* gradients of the results; null: none, zero */
-    bool wanted[TSR_RULE_OPERANDS_MAX];           /* operands whose gradient is asked for */
-    MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* out; of the operand's type; null: zero */
+    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* gradients of the results; null: zero */
+    bool wanted[TSR_RULE_OPERANDS_MAX];           /* operands whose gradient is requested */
+    MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* out; has the operand's type; null: zero */
 } tsr_gradient;
 
-/* Emits the ops that compute the wanted gradients. Emits an error and returns false where it
- * cannot.
+/* Emits the ops that compute the wanted gradients. Emits an error and returns false if it cannot.
  */
 typedef bool (*tsr_gradient_fn)(tsr_gradient *gradient);
 
 /* ---- tangents -------------------------------------------------------------------------------- */
 
 typedef struct tsr_tangent {
-    tsr_builder *builder; /* where ops go, behind `op`; has the op's location */
+    tsr_builder *builder; /* insertion point of new ops, after `op`; has the op's location */
     MlirOperation op;
-    MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* of floats; null: none, zero */
-    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* out; of the result's type; null: zero */
+    MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* tangents of float operands; null: zero */
+    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* out; has the result's type; null: zero */
 } tsr_tangent;
 
 /* Emits the ops that compute the tangents of the float results. Emits an error and returns false
- * where it cannot. */
+ * if it cannot. */
 typedef bool (*tsr_forward_fn)(tsr_tangent *tangent);
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Emits what the op is by simpler ops before it, lets them take its place and destroys it. Operands
- * and results are static. Emits an error and returns false where it cannot. */
+/* Emits simpler ops before the op that compute its results, replaces it by them and destroys it.
+ * Operands and results are static. Emits an error and returns false if it cannot. */
 typedef bool (*tsr_lower_fn)(MlirOperation op);
 
 typedef struct tsr_op_rules {

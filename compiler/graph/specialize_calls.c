@@ -2,16 +2,16 @@
  *
  * Pass tessera-specialize-calls: each call of a function may have tensors of its own.
  *
- * A call with `tessera.prefix = "h.0"` becomes one of a copy of the function, in which tensor NAME
- * is "h.0.NAME"; calls in that copy have the prefix, too, before their own. So a block is written
- * once, and twelve calls read the parameters of twelve layers; calls of one function with one
- * prefix share a copy, and its tensors. A function that is called so and not otherwise is removed:
- * its names are none of the program.
+ * A call with `tessera.prefix = "h.0"` becomes a call of a copy of the function, in which tensor
+ * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. So a block is
+ * written once, and twelve calls read the parameters of twelve layers; calls of one function with
+ * one prefix share a copy and its tensors. A function that is only called with prefixes is
+ * removed, because its tensor names are not part of the program.
  *
- * The walk begins at entries and at what nobody calls, and goes on to what is called from there, a
- * list of functions whose calls were not scanned yet. A copy's symbol tells what it is a copy of
- * and the prefix. What is copied may have been scanned before: its calls are of copies then,
- * which tell their prefix and origin.
+ * The walk begins at entries and at functions that are never called, and continues with the
+ * functions called from there, using a list of functions whose calls were not scanned yet. A
+ * copy's symbol encodes its origin and the prefix. A function may be copied after it was scanned:
+ * its calls are then calls of copies, whose attributes hold their prefix and origin.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/passes.h"
@@ -20,12 +20,12 @@
 #include <string.h>
 
 #define PREFIX "tessera.prefix"
-/* Notes on functions while the pass runs. */
-#define CALLED "tessera.called"   /* by some function */
-#define REACHED "tessera.reached" /* in the list, or was */
-#define COPIED "tessera.copied"   /* there are copies */
-#define ORIGIN "tessera.origin"   /* of a copy: the symbol of what it is one of */
-#define OUTER "tessera.outer"     /* of a copy: its prefix, with the dot */
+/* Attributes of functions while the pass runs. */
+#define CALLED "tessera.called"   /* some function calls it */
+#define REACHED "tessera.reached" /* is or was in the list */
+#define COPIED "tessera.copied"   /* has copies */
+#define ORIGIN "tessera.origin"   /* for a copy: the symbol of the original function */
+#define OUTER "tessera.outer"     /* for a copy: its prefix, with the dot */
 
 typedef struct specializer {
     MlirContext context;
@@ -34,7 +34,7 @@ typedef struct specializer {
     tsr_arena arena;
     MlirOperation *funcs; /* whose calls are not scanned yet */
     size_t count, capacity, copies;
-    const char *outer; /* of the one that is */
+    const char *outer; /* prefix of the function that is scanned */
     bool good;
 } specializer;
 
@@ -70,7 +70,7 @@ static bool is_func(MlirOperation op) {
     return !mlirOperationIsNull(op) && tsr_op_is(op, "func.func") && tsr_op_has_body(op);
 }
 
-/* The function that a call is of; null where there is none with a body. */
+/* The function that is called; null if it does not exist or has no body. */
 static MlirOperation callee_of(specializer *p, MlirOperation call) {
     const char *name = tsr_op_is(call, "func.call") ? tsr_op_string(call, "callee") : NULL;
     MlirOperation func = mlirSymbolTableLookup(p->symbols, tsr_ref(name ? name : ""));
@@ -81,7 +81,7 @@ static MlirOperation callee_of(specializer *p, MlirOperation call) {
 
 static void rename_one(specializer *p, MlirOperation op, const char *attr) {
     const char *name = tsr_op_string(op, attr);
-    if (!name || !name[0]) return; /* tessera-verify says so */
+    if (!name || !name[0]) return; /* tessera-verify reports it */
     const char *text = tsr_arena_printf(&p->arena, "%s%s", p->outer, name);
     p->good = p->good && text;
     if (text) tsr_op_set(op, attr, tsr_attr_make_string(p->context, text));
@@ -132,8 +132,8 @@ static bool refuse_prefix(MlirOperation call) {
     return false;
 }
 
-/* The prefix of what `call`, of `func`, reads: that of the function around, then its own, with a
- * dot. NULL after an error. */
+/* The prefix of the tensors that `call`, a call of `func`, reads: the prefix of the enclosing
+ * function, then its own, with a dot. NULL after an error. */
 static const char *prefix_of(specializer *p, MlirOperation call, MlirOperation func) {
     const char *own = tsr_op_string(call, PREFIX), *before = tsr_op_string(func, OUTER);
     const char *text = p->outer;
@@ -146,7 +146,7 @@ static const char *prefix_of(specializer *p, MlirOperation call, MlirOperation f
     return NULL;
 }
 
-/* The copy of that symbol, made where there is none yet. */
+/* Returns the copy with that symbol, and creates it if necessary. */
 static void find_copy(specializer *p, MlirOperation call, MlirOperation func, const char *symbol,
                       const char *prefix) {
     MlirOperation made = mlirSymbolTableLookup(p->symbols, tsr_ref(symbol));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which random numbers an op draws depends on its call path: the entry, the calls on the way, the
- * op itself, each counted among those of the same name in its function ("train/block#3/dropout#0").
- * So twelve calls of one block draw twelve masks, and a line added elsewhere changes none.
+ * The random numbers of an op depend on its call path: the entry, the calls on the path and the op
+ * itself, each numbered among those of the same name in its function ("train/block#3/dropout#0").
+ * So twelve calls of one block use twelve masks, and a line added elsewhere changes none of the
+ * masks.
  *
- * Pass tessera-name-calls notes names and counts in the locations of calls and random ops; inlining
- * keeps locations as chains of call sites; pass tessera-streams reads them and sets `stream`, 32
- * bits of the path's hash. Two paths of one hash are refused.
+ * Pass tessera-name-calls records names and numbers in the locations of calls and random ops;
+ * inlining keeps locations as chains of call sites; pass tessera-streams reads them and sets
+ * `stream`, 32 bits of the path's hash. Two paths with the same hash are refused.
  */
 #include "compiler/graph/rule.h"
 #include "compiler/passes.h"
@@ -43,7 +44,7 @@ static void walk(MlirBlock block, void (*visit)(MlirOperation op, void *user), v
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static const char prefix[] = "tessera:"; /* of our names of locations */
+static const char prefix[] = "tessera:"; /* prefix of the location names that this pass adds */
 
 typedef struct counter {
     const char *name;
@@ -132,14 +133,14 @@ static void append_path(MlirLocation location, tsr_buffer *path, int depth) {
     }
 }
 
-/* Of the calls that the op was inlined by, without what names the op itself. */
+/* Appends the calls through which the op was inlined, without the name of the op itself. */
 static void append_calls(MlirLocation location, tsr_buffer *path, int depth) {
     if (depth == 0 || !mlirLocationIsACallSite(location)) return;
     append_path(mlirLocationCallSiteGetCaller(location), path, depth - 1);
     append_calls(mlirLocationCallSiteGetCallee(location), path, depth - 1);
 }
 
-/* Each call of a function that a plan has as one kernel has its own. */
+/* Each call of a function that a plan materializes as one kernel has its own group. */
 static void set_group(MlirOperation op, void *user) {
     enum { DEPTH_MAX = 256 };
     streamer *s = user;
@@ -154,7 +155,7 @@ static void set_group(MlirOperation op, void *user) {
     tsr_buffer_finish(&path);
 }
 
-/* The 32 bits of a path's hash that name the stream of numbers a random op draws from. */
+/* The 32 bits of a path's hash that identify the random stream of an op. */
 static uint32_t stream_number(const char *path) {
     tsr_digest digest = tsr_hash(path, strlen(path));
     uint32_t number = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-verify: the rules that hold for a whole program, beyond what each op checks.
+ * Pass tessera-verify: the rules for a whole program, beyond the checks of each op.
  *
  *   functions  one block of tessera ops, calls and a return
  *   tensors    named; stored data or an init rule; one name, one declaration
  *   assigns    to a known tensor of the same type, once, in a train entry
  *   entries    ports named, batch dims equal
- *   attributes those whose name begins with the dialect's are known where they stand
+ *   attributes names with the dialect's prefix must be known for the op that has them
  */
 #include "compiler/graph/graph.h"
 #include "compiler/guard.h"
@@ -25,8 +25,8 @@ static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* Regions hold no functions' ends and nothing that changes tensors; of what is called in them see
- * called.c. */
+/* Regions contain neither returns nor ops that change tensors; called.c checks the functions that
+ * they call. */
 static bool check_nested(MlirOperation op) {
     bool returns = tsr_op_is(op, "func.return");
     if (!returns && !tsr_graph_changes(op)) return true;
@@ -37,15 +37,16 @@ static bool check_nested(MlirOperation op) {
     return false;
 }
 
-/* Plans stand beside the program; in a scheduled one entries call groups, or the kernels that these
- * became. */
+/* Plans are next to the program; in a scheduled program entries call groups, or the kernels made
+ * from them. */
 static bool is_scheduling(MlirOperation op, bool scheduled) {
     return tsr_op_is_plan(op) ||
            (scheduled && (tsr_op_is(op, "tsched.call") || tsr_op_is(op, "tsched.func") ||
                           tsr_op_is(op, "tile.func")));
 }
 
-/* What a module holds beside its program: plans, groups and kernels, texts for later stages. */
+/* Ops that a module contains in addition to its program: plans, groups and kernels, texts for
+ * later stages. */
 static bool is_beside(MlirOperation op, bool scheduled) {
     return is_scheduling(op, scheduled) || tsr_op_is(op, "tessera_target.document");
 }
@@ -101,7 +102,7 @@ static bool is_name(const char *name) {
     return name && name[0] && tsr_text_valid(name, TSR_NAME_MAX);
 }
 
-/* !tessera.opt.state says something of a state, but reads none. */
+/* !tessera.opt.state describes a state, but does not read it. */
 static bool is_declared_only(MlirOperation op) {
     return tsr_shim_is_opt_state(mlirValueGetType(tsr_op_result(op, 0)));
 }
@@ -200,7 +201,7 @@ static bool check_tensor_op(MlirOperation op, const tsr_graph_tensor *tensors, s
 
 /* ---- assigns --------------------------------------------------------------------------------- */
 
-/* With the tensor whose name is nearest, if one is near. */
+/* Suggests the tensor with the most similar name, if there is one. */
 static bool refuse_unknown(MlirOperation op, const char *target, const tsr_graph_tensor *tensors,
                            size_t count) {
     char text[512], note[512];
@@ -226,13 +227,14 @@ typedef struct assigns {
 typedef struct program {
     const tsr_graph_tensor *tensors;
     size_t count;
-    assigns **assigned; /* of each tensor */
+    assigns **assigned; /* assigns of each tensor */
     tsr_arena *arena;
-    MlirOperation func; /* that is scanned */
+    MlirOperation func; /* the function that is checked */
     bool done;
 } program;
 
-/* Whether a region assigns what stands around it, too, is seen when regions are open. */
+/* Assigns in a region to tensors that are also assigned outside are detected once regions are
+ * inlined. */
 static bool check_assign(program *p, MlirOperation op) {
     const tsr_graph_tensor *tensors = p->tensors;
     size_t count = p->count;
@@ -345,7 +347,7 @@ static bool check_ports(MlirOperation func, const char *what, const tsr_graph_po
     return true;
 }
 
-/* Every port that has rows must have the same number of them. */
+/* All ports with rows must have the same number of rows. */
 static bool check_rows(const tsr_graph_entry *entry) {
     const tsr_graph_port *first = NULL;
     for (size_t i = 0; i < entry->input_count + entry->output_count; i++) {
@@ -373,7 +375,7 @@ static bool check_rows(const tsr_graph_entry *entry) {
     return true;
 }
 
-/* No memref or vector, and no encoding, which says that elements lie otherwise. */
+/* Rejects memrefs, vectors and tensors with an encoding, which specifies another layout. */
 static bool is_plain_tensor(MlirType type) {
     tsr_type ignored;
     return mlirTypeIsARankedTensor(type) &&
@@ -442,7 +444,8 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
 
 enum { SHOWN_MAX = 100 };
 
-/* By where they stand: those that a program may have, NULL, those that passes note down, NULL. */
+/* Indexed by the kind of op: attributes that a program may have, NULL, attributes that passes add,
+ * NULL. */
 static const char *const of_module[] = {
     "tessera.mesh",       NULL, TSR_NUMERICS_NAME, TSR_WORKSPACE_MAX_NAME, TSR_TARGET_NAME,
     TSR_SR_VIRTUAL_RANKS, NULL};
@@ -455,7 +458,8 @@ static const char *const of_call[] = {"tessera.prefix", NULL, NULL};
 static const char *const of_op[] = {"tessera.opt.shard", "tessera.opt.partition", NULL,
                                     TSR_EXP_SHIFTED,     TSR_CONSTANT_NAME,       NULL};
 
-/* A misspelled one would be kept, and do nothing. Names without the dialect's belong to others. */
+/* A misspelled attribute would be kept, and have no effect. Names outside this dialect belong to
+ * others. */
 static bool check_known(MlirOperation op, const char *place, MlirNamedAttribute attribute,
                         const char *const *names) {
     static const char dialect[] = "tessera.";
@@ -583,7 +587,7 @@ static bool holds(MlirModule module, const char *name) {
     return false;
 }
 
-/* The rules of Target IR are its ops', which have been checked. */
+/* The rules of Target IR are those of its ops, which have been checked. */
 bool tsr_pass_verify_level(MlirModule module) {
     if (holds(module, "tessera_target.func") || holds(module, "tessera_target.kernel")) return true;
     bool scheduled = holds(module, "tsched.func") || holds(module, "tile.func");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-verify-lowered: what the next stage relies on. Every function is an entry of static
- * tessera ops that ops.def says are kept.
+ * Pass tessera-verify-lowered: checks the form that the next stage requires. Every function is an
+ * entry of static tessera ops that are `kept` in ops.def.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -16,7 +16,7 @@ static bool is_lowered(tsr_graph_op op) {
            (op != TSR_GRAPH_NONE && tsr_graph_rules(op)->lower == tsr_lower_kept);
 }
 
-/* What orders others, and computes nothing. */
+/* Ops that only order others, and compute nothing. */
 static bool is_order(MlirOperation op) {
     switch (tsr_sr_op_of(op)) {
     case TSR_SR_BARRIER:
@@ -41,7 +41,7 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
     return false;
 }
 
-/* A value of a small float, where no kernel takes one. */
+/* Refuses a value of a small float type where no kernel accepts one. */
 static bool check_small(MlirOperation op, MlirValue value, bool is_native) {
     tsr_type type;
     char text[TSR_TYPE_TEXT_MAX];
