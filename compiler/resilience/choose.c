@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a segment saves, by a minimum cut; and segments found where there are none.
+ * Chooses the values that a segment saves, by a minimum cut, and finds segments if the program
+ * declares none.
  */
 #include "compiler/resilience/cut.h"
 #include "compiler/resilience/recompute.h"
@@ -30,7 +31,7 @@ static bool is_inside(const chooser *c, uint32_t value) {
     return op != NONE && c->ops[op] != NONE;
 }
 
-/* What it costs to have the value when the backward pass comes. */
+/* The cost of having the value available for the backward pass. */
 static uint64_t cost_of(const chooser *c, uint32_t value) {
     const tsr_sr_value *v = &c->program->values[value];
     bool source = v->op == NONE || c->program->nodes[v->op].source;
@@ -114,7 +115,7 @@ bool tsr_sr_node_is_free(const tsr_sr_node *node) {
     return !node->backward && !node->source && !node->fixed && node->segment == TSR_SR_NO_SEGMENT;
 }
 
-/* crossing[i]: bytes made before node i and read by a forward node from i on. */
+/* crossing[i]: bytes computed before node i and read by a forward node from i on. */
 static bool count_crossing(const tsr_sr_program *p, uint64_t *crossing) {
     uint32_t *last = TSR_NEW(p->arena, uint32_t, (size_t)p->value_count + 1);
     if (!last) return false;
@@ -126,7 +127,7 @@ static bool count_crossing(const tsr_sr_program *p, uint64_t *crossing) {
         if (op == NONE || p->nodes[op].source || p->nodes[op].backward) continue;
         if (last[v] <= op) continue;
         crossing[op + 1] += p->values[v].size_bytes;
-        crossing[last[v] + 1] -= p->values[v].size_bytes; /* wraps; the sums below do not */
+        crossing[last[v] + 1] -= p->values[v].size_bytes; /* wraps around; the sums below do not */
     }
     for (uint32_t i = 1; i <= p->node_count; i++) crossing[i] += crossing[i - 1];
     return true;
@@ -147,8 +148,8 @@ uint32_t tsr_sr_find_segments(tsr_sr_program *p, uint32_t first, uint32_t limit)
     if (wanted == 0) return 0;
     if (wanted > limit) wanted = limit;
     while (at < p->node_count) {
-        /* From here to the place with fewest bytes crossing, between one half and three halves of a
-         * fair share on. */
+        /* Extends the segment to the node with the fewest bytes crossing, between one half and
+         * three halves of an equal share. */
         uint32_t end = p->node_count, i = at;
         uint64_t share = total / wanted, best = UINT64_MAX, here = 0;
         for (; i < p->node_count && here <= share + share / 2; i++) {

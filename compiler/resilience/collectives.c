@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-local-collectives: on one rank, which holds every position, collectives are local
- * data movement; sums over positions follow the binary tree of ascending positions: n leaves are
- * split at the largest power of two below n. Sums of squares are taken where the value is whole;
+ * Pass tessera-local-collectives: on one rank, which has every position, collectives are local
+ * data movement. Sums over positions follow the binary tree of ascending positions: n leaves are
+ * split at the largest power of two below n. Sums of squares are computed from the whole value;
  * those of a virtual rank's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
@@ -24,7 +24,7 @@ static size_t half_of(size_t count) {
     return half;
 }
 
-/* Depth is the logarithm of the number of operands. */
+/* The recursion depth is the logarithm of the number of operands. */
 static MlirValue tree_sum(tsr_builder *b, MlirOperation op, size_t first, size_t count) {
     if (count == 1) return tsr_op_operand(op, first);
     size_t half = half_of(count);
@@ -56,8 +56,8 @@ MlirValue tsr_sr_square(tsr_builder *b, MlirOperation op, MlirValue x) {
     return tsr_emit_mul(b, x, x);
 }
 
-/* Of a whole value: behind its end there are zeros. It is squared first: moving a summand of each
- * virtual rank would be summed apart from the gradient. */
+/* Sums of squares of a whole value, padded with zeros at its end. It is squared before any data
+ * movement: a moved summand of each virtual rank would be summed separately from the gradient. */
 static MlirValue squares(tsr_builder *b, MlirOperation op) {
     uint64_t parts = tsr_type_of(tsr_op_result(op, 0)).shape.dims[0];
     MlirValue x = tsr_op_operand(op, 0);

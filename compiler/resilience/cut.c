@@ -7,12 +7,13 @@
 
 typedef struct tsr_cut_edge {
     uint32_t to, next;
-    uint64_t room; /* what may still flow */
+    uint64_t room; /* residual capacity */
 } edge;
 
 enum { NONE = UINT32_MAX };
 
-/* `count` becomes at most `*capacity`, by doubling; the old bytes are kept. */
+/* Grows the array so that `count` fits, at most to `*capacity`, by doubling; the old bytes are
+ * kept. */
 static void *grow(tsr_arena *arena, void *old, size_t each, uint32_t count, uint32_t *capacity) {
     if (count < *capacity) return old;
     uint32_t larger = *capacity ? 2 * *capacity : 256;
@@ -54,7 +55,8 @@ bool tsr_cut_edge(tsr_cut *cut, uint32_t from, uint32_t to, uint64_t capacity) {
     return add(cut, from, to, capacity) && add(cut, to, from, 0);
 }
 
-/* One shortest path from the source with room on every edge; by[node] is the edge it came over. */
+/* Finds a shortest path from the source with residual capacity on every edge; by[node] is the edge
+ * through which it was reached. */
 static bool find_path(const tsr_cut *cut, uint32_t *by, uint32_t *queue) {
     size_t head = 0, tail = 0;
     memset(by, 0xff, cut->node_count * sizeof *by);

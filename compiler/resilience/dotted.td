@@ -39,7 +39,7 @@ def Tessera_OptOffloadAttr : Tessera_Attr<"OptOffload", "opt.offload"> {
 
 // ---- dotted ops ------------------------------------------------------------------------------
 
-// Their dictionary stands before the region.
+// Their dictionary comes before the region.
 def Tessera_ScheduleCheckpointOp : Sr_CheckpointBase<Tessera_Dialect, "schedule.checkpoint"> {
   let hasCustomAssemblyFormat = 1;
   let hasCanonicalizeMethod = 1;

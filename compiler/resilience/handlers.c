@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-handlers: a function that tessera.resilience.on_failure or on_recovery names becomes
- * an entry of the bundle, so that it is lowered as others are. It takes and gives nothing; what it
- * does is to read tensors and to assign them.
+ * Pass tessera-handlers: a function that tessera.resilience.on_failure or on_recovery names
+ * becomes an entry of the bundle, so that it is lowered like other entries. It has no arguments
+ * and no results; it only reads and assigns tensors.
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
@@ -39,7 +39,7 @@ static bool resolve(MlirModule module, MlirOperation op) {
     return true;
 }
 
-/* Regions stand in functions and in each other; the parser bounds the depth. */
+/* Regions are nested in functions and in each other; the parser limits the depth. */
 static bool resolve_block(MlirModule module, MlirBlock block) {
     bool done = true;
     TSR_FOR_EACH_OP(op, block) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-inline-regions: programs become flat again. The ops of a checkpoint take its place
- * and carry the number of their segment; what the checkpoint said stands on the function. Hints go
- * there too. The ops of a resilience region stand between a tessera_sr.enter and a tessera_sr.leave
- * of its name; handlers of restarts, and of regions that name none, stand on the function.
+ * Pass tessera-inline-regions: makes programs flat again. The ops of a checkpoint replace it and
+ * carry the number of their segment; attributes of the function hold the checkpoint's attributes
+ * and the hints. The ops of a resilience region are placed between a tessera_sr.enter and a
+ * tessera_sr.leave with its name; attributes of the function hold the handlers of restarts, and of
+ * regions that name none.
  *
  *   func attributes  tessera_sr.segments = ["full", …]     policy of segment i
- *                    tessera_sr.budgets = [-1, …]          its budget in bytes; -1: none
+ *                    tessera_sr.budgets = [-1, …]          its budget in bytes; -1: no budget
  *                    tessera_sr.hint = "selective", tessera_sr.hint_budget = 4096
- *                    tessera_sr.shards = ["w", "data", "zero2"]  declared for parameter w; "*": for
- * all op attribute     tessera_sr.segment = 0
+ *                    tessera_sr.shards = ["w", "data", "zero2"]  for parameter w; "*": for all
+ *   op attribute     tessera_sr.segment = 0
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
@@ -27,7 +28,8 @@ typedef struct inliner {
     MlirAttribute policies[SEGMENTS_MAX];
     int64_t budgets[SEGMENTS_MAX];
     size_t count, region_count;
-    bool regions_alone; /* what stands in the function itself, and no checkpoints, hints, shards */
+    bool regions_alone; /* inline only regions directly in the function, and no checkpoints, hints,
+                         * shards */
 } inliner;
 
 static const char *policy_text(MlirOperation op) {
@@ -41,7 +43,8 @@ static int64_t budget_of(MlirOperation op) {
     return budget;
 }
 
-/* Ops of an inner checkpoint are numbered again when that is inlined. A null segment: none. */
+/* Numbers the ops; those of an inner checkpoint are numbered again when that one is inlined. A
+ * null segment: no segment. */
 static void number(MlirBlock block, MlirAttribute segment) {
     TSR_FOR_EACH_OP(op, block) {
         if (mlirAttributeIsNull(segment))
@@ -55,8 +58,8 @@ static void number(MlirBlock block, MlirAttribute segment) {
     }
 }
 
-/* The ops of the region stand before it, what it yields takes the place of its results from `first`
- * on, and it is gone. */
+/* Moves the ops of the region before the op, replaces the op's results from `first` on by the
+ * yielded values, and erases the op. */
 static void splice(MlirOperation op, size_t first) {
     MlirBlock block = tsr_sr_body(op);
     if (!mlirBlockIsNull(block)) {
@@ -105,7 +108,7 @@ static bool refuse_region(MlirOperation op, const char *text) {
     return false;
 }
 
-/* Notes a handler on `owner` and drops the op. */
+/* Records a handler on `owner` and drops the op. */
 static bool note_handler(MlirOperation owner, const char *name, MlirOperation op) {
     if (tsr_op_has(owner, name)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_HANDLER,
@@ -117,7 +120,7 @@ static bool note_handler(MlirOperation owner, const char *name, MlirOperation op
     return true;
 }
 
-/* Handlers of the region's failures stand in it. */
+/* Handlers of the region's failures are inside it. */
 static bool collect_events(inliner *o, MlirOperation region, MlirOperation enter) {
     MlirBlock block = tsr_sr_body(region);
     if (mlirBlockIsNull(block)) return true;
@@ -178,7 +181,7 @@ static bool inline_region(inliner *o, MlirOperation op) {
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-/* Of which parameter: operand 0 is its value, or its state. */
+/* The name of the parameter that is sharded: operand 0 is its value, or its state. */
 static const char *sharded_name(MlirOperation op) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
     if (tsr_op_is(owner, "tessera.param")) return tsr_op_string(owner, "name");
@@ -186,8 +189,8 @@ static const char *sharded_name(MlirOperation op) {
     return NULL;
 }
 
-/* The attribute `name`, which is a string, or of `attr`, which is #tessera.opt.shard and the like.
- */
+/* The string attribute `name`, or the string in `attr`, which is #tessera.opt.shard or a similar
+ * attribute. */
 static const char *either(MlirOperation op, const char *name, const char *attr) {
     MlirAttribute text = {NULL}, mesh = {NULL};
     const char *mnemonic;
@@ -197,7 +200,7 @@ static const char *either(MlirOperation op, const char *name, const char *attr) 
                                                                              : NULL;
 }
 
-/* What the op says of the mesh: itself, or in its #tessera.opt.shard. */
+/* The op's mesh: its own attribute, or the one in its #tessera.opt.shard. */
 static MlirAttribute mesh_of(MlirOperation op, const char *shard) {
     MlirAttribute text = {NULL}, mesh = {NULL};
     const char *mnemonic;
@@ -234,7 +237,7 @@ static bool note_shard(inliner *o, MlirOperation op, const char *of, const char 
     return true;
 }
 
-/* The op says it of one parameter; its results are its operands. */
+/* The op declares the shards of one parameter; its results are its operands. */
 static bool inline_shard(inliner *o, MlirOperation op) {
     MlirValue state = {NULL};
     if (tsr_op_has(op, "offload")) {
@@ -253,7 +256,7 @@ static bool inline_shard(inliner *o, MlirOperation op) {
     return true;
 }
 
-/* On minimize the two attributes say it of every parameter. */
+/* On minimize, the two attributes declare the shards of every parameter. */
 static bool inline_minimize(inliner *o, MlirOperation op) {
     const char *axis = either(op, "", "tessera.opt.shard");
     const char *policy = either(op, "", "tessera.opt.partition");
@@ -264,7 +267,7 @@ static bool inline_minimize(inliner *o, MlirOperation op) {
     return note_shard(o, op, "*", axis, policy, mesh);
 }
 
-/* State as a type only declares. */
+/* Drops states of the declaration-only type. */
 static void drop_declared(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_op_is(op, "tessera.opt.state") && !tsr_value_is_used(tsr_op_result(op, 0)) &&
@@ -284,7 +287,7 @@ static void describe_hint(const char *policy, int64_t budget, char out[static HI
         snprintf(out, HINT_TEXT_MAX, "\"%s\" with a budget of %" PRId64 " bytes", policy, budget);
 }
 
-/* Calls bring those of their functions along: they may say the same. */
+/* Calls inline the hints of their functions: equal hints are allowed. */
 static bool note_hint(inliner *o, MlirOperation op) {
     char is[HINT_TEXT_MAX], was[HINT_TEXT_MAX];
     const char *before = tsr_op_string(o->func, TSR_SR_HINT);
@@ -338,7 +341,7 @@ static bool is_inlined(const inliner *o, tsr_sr_op id) {
     }
 }
 
-/* Opened ops stand before `op`, so that what was nested is seen by starting again. */
+/* The ops of an inlined op are before `op`, so nested ones are found by starting again. */
 static bool inline_block(inliner *o, MlirBlock block, bool *changed) {
     TSR_FOR_EACH_OP(op, block) {
         tsr_sr_op id = tsr_sr_op_plain(op);

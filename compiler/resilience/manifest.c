@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-export-deployment-manifest, behind the passes that shard and recompute and before
- * tessera-local-collectives: what they made is read off the ops and stands then on the module, as
- * JSON (manifests/deployment.h), for the bundle and the file that tessera.system.export_manifest
- * asks for:
+ * Pass tessera-export-deployment-manifest, after the passes that shard and recompute and before
+ * tessera-local-collectives: it reads the results of these passes from the ops and stores them on
+ * the module, as JSON (manifests/deployment.h), for the bundle and for the file that
+ * tessera.system.export_manifest requests:
  *
- *   mesh         the module's tessera.mesh
- *   shards       of each optimizer step on slices along the axis of the virtual ranks: the ranges
- *                that shard_slice ops cut of the parameter (zero3) and of its states. The positions
- *                of another axis are all on every rank, which has the tensor whole
- *   steps        the parameters that have one: names for the collectives, which are read off the
- *                host program when the bundle is written (manifests/deployment_program.c)
- *   recomputes   what tessera-insert-recompute planned for an entry
- *   pipelines    what plans say of them, which may have been removed since (tsched-apply)
+ * mesh         the module's tessera.mesh
+ * shards       for each optimizer step on slices along the axis of the virtual ranks: the ranges
+ *              that shard_slice ops take of the parameter (zero3) and of its states. The positions
+ *              of other axes are all on every rank, which has the whole tensor
+ * steps        the parameters that have one: names for the collectives, which are read from the
+ *              host program when the bundle is written (manifests/deployment_program.c)
+ * recomputes   the plan of tessera-insert-recompute for an entry
+ * pipelines    the pipelines of plans, which may have been removed since (tsched-apply)
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
@@ -38,7 +38,7 @@ static bool no_memory(const exporter *e) {
     return false;
 }
 
-/* ---- what was asked for ---------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static bool take_request(exporter *e, MlirOperation op) {
     MlirAttribute include = tsr_op_attr(op, "include");
@@ -71,7 +71,7 @@ static bool read_mesh(exporter *e) {
     MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(e->module), "tessera.mesh");
     if (mlirAttributeIsNull(mesh) || !mlirAttributeIsADictionary(mesh)) return true;
     intptr_t count = mlirDictionaryAttrGetNumElements(mesh);
-    uint64_t product = 1; /* of the axes that divide the batch */
+    uint64_t product = 1; /* product of the axes that divide the batch */
     e->found.axes = TSR_NEW(&e->arena, tsr_deployment_axis, (size_t)count + 1);
     if (!e->found.axes) return no_memory(e);
     for (intptr_t i = 0; i < count && i < TSR_DEPLOYMENT_AXES_MAX; i++) {
@@ -87,21 +87,21 @@ static bool read_mesh(exporter *e) {
         if (to->batch) product *= to->size;
         if (!to->name) return no_memory(e);
     }
-    /* A build may be told another number of virtual ranks, which are positions of no axis. */
+    /* A build may override the number of virtual ranks; they are then not positions of an axis. */
     bool fits = e->virtual_ranks > 1 && product == e->virtual_ranks;
     for (size_t i = 0; i < e->found.axis_count; i++)
         e->found.axes[i].batch = e->found.axes[i].batch && fits;
     return true;
 }
 
-/* ---- what the ops say ------------------------------------------------------------------------ */
+/* ---- contents of the ops --------------------------------------------------------------------- */
 
 static bool is_step(MlirOperation op) {
     return tsr_op_is(op, "tessera.adamw") || tsr_op_is(op, "tessera.sgd");
 }
 
-/* Do the virtual ranks have the positions of the axis? Those of another one are all on every rank.
- */
+/* True if the virtual ranks are the positions of the axis. The positions of other axes are all on
+ * every rank. */
 static bool is_over_ranks(const exporter *e, const char *axis) {
     for (size_t i = 0; axis && i < e->found.axis_count; i++)
         if (strcmp(e->found.axes[i].name, axis) == 0)
@@ -109,7 +109,8 @@ static bool is_over_ranks(const exporter *e, const char *axis) {
     return false;
 }
 
-/* The tensor whose slice a value is: of shard_slice, perhaps behind a gather. NULL: none. */
+/* The name of the tensor that a value is a slice of: the operand of shard_slice, also through a
+ * gather. NULL: not a slice. */
 static const char *sliced_name(MlirValue value) {
     for (int depth = 0; depth < 4; depth++) {
         MlirOperation owner = tsr_value_owner(value);
@@ -145,7 +146,7 @@ static tsr_deployment_shard *shard_of(exporter *e, const char *tensor, const cha
     return made;
 }
 
-/* Positions ascend; one that holds nothing takes no step and has no op. */
+/* Positions ascend; a position without elements takes no step and has no op. */
 static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
     int64_t position = 0, end = 0;
     if (!tsr_op_i64(slice, "position", &position) || !tsr_op_i64(slice, "end", &end) ||
@@ -162,14 +163,15 @@ static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
     return true;
 }
 
-/* A step whose operands are slices: states are sharded, the parameter where it is not gathered. */
+/* For a step whose operands are slices: the states are sharded, and the parameter if it is not
+ * gathered. */
 static bool note_step(exporter *e, MlirOperation step) {
     for (size_t i = 0; i < tsr_op_operand_count(step); i++) {
         MlirOperation slice = tsr_value_owner(tsr_op_operand(step, i));
         if (!tsr_op_is(slice, "tessera_sr.shard_slice")) continue;
         const char *name = sliced_name(tsr_op_result(slice, 0));
         bool state = i >= 2 && name, param = i == 0 && name;
-        /* Zero3 alone gathers the parameter for its readers, instead of after the step. */
+        /* Only zero3 gathers the parameter for its readers; the others gather it after the step. */
         if (param) {
             MlirOperation whole = tsr_value_owner(tsr_op_operand(slice, 0));
             bool gathered = tsr_op_is(whole, "tessera_sr.all_gather");
@@ -189,7 +191,7 @@ static uint64_t positions_of(const exporter *e, const char *axis) {
     return 1;
 }
 
-/* The parameter that a step is of, whole or a slice of it. */
+/* Records the parameter of a step, whole or a slice. */
 static bool note_name(exporter *e, MlirOperation step) {
     MlirValue param = tsr_op_operand(step, 0);
     MlirOperation owner = tsr_value_owner(param);
@@ -200,7 +202,7 @@ static bool note_name(exporter *e, MlirOperation step) {
     const tsr_deployment_step *last =
         e->found.step_count ? &e->found.steps[e->found.step_count - 1] : NULL;
     if (last && strcmp(last->tensor, tensor) == 0 && strcmp(last->entry, entry) == 0)
-        return true; /* at another position */
+        return true; /* recorded at another position */
     if (e->found.step_count == e->step_room) {
         size_t room = 2 * e->step_room + 16;
         tsr_deployment_step *larger = TSR_NEW(&e->arena, tsr_deployment_step, room);
@@ -232,7 +234,7 @@ static void read_recompute(exporter *e) {
                                    .operations = (uint64_t)plan[3]};
 }
 
-/* A dictionary of tsr_pipelines_note, or what a hand has made of it. */
+/* Reads a dictionary of tsr_pipelines_note, which may have been edited by hand. */
 static bool read_pipeline(exporter *e, MlirAttribute from, tsr_deployment_pipeline *to) {
     static const char *const names[] = {"ranks", "microbatches", "chunks"};
     uint64_t *const counts[] = {&to->ranks, &to->microbatches, &to->chunks};
@@ -281,7 +283,7 @@ static bool read_pipelines(exporter *e) {
     return true;
 }
 
-/* Positions behind the last that holds elements hold none. */
+/* Positions after the last one with elements are empty. */
 static bool fill_positions(exporter *e) {
     for (size_t i = 0; i < e->found.shard_count; i++) {
         tsr_deployment_shard *shard = &e->found.shards[i];
@@ -318,7 +320,7 @@ static bool read_funcs(exporter *e) {
     return fill_positions(e);
 }
 
-/* What was asked for before: the pass takes requests out of the module. */
+/* Keeps earlier requests: the pass removes requests from the module. */
 static bool keep_request(exporter *e) {
     const char *text = tsr_op_string(mlirModuleGetOperation(e->module), TSR_SR_DEPLOYMENT);
     tsr_deployment before = {0};

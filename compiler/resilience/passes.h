@@ -7,7 +7,7 @@
 
 #include "compiler/passes.h"
 
-/* On programs that autodiff has run on. */
+/* For programs that autodiff has run on. */
 #define TSR_SR_PIPELINE                                                                            \
     TSR_CANONICALIZE ",cse,tessera-optimizer-shard,tessera-insert-recompute,"                      \
                      "tessera-resilience-restart,tessera-export-deployment-manifest"

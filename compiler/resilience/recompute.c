@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-insert-recompute, on straight-line programs that autodiff has run on. Outline: read
- * the block · for each segment from the last to the first choose what is computed again (choose.c)
- * · walk the backward ops and, before the first that reads such a value, put a barrier behind which
- * the ops that make it run again.
+ * the block · for each segment, from the last to the first, choose the values that are recomputed
+ * (choose.c) · walk the backward ops and, before the first one that reads such a value, insert a
+ * barrier, after which the ops that compute it run again.
  *
- * Afterwards the function carries what was planned:
+ * Afterwards an attribute of the function describes the plan:
  *   tessera_sr.recompute = [saved bytes without, saved bytes with, ops run again, their operations]
  */
 #include "compiler/resilience/recompute.h"
@@ -19,8 +19,8 @@
 
 enum {
     NONE = UINT32_MAX,
-    BARRIER_VALUES = 12, /* of one barrier */
-    UNKNOWN_WEIGHT = 24, /* per element of an op that is made of others: a norm, a softmax */
+    BARRIER_VALUES = 12, /* maximum values of one barrier */
+    UNKNOWN_WEIGHT = 24, /* per element of an op that consists of others: a norm, a softmax */
     PRICE_STEPS = 40,    /* budgets: prices are powers of two up to 2^40 */
 };
 
@@ -30,11 +30,11 @@ typedef struct recompute {
     MlirOperation func;
     MlirContext context;
     tsr_value_map numbers; /* value -> its number */
-    uint32_t *barred;      /* value -> stamp of the batch that has it behind a barrier */
-    MlirValue *behind;     /* value -> what stands for it there */
+    uint32_t *barred;      /* value -> stamp of the batch that passed it through a barrier */
+    MlirValue *behind;     /* value -> the result of that barrier */
     uint32_t stamp;
     uint64_t before_bytes, saved_bytes, work;
-    uint32_t made; /* ops run again */
+    uint32_t made; /* number of ops run again */
 } recompute;
 
 /* ---- read ------------------------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ static bool add_node(recompute *r, MlirOperation op) {
         TSR_ASSERT(operands[i] < p->value_count);
         tsr_sr_value *value = &p->values[operands[i]];
         value->needed = value->needed || (node.backward && node.result_count > 0);
-        /* What is returned or assigned has a place of its own. */
+        /* Returned or assigned values have a buffer of their own. */
         value->saved = value->saved || node.result_count == 0;
     }
     p->nodes[index] = node;
@@ -138,7 +138,7 @@ static bool read_func(recompute *r) {
 
 /* ---- choose ---------------------------------------------------------------------------------- */
 
-/* The dearest price that meets the budget: the least work done again. */
+/* Finds the highest price that meets the budget, which gives the least recomputation. */
 static bool decide_by_budget(recompute *r, uint32_t segment, int64_t budget) {
     tsr_sr_choice choice = {0};
     uint64_t low = 0, high = PRICE_STEPS; /* price 2^(i - 1); 0 for i = 0 */
@@ -171,7 +171,7 @@ static bool decide_segment(recompute *r, uint32_t segment, const char *policy, i
     return tsr_sr_choose(&r->program, segment, full ? 0 : TSR_SR_PRICE, true, &choice);
 }
 
-/* Values that nothing computes again are saved. */
+/* Values that are not recomputed are saved. */
 static void save_others(recompute *r, uint32_t segment_count) {
     for (uint32_t v = 0; v < r->program.value_count; v++) {
         tsr_sr_value *value = &r->program.values[v];
@@ -244,7 +244,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Adds the nodes that make `value` again, and what those need. */
+/* Adds the nodes that recompute `value`, and those whose results they need. */
 static void collect(recompute *r, batch *b, bool *listed, uint32_t value) {
     uint32_t next = b->count;
     if (!waits(r, value) || listed[r->program.values[value].op]) return;
@@ -263,7 +263,7 @@ static void collect(recompute *r, batch *b, bool *listed, uint32_t value) {
 
 static bool is_leaf(const recompute *r, uint32_t value) { return !r->program.values[value].again; }
 
-/* Parameters need no barrier where another operand has passed one: nothing merges such ops. */
+/* Parameters need no barrier if another operand has passed one: no pass merges such ops. */
 static bool is_barred(const recompute *r, const tsr_sr_node *node, uint32_t value) {
     const tsr_sr_value *v = &r->program.values[value];
     if (!is_leaf(r, value)) return false;
@@ -299,7 +299,7 @@ static void build_barrier(recompute *r, const batch *b, const uint32_t *leaves, 
     for (uint32_t i = 0; i < count; i++) r->behind[leaves[i]] = tsr_op_result(barrier, i);
 }
 
-/* Everything the batch reads that was saved, behind barriers. */
+/* Passes all saved values that the batch reads through barriers. */
 static void bar_leaves(recompute *r, const batch *b) {
     uint32_t leaves[BARRIER_VALUES], count = 0;
     uint32_t segment = r->program.nodes[b->nodes[0]].segment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dialect `tessera_sr`: what a program says about recomputation, recovery, sharded optimizer state and
-// its deployment manifest, and what the passes of this folder make of that. Rules stand in rules.c.
+// Dialect `tessera_sr`: a program's requests for recomputation, recovery, sharded optimizer state and
+// a deployment manifest, and the ops that the passes of this folder create. The rules are in rules.c.
 #ifndef TSR_RESILIENCE_TD
 #define TSR_RESILIENCE_TD
 
@@ -21,7 +21,7 @@ def Sr_TokenType : TypeDef<Sr_Dialect, "Token"> {
   let summary = "orders export before import across a restart; !tessera.res.token is the same type";
 }
 
-// ---- what an op says; the dotted spelling of dialect tessera has the same attributes ---------
+// ---- requests; the dotted spellings of dialect tessera have the same attributes --------------
 
 defvar checkpointAttrs = (ins OptionalAttr<StrAttr>:$policy, OptionalAttr<I64Attr>:$budget_bytes);
 defvar regionAttrs = (ins OptionalAttr<StrAttr>:$mode, OptionalAttr<StrAttr>:$name);
@@ -139,7 +139,7 @@ def Sr_OptimizerShardOp : Sr_ShardBase<Sr_Dialect, "optimizer_shard">;
 def Sr_ExportOp : Sr_ExportBase<Sr_Dialect, "export">;
 def Sr_ImportOp : Sr_ImportBase<Sr_Dialect, "import">;
 
-// ---- what the passes make --------------------------------------------------------------------
+// ---- ops that the passes create --------------------------------------------------------------
 
 def Sr_BarrierOp : Sr_CommonOp<Sr_Dialect, "barrier"> {
   let summary = "its results are its first operands, not before all operands are there";
@@ -154,7 +154,7 @@ def Sr_BarrierOp : Sr_CommonOp<Sr_Dialect, "barrier"> {
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $results)";
 }
 
-// A region, opened: its ops stand between these two. Tokens are !tessera_sr.token at first;
+// An inlined region: its ops are between these two. Tokens are !tessera_sr.token at first;
 // tessera-resilience-restart threads them and makes them !async.token.
 class Sr_OrderedOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic> {
   let summary = what;
@@ -181,8 +181,8 @@ def Sr_ImportBeginOp : Sr_OrderedOp<"import_begin", "begins to bring back what w
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
 }
 
-// Collectives along an axis of the mesh. What position i contributes is operand i; one operand alone is
-// what all positions have, or its sum.
+// Collectives along an axis of the mesh. Operand i is the contribution of position i; a single operand
+// is the value that all positions have, or its sum.
 class Sr_CollectiveOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
   let summary = what;
   let results = (outs AnyRankedTensor:$result);
@@ -233,7 +233,7 @@ def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
   }];
 }
 
-// What tessera-autodiff makes of `clip_norm`, so that a norm does not depend on who holds which elements.
+// Created by tessera-autodiff for `clip_norm`, so that a norm does not depend on the distribution of elements.
 def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
   let summary = "sums of squares of V parts of a gradient";
   let description = [{
@@ -248,7 +248,7 @@ def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
 
 // ---- virtual ranks ---------------------------------------------------------------------------
 
-// What tessera-virtual-ranks makes: the ops between these are run once for each virtual rank, on its rows.
+// Created by tessera-virtual-ranks: the ops between these are run once for each virtual rank, on its rows.
 class Sr_VrankOp_<string mnemonic, string what, string more> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
   let summary = what;
   let description = more;
@@ -272,8 +272,8 @@ def Sr_VrankSumOp : Sr_VrankTakeOp<"vrank_sum", "the sum over virtual ranks, by 
 def Sr_VrankGatherOp : Sr_VrankTakeOp<"vrank_gather", "what all virtual ranks have, side by side along dim 0",
     "`[N, ...] -> [N * V, ...]`, in the order of the virtual ranks; every rank has the whole.">;
 
-// Of sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); virtual rank i has
-// part i, a vector of c elements. What is behind element n means nothing.
+// Sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); virtual rank i has
+// part i, a vector of c elements. Elements from index n on are unused padding.
 def Sr_VrankPartOp : Sr_VrankTakeOp<"vrank_part", "the virtual rank's part of what all virtual ranks have",
     "Of a tensor, where it lies; of a sum over virtual ranks, what nobody else reads is summed only where it is needed "
     "(reduce_scatter).">;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-resilience-restart, on straight-line programs. Regions are open there
- * (tessera-inline-regions), or are opened here; but a function that autodiff has yet to run on
- * stays as it is. What must happen in order is tied by SSA values, so that no later pass can put it
- * in another order:
+ * Pass tessera-resilience-restart, on straight-line programs. Regions have been inlined there
+ * (tessera-inline-regions), or are inlined here; but a function that autodiff has yet to run on
+ * is left unchanged. SSA values connect the ops that must run in order, so that no later pass can
+ * reorder them:
  *
- *   chain    each enter takes the token of what came before it, each leave that of its enter
- *   barriers what a region reads passes a barrier with the token of its enter, what leaves it one
- *            that its leave waits for, and one with the token of its leave
+ *   chain    each enter takes the token of the previous op of the chain, each leave that of its
+ *            enter
+ *   barriers values that a region reads pass a barrier with the token of its enter; values that
+ *            leave it pass one that its leave waits for, and one with the token of its leave
  *   export   export_begin takes the values and the token of the leave; its token is awaited at the
  *            end of the step
- *   import   import_begin stands in the chain
+ *   import   import_begin is part of the chain
  *
- * Tokens become !async.token, waiting for them async.await. What is exported lies in tensors
- * REGION.export.0, … of the optimizer state, so that the generation that is committed after the
- * step holds it.
+ * Tokens become !async.token, and waiting for them async.await. Exported values are stored in
+ * tensors REGION.export.0, … of the optimizer state, so that the generation that is committed after
+ * the step contains them.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/resilience/passes.h"
@@ -31,11 +32,11 @@ typedef struct threader {
     MlirType token;
     tsr_arena arena;
     MlirValue chain;       /* null before the first */
-    MlirOperation enter;   /* of the region that is open, or null */
+    MlirOperation enter;   /* enter of the open region, or null */
     MlirValue *pending;    /* tokens to await */
-    const char **exported; /* names, as many */
+    const char **exported; /* their names, the same number */
     size_t pending_count;
-    MlirOperation *users; /* room for those of one value */
+    MlirOperation *users; /* capacity for the users of one value */
     size_t user_capacity;
 } threader;
 
@@ -53,7 +54,7 @@ static bool no_memory(MlirOperation op) {
 
 /* ---- uses ------------------------------------------------------------------------------------ */
 
-/* The op of the function's block that `op` is, or stands in. */
+/* The op of the function's block that is `op` or contains it. */
 static MlirOperation outermost(const threader *t, MlirOperation op) {
     while (!mlirBlockEqual(mlirOperationGetBlock(op), t->block))
         op = mlirOperationGetParentOperation(op);
@@ -65,14 +66,14 @@ static bool is_source(MlirOperation op) {
     return row && (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT);
 }
 
-/* Is the op part of the region that `enter` begins and `leave` ends? Reads of tensors are not. */
+/* True if the op is part of the region that `enter` begins and `leave` ends. Reads of tensors are
+ * not. */
 static bool is_member(const threader *t, MlirOperation op, MlirOperation leave) {
     return !is_source(op) && mlirOperationIsBeforeInBlock(t->enter, op) &&
            mlirOperationIsBeforeInBlock(op, leave);
 }
 
-/* Fills t->users with the ops that use the value and are members of the region, or those that are
- * not. */
+/* Fills t->users with the ops that use the value: members of the region, or ops that are not. */
 static bool find_users(threader *t, MlirValue value, MlirOperation leave, bool members,
                        size_t *out_count) {
     size_t count = 0;
@@ -103,8 +104,9 @@ static void replace_in(threader *t, size_t count, MlirValue from, MlirValue to) 
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* An op of the dialect: `count` values, then tokens; the results' types are those of the first
- * `results` values, and perhaps a token. The rules of the ops say how many it can have at most. */
+/* Builds an op of the dialect with `count` values, then tokens, as operands; the result types are
+ * those of the first `results` values, optionally followed by a token. The rules of the ops limit
+ * their number. */
 static MlirOperation build(threader *t, tsr_builder *b, const char *op, const MlirValue *values,
                            size_t count, const MlirValue *tokens, size_t token_count,
                            size_t results, bool gives_token, const tsr_attr *attrs,
@@ -126,7 +128,7 @@ static MlirOperation build(threader *t, tsr_builder *b, const char *op, const Ml
                                        .attrs = attrs});
 }
 
-/* The values, not before the token is there. */
+/* A barrier: the values are not available before the token. */
 static MlirOperation build_barrier(threader *t, tsr_builder *b, const MlirValue *values,
                                    size_t count, MlirValue token) {
     return build(t, b, "tessera_sr.barrier", values, count, &token, 1, count, false, NULL, 0);
@@ -152,8 +154,8 @@ static bool thread_enter(threader *t, MlirOperation old) {
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
-/* Operands that must pass the barrier of the region: what comes from outside and is not read from a
- * tensor; where an op reads tensors alone, one of those. */
+/* True for operands that must pass the barrier of the region: values from outside that are not
+ * read from a tensor; if an op only reads tensors, one operand. */
 static bool comes_in(const threader *t, MlirOperation op, size_t index) {
     MlirValue value = tsr_op_operand(op, index);
     MlirOperation owner = tsr_value_owner(value);
@@ -197,7 +199,7 @@ static bool put_operands_behind_barriers(threader *t, MlirOperation leave) {
     return true;
 }
 
-/* What members make and others use. */
+/* Finds the values that members compute and others use. */
 static bool find_leaving(threader *t, MlirOperation leave, MlirValue *values, size_t *out_count) {
     size_t count = 0, users = 0;
     for (MlirOperation op = mlirOperationGetNextInBlock(t->enter); !mlirOperationEqual(op, leave);
@@ -239,7 +241,7 @@ static bool thread_leave(threader *t, MlirOperation old) {
             build(t, &before, "tessera_sr.barrier", values + i, count, NULL, 0, 0, true, NULL, 0),
             0);
     }
-    /* One op takes a few tokens only; more are joined first. */
+    /* One op takes a limited number of tokens; more are joined first. */
     while (chunks > TSR_SR_VALUES_MAX) {
         chunks -= TSR_SR_VALUES_MAX;
         tokens[chunks] = tsr_op_result(build(t, &before, "tessera_sr.barrier", NULL, 0,
@@ -403,7 +405,7 @@ static bool thread_ops(threader *t) {
     return true;
 }
 
-/* By this pass, or by hand. */
+/* Threaded by this pass or in the source. */
 static bool is_threaded(const threader *t) {
     TSR_FOR_EACH_OP(op, t->block) {
         for (size_t i = 0; is_ordered(op) && i < tsr_op_result_count(op); i++)
@@ -413,11 +415,12 @@ static bool is_threaded(const threader *t) {
 }
 
 typedef struct contents {
-    bool closed, waits; /* regions; they have to wait for autodiff */
+    bool closed, waits; /* closed: has regions that are not open; waits: autodiff has yet to run on
+                         * it */
     size_t ordered;
 } contents;
 
-/* All at once: of long functions each scan of all ops is expensive. */
+/* Finds all in one scan: each scan of the ops of a long function is expensive. */
 static contents look_at(MlirBlock block) {
     contents c = {0};
     TSR_FOR_EACH_OP(op, block) {

@@ -89,7 +89,7 @@ static bool check_region(MlirOperation op) {
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-enum { ORDERED_MAX = 64 }; /* operands of one op */
+enum { ORDERED_MAX = 64 }; /* maximum operands of one op */
 static_assert(TSR_SR_VALUES_MAX == 12, "the messages below say so");
 
 bool tsr_sr_is_token(MlirType type) {
@@ -126,7 +126,8 @@ static bool check_order(MlirOperation op, bool results, size_t *out_tensors) {
     return true;
 }
 
-/* One result, a token; `tensors` receives the operands that are none. */
+/* Checks that the op has one result, a token; `tensors` receives the number of operands that are
+ * not tokens. */
 static bool check_token_op(MlirOperation op, size_t *out_tensors) {
     const char *name = tsr_op_string(op, "name");
     size_t made = 0;
@@ -156,7 +157,7 @@ static bool check_leave(MlirOperation op) {
     return true;
 }
 
-/* Values `first` … and those `count` further on have one type. */
+/* Checks that values `first` … and those `count` further on have equal types. */
 static bool check_pairs(MlirOperation op, size_t count, bool with_results) {
     for (size_t i = 0; i < count; i++) {
         MlirValue a = tsr_op_operand(op, i);
@@ -356,7 +357,8 @@ static bool fail_collective(MlirOperation op, const char *text) {
     return false;
 }
 
-/* All operands are static tensors, all of the first one's type if `same`; counts their elements. */
+/* Checks that all operands are static tensors, all of the first one's type if `same`; counts their
+ * elements. */
 static bool check_inputs(MlirOperation op, bool same, uint64_t *out_count, tsr_type *out_type) {
     uint64_t sum = 0, count = 0;
     if (tsr_op_operand_count(op) == 0) return fail_collective(op, "needs at least one operand");
@@ -456,7 +458,7 @@ static bool check_vrank(MlirOperation op) {
     return fits || fail_vrank(op);
 }
 
-/* One type is the other with the first dim several times. */
+/* One type is the other with the first dim multiplied. */
 static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
     tsr_type all, part;
     bool fits = tsr_value_type(larger, &all) && tsr_value_type(smaller, &part) &&
@@ -468,7 +470,7 @@ static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
     return fits || fail_vrank(op);
 }
 
-/* Rows of an input: a value that is computed is not sharded. */
+/* Only inputs can be split into rows: a computed value is not sharded. */
 static bool check_vrank_rows(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0))) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
@@ -492,7 +494,7 @@ static bool check_vrank_sum(MlirOperation op) {
     return fits || fail_vrank(op);
 }
 
-/* A vector of as many elements as every part of the whole has. */
+/* Checks that `part` is a vector with the number of elements of each part of the whole. */
 static bool check_parts(MlirOperation op, MlirValue whole, MlirValue part) {
     tsr_type all, one;
     uint64_t count = 0;
@@ -535,7 +537,7 @@ tsr_sr_op tsr_sr_op_of(MlirOperation op) {
     const char *name = tsr_op_name(op);
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_SR_NONE;
     const char *rest = name + sizeof prefix - 1;
-    /* Plain ops of dialect tessera, which are most, have one dot. */
+    /* Plain ops of dialect tessera, the majority, have one dot. */
     if (rest[0] == '.' && !strchr(rest + 1, '.')) return TSR_SR_NONE;
     return find(name);
 }

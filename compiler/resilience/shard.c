@@ -2,18 +2,18 @@
  *
  * Pass tessera-optimizer-shard, on straight-line programs that autodiff has run on. Every optimizer
  * step of a parameter that is declared sharded becomes one step for each position along the axis,
- * on its range of elements of parameter, gradient and state (Rajbhandari et al., "ZeRO", 2020,
- * section 5):
+ * on that position's range of elements of parameter, gradient and state (Rajbhandari et al.,
+ * "ZeRO", 2020, section 5):
  *
  *   zero1  gradient summed whole (all_reduce), state sliced, new parameter gathered
  *   zero2  gradient summed and sliced (reduce_scatter), the rest as zero1
  *   zero3  the parameter is sliced, too: gathered before its first use, not after the step
  *
  * Ranges are those of the state store: position i of V holds elements [i c, (i + 1) c) of the
- * row-major tensor, c = ceil(n / V), cut at n; a position behind the end holds nothing and takes no
- * step.
+ * row-major tensor, c = ceil(n / V), cut at n; a position after the end has no elements and takes
+ * no step.
  *
- * Afterwards the function carries what was planned, bytes of the fullest position and bytes that
+ * Afterwards an attribute of the function has the bytes of the fullest position and the bytes that
  * all positions together send by ring algorithms (all_reduce 2 (V - 1) n, the others (V - 1) n):
  *   tessera_sr.sharded = [positions, parameter bytes, gradient bytes, state bytes, bytes sent]
  */
@@ -30,10 +30,10 @@ typedef struct sharder {
     MlirOperation func;
     MlirContext context;
     tsr_arena arena;
-    uint64_t positions; /* of the axis with most of them */
+    uint64_t positions; /* largest number of positions of an axis */
     uint64_t param_bytes, gradient_bytes, state_bytes, sent_bytes;
-    size_t steps;  /* that were sharded */
-    bool backward; /* what is built belongs to a step that autodiff marked */
+    size_t steps;  /* steps that were sharded */
+    bool backward; /* new ops belong to a step that autodiff marked */
 } sharder;
 
 typedef struct declared {
@@ -42,7 +42,7 @@ typedef struct declared {
     uint64_t positions;
 } declared;
 
-/* ---- what is declared ------------------------------------------------------------------------ */
+/* ---- declarations ---------------------------------------------------------------------------- */
 
 static MlirAttribute mesh_of(MlirOperation module) {
     MlirAttribute mesh = tsr_op_attr(module, "tessera.mesh");
@@ -50,7 +50,7 @@ static MlirAttribute mesh_of(MlirOperation module) {
     return is_mesh ? mesh : mlirAttributeGetNull();
 }
 
-/* Does `text` begin with the axis's name? Then *out_rest is what follows, behind an 'x'. */
+/* If `text` begins with the axis's name, *out_rest is the rest, after an 'x'. */
 static bool take_axis(const char *text, MlirStringRef axis, const char **out_rest) {
     if (strncmp(text, axis.data, axis.length) != 0) return false;
     *out_rest = text + axis.length;
@@ -58,8 +58,9 @@ static bool take_axis(const char *text, MlirStringRef axis, const char **out_res
     return *out_rest != text + axis.length || !**out_rest;
 }
 
-/* `text` is names of axes with an 'x' between, `axis` among them. Names may hold an 'x' themselves,
- * so that each that fits is tried; none stands twice, which bounds the depth. */
+/* True if `text` consists of names of axes separated by 'x', with `axis` among them. Names may
+ * contain an 'x' themselves, so every matching name is tried; no name occurs twice, which bounds
+ * the depth. */
 static bool spells_axes(MlirAttribute mesh, const char *text, const char *axis, uint64_t taken,
                         bool has_axis) {
     if (!*text) return has_axis;
@@ -114,7 +115,8 @@ static bool axis_size(sharder *s, MlirOperation op, const char *axis, uint64_t *
     return false;
 }
 
-/* The declaration of a parameter, or of all ("*"); out_declared->axis is NULL if there is none. */
+/* Finds the declaration of a parameter, or of all ("*"); out_declared->axis is NULL if there is
+ * none. */
 static bool find_declared(sharder *s, MlirOperation op, const char *name, declared *out_declared) {
     MlirAttribute list = tsr_op_attr(s->func, TSR_SR_SHARDS);
     *out_declared = (declared){0};
@@ -149,7 +151,7 @@ static MlirType slice_type(sharder *s, MlirValue of, range r) {
     return tsr_type_make(s->context, &type);
 }
 
-/* Recomputation takes no op of the optimizer for one of the forward pass. */
+/* Marks the op, so that recomputation does not mistake ops of the optimizer for forward ops. */
 static MlirValue mark(const sharder *s, MlirValue value) {
     if (s->backward)
         tsr_op_set(tsr_value_owner(value), TSR_SR_BACKWARD, tsr_attr_make_unit(s->context));
@@ -192,12 +194,12 @@ static void count_bytes(sharder *s, const declared *d, uint64_t bytes, uint64_t 
     s->param_bytes += d->stage == 3 ? each : bytes;
     s->gradient_bytes += d->stage >= 2 ? each : bytes;
     s->state_bytes += states * each;
-    s->sent_bytes += others * bytes * (d->stage == 1 ? 2 : 1); /* of the gradient */
-    s->sent_bytes += others * bytes;                           /* of the parameter */
+    s->sent_bytes += others * bytes * (d->stage == 1 ? 2 : 1); /* bytes of the gradient */
+    s->sent_bytes += others * bytes;                           /* bytes of the parameter */
     s->steps++;
 }
 
-/* What reads the parameter so far reads what is gathered from its slices. */
+/* Replaces all reads of the parameter by the tensor that is gathered from its slices. */
 static void gather_before_use(sharder *s, MlirOperation param, const declared *d) {
     MlirValue slices[TSR_SR_POSITIONS_MAX], whole = tsr_op_result(param, 0);
     tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(param));
@@ -218,7 +220,7 @@ static void gather_before_use(sharder *s, MlirOperation param, const declared *d
     mlirValueReplaceAllUsesExcept(whole, gathered, (intptr_t)made, except);
 }
 
-/* The step at one position: slices of parameter, gradient and states go in. */
+/* The step at one position: its operands are slices of parameter, gradient and states. */
 static MlirOperation step_at(tsr_builder *b, MlirOperation step, const MlirValue *slices,
                              size_t states) {
     MlirOperation copy = mlirOperationClone(step);
@@ -273,7 +275,7 @@ static bool shard_step(sharder *s, MlirOperation step, MlirOperation param, cons
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-/* Reads the whole parameter, behind a gather that an earlier step of it has put there. */
+/* The read of the whole parameter, also through a gather that an earlier step inserted. */
 static MlirOperation param_of(MlirOperation step) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(step, 0));
     if (tsr_op_is(owner, "tessera_sr.all_gather"))

@@ -6,7 +6,7 @@
 
 enum { WHOLE = TSR_SPLIT_WHOLE, PARTIAL = TSR_SPLIT_PARTIAL };
 
-/* Sums over virtual ranks are there for this element type. */
+/* True if sums over virtual ranks support this element type. */
 static bool has_sums(tsr_dtype dtype) {
     return dtype == TSR_DTYPE_F32 || dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_I64;
 }
@@ -17,7 +17,7 @@ static bool all_are(const tsr_split *s, int state) {
     return true;
 }
 
-/* Every operand that is a partial sum is wanted whole. */
+/* Requires every operand that is a partial sum to be whole. */
 static void want_partial_whole(tsr_split *s) {
     for (size_t i = 0; i < s->operand_count; i++)
         if (s->operands[i] == PARTIAL) s->operands[i] = WHOLE;
@@ -27,7 +27,7 @@ static void want_all_whole(tsr_split *s) {
     for (size_t i = 0; i < s->operand_count; i++) s->operands[i] = WHOLE;
 }
 
-/* What operand `i` is, where dim `dim` of the result (which it stretches to) is split. */
+/* The state of operand `i` if dim `dim` of the result, to which it is broadcast, is split. */
 static int stretched(const tsr_split *s, size_t i, uint32_t result_rank, int dim) {
     const tsr_shape *shape = &s->operand_types[i].shape;
     int at = dim - (int)(result_rank - shape->rank);
@@ -47,7 +47,7 @@ static bool split_map(tsr_split *s) {
     return true;
 }
 
-/* Of summands it is the sum of the results. */
+/* Applied to summands, the op gives summands of its result. */
 static bool is_linear(tsr_graph_op id) {
     return id == TSR_GRAPH_ADD || id == TSR_GRAPH_SUB || id == TSR_GRAPH_NEG ||
            id == TSR_GRAPH_RESHAPE || id == TSR_GRAPH_TRANSPOSE;
@@ -76,7 +76,7 @@ static bool split_reduce(tsr_split *s) {
     return true;
 }
 
-/* As an elementwise op of its plain result, but that rows are read whole. */
+/* Like an elementwise op on its plain result, but rows are read whole. */
 static bool split_repair(tsr_split *s) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -87,7 +87,7 @@ static bool split_repair(tsr_split *s) {
         below += axes[i] < dim;
     }
     if (s->result_types[0].shape.rank == s->operand_types[0].shape.rank) return split_map(s);
-    if (dim < 0) return false; /* a plain result alone is split: whole operands will do */
+    if (dim < 0) return false; /* only the plain result is split: whole operands suffice */
     s->operands[1] = s->results[0] = dim - below;
     return true;
 }
@@ -105,7 +105,7 @@ static bool split_along(tsr_split *s, bool removes) {
 /* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct product_dims {
-    int rank, inner, outer; /* of one operand: the dim summed over, the one kept */
+    int rank, inner, outer; /* dims of one operand: the dim summed over, the dim kept */
 } product_dims;
 
 static product_dims dims_of(const tsr_split *s, size_t operand) {
@@ -134,7 +134,7 @@ static bool split_matmul(tsr_split *s) {
     return true;
 }
 
-/* Images, and what is computed of them: dim 0 is the batch. */
+/* Images and values computed from images: dim 0 is the batch. */
 static bool split_images(tsr_split *s, size_t image) {
     for (size_t i = 0; i < s->operand_count; i++)
         if (i != image && s->operands[i] != WHOLE) return false;
@@ -148,8 +148,8 @@ static bool split_filter_gradient(tsr_split *s) {
     return has_sums(s->result_types[0].dtype);
 }
 
-/* Operands before `mask` all have the batch as dim 0, and so have the numbers of the first elements
- * that weights are dropped by, if they are; the step and the seed are scalars. */
+/* All operands before `mask` have the batch as dim 0, and so have the numbers of first heads for
+ * dropout, if present; the step and the seed are scalars. */
 static bool split_attention(tsr_split *s, size_t mask) {
     size_t count = s->operand_count;
     if (tsr_op_has(s->op, "dropout")) {
@@ -166,7 +166,7 @@ static bool split_attention(tsr_split *s, size_t mask) {
 
 /* ---- moving elements ------------------------------------------------------------------------- */
 
-/* The dim of the result whose V parts are the same elements. */
+/* Finds the dim of the result whose V parts contain the same elements. */
 static bool split_reshape(tsr_split *s) {
     const tsr_shape *from = &s->operand_types[0].shape, *to = &s->result_types[0].shape;
     uint64_t before = 1, at = 1;
@@ -190,7 +190,7 @@ static bool split_transpose(tsr_split *s) {
     return true;
 }
 
-/* slice and pad, which leave the split dim alone. */
+/* slice and pad that leave the split dim unchanged. */
 static bool split_window(tsr_split *s) {
     static const char *const names[] = {"start", "low", "high", "interior"};
     int64_t values[TSR_RANK_MAX];
@@ -235,8 +235,8 @@ static bool is_zero(MlirValue value) {
            splat == 0;
 }
 
-/* Rows of updates that go anywhere: a virtual rank's part of the sum. Else the dims beside the
- * axis. */
+/* If rows of the updates may be scattered anywhere, the result is a virtual rank's summand.
+ * Otherwise one of the dims other than the axis is split. */
 static bool split_scatter(tsr_split *s) {
     int64_t axis = 0;
     int indices = (int)s->operand_types[1].shape.rank, dim = s->operands[2];

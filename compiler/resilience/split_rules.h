@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How an op runs on the rows of one virtual rank: what its results are, given what its operands
- * are.
+ * Rules for running an op on the rows of one virtual rank: the states of its results, given the
+ * states of its operands.
  *
- * A value is whole (the same on every virtual rank), split along a dim (a virtual rank has one of V
- * equal, adjacent parts of it), or partial (a virtual rank has a summand). The method is that of
- * sharding propagation (Xu et al., "GSPMD", 2021, section 3), without search: an op for which there
- * is no rule reads whole operands.
+ * A value is whole (the same on every virtual rank), split along a dim (a virtual rank has one of
+ * V equal, adjacent parts of it), or partial (a virtual rank has a summand). The method is that of
+ * sharding propagation (Xu et al., "GSPMD", 2021, section 3), without search: an op without a rule
+ * reads whole operands.
  */
 #ifndef TSR_COMPILER_RESILIENCE_SPLIT_RULES_H
 #define TSR_COMPILER_RESILIENCE_SPLIT_RULES_H
@@ -14,9 +14,9 @@
 #include "compiler/graph/rule.h"
 
 enum {
-    TSR_SPLIT_WHOLE = -1, /* or the dim that is split */
+    TSR_SPLIT_WHOLE = -1, /* other values: the dim that is split */
     TSR_SPLIT_PARTIAL = -2,
-    TSR_SPLIT_OWN = -3, /* a virtual rank's part of a tensor; no rule sees one */
+    TSR_SPLIT_OWN = -3, /* a virtual rank's part of a tensor; the rules never see this state */
     TSR_SPLIT_PARTS_MAX = 4096,
 };
 
@@ -24,12 +24,13 @@ typedef struct tsr_split {
     MlirOperation op;
     uint64_t parts; /* V */
     size_t operand_count, result_count;
-    tsr_type operand_types[TSR_RULE_OPERANDS_MAX], result_types[TSR_RULE_RESULTS_MAX]; /* whole */
-    int operands[TSR_RULE_OPERANDS_MAX]; /* in: what they are; out: what the op wants */
-    int results[TSR_RULE_RESULTS_MAX];   /* out */
+    tsr_type operand_types[TSR_RULE_OPERANDS_MAX],
+        result_types[TSR_RULE_RESULTS_MAX]; /* types of the whole values */
+    int operands[TSR_RULE_OPERANDS_MAX];    /* in: their states; out: the required states */
+    int results[TSR_RULE_RESULTS_MAX];      /* out */
 } tsr_split;
 
-/* At least one operand is not whole. False: the op has to see whole operands. */
+/* At least one operand is not whole. False: the op requires whole operands. */
 bool tsr_split_find(tsr_split *s);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-virtual-ranks, on straight-line programs: the ops of a training entry that work on
- * the batch become ops on the rows of one of V virtual ranks, to be run once for each of them; what
- * a batch is summed to becomes sums over virtual ranks, by one binary tree, so that the bits do not
- * depend on which rank runs which virtual rank. Outline: virtual ranks of a module · values (whole,
- * rows of a virtual rank) · ops · entries.
+ * the batch become ops on the rows of one of V virtual ranks, which are run once for each virtual
+ * rank. Sums over the batch become sums over virtual ranks, by one binary tree, so that the bits do
+ * not depend on which rank runs which virtual rank. Outline: virtual ranks of a module · values
+ * (whole, rows of a virtual rank) · ops · entries.
  *
  *   tessera_sr.vrank_rows    rows of a data input
- *   tessera_sr.virtual rank         the virtual rank's number, from which random numbers and places
- * count tessera_sr.vrank_sum     the sum over virtual ranks, of what was a sum over the batch
+ *   tessera_sr.vrank         the virtual rank's number, the base of random numbers and indices
+ *   tessera_sr.vrank_sum     the sum over virtual ranks, which replaces a sum over the batch
  *   tessera_sr.vrank_gather  all rows, for ops that need them; the first dim
  */
 #include "compiler/graph/emit.h"
@@ -26,9 +26,9 @@ enum { SLICE_DEPTH_MAX = 64 };
 
 /* How virtual ranks see a value of the program: whole, or sharded among them. */
 typedef struct sharded_view {
-    int state;                     /* of `local`; see split_rules.h */
-    MlirValue local, whole;        /* null: not made yet */
-    MlirValue parts[TSR_RANK_MAX]; /* of a whole value: a virtual rank's, by dim */
+    int state;                     /* state of `local`; see split_rules.h */
+    MlirValue local, whole;        /* null: not created yet */
+    MlirValue parts[TSR_RANK_MAX]; /* parts of a whole value, for one virtual rank, by dim */
 } sharded_view;
 
 typedef struct splitter {
@@ -40,7 +40,7 @@ typedef struct splitter {
     tsr_value_map numbers;
     sharded_view *views;
     uint32_t count, capacity;
-    MlirValue vrank; /* null: not made yet */
+    MlirValue vrank; /* null: not created yet */
     MlirOperation *replaced;
     size_t replaced_count;
 } splitter;
@@ -63,7 +63,7 @@ static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
     return false;
 }
 
-/* As named, else the product of the batch axes of the mesh. */
+/* The number in the attribute, else the product of the batch axes of the mesh. */
 bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
     MlirOperation op = mlirModuleGetOperation(module);
     MlirAttribute mesh = tsr_op_attr(op, "tessera.mesh");
@@ -124,7 +124,7 @@ static MlirValue sum_vranks(splitter *s, tsr_builder *b, MlirValue local) {
     return tsr_build_value(b, "tessera_sr.vrank_sum", &local, 1, mlirValueGetType(local), NULL);
 }
 
-/* All parts along `dim`, which goes to the front for as long. */
+/* Gathers all parts along `dim`, which is the first dim during the gather. */
 static MlirValue gather_vranks(splitter *s, tsr_builder *b, MlirValue local, int dim) {
     int64_t there[TSR_RANK_MAX], back[TSR_RANK_MAX];
     tsr_type type = tsr_type_of(local);
@@ -158,14 +158,14 @@ static MlirValue vrank_number(splitter *s) {
     return s->vrank;
 }
 
-/* Where a virtual rank's part of `size` begins, as a scalar of this type. */
+/* The offset of a virtual rank's part of `size`, as a scalar of this type. */
 static MlirValue vrank_begin(splitter *s, tsr_builder *b, uint64_t size, tsr_dtype dtype) {
     MlirValue first =
         tsr_emit_mul(b, vrank_number(s), tsr_emit_constant(b, TSR_DTYPE_I64, (double)size));
     return tsr_emit_cast(b, first, dtype);
 }
 
-/* An op again with other operands, for results of other types. */
+/* Clones an op with other operands and other result types. */
 static MlirOperation clone_with(tsr_builder *b, MlirOperation op, const MlirValue *operands,
                                 const tsr_type *results) {
     MlirOperation copy = mlirOperationClone(op);
@@ -199,7 +199,7 @@ static MlirValue fill(tsr_builder *b, const tsr_type *type, MlirAttribute elemen
     return tsr_build_value(b, TSR_GRAPH_NAME("constant"), NULL, 0, shaped, attrs);
 }
 
-/* Of a value that is whole. */
+/* Creates the part of a whole value. */
 static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     tsr_type type = tsr_type_of(value), part = divided(type, dim, s->parts);
     MlirOperation op = tsr_value_owner(value);
@@ -227,7 +227,7 @@ static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim
 
 static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     uint32_t number = tsr_value_map_get(&s->numbers, value);
-    if (number == UINT32_MAX) return make_part(s, b, value, dim, depth); /* new here */
+    if (number == UINT32_MAX) return make_part(s, b, value, dim, depth); /* created by this pass */
     if (s->views[number].state == dim) return s->views[number].local;
     if (mlirValueIsNull(s->views[number].parts[dim])) {
         MlirValue made = make_part(s, b, whole_of(s, value), dim, depth);
@@ -270,8 +270,8 @@ static void keep_op(splitter *s, MlirOperation op) {
         view_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
 }
 
-/* A reduction over virtual ranks that is no sum the tree has: of each virtual rank's result, side
- * by side. */
+/* A reduction over virtual ranks that is not a sum the tree supports: the results of all virtual
+ * ranks are gathered and reduced again. */
 static bool reduce_in_two(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX], first = 0;
     size_t count = 0;
@@ -299,8 +299,8 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     return true;
 }
 
-/* A repair of rows that virtual ranks have parts of: none has all of a row, and to gather them
- * would take longer than all else. They keep their plain numbers. */
+/* A repair of rows that are split among virtual ranks: no virtual rank has a whole row, and
+ * gathering them would take longer than all other work. They keep their plain numbers. */
 static bool leave_plain(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -312,7 +312,7 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     for (size_t i = 0; i < count; i++) over = over || axes[i] == state;
     if (!over) return false;
     MlirValue plain = whole_of(s, tsr_op_operand(op, 1));
-    if (tsr_op_operand_count(op) > 2) { /* an offset, which is -0 of such rows */
+    if (tsr_op_operand_count(op) > 2) { /* an offset is -0 for such rows */
         tsr_builder b = tsr_builder_before(op);
         tsr_type type = tsr_type_of(plain);
         plain = tsr_emit_filled(&b, &type, -0.0);
@@ -322,7 +322,7 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     return true;
 }
 
-/* Does it work on a virtual rank's parts of tensors (vrank_shards.c)? */
+/* True if it works on a virtual rank's parts of tensors (vrank_shards.c). */
 static bool is_of_parts(splitter *s, MlirOperation op) {
     bool is = tsr_sr_is_vrank_part(op);
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
@@ -330,7 +330,7 @@ static bool is_of_parts(splitter *s, MlirOperation op) {
     return is;
 }
 
-/* Its types are those of parts already; what is whole beside them are scalars. */
+/* The types are those of parts already; the whole operands next to them are scalars. */
 static bool keep_parts(splitter *s, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     bool joins = tsr_sr_is_vrank_part(op) && !tsr_op_is(op, "tessera_sr.vrank_part");
@@ -350,8 +350,8 @@ static bool keep_parts(splitter *s, MlirOperation op) {
     return true;
 }
 
-/* Of a virtual rank's part of a gradient, of whose elements some may be behind the end: one element
- * of as many as there are virtual ranks. */
+/* Squares of a virtual rank's part of a gradient, whose last elements may be padding: the result
+ * has one element for each virtual rank. */
 static bool split_squares(splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue part = tsr_op_operand(op, 0), whole = tsr_op_operand(tsr_value_owner(part), 0);
@@ -387,7 +387,8 @@ static bool is_squares_of_part(MlirOperation op) {
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
-/* Values that virtual ranks have, or those that all have, pass a barrier, with its tokens. */
+/* Passes either the values of each virtual rank or the values common to all through a barrier,
+ * with its tokens. */
 static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vranks,
                           MlirValue *token) {
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
@@ -421,7 +422,7 @@ static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vr
                  tsr_op_result(made, i));
 }
 
-/* What of a barrier each virtual rank has and what all have pass one of their own. */
+/* The values of each virtual rank and the values common to all get a barrier each. */
 static void split_barrier(splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue token = {NULL};
@@ -474,7 +475,7 @@ static void split_op(splitter *s, MlirOperation op) {
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* Arguments that data sets are bound to are split, others whole. */
+/* Arguments that are bound to data sets are split, others whole. */
 static bool split_argument(splitter *s, size_t index) {
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(s->func), (intptr_t)index);
     tsr_graph_port port;
@@ -554,13 +555,13 @@ static bool is_tensor(MlirValue value) {
     return tsr_value_type(value, &type) && tsr_type_is_static(&type);
 }
 
-/* Tokens belong to the ops of regions. */
+/* Only ops of regions may have tokens. */
 static bool fits(MlirOperation op, MlirValue value) {
     bool orders = tsr_sr_op_of(op) != TSR_SR_NONE || tsr_op_is(op, "async.await");
     return is_tensor(value) || (orders && is_token(value));
 }
 
-/* Of tensors of known shapes, as lowering leaves them, and tokens. */
+/* Checks that all values are tensors of known shapes, as lowering produces them, or tokens. */
 static bool check_tensors(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);

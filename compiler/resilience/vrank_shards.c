@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-vrank-shards, behind tessera-optimizer-shard and before tessera-local-collectives:
- * where the positions of an axis are the virtual ranks, the steps of all positions
- * become one, which each virtual rank takes on its parts. Ranks then hold the parts of their
- * virtual ranks and exchange what the stage says. Elementwise as steps are, the bits are those of
- * the whole step.
+ * Pass tessera-vrank-shards, after tessera-optimizer-shard and before tessera-local-collectives: if
+ * the positions of an axis are the virtual ranks, the steps of all positions become one step, which
+ * each virtual rank runs on its parts. Ranks then store the parts of their virtual ranks and
+ * exchange data as the ZeRO stage requires. Since steps are elementwise, the bits are those of the
+ * whole step.
  *
  *   shard_slice %t of a tensor           vrank_part %t
  *   shard_slice (all_reduce %g)          vrank_part %g {tessera_sr.summed}
  *   reduce_scatter %g                    vrank_part %g
- *   all_gather of what the steps make    vrank_all_gather
+ *   all_gather of the steps' results     vrank_all_gather
  *   assemble                             vrank_assemble
  *   all_gather of slices (zero3)         vrank_all_gather (vrank_part %t)
  *   squares %g of such a gradient        squares (vrank_part %g)
  *
- * Entries that do not train gather such a parameter, too, so that no rank holds it whole.
+ * Entries that do not train also gather such a parameter, so that no rank stores it whole.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/resilience/passes.h"
@@ -37,7 +37,8 @@ static MlirOperation owner_of(MlirOperation op, size_t operand) {
     return tsr_value_owner(tsr_op_operand(op, operand));
 }
 
-/* Has the axis of a slice as many positions as there are virtual ranks, and of the batch? */
+/* True if the axis of a slice divides the batch and has as many positions as there are virtual
+ * ranks. */
 static bool is_over_vranks(MlirModule module, MlirOperation slice, uint64_t vranks) {
     MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(module), "tessera.mesh");
     const char *axis = tsr_op_string(slice, "axis");
@@ -48,7 +49,7 @@ static bool is_over_vranks(MlirModule module, MlirOperation slice, uint64_t vran
            (uint64_t)size == vranks && tsr_sr_is_batch_axis(tsr_ref(axis));
 }
 
-/* The slice at position 0, which has as many elements as any. */
+/* True for the slice at position 0, which has the maximum number of elements. */
 static bool is_first(MlirOperation slice) {
     int64_t position = -1;
     return is_slice(slice) && tsr_op_i64(slice, "position", &position) && position == 0;
@@ -69,8 +70,8 @@ static bool is_ours(MlirOperation op) {
     return is_step(op) || is_slice(op) || tsr_op_is(op, "tessera_sr.all_reduce");
 }
 
-/* A step, slice or sum that nothing reads any more, and those that only it has read: at most three
- * behind one another. */
+/* Erases a step, slice or sum that is no longer used, and its operands if they become unused:
+ * chains of at most three ops. */
 static void destroy_unused(MlirOperation op) {
     MlirOperation from[OPERANDS_MAX];
     size_t count = tsr_op_operand_count(op);
@@ -87,14 +88,14 @@ static void destroy_unused(MlirOperation op) {
         if (!mlirOperationIsNull(from[i]) && is_ours(from[i])) destroy_unused(from[i]);
 }
 
-/* Of a slice, or of a step on slices; -1 of others. */
+/* The position of a slice, or of a step on slices; -1 for other ops. */
 static int64_t position_of(MlirOperation op) {
     int64_t position = -1;
     if (is_step(op)) op = owner_of(op, 0);
     return is_slice(op) && tsr_op_i64(op, "position", &position) ? position : -1;
 }
 
-/* Are slices joined, or what steps made of them: one of each position, in their order? */
+/* True if the op joins slices, or results of steps on slices, one for each position, in order. */
 static bool is_join(MlirOperation op) {
     size_t count = tsr_op_operand_count(op);
     int64_t before = -1;
@@ -109,7 +110,7 @@ static bool is_join(MlirOperation op) {
     return count > 0 && count <= TSR_SR_POSITIONS_MAX;
 }
 
-/* Its result is not read any more. */
+/* Erases the join, whose result is no longer used. */
 static void destroy_join(MlirOperation join) {
     MlirOperation from[TSR_SR_POSITIONS_MAX];
     size_t count = tsr_op_operand_count(join);
@@ -119,7 +120,7 @@ static void destroy_join(MlirOperation join) {
     for (size_t i = 0; i < count; i++) destroy_unused(from[i]);
 }
 
-/* Null where a value is not joined with others first of all. */
+/* Returns the join of a value; null if its first use is not a join. */
 static MlirOperation join_of(MlirValue value) {
     MlirOpOperand use = mlirValueGetFirstUse(value);
     MlirOperation owner =
@@ -135,7 +136,7 @@ static bool is_joined(MlirOperation step) {
     return true;
 }
 
-/* Of steps at all positions the first one. */
+/* Replaces the steps at all positions by one step; `first` is the step at position 0. */
 static void fold_step(MlirOperation first) {
     tsr_builder b = tsr_builder_before(first);
     size_t results = tsr_op_result_count(first);
@@ -162,7 +163,7 @@ static void fold_step(MlirOperation first) {
     for (size_t i = 0; i < results; i++) destroy_join(joins[i]);
 }
 
-/* What reads a parameter that lies in slices. */
+/* Replaces the gather that readers of a sliced parameter use. */
 static void fold_gather(MlirOperation gather) {
     tsr_builder b = tsr_builder_before(gather);
     MlirValue part = part_of(&b, owner_of(gather, 0));
@@ -183,7 +184,7 @@ static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t vran
     return (MlirOperation){NULL};
 }
 
-/* What a step has a part of: its squares are those of the part. */
+/* If a step has a part of the gradient, its squares are computed from that part. */
 static void fold_squares(MlirOperation squares) {
     MlirValue gradient = tsr_op_operand(squares, 0);
     for (MlirOpOperand use = mlirValueGetFirstUse(gradient); !mlirOpOperandIsNull(use);
@@ -198,7 +199,7 @@ static void fold_squares(MlirOperation squares) {
 
 /* ---- other entries ---- */
 
-/* Is the tensor's next value made of parts, where the entry trains? */
+/* True if the tensor's next value is made of parts in the training entry. */
 static bool lies_in_parts(MlirOperation func, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
@@ -218,7 +219,7 @@ static MlirValue find_part(MlirOperation func, const char *name) {
     return (MlirValue){NULL};
 }
 
-/* Reads of the tensor in `func` are of what is gathered there. */
+/* Redirects reads of the tensor in `func` to the gathered value. */
 static void gather_in(MlirOperation func, const char *name, MlirType part) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         const char *of = tsr_graph_op_of(op) == TSR_GRAPH_PARAM ? tsr_op_string(op, "name") : NULL;
@@ -240,7 +241,8 @@ static bool is_assigned(MlirOperation func) {
     return false;
 }
 
-/* Where one entry alone writes tensors, others gather the parameters that lie in parts (zero3). */
+/* If only one entry writes tensors, the other entries gather the parameters that are stored in
+ * parts (zero3). */
 static void gather_elsewhere(MlirModule module, MlirOperation trains) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool other = tsr_op_is(func, "func.func") && !mlirOperationEqual(func, trains);
