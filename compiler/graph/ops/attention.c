@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention and rotary embedding: shape rules, gradients, and what they are by simpler ops.
+ * Attention and rotary embedding: shape rules, gradients and lowering to simpler ops.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/guard.h"
@@ -10,11 +10,11 @@
 #include <math.h>
 
 enum { QUERY, KEY, VALUE, MASK, RESULT = 3, LOGSUMEXP, DRESULT, GRAD_MASK };
-/* What weights are dropped by, behind all other operands: the number of the first head of each item
- * of the batch, the step, the seed. */
+/* Operands of dropout, after all other operands: the number of the first head of each item of the
+ * batch, the step, the seed. */
 enum { HEADS, STEP, SEED, SAMPLES, OPERANDS_MAX = GRAD_MASK + 1 + SAMPLES, RESULTS_MAX = 3 };
 
-/* Where the mask stands, or would. */
+/* Index of the mask, whether or not it is present. */
 static size_t mask_of(MlirOperation op) {
     return tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION ? MASK : GRAD_MASK;
 }
@@ -59,7 +59,7 @@ static bool check_qkv(const tsr_rule *rule) {
     return tsr_rule_f64(rule, "scale", 1.0, &scale);
 }
 
-/* Elements are 64-bit numbers. */
+/* Elements are numbered with 64 bits. */
 static bool check_samples(const tsr_rule *rule) {
     uint64_t queries = rule->operands[QUERY].shape.dims[2], numbers;
     uint64_t keys = rule->operands[KEY].shape.dims[2];
@@ -104,7 +104,7 @@ static tsr_type logsumexp_type(const tsr_rule *rule) {
     return type;
 }
 
-/* Also how many operands there are. */
+/* Also checks the number of operands. */
 static bool check_dropout(const tsr_rule *rule) {
     size_t low = mask_of(rule->op), first = rule->operand_count - SAMPLES;
     double rate = 0;
@@ -156,7 +156,7 @@ bool tsr_check_attention_grad(tsr_rule *rule) {
     return true;
 }
 
-/* ---- by simpler ops -------------------------------------------------------------------------- */
+/* ---- lowering to simpler ops ----------------------------------------------------------------- */
 
 /* Heads are [B, G, R, ...]: group G of R query heads reads key head G. */
 typedef struct parts {
@@ -275,8 +275,8 @@ bool tsr_attention_will_sample(MlirOperation op) {
            tsr_op_f64(op, "dropout", &rate) && !has_samples(op);
 }
 
-/* The first head of each item of the batch; an iteration's heads are behind those of the one
- * before. */
+/* The number of the first head of each item of the batch; an iteration's heads follow those of the
+ * previous iteration. */
 static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_samples *samples) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
     tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
@@ -321,7 +321,7 @@ bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
     return true;
 }
 
-/* What drops nothing has no rate. */
+/* Without dropout, removes the rate. */
 static bool resolve_dropout(MlirOperation op) {
     double rate = 0;
     tsr_op_f64(op, "dropout", &rate);
@@ -372,7 +372,7 @@ static MlirValue dropped(const parts *p, MlirValue weights) {
 }
 
 bool tsr_attention_is_kept(MlirOperation op) {
-    enum { HEAD_MAX = 256 }; /* what the kernel has room for */
+    enum { HEAD_MAX = 256 }; /* maximum head size of the kernel */
     if (tsr_attention_will_sample(op)) return false;
     tsr_type query = tsr_type_of(tsr_op_operand(op, QUERY));
     tsr_type value = tsr_type_of(tsr_op_operand(op, VALUE));
@@ -403,10 +403,10 @@ bool tsr_lower_attention(MlirOperation op) {
     return true;
 }
 
-/* With P = exp(logits - logsumexp), dP = dO V^T and t = sum of dO O per query (Dao et al. 2022,
- * appendix B.2): dV = P^T dO, dS = P (dP - t) scale, dQ = dS K, dK = dS^T Q; keys and values summed
- * over the heads of their group. Dropout is linear: dV takes the weights that are left, and dP what
- * is left of dO V^T. */
+/* P = exp(logits - logsumexp), dP = dO V^T and t = sum of dO O per query (Dao et al. 2022,
+ * appendix B.2): dV = P^T dO, dS = P (dP - t) scale, dQ = dS K, dK = dS^T Q; keys and values are
+ * summed over the heads of their group. Dropout is linear: dV uses the weights that are left, and
+ * dP the elements of dO V^T that are left. */
 bool tsr_lower_attention_grad(MlirOperation op) {
     if (tsr_attention_will_sample(op)) return resolve_dropout(op);
     tsr_builder b = tsr_builder_before(op);
@@ -514,7 +514,7 @@ bool tsr_check_rotary(tsr_rule *rule) {
     return true;
 }
 
-/* What the two tables hold is written into the program. */
+/* The elements of both tables are stored in the program. */
 static bool tables_fit(MlirOperation op, const tsr_type *type) {
     enum { TABLE_BYTES_MAX = 1 << 30 };
     int64_t axis = 0;

@@ -9,7 +9,7 @@
 #include <math.h>
 
 static const char attribute[] = "clip_norm";
-/* Of sums of squares: below them squares may have lost digits that count. */
+/* Thresholds for sums of squares: below them squares may have lost significant digits. */
 static const double F32_SMALL = 0x1p-100, F64_SMALL = 0x1p-900;
 
 bool tsr_clip_is_given(MlirOperation op) {
@@ -47,7 +47,7 @@ typedef struct vector {
     uint64_t parts;
 } vector;
 
-/* The sum of the squares of those gradients, multiplied by `scale`, a power of two: each computed
+/* The sum of the squares of these gradients, multiplied by `scale`, a power of two: each computed
  * in its own type, or all in f64. */
 static MlirValue sum_squares(const vector *v, bool in_f64, double scale, tsr_dtype dtype) {
     tsr_builder *b = v->b;
@@ -77,7 +77,8 @@ static MlirValue is(tsr_builder *b, tsr_predicate how, MlirValue x, double than)
     return tsr_emit_compare(b, how, x, tsr_emit_number(b, x, than));
 }
 
-/* In f64. Of f32 and smaller floats no square overflows or vanishes there; f64 is scaled. */
+/* The norm in f64. Squares of f32 and smaller floats neither overflow nor vanish in f64; f64
+ * gradients are scaled. */
 static MlirValue wide_norm(const vector *v, bool has_f64) {
     tsr_builder *b = v->b;
     MlirValue sum = sum_squares(v, true, 1.0, TSR_DTYPE_F64), norm = root(b, sum);
@@ -90,8 +91,8 @@ static MlirValue wide_norm(const vector *v, bool has_f64) {
     return tsr_emit_where(b, is(b, TSR_PREDICATE_EQ, sum, (double)INFINITY), large, norm);
 }
 
-/* As the squares give it in the gradients' own types, where their sum has neither overflowed nor
- * come near to the least numbers: else in f64. */
+/* Uses the squares in the gradients' own types, if their sum has neither overflowed nor come near
+ * the smallest numbers; else f64. */
 MlirValue tsr_global_norm_emit(tsr_builder *b, size_t count, const MlirValue *gradients,
                                uint64_t parts, tsr_dtype dtype) {
     const vector v = {b, count, gradients, parts};

@@ -93,7 +93,7 @@ bool tsr_check_if(tsr_rule *rule) {
     return true;
 }
 
-/* Of iterations. */
+/* A valid number of iterations. */
 static bool is_count(int64_t value) {
     return value >= 0 && (uint64_t)value <= TSR_PROGRAM_TIMES_MAX;
 }
@@ -250,7 +250,7 @@ static void add_types(listed *to, const tsr_type *types, size_t count, bool floa
     }
 }
 
-/* What the region yields; false after an error. */
+/* Lists the yielded values of the region; false after an error. */
 static bool yielded(const tsr_rule *rule, MlirOperation yield, listed *out) {
     size_t count = tsr_op_operand_count(yield);
     *out = (listed){.count = count};
@@ -275,7 +275,7 @@ static bool check_arguments(const tsr_rule *rule, const char *what, MlirBlock bl
     return true;
 }
 
-/* Operands behind the first `inputs`: one for each float of `of`. */
+/* Checks the operands after the first `inputs`: one for each float of `of`. */
 static bool check_directions(const tsr_rule *rule, const char *what, size_t inputs,
                              const listed *of) {
     listed must = {.count = 0};
@@ -372,7 +372,7 @@ bool tsr_check_custom_derivative(tsr_rule *rule) {
 
 /* ---- bodies that are functions ---- */
 
-/* Where its operands are: the condition, carried values, sequences, captures. */
+/* The positions of its operands: the condition, carried values, sequences, captures. */
 typedef struct layout {
     size_t first, carried, sequences, captures;
     int64_t times;

@@ -4,8 +4,8 @@
 
 // ---- random numbers ------------------------------------------------------------------------
 
-// Two of them are two streams, however alike they look: not Pure, so nothing merges them. The stream
-// is set by pass tessera-streams, from the call path.
+// Two random ops always have two streams, even if they look equal: they are not Pure, so no pass
+// merges them. Pass tessera-streams sets the stream from the call path.
 class Tessera_RandomOp<string mnemonic, string what, dag args> : Tessera_Op<mnemonic> {
   let summary = what;
   let arguments = !con(args, (ins OptionalAttr<I64Attr>:$stream));

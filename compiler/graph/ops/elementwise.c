@@ -42,7 +42,7 @@ static MlirValue number(const tsr_gradient *of, double value) {
     return tsr_emit_constant(of->builder, tsr_type_of(of->of_result).dtype, value);
 }
 
-/* where(a <predicate> b, x, y) */
+/* if a <predicate> b: x, else y */
 static MlirValue choose(const tsr_gradient *of, tsr_predicate predicate, MlirValue a, MlirValue b,
                         MlirValue x, MlirValue y) {
     MlirValue condition = tsr_emit_compare(of->builder, predicate, a, b);
@@ -97,7 +97,7 @@ bool tsr_gradient_div(tsr_gradient *of) {
     return true;
 }
 
-/* Where both are equal the whole gradient goes to lhs. */
+/* If both are equal, the whole gradient goes to lhs. */
 static bool pick(tsr_gradient *of, tsr_predicate lhs_wins) {
     MlirValue zero = number(of, 0.0), a = operand(of, 0), b = operand(of, 1);
     if (of->wanted[0]) set_gradient(of, 0, choose(of, lhs_wins, a, b, of->of_result, zero));
@@ -247,7 +247,7 @@ bool tsr_gradient_erf(tsr_gradient *of) {
     return true;
 }
 
-/* Of the type that x has. */
+/* A constant of x's type. */
 static MlirValue number_like(const tsr_gradient *of, MlirValue x, double value) {
     return tsr_emit_constant(of->builder, tsr_type_of(x).dtype, value);
 }
@@ -329,8 +329,8 @@ static void give_gelu_tanh(tsr_gradient *of) {
     give_weighted(of, x, mul(of, x, factor), slope);
 }
 
-/* f(x) (2 - x^2): what the slope F(x) + x f(x) changes by, with F and f the normal distribution's
- * cumulative function and density. */
+/* f(x) (2 - x^2): the derivative of the slope F(x) + x f(x), with F and f the normal
+ * distribution's cumulative function and density. */
 static MlirValue gelu_bend(const tsr_gradient *of, MlirValue x) {
     static const double top = 0.3989422804014327; /* f(0) */
     MlirValue square = mul(of, x, x), half = mul(of, square, number_like(of, x, -0.5));

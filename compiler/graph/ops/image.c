@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* How windows lie over H and W (index 0 and 1). */
+/* The windows over H and W (index 0 and 1). */
 typedef struct windows {
     int64_t size[2], strides[2], dilation[2];
     int64_t low[2], high[2];
@@ -266,7 +266,7 @@ bool tsr_gradient_avg_pool2d(tsr_gradient *of) {
     return true;
 }
 
-/* What was a mean over windows: of the gradient's gradient. */
+/* The gradient of a gradient is again a mean over windows. */
 bool tsr_gradient_avg_pool2d_grad(tsr_gradient *of) {
     tsr_attr attrs[5];
     pool_attrs(of->op, attrs);
@@ -277,7 +277,7 @@ bool tsr_gradient_avg_pool2d_grad(tsr_gradient *of) {
     return true;
 }
 
-/* A place of each window, of an image with or without its padding. */
+/* One position in each window, of an image with or without its padding. */
 typedef struct places {
     tsr_builder *b;
     int64_t window[2], strides[2], padding[4];
@@ -290,7 +290,7 @@ static MlirValue padded(const places *p, MlirValue image, double value) {
     return tsr_emit_pad(p->b, image, low, high, NULL, value);
 }
 
-/* Of windows that all lie in the padded image. */
+/* One element of each window; all windows are inside the padded image. */
 static MlirValue taken(const places *p, MlirValue image, int64_t row, int64_t column) {
     const tsr_shape shape = tsr_type_of(image).shape;
     const int64_t start[] = {0, row, column, 0}, stride[] = {1, p->strides[0], p->strides[1], 1};
@@ -303,7 +303,7 @@ static MlirValue logic(tsr_builder *b, const char *name, MlirValue x, MlirValue 
     return tsr_emit_binary(b, name, x, y);
 }
 
-/* Is x above what was largest so far, or the first NaN? */
+/* True if x is larger than the largest so far, or is the first NaN. */
 static MlirValue is_larger(tsr_builder *b, MlirValue x, MlirValue largest) {
     MlirValue above = tsr_emit_compare(b, TSR_PREDICATE_GT, x, largest);
     MlirValue first = logic(b, TSR_GRAPH_NAME("and"), tsr_emit_compare(b, TSR_PREDICATE_NE, x, x),
@@ -311,8 +311,8 @@ static MlirValue is_larger(tsr_builder *b, MlirValue x, MlirValue largest) {
     return logic(b, TSR_GRAPH_NAME("or"), above, first);
 }
 
-/* Of each window the element of `from` that lies where the image's first largest one does. Padding
- * is never chosen: `inside` is true where there is none. */
+/* Picks from each window the element of `from` at the position of the image's first largest
+ * element. Padding is never chosen: `inside` is true outside the padding. */
 static MlirValue pick_largest(places *p, MlirValue image, MlirValue from) {
     tsr_builder *b = p->b;
     tsr_type mask = tsr_type_of(image);

@@ -7,7 +7,7 @@
  *     p     = (t - warmup_steps) / (total_steps - warmup_steps), from 0 to 1
  *     d(p)  = (1 + cos(pi p)) / 2 for "cosine", 1 - p for "linear", 1 for "constant"
  *
- * t is the step, from 1. All of it is computed in f64.
+ * t is the step, starting at 1. Everything is computed in f64.
  */
 #include "compiler/graph/rules.h"
 

@@ -127,7 +127,7 @@ bool tsr_check_concat(tsr_rule *rule) {
     for (size_t i = 1; i < rule->operand_count; i++) {
         const tsr_type *next = &rule->operands[i];
         bool same = next->dtype == all.dtype && next->shape.rank == all.shape.rank;
-        bool alike = same; /* in type and rank */
+        bool alike = same; /* same in type and rank */
         uint32_t d = 0;
         for (; same && d < all.shape.rank; d += same) {
             uint64_t *dim = &all.shape.dims[d], added = next->shape.dims[d];
@@ -259,7 +259,7 @@ static bool gather_type(tsr_rule *rule, tsr_type *out_type) {
 
 bool tsr_check_gather(tsr_rule *rule) { return gather_type(rule, &rule->results[0]); }
 
-/* Places from 0 on, in their order, all of which there are. */
+/* True if the indices are all of 0, 1, … in order. */
 bool tsr_takes_first(MlirOperation gather) {
     MlirOperation places = tsr_value_owner(tsr_op_operand(gather, 1));
     tsr_type from = tsr_type_of(tsr_op_operand(gather, 0));
@@ -451,7 +451,7 @@ bool tsr_gradient_sort(tsr_gradient *of) {
 
 /* The first k of the operand sorted downward. */
 bool tsr_top_k_is_kept(MlirOperation op) {
-    enum { KEPT_MAX = 128 }; /* each element that enters walks over all of them */
+    enum { KEPT_MAX = 128 }; /* each inserted element is compared with all kept ones */
     tsr_shape shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
     int64_t axis = 0, k = 0;
     bool known = tsr_op_i64(op, "axis", &axis) && tsr_op_i64(op, "k", &k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer steps: shape rules, and what they are by elementwise ops.
+ * Optimizer steps: shape rules and lowering to elementwise ops.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
@@ -140,7 +140,7 @@ static MlirValue emit_decay(tsr_builder *b, const tsr_adamw *o, MlirOperation op
     return tsr_emit_cast(b, tsr_emit_sub(b, tsr_emit_constant(b, TSR_DTYPE_F64, 1.0), part), dtype);
 }
 
-/* With g the gradient, times `scale` where there is one, t the step, from 1, and lr its rate:
+/* g is the gradient, times `scale` if present, t the step, starting at 1, and lr its rate:
  *   p1 = p * (1 - lr * weight_decay)
  *   m' = m + (g - m) * (1 - beta1)
  *   v' = v * beta2 + (g * g) * (1 - beta2)

@@ -72,10 +72,9 @@ static MlirValue multiply(tsr_gradient *of, MlirValue a, MlirValue b, bool ta, b
     return product;
 }
 
-/* C = op(A) op(B), G the gradient of C:
- *   dA = G op(B)^T, transposed if A enters transposed; dB = op(A)^T G, transposed likewise.
- * What broadcasting had stretched is summed; for a matrix B under batches of A, by the product.
- */
+/* C = op(A) op(B), G the gradient of C: dA = G op(B)^T, transposed if A enters transposed; dB =
+ * op(A)^T G, transposed likewise. Dims that were broadcast are summed; for a matrix B under
+ * batches of A, by the product. */
 bool tsr_gradient_matmul(tsr_gradient *of) {
     MlirValue a = tsr_op_operand(of->op, 0), b = tsr_op_operand(of->op, 1), g = of->of_result;
     bool ta = tsr_op_flag(of->op, "transpose_a"), tb = tsr_op_flag(of->op, "transpose_b");

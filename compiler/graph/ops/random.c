@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random numbers: shape rules, gradients, and what they are by tessera.philox, which gives each
- * logical element of each sample of each step a number of its own.
+ * Random numbers: shape rules, gradients and lowering to tessera.philox, which gives each logical
+ * element of each sample of each step a number of its own.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/samples.h"
@@ -198,7 +198,7 @@ static bool stays_below(const tsr_uniform *u, tsr_dtype computed) {
     return (double)sum <= u->last && (double)fused <= u->last;
 }
 
-/* By the rule of base/uniform.h, as the runtime's initial values are. */
+/* Follows the rule of base/uniform.h, like the runtime's initial values. */
 static bool lower_uniform(MlirOperation op, const tsr_samples *samples) {
     tsr_builder b = tsr_builder_before(op);
     double low = 0.0, high = 1.0;
@@ -278,7 +278,7 @@ bool tsr_lower_random_uniform(MlirOperation op) { return tsr_random_lower(op, NU
 bool tsr_lower_random_normal(MlirOperation op) { return tsr_random_lower(op, NULL); }
 
 bool tsr_random_trains(MlirOperation op) {
-    MlirOperation func = op; /* or a region of it has the op */
+    MlirOperation func = op; /* the function whose body or region contains the op */
     while (!mlirOperationIsNull(func) && !tsr_op_is(func, "func.func"))
         func = mlirOperationGetParentOperation(func);
     if (mlirOperationIsNull(func)) return false;

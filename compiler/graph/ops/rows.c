@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Softmax and the norms: shape rules, gradients, and what they are by simpler ops. All of it is
- * computed in f32 for bf16 and f16, and rounded once.
+ * Softmax and the norms: shape rules, gradients and lowering to simpler ops. For bf16 and f16, all
+ * is computed in f32 and rounded once.
  */
 #include "compiler/graph/rules.h"
 
@@ -32,8 +32,8 @@ static MlirValue reduce(const rows *r, const char *name, MlirValue x) {
 
 static MlirValue sum(const rows *r, MlirValue x) { return reduce(r, TSR_GRAPH_NAME("sum"), x); }
 
-/* With dims of size 1 in the place of the axes: what reads it stretches it, and nothing as large as
- * the operand is stored for the sake of one number a row. */
+/* Restores the axes with size 1: readers broadcast the result, so that no tensor as large as the
+ * operand is stored for one number per row. */
 static MlirValue expand(const rows *r, MlirValue x) {
     tsr_shape kept = r->full;
     for (size_t i = 0; i < r->axis_count; i++) kept.dims[r->axes[i]] = 1;
@@ -61,7 +61,7 @@ static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, 
                            mlirValueGetType(plain), attrs);
 }
 
-/* Of a norm, or a mean that is asked for itself, whose axes are removed. */
+/* True for the numbers of a norm, or an average or variance by itself, whose axes are removed. */
 static bool is_repaired(const char *of, bool *out_removes) {
     static const char *const names[] = {"average", "variance",  "mean",
                                         "size",    "deviation", "offset"};
@@ -112,7 +112,7 @@ bool tsr_check_repair(tsr_rule *rule) {
     return true;
 }
 
-/* Rows that are not computed again have the gradient of what they have; an offset has none. */
+/* A row that is not repaired passes the gradient to its plain number; an offset has no gradient. */
 bool tsr_gradient_repair(tsr_gradient *of) {
     bool passes = tsr_op_operand_count(of->op) == REPAIR_MEAN && of->wanted[REPAIR_PLAIN];
     if (passes) of->of_operands[REPAIR_PLAIN] = of->of_result;
@@ -248,9 +248,9 @@ static double eps_of(MlirOperation op) {
 
 static MlirValue square(tsr_builder *b, MlirValue x) { return tsr_emit_mul(b, x, x); }
 
-/* What a norm multiplies by scale: x without its mean (`centred`), over its size. Numbers of a row
- * that have overflowed or vanished are computed again; *out_power, the plain mean of squares, is
- * not. Both outputs may be NULL. */
+/* The factor of scale in a norm: x without its mean (`centred`), divided by its size. Numbers of a
+ * row that have overflowed or vanished are computed again; *out_power, the plain mean of squares,
+ * is not. Both outputs may be NULL. */
 static MlirValue normal(const rows *r, MlirOperation op, MlirValue x, bool centred,
                         MlirValue *out_rscale, MlirValue *out_power) {
     tsr_builder *b = r->b;
@@ -292,8 +292,8 @@ static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     of->of_operands[index] = tsr_emit_cast(of->builder, gradient, type.dtype);
 }
 
-/* With n the normal x and h the gradient of n: (h - mean h - n mean(h n)) / size; without the mean
- * of h where x was not centred. */
+/* With n the normalized x and h the gradient of n: (h - mean h - n mean(h n)) / size; without the
+ * mean of h if x was not centred. */
 static MlirValue through_normal(const rows *r, MlirValue n, MlirValue rscale, MlirValue h,
                                 bool centred) {
     tsr_builder *b = r->b;

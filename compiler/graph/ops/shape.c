@@ -38,7 +38,7 @@ bool tsr_check_mean(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_FLOAT
 static MlirValue input(const tsr_gradient *of) { return tsr_op_operand(of->op, 0); }
 
 typedef struct reduction {
-    tsr_shape full; /* of the operand */
+    tsr_shape full; /* shape of the operand */
     int64_t axes[TSR_RANK_MAX];
     size_t axis_count;
 } reduction;
@@ -64,7 +64,8 @@ bool tsr_gradient_mean(tsr_gradient *of) {
     double count = 1;
     if (!of->wanted[0]) return true;
     for (size_t i = 0; i < r.axis_count; i++) count *= (double)r.full.dims[r.axes[i]];
-    MlirValue g = tsr_emit_wide(of->builder, of->of_result); /* where 1 / n is not rounded twice */
+    MlirValue g =
+        tsr_emit_wide(of->builder, of->of_result); /* a type in which 1 / n is not rounded twice */
     MlirValue each = tsr_emit_mul(of->builder, g, tsr_emit_number(of->builder, g, 1.0 / count));
     each = tsr_emit_cast(of->builder, each, tsr_type_of(of->of_result).dtype);
     of->of_operands[0] = expand(of, &r, each);
@@ -150,7 +151,8 @@ static size_t name_dims(const tsr_rule *rule, tsr_rule_dim dims[static TSR_RULE_
     return count;
 }
 
-/* Of several open dims all but the last are the operand's, as far as those before them are. */
+/* If several dims are open, all except the last are taken from the operand, as long as the dims
+ * before them match it. */
 static void keep_leading(const tsr_shape *from, tsr_shape *to) {
     uint32_t open = 0;
     for (uint32_t i = 0; i < to->rank; i++) open += to->dims[i] == TSR_DIM_DYNAMIC;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parameters, optimizer state, constants: their rules, and what they declare.
+ * Parameters, optimizer state, constants: their rules and declarations.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
