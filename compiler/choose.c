@@ -26,8 +26,8 @@
 /* Attribute of a tile.func: the maximum number of registers of a thread. */
 #define REGISTERS_NAME "registers"
 
-/* The number of tiles that are tried for a group: an assembler that accepts none of these accepts
- * no other tile either. */
+/* The number of tiles that are tried for a group: an assembler that refuses all these refuses every
+ * other tile, too. */
 enum { TRIES_MAX = 24, SYMBOL_MAX = 256 };
 
 /* The registers of a multiprocessor on all architectures; the limits per thread that are tried

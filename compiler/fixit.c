@@ -157,8 +157,7 @@ static const char *next_word(const char *line, const char *at, const char *word,
 
 /* Returns the position of the word in the line, searched from the diagnostic's column, where the
  * wrong code begins. Result types are after the arrow, or last; an attribute of a function may be
- * at any of its arguments. NULL if the word occurs more than once, because it is then unclear
- * which one is meant. */
+ * at any of its arguments. NULL if several occurrences could be meant. */
 static const char *find_word(const tsr_diag *diag, const char *word, char sigil) {
     const char *line = diag->source_line, *from = line, *arrow;
     if (diag->column > strlen(line)) return NULL;

@@ -103,7 +103,7 @@ static void widen_pages(void) {
     if (!mallopt(M_MMAP_MAX, 0) || !mallopt(M_TRIM_THRESHOLD, INT_MAX) || !mallopt(M_MXFAST, 0) ||
         !mallopt(M_TOP_PAD, HEAP_BYTES))
         return;
-    void *volatile grown = malloc(mallinfo2().keepcost + MORE_BYTES); /* and by the pad */
+    void *volatile grown = malloc(mallinfo2().keepcost + MORE_BYTES); /* grows by the pad as well */
     free(grown);
     mallopt(M_TOP_PAD, PAD_BYTES);
     uintptr_t begin = (before + page - 1) / page * page, end = (uintptr_t)sbrk(0);

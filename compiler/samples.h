@@ -27,8 +27,8 @@ enum {
     TSR_SAMPLES_BITS = 15,          /* bits of a number */
 };
 
-/* Returns a power of two, so that the counters of a head have one upper word if there are no more
- * than 2^32 of them; false if it does not fit in 64 bits. */
+/* Returns a power of two, so that the counters of a head have one upper word if there are at most
+ * 2^32 counters; false if it does not fit in 64 bits. */
 static inline bool tsr_samples_of_head(uint64_t queries, uint64_t keys, uint64_t *out_numbers) {
     uint64_t rows = queries / TSR_SAMPLES_TILE + (queries % TSR_SAMPLES_TILE != 0);
     uint64_t columns = keys / TSR_SAMPLES_TILE + (keys % TSR_SAMPLES_TILE != 0), tiles;

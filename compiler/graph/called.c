@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The total size of calls: for every function, the number of its ops and those of all functions it
- * calls, counted once per call, and whether any of them changes a tensor. Inlining copies the ops,
+ * calls, counted once per call, and whether any op changes a tensor. Inlining copies the ops,
  * so a chain of 40 functions that each call the next one twice would never finish. Ops inlined
  * into a branch or a loop, where no tensor may be changed, would be dropped with it. A depth-first
  * walk with an explicit stack; recursive calls are refused later.

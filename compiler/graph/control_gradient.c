@@ -216,7 +216,7 @@ static void stack_carried(scan *s) {
     stack_values(s, values, s->carried);
 }
 
-/* Adds an argument to the reverse scan's body: the operand itself, or a slice of it. */
+/* Adds an argument to the reverse scan's body: the operand itself or one of its slices. */
 static MlirValue add_operand(scan *s, MlirBlock block, MlirValue operand, MlirType type) {
     s->operands[s->operand_count++] = operand;
     return mlirBlockAddArgument(block, type, s->location);

@@ -52,7 +52,7 @@ static void begin_copy(copier *c) {
     c->value_count = c->value_capacity = 0;
 }
 
-/* where(gate, x, 0); i1 values need no gate, because no value of them can cause an error. */
+/* where(gate, x, 0); i1 values need no gate, because no i1 value can cause an error. */
 static MlirValue gated(copier *c, MlirValue x) {
     tsr_type type;
     if (mlirValueIsNull(c->gate) || !tsr_value_type(x, &type) || type.dtype == TSR_DTYPE_I1)

@@ -24,7 +24,8 @@ static bool refine(MlirValue value, const tsr_type *better) {
     return changed;
 }
 
-/* Refines the block's arguments from `values`, or, with `floats`, from the float values only. */
+/* Refines the block's arguments from the op's operands or results; with `floats`, only from those
+ * of a float type. */
 static void refine_arguments(MlirBlock block, size_t *at, MlirOperation op, bool of_results,
                              bool floats, bool *changed) {
     size_t count = of_results ? tsr_op_result_count(op) : tsr_op_operand_count(op);

@@ -54,7 +54,7 @@ typedef bool (*tsr_rows_fn)(tsr_row_flow *flow);
 /* The rule for ops of other dialects. */
 bool tsr_rows_of_other(tsr_row_flow *flow);
 tsr_rows_fn tsr_graph_rows(tsr_graph_op op);
-/* For an op that mixes rows: whether it sums all of them, and whether its result is a sum over all
+/* For an op that mixes rows: whether it sums all rows, and whether its result is a sum over all
  * rows, with each term depending on one row, because some operands are (including all that are
  * MIXED). */
 bool tsr_row_sums_all(const tsr_row_flow *flow);

@@ -78,8 +78,8 @@ static tsr_row_factor take_factor(reader *r, uint64_t size) {
     return inner;
 }
 
-/* Merges the factor around it into the next factor, which then varies. False if one of them is a
- * digit. */
+/* Merges the next factor with the one around it; the result varies. False if either is a digit.
+ */
 static bool widen(reader *r) {
     tsr_row_factor inner = r->next;
     if (r->left == 0) return false;

@@ -266,7 +266,7 @@ static uint64_t size_of(const tsr_row_layout *layout) {
     return size;
 }
 
-/* A dim of `size` elements that consists of such blocks. */
+/* A dim of `size` elements that is a sequence of blocks. */
 static tsr_row_layout repeat(const tsr_row_layout *block, uint64_t size) {
     tsr_row_layout dim = tsr_row_layout_of(size / size_of(block), TSR_ROW_VARIES);
     bool fits = tsr_row_append(&dim, block);

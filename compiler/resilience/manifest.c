@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-export-deployment-manifest, after the passes that shard and recompute and before
- * tessera-local-collectives: it reads the results of these passes from the ops and stores them on
+ * tessera-local-collectives: it reads their results from the ops and stores them on
  * the module, as JSON (manifests/deployment.h), for the bundle and for the file that
  * tessera.system.export_manifest requests:
  *

@@ -3,10 +3,10 @@
  * Rules for running an op on the rows of one virtual rank: the states of its results, given the
  * states of its operands.
  *
- * A value is whole (the same on every virtual rank), split along a dim (a virtual rank has one of
- * V equal, adjacent parts of it), or partial (a virtual rank has a summand). The method is that of
- * sharding propagation (Xu et al., "GSPMD", 2021, section 3), without search: an op without a rule
- * reads whole operands.
+ * A value is whole (the same on every virtual rank), split along a dim (a virtual rank has one of V
+ * equal, adjacent parts), or partial (a virtual rank has a summand). The method is that of sharding
+ * propagation (Xu et al., "GSPMD", 2021, section 3), without search: an op without a rule reads
+ * whole operands.
  */
 #ifndef TSR_COMPILER_RESILIENCE_SPLIT_RULES_H
 #define TSR_COMPILER_RESILIENCE_SPLIT_RULES_H

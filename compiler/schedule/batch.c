@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tsched-batch. Calls of groups that compute one elementwise expression on buffers of
- * different sizes become one call of a group of kind "batch", which computes all of them, segment
- * by segment. Examples are an optimizer's steps of all parameters, or the casts of all weights.
+ * different sizes become one call of a group of kind "batch", which computes them all, segment by
+ * segment. Examples are an optimizer's steps of all parameters, or the casts of all weights.
  *
  * All calls of a batch are moved to one place. If their results only leave the entry, that is the
  * last call; if all their inputs are available from the beginning and all results are still alive
@@ -10,7 +10,7 @@
  * inputs of all.
  *
  * Moving steps to the last call keeps alive gradients that the original order would have freed: in
- * the worst case all of them.
+ * the worst case all gradients.
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/target.h"

@@ -46,7 +46,7 @@ typedef struct entry {
     const char **planned;  /* groups of plans, by number - 1 */
     uint32_t planned_count, planned_capacity;
     bool *escapes; /* node -> true if the entry returns it, or an op without a kernel reads it */
-    bool vranks;   /* some of it runs once for each virtual rank */
+    bool vranks;   /* some ops run once for each virtual rank */
 } entry;
 
 /* ---- read ---- */

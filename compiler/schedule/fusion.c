@@ -214,7 +214,7 @@ static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t 
 
 /* The step of an optimizer, which reads and writes a parameter and its state, is batched with
  * those of other parameters. Nor does a product on matrix units have registers left for it: its
- * result takes most of them. */
+ * result takes most registers. */
 static bool holds_step(const planner *p, const uint32_t *members, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (p->nodes[members[i]].apart) return true;

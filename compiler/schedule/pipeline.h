@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pipelines of p ranks and m microbatches: the order in which each rank runs its forward and
- * backward steps. Chunks v > 1: interleaved, rank r holds the stages r, p + r, … (v of them); m is
+ * backward steps. Chunks v > 1: interleaved, rank r holds the stages r, p + r, … (v stages); m is
  * a multiple of p.
  *
  * Source: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using

@@ -263,7 +263,7 @@ static uint64_t shared_bytes(const form *f, uint64_t inner) {
 }
 
 /* A program handles adjacent columns that together fill a cache line. True if these fit in a
- * cache, there are whole lines of them, and enough for all threads. */
+ * cache, they fill whole lines, and there are enough columns for all threads. */
 static bool fits_columns(const form *f) {
     enum { SIDE_BY_SIDE = 16, SHARED_BYTES_MAX = 8 << 20 };
     uint64_t inner = 1, rows = 1, kept = 0, width = column_bytes(f), all;
@@ -299,7 +299,7 @@ static bool check_columns(const form *f, bool *out_idle) {
 /* ---- repairs --------------------------------------------------------------------------------- */
 
 /* Repairs of the same rows, and nodes before their elements, which are computed only from
- * recomputed rows. Dims of size 1 in all of them may be axes or not. */
+ * recomputed rows. Dims that all have with size 1 may be axes or not. */
 static bool check_repairs(form *f) {
     const tsr_rows_set *set = f->set;
     *f = (form){.set = set};

@@ -28,7 +28,8 @@
 
 enum {
     /* Maximum bytes of a row, all arguments together. The machine that runs a program is not the
-     * one that compiles it: CPUs of these levels have a second-level cache of 512 KiB to 2 MiB. */
+     * one that compiles it: the CPU levels that targets name have a second-level cache of 512 KiB
+     * to 2 MiB. */
     TSR_ROWS_BYTES_MAX = 512 * 1024,
     /* The same for long rows, which stay in a core's share of a third-level cache, if there are
      * enough rows for the threads: a row belongs to one thread. */
@@ -52,7 +53,7 @@ typedef struct tsr_rows_set {
  * reader that may be merged later. */
 bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations, bool *out_idle);
 
-/* Returns the first reduction of such nodes that is not over rows. */
+/* Returns the first reduction among the nodes that is not over rows. */
 uint32_t tsr_rows_root(const tsr_rows_set *set);
 
 /* Sets the fields of the op's node that a rows group needs: `trailing`, `across`, `sums_rows`, and

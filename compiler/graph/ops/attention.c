@@ -321,7 +321,7 @@ bool tsr_attention_sample(MlirOperation op, const tsr_samples *samples) {
     return true;
 }
 
-/* Without dropout, removes the rate. */
+/* Removes the rate if nothing is dropped: it is 0, or the entry does not train. */
 static bool resolve_dropout(MlirOperation op) {
     double rate = 0;
     tsr_op_f64(op, "dropout", &rate);
