@@ -65,7 +65,7 @@ void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes) {
     for (size_t i = 0; i < 2;) {
         ssize_t wrote = writev(message_fd, parts + i, (int)(2 - i));
         if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) _exit(TSR_IO); /* there is no parent any more */
+        if (wrote < 0) _exit(TSR_IO); /* the parent has exited */
         for (; i < 2 && (size_t)wrote >= parts[i].iov_len; i++) wrote -= (ssize_t)parts[i].iov_len;
         if (i == 2) break;
         parts[i].iov_base = (char *)parts[i].iov_base + wrote;

@@ -12,8 +12,7 @@ typedef struct tsr_cut_edge {
 
 enum { NONE = UINT32_MAX };
 
-/* Grows the array so that `count` fits, at most to `*capacity`, by doubling; the old bytes are
- * kept. */
+/* Doubles `*capacity` until it is at least `count`; the old bytes are kept. */
 static void *grow(tsr_arena *arena, void *old, size_t each, uint32_t count, uint32_t *capacity) {
     if (count < *capacity) return old;
     uint32_t larger = *capacity ? 2 * *capacity : 256;

@@ -24,7 +24,7 @@
 
 enum { SLICE_DEPTH_MAX = 64 };
 
-/* How virtual ranks see a value of the program: whole, or sharded among them. */
+/* A value of the program as virtual ranks see it: whole, or sharded among them. */
 typedef struct sharded_view {
     int state;                     /* state of `local`; see split_rules.h */
     MlirValue local, whole;        /* null: not created yet */

@@ -474,8 +474,8 @@ static TSR_RESULT merge_all(planner *p) {
         pair best = heap_pop(p);
         if (p->sets[best.a].version != best.version_a || p->sets[best.b].version != best.version_b)
             continue;
-        /* The graph is acyclic before the merge: a path back can exist only if there is no path
-         * forth. */
+        /* The graph is acyclic before the merge: a path back can exist only if there is no path in
+         * the other direction. */
         bool forth = reads_from(p, best.b, best.a), back = reads_from(p, best.a, best.b);
         if (!back && leads_around(p, best.a, best.b)) continue;
         if (!forth && leads_around(p, best.b, best.a)) continue;

@@ -17,7 +17,7 @@ typedef struct form {
     uint32_t axes;  /* set for repairs only: a bit for each axis */
 } form;
 
-/* Does a reshape from one shape to the other only add or drop last dims of size 1? */
+/* True if a reshape from one shape to the other only adds or drops last dims of size 1. */
 static bool keeps_rows(const tsr_shape *from, const tsr_shape *to) {
     const tsr_shape *shorter = from->rank < to->rank ? from : to;
     const tsr_shape *longer = from->rank < to->rank ? to : from;
@@ -27,7 +27,7 @@ static bool keeps_rows(const tsr_shape *from, const tsr_shape *to) {
     return true;
 }
 
-/* Does a reshape from one shape to the other only add or drop dims of size 1? */
+/* True if a reshape from one shape to the other only adds or drops dims of size 1. */
 static bool keeps_others(const tsr_shape *from, const tsr_shape *to) {
     uint32_t i = 0, j = 0;
     if (from->rank == to->rank) return false;

@@ -603,7 +603,7 @@ bool tsr_lower_rotary(MlirOperation op) {
     return true;
 }
 
-/* Back by the same angles. */
+/* Rotates back by the same angles. */
 bool tsr_gradient_rotary(tsr_gradient *of) {
     static const char *const names[] = {"axis", "offset", "base", "interleaved"};
     tsr_attr attrs[6] = {0};

@@ -49,7 +49,7 @@ static MlirValue choose(const tsr_gradient *of, tsr_predicate predicate, MlirVal
     return tsr_emit_where(of->builder, condition, x, y);
 }
 
-/* The operand may have been stretched to the result's shape. */
+/* The operand may have been broadcast to the result's shape. */
 static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     tsr_shape shape = tsr_type_of(operand(of, index)).shape;
     of->of_operands[index] = tsr_emit_sum_to(of->builder, gradient, &shape);
@@ -173,7 +173,7 @@ bool tsr_gradient_neg(tsr_gradient *of) {
     return true;
 }
 
-/* y > 0 where x > 0: the operand need not be kept. */
+/* y > 0 if x > 0, so the operand need not be kept. */
 bool tsr_gradient_relu(tsr_gradient *of) {
     MlirValue zero = number(of, 0.0);
     if (of->wanted[0])

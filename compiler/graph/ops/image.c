@@ -28,7 +28,7 @@ static bool read_windows(const tsr_rule *rule, windows *out_windows) {
     return true;
 }
 
-/* How many windows there are along H or W. */
+/* Counts the windows along H or W. */
 static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint64_t dim,
                           uint64_t *out_count) {
     uint64_t reach, padded;

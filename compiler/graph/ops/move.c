@@ -345,7 +345,7 @@ bool tsr_lower_one_hot(MlirOperation op) {
 
 /* ---- along an axis --------------------------------------------------------------------------- */
 
-/* Are 0 ... count - 1 all there? */
+/* True if the type can represent 0 ... count - 1. */
 static bool holds(tsr_dtype dtype, uint64_t count) {
     static const uint64_t limits[] = {[TSR_DTYPE_F64] = UINT64_C(1) << 53,
                                       [TSR_DTYPE_F32] = UINT64_C(1) << 24,

@@ -87,7 +87,7 @@ bool tsr_check_minimize(tsr_rule *rule) {
     return check_optimizer(rule) && tsr_clip_check(rule);
 }
 
-/* The factor of the gradient, which need not be there. */
+/* The optional factor of the gradient. */
 static bool check_scale(const tsr_rule *rule, size_t operand) {
     char text[TSR_TYPE_TEXT_MAX];
     if (rule->operand_count <= operand) return true;

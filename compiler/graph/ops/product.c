@@ -122,7 +122,7 @@ bool tsr_gradient_cross_entropy(tsr_gradient *of) {
     return true;
 }
 
-/* A column, to be stretched. */
+/* A column, for broadcasting. */
 static MlirValue column(tsr_builder *b, MlirValue x) {
     tsr_shape shape = {.rank = 2, .dims = {tsr_type_of(x).shape.dims[0], 1}};
     return tsr_emit_reshape(b, x, &shape);

@@ -186,7 +186,7 @@ static MlirValue shift(tsr_builder *b, MlirValue x, double by) {
     return by == 0.0 ? x : tsr_emit_add(b, x, tsr_emit_number(b, x, by));
 }
 
-/* Can no result exceed the last number, whether or not a target fuses product and sum? */
+/* True if no result can exceed the last number, whether or not a target fuses product and sum. */
 static bool stays_below(const tsr_uniform *u, tsr_dtype computed) {
     if (u->factor != 1.0) return false;
     if (computed == TSR_DTYPE_F64) {
@@ -224,7 +224,7 @@ static bool lower_normal(MlirOperation op, const tsr_samples *samples) {
     return finish(op, &b, shift(&b, scale(&b, x, deviation), mean));
 }
 
-/* x, or nothing: by numbers of [0, 1). */
+/* x, or 0, depending on numbers in [0, 1). */
 static MlirValue drop(tsr_builder *b, MlirValue x, MlirValue drawn, double rate) {
     MlirValue kept = tsr_emit_compare(b, TSR_PREDICATE_GE, drawn, tsr_emit_number(b, drawn, rate));
     x = tsr_emit_wide(b, x);

@@ -40,14 +40,15 @@ static MlirValue expand(const rows *r, MlirValue x) {
     return tsr_emit_reshape(r->b, x, &kept);
 }
 
-/* The mean over the axes, to be stretched. */
+/* The mean over the axes, for broadcasting. */
 static MlirValue mean(const rows *r, MlirValue x) {
     return expand(r, tsr_emit_mean(r->b, x, r->axis_count, r->axes));
 }
 
 enum { REPAIR_X, REPAIR_PLAIN, REPAIR_MEAN, REPAIR_OPERANDS };
 
-/* PLAIN, which is to be stretched; `of` and `eps` as the op has them. CENTRE may be null. */
+/* The repair of `plain`, for broadcasting; `of` and `eps` become its attributes. `centre` may be
+ * null. */
 static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, MlirValue plain,
                         MlirValue centre) {
     MlirValue operands[REPAIR_OPERANDS] = {x, plain, centre};
@@ -142,7 +143,7 @@ bool tsr_check_softmax(tsr_rule *rule) {
            tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis);
 }
 
-/* The largest element of each row, 0 where all are -inf: so that x - largest is no NaN. */
+/* The largest element of each row, or 0 if all are -inf, so that x - largest is never NaN. */
 static MlirValue largest_of(const rows *r, MlirValue x) {
     MlirValue largest = reduce(r, TSR_GRAPH_NAME("reduce_max"), x);
     return unless_equal(r->b, largest, -(double)INFINITY, 0.0);
@@ -385,7 +386,7 @@ bool tsr_lower_batch_norm(MlirOperation op) {
     return finish(op, &b, tsr_emit_add(&b, y, channel(&r, op, BIAS)));
 }
 
-/* total * -root^2 / 2, in two steps where the square is no normal number. */
+/* total * -root^2 / 2, in two steps if the square is not a normal number. */
 static MlirValue through_root(tsr_builder *b, MlirValue total, MlirValue root) {
     bool wide = tsr_type_of(root).dtype == TSR_DTYPE_F64;
     MlirValue half = tsr_emit_number(b, root, -0.5);
@@ -462,7 +463,7 @@ bool tsr_lower_batch_norm_train(MlirOperation op) {
     return true;
 }
 
-/* The running mean and variance are no part of the result: nothing flows to or from them. */
+/* The running mean and variance are not part of the result: they have no gradients. */
 bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
     tsr_builder *b = of->builder;
     rows r = channels_of(b, of->op);
