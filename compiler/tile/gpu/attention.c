@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family of attention on matrix units: a program computes one tile of a head's queries, or
- * two,
+ * Kernel family of attention on matrix units. A program computes one tile of a head's queries. With
+ * wgmma and a causal mask it computes two: the last tile and the first, the last but one and the
+ * second, …, so that all programs have the same amount of work.
  *
- *     with causal: the last tile and the first, the last but one and the second, …: all programs
- *     have as much to do
- *
- * With mma.sync a program has one tile, those with most to do come first; several run on a
- * multiprocessor. Programs that follow each other share a head, and heads that follow each other
+ * With mma.sync a program has one tile, and the tiles with the most work come first; several
+ * programs run on a multiprocessor. Consecutive programs share a head, and consecutive heads share
  * their keys.
  */
 #include "compiler/tile/gpu/attention.h"
@@ -28,7 +26,7 @@ typedef struct tile {
     units units;
     int64_t d;
     bool causal, drops;
-    int64_t warps, rows, keys, stages, registers; /* rows: of a warp */
+    int64_t warps, rows, keys, stages, registers; /* rows: rows of a warp */
     bool turns;
 } tile;
 
@@ -41,7 +39,7 @@ static const tile tiles[] = {
 typedef struct attend {
     tsr_attention of;
     tile tile;
-    int64_t rows; /* of a tile */
+    int64_t rows; /* rows of a tile */
 } attend;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -55,7 +53,7 @@ static bool fits(const attend *a, const tile *t) {
            (t->drops || !a->of.dropout);
 }
 
-/* Leaves out the first `skip` that fit. */
+/* Finds the first tile that fits, after skipping `skip` that fit. */
 static bool find_tile(attend *a, int64_t skip) {
     enum { COUNT = sizeof tiles / sizeof tiles[0] };
     for (size_t i = 0; i < COUNT; i++) {
@@ -78,7 +76,7 @@ enum { BUFFERS_MAX = 5 + TSR_ATTENTION_SAMPLES };
 
 typedef struct places {
     MlirValue buffers[BUFFERS_MAX], rings[3];
-    int64_t firsts[BUFFERS_MAX]; /* columns of heads */
+    int64_t firsts[BUFFERS_MAX]; /* first columns of heads; -1: heads are not in adjacent columns */
     size_t buffer_count, ring_count;
 } places;
 
@@ -115,7 +113,7 @@ static places find_places(attend *a) {
     return p;
 }
 
-/* The queries of `head` from `row` on. */
+/* Emits the tile of queries of `head` that begins at `row`. */
 static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirContext context = b->at.context;
@@ -162,7 +160,7 @@ static void emit(attend *a) {
         emit_tile(a, &p, head, tsr_tile_mul(b, number, a->rows));
         return;
     }
-    /* The last but `number`, then number `number`, unless they are one. */
+    /* The last tile but `number`, then tile `number`, unless both are the same. */
     MlirValue last = tsr_tile_sub(b, tsr_tile_index(b, count - 1), number);
     MlirValue apart = tsr_tile_sub(b, last, number);
     MlirValue tiles_here = tsr_tile_min(b, tsr_tile_offset(b, apart, 1), tsr_tile_index(b, PAIR));
@@ -174,7 +172,7 @@ static void emit(attend *a) {
 }
 
 static bool is_taken(attend *a) {
-    enum { OPERANDS = 3 }; /* without a mask */
+    enum { OPERANDS = 3 }; /* q, k and v: no mask */
     const tsr_tile_group *group = a->of.group;
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);

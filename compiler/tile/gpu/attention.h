@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention on the matrix units of a GPU, for bundles whose numerics are "native": no mask, query,
- * key and value of bf16 or f16, heads of 64 or 128 numbers, all of one size, dropout of at most
- * 0.96875.
+ * Attention on the matrix units of a GPU, for bundles whose numerics are "native". Supported: no
+ * mask; query, key and value of bf16 or f16; heads of 64 or 128 numbers, all of one size; dropout
+ * of at most 0.96875.
  *
  * Numerics: those of tile.attend. The bits depend on the tile, which follows from the shapes.
  */
@@ -11,10 +11,10 @@
 
 #include "compiler/tile/region.h"
 
-/* *out_taken false: the group is none that this family takes; nothing was written. */
+/* *out_taken is false if this family cannot lower the group; nothing was written then. */
 TSR_RESULT tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken);
 
-/* Would it be taken? Nothing is written. */
+/* Tells whether the group would be taken. Nothing is written. */
 TSR_RESULT tsr_tile_can_attend(tsr_tile_group *group, bool *out_taken);
 
 #endif

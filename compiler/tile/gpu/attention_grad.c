@@ -14,7 +14,7 @@ enum {
     WARPS = 8,
     LANES = 32,
     TILE_KEYS = 128,
-    STEP_ELEMENTS = 64 * 128, /* of the queries of a step */
+    STEP_ELEMENTS = 64 * 128, /* elements of the queries of a step */
     STAGES = 2,
     CAST_LANES = 1024,
     TILES_MAX = 1 << 24,
@@ -33,14 +33,14 @@ enum {
     BUFFERS_MAX = BUFFERS + TSR_ATTENTION_SAMPLES,
 };
 
-/* With mma.sync: buffers of tile.attend, behind which gradients follow, and what has tiles of its
- * own. */
+/* mma.sync: the number of buffers of tile.attend before the gradients; the number of resident
+ * operands, which is also the number of streamed ones. */
 enum { SYNC_OPERANDS = 6, SYNC_SIDES = 2 };
 enum { OF_KEYS, OF_QUERIES, OF };
 
 typedef struct tile {
-    int64_t warps, rows, step, stages, registers; /* rows: of a warp */
-    bool halved;                                  /* half of the warps share the rows */
+    int64_t warps, rows, step, stages, registers; /* rows: rows of a warp */
+    bool halved;                                  /* each half of the warps has all rows */
 } tile;
 
 static const struct {
@@ -53,18 +53,19 @@ static const struct {
 };
 
 typedef struct plan {
-    bool sync; /* mma.sync: two kernels make the gradients, and no cast */
+    bool sync; /* mma.sync: two kernels compute the gradients, without a cast */
     tile tiles[OF];
     int64_t batch, heads, key_heads, size, d, step;
     double scale;
     double left; /* 1 - dropout */
     bool causal;
-    tsr_attention of;                                      /* as the whole is read */
-    uint32_t samples[TSR_ATTENTION_SAMPLES], sample_count; /* of the group */
+    tsr_attention of;                                      /* the attention as read from the
+                                                              group */
+    uint32_t samples[TSR_ATTENTION_SAMPLES], sample_count; /* arguments of the group */
     tsr_dtype storage;
-    tsr_gpu_heads read[DRESULT + 1], given[GRADIENTS]; /* of the group */
-    tsr_gpu_heads sum;                                 /* of the gradient of queries */
-    bool joined;                                       /* all gradients lie in one argument */
+    tsr_gpu_heads read[DRESULT + 1], given[GRADIENTS]; /* arguments of the group */
+    tsr_gpu_heads sum;                                 /* the sum of the gradient of queries */
+    bool joined;                                       /* all gradients are in one argument */
 } plan;
 
 static MlirValue view(tsr_tile_group *step, uint32_t argument, int64_t heads, int64_t rows) {
@@ -79,8 +80,8 @@ static MlirValue load_wide(tsr_tile_group *step, uint32_t argument, MlirValue at
                          TSR_BLOCKED_ELEMENTS, tsr_tile_null);
 }
 
-/* Of 256 elements from `at` on, as loads are blocked: a lane has eight that follow each other. The
- * sum over rows, in all lanes of a row. */
+/* Multiplies results and their gradients, 256 elements from `at` on, as loads are blocked: a lane
+ * has eight consecutive elements. Returns the sums over rows, each in all lanes of its row. */
 static MlirValue sum_rows(tsr_tile_group *step, const plan *p, MlirValue at) {
     enum { RESULT_ARGUMENT = 0, DRESULT_ARGUMENT = 2 };
     tsr_tile_builder *b = &step->b;
@@ -104,7 +105,7 @@ static MlirValue sum_rows(tsr_tile_group *step, const plan *p, MlirValue at) {
 static MlirValue sum_32_rows(tsr_tile_group *step, const plan *p, MlirValue at) {
     tsr_tile_builder *b = &step->b;
     MlirType i32 = mlirIntegerTypeGet(b->at.context, 32), type = tsr_tile_vector_type(i32, LANES);
-    int64_t rows = TSR_BLOCKED_ELEMENTS / p->d; /* of one load */
+    int64_t rows = TSR_BLOCKED_ELEMENTS / p->d; /* rows of one load */
     MlirValue lane = tsr_tile_iota(b, i32, LANES), unit = tsr_tile_int(b, type, rows);
     MlirValue part = tsr_tile_2(b, "arith.divui", lane, unit);
     MlirValue from = tsr_tile_2(b, "arith.muli", tsr_tile_2(b, "arith.remui", lane, unit),
@@ -120,7 +121,7 @@ static MlirValue sum_32_rows(tsr_tile_group *step, const plan *p, MlirValue at) 
     return sums;
 }
 
-/* Element 0 of a row of the head that the program's queries are of. */
+/* The offset of the first element of `row`, a row of all heads counted together. */
 static MlirValue row_offset(tsr_tile_builder *b, const plan *p, const tsr_gpu_heads *heads,
                             MlirValue row) {
     if (heads->sides.first < 0) return tsr_tile_mul(b, row, p->d);
@@ -132,7 +133,7 @@ static MlirValue row_offset(tsr_tile_builder *b, const plan *p, const tsr_gpu_he
     return tsr_tile_add(b, tsr_tile_mul(b, number, heads->width), column);
 }
 
-/* Of the products of a row, one a lane. */
+/* The partial sums of the products of a row, one in each lane. */
 static MlirValue multiply_row(tsr_tile_group *step, const plan *p, const MlirValue *at,
                               int64_t number) {
     static const uint32_t arguments[] = {0, 2}, operands[] = {RESULT, DRESULT};
@@ -154,7 +155,8 @@ static MlirValue multiply_row(tsr_tile_group *step, const plan *p, const MlirVal
     return sum;
 }
 
-/* x and y of two rows become what lanes with that bit, and those without, have of both. */
+/* Combines the partial sums of two rows: lanes without the bit get sums of x, lanes with it sums of
+ * y. */
 static MlirValue fold_rows(tsr_tile_group *step, MlirValue x, MlirValue y, int64_t bit) {
     tsr_tile_builder *b = &step->b;
     MlirType i32 = mlirIntegerTypeGet(b->at.context, 32), type = tsr_tile_vector_type(i32, LANES);
@@ -168,7 +170,7 @@ static MlirValue fold_rows(tsr_tile_group *step, MlirValue x, MlirValue y, int64
     return tsr_tile_2(b, "arith.addf", kept, other);
 }
 
-/* The same of rows that do not follow each other at once. */
+/* The same sums for rows that are not contiguous. */
 static MlirValue sum_32_rows_apart(tsr_tile_group *step, const plan *p, MlirValue row) {
     MlirValue parts[LANES], at[] = {row_offset(&step->b, p, &p->read[RESULT], row),
                                     row_offset(&step->b, p, &p->read[DRESULT], row)};
@@ -179,7 +181,7 @@ static MlirValue sum_32_rows_apart(tsr_tile_group *step, const plan *p, MlirValu
     return parts[0];
 }
 
-/* A program has the queries of a step. */
+/* A program computes the queries of a step. */
 static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     enum { LOGARITHM_ARGUMENT = 1, LOGARITHMS = 3, TOTALS, COUNTS };
     const plan *p = user;
@@ -227,7 +229,7 @@ static size_t add_rings(tsr_tile_group *step, const plan *p, MlirValue *out_ring
     return count;
 }
 
-/* And the first column of heads of each. */
+/* Writes the buffers of tile.attend and the first column of heads of each. */
 static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buffers,
                         int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
@@ -252,7 +254,7 @@ static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buff
     }
 }
 
-/* `sizes`: of buffers, indices and rings, the op's operands. */
+/* `sizes`: the numbers of buffers, indices and rings among the operands. */
 static void build_attend(tsr_tile_group *step, const plan *p, const char *how, MlirValue *operands,
                          const int32_t sizes[3], const int64_t *firsts) {
     tsr_tile_builder *b = &step->b;
@@ -277,7 +279,8 @@ static void build_attend(tsr_tile_group *step, const plan *p, const char *how, M
 
 enum { INDICES = 3, OPERANDS_MAX = BUFFERS_MAX + INDICES + 8 };
 
-/* A program has 128 keys; those of a head follow each other, where it is causal from its last. */
+/* A program has 128 keys. The programs of a head are consecutive; with a causal mask they begin
+ * with the last keys. */
 static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     tsr_tile_builder *b = &step->b;
@@ -302,10 +305,11 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
     return TSR_SUCCESS;
 }
 
-/* ---- tiles of mma.sync ----------------------------------------------------------------------- */
+/* ---- tiles with mma.sync --------------------------------------------------------------------- */
 
-/* Gradients follow the operands, before what weights are dropped by; in the kernel's arguments that
- * comes first, and where all gradients lie in one, so does what it lies over. */
+/* Writes the buffers of tile.attend: the operands, the gradients, then the samples of the dropout.
+ * In the kernel's arguments the samples come before the gradients; so does the buffer that the
+ * kernel of queries writes over, if all gradients share one buffer. */
 static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, MlirValue *out_buffers,
                                int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
@@ -362,8 +366,8 @@ static size_t add_sync_rings(tsr_tile_group *step, const plan *p, int of, MlirVa
     return count;
 }
 
-/* A program has a tile of keys, or of queries; those of a head follow each other, where it is
- * causal what has most to do first. */
+/* A program has a tile of keys or of queries. The programs of a head are consecutive; with a causal
+ * mask those with the most work come first. */
 static void lower_sync(tsr_tile_group *step, const plan *p, int of) {
     tsr_tile_builder *b = &step->b;
     const tile *t = &p->tiles[of];
@@ -404,7 +408,7 @@ static tsr_result lower_queries(tsr_tile_group *step, const void *user) {
 
 static double cast_scale(const plan *p) { return p->scale / p->left; }
 
-/* Rows of the sum become columns of the buffer of all gradients. */
+/* Copies rows of the sum to columns of the buffer of all gradients. */
 static void cast_joined(tsr_tile_group *step, const plan *p) {
     enum { INPUT, OUTPUT = 2, PIECES = 4 };
     tsr_tile_builder *b = &step->b;
@@ -445,9 +449,9 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
     return TSR_SUCCESS;
 }
 
-/* ---- which, and what of it ------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
-/* The first row for heads of `d` numbers, but `skip`; NULL: there is none. */
+/* The first tiles for heads of `d` numbers after skipping `skip`; NULL if no tiles are left. */
 static const tile *find_tiles(int64_t d, int64_t skip) {
     for (size_t i = 0; i < sizeof sync_tiles / sizeof sync_tiles[0]; i++)
         if (sync_tiles[i].d == d && skip-- <= 0) return sync_tiles[i].of;
@@ -467,7 +471,8 @@ static bool is_taken(const tsr_tile_group *group, const tsr_attention *of) {
            of->queries / TILE_KEYS < TILES_MAX / of->batch / of->heads;
 }
 
-/* The group's results are the op's, in some order, or one that holds them all. */
+/* Finds the group's results: those of the op, in some order, or one that contains them all. False
+ * if the group has other results. */
 static bool find_results(const tsr_tile_group *group, plan *p) {
     uint32_t found = 0;
     for (uint32_t r = 0; r < GRADIENTS; r++) {
@@ -479,7 +484,7 @@ static bool find_results(const tsr_tile_group *group, plan *p) {
     return group->output_count == (p->joined ? 1 : found);
 }
 
-/* A gradient's type, in f32 too; what nothing uses is dense. */
+/* The type of a gradient with elements of `dtype`. An unused gradient is dense. */
 static tsr_type gradient_type(const tsr_tile_group *group, const plan *p, uint32_t which,
                               tsr_dtype dtype) {
     uint32_t argument = p->given[which].argument;
@@ -490,7 +495,7 @@ static tsr_type gradient_type(const tsr_tile_group *group, const plan *p, uint32
     return type;
 }
 
-/* The sum lies as the gradient of queries does, but alone. */
+/* The sum has the layout of the gradient of queries, in a buffer of its own. */
 static tsr_type place_sum(const tsr_tile_group *group, plan *p) {
     tsr_type type = gradient_type(group, p, DQUERY, TSR_DTYPE_F32);
     p->sum = p->given[DQUERY];
@@ -503,7 +508,8 @@ static tsr_type place_sum(const tsr_tile_group *group, plan *p) {
     return type;
 }
 
-/* Keys and values before queries: of all gradients in one the latter write what is left. */
+/* The kernel of keys and values runs before that of queries: if all gradients share one buffer, the
+ * latter writes the remaining rows and columns. */
 static void make_sync_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *sequence) {
     enum { ROWS, KEYS, QUERIES, COUNT };
     uint64_t batch = (uint64_t)p->batch, heads = (uint64_t)p->heads, size = (uint64_t)p->size;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *     %y = tsched.call @product(%x, %w)        // matmul %x, %w {allow_tf32}: w lies as K x N
+ *     %y = tsched.call @product(%x, %w)        // matmul %x, %w {allow_tf32}: w is K x N
  *
  * becomes
  *
  *     %t = tsched.call @product_factor(%w)     // transpose
  *     %y = tsched.call @product(%x, %t)        // matmul %x, %t {transpose_b, allow_tf32}
  *
- * so that tsched-hoist turns weights once where an entry only reads them.
+ * so that tsched-hoist transposes weights only once if an entry only reads them.
  */
 #include "compiler/tile/gpu/factors.h"
 
@@ -20,8 +20,7 @@
 enum {
     OPERANDS_MAX = 256,
     RESULTS_MAX = 256,
-    USES_MIN =
-        64, /* of each element of a factor: fewer are computed sooner than it is transposed */
+    USES_MIN = 64, /* with fewer uses of an element a transpose costs more than it saves */
 };
 
 typedef struct transposer {
@@ -34,7 +33,7 @@ typedef struct transposer {
 
 typedef bool (*visit)(const transposer *t, MlirOperation entry, MlirOperation call, void *context);
 
-/* Of each call of the group; false: one visit gave false. */
+/* Visits the calls of the group until a visitor returns false; returns false then. */
 static bool visit_calls(const transposer *t, visit visitor, void *context) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(t->module)) {
         if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
@@ -48,10 +47,9 @@ static bool visit_calls(const transposer *t, visit visitor, void *context) {
     return true;
 }
 
-/* ---- what is transposed
- * -------------------------------------------------------------------------- */
+/* ---- choosing factors ------------------------------------------------------------------------ */
 
-/* A product of two arguments of f32 that may be tf32; null: none. */
+/* A product of two f32 arguments that may be computed as tf32, or null. */
 static MlirOperation find_product(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         if (!tsr_op_is(op, "tessera.matmul")) continue;
@@ -77,7 +75,7 @@ static bool is_still(const transposer *t, MlirOperation entry, MlirOperation cal
            tsr_is_invariant(t->assigned, of, tsr_op_operand(call, *(const size_t *)context));
 }
 
-/* How often the product uses an element of the factor. */
+/* The number of times that the product uses an element of the factor. */
 static uint64_t count_uses(const transposer *t, size_t index) {
     tsr_type result = {0}, factor = {0};
     tsr_value_type(tsr_op_result(t->root, 0), &result);
@@ -93,10 +91,9 @@ static bool is_worth_it(const transposer *t, size_t index) {
     return count_uses(t, index) >= USES_MIN || visit_calls(t, is_still, &argument);
 }
 
-/* ---- transposing it
- * ------------------------------------------------------------------------------ */
+/* ---- transposing factors --------------------------------------------------------------------- */
 
-/* Rows and columns: the last two dims. */
+/* The first of the last two dims, which are rows and columns. */
 static size_t rows_of(MlirType type) { return (size_t)mlirShapedTypeGetRank(type) - 2; }
 
 static MlirType transposed_type(MlirType type) {
@@ -105,8 +102,8 @@ static MlirType transposed_type(MlirType type) {
 
 typedef struct change {
     MlirOperation transposing; /* the group that transposes the factor */
-    size_t argument;           /* which it was */
-    bool drops;                /* nothing else of the group reads it */
+    size_t argument;           /* index of the factor in the group's arguments */
+    bool drops;                /* no other op of the group reads it */
 } change;
 
 static bool change_call(const transposer *t, MlirOperation entry, MlirOperation call,

@@ -7,8 +7,9 @@
 
 #include "compiler/tile/region.h"
 
-/* Groups of such products get factors that lie along K, and their calls those of a transpose before
- * them, one for all calls that need it. A product too small to be worth it stays as it is. */
+/* Changes groups with such products so that the factors are contiguous along K, and adds calls
+ * of a transpose before the calls of the groups; calls that need the same transpose share it.
+ * Products that are too small to profit are not changed. */
 TSR_RESULT tsr_gpu_transpose_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                      tsr_arena *arena);
 

@@ -35,7 +35,7 @@ bool tsr_gpu_slice_columns(MlirOperation slice, int64_t *out_first) {
     return start[2] % UNIT == 0 && from.shape.dims[2] % UNIT == 0;
 }
 
-/* ---- of a group ------------------------------------------------------------------------------ */
+/* ---- heads of a group ------------------------------------------------------------------------ */
 
 static int64_t width_of(const tsr_type *type) {
     uint64_t width = 1;
@@ -74,7 +74,7 @@ tsr_gpu_heads tsr_gpu_heads_read(const tsr_tile_group *group, size_t index) {
     return found;
 }
 
-/* The columns of a concat before operand `value`. */
+/* The number of columns of a concat before operand `value`. */
 static int64_t columns_before(MlirOperation concat, MlirValue value) {
     int64_t columns = 0;
     tsr_type type;
@@ -130,7 +130,7 @@ bool tsr_gpu_counts_chunks(const tsr_tile_group *group) {
     return true;
 }
 
-/* ---- what falls ------------------------------------------------------------------------------ */
+/* ---- dropout --------------------------------------------------------------------------------- */
 
 bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands) {
     size_t samples = of->dropout ? TSR_ATTENTION_SAMPLES : 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of attention and of its gradient take and give heads where they lie:
+ * Moves the ops that slice, transpose and concatenate heads into the groups of attention and of its
+ * gradient:
  *
  *     slice [B, S, W] -> [B, S, H D], reshape -> [B, S, H, D], transpose -> [B, H, S, D], attention
  *     attention, transpose -> [B, S, H, D]
  *     gradients, transposes, reshapes, concat -> [B, S, W]
  *
- * are kernels, but for the reshapes; here what surrounds attention moves into its group, which is
- * then one kernel. A group is changed where all its calls stand in the same surroundings. Where
- * something else still needs a result as it was, it is transposed back: the gradient's group takes
- * that transpose in again.
+ * are kernels, except for the reshapes; this pass moves the ops around attention into its group,
+ * which is then one kernel. A group is changed only if all its calls have the same surroundings. If
+ * another op still needs a result in its old layout, the result is transposed back: the gradient's
+ * group takes that transpose in again.
  */
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
@@ -34,12 +35,12 @@ typedef enum how {
 
 typedef struct surroundings {
     how operands[OPERANDS_MAX], results[RESULTS_MAX];
-    MlirOperation slices[OPERANDS_MAX]; /* of their groups */
-    MlirValue values[OPERANDS_MAX];     /* what the call will take */
-    uint32_t same_as[OPERANDS_MAX];     /* the first operand of that value */
+    MlirOperation slices[OPERANDS_MAX]; /* slice ops in the groups that the calls name */
+    MlirValue values[OPERANDS_MAX];     /* the new operands of the call */
+    uint32_t same_as[OPERANDS_MAX];     /* the first operand with the same value */
     uint32_t operand_count, result_count;
-    uint32_t order[RESULTS_MAX]; /* JOINED: in which results stand in the concat */
-    MlirOperation concat;        /* the call of it */
+    uint32_t order[RESULTS_MAX]; /* JOINED: the result that is operand i of the concat */
+    MlirOperation concat;        /* JOINED: the call of the concat */
 } surroundings;
 
 typedef struct joiner {
@@ -49,7 +50,7 @@ typedef struct joiner {
     MlirOperation func; /* the group: a tsched.func */
     MlirOperation root;
     MlirOperation *calls;
-    surroundings *around; /* of each call */
+    surroundings *around; /* the surroundings of each call */
     size_t count;
 } joiner;
 
@@ -57,10 +58,10 @@ static tsr_result refuse_memory(const joiner *j) {
     FAIL(j->ctx, TSR_MEMORY, "no memory to lower '%s'", tsr_op_symbol(j->func));
 }
 
-/* ---- what a call is of ----------------------------------------------------------------------- */
+/* ---- callees --------------------------------------------------------------------------------- */
 
-/* The one op of the group that the value's call is of, if it has but one; null: it is no such call.
- */
+/* The op that moves elements and is the only op of the group that `call` calls; null for other
+ * calls. */
 static MlirOperation moved_by(const joiner *j, MlirOperation call) {
     MlirOperation none = {NULL};
     if (mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")) return none;
@@ -125,7 +126,7 @@ static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
     return true;
 }
 
-/* Some use transposes it. */
+/* True if some use transposes the value. */
 static bool is_transposed(const joiner *j, MlirValue value) {
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
@@ -174,7 +175,7 @@ static bool is_some(const surroundings *s) {
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-/* The operand as it was, of what the group takes now. */
+/* Slices the group's new argument if the operand was a slice. */
 static MlirValue build_operand(tsr_builder *b, const surroundings *s, uint32_t index,
                                MlirValue argument) {
     if (s->operands[index] == AS_IT_IS) return argument;
@@ -231,7 +232,7 @@ static size_t copy_attributes(MlirOperation from, bool discardable_alone, const 
     return count;
 }
 
-/* The group anew, in its place. */
+/* Replaces the group by the new one, in the same place. */
 static void rewrite_group(joiner *j) {
     const surroundings *s = &j->around[0];
     MlirLocation location = mlirOperationGetLocation(j->func);
@@ -278,7 +279,7 @@ static void rewrite_group(joiner *j) {
     j->func = made;
 }
 
-/* ---- its calls ------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static MlirOperation build_call(tsr_builder *at, MlirOperation like, const char *callee,
                                 MlirValue *operands, size_t operand_count, MlirType *results,
@@ -295,8 +296,8 @@ static MlirOperation build_call(tsr_builder *at, MlirOperation like, const char 
                                         .attrs = attrs});
 }
 
-/* Uses of a result that is transposed now: transposes of it are replaced by it, all else gets it
- * transposed back. */
+/* Replaces the uses of a result that is transposed now: the results of its transposes become the
+ * new result, all other uses get it transposed back. */
 static tsr_result replace_transposed(joiner *j, tsr_builder *at, MlirOperation call,
                                      MlirValue before, MlirValue now) {
     for (MlirOpOperand use = mlirValueGetFirstUse(before); !mlirOpOperandIsNull(use);) {
@@ -333,7 +334,7 @@ static tsr_result rewrite_call(joiner *j, size_t index) {
                                     results, result_count);
     if (!mlirOperationIsNull(s->concat)) {
         mlirValueReplaceAllUsesOfWith(tsr_op_result(s->concat, 0), tsr_op_result(made, 0));
-        return TSR_SUCCESS; /* the old call and what follows it are dead */
+        return TSR_SUCCESS; /* the old call and its moves are dead */
     }
     for (uint32_t r = 0; r < s->result_count; r++) {
         MlirValue before = tsr_op_result(call, r), now = tsr_op_result(made, r);
@@ -345,7 +346,7 @@ static tsr_result rewrite_call(joiner *j, size_t index) {
     return TSR_SUCCESS;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 typedef void (*visit)(joiner *j, MlirOperation op);
 
@@ -373,7 +374,8 @@ static bool is_dead(MlirOperation op) {
     return true;
 }
 
-/* What only moves, and the group itself: what is computed elsewhere may report faults. */
+/* Removes unused moves and unused calls of the group itself. Other calls stay, because they may
+ * report faults. */
 static void drop_dead(joiner *j, MlirOperation op) {
     bool moves = tsr_op_is(op, "tessera.reshape") || !mlirOperationIsNull(moved_by(j, op));
     if ((!moves && !is_call_of(op, j->func)) || !is_dead(op)) return;
@@ -399,11 +401,11 @@ static tsr_result join_group(joiner *j) {
     do {
         j->count = 0;
         visit_ops(j, drop_dead);
-    } while (j->count); /* users stand behind what they use */
+    } while (j->count); /* operands become unused only after their users are removed */
     return TSR_SUCCESS;
 }
 
-/* The group's root is `name`, and a kernel of this folder computes it. */
+/* Tells whether the group's root is `name` and a kernel of this folder computes it. */
 static tsr_result is_joinable(joiner *j, const tsr_target *target, MlirOperation func,
                               const char *name, bool *out_joinable) {
     MlirOperation root = mlirBlockGetFirstOperation(tsr_op_body(func));

@@ -48,7 +48,7 @@ MlirValue tsr_gpu_build_transpose(tsr_builder *b, MlirValue value, size_t dim) {
                            attrs);
 }
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static const char *free_name(MlirModule module, tsr_arena *arena, const char *group,
                              const char *suffix) {
     const char *name = tsr_arena_printf(arena, "%s_%s", group, suffix);
@@ -57,7 +57,7 @@ static const char *free_name(MlirModule module, tsr_arena *arena, const char *gr
     return name;
 }
 
-/* What a group of one argument does. */
+/* Builds the op of a group of one argument. */
 typedef MlirValue (*move)(tsr_builder *b, MlirValue value, size_t dim);
 
 static MlirValue build_copy(tsr_builder *b, MlirValue value, size_t dim) {
@@ -99,7 +99,7 @@ static bool copies(MlirOperation op, size_t dim) {
                                                           mlirValueGetType(tsr_op_result(op, 0)));
 }
 
-/* A group whose one op is such and takes this type; null: there is none. */
+/* Finds a group of one op that satisfies `is` and takes this type; else returns null. */
 static MlirOperation find_group(MlirModule module, MlirType type, bool (*is)(MlirOperation, size_t),
                                 size_t dim) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: read (the groups, their calls) · collect (tensors that may have a pitch, and what
- * touches each) · weigh (all have it; one after the other is given up, where that costs nothing,
- * until none is) · write (attributes of groups, or of their clones).
+ * Outline: read (the groups, their calls) · collect (tensors that may have a pitch, and the uses of
+ * each) · weigh (all tensors start with a pitch; those whose pitch does not pay lose it, one after
+ * the other, until nothing changes) · write (attributes of groups or of their clones).
  */
 #include "compiler/tile/gpu/pitch.h"
 
@@ -15,7 +15,7 @@
 
 enum { LINE_BYTES = TSR_PITCH_BYTES, VECTOR = TSR_BLOCKED_ELEMENTS };
 
-/* What the model says of a product with these pitches. */
+/* The time that the model predicts for a product with these pitches. */
 typedef struct timing {
     const int64_t *pitches;
     bool taken;
@@ -23,7 +23,7 @@ typedef struct timing {
     struct timing *next;
 } timing;
 
-/* A group that was made for these pitches. */
+/* A clone of a group for these pitches. */
 typedef struct clone {
     const int64_t *pitches;
     MlirOperation func;
@@ -33,8 +33,8 @@ typedef struct clone {
 typedef struct kernel {
     tsr_tile_group group;
     tsr_carries carries;
-    bool asked;   /* whether matrix units compute it */
-    size_t count; /* of its arguments */
+    bool asked;   /* `carries` has been checked against the matrix units */
+    size_t count; /* number of its arguments */
     timing *timings;
     clone *clones;
     struct kernel *next;
@@ -47,7 +47,7 @@ typedef struct call {
     struct call *next;
 } call;
 
-/* An argument of a call that is the tensor. */
+/* A use of a tensor as an argument of a call. */
 typedef struct touch {
     call *of;
     size_t number;
@@ -69,8 +69,8 @@ typedef struct chooser {
     const tsr_target *target;
     MlirModule module;
     kernel *kernels;
-    call *calls, *last_call; /* in their order */
-    tensor *tensors;         /* of an entry */
+    call *calls, *last_call; /* ordered like the entries */
+    tensor *tensors;         /* tensors of one entry */
 } chooser;
 
 static tsr_result fail_memory(const chooser *c) {
@@ -120,7 +120,7 @@ static call *find_call(const chooser *c, MlirOperation op) {
 
 /* ---- collect --------------------------------------------------------------------------------- */
 
-/* The shape that a rows group reduces, of its last dim alone? */
+/* True if `shape` is the shape that a rows group reduces, along its last dim only. */
 static bool is_row(const kernel *k, const tsr_shape *shape) {
     TSR_FOR_EACH_OP(op, k->group.body) {
         tsr_type from;
@@ -135,7 +135,7 @@ static bool is_row(const kernel *k, const tsr_shape *shape) {
     return true;
 }
 
-/* Where matrix units are needed, do they compute it? */
+/* Checks whether matrix units compute the group, if it carries a pitch only there. */
 static TSR_RESULT ask(kernel *k) {
     bool taken = true;
     double cycles = 0;
@@ -156,7 +156,7 @@ static TSR_RESULT carries(kernel *k, size_t number, bool *out_carries) {
     return TSR_SUCCESS;
 }
 
-/* Is it a factor of the product? */
+/* True if the argument is a factor of the product. */
 static bool is_factor(const kernel *k, size_t number) {
     if (k->carries != TSR_CARRIES_PRODUCT || number >= k->group.input_count) return false;
     MlirValue argument = mlirBlockGetArgument(k->group.body, (intptr_t)number);
@@ -183,7 +183,7 @@ static bool keeps_rows(MlirValue from, MlirValue to) {
            b.shape.rank > 1 && a.shape.dims[a.shape.rank - 1] == b.shape.dims[b.shape.rank - 1];
 }
 
-/* What reads it, itself or through reshapes. */
+/* Adds the readers of the value, direct or through reshapes. */
 static TSR_RESULT add_readers(const chooser *c, tensor *t, MlirValue value, bool *out_fits) {
     *out_fits = true;
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use) && *out_fits;
@@ -259,13 +259,14 @@ static TSR_RESULT find_timing(const chooser *c, call *of, timing **out_timing) {
     return TSR_SUCCESS;
 }
 
-/* The tensor has its pitch from now on, or none. */
+/* Gives the tensor its pitch, or removes it. */
 static void set_pitch(const tensor *t, bool has) {
     for (const touch *at = t->touches; at; at = at->next)
         at->of->pitches[at->number] = has ? t->pitch : 0;
 }
 
-/* Of all products that touch it; *out_taken: all have kernels on matrix units. */
+/* Adds up the time of all products that use the tensor. *out_taken is true if all have kernels on
+ * matrix units. */
 static TSR_RESULT time_products(const chooser *c, const tensor *t, bool *out_taken,
                                 double *out_cycles) {
     *out_cycles = 0;
@@ -283,8 +284,8 @@ static TSR_RESULT time_products(const chooser *c, const tensor *t, bool *out_tak
     return TSR_SUCCESS;
 }
 
-/* Cycles that elementwise kernels lose: in each row a part of a vector is as good as a whole one.
- */
+/* The cycles that elementwise kernels lose: in each row a partial vector takes as long as a whole
+ * one. */
 static double loss_of(const chooser *c, const tensor *t) {
     double more = (double)((t->columns + VECTOR - 1) / VECTOR * VECTOR - t->columns), bytes = 0;
     for (const touch *at = t->touches; at; at = at->next)
@@ -293,7 +294,7 @@ static double loss_of(const chooser *c, const tensor *t) {
     return tsr_product_move_time(c->target, bytes);
 }
 
-/* Does it win nothing? Then it has no pitch any more. */
+/* Removes the tensor's pitch if it saves no time. */
 static TSR_RESULT give_up(const chooser *c, const tensor *t, bool *out_given_up) {
     double with = 0, without = 0;
     bool taken = false, before = false;
@@ -331,7 +332,7 @@ static bool has_pitches(const call *at) {
     return false;
 }
 
-/* Have all calls of the group these pitches? */
+/* True if all calls of the group have these pitches. */
 static bool is_common(const chooser *c, const call *of) {
     size_t bytes = of->of->count * sizeof *of->pitches;
     for (const call *at = c->calls; at; at = at->next)
@@ -379,7 +380,7 @@ tsr_result tsr_gpu_choose_pitches(tsr_ctx *ctx, const tsr_target *target, MlirMo
     chooser c = {.ctx = ctx, .arena = arena, .target = target, .module = module};
     int64_t vranks = 1;
     tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &vranks);
-    if (vranks > 1) return TSR_SUCCESS; /* virtual ranks' places are dense */
+    if (vranks > 1) return TSR_SUCCESS; /* buffers of virtual ranks are dense */
     TRY(ctx, read_kernels(&c));
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
         if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;

@@ -2,25 +2,25 @@
  *
  * Kernel family of products on matrix units: one program computes one tile,
  *
- *     sum = 0, or what is added to all rows
+ *     sum = 0, or the row that is added to all rows
  *     for each step of K
  *         begin to copy a part of A and a part of B to the next stage
  *         wait for it; sum += A B; release it
- *     what follows the product, elementwise
+ *     elementwise ops after the product
  *     store
  *
- * Where there are few tiles and K is long, programs that run together have a part of K each, sum
- * up, and store a part of the columns each.
+ * If there are few tiles and K is long, several programs run together: each computes one part of K,
+ * then they add their sums, and each stores one part of the columns.
  *
- * Programs that run together may instead share what they copy: of A those in a row, of B those in a
- * column.
+ * Programs that run together may instead share their copies: those in a row share copies of A,
+ * those in a column share copies of B.
  *
  * A tile may be computed transposed, B^T A^T: then its columns are rows of the matrix units, and
- * its rows their columns, of which there may be any multiple of 8. What is stored is transposed on
- * its way through shared memory.
+ * its rows their columns, which may be any multiple of 8. The result is transposed back in shared
+ * memory when it is stored.
  *
- * Programs that follow each other lie in bands of rows, so that those that run at a time share
- * parts of A and of B in the second-level cache.
+ * Consecutive programs are in bands of rows, so that programs that run at the same time share parts
+ * of A and of B in the second-level cache.
  */
 #include "compiler/tile/gpu/product.h"
 
@@ -36,8 +36,8 @@ enum {
     RESULT_BYTES = 128,
     RESULT_STAGES = 2,
     OUTPUTS_MAX = 4,
-    COPY_BYTES = 16, /* the copy engine takes rows that begin at such places */
-    ROW_ELEMENTS = 8 /* of results, that are a multiple of it */
+    COPY_BYTES = 16, /* the copy engine takes rows that begin at its multiples */
+    ROW_ELEMENTS = 8 /* divides the rows of results */
 };
 
 typedef struct product {
@@ -45,25 +45,27 @@ typedef struct product {
     tsr_tile_builder *b;
     tsr_region after;
     tsr_node *given;
-    tsr_node *summed, *addend; /* given + addend, which is the same in all rows; NULL: none */
-    tsr_node *fetched;         /* the view that comes by the ring of results; NULL: none */
-    MlirValue other;           /* it, as a fragment */
-    MlirValue ring;            /* of results */
-    tsr_dtype through;         /* of those that go by it */
-    tsr_space space;           /* [batch,] rows, columns: what the views of `after` lie over */
-    tsr_space whole;           /* of the result */
-    bool at, bt, merged;       /* the batch's matrices are rows of one */
+    tsr_node *summed, *addend; /* given + addend, which is the same in all rows; NULL if there is
+                                  none */
+    tsr_node *fetched;         /* the view that is loaded through the ring of results; NULL if there
+                                  is none */
+    MlirValue other;           /* `fetched` as a fragment */
+    MlirValue ring;            /* ring of results */
+    tsr_dtype through;         /* type of the results that are stored through the ring */
+    tsr_space space;           /* [batch,] rows, columns: the index space of the views of `after` */
+    tsr_space whole;           /* index space of the result */
+    bool at, bt, merged;       /* merged: the batch's matrices are rows of one matrix */
     tsr_dtype dtype;
-    MlirValue a, b_buffer; /* of two dimensions, or three with a batch */
+    MlirValue a, b_buffer; /* two dimensions, or three with a batch */
     tsr_product_shape shape;
     tsr_product_tile tile;
-    MlirValue batch_index, row, column; /* of the program */
-    MlirValue rank;                     /* of those that share K */
+    MlirValue batch_index, row, column; /* indices of the program */
+    MlirValue rank;                     /* rank of the program among those that share K or copies */
 } product;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-/* ---- what is to be computed ------------------------------------------------------------------ */
+/* ---- reading the group ----------------------------------------------------------------------- */
 
 static bool find_operand(const product *p, size_t index, uint32_t *out_number) {
     MlirValue operand = tsr_op_operand(p->group->root, index);
@@ -73,7 +75,7 @@ static bool find_operand(const product *p, size_t index, uint32_t *out_number) {
     return type->shape.rank >= 2 && tsr_dtype_is_float(type->dtype);
 }
 
-/* The batch's dimensions are the result's. */
+/* True if the batch dimensions are those of the result. */
 static bool has_whole_batch(const product *p, const tsr_shape *shape) {
     if (shape->rank != p->whole.rank) return false;
     for (uint32_t d = 0; d + 2 < shape->rank; d++)
@@ -116,11 +118,13 @@ static int64_t pitch_of(const product *p, uint32_t number) {
     return pitch ? pitch : (int64_t)shape->dims[shape->rank - 1];
 }
 
-/* A view's strides over [batch,] rows, columns, where it has such. */
+/* Replaces a view's strides by strides over [batch,] rows, columns. False if there are no such
+ * strides. */
 static bool narrow_view(const product *p, tsr_view *view) {
     uint32_t rank = p->whole.rank, to = p->space.rank - 2;
     int64_t strides[3] = {0}, column = view->strides[rank - 1], row = view->strides[rank - 2];
-    uint32_t first = p->merged ? rank - 2 : rank - 3; /* what the dimensions before follow from */
+    uint32_t first = p->merged ? rank - 2 : rank - 3; /* dims before it must be contiguous with
+                                                         it */
     for (uint32_t d = 0; d + 2 < rank; d++) {
         if (d >= first) break;
         int64_t follows = view->strides[d + 1] * p->whole.dims[d + 1];
@@ -157,14 +161,15 @@ static tsr_node *find_user(const product *p, const tsr_node *node) {
     return user;
 }
 
-/* The one op that uses the node, behind casts, which change nothing here: values are f32. */
+/* The one op that uses the node, after any casts. Casts change nothing here, because all values are
+ * f32. */
 static tsr_node *find_reader(const product *p, const tsr_node *node) {
     tsr_node *user = find_user(p, node);
     while (user && tsr_op_is(user->op, "tessera.cast")) user = find_user(p, user);
     return user;
 }
 
-/* Is what follows the product alone an addition of a view that is the same in all rows? */
+/* Finds an addition directly after the product, of a view that is the same in all rows. */
 static void find_addend(product *p) {
     tsr_node *reader = find_reader(p, p->given);
     if (!reader || !tsr_op_is(reader->op, "tessera.add")) return;
@@ -178,8 +183,8 @@ static void find_addend(product *p) {
     }
 }
 
-/* Is it a whole buffer, whose rows and columns are the result's, and rows begin where the copy
- * engine takes them? */
+/* True if the node is a whole buffer with the rows and columns of the result, whose rows begin
+ * where the copy engine can read them. */
 static bool lies_as_result(const product *p, const tsr_node *node) {
     uint32_t at = p->space.rank - 2;
     const int64_t *strides = node->view.strides;
@@ -193,7 +198,7 @@ static bool lies_as_result(const product *p, const tsr_node *node) {
            tsr_shape_count(&p->group->types[number].shape, &count) && count == result;
 }
 
-/* The type of results that go by a ring: of 16 bits, where there are such. */
+/* The type of results that are stored through a ring: the type of 16 bits, if there is one. */
 static tsr_dtype find_through(const product *p) {
     const tsr_type *types = p->group->types + p->group->input_count;
     tsr_dtype through = types[0].dtype;
@@ -202,7 +207,8 @@ static tsr_dtype find_through(const product *p) {
     return through;
 }
 
-/* Of each element of the result: what else is read is the same in all rows, or columns. */
+/* The bytes moved for each element of the result. Views that are the same in all rows or all
+ * columns do not count. */
 static uint32_t bytes_behind(const product *p) {
     const tsr_type *outputs = p->group->types + p->group->input_count;
     const int at = (int)p->space.rank - 2;
@@ -216,7 +222,7 @@ static uint32_t bytes_behind(const product *p) {
     return (uint32_t)bytes;
 }
 
-/* One operand of the one result, of its type. */
+/* Finds an operand of the only result, of the same type. */
 static void find_fetched(product *p) {
     if (p->group->output_count != 1 || !p->shape.by_rows) return;
     for (uint32_t i = 0; i < p->after.node_count && !p->fetched; i++) {
@@ -284,7 +290,7 @@ static tsr_result read_product(product *p, bool *out_taken) {
     return read_after(p, out_taken);
 }
 
-/* ---- writing it ------------------------------------------------------------------------------ */
+/* ---- emitting the kernel --------------------------------------------------------------------- */
 
 static MlirValue build(product *p, const char *name, const MlirValue *operands, size_t count,
                        MlirType type, const tsr_attr *attrs) {
@@ -306,10 +312,10 @@ static int64_t together_of(const tsr_product_tile *tile) {
     return (int64_t)tile->parts * tile->beside * tile->below;
 }
 
-/* Bands of rows; within one, down its columns. */
+/* Orders programs in bands of rows; within a band, down its columns. */
 static void place_program(product *p) {
     tsr_tile_builder *b = p->b;
-    int64_t height = p->tile.rows * p->tile.below; /* of those that run together */
+    int64_t height = p->tile.rows * p->tile.below; /* rows of the programs that run together */
     int64_t width = p->tile.columns * p->tile.beside;
     int64_t rows = divide_up(p->shape.m, height), columns = divide_up(p->shape.n, width);
     int64_t band = BAND_ROWS / height < rows ? BAND_ROWS / height : rows;
@@ -359,17 +365,18 @@ static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, 
                                         .attrs = attrs});
 }
 
-/* ---- what follows ---------------------------------------------------------------------------- */
+/* ---- ops after the product ------------------------------------------------------------------- */
 
-/* Rows and columns at the edge are taken for the last ones: what is read there is not stored. */
+/* Replaces rows and columns beyond the edge by the last ones; values read for them are not
+ * stored. */
 static MlirValue inside(product *p, MlirValue index, int64_t size, int64_t tile) {
     if (size % tile == 0) return index;
     MlirType type = mlirValueGetType(index);
     return tsr_tile_2(p->b, "arith.minsi", index, tsr_tile_int(p->b, type, size - 1));
 }
 
-/* Two neighbours of a row, the first of an even column, lie side by side where one load may begin.
- */
+/* True if two neighbours of a row, the first in an even column, are adjacent and aligned, so that
+ * one load reads both. */
 static bool lies_in_pairs(const product *p, const tsr_node *node) {
     uint32_t at = p->space.rank - 2;
     const int64_t *strides = node->view.strides;
@@ -403,7 +410,7 @@ static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, Mlir
                : value;
 }
 
-/* What the sums began with is in them. */
+/* True if the sums already include the node, because they began with the addend. */
 static bool leads_to_sum(const product *p, const tsr_node *node) {
     return p->summed && (node == p->summed || find_reader(p, node) == p->summed);
 }
@@ -425,7 +432,7 @@ static void compute(product *p, MlirValue row, MlirValue column, MlirValue sum) 
     }
 }
 
-/* `result` at each element; `sum` is what is given, or with the addend in it. */
+/* Computes `result` at each element. `sum` is the product, or the product plus the addend. */
 static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     tsr_tile_builder *b = p->b;
     MlirType index = tsr_tile_vector_type(tsr_tile_index_type(b), LANES);
@@ -465,12 +472,11 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     return tsr_op_result(op, 0);
 }
 
-/* ---- the product ------------------------------------------------------------------------------
- */
+/* ---- the product ----------------------------------------------------------------------------- */
 
-/* The steps of K that are this program's; the first programs have one more, where parts are not
- * even. Nothing is divided: of the difference of two quotients of 32 bits, widened, ptxas 13.0
- * makes a negative number where the second one is 0. */
+/* The steps of K of this program. If the parts are not equal, the first programs have one step
+ * more. The code has no divisions: from the difference of two quotients of 32 bits, widened, ptxas
+ * 13.0 computes a negative number if the second one is 0. */
 static void share_steps(product *p, int64_t steps, MlirValue *out_first, MlirValue *out_count) {
     tsr_tile_builder *b = p->b;
     int64_t parts = p->tile.parts, even = steps / parts;
@@ -483,19 +489,19 @@ static void share_steps(product *p, int64_t steps, MlirValue *out_first, MlirVal
     *out_count = tsr_tile_offset(b, tsr_tile_sub(b, with, before), even);
 }
 
-/* Of the fragment that holds a tile. */
+/* The dims of the fragment of a tile. */
 static void fragment_dims(const product *p, int64_t *out_dims) {
     out_dims[0] = p->tile.transposed ? p->tile.columns : p->tile.rows;
     out_dims[1] = p->tile.transposed ? p->tile.rows : p->tile.columns;
 }
 
-/* Of what this program stores of it. */
+/* The dims of the part of the tile that this program stores. */
 static void own_dims(const product *p, int64_t *out_dims) {
     fragment_dims(p, out_dims);
     out_dims[1] /= p->tile.parts;
 }
 
-/* This program's part of the columns of what those that share K have summed up. */
+/* Adds the sums of the programs that share K. Returns this program's part of the columns. */
 static MlirValue sum_parts(product *p, MlirValue sum) {
     tsr_tile_builder *b = p->b;
     int64_t dims[2];
@@ -508,7 +514,7 @@ static MlirValue sum_parts(product *p, MlirValue sum) {
     return build(p, "tile.sum_programs", &sum, 1, type, NULL);
 }
 
-/* Asks for it before the program multiplies. */
+/* Starts to load `fetched` before the program multiplies. */
 static void fetch(product *p) {
     tsr_tile_builder *b = p->b;
     MlirValue operands[5] = {view(p, p->fetched->view.buffer, p->shape.m, p->shape.n)};
@@ -587,8 +593,8 @@ static void store(product *p, MlirValue value, uint32_t output) {
                                         .attrs = attrs});
 }
 
-/* A tile is stored transposed by way of shared memory alone; what is read behind the product lies
- * in pairs along rows. */
+/* False if a transposed tile would be slow: a transposed tile can only be stored through shared
+ * memory, and views that are read after the product are contiguous in pairs along rows. */
 static bool transposes_well(const product *p) {
     const tsr_type *outputs = p->group->types + p->group->input_count;
     for (uint32_t i = 0; i < p->group->output_count; i++)
@@ -602,7 +608,7 @@ static bool transposes_well(const product *p) {
     return true;
 }
 
-/* Rows of 128 bytes. */
+/* Allocates the ring of results, with rows of 128 bytes. */
 static void make_ring(product *p) {
     int64_t columns = RESULT_BYTES / (int64_t)tsr_dtype_size(p->through), dims[2];
     own_dims(p, dims);
@@ -624,7 +630,8 @@ static void emit(product *p) {
     }
 }
 
-/* Rows of results that go by a ring begin where the copy engine takes them. */
+/* True if the rows of results that are stored through a ring begin where the copy engine can write
+ * them. */
 static bool stores_by_rows(const product *p) {
     const tsr_tile_group *group = p->group;
     if (group->b.target->arch != 90) return false;
@@ -633,7 +640,7 @@ static bool stores_by_rows(const product *p) {
     return true;
 }
 
-/* What is computed, and in which tiles. */
+/* Reads the product and selects its tile. */
 static tsr_result plan(product *p, bool *out_taken) {
     tsr_tile_group *group = p->group;
     int64_t skip = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *     %y = tsched.call @product(%x, %w)        // w lies as 512 x 511
+ *     %y = tsched.call @product(%x, %w)        // w is 512 x 511
  *
  * becomes
  *
@@ -25,13 +25,14 @@ typedef struct relayouter {
     const tsr_target *target;
     MlirModule module;
     tsr_tile_group group;
-    size_t numbers[FACTORS]; /* arguments of the group that its factors are */
-    bool refused[FACTORS];   /* by the copy engine */
-    double cycles;           /* that the group takes as it is */
+    size_t numbers[FACTORS]; /* indices of its factors in the group's arguments */
+    bool refused[FACTORS];   /* the copy engine cannot read the factor */
+    double cycles;           /* cycles of the group without changes */
     tsr_assigned *assigned;
 } relayouter;
 
-/* The factor's argument; is it one whose rows begin where the copy engine cannot? */
+/* Finds the factor's argument, and whether the copy engine can read its rows. False if the factor
+ * is not an argument. */
 static bool read_factor(relayouter *l, size_t index) {
     MlirValue operand = tsr_op_operand(l->group.root, index);
     if (!mlirValueIsABlockArgument(operand)) return false;
@@ -43,7 +44,7 @@ static bool read_factor(relayouter *l, size_t index) {
     return true;
 }
 
-/* A product on matrix units, of which some factor is refused. */
+/* Fits if the group is a product on matrix units and the copy engine refuses a factor. */
 static TSR_RESULT read_group(relayouter *l, MlirOperation func, bool *out_fits) {
     *out_fits = false;
     l->group = tsr_tile_group_make(l->ctx, l->arena, l->target, true, func);
@@ -55,7 +56,7 @@ static TSR_RESULT read_group(relayouter *l, MlirOperation func, bool *out_fits) 
     return tsr_tile_time_product(&l->group, out_fits, &l->cycles);
 }
 
-/* Is it made and read by kernels alone? Then it may have a pitch as it is. */
+/* True if only kernels write and read the value. It may then have a pitch without a copy. */
 static bool is_owned(MlirValue value) {
     if (mlirValueIsABlockArgument(value) || !tsr_op_is(tsr_value_owner(value), "tsched.call"))
         return false;
@@ -65,7 +66,7 @@ static bool is_owned(MlirValue value) {
     return true;
 }
 
-/* Cycles of a copy: none that counts of what is copied once. */
+/* The cycles of a copy; 0 for an invariant, because it is copied only once. */
 static double copy_time(const relayouter *l, MlirOperation entry, MlirValue value, size_t index) {
     const tsr_type *type = &l->group.types[l->numbers[index]];
     uint64_t size = 0;
@@ -74,7 +75,8 @@ static double copy_time(const relayouter *l, MlirOperation entry, MlirValue valu
     return tsr_product_copy_time(l->target, (double)size);
 }
 
-/* Which factors of the call are copied: all refused ones that no kernel makes, or none. */
+/* Decides which factors of the call are copied: all refused factors that kernels do not own, or no
+ * factors. */
 static TSR_RESULT weigh(relayouter *l, MlirOperation func, MlirOperation call,
                         bool out_copied[FACTORS]) {
     MlirOperation entry = tsr_entry_of(l->module, func);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Factors of products on matrix units whose rows begin at no multiples of 16 bytes: the copy engine
- * takes none of them, and threads copy them two, four or eight bytes at a time.
+ * Factors of products on matrix units whose rows do not begin at multiples of 16 bytes. The copy
+ * engine cannot read them, so threads copy them two, four or eight bytes at a time.
  *
- * Where such a factor is no tensor that could have a pitch (pitch.h), as an argument, a parameter
- * or what leaves the entry, a kernel copies it first, if the model of products says that this is
- * less work than what threads would do; what it writes then gets a pitch. What an entry only reads
+ * If such a factor cannot have a pitch (pitch.h), because it is an argument, a parameter or a
+ * result of the entry, a kernel copies it first, if the model of products predicts that this costs
+ * less than the copies by threads. The copy then gets a pitch. A tensor that the entry only reads
  * is copied once (tsched-hoist).
  */
 #ifndef TSR_COMPILER_TILE_GPU_RELAYOUT_H
@@ -13,7 +13,7 @@
 
 #include "compiler/tile/region.h"
 
-/* Before tsched-hoist and tsr_gpu_choose_pitches. For native numerics alone. */
+/* Runs before tsched-hoist and tsr_gpu_choose_pitches. Only for native numerics. */
 TSR_RESULT tsr_gpu_relayout_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                     tsr_arena *arena);
 

@@ -1,73 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which tile: a model of time in cycles of a multiprocessor,
+ * Selects the tile of a product with a model of its time, in cycles of a multiprocessor:
  *
- *     starting + the greater of these, and a part of the other one,
- *         what device memory takes for all operands, read and written once
- *         rounds * (steps * the slowest of multiplying, copying and waiting + what storing adds)
+ *     starting + the greater time, and a part of the other one,
+ *         the time of device memory for all operands, read and written once
+ *         rounds * (steps * the slowest of multiplying, copying and waiting + the time to store)
  *
- * with rounds nearly whole, because the last one takes hardly less than the others, and the slowest
- * a little slower where another one is about as slow. What one program copies is what the largest
- * does, what all copy the mean. Its figures were fitted to times
- * of the tiles that are worth it at shapes drawn at random, on an H200 (../PERFORMANCE.md); those
- * of a device of another size follow from its sizes.
+ * The number of rounds is nearly whole, because the last round takes hardly less time than the
+ * others. The slowest of the three is a little slower if another one is about as slow. The copies
+ * of one program are those of the largest program; the copies of all programs together are the
+ * mean. The constants were fitted to times of the tiles that are worth it, at shapes drawn at
+ * random, on an H200 (../PERFORMANCE.md); the constants of a device of another size follow from its
+ * sizes.
  */
 #include "compiler/tile/gpu/product.h"
 
 #include <math.h>
 
 enum {
-    ROW_BYTES = 128,   /* of a ring: what the swizzle permutes; of a line of the cache */
-    SECTOR_BYTES = 32, /* of a line: what is copied of it at least */
+    ROW_BYTES = 128,   /* a row of a ring, which the swizzle permutes; a line of the cache */
+    SECTOR_BYTES = 32, /* the smallest part of a line that is copied */
     DEEP_STAGES_MAX = 8,
     STAGES_MIN = 3,
-    SHARED_OF_BLOCK = 2048, /* for barriers, and what the system takes */
-    PARTS_STEPS_MIN = 3,    /* of K, for each part */
+    SHARED_OF_BLOCK = 2048, /* reserved for barriers and the system */
+    PARTS_STEPS_MIN = 3,    /* steps of K for each part */
     PART_COLUMNS_MIN = 16,
     PART_COLUMNS_STEP = 8,
     TOGETHER_MAX = 8,
-    GROUP_WARPS = 4, /* that a matrix unit's instruction is of */
-    COPY_BYTES = 16, /* rows of a buffer are whole such, or threads copy them */
+    GROUP_WARPS = 4, /* warps that execute one instruction of a matrix unit */
+    COPY_BYTES = 16, /* if it does not divide rows of a buffer, threads copy them */
 };
 
 typedef struct device {
-    uint32_t arch, multiprocessors, products; /* of 16 bits, in a cycle */
-    uint32_t
-        at_a_time[TOGETHER_MAX]; /* blocks, where 1, 2, … run together: those lie in one part of
-                                    the device, which leaves some multiprocessors of it over */
-    uint32_t shared_bytes;       /* of a block, at most */
-    uint32_t shared_total;       /* of a multiprocessor */
-    double memory_bytes;         /* in a cycle */
+    uint32_t arch, multiprocessors, products; /* products: of 16 bits, per cycle */
+    uint32_t at_a_time[TOGETHER_MAX]; /* blocks that run at a time, if 1, 2, … run together: such
+                                         blocks share one part of the device, which leaves some of
+                                         its multiprocessors unused */
+    uint32_t shared_bytes;            /* limit of a block */
+    uint32_t shared_total;            /* capacity of a multiprocessor */
+    double memory_bytes;              /* bytes per cycle */
 } device;
 
-/* What the driver of an H200 says of `at_a_time`. */
+/* The driver of an H200 reports the numbers of `at_a_time`. */
 static const device devices[] = {
     {80, 108, 1024, {108}, 166912, 167936, 1100},
     {90, 132, 2048, {132, 132, 117, 120, 110, 102, 0, 120}, 232448, 233472, 2400}};
 
-/* Cycles, and bytes in one; of A, of B. */
+/* Costs in cycles, rates in bytes per cycle; pairs are for A and for B. */
 static const struct {
     double start, store, store_element, work_element;
-    double work_thread; /* of what follows, where a thread computes many elements */
-    double store_byte;  /* of what moves for an element, more than a result of 16 bits */
-    double copy, cache; /* that a multiprocessor asks for; that all get, each one's */
-    double at_once;     /* so much more where all programs begin together, each by itself, and read
-                           the same parts, whole lines of them, at the same time */
-    /* Rows that are no whole lines count so often: whole sectors, and not even these. */
+    double work_thread; /* ops after the product, if a thread computes many elements */
+    double store_byte;  /* each byte moved for an element, beyond a result of 16 bits */
+    double copy, cache; /* rates: requested by one multiprocessor; delivered to each if all
+                           request */
+    double at_once;     /* factor of `cache` if all programs begin at once, share no copies, and
+                           read the same whole lines at the same time */
+    /* Factors for rows that are not whole lines: rows of whole sectors, and other rows. */
     double unaligned_copy[2][2], unaligned_cache[2][2];
-    double unaligned_a;   /* from memory, so much more: a line is read by two steps */
-    double piece;         /* that threads copy, where rows begin at no multiples of 16 bytes */
-    double latency, hold; /* from asking for a stage to having it; products that it is kept for */
-    double sum, exchange; /* programs that share K: starting together and waiting; bytes */
-    double share, more;   /* programs that share copies: the same; what more than two take more */
-    double shared, round; /* what a copy for others takes, of one of its own; and each step */
-    double both;          /* of the shorter of what is computed and what is read */
-    double both_behind;   /* the same of what moves behind a product */
-    double part;          /* of what the last round has no programs for, so much is won */
-    double well[5];       /* products run, by 64 columns */
-    double crowded;       /* and this much of it where sums leave a thread few registers */
-    double beside;        /* there, what a team computes beside the other one's products */
-    double apart;         /* the same where more than two share copies, and wait for each other */
+    double unaligned_a;   /* extra part of A read from memory: two steps read a line */
+    double piece;         /* a piece copied by threads, if rows do not begin at multiples of 16
+                             bytes */
+    double latency, hold; /* time to load a stage; products for which it is kept */
+    double sum, exchange; /* programs that share K: time to start and wait; rate of exchange */
+    double share, more;   /* programs that share copies: the same; extra time of more than two */
+    double shared, round; /* factor of a copy for others; extra time of each step */
+    double both;          /* part of the shorter of computing and reading */
+    double both_behind;   /* the same for bytes moved after a product */
+    double part;          /* part of the idle share of the last round that is saved */
+    double well[5];       /* efficiency of products, by 64 columns */
+    double crowded;       /* factor of `well` if sums leave a thread few registers */
+    double beside;        /* then, work of one team that products of the other do not hide */
+    double apart;         /* the same if more than two share copies and wait for each other */
 } cost = {.start = 7015,
           .store = 108.8,
           .store_element = 0.1124,
@@ -110,7 +113,7 @@ static const tsr_product_tile tiles[] = {
 };
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
-/* Those that are computed transposed; their rows are the most. */
+/* Tiles that are computed transposed; `rows` is their maximum. */
 static const tsr_product_tile transposed_tiles[] = {
 #define Y(columns_, warps_, teams_, registers_, rows_)                                             \
     {.rows = rows_,                                                                                \
@@ -126,12 +129,12 @@ static const tsr_product_tile transposed_tiles[] = {
 enum {
     TRANSPOSED = sizeof transposed_tiles / sizeof transposed_tiles[0],
     ROW_STEP = 8,
-    ROWS_BY_THREADS = 16, /* a multiple of it, where threads copy */
+    ROWS_BY_THREADS = 16, /* multiple of rows if threads copy */
     ROWS_MAX = 256,
     ROW_STEPS = ROWS_MAX / ROW_STEP,
 };
 
-/* How programs may run together. */
+/* The ways in which programs may run together. */
 static const struct {
     uint32_t parts, beside, below;
 } ways[] = {{1, 1, 1}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {6, 1, 1}, {8, 1, 1}, {1, 2, 1},
@@ -141,7 +144,8 @@ enum {
     CHOICES = (TILES + TRANSPOSED * ROW_STEPS) * WAYS,
 };
 
-/* mma.sync is there from sm_80 on: a GPU without instructions of its own here has sm_80's tiles. */
+/* Returns the device with the target's instructions. mma.sync exists from sm_80 on, so other GPUs
+ * use the tiles of sm_80. */
 static const device *find_device(const tsr_target *target) {
     if (!target->arch) return NULL;
     for (size_t i = 1; i < sizeof devices / sizeof devices[0]; i++)
@@ -153,7 +157,7 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static double least_of(double x, double y) { return x < y ? x : y; }
 static double most_of(double x, double y) { return x > y ? x : y; }
 
-/* Those that run together are whole. */
+/* Rows of tiles, rounded up to whole sets of programs that run together. */
 static int64_t rows_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
     return divide_up(shape->m, tile->rows * tile->below) * tile->below;
 }
@@ -166,13 +170,13 @@ static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_til
     return rows_of(shape, tile) * columns_of(shape, tile) * shape->batch * tile->parts;
 }
 
-/* That run at a time. */
+/* The number of programs that run at a time. */
 static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t blocks) {
     return d->at_a_time[tile->parts * tile->beside * tile->below - 1] * blocks;
 }
 
-/* Of a block: rings of stages, where programs that share K exchange sums, and what results go
- * through. */
+/* Shared memory of a block: the rings of stages, which programs that share K reuse to exchange
+ * sums, and the ring of results. */
 static int64_t shared_bytes(const tsr_product_tile *tile, const tsr_product_shape *shape,
                             uint32_t arch) {
     bool through = shape->by_rows && arch >= 90;
@@ -184,7 +188,7 @@ static int64_t shared_bytes(const tsr_product_tile *tile, const tsr_product_shap
     return (stages > exchange ? stages : exchange) + (through ? results : 0);
 }
 
-/* Blocks of a multiprocessor, by their registers alone. */
+/* The blocks of a multiprocessor, limited only by their registers. */
 static int64_t blocks_wanted(const tsr_product_tile *tile) {
     if (!tile->registers) return 1;
     return 65536 / ((32 * (int64_t)tile->warps + 128) * tile->registers);
@@ -196,7 +200,7 @@ static int64_t blocks_of(const device *d, const tsr_product_tile *tile, int64_t 
     return blocks < 1 ? 1 : blocks;
 }
 
-/* As many stages as fit, beside as many blocks as registers allow. */
+/* Plans as many stages as fit, with as many blocks as registers allow. */
 static bool plan_stages(const device *d, const tsr_product_shape *shape, tsr_product_tile *tile) {
     int64_t capacity = d->shared_bytes - SHARED_OF_BLOCK, wanted = blocks_wanted(tile);
     if (wanted > 1) capacity = d->shared_total / wanted - SHARED_OF_BLOCK;
@@ -205,14 +209,14 @@ static bool plan_stages(const device *d, const tsr_product_shape *shape, tsr_pro
     return false;
 }
 
-/* Of a thread. */
+/* The sums of one thread. */
 static int64_t sums_of(const tsr_product_tile *tile) {
     return tile->rows * tile->columns / (32 * (int64_t)tile->warps);
 }
 
 static bool is_crowded(const tsr_product_tile *tile) { return sums_of(tile) > 128; }
 
-/* Sums and what they are multiplied from fit the registers of a thread. */
+/* True if a thread's registers have space for its sums and their factors. */
 static bool fits_registers(const device *d, const tsr_product_tile *tile) {
     return sums_of(tile) <= (d->arch < 90 ? 64 : tile->teams > 1 ? 192 : 128);
 }
@@ -222,7 +226,8 @@ static bool is_copied_whole(const tsr_product_shape *shape) {
     return shape->a_pitch * size % COPY_BYTES == 0 && shape->b_pitch * size % COPY_BYTES == 0;
 }
 
-/* Those that share K all run at a time. */
+/* True if the programs that run together can do so; all programs that share K must run at a
+ * time. */
 static bool fits_together(const device *d, const tsr_product_shape *shape,
                           const tsr_product_tile *tile) {
     int64_t across = tile->transposed ? tile->rows : tile->columns;
@@ -240,27 +245,28 @@ static bool is_unaligned(const tsr_product_shape *shape, int64_t pitch) {
     return pitch * shape->element_bytes % ROW_BYTES != 0;
 }
 
-/* How often bytes of such rows count. */
+/* The cost factor of bytes in rows with this pitch. */
 static double unaligned_of(const tsr_product_shape *shape, int64_t pitch, const double *costs) {
     if (!is_unaligned(shape, pitch)) return 1;
     return costs[pitch * shape->element_bytes % SECTOR_BYTES != 0];
 }
 
-/* That an element of such rows is of: 0 where nothing is copied by threads a piece at a time. */
+/* The pieces that threads copy for each element of rows with this pitch; 0 if the copy engine
+ * copies them. */
 static double pieces_of(const tsr_product_shape *shape, int64_t pitch) {
     int64_t bytes = COPY_BYTES;
     while (pitch * shape->element_bytes % bytes) bytes /= 2;
     return bytes == COPY_BYTES ? 0 : (double)shape->element_bytes / (double)bytes;
 }
 
-/* Hardly more than the greater one: of steps some are slowed down by one, some by the other. */
+/* Hardly more than the greater one: some steps are slowed down by x, some by y. */
 static double joined(double x, double y) {
     double greater = most_of(x, y), rest = least_of(x, y) / greater;
     double square = rest * rest, fourth = square * square;
     return greater * sqrt(sqrt(sqrt(1 + fourth * fourth)));
 }
 
-/* All programs, and none shares copies; of rows that are whole lines. */
+/* True if all programs run at once, share no copies, and read rows that are whole lines. */
 static bool begins_at_once(const device *d, const tsr_product_shape *shape,
                            const tsr_product_tile *tile) {
     if (is_unaligned(shape, shape->a_pitch) || is_unaligned(shape, shape->b_pitch)) return false;
@@ -268,8 +274,8 @@ static bool begins_at_once(const device *d, const tsr_product_shape *shape,
     return tile->beside * tile->below == 1 && programs_of(shape, tile) <= slots_of(d, tile, blocks);
 }
 
-/* Cycles that bytes of one step take: what a program asks for, and what all of them get of the
- * second-level cache. */
+/* The cycles of the copies of one step: the bytes that a program requests, and the share of the
+ * second-level cache that all programs get. */
 static double copy_time(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
     double row_bytes = (double)tile->depth * shape->element_bytes;
@@ -292,7 +298,8 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
            threads * (double)tile->depth * cost.piece;
 }
 
-/* Of device memory: what is read, and what moves behind the product. */
+/* The time of device memory to read the factors; behind_time adds the bytes that are moved after
+ * the product. */
 static double read_time(const device *d, const tsr_product_shape *shape) {
     double m = (double)shape->m, n = (double)shape->n, k = (double)shape->k;
     double a = is_unaligned(shape, shape->a_pitch) ? 1 + cost.unaligned_a : 1;
@@ -317,7 +324,7 @@ static double multiply_time(const device *d, const tsr_product_shape *shape,
     return (double)(tile->rows * tile->columns * tile->depth) / (rate * well);
 }
 
-/* What follows a loop of products. */
+/* The time of the ops and stores after a loop of products. */
 static double store_time(const tsr_product_shape *shape, const tsr_product_tile *tile) {
     double area = (double)(tile->rows * tile->columns) / tile->parts;
     double more = cost.store_byte * ((double)shape->behind - 2);
@@ -326,13 +333,14 @@ static double store_time(const tsr_product_shape *shape, const tsr_product_tile 
     return cost.store + area * (cost.store_element + more) + work * shape->work;
 }
 
-/* Of programs that share K: a thread's sums one after the other; fitted where it has at most 64. */
+/* The time in which programs that share K exchange sums: the sums of a thread are exchanged one
+ * after the other. Fitted for at most 64 sums. */
 static double exchange_time(const tsr_product_tile *tile) {
     double bytes = 4 * (double)(tile->rows * tile->columns);
     return bytes / cost.exchange * most_of(1, (double)sums_of(tile) / 64);
 }
 
-/* Of what a team computes while the other one multiplies, so much is not hidden. */
+/* The part of one team's work that the products of the other team do not hide. */
 static double beside_of(const tsr_product_tile *tile) {
     if (tile->teams > 1 && tile->beside * tile->below > 2) return cost.apart;
     return is_crowded(tile) ? cost.beside : 0;
@@ -354,7 +362,7 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
     rounds -= cost.part * (rounds - most_of(share, 1));
     double all = rounds * (loop + store);
-    if (tile->teams > 1) /* one stores while the other one multiplies */
+    if (tile->teams > 1) /* one team stores while the other one multiplies */
         all = rounds * loop + store + (rounds - 1) * most_of(0, store - loop) / 2;
     all += rounds * beside_of(tile) * shape->work * (double)(tile->rows * tile->columns);
     if (tile->parts > 1) all += cost.sum + exchange_time(tile);
@@ -381,12 +389,13 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
     tile->beside = ways[index % WAYS].beside;
     tile->below = ways[index % WAYS].below;
     tile->depth = ROW_BYTES / shape->element_bytes;
-    if (tile->parts > 1) tile->registers = 0; /* there is one block */
+    if (tile->parts > 1) tile->registers = 0; /* only one block fits */
     return (d->arch == 90 || tile->teams == 1) && fits_registers(d, tile) &&
            fits_together(d, shape, tile) && plan_stages(d, shape, tile);
 }
 
-/* Where copies are awaited warp groups would only wait longer. */
+/* The number of last steps in which warp groups take turns. It is 0 if the program waits for
+ * copies, because warp groups would only wait longer. */
 static uint32_t tail_of(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
     if (d->arch != 90 || tile->teams > 1 || tile->parts > 1 || tile->warps <= GROUP_WARPS ||

@@ -18,7 +18,7 @@ enum { SIDE = 64, STAGES = 3, WARPS = 4, REGISTERS = 64 };
 
 typedef struct transpose {
     tsr_tile_group *group;
-    int64_t batch, rows, columns; /* of the operand */
+    int64_t batch, rows, columns; /* sizes of the operand */
     MlirValue from;
 } transpose;
 
@@ -81,7 +81,7 @@ static void emit(const transpose *t) {
     const tsr_attr attrs[] = {
         {"operandSegmentSizes", mlirDenseI32ArrayGet(b->at.context, 4, sizes)}};
     build(b, "tile.store_fragment", stored, rank + 2, attrs, 1);
-    /* What is stored has been read; all threads have, before one releases the stage. */
+    /* A stage may be released only after all threads have read their values from it. */
     build(b, "tile.barrier", NULL, 0, NULL, 0);
     build(b, "tile.release", &stage, 1, NULL, 0);
 }

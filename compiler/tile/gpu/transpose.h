@@ -8,7 +8,7 @@
 #include "compiler/tile/region.h"
 
 bool tsr_tile_takes_shared_transpose(tsr_tile_group *group);
-/* *out_taken false: the group is none that this family takes; nothing was written. */
+/* *out_taken is false if this family cannot lower the group; nothing was written then. */
 void tsr_tile_lower_shared_transpose(tsr_tile_group *group, bool *out_taken);
 
 #endif

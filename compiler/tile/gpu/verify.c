@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rule of tile.load_fragment: whose reader and ring it has. What the ring is like, the rule of
- * tile.store_fragment says. And of tile.mma, in which order it reads f32.
+ * The rule of tile.load_fragment: it checks the reader of the fragment and its ring. The rule of
+ * tile.store_fragment checks the ring itself. Also the rule of tile.mma about the order in which it
+ * reads f32.
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/host/rules.h"
@@ -17,7 +18,7 @@ bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
         "factors of f32 are read along their rows: expected transpose_b alone");
 }
 
-/* The one op that uses the value, in its block; null: none, or there are more. */
+/* The only user of the value, if it is an op `name` in the same block; null otherwise. */
 static MlirOperation reader_of(MlirValue value, const char *name) {
     MlirOpOperand use = mlirValueGetFirstUse(value);
     MlirOperation none = {NULL};
@@ -28,7 +29,7 @@ static MlirOperation reader_of(MlirValue value, const char *name) {
     return beside && tsr_op_is(user, name) ? user : none;
 }
 
-/* Nothing but the load and the store uses it. */
+/* True if only the load and the store use the ring. */
 static bool is_own(MlirValue ring, MlirOperation load, MlirOperation store) {
     for (MlirOpOperand use = mlirValueGetFirstUse(ring); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
@@ -38,7 +39,7 @@ static bool is_own(MlirValue ring, MlirOperation load, MlirOperation store) {
     return true;
 }
 
-/* The copy engine takes its rows. */
+/* Checks that the copy engine can read the buffer's rows. */
 static bool check_rows(MlirOperation op, MlirValue buffer) {
     enum { UNIT = 16 };
     MlirType type = mlirValueGetType(buffer);
@@ -50,7 +51,8 @@ static bool check_rows(MlirOperation op, MlirValue buffer) {
         "rows of a buffer are %" PRId64 " bytes; expected a multiple of %d", row, UNIT);
 }
 
-/* The store of what one map makes of it; null: there is none. Neither has been checked. */
+/* The store of the one tile.map result that is computed from the loaded fragment; null if there is
+ * none. Neither op has been verified yet. */
 static MlirOperation store_of(MlirOperation op, MlirValue ring) {
     MlirOperation none = {NULL}, map = reader_of(tsr_op_result(op, 0), "tile.map");
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) != 4 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rule of tile.attend: forward, and its gradient.
+ * The rule of tile.attend, forward and backward.
  */
 #include "compiler/target/host/rules.h"
 #include "compiler/tile/tile.h"
@@ -13,9 +13,9 @@ enum {
     ATTEND_BUFFERS = 4,
     ATTEND_INDICES = 3,
     ATTEND_RINGS = 3,
-    ATTEND_SYNC_RINGS = 2, /* with mma.sync: o leaves by the place of the queries */
-    ATTEND_ROWS_MAX = 32,  /* of a warp */
-    ATTEND_KEYS_MAX = 256, /* of a block */
+    ATTEND_SYNC_RINGS = 2, /* mma.sync: o is stored through the ring of the queries */
+    ATTEND_ROWS_MAX = 32,  /* limit for a warp */
+    ATTEND_KEYS_MAX = 256, /* limit for a block */
     WARP_THREADS = 32,
     CHUNK_ELEMENTS = 8,
     WARPS_MAX = 12,
@@ -23,7 +23,7 @@ enum {
     MMA_ROWS = 16,
     COLUMNS_MAX = 128,
     SWIZZLE_BYTES = 128,
-    ATTEND_SIZE_MAX = 1 << 30, /* places are counted in 32 bits */
+    ATTEND_SIZE_MAX = 1 << 30, /* positions are counted in 32 bits */
     GROUP_ROWS = 64,
 };
 
@@ -34,7 +34,7 @@ static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
            tsr_check_count(op, "rings of attention", counts[2], ATTEND_SYNC_RINGS, ATTEND_RINGS);
 }
 
-/* o is as q, v as k, l as q without the last. */
+/* Checks that o has the sizes of q, v those of k, and l those of q without the last dim. */
 static bool check_attend_sizes(MlirOperation op, int64_t count) {
     for (intptr_t d = 0; d < 3; d++) {
         if (!tsr_check_count(op, "sizes of queries", tsr_attend_dim(op, 0, d), 1,
@@ -101,8 +101,8 @@ static bool check_attend_attributes(MlirOperation op) {
                                  scale);
 }
 
-/* Threads copy 16 bytes of the same columns each, of as many rows at a time as there are threads
- * for. */
+/* Each thread copies 16 bytes, always of the same columns; the rows of a ring must be a multiple of
+ * the rows that all threads copy at once. */
 static bool check_sync_ring(MlirOperation op, size_t index, int64_t stages, MlirType element,
                             int64_t columns, int64_t warps) {
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, index));
@@ -133,7 +133,7 @@ static bool check_sync_buffers(MlirOperation op) {
     return true;
 }
 
-/* Rows that stay, of the block's warps. */
+/* Checks that the warps divide the rows of the resident operand evenly. */
 static bool check_sync_rows(MlirOperation op, size_t index, int64_t warps) {
     int64_t rows = tsr_check_matrix(tsr_op_operand(op, index)).rows;
     return tsr_check_multiple(op, "rows of the resident operand", rows, warps * MMA_ROWS) &&
@@ -172,16 +172,17 @@ static bool rule_forward(MlirOperation op, int64_t warps) {
            check_attend_ring(op, at + 2, element, SWIZZLE_BYTES / 2, rows);
 }
 
-/* ---- its gradient ---- */
+/* ---- the gradient ---------------------------------------------------------------------------- */
 
 enum {
-    GRAD_KEYS = 128,          /* of a tile */
-    GRAD_ELEMENTS = 64 * 128, /* of a step's queries */
+    GRAD_KEYS = 128,          /* keys of a tile */
+    GRAD_ELEMENTS = 64 * 128, /* elements of a step's queries */
     GRAD_STAGES = 2,
     GRAD_WARPS = 8,
 };
 
-/* Buffers: whose sizes each has (q or k; `l`: q's without the last), and its elements. */
+/* Checks one buffer. `like` names the buffer with the same sizes: q or k; l is q without the last
+ * dim. `kind` is n for the 16-bit type of q, f for f32, i for i32. */
 static bool check_grad_buffer(MlirOperation op, size_t index, char like, char kind) {
     MlirValue value = tsr_op_operand(op, index);
     MlirType first = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
@@ -213,7 +214,7 @@ static bool check_grad_buffer(MlirOperation op, size_t index, char like, char ki
     return true;
 }
 
-/* `likes`, `kinds`: of each buffer, as above. */
+/* `likes` and `kinds` have one letter for each buffer, as above. */
 static bool check_grad_buffers(MlirOperation op, const char *likes, const char *kinds) {
     for (size_t i = 0; i < 2; i++)
         if (!tsr_check_equal(op, "dimensions, expected and given", 3,
@@ -280,11 +281,11 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
            check_grad_ring(op, at + 6, GRAD_STAGES, 2, step, 'r');
 }
 
-/* ---- the same with mma.sync: two kernels ---- */
+/* ---- the gradient with mma.sync: two kernels ------------------------------------------------- */
 
 enum { SYNC_SIDES = 2, SYNC_RINGS = 2 * SYNC_SIDES };
 
-/* `halved`: half of the warps share the rows, and the other half do. */
+/* `halved`: each half of the warps has all rows. */
 static bool check_grad_sync_rings(MlirOperation op, bool of_keys, bool halved, size_t at,
                                   int64_t warps) {
     MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
@@ -345,7 +346,7 @@ bool tsr_tile_rule_attend(MlirOperation op) {
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TARGET,
                                      "there is no machine code for \"%s\" on '%s'; expected %s",
                                      how, p.target, has_wgmma ? "\"backward\"" : "'cuda:sm_90a'");
-    if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule says so */
+    if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule reports it */
     if (!tsr_attend_check_heads(op)) return false;
     if (which == BACKWARD) return rule_backward(op, p.warps);
     if (which != FORWARD) return rule_backward_sync(op, which == KEYS, p.warps);
