@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-    BLOCK_KEYS = 192, /* at most, where the second level of the cache holds a block twice */
+    BLOCK_KEYS = 192, /* maximum, if the second-level cache has capacity for two blocks */
     BLOCK_QUERIES = 128,
     GPU_BLOCK_KEYS = 96,
     GPU_BLOCK_QUERIES = 64,
-    CHUNK = 96, /* keys, or queries, at most */
+    CHUNK = 96, /* maximum number of keys or queries */
     CHUNK_ELEMENTS = CHUNK * 256,
 };
 
@@ -38,7 +38,7 @@ static void plan_sizes(tsr_attention_grad *g, int64_t keys, int64_t queries, int
     g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
-/* Keys, or queries, of a chunk: from the shapes alone, so that the stack has room. */
+/* The number of keys or queries of a chunk. It depends only on the shapes, and limits the stack. */
 static int64_t chunk_of(int64_t d, int64_t e, size_t element_bytes) {
     int64_t chunk = CHUNK,
             elements = CHUNK_ELEMENTS * (int64_t)sizeof(float) / (int64_t)element_bytes;
@@ -56,7 +56,7 @@ uint32_t tsr_attention_grad_key_slots(const tsr_type *query, const tsr_type *key
     return tsr_product_slots(divide_up(keys, chunk_of(d, e, bytes)));
 }
 
-/* Tiles of all products divide a chunk, and a block is one. */
+/* Each block is one chunk; the tiles of all products divide it. */
 static void plan_chunks(tsr_attention_grad *g) {
     tsr_attention *of = &g->of;
     int64_t chunk = chunk_of(of->d, of->e, tsr_dtype_size(of->dtype));
@@ -76,7 +76,8 @@ static int64_t query_chunks(const tsr_attention_grad *g) {
     return of->heads / of->key_heads * divide_up(of->queries, g->block_queries);
 }
 
-/* Blocks are of whole tiles of all products, and of whole panels where that is not much more. */
+/* Blocks consist of whole tiles of all products, and of whole panels if these are not much
+ * larger. */
 static void plan_blocks(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
     tsr_attention *of = &g->of;
     const tsr_target *target = of->group->b.target;
@@ -164,7 +165,7 @@ static void multiply_tile(tsr_attention_grad *g, const tsr_attention_product *p,
                           .a_step = p->a_step,
                           .b_at = tsr_tile_add(b, p->b_at, tsr_tile_mul(b, column, p->b_column)),
                           .b_step = p->b_step,
-                          .masks = masked && g->unit == 1 ? masks : NULL}; /* pairs lie in panels */
+                          .masks = masked && g->unit == 1 ? masks : NULL}; /* pairs are padded */
     MlirValue diagonal = tsr_attention_diagonal(&g->of);
     tsr_attention_steps steps = {.edge = p->edge,
                                  .first = tsr_tile_add(b, row, diagonal),
@@ -179,7 +180,7 @@ static void multiply_tile(tsr_attention_grad *g, const tsr_attention_product *p,
                            tsr_tile_offset(b, to, i * p->to_row + v * s->lanes), masks[v]);
 }
 
-/* The rows, in whole tiles below `whole`, that take part in any step. */
+/* Finds the rows, in whole tiles below `whole`, that take part in any step. */
 static void find_rows(tsr_attention_grad *g, const tsr_attention_product *p, MlirValue whole,
                       MlirValue *out_begin, MlirValue *out_end) {
     tsr_tile_builder *b = &g->of.group->b;
@@ -254,7 +255,7 @@ MlirValue tsr_attention_grad_total(tsr_attention_grad *g, MlirValue at) {
             mask = tsr_tile_mask(b, tsr_tile_index(b, g->of.e - begin), lanes);
         MlirValue x = tsr_tile_load(b, g->of.storage, g->dresult, from, lanes, mask);
         MlirValue y = tsr_tile_load(b, g->of.storage, g->result, from, lanes, mask);
-        /* Lanes that are not there are zero in both. */
+        /* Lanes beyond the end are zero in both. */
         partials = tsr_reduction_combine(&g->sum, partials, tsr_tile_2(b, "arith.mulf", x, y));
     }
     return tsr_reduction_tree(&g->sum, partials, lanes);
@@ -281,10 +282,9 @@ void tsr_attention_grad_clear(tsr_attention_grad *g, tsr_dtype dtype, MlirValue 
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* ---- sums of chunks ---------------------------------------------------------------------------
- */
+/* ---- sums of chunks -------------------------------------------------------------------------- */
 
-/* `count` elements of a gradient from `at` on, and their places in a slot. */
+/* `count` elements of a gradient from `at` on, and their position in a slot. */
 typedef struct chunk_sums {
     MlirValue buffer, at, count;
     tsr_product_sums slots;
@@ -305,7 +305,7 @@ static chunk_sums of_queries(tsr_attention_grad *g, MlirValue at, MlirValue coun
                         .carries = g->key_carries};
 }
 
-/* Of the block's keys, or values where `of_values`. */
+/* The sums of the block's keys, or of its values if `of_values`. */
 static chunk_sums of_keys(tsr_attention_grad *g, bool of_values) {
     tsr_tile_builder *b = &g->of.group->b;
     int64_t size = of_values ? g->of.e : g->of.d;
@@ -322,14 +322,15 @@ static chunk_sums of_keys(tsr_attention_grad *g, bool of_values) {
 
 typedef enum chunk_act { CHUNK_CLEAR, CHUNK_PUSH, CHUNK_FINISH } chunk_act;
 
-/* Slots become 0; or get what lies in the gradient, which becomes 0; or their sum goes there. */
+/* CHUNK_CLEAR sets the slots to 0. CHUNK_PUSH adds the gradient to the slots and sets it to 0.
+ * CHUNK_FINISH writes the sum of the slots to the gradient. */
 static void act_on(tsr_attention_grad *g, const chunk_sums *c, chunk_act act) {
     static const int64_t here[] = {0};
     tsr_tile_builder *b = &g->of.group->b;
     tsr_dtype dtype = g->of.dtype;
     uint32_t lanes = b->target->vector_bytes / (uint32_t)tsr_dtype_size(dtype);
     MlirValue whole = tsr_tile_sub(b, c->count, tsr_tile_rem(b, c->count, lanes));
-    for (int part = 0; part < 2; part++) { /* vectors, then numbers */
+    for (int part = 0; part < 2; part++) { /* vectors, then single elements */
         uint32_t width = part ? 0 : lanes;
         MlirValue zero = tsr_element_zero(b, dtype, width), value = zero;
         tsr_tile_loop loop;
@@ -361,7 +362,7 @@ static void act_on_keys(tsr_attention_grad *g, chunk_act act) {
     act_on(g, &values, act);
 }
 
-/* Behind a block of queries. */
+/* Called after each block of queries. */
 static void push_chunks(tsr_attention_grad *g) {
     tsr_tile_builder *b = &g->of.group->b;
     act_on_keys(g, CHUNK_PUSH);
@@ -379,17 +380,16 @@ static void make_slots(tsr_attention_grad *g) {
     g->dv_slots = tsr_tile_local(b, type, elements * g->of.e);
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------
- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
-/* The block's `size` rows from `at` on; all of them where they are whole blocks. */
+/* The number of rows of the block at `at`: `size`, or fewer for the last block. */
 static MlirValue count_of(tsr_attention_grad *g, MlirValue at, int64_t all, int64_t size) {
     tsr_tile_builder *b = &g->of.group->b;
     if (all % size == 0) return tsr_tile_index(b, size);
     return tsr_tile_min(b, tsr_tile_index(b, size), tsr_tile_sub(b, tsr_tile_index(b, all), at));
 }
 
-/* The first query block of which some query sees the first key of the block. */
+/* The first block of queries in which a query sees the first key of the block. */
 static MlirValue first_query(tsr_attention_grad *g) {
     tsr_tile_builder *b = &g->of.group->b;
     if (!g->of.causal) return tsr_tile_index(b, 0);
@@ -491,7 +491,7 @@ tsr_result tsr_attention_grad_lower(tsr_tile_group *group, tsr_attention_grad *g
     if (!g->of.batch || !g->of.key_heads) return TSR_SUCCESS;
     TRY(group->ctx, plan(g, blocks));
     if (group->output_count == GRADIENTS)
-        g->key_slots = 0; /* wide.c could not make room */
+        g->key_slots = 0; /* wide.c could not add slots */
     else
         g->dq_slots = group->buffers[group->input_count + GRADIENTS];
     emit(g, blocks);

@@ -7,7 +7,7 @@
  *             scores = q k^T, the keys' transpose packed to the stack
  *             per query: m' = max(m, largest score), p = exp(score - m'), a = exp(m - m'),
  *                        l = l a + sum of p, o = o a, m = m'
- *             o = o + p v                         (p without what is dropped)
+ *             o = o + p v                         (p without dropped weights)
  *         o / l is the result, m + log l the logarithm of the sum of exponentials
  *
  * The method is that of Dao et al., "FlashAttention", 2022, after Milakov and Gimelshein, "Online
@@ -15,9 +15,9 @@
  * sums of p have 64 partial results per block of keys. The size of that block follows from the
  * shapes alone, so that all targets with FMA give the same bits. A query that sees no key gives 0.
  *
- * Of more than 2,048 keys, o and l of a block begin at 0. Those of blocks are added in groups of
- * 32, and so are those, as the chunks of a long product are (tile.h): a slot of sums each, and all
- * are multiplied by a where m grows.
+ * If there are more than 2,048 keys, o and l of each block begin at 0. The results of blocks are
+ * added in groups of 32, and so are the sums of groups, like the chunks of a long product (tile.h):
+ * each level has a slot of sums, and all slots are multiplied by a when m grows.
  */
 #include "compiler/samples.h"
 #include "compiler/tile/attention/attention.h"
@@ -29,11 +29,13 @@
 
 enum {
     BLOCK_KEYS_MAX = 512,
-    KEY_ELEMENTS = 32 * 1024, /* of a block of keys, or of values */
+    KEY_ELEMENTS = 32 * 1024, /* elements of a block of keys, or of values */
     BLOCK_QUERIES = 32,
-    MORE_QUERIES = 64, /* to pay for packing keys again; on a GPU */
-    PROGRAMS = 32,     /* are wanted: heads are parted, though each part packs the keys it sees */
-    GPU_HEADS = 16,    /* on a GPU: below so many, the blocks of a head are programs of their own */
+    MORE_QUERIES = 64, /* on a GPU, or if keys are packed again for each block of queries */
+    PROGRAMS = 32,     /* number of programs wanted: heads are split, although each part packs the
+                          keys that it sees */
+    GPU_HEADS = 16,    /* minimum for one program per head on a GPU; with fewer heads each block is
+                          a program */
 };
 
 typedef struct attention {
@@ -42,18 +44,18 @@ typedef struct attention {
     /* the plan */
     tsr_attention_side scores_side, values_side;
     int64_t block_queries, block_keys, score_stride, depth, value_panels;
-    int64_t unit;   /* elements of d, and keys, in a step of a product: 2 by dot products, else 1 */
-    bool online;    /* several blocks of keys */
-    uint32_t slots; /* of sums of blocks; 0: chains go on from block to block */
+    int64_t unit;   /* elements of d, and keys, in a step of a product: 2 with dot products, or 1 */
+    bool online;    /* there are several blocks of keys */
+    uint32_t slots; /* slots of sums of blocks; 0: chains continue from block to block */
     bool direct;    /* one block of keys, on a CPU: sums stay in registers until they are results */
     /* emission */
     MlirValue panels, scores, sums, highest, totals; /* local buffers; direct: no sums, and totals
                                                         are 1 / the totals */
-    MlirValue block_sums, block_totals; /* [slot][query][e], [slot][query]; totals are unused */
-    MlirValue carries;                  /* of the block at hand */
-    MlirValue chances, value_pairs;     /* of bf16, by dot products alone */
-    MlirValue q_at, k_at, v_at, row_at; /* of the head; row_at in queries */
-    MlirValue query_count, key_count;   /* of the blocks */
+    MlirValue block_sums, block_totals; /* [slot][query][e], [slot][query]; they replace `totals` */
+    MlirValue carries;                  /* carries of the current block */
+    MlirValue chances, value_pairs;     /* bf16, only for dot products */
+    MlirValue q_at, k_at, v_at, row_at; /* offsets of the head; row_at in queries */
+    MlirValue query_count, key_count;   /* sizes of the blocks */
 } attention;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -64,7 +66,7 @@ static int64_t key_elements(const attention *a) {
     return divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
 }
 
-/* Of values in pairs. */
+/* The number of elements of values in pairs. */
 static int64_t value_elements(const attention *a) {
     return divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * a->value_panels *
            a->values_side.width;
@@ -80,15 +82,15 @@ static int64_t stack_bytes(const attention *a) {
            (key_elements(a) + value_elements(a) + a->block_queries * a->score_stride) * narrow;
 }
 
-/* Blocks are of whole tiles of both products. */
+/* The number of rows that consists of whole tiles of both products. */
 static int64_t whole_tiles(const attention *a) {
     int64_t unit = a->scores_side.rows;
     while (unit % a->values_side.rows) unit += a->scores_side.rows;
     return unit;
 }
 
-/* The best tile of each product; where blocks of whole ones would be large, the second's rows are a
- * part of the first's. */
+/* Plans the best tile of each product. If blocks of whole tiles of both would be large, the rows of
+ * the second tile divide those of the first. */
 static void plan_sides(attention *a) {
     const tsr_attention *of = &a->of;
     tsr_attention_plan_side(of, of->queries, a->block_keys, 0, &a->scores_side);
@@ -147,8 +149,8 @@ static void pack_keys(attention *a) {
     tsr_attention_pack_panels(&a->of, &panels);
 }
 
-/* Pairs of the block's values. Where its keys are odd the last one stands beside its neighbour,
- * which no query sees, or beside zeros. */
+/* Packs the block's values in pairs. If the number of keys is odd, the last one is paired with the
+ * next key, which no query sees, or with zeros. */
 static void pack_values(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
     const tsr_attention_side *s = &a->values_side;
@@ -204,7 +206,7 @@ static tsr_product_sums totals_of_blocks(const attention *a) {
                               .slots = a->slots};
 }
 
-/* A tile of sums, over their totals. */
+/* Stores a tile of sums divided by their totals. */
 static void store_results(attention *a, MlirValue column, MlirValue row, int64_t rows,
                           const MlirValue *tile, const MlirValue *masks) {
     tsr_tile_builder *b = &a->of.group->b;
@@ -280,7 +282,8 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
                            tsr_tile_offset(b, to, i * stride + v * s->lanes), tsr_tile_null);
 }
 
-/* Tiles of the block's queries from `first` on: whole ones, then the edge of the last block. */
+/* Multiplies the tiles of the block's queries from `first` on: whole tiles, then the rest of the
+ * last block. */
 static void multiply_values(attention *a, MlirValue first) {
     tsr_tile_builder *b = &a->of.group->b;
     const tsr_attention_side *s = &a->values_side;
@@ -300,9 +303,9 @@ static void multiply_values(attention *a, MlirValue first) {
     tsr_tile_loop_end(b, &columns, NULL);
 }
 
-/* ---- the rows between them ------------------------------------------------------------------- */
+/* ---- rows between the products --------------------------------------------------------------- */
 
-/* The vector at `at` of a buffer, or the number where lanes are 0. */
+/* Multiplies the vector at `at` of a buffer by `factor`, or the element if `lanes` is 0. */
 static void rescale(attention *a, MlirValue buffer, MlirValue at, uint32_t lanes,
                     MlirValue factor) {
     tsr_tile_builder *b = &a->of.group->b;
@@ -326,7 +329,8 @@ static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* The sum of exponentials of a block, where those before are multiplied by `factor`. */
+/* Adds the sum of exponentials of a block to the earlier sums, which are multiplied by `factor`
+ * first. */
 static void push_total(attention *a, MlirValue row, MlirValue factor, MlirValue total) {
     static const int64_t here[] = {0};
     tsr_tile_builder *b = &a->of.group->b;
@@ -337,7 +341,7 @@ static void push_total(attention *a, MlirValue row, MlirValue factor, MlirValue 
     tsr_product_push(b, &sums, &where, a->carries, &total);
 }
 
-/* The products of a block's weights and values are added to those before; zeros are left. */
+/* Adds the products of a block's weights and values to the earlier sums, and sets them to 0. */
 static void push_sums(attention *a, MlirValue first) {
     static const int64_t here[] = {0};
     tsr_tile_builder *b = &a->of.group->b;
@@ -357,8 +361,7 @@ static void push_sums(attention *a, MlirValue first) {
     tsr_tile_loop_end(b, &rows, NULL);
 }
 
-/* Stores exponentials of the scores of the query from `column` on, but for those that are dropped.
- */
+/* Stores exponentials of `lanes` scores of the query from `column` on; dropped ones become 0. */
 static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue column,
                          uint32_t lanes) {
     tsr_tile_builder *b = &a->of.group->b;
@@ -370,7 +373,7 @@ static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue col
         tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
 }
 
-/* So many keys products read of a query that sees `limit` of the block. */
+/* The number of keys that products read for a query that sees `limit` keys of the block. */
 static MlirValue row_end(attention *a, MlirValue limit) {
     tsr_tile_builder *b = &a->of.group->b;
     int64_t beyond = divide_up(a->values_side.rows, a->unit) * a->unit;
@@ -378,9 +381,9 @@ static MlirValue row_end(attention *a, MlirValue limit) {
     return tsr_tile_min(b, a->key_count, tsr_tile_offset(b, limit, beyond));
 }
 
-/* One walk over the scores of one query: finds the maximum, or takes exponentials, of which all are
- * summed up and those that are not dropped stay. Scores are scaled and masked in both, which takes
- * less than writing them back. */
+/* Walks once over the scores of one query. Finds their maximum, or computes their exponentials,
+ * adds them up and stores those that are not dropped. Both walks scale and mask the scores,
+ * which takes less time than to write them back. */
 static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirValue limit,
                           MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
@@ -411,8 +414,8 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
     return tsr_partials_tree(how, &partials);
 }
 
-/* The logarithm of a query's sum of exponentials, where it is wanted; and 1 / the sum, which takes
- * one division a query: 1 where it is 0. */
+/* Stores the logarithm of a query's sum of exponentials, if it is an output. Returns 1 / the sum,
+ * so that a query needs one division; returns 1 if the sum is 0. */
 static MlirValue finish_row(attention *a, MlirValue row, MlirValue total, MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
     const MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
@@ -426,7 +429,7 @@ static MlirValue finish_row(attention *a, MlirValue row, MlirValue total, MlirVa
     return tsr_tile_2(b, "arith.divf", one, tsr_tile_select(b, none, one, total));
 }
 
-/* Scores of one query become exp(score - m'). */
+/* Replaces the scores of one query by exp(score - m'). */
 static void soften_row(attention *a, MlirValue row) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue limit = tsr_attention_limit(&a->of, row, a->key_count);
@@ -541,7 +544,7 @@ static void emit_key_block(attention *a, MlirValue end) {
         a->carries = tsr_product_carries(b, tsr_tile_div(b, a->of.key, a->block_keys),
                                          divide_up(a->of.keys, a->block_keys));
     multiply_scores(a);
-    MlirValue first = zero; /* results of queries that see no key are zeros */
+    MlirValue first = zero; /* queries that see no key get zeros, too */
     if (!a->direct) first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
     tsr_tile_loop_begin(b, &loop, first, a->query_count, 1, 0, NULL);
     soften_row(a, loop.index);
@@ -550,13 +553,13 @@ static void emit_key_block(attention *a, MlirValue end) {
     if (a->slots) push_sums(a, first);
 }
 
-/* How many keys the queries below `end` see together. */
+/* The number of keys that the queries below `end` see together. */
 static MlirValue keys_seen(attention *a, MlirValue end) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirValue keys = tsr_tile_index(b, a->of.keys);
     if (!a->of.causal) return keys;
     MlirValue seen = tsr_tile_offset(b, end, a->of.keys - a->of.queries);
-    if (a->of.keys < a->of.queries) /* at least none */
+    if (a->of.keys < a->of.queries) /* no negative count */
         seen = tsr_attention_at_least_0(&a->of, seen);
     return tsr_tile_min(b, keys, seen);
 }

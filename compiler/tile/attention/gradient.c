@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family `attention_grad`: gradients of query, key and value, scores computed again from the
- * logarithm of the sum of exponentials; no buffer is as large as all scores.
+ * Kernel family `attention_grad`: gradients of query, key and value. Scores are computed again from
+ * the logarithm of the sum of exponentials; no buffer is as large as all scores.
  *
  *     for each block of keys of a key head (dk = dv = 0; dq = 0 before the first)
  *         for each query head that reads it, for each block of queries that see a key of the block
  *             s = q k^T, c = do v^T               the transposes of k and v packed to the stack
  *             p = exp(scale * s + mask - logsumexp), t = sum of do * o per query
- *             s = drop p, c = p (drop c - t) scale     (drop x is x where no weights are dropped)
+ *             s = drop p, c = p (drop c - t) scale     (drop x is x without dropout)
  *             dv += s^T do, dk += c^T q, dq += c k
  *
- * The method is that of Dao, "FlashAttention-2", 2023, section 3.1.2 (backward pass). A program has
- * a key head to itself, so every element of a gradient is one chain in an order of its own: keys
- * ascend for dq; heads of the group, then queries for dk and dv. Where attention is causal, chains
- * are of what queries see alone. t has 64 partial sums. No size of a block changes a bit, but where
- * there are so many keys or queries that they are cut into chunks (gradient.h).
+ * The method is that of Dao, "FlashAttention-2", 2023, section 3.1.2 (backward pass). Each program
+ * computes one key head, so every element of a gradient is one chain in a fixed order: ascending
+ * keys for dq; heads of the group, then queries for dk and dv. If attention is causal, chains only
+ * include the keys that queries see. t has 64 partial sums. Block sizes do not change a bit, unless
+ * there are enough keys or queries to cut them into chunks (gradient.h).
  */
 #include "compiler/tile/attention/gradient.h"
 
-enum { APART = 16 }; /* elements between rows of scores beyond their length */
+enum { APART = 16 }; /* extra elements between rows of scores */
 
 typedef struct gradient {
     tsr_attention_grad of;
@@ -57,7 +57,7 @@ static void begin_keys(tsr_attention_grad *grad) {
     tsr_attention_grad_pack(grad, of->v, grad->v_at, of->e, g->value_panels, grad->value_depth);
 }
 
-/* The gradient of keys, or values: += scores^T from. */
+/* Adds scores^T from to the gradient of keys or values. */
 static void add_over_queries(tsr_attention_grad *g, const tsr_attention_side *tiles,
                              MlirValue scores, MlirValue from, MlirValue from_at, int64_t size,
                              MlirValue to, MlirValue to_at) {
@@ -104,7 +104,7 @@ static void add_over_keys(tsr_attention_grad *g, MlirValue dlogits) {
                                                             .count = g->key_count});
 }
 
-/* What products of one query become. */
+/* Computes the weights and the gradients of the scores of one query from its products. */
 static void emit_row(gradient *g, MlirValue row) {
     tsr_attention_grad *grad = &g->of;
     tsr_attention *of = &grad->of;

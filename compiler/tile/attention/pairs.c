@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of attention of bf16 by dot products (dot.h), native numerics alone. As gradient.c,
- * with factors of bf16 in pairs and sums of f32:
+ * Gradients of attention in bf16 by dot products (dot.h), only for native numerics. Like
+ * gradient.c, but with factors of bf16 in pairs and sums of f32:
  *
  *     for each block of keys of a key head (dk = dv = 0; dq = 0 before the first)
  *         for each query head that reads it, for each block of queries that see a key of the block
@@ -11,22 +11,22 @@
  *             dq += c k                           pairs of keys
  *         dk and dv are rounded
  *
- * Beyond the diagonal p and c are zeros: a pair may have one of either kind. dq is of f32 and
- * rounded by a kernel behind this one: wide.c.
+ * Beyond the diagonal p and c are zeros, because one element of a pair may be beyond it. dq is of
+ * f32; another kernel rounds it afterwards: wide.c.
  */
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/dot.h"
 
-enum { APART = 32 }; /* elements between rows of scores beyond their length */
+enum { APART = 32 }; /* extra elements between rows of scores */
 
 typedef struct gradient {
     tsr_attention_grad of;
-    int64_t key_columns, value_columns; /* d and e in whole tiles */
+    int64_t key_columns, value_columns; /* d and e rounded up to whole tiles */
     /* local buffers */
-    MlirValue key_panels, value_panels;              /* by columns */
-    MlirValue key_pairs, query_pairs, dresult_pairs; /* of rows */
-    MlirValue scores_at, dscores;                    /* products, of f32 */
-    MlirValue chances, dlogits, dlogit_rows;         /* of pairs of queries; by rows */
+    MlirValue key_panels, value_panels;              /* packed by columns */
+    MlirValue key_pairs, query_pairs, dresult_pairs; /* pairs of rows */
+    MlirValue scores_at, dscores;                    /* products in f32 */
+    MlirValue chances, dlogits, dlogit_rows;         /* pairs of queries; dlogit_rows: rows */
     MlirValue dk_sums, dv_sums;
 } gradient;
 
@@ -78,7 +78,7 @@ static void make_locals(tsr_attention_grad *grad) {
     g->chances = tsr_tile_local(b, narrow, scores);
     g->dlogits = tsr_tile_local(b, narrow, scores);
     g->dlogit_rows = tsr_tile_local(b, narrow, scores);
-    /* They are cleared, and read, in whole vectors. */
+    /* Both are cleared and read in whole vectors. */
     g->dk_sums = tsr_tile_local(b, wide, keys * g->key_columns + lanes_of(grad));
     g->dv_sums = tsr_tile_local(b, wide, keys * g->value_columns + lanes_of(grad));
 }
@@ -90,7 +90,7 @@ static MlirValue pairs_of(tsr_attention_grad *g, MlirValue count) {
     return tsr_tile_div(b, tsr_tile_offset(b, count, TSR_DOT_PAIR - 1), TSR_DOT_PAIR);
 }
 
-/* The gradient of keys, or values: += scores^T from. */
+/* Adds scores^T from to the gradient of keys or values. */
 static void add_over_queries(tsr_attention_grad *g, const tsr_attention_side *tiles,
                              MlirValue scores, MlirValue from, int64_t size, MlirValue to) {
     tsr_tile_builder *b = &g->of.group->b;
@@ -140,7 +140,7 @@ static void add_over_keys(gradient *g) {
                                        .count = pairs_of(grad, grad->key_count)});
 }
 
-/* Rows of a block. */
+/* Packs the rows of a block in pairs. */
 static void pack_rows(tsr_attention_grad *g, const tsr_attention_side *s, MlirValue from,
                       MlirValue from_at, int64_t size, MlirValue rows, bool odd, int64_t block,
                       MlirValue to) {
@@ -157,11 +157,12 @@ static void pack_rows(tsr_attention_grad *g, const tsr_attention_side *s, MlirVa
     tsr_attention_pack_pairs(&g->of, &pairs);
 }
 
-/* ---- the rows between them ------------------------------------------------------------------- */
+/* ---- rows between the products --------------------------------------------------------------- */
 
 /* One query of a pair. */
 typedef struct query_row {
-    MlirValue row, there, shift, total, limit; /* there: null where it is */
+    MlirValue row, there, shift, total, limit; /* there: whether the query exists; null if it
+                                                  does */
 } query_row;
 
 static void begin_row(gradient *g, MlirValue row, bool second, query_row *out_row) {
@@ -169,7 +170,8 @@ static void begin_row(gradient *g, MlirValue row, bool second, query_row *out_ro
     tsr_attention *of = &grad->of;
     tsr_tile_builder *b = &of->group->b;
     query_row q = {.row = row, .there = tsr_tile_null};
-    if (second && of->queries % TSR_DOT_PAIR) { /* what is not there is as the one before */
+    if (second && of->queries % TSR_DOT_PAIR) { /* a missing query is computed like the one
+                                                   before */
         q.there = tsr_tile_icompare(b, TSR_ICMP_SLT, row, grad->query_count);
         q.row = tsr_tile_min(b, row, tsr_tile_offset(b, grad->query_count, -1));
     }
@@ -182,7 +184,7 @@ static void begin_row(gradient *g, MlirValue row, bool second, query_row *out_ro
     *out_row = q;
 }
 
-/* p and c of `lanes` keys from `column` on. */
+/* Computes p and c of `lanes` keys from `column` on. */
 static void soften(gradient *g, const query_row *q, MlirValue column, uint32_t lanes,
                    MlirValue *out_p, MlirValue *out_c) {
     tsr_attention_grad *grad = &g->of;
@@ -200,7 +202,7 @@ static void soften(gradient *g, const query_row *q, MlirValue column, uint32_t l
     y = tsr_tile_2(b, "arith.subf", y, tsr_tile_splat(b, q->total, lanes));
     y = tsr_tile_2(b, "arith.mulf", x, y);
     y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), of->scale));
-    /* Beyond the diagonal there are no products. */
+    /* Products beyond the diagonal were not computed. */
     if (of->causal || of->ragged)
         y = tsr_tile_select(b, tsr_tile_mask(b, tsr_tile_sub(b, q->limit, column), lanes), y, zero);
     x = tsr_attention_drop(of, kept, x);
@@ -212,7 +214,7 @@ static void soften(gradient *g, const query_row *q, MlirValue column, uint32_t l
     *out_c = y;
 }
 
-/* Two queries: their chances and gradients of scores, in pairs. */
+/* Computes the weights and the gradients of scores of two queries, in pairs. */
 static void emit_two_rows(gradient *g, MlirValue row) {
     tsr_attention_grad *grad = &g->of;
     tsr_attention *of = &grad->of;
@@ -278,7 +280,7 @@ static void add_queries(tsr_attention_grad *grad) {
     add_over_keys(g);
 }
 
-/* The sums of a block, row by row, to where its gradients lie. */
+/* Rounds the sums of a block, row by row, and stores them in its gradients. */
 static void round_sums(gradient *g, MlirValue sums, int64_t stride, int64_t size, MlirValue to,
                        MlirValue to_at) {
     tsr_attention_grad *grad = &g->of;

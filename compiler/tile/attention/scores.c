@@ -21,7 +21,7 @@ tsr_result tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue
     if (!tsr_value_type(operand, type))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
     intptr_t number = mlirBlockArgumentGetArgNumber(from);
-    type->dtype = group->types[number].dtype; /* wider than the operand, perhaps: wide.c */
+    type->dtype = group->types[number].dtype; /* may be wider than the operand: wide.c */
     *out_buffer = group->buffers[number];
     *out_type = type;
     return TSR_SUCCESS;
@@ -74,7 +74,7 @@ void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t colum
                              tsr_attention_side *out_side) {
     tsr_gemm_shape shape = {.unit = unit,
                             .element_bytes = (int64_t)tsr_dtype_size(a->dtype),
-                            .m = rows ? rows : 1, /* nothing, too, has a plan */
+                            .m = rows ? rows : 1, /* empty products have a plan, too */
                             .n = columns ? columns : 1};
     tsr_gemm_plan_tile(a->group->b.target, &shape, &out_side->lanes, &out_side->vectors,
                        &out_side->rows);
@@ -96,8 +96,8 @@ static void multiply_all(const tsr_attention *a, const tsr_gemm_tile *tile, int6
                                                       accumulators);
 }
 
-/* Steps from `begin` to `end`, where the diagonal is, row by row: what a row does not see is not
- * added, for zero times an infinity is no zero. */
+/* Multiplies the steps from `begin` to `end`, which the diagonal crosses, row by row. Steps that a
+ * row does not see are not added, because zero times infinity is not zero. */
 static void multiply_rows(const tsr_attention *a, const tsr_gemm_tile *tile,
                           const tsr_attention_steps *steps, MlirValue begin, MlirValue end,
                           MlirValue *accumulators) {
@@ -114,8 +114,8 @@ static void multiply_rows(const tsr_attention *a, const tsr_gemm_tile *tile,
     }
 }
 
-/* The same step by step, where a row that does not see one keeps its sum: less code, of which ptxas
- * takes long. */
+/* Multiplies the same steps one by one; a row that does not see a step keeps its sum. The code is
+ * smaller, which saves time in ptxas. */
 static void multiply_seen(const tsr_attention *a, const tsr_gemm_tile *tile,
                           const tsr_attention_steps *steps, MlirValue begin, MlirValue end,
                           MlirValue *accumulators) {
@@ -203,8 +203,8 @@ static void score_tile(const tsr_attention *a, const tsr_attention_scores *p, Ml
                        tsr_tile_null);
 }
 
-/* Whole tiles of a panel of so many vectors up to the query `end`; those that the diagonal crosses
- * are as wide as what their last query sees. */
+/* Computes whole tiles of a panel of `vectors` vectors, up to the query `end`. Tiles that the
+ * diagonal crosses are only as wide as the keys that their last query sees. */
 static void score_tiles(const tsr_attention *a, const tsr_attention_scores *p, MlirValue column,
                         MlirValue end, uint32_t vectors) {
     tsr_tile_builder *b = &a->group->b;
@@ -221,12 +221,13 @@ static void score_tiles(const tsr_attention *a, const tsr_attention_scores *p, M
     }
 }
 
-/* The panels that begin at columns from `low` to below `high`, of so many vectors. */
+/* Computes the panels that begin at columns from `low` to below `high`, with `vectors` vectors
+ * each. */
 static void score_panels(const tsr_attention *a, const tsr_attention_scores *p, MlirValue low,
                          MlirValue high, uint32_t vectors) {
     tsr_tile_builder *b = &a->group->b;
     const tsr_attention_side *s = p->side;
-    int64_t edge = a->queries % s->rows; /* of the last block */
+    int64_t edge = a->queries % s->rows; /* rows of the last block after whole tiles */
     MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, s->rows));
     tsr_tile_loop panels, rest;
     tsr_tile_loop_begin(b, &panels, low, high, s->width, 0, NULL);
@@ -313,7 +314,8 @@ void tsr_attention_begin_samples(tsr_attention *a) {
                                     i ? tsr_tile_index(b, 0) : a->batch_index, 0, tsr_tile_null);
 }
 
-/* compiler/samples.h: the sum of what depends on the head, on the query and on the keys. */
+/* compiler/samples.h: the position of a number is the sum of a part of the head, one of the query
+ * and one of the keys. */
 static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->group->b;
     int64_t tiles = (a->keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE;
@@ -325,7 +327,7 @@ static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
 }
 
 static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t lanes) {
-    /* Bits of a key, and where they go. */
+    /* Bits of a key and their shifts. */
     static const struct {
         int64_t mask, left;
     } parts[] = {{-TSR_SAMPLES_TILE, 4}, {6, 2}, {8, -1}, {1, 0}};
@@ -346,8 +348,8 @@ static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t 
     return place;
 }
 
-/* Of `count` lanes, four for each tile of 16 keys from that of `key` on: what a counter has beside
- * what hangs on the query, in numbers. */
+/* The positions of counters without the part of the query: `count` lanes, four for each tile of 16
+ * keys, beginning with the tile of `key`. */
 static MlirValue places_of_counters(const tsr_attention *a, MlirValue key, uint32_t count) {
     tsr_tile_builder *b = &a->group->b;
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
@@ -370,8 +372,8 @@ static MlirValue is_odd_eight(const tsr_attention *a, MlirValue place) {
     return tsr_tile_icompare(b, TSR_ICMP_NE, half, tsr_tile_int(b, mlirValueGetType(half), 0));
 }
 
-/* Eight keys, or tiles of 16, that begin at `key`, a multiple of as many: four counters for each.
- */
+/* Computes eight keys, or whole tiles of 16 keys, beginning at `key`, a multiple of 8 or 16. Each
+ * tile has four counters. */
 static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirValue query,
                                   MlirValue key, uint32_t lanes) {
     enum { LANES_MAX = 256 };
@@ -451,7 +453,7 @@ void tsr_attention_pack_panels(const tsr_attention *a, const tsr_attention_panel
                           .from_step = p->size,
                           .to_step = s->width * p->unit,
                           .count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit)};
-    /* Whole panels of the matrix; then its last, which is narrower. */
+    /* Whole panels of the matrix; then its last panel, which is narrower. */
     int64_t edge = ((a->keys - 1) % p->block_keys + 1) % s->width;
     MlirValue there = tsr_tile_sub(b, tsr_tile_index(b, a->keys), a->key);
     MlirValue whole = tsr_tile_mul(b, tsr_tile_div(b, there, s->width), s->width);
@@ -493,7 +495,7 @@ void tsr_attention_pack_pairs(const tsr_attention *a, const tsr_attention_pairs 
                           .count = whole};
     if (p->size % width) pack.columns = tsr_tile_sub(b, tsr_tile_index(b, p->size), loop.index);
     tsr_dot_pack_rows(b, &pack, false);
-    if (p->odd) { /* at most one */
+    if (p->odd) { /* at most one pair */
         tsr_tile_loop_begin(b, &last, whole, p->count, 1, 0, NULL);
         MlirValue row = tsr_tile_mul(b, last.index, TSR_DOT_PAIR * p->size);
         pack.from_at = tsr_tile_add(b, pack.from_at, row);

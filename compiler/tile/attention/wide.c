@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of attention of bf16 or f16, in f32: operands are widened, results rounded, by kernels
- * of their own, since what is summed up lies in the results meanwhile; by dot products that is the
- * query's alone (pairs.c). Of many keys the kernel has slots for sums of chunks (gradient.h) as one
- * more result, which nobody reads.
+ * Gradients of attention in bf16 or f16, computed in f32. Separate kernels widen the operands and
+ * round the results, because the results contain sums while they are computed. With dot products
+ * this is true only for the query's gradient (pairs.c). If there are many keys, the kernel has
+ * slots for sums of chunks (gradient.h) as one more result, which is not read afterwards.
  */
 #include "compiler/tile/attention/gradient.h"
 #include "compiler/tile/dot.h"
@@ -16,7 +16,7 @@ enum { CHUNK = 8192, GRADIENTS = 3 };
 static const char *const before[] = {"_wide0", "_wide1", "_wide2", "_wide3", "_wide4"};
 static const char *const after[] = {"_round0", "_round1", "_round2"};
 
-/* All elements of the one argument become those of the other. */
+/* Converts all elements of the first argument and stores them in the second. */
 static tsr_result lower_cast(tsr_tile_group *step, const void *plan) {
     tsr_tile_builder *b = &step->b;
     tsr_dtype from = step->types[0].dtype, to = step->types[1].dtype;
@@ -60,7 +60,8 @@ static void add_cast(tsr_tile_sequence *sequence, const char *suffix, uint32_t f
                                                               .lower = lower_cast};
 }
 
-/* By dot products: operands as they are; of the results the query's alone is rounded afterwards. */
+/* Plans gradients by dot products: operands are not widened, and only the query's gradient is
+ * rounded afterwards. */
 static void plan_pairs(const tsr_tile_group *group, tsr_tile_sequence *out_sequence) {
     uint32_t count = group->input_count;
     tsr_tile_step step = {.suffix = "",
@@ -80,23 +81,25 @@ static void plan_pairs(const tsr_tile_group *group, tsr_tile_sequence *out_seque
     out_sequence->results[0] = count + GRADIENTS;
 }
 
-/* Operands of bf16 or f16 are widened first; false where one is no argument of the group. */
+/* Adds kernels that widen operands of bf16 or f16. False if an operand is not an argument of the
+ * group. */
 static bool widen_operands(tsr_tile_group *group, tsr_tile_sequence *sequence,
                            tsr_tile_step *gradient) {
-    static const size_t operands[] = {0, 1, 2, 3, 5}; /* but the logarithms, and a mask */
+    static const size_t operands[] = {0, 1, 2, 3, 5}; /* all but the logarithms and the mask */
     uint32_t count = group->input_count;
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
         MlirValue operand = tsr_op_operand(group->root, operands[i]);
         if (!mlirValueIsABlockArgument(operand)) return false;
         uint32_t argument = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
-        if (gradient->inputs[argument] != argument) continue; /* of an operand before, too */
+        if (gradient->inputs[argument] != argument) continue; /* widened for an earlier operand */
         add_cast(sequence, before[i], argument, widened(&group->types[argument]));
         gradient->inputs[argument] = count++;
     }
     return true;
 }
 
-/* The kernel's results; behind them slots for the gradient of queries, if there are many keys. */
+/* Adds the kernel's results and, if there are many keys, slots for the gradient of queries. Returns
+ * true if it added slots. */
 static bool add_gradient(tsr_tile_group *group, tsr_tile_sequence *sequence,
                          tsr_tile_step *gradient) {
     tsr_type operands[3];
