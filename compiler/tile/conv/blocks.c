@@ -2,14 +2,14 @@
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/tree.h"
 
-/* Positions of a block: what a filter's gradient reads of them stays in the second level. Those of
- * a chunk are as many as a long product has. */
+/* A block's positions, as a filter's gradient reads them, fit the second-level cache. A chunk has
+ * as many positions as a chunk of a long product has steps. */
 enum { BLOCK_POSITIONS = 512, CHUNK_POSITIONS = TSR_PRODUCT_CHUNK };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 tsr_conv_blocks tsr_conv_blocks_make(int64_t times, int64_t rows, int64_t columns) {
-    if (rows < 1) rows = 1; /* no taps: none is walked */
+    if (rows < 1) rows = 1; /* no taps: the walk is empty */
     if (columns < 1) columns = 1;
     tsr_conv_blocks blocks = {.columns = columns,
                               .many = tsr_product_is_long(times * rows * columns)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernels of convolutions share: the geometry of one, read from its op.
+ * The geometry of a convolution, which is read from its op. All kernels of convolutions use it.
  *
  * Images are [N, H, W, C], filters [KH, KW, C / groups, F], results [N, OH, OW, F].
  */
@@ -11,9 +11,8 @@
 
 enum { TSR_CONV_Y, TSR_CONV_X };
 
-/* Along H or W: window i covers image positions i * stride + t * dilation - low, t = 0 ... taps
- * - 1.
- */
+/* An axis, H or W: window i covers image positions i * stride + t * dilation - low, t = 0 ... taps
+ * - 1. */
 typedef struct tsr_conv_axis {
     int64_t image, result, taps, stride, dilation, low;
 } tsr_conv_axis;
@@ -25,9 +24,10 @@ typedef struct tsr_conv {
     int64_t group_channels, group_filters;
     tsr_conv_axis axes[2];
     MlirValue a, b, result; /* buffers: operands 0 and 1 of the op, its result */
-    MlirType storage;       /* of what is computed with */
-    int64_t strip;          /* the filter, operand 1, lies in strips so wide; 0: it does not */
-    tsr_type filter;        /* then: its own type */
+    MlirType storage;       /* storage type of the computation */
+    int64_t strip;          /* width of the strips in which the filter, operand 1, is stored; 0: it
+                               is not in strips */
+    tsr_type filter;        /* if it is in strips, the filter's own type */
 } tsr_conv;
 
 typedef enum tsr_conv_kind {
@@ -36,50 +36,50 @@ typedef enum tsr_conv_kind {
     TSR_CONV_OF_FILTER
 } tsr_conv_kind;
 
-/* TSR_INTERNAL where the group is no such convolution. */
+/* Fails with TSR_INTERNAL if the group is not a convolution of this kind. */
 TSR_RESULT tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *out_conv);
 
-/* Nothing is to be computed. */
+/* True if the result has no elements. */
 bool tsr_conv_is_empty(const tsr_conv *conv);
-/* One tap, no stride, no padding: the images are one row of positions, as tsr_conv_flatten makes
- * them.
- */
+/* True if there is one tap, no stride and no padding. The images can then become one row of
+ * positions, which tsr_conv_flatten does. */
 bool tsr_conv_is_pointwise(const tsr_conv *conv);
 void tsr_conv_flatten(tsr_conv *conv);
-/* One channel in and out of each group: vectors lie along the channels. */
+/* True if each group has one channel in and out. Vectors then contain channels. */
 bool tsr_conv_is_depthwise(const tsr_conv *conv);
 TSR_RESULT tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind);
 
-/* Along H or W, how the results of a product over gathered rows lie. Point t of phase r is position
- * r + t * phases of what is computed; its tap j reads position first[r] + t * stride + j * step of
- * A, and element tap_first[r] + j * tap_step of the filter. A phase is the positions that the same
- * taps reach: one, but for the gradient of an image under a stride. */
+/* The layout of the results of a product over gathered rows, along H or W. Point t of phase r is
+ * position r + t * phases of the result; its tap j reads position first[r] + t * stride + j * step
+ * of A, and element tap_first[r] + j * tap_step of the filter. A phase contains the positions that
+ * the same taps reach. There is one phase, except for the gradient of an image if there is a
+ * stride. */
 typedef struct tsr_conv_walk {
     int64_t phases, positions, a_positions; /* positions of the result, and of A */
     int64_t stride, step, tap_step;
-    int64_t taps;                                 /* of the phase that has most */
+    int64_t taps;                                 /* maximum over the phases */
     const int64_t *first, *tap_first, *tap_count; /* per phase */
 } tsr_conv_walk;
 
-/* The walk of the forward product, and of the image's gradient. TSR_MEMORY. */
+/* Makes the walk of the forward product, or of the image's gradient. Fails with TSR_MEMORY. */
 TSR_RESULT tsr_conv_walk_make(tsr_conv *conv, const tsr_conv_axis *axis, tsr_conv_kind kind,
                               tsr_conv_walk *out_walk);
-/* Along an axis, the windows whose tap t lies inside the image: low[t] ... high[t] - 1. TSR_MEMORY.
- */
+/* Finds the windows along an axis whose tap t is inside the image: low[t] ... high[t] - 1. Fails
+ * with TSR_MEMORY. */
 TSR_RESULT tsr_conv_windows(tsr_conv *conv, const tsr_conv_axis *axis, const int64_t **out_low,
                             const int64_t **out_high);
-/* The positions of a sum over two axes, in blocks that are chains of multiply-adds: rows of them,
- * or parts of a row. From the shapes alone. */
+/* The positions of a sum over two axes, in blocks that are chains of multiply-adds: several rows of
+ * positions, or parts of a row. Blocks follow from the shapes alone. */
 typedef struct tsr_conv_blocks {
-    int64_t rows, columns; /* of a block, at most */
-    int64_t parts;         /* of a row */
-    int64_t count;         /* of one walk, at most */
-    bool many; /* the sums of blocks are added as those of chunks are (tree.h); else the chain goes
-                  on from block to block */
+    int64_t rows, columns; /* maximum size of a block */
+    int64_t parts;         /* parts of a row */
+    int64_t count;         /* maximum number of blocks of one walk */
+    bool many; /* the sums of blocks are added like those of chunks (tree.h); otherwise the chain
+                  continues from block to block */
 } tsr_conv_blocks;
-/* Of `times` walks over rows x columns, one after the other. */
+/* Makes the blocks of `times` successive walks over rows x columns. */
 tsr_conv_blocks tsr_conv_blocks_make(int64_t times, int64_t rows, int64_t columns);
-/* low[] and high[] of the block at hand, and its number. */
+/* low[] and high[] of the current block, and its number. */
 typedef struct tsr_conv_block {
     MlirValue low[2], high[2], number;
 } tsr_conv_block;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of one channel a group: vectors lie along the channels, a group of vectors at a
- * time. Forward and for the gradient of the image, each position is a sum over the taps that lie
- * inside; for the gradient of the filter each tap is a sum over the windows in which it lies
- * inside. Order and numerics are those of the other convolutions; more than 2,048 taps are blocks
- * of at most 256, as windows are (filter.c).
+ * Convolutions with one channel in each group: vectors contain channels, and a few vectors are
+ * computed at a time. In the forward product and the gradient of the image, each position is a sum
+ * over the taps that are inside the image; in the gradient of the filter each tap is a sum over the
+ * windows in which it is inside the image. Order and numerics are those of the other convolutions;
+ * more than 2,048 taps are cut into blocks of at most 256, as windows are (filter.c).
  */
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/tree.h"
@@ -17,12 +17,12 @@ typedef struct depthwise {
     tsr_conv *conv;
     tsr_conv_walk walks[2];
     uint32_t lanes, vectors;
-    MlirValue channel;        /* first of the vectors */
+    MlirValue channel;        /* first channel of the vectors */
     MlirValue masks[VECTORS]; /* null: all lanes */
-    /* Sums of blocks, of a filter's windows or of a position's taps: */
+    /* Sums of blocks, either of a filter's windows or of a position's taps. */
     tsr_conv_blocks blocks;
     MlirValue scratch;       /* [slot][position][vector] */
-    MlirValue image, tap[2]; /* of a filter's gradient: where it is */
+    MlirValue image, tap[2]; /* gradient of the filter: the current image and tap */
 } depthwise;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -44,7 +44,7 @@ static void enter_channels(depthwise *d, MlirValue part) {
     }
 }
 
-/* Offset of the channels of a pixel. */
+/* The offset of the channels of a pixel. */
 static MlirValue pixel(depthwise *d, MlirValue image, int64_t height, int64_t width, MlirValue y,
                        MlirValue x) {
     tsr_tile_builder *b = &d->conv->group->b;
@@ -86,7 +86,7 @@ static void store(depthwise *d, const MlirValue *sums, MlirValue at) {
 
 /* ---- sums of blocks -------------------------------------------------------------------------- */
 
-/* Of `positions` positions; `times` walks are summed up. */
+/* The sums of blocks of `times` walks. */
 static tsr_product_sums block_sums(const depthwise *d, int64_t times) {
     return (tsr_product_sums){.dtype = d->conv->compute,
                               .buffer = d->scratch,
@@ -111,8 +111,8 @@ static void make_scratch(depthwise *d, int64_t times) {
 
 typedef struct point {
     MlirValue at[2];           /* positions of the result */
-    MlirValue start[2];        /* position of A under tap 0 */
-    MlirValue low[2], high[2]; /* taps that lie inside */
+    MlirValue start[2];        /* position of A at tap 0 */
+    MlirValue low[2], high[2]; /* taps inside the image */
     MlirValue tap_first[2];
 } point;
 
@@ -152,7 +152,7 @@ typedef struct run {
     uint32_t positions;
 } run;
 
-/* A chain of these taps: the filter is loaded once for all positions. */
+/* Computes one chain over these taps. The filter is loaded once for all positions. */
 static void multiply_taps(const run *r, const MlirValue low[2], const MlirValue high[2],
                           MlirValue *out_sums) {
     depthwise *d = r->d;
@@ -220,7 +220,7 @@ static void emit_tile(run *r) {
         store(d, sums + i * d->vectors, tsr_tile_offset(b, at, i * d->conv->channels));
 }
 
-/* Positions first ... end - 1 of a line, `positions` at once. */
+/* Emits positions first ... end - 1 of a line, `positions` at a time. */
 static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p, int64_t first,
                      int64_t end, uint32_t positions) {
     tsr_tile_builder *b = &d->conv->group->b;
@@ -247,7 +247,7 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
     tsr_tile_loop_end(b, &over_positions, NULL);
 }
 
-/* Positions of a line whose taps all lie inside; none where there are phases. */
+/* Finds the positions of a line whose taps are all inside the image; none if there are phases. */
 static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
     int64_t first = walk->first[0],
             last = walk->a_positions - 1 - (walk->taps - 1) * walk->step - first;
@@ -298,7 +298,7 @@ static MlirValue position_of(depthwise *d, int axis, MlirValue window, MlirValue
     return tsr_tile_offset(b, position, -x->low);
 }
 
-/* sums += those of the windows of an image. */
+/* Adds the products of the windows of an image to `sums`. */
 static void add_windows(depthwise *d, const MlirValue low[2], const MlirValue high[2],
                         MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
@@ -317,7 +317,7 @@ static void add_windows(depthwise *d, const MlirValue low[2], const MlirValue hi
     memcpy(sums, rows.carried, d->vectors * sizeof *sums);
 }
 
-/* One chain. */
+/* Computes one chain over all images. */
 static void sum_windows(depthwise *d, const MlirValue low[2], const MlirValue high[2],
                         MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
@@ -345,7 +345,7 @@ static void visit_windows(void *user, const tsr_conv_block *block) {
     tsr_product_push(b, &before, &where, carries, sums);
 }
 
-/* A chain for each block of windows, as filter.c has it. */
+/* Computes a chain for each block of windows, as in filter.c. */
 static void sum_blocks(depthwise *d, const MlirValue low[2], const MlirValue high[2],
                        MlirValue *sums) {
     tsr_tile_builder *b = &d->conv->group->b;
@@ -399,7 +399,8 @@ tsr_result tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind) {
     uint32_t size = (uint32_t)tsr_dtype_size(conv->compute);
     d.lanes = tsr_lanes_fit(conv->group->b.target->vector_bytes / size, conv->channels);
     int64_t vectors = divide_up(conv->channels, d.lanes);
-    /* Sums of all positions and a row of the filter stay in registers: 32 of 64 bytes, else 16. */
+    /* The sums of all positions and a row of the filter must stay in registers: there are 32 of 64
+     * bytes, or 16 smaller ones. */
     int64_t most = conv->group->b.target->vector_bytes == 64 ? VECTORS : VECTORS / 2;
     d.vectors = (uint32_t)tsr_gemm_part(vectors, most, 1);
     return kind == TSR_CONV_OF_FILTER ? emit_taps(&d) : emit_positions(&d, kind);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `conv2d_grad_filter`: for each tap, the product of the image's transpose and the
- * result's gradient over all windows in which the tap lies inside the image.
+ * result's gradient over all windows in which the tap is inside the image.
  *
  *     for each image, block of window rows
  *         for each tile of channels x filters of the program
- *             accumulators = what the last block left, or 0
+ *             accumulators = those of the last block, or 0
  *             for each window: accumulators = fma(channel, gradient, accumulators)
- *             leave them for the next block, or add them to the sums of the blocks before
+ *             keep them for the next block, or add them to the sums of the earlier blocks
  *
  * A program has one tap, a block of channels and a few panels of filters, and their sums on its
- * stack. Each element is one chain over image, row and column of the windows, ascending. Where
- * images have more than 2,048 windows together it is one such chain for each block of at most 256
- * windows (blocks.c) in which the tap lies inside; the sums of blocks are added in groups of 32,
- * and so are those, as the chunks of a long product are (tile.h).
+ * stack. Each element is one chain over image, row and column of the windows, ascending. If the
+ * images have more than 2,048 windows together, it is one such chain for each block of at most 256
+ * windows (blocks.c) in which the tap is inside the image. The sums of blocks are added in groups
+ * of 32, and so are the sums of groups, like the chunks of a long product (tile.h).
  */
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/tree.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-    BLOCK_CHANNELS = 64, /* of a program */
+    BLOCK_CHANNELS = 64, /* channels of a program */
     BLOCK_PANELS = 2,
 };
 
@@ -29,17 +29,18 @@ typedef struct product {
     tsr_conv conv;
     uint32_t lanes, vectors;
     int64_t width, panels, tile_rows;
-    int64_t block_channels, block_panels; /* of a program */
-    tsr_conv_blocks blocks;               /* of windows */
+    int64_t block_channels, block_panels; /* sizes of a program's block */
+    tsr_conv_blocks blocks;               /* blocks of windows */
     MlirValue scratch;                    /* [slot][panel][channel][width] */
-    MlirValue image, carries;             /* of the block at hand */
+    MlirValue image, carries;             /* image and carries of the current block */
     MlirValue group, tap[2], low[2], high[2];
-    MlirValue channel, channels, panel, panel_count; /* the program's first, and how many */
+    MlirValue channel, channels, panel, panel_count; /* of the program: the first ones, and their
+                                                        numbers */
 } product;
 
 typedef struct tile {
     int64_t rows;
-    MlirValue channel, panel; /* count from the program's first */
+    MlirValue channel, panel; /* counted from the program's first one */
     const tsr_conv_block *windows;
 } tile;
 
@@ -84,7 +85,7 @@ static void make_masks(product *p, const tile *t, MlirValue *masks) {
     }
 }
 
-/* The sums of blocks before. */
+/* The sums of the earlier blocks. */
 static tsr_product_sums block_sums(const product *p) {
     return (tsr_product_sums){
         .dtype = p->conv.compute,
@@ -103,7 +104,7 @@ static tsr_product_offsets offsets_of(product *p, const tile *t,
         .at = scratch_at(p, t, 0, 0), .offsets = offsets, .count = count, .lanes = p->lanes};
 }
 
-/* All windows of one row of the block. */
+/* Multiplies all windows of one row of the block. */
 static void multiply_row(product *p, const tile *t, MlirValue y, const MlirValue *masks,
                          MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -203,7 +204,7 @@ static void store_tile(product *p, const tile *t) {
     }
 }
 
-/* All tiles of the program: whole ones, then the edge of the last block of channels. */
+/* Visits all tiles of the program: whole ones, then the rest of the last block of channels. */
 static void walk_tiles(product *p, tile *t, void (*visit)(product *p, const tile *t)) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);

@@ -2,16 +2,16 @@
  *
  * The products of a tile of positions over a block of K.
  *
- *     for each row of taps that lies inside the image
+ *     for each row of taps that is inside the image
  *         if every position of the tile has all taps of a row
- *             for each tap of it, channel: fma
+ *             for each of its taps, channel: fma
  *         else
- *             for each tap of it
- *                 for the positions whose tap lies inside, for each channel: fma
+ *             for each of its taps
+ *                 for the positions whose tap is inside the image, for each channel: fma
  *
- * The positions that have a tap are neighbours in their row. Which ones they can be is found from
- * the shapes; each set has a loop of its own, whose accumulators stay in registers, and all but one
- * of them have no steps.
+ * The positions that have a tap are neighbours in their row. The possible sets of positions follow
+ * from the shapes. Each set has a loop of its own, whose accumulators stay in registers, and all
+ * loops but one have no steps.
  */
 #include "compiler/tile/conv/product.h"
 
@@ -24,7 +24,7 @@ MlirValue tsr_conv_times(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.muli", x, y);
 }
 
-/* Of position (y, x), counted from the block's first, the offset of A at the first tap. */
+/* The offset in A of position (y, x), counted from the block's first position, at the first tap. */
 static MlirValue a_position(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue at = tsr_tile_index(b, 0);
@@ -51,8 +51,8 @@ MlirValue tsr_conv_flat_end(tsr_conv_product *p) {
     return tsr_tile_mul(b, rows, p->block[1]);
 }
 
-/* Of the tile at position x of a flat block: a row beyond the last position is the last one again.
- */
+/* Finds the rows of A of the tile at position x of a flat block. Rows beyond the last position
+ * repeat the last one. */
 static void find_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue x, MlirValue *out_rows) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue last = tsr_tile_offset(b, tsr_conv_flat_end(p), -1);
@@ -63,19 +63,19 @@ static void find_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue x, Mli
     }
 }
 
-/* What the loops of a tile share. */
+/* Values that the loops of a tile share. */
 typedef struct product_tile {
     const tsr_conv_k *k;
     tsr_gemm_tile gemm;
-    MlirValue x;    /* its first place, counted from the row's */
-    MlirValue a_at; /* of A, at the first tap; or of each row: */
+    MlirValue x;    /* its first position, counted from the row's beginning */
+    MlirValue a_at; /* offset in A at the first tap, or of each row: */
     MlirValue rows[TSR_GEMM_ROWS_MAX];
-    MlirValue b_begin;         /* of B, at the first tap of the block */
-    MlirValue tap_size, b_row; /* from one tap to the next in B, in steps; of a row of taps */
+    MlirValue b_begin;         /* offset in B at the first tap of the block */
+    MlirValue tap_size, b_row; /* steps between taps in B; steps of a row of taps */
     int64_t b_step;            /* elements of a step */
 } product_tile;
 
-/* Where A is read for the tap that lies `tap` further. */
+/* Moves the tile's rows of A by the offset `tap`. */
 static void move_rows(tsr_conv_product *p, product_tile *t, MlirValue tap, MlirValue *out_rows) {
     tsr_tile_builder *b = &p->conv.group->b;
     t->gemm.a_at = p->flat ? t->a_at : tsr_tile_add(b, t->a_at, tap);
@@ -89,7 +89,7 @@ static MlirValue divide_up_values(tsr_tile_builder *b, MlirValue x, int64_t y) {
     return tsr_tile_div(b, tsr_tile_offset(b, positive, y - 1), y);
 }
 
-/* The rows of taps, of the block's, that lie inside the image for positions of row y. */
+/* Finds the block's rows of taps that are inside the image for positions of row y. */
 static void find_tap_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue *out_low,
                           MlirValue *out_high) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -107,8 +107,8 @@ static void find_tap_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y,
     *out_high = tsr_tile_min(b, high, k->taps);
 }
 
-/* The tile's positions in its row whose tap, `tap` of a row of taps, lies inside: low ... high - 1.
- */
+/* Finds the tile's positions low ... high - 1 whose tap number `tap` of a row of taps is inside the
+ * image. */
 static void find_positions(tsr_conv_product *p, const product_tile *t, MlirValue tap,
                            MlirValue *out_low, MlirValue *out_high) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -120,12 +120,12 @@ static void find_positions(tsr_conv_product *p, const product_tile *t, MlirValue
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, walk->a_positions), at);
     *out_low = tsr_tile_min(b, divide_up_values(b, before, walk->stride), all);
     *out_high = tsr_tile_min(b, divide_up_values(b, left, walk->stride), all);
-    if (p->slides && !p->partial) return; /* none lies beyond the end */
+    if (p->slides && !p->partial) return; /* no tile extends beyond the end */
     MlirValue end = tsr_tile_sub(b, p->points[TSR_CONV_X], t->x);
     *out_high = tsr_tile_min(b, *out_high, end);
 }
 
-/* Do all positions of the tile have all taps of a row? */
+/* True if all positions of the tile have all taps of a row. */
 static MlirValue has_all(tsr_conv_product *p, const product_tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue low, high, end = tsr_tile_offset(b, p->taps[TSR_CONV_X], -1), ignored;
@@ -136,7 +136,7 @@ static MlirValue has_all(tsr_conv_product *p, const product_tile *t) {
     return tsr_tile_2(b, "arith.andi", begins, ends);
 }
 
-/* Positions low ... high - 1 of the tile, where `there` says so. */
+/* Multiplies positions low ... high - 1 of the tile if `there` is true. */
 static void multiply_positions(tsr_conv_product *p, const product_tile *t, int64_t low,
                                int64_t high, MlirValue there, MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -147,7 +147,7 @@ static void multiply_positions(tsr_conv_product *p, const product_tile *t, int64
     tsr_gemm_multiply(b, &part, count, accumulators + low * part.vectors);
 }
 
-/* One tap of a tile that may reach beside the image. */
+/* Multiplies one tap of a tile that may extend beyond the image. */
 static void multiply_border(tsr_conv_product *p, const product_tile *t, MlirValue tap,
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -168,7 +168,7 @@ static void multiply_border(tsr_conv_product *p, const product_tile *t, MlirValu
     }
 }
 
-/* The rows of taps low ... high - 1. */
+/* Multiplies the rows of taps low ... high - 1. */
 static void multiply_taps(tsr_conv_product *p, product_tile *t, bool border, MlirValue low,
                           MlirValue high, MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -201,7 +201,8 @@ static void multiply_taps(tsr_conv_product *p, product_tile *t, bool border, Mli
     memcpy(accumulators, rows.carried, count * sizeof *accumulators);
 }
 
-/* The operands at the tile's position (y, x). `vectors`: room for their offsets in strips. */
+/* Initializes `t` for the tile at position (y, x). `vectors` is a buffer for the offsets of its
+ * vectors in strips. */
 static void enter_tile(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t *vectors,
                        product_tile *t) {
     tsr_tile_builder *b = &p->conv.group->b;

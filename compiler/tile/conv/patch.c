@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The patch: what a block's taps reach of the image, with zeros around it.
+ * The patch: the part of the image that a block's taps reach, with zeros around it.
  *
- *     for each row: zeros, what lies inside the image, zeros
+ *     for each row: zeros, the elements inside the image, zeros
  *
- * It is written in order, in whole vectors: what a vector is too long, the next one writes over,
- * and behind the last there is room. So no store has a mask, which takes AVX2 a dozen cycles.
+ * It is written in order, in whole vectors: the next vector overwrites the excess elements of each
+ * vector, and the patch has padding after the last one. So no store needs a mask, which takes a
+ * dozen cycles with AVX2.
  */
 #include "compiler/tile/conv/product.h"
 
-enum { INLINE_VECTORS = 8 }; /* of a position, without a loop */
+enum { INLINE_VECTORS = 8 }; /* maximum of a position without a loop */
 
 static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.maxsi", x, y);
@@ -17,7 +18,7 @@ static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
 
 static MlirValue inside(tsr_conv_product *p, MlirValue position, int64_t limit) {
     tsr_tile_builder *b = &p->conv.group->b;
-    /* Unsigned: a negative position is a large one. */
+    /* Unsigned: a negative position becomes a large one. */
     return tsr_tile_icompare(b, TSR_ICMP_ULT, position, tsr_tile_index(b, limit));
 }
 
@@ -32,7 +33,7 @@ int64_t tsr_conv_patch_size(const tsr_conv_product *p) {
     return p->patch[0] * p->patch[1] * p->channel_block + padding;
 }
 
-/* One vector; mask null: all lanes. */
+/* Copies one vector; mask null: all lanes. */
 static void copy_vector(tsr_conv_product *p, MlirValue from, MlirValue to, uint32_t lanes,
                         MlirValue mask) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -42,7 +43,7 @@ static void copy_vector(tsr_conv_product *p, MlirValue from, MlirValue to, uint3
     tsr_tile_store(b, conv->compute, value, p->patch_local, to, tsr_tile_null);
 }
 
-/* Elements begin ... end - 1 of a row, which begins at `from` and at `to`. */
+/* Copies elements begin ... end - 1 of a row, which begins at `from` and at `to`. */
 static void copy_run(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue begin,
                      MlirValue end, uint32_t lanes) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -67,7 +68,7 @@ static void clear_run(tsr_conv_product *p, MlirValue to, MlirValue begin, MlirVa
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Of the position at row y, column x, the first element of the block of channels. */
+/* The offset of the block's channels at row y, column x. */
 static MlirValue image_at(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_positions), y);
@@ -76,7 +77,7 @@ static MlirValue image_at(tsr_conv_product *p, MlirValue y, MlirValue x, MlirVal
     return tsr_tile_add(b, at, tsr_tile_mul(b, p->group, p->a_channels));
 }
 
-/* The first `count` channels of a position, zeros behind them. */
+/* Copies the first `count` channels of a position, and fills the rest with zeros. */
 static void copy_counted(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue count) {
     tsr_tile_builder *b = &p->conv.group->b;
     uint32_t lanes = lanes_of(p, p->channel_block);
@@ -94,7 +95,7 @@ static MlirValue channels_left(tsr_conv_product *p, MlirValue channel) {
                         tsr_tile_index(b, p->channel_block));
 }
 
-/* The block's channels of a position. */
+/* Copies the block's channels of a position. */
 static void copy_position(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
     uint32_t lanes = lanes_of(p, p->channel_block);
@@ -111,14 +112,14 @@ static void copy_position(tsr_conv_product *p, MlirValue from, MlirValue to, Mli
     }
 }
 
-/* Row y of the image from column x on, to patch_local[to ...]. */
+/* Copies row y of the image from column x on to patch_local[to ...]. */
 static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
                      MlirValue to) {
     tsr_tile_builder *b = &p->conv.group->b;
     bool is_run = p->a_total == p->channel_block;
     int64_t c = p->channel_block;
     MlirValue zero = tsr_tile_index(b, 0), count = tsr_tile_index(b, p->patch[1]);
-    /* Positions low ... high - 1 are inside. */
+    /* Positions low ... high - 1 are inside the image. */
     MlirValue high = tsr_tile_sub(b, tsr_tile_index(b, p->walks[1].a_positions), x);
     high = largest(b, tsr_tile_min(b, high, count), zero);
     high = tsr_tile_select(b, inside(p, y, p->walks[0].a_positions), high, zero);
@@ -139,7 +140,7 @@ static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue ch
     clear_run(p, to, end, tsr_tile_mul(b, count, c), lanes);
 }
 
-/* Of one tap of a row, each position of a tile, from column x on. */
+/* Copies one tap of a row for each position of a tile, from column x on. */
 static void fill_tap(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
                      MlirValue to) {
     tsr_tile_builder *b = &p->conv.group->b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a convolution is divided: tiles, blocks of channels, taps and positions, programs.
+ * The division of a convolution: tiles, blocks of channels, taps and positions, programs.
  */
 #include "compiler/tile/conv/product.h"
 #include "compiler/tile/tree.h"
@@ -9,19 +9,22 @@
 
 enum {
     K_MAX = 736,                     /* taps times channels of a block */
-    PANEL_ELEMENTS = 48 * 1024,      /* of the filter on the stack */
-    PATCH_ELEMENTS = 40 * 1024,      /* of the image on the stack */
-    SCRATCH_ELEMENTS = 24 * 1024,    /* of partial sums */
-    STACK_ELEMENT_BYTES = 4,         /* elements are counted as f32; f64 gets half */
-    FLAT_WASTE = 16,                 /* of a row: a part of it from which on blocks are flat */
-    FLAT_ROWS_MAX = 8,               /* of such a tile: each has an address in a register */
-    STRIP_VECTORS = 2,               /* of a tile that reads strips */
-    PROGRAM_FLOPS = 8 * 1000 * 1000, /* a program does at least so much, if there is so much */
-    PROGRAMS = 32,                   /* and there are so many of them, if there is so much */
-    SHARED_PANELS = 4,               /* of a program, that share a patch ... */
-    SHARED_PROGRAMS = 16,            /* ... if there are still so many ... */
-    SHARED_POSITIONS = 256,          /* ... of so many positions */
-    LEFT_OUT_CHANNELS = 16,          /* from so many on a tap is worth a loop of its own */
+    PANEL_ELEMENTS = 48 * 1024,      /* capacity for the filter on the stack */
+    PATCH_ELEMENTS = 40 * 1024,      /* capacity for the image on the stack */
+    SCRATCH_ELEMENTS = 24 * 1024,    /* capacity for partial sums */
+    STACK_ELEMENT_BYTES = 4,         /* element size for these capacities: f32; f64 gets half as
+                                        many elements */
+    FLAT_WASTE = 16,                 /* blocks are flat if more than 1 / FLAT_WASTE of a row would
+                                        be wasted */
+    FLAT_ROWS_MAX = 8,               /* rows of a flat tile: each has an address in a register */
+    STRIP_VECTORS = 2,               /* vectors of a tile that reads strips */
+    PROGRAM_FLOPS = 8 * 1000 * 1000, /* minimum work of a program, if there is enough */
+    PROGRAMS = 32,                   /* minimum number of programs, if there is enough work */
+    SHARED_PANELS = 4,      /* maximum number of panels that share a patch in a program ... */
+    SHARED_PROGRAMS = 16,   /* ... if at least this number of programs is left ... */
+    SHARED_POSITIONS = 256, /* ... which have this number of positions each */
+    LEFT_OUT_CHANNELS = 16, /* minimum number of channels for which a tap gets a loop of
+                               its own */
 };
 static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEMENT_BYTES <=
                   TSR_TARGET_STACK_MAX - 32768,
@@ -35,7 +38,7 @@ static int64_t capacity(const tsr_conv_product *p, int64_t elements) {
     return elements * STACK_ELEMENT_BYTES / (int64_t)tsr_dtype_size(p->conv.compute);
 }
 
-/* How many positions of A `positions` positions of the result read. */
+/* The number of positions of A that `positions` positions of the result read. */
 static int64_t extent(const tsr_conv_product *p, int axis, int64_t positions) {
     const tsr_conv_walk *walk = &p->walks[axis];
     return (positions - 1) * walk->stride + (most(walk->taps, 1) - 1) * walk->step + 1;
@@ -46,7 +49,7 @@ static bool is_long(const tsr_conv_product *p) {
     return tsr_product_is_long(taps * p->a_channels);
 }
 
-/* From the shapes alone: the order of each chain depends on it. */
+/* Follows from the shapes alone, because the order of each chain depends on it. */
 static void plan_channels(tsr_conv_product *p) {
     int64_t row = most(p->walks[1].taps, 1), taps = most(p->walks[0].taps, 1) * row;
     int64_t limit = most(K_MAX / taps, 1);
@@ -66,9 +69,9 @@ int64_t tsr_conv_slots(const tsr_conv_product *p) {
     return p->chunks ? tsr_product_slots(p->chunks) : 1;
 }
 
-/* Rows of a block of x positions each, as many as fit beside the partial sums. */
+/* The number of rows, of x positions each, for which the partial sums of a block fit. */
 static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
-    /* Strips leave the panel's part of the stack. */
+    /* Strips do not use the part of the stack for the panel. */
     int64_t elements = SCRATCH_ELEMENTS + (p->conv.strip ? PANEL_ELEMENTS : 0);
     int64_t positions = capacity(p, elements) / (p->width * p->program_panels * tsr_conv_slots(p));
     return p->partial ? (positions - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
@@ -79,18 +82,19 @@ int64_t tsr_conv_scratch_positions(const tsr_conv_product *p) {
     return p->flat ? divide_up(positions, p->tile_rows) * p->tile_rows : positions;
 }
 
-/* Half as many positions, of whole tiles. */
+/* Half of the positions, rounded up to whole tiles. */
 static int64_t halve(const tsr_conv_product *p, int64_t x) {
     return divide_up(x / 2, p->tile_rows) * p->tile_rows;
 }
 
-/* Positions of a row, with those beyond its end that the last tile has. */
+/* The positions of a row, including those of the last tile beyond its end. */
 static int64_t row_positions(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1);
     return p->flat ? x : divide_up(x, p->tile_rows) * p->tile_rows;
 }
 
-/* Positions of a block along W, then along H, so that patch and partial sums fit. */
+/* Plans the positions of a block along W, then along H, so that the patch and the partial sums
+ * fit. */
 static bool plan_patch(tsr_conv_product *p) {
     int64_t limit = capacity(p, PATCH_ELEMENTS), x = row_positions(p);
     while (x > p->tile_rows &&
@@ -105,15 +109,16 @@ static bool plan_patch(tsr_conv_product *p) {
     return true;
 }
 
-/* Has a tap so many channels that those beside the image are left out? From the shapes alone. */
+/* True if taps have enough channels to leave out those beyond the image. Follows from the shapes
+ * alone. */
 static bool has_ranges(const tsr_conv_product *p) { return p->a_channels >= LEFT_OUT_CHANNELS; }
 
 static bool leaves_out(const tsr_conv_product *p) {
     return has_ranges(p) && !tsr_conv_covers(&p->walks[TSR_CONV_X]);
 }
 
-/* Can tiles read the image itself? Nothing of it is read that is not there; and rows of a tile do
- * not share the sets of the first-level cache. */
+/* True if tiles can read the image itself: they read only existing elements, and the rows of a tile
+ * do not share sets of the first-level cache. */
 static bool can_be_direct(const tsr_conv_product *p) {
     const tsr_conv_walk *x = &p->walks[TSR_CONV_X];
     bool whole = p->flat || x->positions % p->tile_rows == 0;
@@ -154,7 +159,8 @@ static void plan_source(tsr_conv_product *p) {
     p->tap_step[1] = x->step * c;
 }
 
-/* Stores of whole tiles need no mask. In the last block of a row there must be room for one. */
+/* True if tiles can slide back, so that stores of whole tiles need no mask: the last block of a row
+ * must have space for a whole tile. */
 static bool can_slide(const tsr_conv_product *p) {
     if (p->flat) return true;
     int64_t points = tsr_conv_points(p, 1), last = points % p->block[1];
@@ -168,8 +174,8 @@ static void plan_tile(tsr_conv_product *p) {
     tsr_gemm_shape shape = {.element_bytes = size,
                             .m = tsr_conv_points(p, 1) * (p->flat ? tsr_conv_points(p, 0) : 1),
                             .n = p->columns,
-                            /* Wider tiles of fewer rows would ask the second level for more than
-                             * it gives. */
+                            /* Wider tiles with fewer rows would need more bandwidth from the
+                             * second-level cache than it has. */
                             .width = strip ? STRIP_VECTORS * target->vector_bytes / size : 0,
                             .strip = strip,
                             .row_bytes = direct ? p->walks[1].stride * p->a_total * size : 0};
@@ -179,8 +185,8 @@ static void plan_tile(tsr_conv_product *p) {
     p->edge = p->columns % p->width;
 }
 
-/* Of a sum of more than 2,048 steps a block of K is a chunk. They follow from the shapes alone, as
- * the order of its sums does, so there must be room for so many rows of taps. */
+/* A block of K is a chunk if a sum has more than 2,048 steps. Chunks follow from the shapes alone,
+ * like the order of their sums, so the panel must have capacity for their rows of taps. */
 static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
     int64_t rows = tsr_gemm_part(taps, most(TSR_PRODUCT_CHUNK / row, 1), 1);
@@ -196,7 +202,7 @@ static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
     return TSR_SUCCESS;
 }
 
-/* Of a panel on the stack as many as there is room for; all of strips. */
+/* Plans the rows of a block of taps: as many as fit a panel on the stack, or all for strips. */
 static tsr_result plan_taps(tsr_conv_product *p) {
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
     int64_t fit = p->conv.strip ? taps : (capacity(p, PANEL_ELEMENTS) / p->width - p->lanes) / row;
@@ -208,7 +214,7 @@ static tsr_result plan_taps(tsr_conv_product *p) {
     return plan_chunks(p, fit);
 }
 
-/* Panels and rows of a program. */
+/* Plans the panels and rows of a program. */
 static void plan_program(tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), y = tsr_conv_points(p, 0), stride = p->walks[0].stride;
     int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1);
@@ -222,7 +228,7 @@ static void plan_program(tsr_conv_product *p) {
     double flops = 2.0 * (double)(x * taps) * (double)(p->a_channels * p->width * panels);
     int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1;
     rows = most(rows, divide_up(y * others * divide_up(p->panels, panels), PROGRAMS));
-    /* At least as many rows of A as the next program reads again. */
+    /* Not less than the number of rows of A that the next program reads again. */
     rows = most(rows, divide_up(extent(p, 0, 1), stride));
     p->program_rows = least(rows, y);
     p->program_panels = panels;
@@ -240,16 +246,16 @@ static tsr_result plan_blocks(tsr_conv_product *p) {
     return TSR_SUCCESS;
 }
 
-/* Much of the tiles of a row would be computed twice. */
+/* True if many positions of a row's tiles would be computed twice. */
 static bool wants_flat(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), tiles = divide_up(x, p->tile_rows);
-    /* Its tiles hold positions of several rows, which have other taps. */
+    /* Flat tiles contain positions of several rows, which must have the same taps. */
     bool whole = tsr_conv_covers(&p->walks[0]) && !leaves_out(p) && p->walks[1].phases == 1;
     return whole && tsr_conv_points(p, 0) > 1 && !p->conv.group->b.target->warp_lanes &&
            (tiles * p->tile_rows - x) * FLAT_WASTE > x;
 }
 
-/* Whole rows in each block, also in the last, and a tile in them. */
+/* True if each block, also the last, has whole rows and at least one whole tile. */
 static bool can_be_flat(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), last = tsr_conv_points(p, 0) % p->block[0];
     return p->source != TSR_CONV_TAPS && p->block[1] == x && p->tile_rows <= FLAT_ROWS_MAX &&
@@ -267,8 +273,8 @@ static void add_range(tsr_conv_product *p, int64_t low, int64_t high, bool *many
         p->ranges[p->range_count++] = (tsr_conv_range){low, high};
 }
 
-/* The tile that begins at position x of a row of `points`: which of its positions have which tap.
- */
+/* Finds which taps the positions of the tile have that begins at position x of a row of
+ * `points`. */
 static void plan_border_tile(tsr_conv_product *p, int64_t phase, int64_t points, int64_t x,
                              bool *many) {
     const tsr_conv_walk *walk = &p->walks[TSR_CONV_X];

@@ -5,32 +5,35 @@
  *
  *     for each block of result rows of the program
  *         for each block of channels
- *             copy what the block's taps reach to the stack, with zeros around it: the patch
+ *             copy the elements that the block's taps reach to the stack, with zeros around them:
+ *             the patch
  *             for each block of taps
  *                 for each panel of the program
- *                     copy the filter's panel to the stack, where it does not lie in strips already
+ *                     copy the filter's panel to the stack, if it is not stored in strips already
  *                     for each tile of positions in a row
- *                         accumulators = 0, or what the last block left
+ *                         accumulators = 0, or those of the last block
  *                         for each tap, channel: fma, A read from the patch (multiply.c)
- *                         store, or leave them for the next block
+ *                         store, or keep them for the next block
  *
- * Nothing is expanded: the patch holds each image element once, and a tile's rows lie evenly apart
- * in it. Where the taps lie so far apart that no patch fits, it holds one copy for each tap of one
- * tile instead; where no zeros are needed, A is read from the image itself, and nothing is copied.
- * The gradient of an image under a stride has a phase for each remainder: positions that the same
- * taps reach.
+ * Nothing is expanded: the patch contains each image element once, and the rows of a tile are
+ * evenly spaced in it. If the taps are too far apart for a patch, it contains one copy for each tap
+ * of one tile instead. If no zeros are needed, A is read from the image itself, and nothing is
+ * copied. The gradient of an image with a stride has a phase for each remainder: the positions that
+ * the same taps reach.
  *
- * Where rows of the result are no whole tiles, and their positions have the same taps, a block is
- * flat: its positions are numbered through, and a tile's rows of A lie where they do.
+ * If rows of the result are not whole tiles, and their positions have the same taps, a block is
+ * flat: its positions are numbered across rows, and a tile has the address of each of its rows of
+ * A.
  *
  * Each element is one chain: blocks of channels, then taps, then channels, ascending (taps of the
- * gradient descending). A tap outside the image adds nothing; along W, where a tap has too few
- * channels for a loop of its own, zero times a weight. That, and the size of a block of channels,
- * follow from the shapes alone, so that every target and blocking gives the same bits.
+ * gradient descending). A tap outside the image adds nothing, except along W if a tap has too few
+ * channels for a loop of its own; then it adds zero times a weight. This rule, and the size of a
+ * block of channels, follow from the shapes alone, so that every target and blocking gives the same
+ * bits.
  *
- * Where an element has more than 2,048 steps, each block of channels and taps is a chain of its
- * own, of at most 256 steps or one row of taps. The sums of blocks are added in groups of 32, and
- * so are those, as the chunks of a long product are (tile.h).
+ * If an element has more than 2,048 steps, each block of channels and taps is a chain of its own,
+ * of at most 256 steps or one row of taps. The sums of blocks are added in groups of 32, and so are
+ * the sums of groups, like the chunks of a long product (tile.h).
  */
 #include "compiler/tile/conv/product.h"
 
@@ -43,7 +46,7 @@ static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
 /* ---- the filter ------------------------------------------------------------------------------ */
 
-/* Rows of the filter for one tap, or a row of taps. */
+/* Packs rows of the filter for one tap, or for a row of taps. */
 static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, const tsr_conv_k *k,
                      MlirValue count, MlirValue to) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -83,7 +86,7 @@ static void pack_panel(tsr_conv_product *p, const tsr_conv_k *k) {
     tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, 0, NULL);
     MlirValue tap_y = tap_of(p, 0, tsr_tile_add(b, k->tap, rows.index));
     MlirValue to = tsr_conv_times(b, rows.index, row_size);
-    /* Forward, the taps of a row follow one another in the filter too. */
+    /* The forward product's taps of a row are contiguous in the filter, too. */
     if (p->kind == TSR_CONV_FORWARD && p->channel_blocks == 1) {
         pack_run(p, tap_y, zero, k, row_size, to);
     } else {
@@ -148,7 +151,7 @@ static void load_scratch(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValu
                               scratch_at(p, y, x, i, v), p->lanes, tsr_tile_null);
 }
 
-/* The only block of K. */
+/* Computes a tile with only one block of K. */
 static void whole_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
@@ -223,7 +226,8 @@ static void final_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, Ml
     store_tile(p, y, x, accumulators);
 }
 
-/* All tiles of the panel and block. Tiles that store results, and add to nothing, may overlap. */
+/* Visits all tiles of the panel and block. Tiles that store results, and do not add to anything,
+ * may overlap. */
 static void walk_tiles(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0), end[2];
@@ -245,7 +249,8 @@ static void walk_tiles(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit) 
     tsr_tile_loop_end(b, &rows, NULL);
 }
 
-/* Panels of the program: whole ones, then the edge of the matrix. visit null: brings the filter. */
+/* Walks the panels of the program: whole ones, then the rest of the matrix. If `visit` is null, it
+ * packs the filter's panels. */
 static void walk_panels(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue end = tsr_tile_offset(b, p->first_panel, p->program_panels);
