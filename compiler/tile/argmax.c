@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `argmax`: the index of the first largest element along one dimension. A NaN is
- * larger than any number; the first NaN wins. What is found does not depend on lanes. Along the
- * last dimension a long run is gone over twice, in vectors: for the largest element, then for the
- * first that equals it. Short ones, and those of a GPU, are scalars in order; where another
- * dimension is reduced, vectors along the last, kept one, go over it in order.
+ * larger than any number; the first NaN wins. The result does not depend on the lanes. Along the
+ * last dimension a long run is read twice, in vectors: first for the largest element, then for the
+ * first element that equals it. Short runs, and all runs on a GPU, are computed as scalars in
+ * order. If another dimension is reduced, vectors along the last, kept one are computed in order.
  */
 #include "compiler/tile/reduce.h"
 
 enum { RUN_LEAST = 32, RUN_MOST = INT32_MAX - 2 * TSR_PARTIALS };
 
-/* Is x larger than best? */
+/* True if x is larger than best. */
 static MlirValue is_better(tsr_reduction *r, MlirValue x, MlirValue best) {
     tsr_tile_builder *b = &r->group->b;
     if (!tsr_dtype_is_float(r->dtype)) {
@@ -67,7 +67,8 @@ static MlirValue is_equal(tsr_reduction *r, MlirValue x, MlirValue largest) {
     return tsr_tile_2(b, "arith.ori", equal, tsr_tile_2(b, "arith.andi", nan, none));
 }
 
-/* The smaller of `first` and the places that are as large, of the vector at `begin`. */
+/* The smaller of `first` and the positions of elements that equal `largest`, for the vector at the
+ * point. */
 static MlirValue visit_places(tsr_reduction *r, const tsr_point *point, MlirValue largest,
                               MlirValue first) {
     tsr_tile_builder *b = &r->group->b;

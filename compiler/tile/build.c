@@ -362,8 +362,8 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
     return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
 }
 
-/* x, where the value is x of a narrow type widened; x has been rounded to it, so that the bits are
- * those of rounding again. */
+/* True if the value is a narrow value that was rounded to `storage` and then widened. Storing the
+ * narrow value gives the same bits as rounding again. */
 static bool is_rounded(MlirValue value, MlirType storage, MlirValue *out_narrow) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.extf")) return false;
@@ -448,7 +448,7 @@ void tsr_tile_set_blocked(tsr_tile_builder *b, MlirBlock block, bool masks) {
         bool is_mask = masks && tsr_op_is(op, "vector.create_mask");
         if (!is_load && !is_store && !is_mask) continue;
         MlirType type = mlirValueGetType(is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
-        size_t plain = is_load ? 2 : 3; /* operands, without a mask */
+        size_t plain = is_load ? 2 : 3; /* operands without the mask */
         if (mlirTypeIsAVector(type) && (masks || tsr_op_operand_count(op) == plain) &&
             mlirShapedTypeGetDimSize(type, 0) % TSR_BLOCKED_ELEMENTS == 0)
             tsr_op_set(op, TSR_BLOCKED_NAME, tsr_attr_make_unit(b->at.context));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing Tile IR: index arithmetic that folds constants, scalar and vector ops, loops, masks,
- * loads and stores. Everything is appended to the builder's block. Wrong types assert.
+ * Builders of Tile IR: index arithmetic that folds constants, scalar and vector ops, loops, masks,
+ * loads and stores. Each function appends to the builder's block. Wrong types assert.
  */
 #ifndef TSR_COMPILER_TILE_BUILD_H
 #define TSR_COMPILER_TILE_BUILD_H
@@ -14,7 +14,7 @@ enum { TSR_TILE_CARRIED_MAX = 64 };
 typedef struct tsr_tile_builder {
     tsr_builder at; /* always at the end of at.block */
     const tsr_target *target;
-    bool wide;        /* tsr_tile_round rounds nothing: one rounding at the end will do */
+    bool wide;        /* tsr_tile_round does nothing: one rounding at the end is enough */
     bool approximate; /* functions may be the device's own, of absolute error below 2^-10 */
 } tsr_tile_builder;
 
@@ -43,13 +43,13 @@ typedef enum tsr_tile_fcmp {
 
 /* ---- types ---- */
 MlirType tsr_tile_index_type(tsr_tile_builder *b);
-/* bf16 and f16 are computed with in f32. */
+/* bf16 and f16 are computed in f32. */
 bool tsr_dtype_is_narrow(tsr_dtype dtype);
 tsr_dtype tsr_tile_compute_dtype(tsr_dtype dtype);
-/* How elements lie in memory: ui8 and i1 are i8. */
+/* The type of elements in memory: ui8 and i1 are i8. */
 MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype);
-/* How they are computed with: ui8 is i8, i1 is i1, bf16 and f16 are f32. lanes 0: a scalar, else a
- * vector. */
+/* The type of elements in computations: ui8 is i8, i1 is i1, bf16 and f16 are f32. lanes 0: a
+ * scalar, else a vector. */
 MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 MlirType tsr_tile_vector_type(MlirType element, uint32_t lanes);
 MlirType tsr_tile_buffer_type(MlirType element, uint32_t rank, const int64_t *dims);
@@ -69,7 +69,7 @@ MlirValue tsr_tile_offset(tsr_tile_builder *b, MlirValue x, int64_t y); /* x + y
 /* A splat of a floating-point or integer type, scalar or vector. */
 MlirValue tsr_tile_float(tsr_tile_builder *b, MlirType type, double value);
 MlirValue tsr_tile_int(tsr_tile_builder *b, MlirType type, int64_t value);
-/* Results of the operands' type. */
+/* The results have the type of the operands. */
 MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x);
 MlirValue tsr_tile_2(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y);
 MlirValue tsr_tile_3(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y, MlirValue z);
@@ -77,19 +77,20 @@ MlirValue tsr_tile_3(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue
 MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, const char *form);
 /* exp of x < 40 or NaN: fewer instructions, the same bits. */
 MlirValue tsr_tile_exp_below_40(tsr_tile_builder *b, MlirValue x);
-/* exp of a difference (TSR_SHIFTED_NAME), as softmax and all alike take it. */
+/* exp of a difference (TSR_SHIFTED_NAME), as softmax and similar kernels compute it. */
 MlirValue tsr_tile_exp_shifted(tsr_tile_builder *b, MlirValue x);
-/* Of another type: conversions. */
+/* Converts x to another type. */
 MlirValue tsr_tile_to(tsr_tile_builder *b, const char *op, MlirValue x, MlirType type);
 MlirValue tsr_tile_icompare(tsr_tile_builder *b, tsr_tile_icmp how, MlirValue x, MlirValue y);
 MlirValue tsr_tile_fcompare(tsr_tile_builder *b, tsr_tile_fcmp how, MlirValue x, MlirValue y);
 MlirValue tsr_tile_select(tsr_tile_builder *b, MlirValue condition, MlirValue x, MlirValue y);
 
-/* A value of bf16 or f16 to the nearest number of it, ties to even; others as they are. */
+/* Rounds a value of bf16 or f16 to the nearest number of its type, ties to even; returns other
+ * values unchanged. */
 MlirValue tsr_tile_round(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value);
 
 /* ---- vectors ---- */
-/* lanes 0 returns x itself; so does an x that is a vector already. */
+/* Returns x itself if lanes is 0 or if x is a vector already. */
 MlirValue tsr_tile_splat(tsr_tile_builder *b, MlirValue x, uint32_t lanes);
 MlirValue tsr_tile_extract(tsr_tile_builder *b, MlirValue vector, int64_t lane);
 /* Lanes [begin, begin + lanes). */
@@ -99,15 +100,15 @@ MlirValue tsr_tile_shuffle(tsr_tile_builder *b, MlirValue x, MlirValue y, uint32
                            const int64_t *lanes);
 /* 0, 1, 2 … of an integer element type. */
 MlirValue tsr_tile_iota(tsr_tile_builder *b, MlirType element, uint32_t lanes);
-/* 0, 1, 2 … of type index, on a GPU alone. */
+/* 0, 1, 2 … of type index, only on a GPU. */
 MlirValue tsr_tile_step_vector(tsr_tile_builder *b, uint32_t lanes);
-/* The first `count` lanes; any count, also negative. */
+/* The first `count` lanes; any count, including negative ones. */
 MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes);
 /* Transposes `lanes` vectors of `lanes` lanes (a power of two) in place. */
 void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows);
 
-/* Of the elements of a vector of f32, on a GPU alone: in the order of target/llvm_reduce.c. `kind`:
- * of dialect vector. */
+/* Reduces the elements of a vector of f32, only on a GPU, in the order of target/llvm_reduce.c.
+ * `kind` is one of dialect vector. */
 MlirValue tsr_tile_reduction(tsr_tile_builder *b, const char *kind, MlirValue vector);
 
 /* Element i of each warp's 32 is element i xor `distance`. */
@@ -115,48 +116,52 @@ MlirValue tsr_tile_butterfly(tsr_tile_builder *b, MlirValue x, int64_t distance)
 
 /* ---- memory ---- */
 MlirValue tsr_tile_program_id(tsr_tile_builder *b);
-/* The body is run once for the programs from tsr_tile_program_id to before this one. */
+/* The index after the last program that runs together with this one. The body runs once for the
+ * programs from tsr_tile_program_id to before this index. */
 MlirValue tsr_tile_program_end(tsr_tile_builder *b);
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
-/* Of a GPU: lanes' own (TSR_OWN_NAME), which tile.fetch fills. */
+/* GPUs only: a local buffer with the lanes' own elements (TSR_OWN_NAME), which tile.fetch fills. */
 MlirValue tsr_tile_local_own(tsr_tile_builder *b, MlirType element, int64_t count);
-/* Begins to copy `elements` to such a buffer; then all copies begun are there, but those since the
- * last `but` calls. */
+/* tsr_tile_fetch begins to copy `elements` elements to such a buffer. tsr_tile_fetched waits for
+ * all copies, except those that were begun since its last `but` calls. */
 void tsr_tile_fetch(tsr_tile_builder *b, MlirValue from, MlirValue offset, MlirValue to,
                     MlirValue at, int64_t elements, MlirValue mask);
 void tsr_tile_fetched(tsr_tile_builder *b, int64_t but);
-/* The sum over the programs of a block; `local`: own, as long as the vector. */
+/* The sum over the programs of a block. `local` is a local buffer of lanes' own elements, as long
+ * as the vector. */
 MlirValue tsr_tile_add_beside(tsr_tile_builder *b, MlirValue value, MlirValue local);
-/* Lanes 0: a scalar. mask: null for none. Converts between storage and value type of `dtype`. */
+/* lanes 0: a scalar. mask null: no mask. Both convert between storage and value type of `dtype`. */
 MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
                         uint32_t lanes, MlirValue mask);
 void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
                     MlirValue offset, MlirValue mask);
-/* The same past the caches, for what will not be read soon: whole vectors, at a multiple of
- * TSR_BUFFER_ALIGN_BYTES or, where that is less, of their size. */
+/* Stores past the caches, for values that will not be read soon: whole vectors, at a multiple of
+ * TSR_BUFFER_ALIGN_BYTES or, if smaller, of their size. */
 void tsr_tile_store_streamed(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value,
                              MlirValue buffer, MlirValue offset);
 /* Elements from the offset to the next multiple of TSR_BUFFER_ALIGN_BYTES, on a CPU. */
 MlirValue tsr_tile_until_aligned(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
-/* As it lies in memory, without conversion: for moving elements, whose bits then stay. */
+/* Load and store elements as they are in memory, without conversion. Moves use them to preserve the
+ * bits. */
 MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                                MlirValue offset, uint32_t lanes, MlirValue mask);
 void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offset,
                            MlirValue mask);
-/* The same of an offset each, a vector of indices. Lanes of one offset store one value. */
+/* Load and store with an offset for each lane, in a vector of indices. Lanes with equal offsets
+ * must store equal values. */
 MlirValue tsr_tile_gather(tsr_tile_builder *b, MlirValue buffer, MlirValue offsets, uint32_t lanes);
 void tsr_tile_scatter(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offsets);
-/* The cache line at the offset, which need not lie in the buffer, will be read; to the second-level
- * cache alone. */
+/* Hints that the cache line at the offset will be read, and loads it to the second-level cache
+ * only. The offset may be outside the buffer. */
 void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
-/* The same of `lanes` elements from the offset on. */
+/* Gives this hint for `lanes` elements from the offset on. */
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes);
-/* Functions of the block may be the device's own. */
+/* Allows the device's own functions in the block. */
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
-/* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are permuted alike, so
- * no reduction, and nothing elementwise, may ask for their order. `masks`: masked ones, too, whose
- * masks end behind whole runs. */
+/* Marks loads and stores of whole vectors, so that each lane moves 16 bytes. All vectors of the
+ * block are permuted in the same way, so no reduction and no elementwise op may depend on the order
+ * of elements. `masks`: masked ones are marked, too; their masks must end after whole runs. */
 void tsr_tile_set_blocked(tsr_tile_builder *b, MlirBlock block, bool masks);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
@@ -166,7 +171,7 @@ typedef struct tsr_tile_loop {
     MlirBlock outer, body;
     MlirValue bounds[3 + TSR_TILE_CARRIED_MAX];
     uint32_t carried_count;
-    bool is_rare;                            /* mostly it is not entered */
+    bool is_rare;                            /* it is rarely entered */
     MlirValue index;                         /* valid inside */
     MlirValue carried[TSR_TILE_CARRIED_MAX]; /* inside: current values; after end: results */
 } tsr_tile_loop;

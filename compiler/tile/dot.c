@@ -41,7 +41,7 @@ bool tsr_dot_takes(const tsr_tile_group *group, const tsr_gemm_operand *a,
 
 /* ---- the inner loop -------------------------------------------------------------------------- */
 
-/* `half`: only the first of the pair is there; it comes once for each lane. */
+/* `half`: only the first element of the pair exists; it is repeated for each lane. */
 static MlirValue a_pair(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step, int64_t row,
                         bool half) {
     MlirValue far = tsr_tile_mul(b, step, t->a_step);
@@ -113,7 +113,7 @@ static void mark_normal(tsr_tile_builder *b, MlirOperation rounds) {
 MlirValue tsr_dot_round(tsr_tile_builder *b, MlirValue sums) {
     MlirValue value = tsr_tile_round(b, TSR_DTYPE_BF16, sums);
     MlirOperation widens = tsr_value_owner(value);
-    if (tsr_op_is(widens, "arith.extf")) /* the instruction leaves no denormal number */
+    if (tsr_op_is(widens, "arith.extf")) /* the instruction flushes denormal numbers */
         mark_normal(b, tsr_value_owner(tsr_op_operand(widens, 0)));
     return value;
 }
@@ -140,7 +140,7 @@ void tsr_dot_store_pairs(tsr_tile_builder *b, const MlirValue *sums, uint32_t la
 
 /* ---- B in pairs ------------------------------------------------------------------------------ */
 
-/* `vectors` vectors from the first one on, all of one step. */
+/* Packs `vectors` vectors from vector `first` on, all of one step. */
 static void pack_part(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue from, MlirValue to,
                       uint32_t first, uint32_t vectors, bool half) {
     uint32_t lanes = p->lanes * vectors;
@@ -194,7 +194,7 @@ static void transpose_pairs(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows
     }
 }
 
-/* One square; `left` elements of K are there, `steps` of pairs. */
+/* Packs one square of `left` elements of K and `steps` steps of pairs. */
 static void pack_square(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue step, MlirValue left,
                         MlirValue steps, bool masked, uint32_t vector) {
     MlirValue rows[LANES_MAX], zero = tsr_tile_index(b, 0);
@@ -240,8 +240,8 @@ void tsr_dot_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p, bool odd)
 
 /* ---- A in pairs ------------------------------------------------------------------------------ */
 
-/* A step of tiles from row `row` on. Whole vectors are stored, as in gemm.c: what is too much is
- * written over by the next step. */
+/* Packs a step of tiles from row `row` on. Whole vectors are stored, as in gemm.c: the next step
+ * overwrites the excess elements. */
 static void pack_tiles(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, MlirValue step,
                        MlirValue row, int64_t tiles, const MlirValue *masks, bool half) {
     MlirValue from = tsr_tile_add(b, tsr_tile_add(b, p->from_at, row),
@@ -261,7 +261,8 @@ static void pack_tiles(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, MlirVa
         }
 }
 
-/* The tiles of one step: groups of them whose vectors lie in the matrix, then single ones. */
+/* Packs the tiles of one step: groups of tiles whose vectors are inside the matrix, then single
+ * tiles. */
 static void pack_a_step(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, MlirValue step,
                         MlirValue whole, bool half) {
     MlirValue masks[TSR_GEMM_ROWS_MAX];

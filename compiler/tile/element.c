@@ -30,7 +30,7 @@ typedef struct element {
     tsr_tile_builder *b;
     MlirOperation op;
     const MlirValue *x;
-    tsr_dtype from, to; /* of operand 0, of the result */
+    tsr_dtype from, to; /* types of operand 0 and of the result */
     uint32_t lanes;
     kind kind;
 } element;
@@ -185,7 +185,7 @@ static bool is_lowest(MlirValue value) {
     return mlirAttributeIsAFloat(one) && mlirFloatAttrGetValueDouble(one) == -(double)INFINITY;
 }
 
-/* m of where(m == -inf, c, m): what softmax makes of rows that hold but -inf */
+/* Returns m for where(m == -inf, c, m), which softmax uses for rows of only -inf. */
 static MlirValue unless_equal(MlirValue value) {
     MlirOperation where = owner_if(value, "tessera.where");
     if (mlirOperationIsNull(where)) return value;
@@ -198,7 +198,8 @@ static MlirValue unless_equal(MlirValue value) {
     return is ? other : value;
 }
 
-/* x - m, m the largest of a row of x. Where m is the lowest number, so is every x of the row. */
+/* True for x - m if m is the largest element of a row of x. If m is the lowest number, so is every
+ * x of the row. */
 static bool is_below_0(MlirValue value) {
     MlirOperation sub = owner_if(value, "tessera.sub");
     if (mlirOperationIsNull(sub)) return false;
@@ -233,7 +234,7 @@ static MlirValue reciprocal_root(const element *e) {
     return tsr_tile_2(e->b, "arith.divf", number(e, 1), root);
 }
 
-/* By tanh(x / 2), which devices have. */
+/* Computes sigmoid with tanh(x / 2), which devices have. */
 static MlirValue approximate_sigmoid_of(const element *e, MlirValue x) {
     tsr_tile_builder *b = e->b;
     MlirValue half = number(e, 0.5), inner = tsr_tile_2(b, "arith.mulf", x, half);
@@ -244,7 +245,7 @@ static MlirValue approximate_sigmoid(const element *e) {
     return approximate_sigmoid_of(e, e->x[0]);
 }
 
-/* By exp(-|x|), which keeps the whole tail. */
+/* Computes sigmoid with exp(-|x|), which preserves the whole tail. */
 static MlirValue sigmoid(const element *e) {
     tsr_tile_builder *b = e->b;
     if (b->approximate) return approximate_sigmoid(e);
@@ -255,14 +256,15 @@ static MlirValue sigmoid(const element *e) {
     return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
 }
 
-/* The operand, but finite below: from here on silu is -0. */
+/* The operand with a finite lower bound, below which silu is -0. */
 static MlirValue finite_below(const element *e) {
     MlirValue lowest = number(e, e->from == TSR_DTYPE_F64 ? -1600 : -200);
     MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLT, e->x[0], lowest);
     return tsr_tile_select(e->b, below, lowest, e->x[0]);
 }
 
-/* x / (1 + exp(-x)). Far below, exp x would be a denormal, so exp(x / 2) is multiplied twice. */
+/* x / (1 + exp(-x)). For large negative x, exp x would be denormal, so x is multiplied twice by
+ * exp(x / 2). */
 static MlirValue silu(const element *e) {
     tsr_tile_builder *b = e->b;
     if (b->approximate) return tsr_tile_2(b, "arith.mulf", finite_below(e), approximate_sigmoid(e));
@@ -279,7 +281,7 @@ static MlirValue silu(const element *e) {
     return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
 }
 
-/* x s(c x + d x^3), written as its gradient is: where both are computed they have one s. */
+/* x s(c x + d x^3), in the same form as its gradient: if both are computed, they share one s. */
 static MlirValue approximate_gelu(const element *e) {
     const double c = 1.5957691216057308, d = c * 0.044715; /* c: 2 sqrt(2 / pi) */
     tsr_tile_builder *b = e->b;
@@ -313,14 +315,14 @@ static MlirValue sign(const element *e) {
     return tsr_tile_select(b, above, tsr_tile_int(b, type, 1), tsr_tile_select(b, below, minus, x));
 }
 
-/* An integer that the type holds, as its bits. */
+/* An integer as bits of its type. */
 static MlirValue bound(const element *e, double value) {
     int64_t bits = (int64_t)value;
     if (e->from == TSR_DTYPE_UI8 && bits > INT8_MAX) bits -= 256;
     return tsr_tile_int(e->b, type_of(e, e->from), bits);
 }
 
-/* NaN stays. */
+/* NaN stays NaN. */
 static MlirValue clamp(const element *e) {
     double low = 0, high = 0;
     bool known = tsr_op_f64(e->op, "low", &low) && tsr_op_f64(e->op, "high", &high);
@@ -373,8 +375,8 @@ static MlirValue where(const element *e) {
 
 static MlirValue same(const element *e) { return e->x[0]; }
 
-/* f64 to f32, rounded to odd: what is rounded again to fewer bits is as if rounded once (Boldo and
- * Melquiond, "Emulation of a FMA and correctly rounded sums", 2008, theorem 3). */
+/* f64 to f32, rounded to odd: rounding this result to fewer bits gives the same number as rounding
+ * once (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008, theorem 3). */
 static MlirValue to_odd_f32(const element *e, MlirValue x) {
     tsr_tile_builder *b = e->b;
     MlirType bits_type = type_of(e, TSR_DTYPE_I32);
@@ -389,8 +391,8 @@ static MlirValue to_odd_f32(const element *e, MlirValue x) {
     return tsr_tile_to(b, "arith.bitcast", bits, mlirValueGetType(near));
 }
 
-/* An i64 of which f64 has all bits: rounded to odd at 2^10 where its size is 2^53 or more, so that
- * rounding the result to fewer bits is as rounding x itself. */
+/* An i64 that f64 represents exactly: rounded to odd at 2^10 if its absolute value is 2^53 or more,
+ * so that rounding the result to fewer bits gives the same number as rounding x itself. */
 static MlirValue to_odd_53_bits(const element *e, MlirValue x) {
     tsr_tile_builder *b = e->b;
     MlirType type = mlirValueGetType(x);
@@ -405,8 +407,8 @@ static MlirValue to_odd_53_bits(const element *e, MlirValue x) {
     return tsr_tile_select(b, large, tsr_tile_2(b, "arith.ori", high, odd), x);
 }
 
-/* To bf16 or f16, rounded once. Integers of 32 and 64 bits go through f64, which has all bits of
- * what is converted. */
+/* Converts to bf16 or f16, rounded once. Integers of 32 and 64 bits are converted through f64,
+ * which represents the converted value exactly. */
 static MlirValue cast_narrow(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirValue x = e->x[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elementwise ops of dialect `tessera` on scalars or vectors of one element each: what an op means
- * for values, apart from shapes and memory.
+ * Elementwise ops of dialect `tessera` on scalars or vectors: they compute values, without shapes
+ * and memory.
  */
 #ifndef TSR_COMPILER_TILE_ELEMENT_H
 #define TSR_COMPILER_TILE_ELEMENT_H
@@ -10,27 +10,28 @@
 
 enum { TSR_ELEMENT_OPERANDS_MAX = 3 };
 
-bool tsr_element_is(MlirOperation op); /* is it elementwise (broadcast is) */
-/* The op on operands that all have `lanes` lanes (0: scalars). The op must be elementwise. */
+bool tsr_element_is(MlirOperation op); /* true if it is elementwise (broadcast is) */
+/* Builds the op for operands that all have `lanes` lanes (0: scalars). The op must be
+ * elementwise. */
 MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands);
 
-/* What tessera.philox draws (philox.c). operands: element, step, seed, as i64; `dtype` is the
- * result's: f64 or f32. */
+/* The parameters of tessera.philox (philox.c). operands: element, step, seed, as i64; `dtype` is
+ * the result's: f64 or f32. */
 typedef struct tsr_philox {
     int64_t stream, draw;
     bool normal;
-    bool shared; /* by eight elements a counter: 15 bits each */
+    bool shared; /* eight elements share a counter: 15 bits each */
 } tsr_philox;
 MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const MlirValue *operands,
                            uint32_t lanes, tsr_dtype dtype);
-/* All four words, as i64, of a counter each. */
+/* Computes all four words, as i64, of each counter. */
 void tsr_philox_words_build(tsr_tile_builder *b, int64_t stream, const MlirValue *operands,
                             uint32_t lanes, MlirValue out_words[static 4]);
-/* The same of such an op. */
+/* Builds the numbers of a tessera.philox op. */
 MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
                              uint32_t lanes, tsr_dtype dtype);
 
-/* The pieces the reductions share: NaN wins, and ties go to y. */
+/* Functions that the reductions share: NaN wins, and ties go to y. */
 MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 /* x > y ? x : y */

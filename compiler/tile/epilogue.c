@@ -12,7 +12,8 @@ static MlirValue rounded(const tsr_epilogue *e, MlirValue sums) {
     return e->dots ? tsr_dot_round(b, sums) : tsr_tile_round(b, e->dtype, sums);
 }
 
-/* All values are computed before any is stored: outputs may lie over operands of the epilogue. */
+/* Computes all values before it stores any, because outputs may share memory with operands of the
+ * epilogue. */
 static tsr_result finish_sums(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
     tsr_tile_group *group = e->region->group;
     tsr_tile_builder *b = &group->b;
@@ -105,7 +106,7 @@ tsr_result tsr_epilogue_finish(const tsr_epilogue *e, const tsr_epilogue_tile *t
     return TSR_SUCCESS;
 }
 
-/* ---- beside the next tile -------------------------------------------------------------------- */
+/* ---- concurrently with the next tile --------------------------------------------------------- */
 
 int64_t tsr_epilogue_large_operands(const tsr_region *region, const tsr_space *space) {
     uint32_t rank = space->rank;
@@ -145,7 +146,7 @@ void tsr_epilogue_finish_deferred(const tsr_epilogue *e, const tsr_epilogue_tile
     tsr_region_store(e->region, e->outputs, &point);
 }
 
-/* ---- ahead of it ----------------------------------------------------------------------------- */
+/* ---- prefetching ----------------------------------------------------------------------------- */
 
 static void prefetch_row(const tsr_epilogue *e, const tsr_epilogue_tile *t, const tsr_view *view,
                          MlirValue row) {

@@ -4,16 +4,18 @@
 #include <string.h>
 
 enum {
-    CHAINS_FULL = 12,    /* hide the latency of a multiply-add at two a cycle; fewer run slower */
-    ALIAS_BYTES = 4096,  /* rows so far apart share one set of the first-level cache ... */
-    ALIAS_ROWS = 8,      /* ... which holds so many, in every CPU of these levels */
-    CHAINS_LARGE = 22,   /* to begin and end a tile of so many chains ... */
-    LARGE_STEPS = 3,     /* ... takes as long as so many steps of its loop; hence for a loop ... */
-    SHORT_STEPS = 128,   /* ... of so few steps smaller tiles are tried, ... */
-    CHAINS_SHORT = 18,   /* ... of at most so many chains, a little slower in the loop, ... */
-    ROWS_SHORT = 6,      /* ... and at least so many rows, but ... */
-    FEW_STEPS = 32,      /* ... for so few steps */
-    FAR_RUN_BYTES = 192, /* of a row of B that is far, in a panel: of fewer, lines take long */
+    CHAINS_FULL = 12,    /* number of chains that hides the latency of a multiply-add at two per
+                            cycle; fewer chains run slower */
+    ALIAS_BYTES = 4096,  /* rows this far apart share one set of the first-level cache ... */
+    ALIAS_ROWS = 8,      /* ... which has this number of ways on all supported CPUs */
+    CHAINS_LARGE = 22,   /* to begin and end a tile with this number of chains ... */
+    LARGE_STEPS = 3,     /* ... takes as long as these steps of its loop; hence for a loop ... */
+    SHORT_STEPS = 128,   /* ... with at most this number of steps smaller tiles are tried, ... */
+    CHAINS_SHORT = 18,   /* ... with at most these chains, a little slower in the loop, ... */
+    ROWS_SHORT = 6,      /* ... and at least this number of rows, but fewer rows ... */
+    FEW_STEPS = 32,      /* ... for at most this number of steps */
+    FAR_RUN_BYTES = 192, /* minimum for the part of a row of B in a panel if B is far: lines of
+                            shorter parts take long */
     LINE_BYTES = 64,
     HALVED_BYTES = 64, /* vectors that some CPUs compute in halves */
     LANES_MAX = 64,
@@ -56,7 +58,7 @@ void tsr_gemm_widen_last(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
     }
 }
 
-/* Row k of B times column k of A. */
+/* Multiplies row k of B by column k of A. */
 static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k,
                           const MlirValue *sums, MlirValue *out_sums) {
     MlirValue row[TSR_TILE_VECTORS_MAX], step = tsr_tile_mul(b, k, t->b_step);
@@ -79,7 +81,7 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
         MlirValue element = a_element(b, t, k, i), a = tsr_tile_splat(b, element, t->lanes);
         for (uint32_t v = 0; v < t->vectors; v++) {
             uint32_t at = (uint32_t)i * t->vectors + v, lanes = tsr_gemm_lanes(t, v);
-            /* LLVM takes half of the other's register; of a slice it would make a shuffle. */
+            /* LLVM uses half of the other register; for a slice it would emit a shuffle. */
             if (lanes != t->lanes) a = tsr_tile_splat(b, element, lanes);
             out_sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
         }
@@ -124,7 +126,7 @@ void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* One square; `left` rows of k are there. */
+/* Packs one square of `left` rows of k. */
 static void pack_square(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue k, MlirValue left,
                         bool masked, uint32_t vector) {
     MlirValue rows[64], zero = tsr_tile_index(b, 0);
@@ -169,20 +171,20 @@ void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-enum { PREFETCH_K = 2 }; /* rows of A ahead */
+enum { PREFETCH_K = 2 }; /* prefetch distance in values of k */
 
 int64_t tsr_gemm_tile_size(tsr_dtype dtype, int64_t rows, int64_t count) {
     enum { TRIES = 16 };
     int64_t row_bytes = rows * (int64_t)tsr_dtype_size(dtype);
     int64_t least = count + (LINE_BYTES + row_bytes - 1) / row_bytes;
-    /* An odd number of lines: tiles that are written together share no set. */
+    /* An odd number of lines, so that tiles that are written together share no set. */
     for (int64_t k = least; k < least + TRIES; k++)
         if (k * row_bytes % (2 * LINE_BYTES) == LINE_BYTES) return rows * k;
     return rows * least;
 }
 
-/* Row k of tiles from row `row` on. Whole vectors are stored; what is too much is written over by
- * the next k. */
+/* Packs row k of tiles from row `row` on. Whole vectors are stored; the next k overwrites the
+ * excess elements. */
 static void pack_tiles(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, MlirValue k,
                        MlirValue row, int64_t tiles, const MlirValue *masks) {
     MlirValue from =
@@ -206,7 +208,7 @@ void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p) {
     MlirValue masks[TSR_GEMM_ROWS_MAX], zero = tsr_tile_index(b, 0);
     int64_t together = p->rows * TSR_GEMM_TILES_TOGETHER;
     int64_t beyond = (p->lanes - p->rows % p->lanes) % p->lanes;
-    /* Vectors of whole groups lie within the matrix. */
+    /* Vectors of whole groups are inside the matrix. */
     MlirValue within = tsr_tile_offset(b, p->rows_left, -beyond);
     within = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SGT, within, zero), within, zero);
     within = tsr_tile_min(b, within, p->row_count);
@@ -229,7 +231,7 @@ bool tsr_gemm_alias(int64_t row_bytes, int64_t rows) {
     return row_bytes && row_bytes % ALIAS_BYTES == 0 && rows > ALIAS_ROWS;
 }
 
-/* Columns, as many as would take as long in tiles that run at full speed. */
+/* The number of columns that would take the same time in tiles at full speed. */
 static double weigh_columns(int64_t n, uint32_t lanes, uint32_t vectors, int64_t rows,
                             const double *speed) {
     int64_t edge = (n % ((int64_t)lanes * vectors) + lanes - 1) / lanes;
@@ -245,7 +247,7 @@ static double weigh_columns(int64_t n, uint32_t lanes, uint32_t vectors, int64_t
     return sum;
 }
 
-/* What a tile of at most `most` rows takes. */
+/* The cost of a tile of at most `rows` rows. */
 static double weigh_tile(const tsr_gemm_shape *shape, uint32_t lanes, uint32_t vectors,
                          int64_t rows) {
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
@@ -256,7 +258,8 @@ static double weigh_tile(const tsr_gemm_shape *shape, uint32_t lanes, uint32_t v
         cost *= small_cost;
     else if (shape->k && rows * vectors >= CHAINS_LARGE)
         cost *= 1 + LARGE_STEPS / (double)shape->k;
-    /* Rows of a narrow panel are few lines, and more of them in part another panel's. */
+    /* Rows of a narrow panel have few lines, and more lines are shared with another
+     * panel. */
     if (shape->far && (int64_t)lanes * vectors * shape->element_bytes < FAR_RUN_BYTES)
         cost *= far_cost;
     return shape->width ? 1.0 / vectors : cost;
@@ -294,15 +297,15 @@ bool tsr_gemm_has_registers(const tsr_target *target) {
     return !target->warp_lanes && target->vector_bytes >= WIDEST_BYTES;
 }
 
-/* What CPUs of the level have at least, about: 256 KiB until Haswell, 512 KiB in Zen 2 and 3, 1 MiB
- * in Skylake-X and Zen 4. */
+/* The approximate minimum of CPUs of the level: 256 KiB until Haswell, 512 KiB in Zen 2 and 3, 1
+ * MiB in Skylake-X and Zen 4. */
 int64_t tsr_gemm_second_level(const tsr_target *target) {
     return (int64_t)target->vector_bytes * 16 * 1024;
 }
 
 int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes) {
     int64_t vector = target->vector_bytes;
-    /* Narrow panels share lines, which do not stay where rows share sets. */
+    /* Narrow panels share lines, which are evicted if rows share sets. */
     bool alias = row_bytes % ALIAS_BYTES == 0 && vector < LINE_BYTES;
     return alias ? vector / 2 : 3 * vector;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each tsched.func becomes a tile.func: this file makes the function, the family fills it.
+ * Each tsched.func becomes a tile.func: this file makes the function, the kernel family fills it.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
@@ -27,7 +27,7 @@
 #include <string.h>
 
 typedef struct family {
-    const char *root; /* NULL: no op that is not elementwise */
+    const char *root; /* NULL: the group has only elementwise ops */
     tsr_result (*lower)(tsr_tile_group *group);
     tsr_carries carries;
 } family;
@@ -48,13 +48,13 @@ static const family *find_family(MlirOperation root) {
     return NULL;
 }
 
-/* Several reductions: no single op makes the family. */
+/* Several reductions: the family does not follow from a single op. */
 static bool is_rows(const tsr_tile_group *group) {
     const char *kind = tsr_op_string(group->op, "kind");
     return kind && strcmp(kind, "rows") == 0;
 }
 
-/* What moves its heads stands around it: gpu/heads.h. */
+/* The group may contain ops that move its heads: gpu/heads.h. */
 static bool is_attention(const tsr_tile_group *group) {
     TSR_FOR_EACH_OP(op, group->body) {
         if (tsr_op_is(op, "tessera.attention") || tsr_op_is(op, "tessera.attention_grad"))
@@ -162,7 +162,7 @@ tsr_result tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block) {
     return TSR_SUCCESS;
 }
 
-/* Does a root read the argument, as it lies or as it widens it? */
+/* True if the operand is the argument, or the argument widened. */
 static bool is_read(MlirValue operand, MlirValue argument) {
     MlirOperation cast = tsr_value_owner(operand);
     if (mlirValueEqual(operand, argument)) return true;
@@ -170,7 +170,8 @@ static bool is_read(MlirValue operand, MlirValue argument) {
            mlirValueEqual(tsr_op_operand(cast, 0), argument);
 }
 
-/* Only elementwise ops read the argument, so an output of its type may lie over it. */
+/* True if only elementwise ops read the argument, so that an output of its type may share its
+ * memory. */
 static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
     TSR_FOR_EACH_OP(op, group->body) {
         const tsr_op_row *row = tsr_op_row_find(op);
@@ -181,11 +182,11 @@ static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
     return true;
 }
 
-/* Of all arguments, each once; 0 where 64 bits do not count them. */
+/* The bytes of all arguments, each counted once; 0 if they exceed 64 bits. */
 static int64_t count_bytes(const tsr_tile_group *group) {
     uint64_t sum = 0, size = 0;
     for (uint32_t i = 0; i < group->input_count + group->output_count; i++) {
-        if (i + 1 == group->over) continue; /* it is the output */
+        if (i + 1 == group->over) continue; /* same memory as the output */
         if (!tsr_shape_size(&group->types[i].shape, group->types[i].dtype, &size) ||
             __builtin_add_overflow(sum, size, &sum))
             return 0;
@@ -193,7 +194,8 @@ static int64_t count_bytes(const tsr_tile_group *group) {
     return sum <= INT64_MAX ? (int64_t)sum : 0;
 }
 
-/* What planning memory needs to know of the kernel, as attributes: without name at the end. */
+/* Writes the attributes of the kernel that memory planning needs. The list ends with an attribute
+ * without a name. */
 static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     MlirContext context = group->b.at.context;
     const char *kind = tsr_op_string(group->op, "kind");
@@ -228,7 +230,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     return TSR_SUCCESS;
 }
 
-/* Matrix units compute products and attention where the bundle's numerics allow it. */
+/* Matrix units compute products and attention if the bundle's numerics allow it. */
 static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     bool taken = false;
     if (is_rows(group)) return tsr_tile_lower_rows(group);
@@ -245,7 +247,7 @@ static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     return taken ? TSR_SUCCESS : found->lower(group);
 }
 
-/* Writes the kernel before its group; its block is the tile.func's then. */
+/* Writes the kernel before its group. The tile.func then owns the block. */
 static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     tsr_build(&group->b.at, &(tsr_op_desc){.name = "tile.return"});
     MlirRegion body = mlirRegionCreate();
@@ -289,7 +291,7 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     return TSR_SUCCESS;
 }
 
-/* Of one kernel: a family's, or a step's. */
+/* Lowers one kernel: a family's, or a step's. */
 static tsr_result lower_kernel(tsr_tile_group *group, const family *found,
                                const tsr_tile_step *step, const void *plan) {
     MlirBlock block;
@@ -364,7 +366,7 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
     return TSR_SUCCESS;
 }
 
-/* The families repeat constants and offsets freely; here they become one. */
+/* The families repeat constants and offsets; this pass removes the duplicates. */
 static bool share_values(MlirModule module) {
     MlirOperation op = mlirModuleGetOperation(module);
     MlirPassManager passes = mlirPassManagerCreate(mlirOperationGetContext(op));

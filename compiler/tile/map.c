@@ -3,10 +3,10 @@
  * Kernel family `map`: an elementwise expression over one shape.
  *
  * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
- * 0; vectors go along it. A program takes whole rows of it, or a part of one row if rows are long.
- * On a warp, lanes move 16 bytes at a time where all runs begin at such places. With native
- * numerics, where all results have 16 bits, functions are the unit's approximations, and a product
- * and the sum it goes into may be one FMA.
+ * 0, and vectors go along it. A program computes whole rows, or a part of one row if rows are
+ * long. On a warp, lanes move 16 bytes at a time if all runs begin at multiples of 16 bytes. With
+ * native numerics, if all results have 16 bits, functions are the unit's approximations, and a
+ * product and an addition that uses it may become one FMA.
  */
 #include "compiler/tile/region.h"
 
@@ -18,11 +18,11 @@ typedef struct map {
     tsr_view *outputs;
     tsr_space space;
     bool inner[TSR_RANK_MAX], outer[TSR_RANK_MAX];
-    int64_t columns, rows; /* of the last dimension; product of the others */
+    int64_t columns, rows; /* columns: size of the last dimension; rows: product of the others */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
     bool blocked;      /* see tsr_region_may_block */
-    tsr_view *shifted; /* NULL, or the output whose lines vectors are */
+    tsr_view *shifted; /* NULL, or the output to whose lines vectors are aligned */
 } map;
 
 static tsr_result prepare(map *m) {
@@ -43,7 +43,8 @@ static tsr_result prepare(map *m) {
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-/* A vector is loaded from consecutive elements: a view with another stride takes one at a time. */
+/* True if a view has another stride than 0 or 1. A vector is loaded from consecutive elements;
+ * other strides need one load per element. */
 static bool skips_elements(const map *m) {
     for (uint32_t i = 0; i < m->region.node_count; i++) {
         const tsr_node *node = m->region.nodes[i];
@@ -53,7 +54,8 @@ static bool skips_elements(const map *m) {
     return false;
 }
 
-/* Of normal numbers so many are drawn at once that those in the tails make several vectors. */
+/* True if the map draws normal numbers. Many are then computed at once, so that those in the tails
+ * fill several vectors. */
 static bool samples_normals(const map *m) {
     for (uint32_t i = 0; i < m->region.node_count; i++) {
         const tsr_node *node = m->region.nodes[i];
@@ -64,8 +66,9 @@ static bool samples_normals(const map *m) {
     return false;
 }
 
-/* Four vectors hide a function's latency, two what is left: only rows that are whole fours, or so
- * long that the masked rest does not count, take four. A lane of a GPU has others to wait for. */
+/* Four vectors hide a function's latency, two hide all others: rows use four only if they are
+ * multiples of four vectors, or long enough that the masked rest does not matter. A lane of a GPU
+ * has other warps to hide latency. */
 static uint32_t lanes_at_once(const map *m) {
     enum { LONG = 16, NORMALS = 128 };
     const tsr_target *target = m->group->b.target;
@@ -76,7 +79,7 @@ static uint32_t lanes_at_once(const map *m) {
     return fits && !target->warp_lanes ? (uint32_t)four : two;
 }
 
-/* Others that stream by themselves would not, where vectors begin elsewhere. */
+/* The other outputs must not be streamed, because vectors are not aligned to their lines. */
 static void find_shifted(map *m) {
     for (uint32_t i = 0; i < m->region.result_count; i++) m->outputs[i].streamed = false;
     m->shifted->streamed = true;
@@ -155,7 +158,7 @@ void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view
     if (m.blocked) tsr_tile_set_blocked(&group->b, group->b.at.block, false);
 }
 
-/* Are all results of 16 bits? */
+/* True if all results have 16 bits. */
 static bool is_narrow(const tsr_tile_group *group) {
     for (uint32_t i = 0; i < group->output_count; i++)
         if (!tsr_dtype_is_narrow(group->types[group->input_count + i].dtype)) return false;

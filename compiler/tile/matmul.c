@@ -2,8 +2,8 @@
  *
  * Kernel family `matmul`: C = A B over the last two dimensions, with an elementwise epilogue.
  *
- * A panel is as many columns as a tile is wide. A program computes a block of rows of one or more
- * panels; tiles keep their part of C in registers:
+ * A panel has as many columns as a tile. A program computes a block of rows of one or more panels;
+ * tiles keep their part of C in registers:
  *
  *     for each block of K
  *         copy the block of A to the stack, tile by tile, if it is transposed
@@ -11,31 +11,32 @@
  *             copy the panel's block of B to the stack, if it is to be packed, and the
  *             first tile does not do so while it multiplies
  *             for each tile of rows
- *                 accumulators = 0, or what the last block of K left on the stack
+ *                 accumulators = 0, or those of the last block of K from the stack
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
- *                 epilogue and store, or leave them for the next block of K
+ *                 epilogue and store, or keep them for the next block of K
  *
- * An epilogue that reads much beside the product is computed while the next tile multiplies, a
- * vector after so many steps of k: multiplications hide its divisions and what memory takes.
+ * An epilogue that reads many operands in addition to the product is computed while the next tile
+ * multiplies, one vector after every few steps of k: multiplications hide its divisions and the
+ * latency of memory.
  *
- * Every element is one chain over ascending k, whatever the sizes; a long K is cut into chunks, a
- * chain each, whose sums are added on the stack (tree.h); of pairs of k where dot products
- * compute it (dot.h): then k counts pairs. The plan is a model of the caches: blocks of A and of a
- * panel of B share the second level, partial sums beside them; with few rows B is streamed once,
- * some rows at a time, for reading it takes all the time. It stands in the kernel's attribute
- * `tile`; the schedule's overrides it. B may lie in strips of columns already (schedule/pack.c):
- * then panels are read there. Of few rows and a B that lies along K, as A does, A and B change
- * places: then A is packed, B is read where it lies, and tiles are of C transposed. The method is
- * that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, with A
- * left where it lies unless it is transposed.
+ * Every element is one chain over ascending k, for all sizes. A long K is cut into chunks, one
+ * chain each, whose sums are added on the stack (tree.h). If dot products compute the product
+ * (dot.h), chains have pairs of k, and k counts pairs. The plan is a model of the caches: blocks of
+ * A and of a panel of B share the second level with partial sums. With few rows B is streamed once,
+ * a few rows at a time, because reading B takes all the time. The plan is written to the kernel's
+ * attribute `tile`; the schedule's attribute overrides it. If B is stored in strips of columns
+ * already (schedule/pack.c), panels are read from there. If there are few rows, and B is contiguous
+ * along K, as A is, A and B are swapped: then A is packed, B is read in place, and tiles are of C
+ * transposed. The method is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix
+ * Multiplication", 2008, except that A is read in place unless it is transposed.
  */
 #include "compiler/tile/matmul.h"
 
 #include <string.h>
 
 enum {
-    ASKING_STEPS_LEAST = 8, /* of a part of the loop that asks for a row */
-    PREFETCH_K_LEAST = 64,  /* a tile that takes so long hides what is on its way */
+    ASKING_STEPS_LEAST = 8, /* minimum steps of a part of the loop that prefetches a row */
+    PREFETCH_K_LEAST = 64,  /* a tile with this number of steps hides the latency of prefetches */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -44,23 +45,23 @@ static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 /* ---- blocks on the stack --------------------------------------------------------------------- */
 
 typedef struct block {
-    MlirValue row, row_count; /* of the program */
-    MlirValue k0;             /* of this block of K */
+    MlirValue row, row_count; /* the program's rows */
+    MlirValue k0;             /* first step of this block of K */
     int64_t k_count;
-    bool last; /* block of K: epilogue */
+    bool last; /* it is the last block of K: the epilogue follows */
     MlirValue first_panel, panel_end;
 } block;
 
-/* A panel of the program, or the edge: the last of the matrix where that is narrower. */
+/* A panel of the program, or the edge: the last panel of the matrix, if it is narrower. */
 typedef struct panel {
     const block *block;
-    MlirValue column, local; /* its first; its number in the program */
+    MlirValue column, local; /* its first column; its index in the program */
     int64_t edge;            /* columns of the edge; 0: a whole panel */
     uint32_t vectors;
     MlirValue masks[TSR_TILE_VECTORS_MAX]; /* null: all lanes */
 } panel;
 
-/* A zero stands beside the last element of K. */
+/* True if the last element of K is paired with a zero. */
 static bool is_odd(const tsr_matmul *mm, const block *at) {
     return at->last && mm->depth % mm->unit;
 }
@@ -90,7 +91,7 @@ static void pack_b(tsr_matmul *mm, const panel *p) {
         (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
 }
 
-/* a_local[tile of the block][k][row of the tile], from A transposed. */
+/* Packs A, which is transposed, to a_local[tile of the block][k][row of the tile]. */
 static void pack_a(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue from = tsr_tile_add(b, at->row, tsr_tile_mul(b, at->k0, mm->a_k));
@@ -114,14 +115,15 @@ static void pack_a(tsr_matmul *mm, const block *at) {
 
 typedef struct tile {
     const panel *panel;
-    int64_t rows;         /* a full tile's, or the edge's */
+    int64_t rows;         /* rows of a full tile, or of the edge */
     MlirValue row, local; /* its first row: in the matrix, in the program's block */
-    bool first;           /* of its panel, where that has more to do than the others */
+    bool first;           /* it is the first of its panel, which has additional work */
     bool defers;          /* its sums are deferred; ... */
-    bool follows;         /* ... those of the tile before are finished while it multiplies */
+    bool follows;         /* ... and the sums of the tile before are finished while it multiplies */
 } tile;
 
-/* Of a product that is one block of K, only a tile's sums lie there. */
+/* The offset of the tile's sums in scratch. If there is one block of K, scratch only contains the
+ * sums of one tile. */
 static MlirValue scratch_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t vector) {
     tsr_tile_builder *b = &mm->group->b;
     if (mm->k_blocks == 1) return tsr_tile_index(b, row * mm->size.width + vector * mm->lanes);
@@ -131,7 +133,8 @@ static MlirValue scratch_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t
                            vector * mm->lanes);
 }
 
-/* Where chains go on that a block of K leaves: behind the sums of chunks, if there are any. */
+/* The offset of the chains that continue in the next block of K: after the sums of chunks, if there
+ * are any. */
 static MlirValue chain_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t vector) {
     int64_t sums = mm->chunks ? tsr_product_slots(mm->chunks) : 0;
     return tsr_tile_offset(&mm->group->b, scratch_at(mm, t, row, vector), sums * mm->slot);
@@ -159,7 +162,7 @@ static tsr_product_sums chunk_sums(const tsr_matmul *mm) {
                               .slots = tsr_product_slots(mm->chunks)};
 }
 
-/* Of the tile's vectors. */
+/* The offsets of the tile's vectors. */
 static tsr_product_offsets chunk_offsets(tsr_matmul *mm, const tile *t,
                                          int64_t offsets[TSR_GEMM_TILE_MAX]) {
     uint32_t count = 0;
@@ -170,7 +173,7 @@ static tsr_product_offsets chunk_offsets(tsr_matmul *mm, const tile *t,
         .at = scratch_at(mm, t, 0, 0), .offsets = offsets, .count = count, .lanes = mm->lanes};
 }
 
-/* B as the tile reads it: from the packed panel, from strips, or where it lies. */
+/* Sets the B that the tile reads: the packed panel, strips, or B in place. */
 static void find_b(tsr_matmul *mm, const tile *t, int64_t *vectors, tsr_gemm_tile *gemm) {
     tsr_tile_builder *b = &mm->group->b;
     const panel *p = t->panel;
@@ -201,7 +204,7 @@ static void find_b(tsr_matmul *mm, const tile *t, int64_t *vectors, tsr_gemm_til
     }
 }
 
-/* Of the program's panels. */
+/* True for the last of the program's panels. */
 static MlirValue is_last(const tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
@@ -211,8 +214,8 @@ static MlirValue is_last(const tsr_matmul *mm, const panel *p) {
     return tsr_tile_icompare(b, TSR_ICMP_EQ, p->local, last);
 }
 
-/* What of B is read after a panel: the next one; behind the program's last, that of the next block
- * of K, or of the next program. */
+/* The offset of the part of B that is read after a panel: the next panel or, after the program's
+ * last one, the first panel of the next block of K or of the next program. */
 static MlirValue find_ahead(const tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue column = tsr_tile_offset(b, p->column, mm->size.width), k0 = p->block->k0;
@@ -249,7 +252,7 @@ static void multiply_steps(const tsr_matmul *mm, const tsr_gemm_tile *gemm, Mlir
         tsr_gemm_multiply(b, &part, count, accumulators);
 }
 
-/* Rows of a transposed tile become vectors of so many lanes. */
+/* The lanes of the vectors that rows of a transposed tile become. */
 static uint32_t transposed_lanes(const tsr_matmul *mm) {
     uint32_t lanes = 2;
     while (lanes < mm->size.rows) lanes *= 2;
@@ -287,25 +290,26 @@ static tsr_epilogue_tile epilogue_tile(const tsr_matmul *mm, const tile *t,
     return after;
 }
 
-/* Of whole tiles that take long enough. */
+/* True for whole tiles that take long enough. */
 static bool may_prefetch(const tsr_matmul *mm, const tile *t) {
     bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
     return many && t->rows >= mm->size.rows && !t->panel->edge;
 }
 
-/* Steps of the loop over k in which a row of the epilogue's operands and results is asked for. */
+/* The number of steps of the loop over k in which one row of the epilogue's operands and results is
+ * prefetched. */
 static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
     return divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
 }
 
-/* Are they asked for in parts of the loop? Not by the first tile of a panel, which may copy B as it
- * goes. */
+/* True if these rows are prefetched in parts of the loop. The first tile of a panel does not do so,
+ * because it may copy B while it multiplies. */
 static bool asks_for_rows(const tsr_matmul *mm, const tile *t) {
     return may_prefetch(mm, t) && !t->first && t->panel->block->last &&
            steps_per_row(mm, t) >= ASKING_STEPS_LEAST;
 }
 
-/* The row that the part of the loop from `k` on asks for. */
+/* Prefetches the row for the part of the loop that begins at `k`. */
 static void ask_for_row(const tsr_matmul *mm, const tile *t, MlirValue k) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue mask;
@@ -330,9 +334,10 @@ static void ask_for_b(const tsr_matmul *mm, const tile *t, MlirValue k, int64_t 
                                  (uint32_t)mm->size.width);
 }
 
-/* The loop over k from `low` to below `high`, in parts: each asks for a step's rows of the next
- * panel, or for a row of the epilogue's operands and results, so that few are on their way at once.
- * Tiles that are not among the last ask for the first row of the panel again, which is there. */
+/* The loop over k from `low` to below `high`, in parts: each part prefetches a step's rows of the
+ * next panel, or a row of the epilogue's operands and results, so that few lines are in flight at
+ * once. Tiles that are not among the last prefetch the first row of the panel again, which is
+ * already in the cache. */
 static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm, MlirValue low,
                             MlirValue high, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
@@ -361,9 +366,9 @@ static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *
         multiply_steps(mm, gemm, tsr_tile_index(b, whole), tsr_tile_index(b, 1), accumulators);
 }
 
-/* The loop over k in as many parts as a tile has vectors: behind each the epilogue of a vector of
- * the tile before is computed. For each row, what the epilogue of this tile reads and writes is
- * asked for, and rows of the next panel. */
+/* The loop over k in as many parts as a tile has vectors. After each part, the epilogue of one
+ * vector of the tile before is computed. For each row, the operands and results of this tile's
+ * epilogue are prefetched, and rows of the next panel. */
 static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                                MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
@@ -396,7 +401,7 @@ static void multiply_finishing(tsr_matmul *mm, const tile *t, const tsr_gemm_til
                        accumulators);
 }
 
-/* Steps `first` ... first + count - 1, or fewer at the block's end. */
+/* Multiplies steps `first` ... first + count - 1, or fewer at the block's end. */
 static void multiply_range(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                            MlirValue first, int64_t count, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
@@ -415,8 +420,8 @@ static void multiply_range(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *g
     tsr_gemm_widen_last(b, gemm, accumulators);
 }
 
-/* The block's chunks, one after the other: the sums of each are added to those on the stack. In the
- * last block the accumulators are the sum of all. */
+/* Multiplies the block's chunks one after the other: the sums of each are added to those on the
+ * stack. In the last block the accumulators become the sum of all chunks. */
 static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
@@ -465,7 +470,7 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
         multiply_range(mm, t, &gemm, tsr_tile_index(b, 0), at->k_count, accumulators);
 }
 
-/* The columns of a tile of C transposed. */
+/* Transposes the sums of a tile of C transposed. */
 static void transpose_sums(const tsr_matmul *mm, const tile *t, const MlirValue *sums,
                            MlirValue *out_rows) {
     tsr_tile_builder *b = &mm->group->b;
@@ -521,7 +526,7 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     return TSR_SUCCESS;
 }
 
-/* What the last of the tiles that keep their sums left, if there was one. */
+/* Finishes the sums of the last tile that deferred them, if there was one. */
 static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue zero = tsr_tile_index(b, 0);
@@ -539,7 +544,7 @@ static void finish_deferred(tsr_matmul *mm, const panel *p, MlirValue whole) {
 
 /* ---- a program ------------------------------------------------------------------------------- */
 
-/* The tiles of one panel: whole ones, then the edge of the last block of rows. */
+/* Emits the tiles of one panel: whole ones, then the rest of the last block of rows. */
 static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
@@ -575,7 +580,7 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     return TSR_SUCCESS;
 }
 
-/* The panels from `low` to below `high`. */
+/* Emits the panels from `low` to below `high`. */
 static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue low, MlirValue high,
                               int64_t edge) {
     tsr_tile_builder *b = &mm->group->b;
@@ -590,7 +595,7 @@ static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue low, Ml
     return TSR_SUCCESS;
 }
 
-/* All panels of the program for one block of K. */
+/* Emits all panels of the program for one block of K. */
 static tsr_result emit_k_block(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     int64_t edge = mm->n % mm->size.width, whole = mm->panels - (edge != 0);
@@ -606,13 +611,13 @@ static tsr_result emit_k_block(tsr_matmul *mm, const block *at) {
     MlirValue end = at->panel_end;
     TRY(mm->group->ctx, emit_panels(mm, at, at->first_panel, tsr_tile_min(b, end, whole_end), 0));
     if (!edge) return TSR_SUCCESS;
-    /* Once, where the program has the last panel; some programs have none at all. */
+    /* Runs once if the program has the last panel; some programs have no panel at all. */
     MlirValue has_some = tsr_tile_icompare(b, TSR_ICMP_SLE, at->first_panel, whole_end);
     MlirValue edge_end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
     return emit_panels(mm, at, whole_end, tsr_tile_select(b, has_some, edge_end, whole_end), edge);
 }
 
-/* Of partial sums, of a slot. */
+/* The number of partial sums of a slot. */
 static MlirValue scratch_count(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     int64_t each = mm->size.block_rows * mm->size.width;
@@ -633,8 +638,8 @@ static void clear_scratch(tsr_matmul *mm, const block *at) {
     }
 }
 
-/* Behind the last block of a chunk: its sums are added to those of the chunks before, and chains
- * begin again. */
+/* Called after each block of K: after the last block of a chunk, its sums are added to those of the
+ * earlier chunks, and chains begin again. */
 static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop once, loop;
@@ -676,7 +681,7 @@ static tsr_result emit_program(tsr_matmul *mm, block *at) {
     return emit_k_block(mm, at);
 }
 
-/* Sets where the matrices of number `batch` lie. */
+/* Sets the offsets of the matrices of batch number `batch`. */
 static void enter_batch(tsr_matmul *mm, MlirValue batch) {
     tsr_tile_builder *b = &mm->group->b;
     bool selected[TSR_RANK_MAX] = {false};
@@ -691,7 +696,7 @@ static void enter_batch(tsr_matmul *mm, MlirValue batch) {
     }
 }
 
-/* All programs that the thread takes, as many panels at once as there is room for. */
+/* Emits all programs that the thread runs, with as many panels at once as fit. */
 static tsr_result emit_at_once(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue end = tsr_tile_mul(b, tsr_tile_program_end(b), mm->size.program_panels);
@@ -705,7 +710,8 @@ static tsr_result emit_at_once(tsr_matmul *mm, block *at) {
     return TSR_SUCCESS;
 }
 
-/* Program `pid` of one matrix: `far_parts` parts of each block of rows, then the next. */
+/* Emits program `pid` of one matrix: `far_parts` parts of each block of rows, then the next
+ * parts. */
 static tsr_result emit_matrix(tsr_matmul *mm, MlirValue pid, int64_t blocks) {
     tsr_tile_builder *b = &mm->group->b;
     block at = {.row_count = tsr_tile_index(b, mm->size.block_rows)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a product is divided: tiles, blocks of rows and of K, panels, programs.
+ * The division of a product: tiles, blocks of rows and of K, panels, programs.
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/matmul.h"
@@ -9,27 +9,28 @@
 #include <string.h>
 
 enum {
-    BLOCK_ROWS_MAX = 256,              /* of a program */
-    PACKED_ROWS_MAX = 512,             /* of a program that packs B, ... */
-    PACKED_FLOPS = 4 * 1000 * 1000,    /* ... half of them if it still does so much */
-    PANEL_BYTES = 192 * 1024,          /* of a block of B on the stack */
-    SCRATCH_BYTES = 96 * 1024,         /* of partial sums */
-    LOCAL_BYTES = 1024 * 1024 - 65536, /* of all on the stack, but for ... */
+    BLOCK_ROWS_MAX = 256,              /* rows of a program */
+    PACKED_ROWS_MAX = 512,             /* rows of a program that packs B, ... */
+    PACKED_FLOPS = 4 * 1000 * 1000,    /* ... or half as many, if this work remains */
+    PANEL_BYTES = 192 * 1024,          /* a block of B on the stack */
+    SCRATCH_BYTES = 96 * 1024,         /* partial sums */
+    LOCAL_BYTES = 1024 * 1024 - 65536, /* all data on the stack, except ... */
     SLOTS_BYTES = 512 * 1024,          /* ... further slots of partial sums, which use the rest */
-    A_ROW_BYTES = 4096,                /* of a row of A on the stack, if it is whole; else: */
+    A_ROW_BYTES = 4096,                /* a row of A on the stack, if it is whole; else: */
     A_PART_BYTES = 2048,
-    DIRECT_BYTES = 32 * 1024,     /* B up to this size lies well in the first-level cache */
-    STREAM_BYTES = 256 * 1024,    /* B from this size on is streamed where rows are few */
-    FAR_BYTES = 6 * 1024 * 1024,  /* of B between returns to it: they stay in the third level */
-    A_PANELS_LEAST = 2,           /* that pay for packing A */
-    A_SCRATCH_BYTES = 480 * 1024, /* of partial sums beside a block of A on the stack */
-    A_COST = 20, /* to pack an element of A, of B, in multiplications: measured on a Zen 3 */
+    DIRECT_BYTES = 32 * 1024,     /* a B up to this size fits the first-level cache well */
+    STREAM_BYTES = 256 * 1024,    /* a B from this size on is streamed if rows are few */
+    FAR_BYTES = 6 * 1024 * 1024,  /* parts of B between returns to them: they stay in the
+                                     third-level cache */
+    A_PANELS_LEAST = 2,           /* panels that pay for packing A */
+    A_SCRATCH_BYTES = 480 * 1024, /* partial sums next to a block of A on the stack */
+    A_COST = 20, /* to pack an element of A or B, in multiplications: measured on a Zen 3 */
     B_COST = 8,
-    PROGRAMS_WANTED = 16,       /* where A is packed: fewer could leave processors without work */
-    PROGRAM_BYTES = 512 * 1024, /* of B, of a program of few rows, if there are so many */
-    ASKING_PART = 4,            /* of a block's tiles ask for the next panel, ... */
-    ASKING_TILES = 16,          /* at least so many, ... */
-    ASKING_LEAST = 8,           /* if there are not too few */
+    PROGRAMS_WANTED = 16,       /* if A is packed: fewer programs could leave processors idle */
+    PROGRAM_BYTES = 512 * 1024, /* B of a program with few rows, if B is large enough */
+    ASKING_PART = 4,            /* fraction of a block's tiles that prefetch the next panel, ... */
+    ASKING_TILES = 16,          /* ... at least this number, ... */
+    ASKING_LEAST = 8,           /* ... if there are at least this number of tiles */
     BETWEEN_LEAST = 2,          /* steps of k between vectors of an epilogue */
 };
 static_assert(LOCAL_BYTES + SLOTS_BYTES + 65536 <= TSR_TARGET_STACK_MAX,
@@ -62,7 +63,7 @@ static int64_t b_bytes(const tsr_matmul *mm) { return mm->n * mm->k * tsr_matmul
 static void plan_tile(tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t size = tsr_matmul_element_size(mm), rows = 1;
-    bool any = mm->unit > 1 || mm->transposed; /* they lose by the small tiles of short loops */
+    bool any = mm->unit > 1 || mm->transposed; /* small tiles of short loops make these slower */
     tsr_gemm_shape shape = {.element_bytes = size,
                             .m = mm->m,
                             .n = mm->n,
@@ -86,7 +87,7 @@ static void plan_packing(tsr_matmul *mm) {
     bool large =
         (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || (changes && !target->warp_lanes);
     bool plain = !target->warp_lanes && !changes && mm->a_row != 1;
-    int64_t rows = 2 * mm->size.rows; /* read B where it lies */
+    int64_t rows = 2 * mm->size.rows; /* maximum that reads B in place */
     if (plain) rows = most(rows, tsr_gemm_direct_rows(target, mm->n * tsr_matmul_element_size(mm)));
     mm->b_packed = !mm->strip && (mm->b_transposed || (large && mm->m > rows));
     mm->b_streamed = !mm->b_packed && !mm->strip && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
@@ -99,15 +100,15 @@ int64_t tsr_matmul_slots(const tsr_matmul *mm) {
     return mm->chunks ? tsr_product_slots(mm->chunks) + !mm->chunks_by_tiles : 1;
 }
 
-/* Bytes of a slot of partial sums. */
+/* The size of a slot of partial sums in bytes. */
 static int64_t scratch_bytes(const tsr_matmul *mm) {
     int64_t bytes = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES, slots = tsr_matmul_slots(mm);
     int64_t all = (mm->a_packed ? A_SCRATCH_BYTES : LOCAL_BYTES - PANEL_BYTES) + SLOTS_BYTES;
     return slots > 1 ? least(bytes, all / slots) : bytes;
 }
 
-/* Blocks of a long K: whole chunks, or parts of one, as many as a power of two; a program whose
- * blocks are all of K goes over its chunks tile by tile. */
+/* Plans blocks of a long K: whole chunks, or parts of one, whose number is a power of two. A
+ * program with a single block of K computes its chunks tile by tile. */
 static void plan_chunks(tsr_matmul *mm, int64_t limit) {
     int64_t block = TSR_PRODUCT_CHUNK;
     mm->chunks = tsr_product_chunks(mm->k);
@@ -126,7 +127,7 @@ static void plan_k(tsr_matmul *mm) {
         limit = tsr_gemm_streamed_rows(mm->group->b.target, mm->m, mm->n * size,
                                        mm->size.width * size, mm->asks);
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
-    /* Packing a transpose takes whole squares. */
+    /* Packing a transpose works on whole squares. */
     if (mm->unit == 1 && tsr_product_is_long(mm->k))
         plan_chunks(mm, limit);
     else
@@ -138,16 +139,16 @@ int64_t tsr_matmul_packed_tile(const tsr_matmul *mm) {
     return tsr_gemm_tile_size(mm->compute, mm->size.rows, mm->size.k_block);
 }
 
-/* Rows of A that fit the stack beside a panel of B and partial sums. */
+/* The number of rows of A that fit the stack together with a panel of B and partial sums. */
 static int64_t packed_rows(const tsr_matmul *mm) {
     int64_t panel = mm->b_packed ? (mm->size.k_block + mm->lanes) * mm->size.width : 0;
     int64_t bytes = LOCAL_BYTES - panel * tsr_matmul_element_size(mm);
-    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES; /* further slots follow LOCAL_BYTES */
+    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES; /* further slots come after LOCAL_BYTES */
     return bytes / (tsr_matmul_packed_tile(mm) * tsr_matmul_element_size(mm)) * mm->size.rows;
 }
 
-/* A program packs its block of A once, and each panel of B for this block: what both take, over
- * the multiplications they are for, is least where there are as many programs as wanted. */
+/* A program packs its block of A once, and each panel of B for this block. The cost of both,
+ * divided by the multiplications that they serve, is least with as many programs as wanted. */
 static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t *out_panels) {
     const tsr_matmul_sizes *s = &mm->size;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k, best = INFINITY;
@@ -170,8 +171,8 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
     }
 }
 
-/* Rows of a program that packs B: as many as pay for it. But one of few programs, if their number
- * is odd, is computed while other processors have no work. */
+/* The number of rows of a program that packs B: as many as pay for packing. But if there are few
+ * programs, and their number is odd, the last one would run while other processors are idle. */
 static int64_t packed_b_rows(const tsr_matmul *mm) {
     int64_t programs = divide_up(mm->m, PACKED_ROWS_MAX) * mm->panels;
     double flops = (double)PACKED_ROWS_MAX * (double)mm->size.width * (double)mm->k;
@@ -179,8 +180,8 @@ static int64_t packed_b_rows(const tsr_matmul *mm) {
     return uneven ? PACKED_ROWS_MAX / 2 : PACKED_ROWS_MAX;
 }
 
-/* Fewer rows of a program, where B is read as it lies by each block of them, until there are as
- * many programs as wanted: processors share few ones badly. */
+/* Reduces the rows of a program if each block of rows reads B in place, until there are as many
+ * programs as wanted: processors share few programs badly. */
 static void plan_more_blocks(tsr_matmul *mm) {
     tsr_matmul_sizes *s = &mm->size;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k;
@@ -197,10 +198,10 @@ static void plan_blocks(tsr_matmul *mm) {
     int64_t size = tsr_matmul_element_size(mm), k = most(s->k_block, 1), unit = s->rows;
     int64_t cache = tsr_gemm_second_level(mm->group->b.target) * 4 / 5;
     int64_t scratch = scratch_bytes(mm);
-    /* Packing B for many rows is worth more than keeping their A near. */
+    /* Packing B for many rows is worth more than keeping their A in the cache. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
     if (mm->b_packed) limit = packed_b_rows(mm);
-    if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read once */
+    if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read only once */
     if (mm->a_packed) plan_packed_blocks(mm, &limit, &wanted);
     if (mm->k_blocks > 1) limit = least(limit, scratch / (s->width * size));
     bool given = s->block_rows > 0;
@@ -211,9 +212,9 @@ static void plan_blocks(tsr_matmul *mm) {
         limit = limit / unit * unit;
     }
     s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), unit);
-    double elements = (double)s->width * (double)mm->k + 1; /* of B, in a panel */
+    double elements = (double)s->width * (double)mm->k + 1; /* elements of B in a panel */
     double panels = (double)tsr_matmul_program_flops(mm) / (2.0 * (double)s->block_rows * elements);
-    /* Of few rows B takes the time, and each processor reads a part of it. */
+    /* Reading B takes the time if there are few rows, and each processor reads a part. */
     if (!mm->group->b.target->warp_lanes)
         panels = fmin(panels, PROGRAM_BYTES / (elements * (double)size));
     if (panels > (double)wanted)
@@ -236,9 +237,9 @@ static void plan_blocks(tsr_matmul *mm) {
         mm->far_parts = tsr_gemm_part(parts, FAR_BYTES / most(part_bytes, 1), 1);
 }
 
-/* The first tile of a panel reads B where it lies, and packs it while it multiplies. The last tiles
- * ask for the next panel: had earlier ones, A would have pushed it out of the second level again.
- */
+/* The first tile of a panel reads B in place, and packs it while it multiplies. The last tiles
+ * prefetch the next panel: if earlier ones did, A would evict it from the second-level cache
+ * again. */
 static void plan_ahead(tsr_matmul *mm) {
     const tsr_matmul_sizes *s = &mm->size;
     int64_t last = mm->m % s->block_rows, tiles = s->block_rows / s->rows;
@@ -248,9 +249,9 @@ static void plan_ahead(tsr_matmul *mm) {
         mm->asking_tiles = most(tiles / ASKING_PART, least(tiles, ASKING_TILES));
 }
 
-/* An epilogue that reads much beside the product waits for memory, and its chain, of divisions
- * perhaps, for itself: multiplications of the next tile hide both, if there are enough of them, and
- * registers. */
+/* An epilogue that reads many operands in addition to the product waits for memory and for its own
+ * chain, which may contain divisions. Multiplications of the next tile hide both, if there are
+ * enough multiplications and registers. */
 static void plan_epilogue(tsr_matmul *mm) {
     const tsr_matmul_sizes *s = &mm->size;
     int64_t steps = (mm->depth - (mm->k_blocks - 1) * s->k_block * mm->unit) / mm->unit;

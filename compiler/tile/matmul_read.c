@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a product is to compute: its matrices and where they lie, its epilogue.
+ * Reads a product: its matrices and their layouts, its epilogue.
  */
 #include "compiler/tile/matmul.h"
 
 #include <string.h>
 
-enum { TRANSPOSED_MAX = 128 /* rows of A that take the place of B's columns */ };
+enum { TRANSPOSED_MAX = 128 /* maximum rows of A that replace B's columns */ };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-/* Elements between neighbours along each dimension of the batch. */
+/* The elements between neighbours along each dimension of the batch. */
 static void batch_strides(const tsr_matmul *mm, const tsr_shape *shape, int64_t *strides) {
     uint32_t from = shape->rank - 2;
     int64_t stride = (int64_t)(shape->dims[from] * shape->dims[from + 1]);
@@ -62,7 +62,7 @@ static bool reads_one_b(const tsr_matmul *mm) {
     return true;
 }
 
-/* Matrices that all read one B are rows of one product, where the epilogue allows it. */
+/* Makes matrices that all read one B rows of one product, if the epilogue allows it. */
 static void merge_batch(tsr_matmul *mm) {
     while (tsr_matmul_batch_rank(mm) && mm->batch) {
         uint32_t d = tsr_matmul_batch_rank(mm) - 1;
@@ -85,8 +85,8 @@ static void merge_batch(tsr_matmul *mm) {
     }
 }
 
-/* Of A and the transpose of B, which both lie along K, either can be read where it lies, and the
- * other is to be packed: better the smaller one. */
+/* A and the transpose of B are both contiguous along K, so either can be read in place and the
+ * other must be packed; it is better to pack the smaller one. */
 static bool pays_to_transpose(const tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tessera.philox` on lanes: runtime/base/philox.c operation by operation, so that a number drawn
- * in a kernel is bit for bit the one the runtime would draw. 32-bit words lie in 64-bit lanes. No
- * operation here may be fused or reordered. Of many normal numbers on a CPU those in the tails,
- * which take the most, are computed apart: the same operations on each.
+ * in a kernel has the same bits as one drawn by the runtime. 32-bit words are in 64-bit lanes. No
+ * operation here may be fused or reordered. If a CPU draws many normal numbers, those in the tails,
+ * which take the most time, are computed separately: the same operations on each.
  */
 #include "compiler/tile/element.h"
 #include "runtime/base/quantile.h"
 
 #include <math.h>
 
-static const double MIDDLE = 0.425; /* of 0.5, either way: the quantile has another form beyond */
+static const double MIDDLE = 0.425; /* distance from 0.5 up to which the quantile has its middle
+                                       form */
 
 typedef struct draw {
     tsr_tile_builder *b;
-    MlirType words, reals; /* i64 and f64, as many lanes as the elements */
+    MlirType words, reals; /* i64 and f64, with one lane for each element */
     MlirType narrow;       /* i32 */
 } draw;
 
@@ -36,7 +37,7 @@ static MlirValue high_word(const draw *d, MlirValue x) {
     return two(d, "arith.shrui", x, integer(d, 32));
 }
 
-/* words[0 … 3]: the counter, then the result. */
+/* words[0 … 3]: the counter, replaced by the result. */
 static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue words[static 4]) {
     MlirValue k0 = low_word(d, seed), k1 = integer(d, stream & 0xffffffff);
     for (int round = 0; round < 10; round++) {
@@ -53,10 +54,10 @@ static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue word
 
 /* ---- the normal distribution ----------------------------------------------------------------- */
 
-/* Which piece of the quantile a number lies in; null where all lie in one, or are known not to lie
- * in the middle. */
+/* The piece of the quantile for each number. Null if all numbers are in one piece, or are known not
+ * to be in the middle. */
 typedef struct piece {
-    MlirValue is_middle, is_near; /* else it is far */
+    MlirValue is_middle, is_near; /* otherwise it is far */
 } piece;
 
 static MlirValue of_piece(const draw *d, const piece *p, MlirValue center, MlirValue tail,
@@ -67,7 +68,8 @@ static MlirValue of_piece(const draw *d, const piece *p, MlirValue center, MlirV
                                          : tsr_tile_select(d->b, p->is_middle, center, outer);
 }
 
-/* Each lane's own polynomial, of as many terms: the same operations in the same order. */
+/* Evaluates each lane's own polynomial; all have the same number of terms, so all lanes do the same
+ * operations in the same order. */
 static MlirValue polynomial(const draw *d, const piece *p, const double *center, const double *tail,
                             const double *far, MlirValue x) {
     MlirValue value = tsr_tile_null;
@@ -83,14 +85,14 @@ static MlirValue as(const draw *d, MlirValue x, MlirType type) {
     return tsr_tile_to(d->b, "arith.bitcast", x, type);
 }
 
-/* As a number, exactly, of -2^51 ... 2^51: in the last places of 1.5 x 2^52. CPUs have no
- * instruction for 64-bit integers before AVX-512. */
+/* Converts an integer from -2^51 ... 2^51 exactly, by placing it in the last bits of 1.5 x 2^52.
+ * CPUs have no instruction for 64-bit integers before AVX-512. */
 static MlirValue small_integer(const draw *d, MlirValue x) {
     MlirValue placed = two(d, "arith.addi", x, integer(d, INT64_C(0x4338000000000000)));
     return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1.8p52));
 }
 
-/* Of a normal number. */
+/* The logarithm of a normal number. */
 static MlirValue log_positive(const draw *d, MlirValue x) {
     tsr_tile_builder *b = d->b;
     MlirValue bits = as(d, x, d->words), one = real(d, 1);
@@ -115,7 +117,7 @@ static MlirValue log_positive(const draw *d, MlirValue x) {
     return two(d, "arith.addf", two(d, "arith.mulf", k, real(d, 0x1.62e42feep-1)), rest);
 }
 
-/* Which numbers are asked for: computing some for all lanes is most of the time. */
+/* The numbers that are computed: computing rare ones for all lanes takes most of the time. */
 typedef enum part { PART_ALL, PART_MIDDLE, PART_OUTER } part;
 
 static MlirValue quantile(const draw *d, MlirValue u, part which) {
@@ -160,13 +162,13 @@ static MlirValue joined(const draw *d, const MlirValue *words, int64_t bits) {
     return two(d, "arith.shrui", both, integer(d, 64 - bits));
 }
 
-/* Of 52 bits, as a number: the fraction of one from 2^52 on. */
+/* Converts 52 bits to a number, as the fraction of a number from 2^52 on. */
 static MlirValue fraction(const draw *d, MlirValue x) {
     MlirValue placed = two(d, "arith.ori", x, integer(d, INT64_C(0x4330000000000000)));
     return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1p52));
 }
 
-/* The element's part of the words that eight share, as a number. */
+/* The element's part of the words that eight elements share, as a number. */
 static MlirValue part_of_words(const draw *d, MlirValue element, const MlirValue *words,
                                MlirType result) {
     tsr_tile_builder *b = d->b;
@@ -192,7 +194,7 @@ static void draw_words(const draw *d, const tsr_philox *how, MlirValue element,
     philox(d, operands[2], how->stream, words);
 }
 
-/* In the middle of an interval of 2^-52, so never 0 or 1. */
+/* The middle of an interval of 2^-52, so never 0 or 1. */
 static MlirValue draw_open(const draw *d, const tsr_philox *how, const MlirValue *operands) {
     MlirValue words[4];
     draw_words(d, how, operands[0], operands, words);
@@ -200,13 +202,13 @@ static MlirValue draw_open(const draw *d, const tsr_philox *how, const MlirValue
     return two(d, "arith.mulf", value, real(d, 0x1p-52));
 }
 
-/* ---- normal numbers, the outer ones apart ---------------------------------------------------- */
+/* ---- normal numbers, the outer ones separately ----------------------------------------------- */
 
-/* Numbers outside of the middle, 15 of 100, are brought together in a list: what they take would
- * else be computed for all. */
+/* A list of the numbers outside the middle, 15 of 100: otherwise their computation would be done
+ * for all numbers. */
 typedef struct outer_list {
-    MlirValue numbers, places; /* where each is among all */
-    MlirValue drawn, flags;    /* of the lanes that are listed now */
+    MlirValue numbers, places; /* index of each among all numbers */
+    MlirValue drawn, flags;    /* the lanes that are being listed */
 } outer_list;
 
 static MlirValue load_index(tsr_tile_builder *b, MlirValue buffer, MlirValue at) {
@@ -226,8 +228,8 @@ static void store_real(tsr_tile_builder *b, MlirValue value, MlirValue buffer, M
     tsr_tile_store(b, TSR_DTYPE_F64, value, buffer, at, tsr_tile_null);
 }
 
-/* Of the numbers from place `first` on; returns how many the list holds then. Each is written to
- * the list's end, and stays there if it belongs there. */
+/* Lists the outer numbers of `u`, whose first index is `first`; returns the new length of the list.
+ * Each number is written to the list's end, and the list only grows if the number belongs to it. */
 static MlirValue list_outer(const draw *d, const outer_list *list, MlirValue u, uint32_t lanes,
                             MlirValue first, MlirValue count) {
     tsr_tile_builder *b = d->b;
@@ -246,7 +248,7 @@ static MlirValue list_outer(const draw *d, const outer_list *list, MlirValue u, 
     return count;
 }
 
-/* A few lanes of an operand that lies in `buffer`, or is the same for all. */
+/* A few lanes of an operand that is stored in `buffer`, or is the same for all lanes. */
 static MlirValue some_lanes(tsr_tile_builder *b, MlirValue operand, MlirValue buffer, MlirValue at,
                             uint32_t lanes) {
     if (!mlirValueIsNull(buffer))
@@ -254,14 +256,14 @@ static MlirValue some_lanes(tsr_tile_builder *b, MlirValue operand, MlirValue bu
     return tsr_tile_splat(b, tsr_op_operand(tsr_value_owner(operand), 0), lanes);
 }
 
-/* The list's numbers become their quantiles, and go to their places. */
+/* Replaces the list's numbers by their quantiles, and stores these at their indices in `values`. */
 static void finish_outer(tsr_tile_builder *b, const outer_list *list, MlirValue count,
                          MlirValue values) {
     uint32_t lanes = b->target->vector_bytes / (uint32_t)sizeof(double);
     draw d = draw_of(b, lanes);
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop loop;
-    store_real(b, real(&d, 0.25), list->numbers, count); /* behind the end: any number */
+    store_real(b, real(&d, 0.25), list->numbers, count); /* beyond the end: any number */
     tsr_tile_loop_begin(b, &loop, zero, count, lanes, 0, NULL);
     MlirValue u = load_real(b, list->numbers, loop.index, lanes);
     store_real(b, quantile(&d, u, PART_OUTER), list->numbers, loop.index);
@@ -272,12 +274,12 @@ static void finish_outer(tsr_tile_builder *b, const outer_list *list, MlirValue 
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Lanes of a CPU that are computed at once: four vectors hide the latency. */
+/* The lanes that a CPU computes at once: four vectors hide the latency. */
 static uint32_t lanes_at_once(const tsr_target *target) {
     return 4 * target->vector_bytes / (uint32_t)sizeof(double);
 }
 
-/* As quantile() of all, by the same operations on each number. */
+/* Computes quantile() of all numbers by the same operations on each number. */
 static MlirValue normals_apart(tsr_tile_builder *b, const tsr_philox *how,
                                const MlirValue *operands, uint32_t lanes) {
     enum { OPERANDS = 3 };

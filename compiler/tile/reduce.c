@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `reduce`: sum, product, max, min over some dimensions, in 64 partial results whose
- * order does not depend on how the reduced elements lie in memory.
+ * order does not depend on the layout of the reduced elements in memory.
  *
- * Where the last dimension is reduced, a vector of 64 lanes walks along it: lane = partial result.
+ * If the last dimension is reduced, a vector of 64 lanes walks along it: lane = partial result.
  * Otherwise vectors go along the last, kept dimension: reduce_strided.c. Long axes are cut into
- * chunks, each of which is reduced so (tree.h).
+ * chunks, and each chunk is reduced in this way (tree.h).
  */
 #include "compiler/tile/reduce.h"
 
@@ -163,7 +163,7 @@ void tsr_tile_share(tsr_tile_group *group, int64_t count, int64_t each, tsr_tile
 void tsr_reduction_programs(tsr_reduction *r, int64_t count, int64_t bytes_per_item,
                             tsr_tile_loop *loop) {
     int64_t items = bytes_per_item ? PROGRAM_BYTES / bytes_per_item : count;
-    /* Warps of a GPU wait less where there are more of them. */
+    /* Warps of a GPU wait less if there are more warps. */
     if (r->group->b.target->arch && items > count / WARPS) items = count / WARPS;
     if (items < 1) items = 1;
     if (items > count) items = count;
@@ -172,7 +172,7 @@ void tsr_reduction_programs(tsr_reduction *r, int64_t count, int64_t bytes_per_i
 
 /* ---- along the last dimension ---------------------------------------------------------------- */
 
-/* One vector of the run, partial results number `part`. */
+/* Adds one vector of the run to partial results number `part`. */
 static void visit_run(tsr_reduction *r, tsr_point *point, uint32_t part, tsr_partials *partials) {
     tsr_region_emit(&r->before, 2, point);
     MlirValue value = tsr_node_value(&r->before, r->before.results[0], point);
@@ -217,7 +217,8 @@ void tsr_partials_add_run(tsr_reduction *r, const tsr_point *at, tsr_partials *p
     tsr_partials_add_range(r, at, tsr_tile_index(&r->group->b, 0), count, partials);
 }
 
-/* Several reduced dimensions, the last a multiple of 64 long: lanes keep their partial result. */
+/* Several reduced dimensions, the last a multiple of 64 long: each lane stays in the same partial
+ * result. */
 static void reduce_runs(tsr_reduction *r, const tsr_point *at, tsr_partials *partials) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
@@ -234,7 +235,7 @@ static void reduce_runs(tsr_reduction *r, const tsr_point *at, tsr_partials *par
     memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
 }
 
-/* The same of a chunk: it is part of a run, or goes over runs 64 elements at a time. */
+/* The same for a chunk: it is part of a run, or consists of runs read 64 elements at a time. */
 static void reduce_run_chunk(tsr_reduction *r, const tsr_point *at, MlirValue first, int64_t count,
                              tsr_partials *partials) {
     tsr_tile_builder *b = &r->group->b;
@@ -284,8 +285,9 @@ static MlirValue reduce_scattered(tsr_reduction *r, const tsr_point *at, MlirVal
 typedef struct contiguous {
     tsr_reduction *r;
     const tsr_point *point;
-    uint32_t all, lanes; /* of the partial results, and of a vector of them */
-    MlirValue local;     /* of partial results that are found element by element; else null */
+    uint32_t all, lanes; /* lanes of all partial results, and of one vector */
+    MlirValue local;     /* buffer of partial results that are computed element by element; else
+                            null */
 } contiguous;
 
 static MlirValue reduce_contiguous(void *user, MlirValue first, int64_t count) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions whose last dimension is kept, of many rows:
+ * Reductions of many rows whose last dimension is kept:
  *
- *     parts   on a GPU a warp has a partial result of up to 256 columns: of rows p, p + n, …
- *             in this order, several of them loaded before they are added; it stores it. On a
- *             CPU a program has several neighbouring ones, all columns of each, and reads as
- *             many rows of each 64
- *     last    a program has 32 columns, and takes their partial results as one kernel would
+ *     parts   on a GPU a warp computes and stores a partial result of up to 256 columns: rows p,
+ *             p + n, … in this order, several of them loaded before they are added. On a CPU a
+ *             program has several neighbouring partial results, with all their columns, and reads
+ *             the same number of rows of each 64
+ *     last    a program has 32 columns, and combines their partial results like a single kernel
  *
- * There are 64 partial results, as everywhere; on a GPU, with native numerics, as many as keep it
- * busy, number p and p + 64 … of which are then added first.
+ * There are 64 partial results, as everywhere; on a GPU with native numerics there are as many as
+ * keep it busy, and numbers p, p + 64, … are added first.
  *
- * Of a long axis (tree.h) the first kernel makes the results of chunks instead, one program each
- * (reduce_strided.c), and the second one combines them in the tree.
+ * If an axis is long (tree.h), the first kernel computes the results of chunks instead, one per
+ * program (reduce_strided.c), and the second one combines them in the tree.
  */
 #include "compiler/tile/reduce_parts.h"
 
@@ -22,33 +22,34 @@
 
 enum {
     LANES = 32,
-    WIDE_LANES = 128, /* columns of a warp where they cannot be blocked */
+    WIDE_LANES = 128, /* columns of a warp if they cannot be blocked */
     ROWS_MIN = 1024,
     REGISTERS =
-        128, /* of a lane: without a limit the assembler aims at 32, and waits for each load */
-    IN_FLIGHT = 96, /* of those, for rows */
+        128, /* limit of a lane: without it the assembler aims at 32, and waits for each load */
+    IN_FLIGHT = 96, /* registers for rows */
     ROWS_AT_ONCE_MAX = 16,
-    PROGRAMS_MIN = 700,  /* which keep a GPU busy */
-    CHAIN_MIN = 32,      /* rows of a partial result, at least */
+    PROGRAMS_MIN = 700,  /* number that keeps a GPU busy */
+    CHAIN_MIN = 32,      /* minimum rows of a partial result */
     CHUNKS_AT_ONCE = 16, /* a power of two */
-    /* Of a CPU. */
+    /* CPUs: */
     GROUP_MAX = 16,           /* partial results of a program */
-    GROUP_BYTES = 128 * 1024, /* of them: an eighth of a second-level cache */
-    PLACES_MAX = 8,           /* more give threads enough to do as it is */
+    GROUP_BYTES = 128 * 1024, /* their size: an eighth of a second-level cache */
+    PLACES_MAX = 8,           /* more outer indices give threads enough work anyway */
 };
 
 typedef struct plan {
     const tsr_tile_group *group;
-    int64_t partials; /* or chunks */
+    int64_t partials; /* number of partial results, or of chunks */
     bool is_long;
-    int64_t count;                                  /* of them, of a program of a CPU */
-    uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* of the group, that each step reads */
+    int64_t count;                                  /* partial results of a program of a CPU */
+    uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* arguments of the group that each step
+                                                       reads */
     uint32_t input_counts[2];
 } plan;
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both kernels ---------------------------------------------------------------------------- */
 
-/* The step as the group, whose arguments it has some of. */
+/* Makes the group and its reduction for a step, which has some of the group's arguments. */
 static tsr_result open_step(tsr_tile_group *step, const plan *p, bool is_last, tsr_tile_group *g,
                             tsr_reduction *out_reduction) {
     uint32_t count = p->group->input_count + p->group->output_count;
@@ -63,8 +64,8 @@ static tsr_result open_step(tsr_tile_group *step, const plan *p, bool is_last, t
     return tsr_reduction_init(g, out_reduction);
 }
 
-/* The program's place of the outer dimensions, and first column, of programs that have `lanes`
- * columns each and are `each` for a place; the number among those. */
+/* Finds the program's outer index and first column. A program has `lanes` columns, and there are
+ * `each` programs for an outer index and its columns. Returns the number among these. */
 static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each, uint32_t lanes,
                             tsr_point *point, MlirValue *out_outer) {
     tsr_tile_builder *b = &r->group->b;
@@ -83,7 +84,7 @@ static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each
     return tsr_tile_rem(b, item, each);
 }
 
-/* Of partial result `number` of a place. */
+/* The offset of partial result `number` of an outer index. */
 static MlirValue partial_offset(tsr_reduction *r, const plan *p, const tsr_point *point,
                                 MlirValue outer, MlirValue number) {
     tsr_tile_builder *b = &r->group->b;
@@ -102,7 +103,7 @@ static bool may_block(const tsr_reduction *r) {
            tsr_region_may_block(&r->before, &partials, &r->space, size);
 }
 
-/* So many rows are in flight as registers hold. */
+/* The number of rows in flight that registers have space for. */
 static uint32_t rows_at_once(const tsr_reduction *r, uint32_t lanes) {
     int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * lanes / LANES;
     uint32_t rows = ROWS_AT_ONCE_MAX;
@@ -110,7 +111,7 @@ static uint32_t rows_at_once(const tsr_reduction *r, uint32_t lanes) {
     return rows;
 }
 
-/* `count` rows, each `step` behind the one before. */
+/* Adds `count` rows, each `step` after the one before. */
 static MlirValue add_rows(tsr_reduction *r, tsr_point *point, MlirValue row, int64_t step,
                           uint32_t count, MlirValue total) {
     tsr_tile_builder *b = &r->group->b;
@@ -168,15 +169,15 @@ typedef struct group_part {
     tsr_reduction r;
     tsr_point point;
     uint32_t lanes;
-    int64_t pitch;   /* of a row of `local` */
+    int64_t pitch;   /* elements of a row of `local` */
     MlirValue local; /* [partial][column] */
-    MlirValue first; /* of its partial results, among those of all places */
-    MlirValue to;    /* where they go */
+    MlirValue first; /* first of its partial results, counted over all outer indices */
+    MlirValue to;    /* output buffer */
 } group_part;
 
 typedef void column_visit(group_part *p, MlirValue column, MlirValue partial);
 
-/* All columns; what is no whole vector has a mask. */
+/* Visits all columns; a mask is used for a partial vector. */
 static void walk_columns(group_part *p, MlirValue partial, column_visit *visit) {
     tsr_tile_builder *b = &p->r.group->b;
     tsr_tile_loop loop;
@@ -202,7 +203,7 @@ static void begin_partial(group_part *p, MlirValue column, MlirValue partial) {
                    local_offset(p, column, partial), tsr_tile_null);
 }
 
-/* The same of the next 64 rows, into the second-level cache. */
+/* Prefetches the next 64 rows to the second-level cache. */
 static void prefetch_block(group_part *p) {
     tsr_reduction *r = &p->r;
     tsr_tile_builder *b = &r->group->b;
@@ -249,7 +250,7 @@ static void walk_partials(group_part *p, column_visit *visit) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Rows first … of each 64, one behind the other. */
+/* Adds the program's rows, from row `first` of each 64 on. */
 static void add_blocks(group_part *p, MlirValue first) {
     tsr_tile_builder *b = &p->r.group->b;
     tsr_tile_loop block, loop;
@@ -307,7 +308,7 @@ static tsr_result lower_chunks(tsr_tile_group *step, const void *user) {
 
 /* ---- last ------------------------------------------------------------------------------------ */
 
-/* A place's partial results of 32 columns. */
+/* The partial results of 32 columns with one outer index. */
 typedef struct last_place {
     tsr_reduction r;
     const plan *plan;
@@ -321,7 +322,7 @@ static MlirValue load_partial(last_place *l, int64_t k) {
     return tsr_tile_load(b, l->r.dtype, l->from, at, LANES, l->point.mask);
 }
 
-/* All on their way at a time. */
+/* Loads all partial results at once. */
 static MlirValue add_at_once(last_place *l) {
     MlirValue values[TSR_PARTIALS];
     for (int64_t k = 0; k < l->plan->partials; k++) {
@@ -331,15 +332,15 @@ static MlirValue add_at_once(last_place *l) {
     return tsr_reduction_halve(&l->r, values, TSR_PARTIALS);
 }
 
-/* Number k as halving leaves it once numbers `step` and more behind it are added; few lie in
- * registers at a time. */
+/* Partial result k of the halving tree after the partial results `step` and more beyond it are
+ * added; few are in registers at a time. */
 static MlirValue add_in_depth(last_place *l, int64_t k, int64_t step) {
     if (step == TSR_PARTIALS) return load_partial(l, k);
     MlirValue low = add_in_depth(l, k, 2 * step);
     return tsr_reduction_combine(&l->r, low, add_in_depth(l, k + step, 2 * step));
 }
 
-/* The tree over `count` neighbouring chunks, which are read together. */
+/* Emits the tree over `count` neighbouring chunks, which are read together. */
 static MlirValue add_chunks(last_place *l, MlirValue first, int64_t count) {
     tsr_tile_builder *b = &l->r.group->b;
     if (count == 1) {
@@ -398,9 +399,9 @@ static tsr_result lower_last(tsr_tile_group *step, const void *user) {
     return TSR_SUCCESS;
 }
 
-/* ---- which, and what of it ------------------------------------------------------------------- */
+/* ---- plan ------------------------------------------------------------------------------------ */
 
-/* The group's arguments that a region reads. */
+/* Finds the group's arguments that a region reads. */
 static bool find_inputs(const tsr_region *region, uint32_t inputs[TSR_SEQUENCE_ARGUMENTS_MAX],
                         uint32_t *out_count) {
     uint32_t count = 0;
@@ -414,7 +415,7 @@ static bool find_inputs(const tsr_region *region, uint32_t inputs[TSR_SEQUENCE_A
     return true;
 }
 
-/* All constants are of one value: others are buffers of the kernel. */
+/* True if each constant has a single value: other constants are buffers of the kernel. */
 static bool has_plain_constants(const tsr_tile_group *group) {
     TSR_FOR_EACH_OP(op, group->body) {
         if (!tsr_op_is(op, "tessera.constant")) continue;
@@ -465,7 +466,8 @@ static void make_steps(const tsr_tile_group *group, const tsr_reduction *r, plan
     sequence->plan = p;
 }
 
-/* What a program of a CPU has; false where one kernel will do: few rows, or many places. */
+/* Plans the partial results of a program of a CPU. False if one kernel is enough: there are few
+ * rows, or many outer indices. */
 static bool find_group(tsr_reduction *r, plan *p) {
     const tsr_region *before = &r->before;
     int64_t size = r->space.dims[r->space.rank - 1], element = (int64_t)tsr_dtype_size(r->dtype);
@@ -489,7 +491,7 @@ tsr_result tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_se
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     *p = (plan){.group = group, .partials = arch ? count_partials(group, &r) : TSR_PARTIALS};
-    /* With native numerics a GPU's sums have an order of their own. */
+    /* GPU sums have an order of their own with native numerics. */
     p->is_long = tsr_sum_is_long(r.reduced_count) && !(arch && group->is_native);
     if (p->is_long) p->partials = (r.reduced_count - 1) / TSR_SUM_CHUNK + 1;
     if ((!arch && !p->is_long && !find_group(&r, p)) ||

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions of many rows as two kernels: partial results, of which each is a warp's, or some are a
- * program's, and what they come to.
+ * Reductions of many rows as two kernels: the first computes partial results, of one warp each or
+ * several of one program, the second combines them.
  */
 #ifndef TSR_COMPILER_TILE_REDUCE_PARTS_H
 #define TSR_COMPILER_TILE_REDUCE_PARTS_H
 
 #include "compiler/tile/sequence.h"
 
-/* *out_taken: false where one kernel will do, or must. */
+/* *out_taken is false if one kernel is enough or necessary. */
 TSR_RESULT tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                                 bool *out_taken);
 

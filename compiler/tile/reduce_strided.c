@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions whose last dimension is kept. Vectors go along it, and the partial results lie in a
- * local buffer; of up to 64 elements each is a partial result, and none is stored. Warps of a GPU
- * hold all partial results in registers.
+ * Reductions whose last dimension is kept. Vectors go along it, and the partial results are in a
+ * local buffer. If there are up to 64 elements, each is a partial result, and none is stored. Warps
+ * of a GPU keep all partial results in registers.
  *
  * A long axis is cut into chunks (tree.h). Either a program computes the result of one chunk, and
- * stores it for a second kernel (reduce_parts.c), or it goes over all chunks itself.
+ * stores it for a second kernel (reduce_parts.c), or it computes all chunks itself.
  */
 #include "compiler/tile/reduce.h"
 
 #include <string.h>
 
-/* ---- one chunk of each program --------------------------------------------------------------- */
+/* ---- one chunk per program ------------------------------------------------------------------- */
 
-/* Where results of chunks go: [place of the outer dimensions][chunk][column]. */
+/* The output of chunk results: [outer index][chunk][column]. */
 typedef struct chunk_sums {
     MlirValue to;    /* null: a program reduces all rows */
-    int64_t chunks;  /* of a place */
-    MlirValue chunk; /* the program's */
-    MlirValue outer; /* its place */
+    int64_t chunks;  /* chunks of an outer index */
+    MlirValue chunk; /* chunk of the program */
+    MlirValue outer; /* outer index of the program */
 } chunk_sums;
 
 static chunk_sums begin_chunk_sums(const tsr_reduction *r, MlirValue to) {
@@ -26,7 +26,7 @@ static chunk_sums begin_chunk_sums(const tsr_reduction *r, MlirValue to) {
     return (chunk_sums){.to = to, .chunks = has ? (r->reduced_count - 1) / TSR_SUM_CHUNK + 1 : 1};
 }
 
-/* The place and chunk of item `number`, in the order of memory. */
+/* Finds the outer index and the chunk of item `number`, in the order of memory. */
 static void enter_chunk(tsr_reduction *r, chunk_sums *s, MlirValue number, tsr_point *point) {
     tsr_tile_builder *b = &r->group->b;
     s->outer = tsr_tile_div(b, number, s->chunks);
@@ -47,17 +47,17 @@ static void finish_chunk(tsr_reduction *r, const chunk_sums *s, MlirValue result
     tsr_tile_store(b, r->dtype, result, s->to, at, point->mask);
 }
 
-/* ---- by vectors ------------------------------------------------------------------------------ */
+/* ---- with vectors ---------------------------------------------------------------------------- */
 
-/* A program takes `width` columns of one place of the outer dimensions and goes over their rows in
- * the order of memory; the partial results of all of them lie in a local buffer. */
+/* A program has `width` columns of one outer index and reads their rows in the order of memory; the
+ * partial results of all columns are in a local buffer. */
 typedef struct columns {
     tsr_reduction *r;
     uint32_t lanes;
-    int64_t width, live;  /* live: partial results there are */
-    bool at_once;         /* each is one element: read where it is added */
+    int64_t width, live;  /* live: number of partial results that exist */
+    bool at_once;         /* each partial result is one element, which is read when it is added */
     MlirValue local;      /* [partial][column] */
-    MlirValue first, end; /* the program's first column, and how many it has */
+    MlirValue first, end; /* the program's first column, and the number of its columns */
     tsr_point point;
     chunk_sums sums;
 } columns;
@@ -94,7 +94,7 @@ uint32_t tsr_reduction_inner(const tsr_reduction *r) {
     return inner;
 }
 
-/* Rows some way ahead, so far as all reduced dimensions but the last stay the same. */
+/* Prefetches later rows, as long as all reduced dimensions but the last stay the same. */
 static void prefetch_rows(columns *c) {
     enum { AHEAD = 4 };
     tsr_reduction *r = c->r;
@@ -113,7 +113,8 @@ static void prefetch_rows(columns *c) {
     }
 }
 
-/* Row `flat` of the reduced elements into partial result `partial`; begin: its first. */
+/* Adds row `flat` of the reduced elements to partial result `partial`; begin: it is its first
+ * row. */
 static void add_row(columns *c, MlirValue flat, MlirValue partial, bool begin) {
     tsr_reduction *r = c->r;
     tsr_tile_builder *b = &r->group->b;
@@ -130,7 +131,7 @@ static void add_row(columns *c, MlirValue flat, MlirValue partial, bool begin) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* The last chunk has fewer rows than partial results: the others begin with nothing. */
+/* The last chunk has fewer rows than partial results: the others begin with the identity. */
 static void clear_partials(columns *c) {
     tsr_tile_builder *b = &c->r->group->b;
     tsr_tile_loop loop;
@@ -140,7 +141,7 @@ static void clear_partials(columns *c) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Rows `low` to below `high`, at most `count`. */
+/* Adds rows `low` to below `high`, at most `count`. */
 static void add_rows(columns *c, MlirValue low, MlirValue high, int64_t count) {
     tsr_tile_builder *b = &c->r->group->b;
     MlirValue zero = tsr_tile_index(b, 0), full = tsr_tile_index(b, TSR_PARTIALS);
@@ -183,8 +184,9 @@ static MlirValue reduce_partials(columns *c, MlirValue column) {
     return load_partial(c, zero, column);
 }
 
-/* Partial result k as the halving tree leaves it once those `step` and more behind it are added:
- * few are in registers at a time. What is read soon is asked for: rows are far apart. */
+/* Partial result k of the halving tree after the partial results `step` and more beyond it are
+ * added: few are in registers at a time. Rows are far apart, so those that are read soon are
+ * prefetched. */
 static MlirValue reduce_at_once(columns *c, int64_t k, int64_t step) {
     enum { AHEAD_BYTES = 512 };
     tsr_reduction *r = c->r;
@@ -211,13 +213,13 @@ static MlirValue reduce_at_once(columns *c, int64_t k, int64_t step) {
     return tsr_reduction_combine(r, tsr_reduction_identity(r, c->lanes), value);
 }
 
-/* Does a program go over all chunks of a long axis? */
+/* True if a program computes all chunks of a long axis. */
 static bool is_chunked(const columns *c) {
     return c->sums.chunks == 1 && tsr_sum_is_long(c->r->reduced_count);
 }
 
-/* As many columns as the buffer holds, in even parts; several parts where they stay wide enough to
- * be read in whole runs. */
+/* Plans as many columns as the buffer has space for, in even parts; several parts, if they stay
+ * wide enough to be read in whole runs. */
 static void plan_columns(columns *c) {
     enum { LOCAL_BYTES = 256 * 1024, RUN_BYTES = 512, PARTS = 4, NODES_MAX = 8 };
     tsr_reduction *r = c->r;
@@ -231,7 +233,7 @@ static void plan_columns(columns *c) {
     if (part < RUN_BYTES / bytes) part = RUN_BYTES / bytes;
     if (most > part) most = part;
     int64_t parts = (size + most - 1) / most;
-    if (is_chunked(c)) parts = size; /* a vector each */
+    if (is_chunked(c)) parts = size; /* one vector each */
     c->width = ((size + parts - 1) / parts + c->lanes - 1) / c->lanes * c->lanes;
 }
 
@@ -243,7 +245,7 @@ static MlirValue reduce_chunk(void *user, MlirValue first, int64_t count) {
     return reduce_partials(c, tsr_tile_index(b, 0));
 }
 
-/* All rows that the program reduces, into the local buffer. */
+/* Adds all rows that the program reduces to the local buffer. */
 static void add_all(columns *c) {
     tsr_tile_builder *b = &c->r->group->b;
     MlirValue low = tsr_tile_index(b, 0), high = tsr_tile_index(b, c->r->reduced_count);
@@ -287,25 +289,25 @@ static void emit_columns(tsr_reduction *r, MlirValue to) {
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), c.end, c.lanes, 0, NULL);
     tsr_point *point = at_column(&c, loop.index);
     MlirValue result = reduce_column(&c, loop.index);
-    if (is_chunked(&c)) point = at_column(&c, loop.index); /* the chunks moved it */
+    if (is_chunked(&c)) point = at_column(&c, loop.index); /* the chunks changed it */
     finish_chunk(r, &c.sums, result, point);
     tsr_tile_loop_end(b, &loop, NULL);
     tsr_tile_loop_end(b, &items, NULL);
 }
 
-/* ---- by warps -------------------------------------------------------------------------------- */
+/* ---- with warps ------------------------------------------------------------------------------ */
 
-/* A warp of a GPU takes as many columns as it has lanes, and holds all partial results of them in
- * registers: the same sums in the same order, without a local buffer. */
+/* A warp of a GPU has one column per lane, and keeps all their partial results in registers: the
+ * same sums in the same order, without a local buffer. */
 typedef struct lanes_strided {
     tsr_reduction *r;
     tsr_point point;
-    uint32_t live; /* partial results there are */
+    uint32_t live; /* number of partial results that exist */
     MlirValue values[TSR_PARTIALS];
     chunk_sums sums;
 } lanes_strided;
 
-/* Rows `first` … into their partial results, the first `count` of them. */
+/* Adds `count` rows from `first` on to the first `count` partial results. */
 static void add_block(lanes_strided *c, MlirValue first, uint32_t count) {
     tsr_reduction *r = c->r;
     for (uint32_t k = 0; k < count; k++) {
@@ -322,7 +324,7 @@ static void begin_partials(lanes_strided *c) {
         c->values[k] = tsr_reduction_identity(c->r, c->point.lanes);
 }
 
-/* Rows `low` to below `high`, of which `count` are `step` at a time. */
+/* Adds rows `low` to below `high`: the first `count` of each `step` rows. */
 static void add_blocks(lanes_strided *c, MlirValue low, MlirValue high, int64_t step,
                        uint32_t count) {
     tsr_tile_builder *b = &c->r->group->b;
@@ -334,7 +336,7 @@ static void add_blocks(lanes_strided *c, MlirValue low, MlirValue high, int64_t 
     memcpy(c->values, loop.carried, sizeof c->values);
 }
 
-/* Rows `first` ... first + count - 1. */
+/* Adds rows `first` ... first + count - 1. */
 static void add_range(lanes_strided *c, MlirValue first, int64_t count) {
     tsr_tile_builder *b = &c->r->group->b;
     int64_t rest = count % TSR_PARTIALS, whole = count - rest;
@@ -343,7 +345,7 @@ static void add_range(lanes_strided *c, MlirValue first, int64_t count) {
     add_block(c, end, (uint32_t)rest);
 }
 
-/* The program's chunk. The last one may have rows that are no whole block. */
+/* Adds the program's chunk. The last chunk may have rows after its whole blocks. */
 static void add_chunk(lanes_strided *c) {
     tsr_tile_builder *b = &c->r->group->b;
     int64_t all = c->r->reduced_count, rest = all % TSR_PARTIALS;
@@ -364,7 +366,8 @@ static MlirValue reduce_lanes_chunk(void *user, MlirValue first, int64_t count) 
                                count < TSR_PARTIALS ? (uint32_t)count : TSR_PARTIALS);
 }
 
-/* So many registers are there for what lies before the sum, too; and every warp is full. */
+/* True if there are registers for the partial results and for the ops before the sum, and if every
+ * warp is full. */
 static bool fits_registers(const tsr_reduction *r) {
     enum { NODES_MAX = 24 };
     const tsr_target *target = r->group->b.target;

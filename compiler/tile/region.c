@@ -46,7 +46,7 @@ typedef struct view_list {
     tsr_view *views;
 } view_list;
 
-/* Calls for each view of the list; stops at the first false. */
+/* Calls `call` for each view of the list; stops at the first false. */
 static bool each_view(const view_list *list, bool (*call)(tsr_view *view, void *user), void *user) {
     for (uint32_t i = 0; i < list->view_count; i++)
         if (!call(&list->views[i], user)) return false;
@@ -61,7 +61,7 @@ static bool each_view(const view_list *list, bool (*call)(tsr_view *view, void *
 
 typedef struct merge {
     tsr_space *space;
-    uint32_t dim; /* is dropped; its stride goes to dim - 1 when merging */
+    uint32_t dim; /* dropped dimension; its stride moves to dim - 1 when merging */
 } merge;
 
 static bool can_merge(tsr_view *view, void *user) {
@@ -183,7 +183,8 @@ static tsr_result add_place(collector *c, tsr_node *node) {
     return TSR_SUCCESS;
 }
 
-/* Arguments become views, constants too or splats, the given value a leaf. */
+/* Adds a leaf: arguments become views, constants become views or splats, the given value becomes
+ * GIVEN. */
 static tsr_result add_leaf(collector *c, MlirValue source) {
     tsr_tile_group *group = c->region->group;
     tsr_node *node = NULL;
@@ -230,7 +231,8 @@ static tsr_result add_op(collector *c, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* needed[i]: op i of the body is in the slice. Users come after what they use, so one walk back. */
+/* needed[i]: op i of the body is in the slice. Users come after their operands, so one backward
+ * walk is enough. */
 static void mark_needed(const collector *c, const MlirValue *values, uint32_t value_count,
                         const MlirOperation *ops, uint32_t op_count, bool *needed) {
     for (uint32_t i = op_count; i-- > 0;) {
@@ -422,7 +424,7 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
     }
 }
 
-/* More than last-level caches hold, or share among many CPUs. */
+/* True if the stores are larger than last-level caches, or than the share of one CPU. */
 static bool is_large(const tsr_view *view, const tsr_space *space, uint32_t lanes) {
     enum { BYTES_MIN = 32 << 20 };
     int64_t size = (int64_t)tsr_dtype_size(view->dtype), last = (int64_t)space->rank - 1;
@@ -435,13 +437,13 @@ bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lan
     if (!is_large(view, space, lanes)) return false;
     for (int64_t d = 0; d < last; d++)
         if (space->dims[d] > 1 && view->strides[d] * size % TSR_BUFFER_ALIGN_BYTES) return false;
-    /* Parts of a tensor that lie side by side are aligned where their size is. */
+    /* Adjacent parts of a tensor are aligned if their size is. */
     return tsr_space_count(space) * size % TSR_BUFFER_ALIGN_BYTES == 0;
 }
 
 bool tsr_view_streams_shifted(const tsr_tile_group *group, const tsr_view *view,
                               const tsr_space *space, uint32_t lanes) {
-    enum { ROW_BYTES_MIN = 3072 }; /* of shorter ones too many lines are two rows' */
+    enum { ROW_BYTES_MIN = 3072 }; /* too many lines of shorter rows belong to two rows */
     int64_t size = (int64_t)tsr_dtype_size(view->dtype);
     return !group->b.target->warp_lanes && is_large(view, space, lanes) &&
            !tsr_view_streams(view, space, lanes) &&
@@ -465,11 +467,11 @@ void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_poi
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 enum {
-    BLOCKED_BYTES = 16,     /* that a lane moves at a time */
+    BLOCKED_BYTES = 16,     /* bytes that a lane moves at a time */
     BLOCKED_VIEWS_MAX = 12, /* each takes registers of every lane */
 };
 
-/* Parts of a tensor that lie side by side are aligned where their size is. */
+/* Adjacent parts of a tensor are aligned if their size is. */
 static bool is_even(const tsr_view *view, const tsr_space *space, int64_t columns) {
     uint32_t last = space->rank - 1;
     if (view->strides[last] != 1 || view->offset % TSR_BLOCKED_RUN) return false;
@@ -486,7 +488,7 @@ bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, con
         const tsr_node *node = region->nodes[i];
         bool placed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
         if (!placed || !node->view.strides[last]) continue;
-        /* A lane that counts its place would have to know of the other order. */
+        /* A lane that computes its index would have to know the permuted order. */
         if (node->kind == TSR_NODE_IOTA || !is_even(&node->view, space, columns)) return false;
         views++;
     }
@@ -527,7 +529,7 @@ void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue b
     }
     if (!run->tails && !run->shifted) return;
     MlirValue rest = tsr_tile_add(b, begin, whole);
-    /* Only where there is a tail: it takes longer than a whole vector. */
+    /* Only if there is a tail: it takes longer than a whole vector. */
     if (run->blocked) tsr_tile_loop_begin(b, &loop, whole, count, run->lanes, 0, NULL);
     emit_vector(run, &point, rest, tsr_tile_mask(b, tail, run->lanes));
     if (run->blocked) tsr_tile_loop_end(b, &loop, NULL);

@@ -2,10 +2,11 @@
  *
  * A region is the part of a fusion group that is computed at each point of one iteration space: an
  * elementwise expression over views of buffers. A view is a buffer with one stride per dimension of
- * the space, 0 where it is broadcast.
+ * the space, 0 if it is broadcast.
  *
- * Values have a level: 0, the same at every point; 1, the same along the inner loops; 2, the rest.
- * Levels 0 and 1 are computed once, as scalars, outside of the inner loops: the bits are the same.
+ * Values have a level: 0, the same at every point; 1, the same along the inner loops; 2, all
+ * others. Levels 0 and 1 are computed once, as scalars, outside the inner loops; this does not
+ * change the bits.
  */
 #ifndef TSR_COMPILER_TILE_REGION_H
 #define TSR_COMPILER_TILE_REGION_H
@@ -14,7 +15,7 @@
 
 enum { TSR_TILE_SIZES_MAX = 10 };
 
-/* The group being lowered: what every kernel family gets. */
+/* The group being lowered, which every kernel family gets. */
 typedef struct tsr_tile_group {
     tsr_ctx *ctx;
     tsr_arena *arena;
@@ -23,22 +24,22 @@ typedef struct tsr_tile_group {
     MlirOperation op; /* tsched.func */
     MlirBlock body;   /* its block */
     uint32_t input_count, output_count;
-    MlirValue *buffers;               /* of the tile.func: inputs, then outputs */
-    tsr_type *types;                  /* of them, as tensors */
-    int64_t *pitches;                 /* of them: elements from row to row; 0: dense */
+    MlirValue *buffers;               /* buffers of the tile.func: inputs, then outputs */
+    tsr_type *types;                  /* their types, as tensors */
+    int64_t *pitches;                 /* their pitches: elements between rows; 0: dense */
     const MlirValue *returned;        /* operands of tsched.return */
     bool is_native;                   /* matrix units and their numerics may be used */
     bool has_dot;                     /* dot products of bf16 and their numerics: dot.h */
     bool is_aside;                    /* a step of a sequence that is not the main one */
-    uint32_t over;                    /* of a step: see sequence.h */
+    uint32_t over;                    /* only for steps: see sequence.h */
     MlirOperation root;               /* the op that is not elementwise; null in a map group */
     int64_t grid;                     /* out: programs, at least 1 */
-    int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, where there is a choice */
+    int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, if there is a choice */
     size_t tile_count;
-    int64_t warps, registers; /* out: of tile.func; 0: none */
-    int64_t teams, together;  /* out: the same; see target.h */
-    int64_t cooperative;      /* out: the same; more than 1 without `warps` alone */
-    int64_t beside;           /* out: the same; more than 1: several programs share a block */
+    int64_t warps, registers; /* out: attributes of tile.func; 0: not set */
+    int64_t teams, together;  /* out: likewise; see target.h */
+    int64_t cooperative;      /* out: likewise; more than 1 only without `warps` */
+    int64_t beside;           /* out: likewise; more than 1: several programs share a block */
     bool contracts;           /* out: TSR_CONTRACT_NAME */
     bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */
 } tsr_tile_group;
@@ -46,17 +47,19 @@ typedef struct tsr_tile_group {
 /* lower.c */
 tsr_tile_group tsr_tile_group_make(tsr_ctx *ctx, tsr_arena *arena, const tsr_target *target,
                                    bool native, MlirOperation func);
-/* Its arguments, results and root; buffers are made room for. */
+/* Reads the group's arguments, results and root, and allocates its buffers. */
 TSR_RESULT tsr_tile_group_read(tsr_tile_group *group);
-/* The block of its tile.func, with its buffers; the caller's, until an op has it. */
+/* Makes the block of its tile.func, with its buffers. The caller owns the block until an op takes
+ * it. */
 TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
 
-/* Which arguments of a group may have a pitch. */
+/* The arguments of a group that may have a pitch. */
 typedef enum tsr_carries {
     TSR_CARRIES_NONE,
     TSR_CARRIES_VIEWS,     /* all: they are read and written through views */
-    TSR_CARRIES_ROWS,      /* those of the shape that is reduced, of its last dim alone */
-    TSR_CARRIES_PRODUCT,   /* all, where matrix units compute it */
+    TSR_CARRIES_ROWS,      /* those with the shape that is reduced, if only its last dim is
+                              reduced */
+    TSR_CARRIES_PRODUCT,   /* all, if matrix units compute the group */
     TSR_CARRIES_TRANSPOSE, /* the same */
 } tsr_carries;
 tsr_carries tsr_tile_group_carries(const tsr_tile_group *group);
@@ -72,7 +75,7 @@ typedef struct tsr_view {
     MlirValue buffer;
     int64_t strides[TSR_RANK_MAX]; /* elements, one per dimension of the space */
     int64_t offset;                /* elements */
-    bool stored;                   /* moved as it lies in memory, not computed with */
+    bool stored;                   /* moved as stored, without conversion */
     bool streamed; /* vectors without a mask are stored past the caches: see tsr_view_streams */
 } tsr_view;
 
@@ -81,7 +84,7 @@ typedef enum tsr_node_kind {
     TSR_NODE_SPLAT, /* a constant */
     TSR_NODE_OP,    /* computed */
     TSR_NODE_GIVEN, /* set by the family: the result of the root */
-    TSR_NODE_IOTA,  /* an iota: the offset that its view, which has no buffer, gives */
+    TSR_NODE_IOTA,  /* an iota: the offset of its view, which has no buffer */
 } tsr_node_kind;
 
 typedef struct tsr_node {
@@ -93,7 +96,7 @@ typedef struct tsr_node {
     struct tsr_node *operands[TSR_ELEMENT_OPERANDS_MAX];
     tsr_view view; /* VIEW, IOTA */
     uint32_t level;
-    MlirValue value; /* where last emitted */
+    MlirValue value; /* the value that was emitted last */
 } tsr_node;
 
 typedef struct tsr_region {
@@ -104,38 +107,39 @@ typedef struct tsr_region {
 } tsr_region;
 
 /* A dense row-major view of `shape`, broadcast from the right into the space's dimensions. `kept`
- * selects the dimensions it lies over (NULL: all); the others get stride 0. */
+ * selects the dimensions that it has (NULL: all); the others get stride 0. */
 void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
                    const tsr_space *space, const bool *kept);
-/* The same of an argument of the group, inputs first, with its pitch. */
+/* The same for an argument of the group, inputs first, with its pitch. */
 void tsr_view_of_argument(tsr_view *view, const tsr_tile_group *group, uint32_t number,
                           const tsr_space *space, const bool *kept);
 
-/* Collects what `values` need, down to the group's arguments; `given` (nullable) is taken as a leaf
- * set by the family. Fails with TSR_INTERNAL on an op that is not elementwise, TSR_MEMORY. */
+/* Collects the ops that `values` need, down to the group's arguments; `given` (nullable) is a leaf
+ * that the family sets. Fails with TSR_INTERNAL on an op that is not elementwise, or with
+ * TSR_MEMORY. */
 TSR_RESULT tsr_region_init(tsr_tile_group *group, const MlirValue *values, uint32_t value_count,
                            MlirValue given, const tsr_space *space, const bool *kept,
                            tsr_region *out_region);
 
-/* Drops dimensions of size 1 and merges neighbours wherever all views allow it and both or none are
- * reduced. `views` beyond those of the regions: outputs. */
+/* Drops dimensions of size 1 and merges neighbours if all views allow it and both or neither are
+ * reduced. `views` are views that the regions do not contain: outputs. */
 void tsr_space_collapse(tsr_space *space, tsr_region *const *regions, uint32_t region_count,
                         tsr_view *views, uint32_t view_count);
 int64_t tsr_space_count(const tsr_space *space);
-/* Is what a kernel stores to `view`, whole vectors of `lanes` along the last dimension of the
- * space, too much for caches and evenly laid out? Then a store past them saves reading the lines
- * first. */
+/* True if the kernel's stores to `view`, in whole vectors of `lanes` along the last dimension of
+ * the space, are too large for caches and evenly aligned. Stores past the caches then avoid reading
+ * the lines first. */
 bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lanes);
-/* Is it too much for caches, but laid out so that lines begin within rows? Then a CPU that begins
- * each row with the elements before its first whole line may store it so, too. */
+/* True if the stores are too large for caches, but lines begin within rows. A CPU that begins each
+ * row with the elements before its first whole line may then store past the caches, too. */
 bool tsr_view_streams_shifted(const tsr_tile_group *group, const tsr_view *view,
                               const tsr_space *space, uint32_t lanes);
 
-/* Levels: `outer` and `inner` mark the dimensions of the outer and the inner loops. */
+/* Sets the levels: `outer` and `inner` mark the dimensions of the outer and the inner loops. */
 void tsr_region_levels(tsr_region *region, const tsr_space *space, const bool *inner);
 
-/* Where values are computed. Level 2 has `lanes` lanes along the last dimension of the space (0:
- * scalars); levels 0 and 1 are scalars. */
+/* The point at which values are computed. Level 2 has `lanes` lanes along the last dimension of the
+ * space (0: scalars); levels 0 and 1 are scalars. */
 typedef struct tsr_point {
     const tsr_space *space;
     uint32_t lanes;
@@ -144,7 +148,7 @@ typedef struct tsr_point {
 } tsr_point;
 MlirValue tsr_point_offset(tsr_tile_builder *b, const tsr_point *point, const tsr_view *view);
 MlirValue tsr_splat_value(tsr_tile_builder *b, const tsr_node *node); /* SPLAT: a scalar */
-/* IOTA: a scalar, or a vector where it moves along the last dimension and the point has lanes. */
+/* IOTA: a scalar, or a vector if it moves along the last dimension and the point has lanes. */
 MlirValue tsr_iota_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point);
 /* Computes the nodes of one level. */
 void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point);
@@ -153,19 +157,20 @@ MlirValue tsr_node_value(tsr_region *region, const tsr_node *node, const tsr_poi
 /* Stores results[i] to outputs[i] at the point. */
 void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_point *point);
 
-/* Along the last dimension, vector by vector. */
+/* A run along the last dimension, computed vector by vector. */
 typedef struct tsr_map_run {
     tsr_region *region;
     const tsr_view *outputs;
     uint32_t lanes;
-    bool blocked; /* see tsr_region_may_block: lanes are TSR_BLOCKED_ELEMENTS */
-    bool loops;   /* a run may be as long as a vector */
-    bool tails;   /* a run need not be whole vectors */
-    const tsr_view
-        *shifted; /* NULL, or the output whose lines vectors are: tsr_view_streams_shifted */
+    bool blocked;            /* see tsr_region_may_block: lanes are TSR_BLOCKED_ELEMENTS */
+    bool loops;              /* a run may be as long as a vector */
+    bool tails;              /* a run may end in a partial vector */
+    const tsr_view *shifted; /* NULL, or the output to whose lines vectors are aligned:
+                                tsr_view_streams_shifted */
 } tsr_map_run;
-/* May the lanes of a warp move 16 bytes at a time, in runs of up to `columns` elements that begin
- * at multiples of TSR_BLOCKED_ELEMENTS? The block is to be given to tsr_tile_set_blocked then. */
+/* True if the lanes of a warp may move 16 bytes at a time, in runs of up to `columns` elements that
+ * begin at multiples of TSR_BLOCKED_ELEMENTS. The block must then be passed to
+ * tsr_tile_set_blocked. */
 bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
                           int64_t columns);
 /* Computes level 2 at elements begin to begin + count - 1 of the point's line, and stores. */
@@ -180,10 +185,10 @@ void tsr_point_unflatten(tsr_tile_builder *b, tsr_point *point, const bool *sele
 int64_t tsr_region_bytes(const tsr_region *region, const tsr_view *outputs, const tsr_space *space);
 /* The widest element computed with at level 2, in bytes; at least 1. */
 uint32_t tsr_region_width(const tsr_region *region);
-uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count); /* halves while at least `count` remain */
+uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count); /* halved while at least `count` remain */
 
-/* Computes a region at every point of a collapsed space and stores its results: the map family's
- * second half. */
+/* Computes a region at every point of a collapsed space and stores its results. The second half of
+ * the map family. */
 void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view *outputs,
                        const tsr_space *space);
 

@@ -26,7 +26,7 @@ static const tsr_type *type_of(const tsr_tile_group *group, const tsr_tile_seque
     return NULL;
 }
 
-/* That of the group's argument that the value is; of what passes between steps, 0. */
+/* The pitch of the group's argument that is this value; 0 for values between steps. */
 static int64_t pitch_of(const tsr_tile_group *group, const tsr_tile_sequence *sequence,
                         uint32_t value) {
     if (value < group->input_count) return group->pitches[value];
@@ -77,7 +77,7 @@ tsr_result tsr_tile_step_group(const tsr_tile_group *group, const tsr_tile_seque
     return TSR_SUCCESS;
 }
 
-/* The call's attributes, but for whom it calls. */
+/* Copies the call's attributes, except the callee. */
 static size_t read_attributes(MlirOperation call, const char *callee, tsr_attr *attrs) {
     MlirContext context = mlirOperationGetContext(call);
     size_t count = 0;

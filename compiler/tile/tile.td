@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tile IR: dialect `tile`. One tile.func is one kernel: a grid of independent programs over flat
-// buffers. Inside, MLIR's scf.for, arith, math and vector dialects on scalars and 1-D vectors; the
-// ops here are what those leave out. Nothing here knows a target. The rules are checked in C
-// (compiler/tile/verify.c).
+// buffers. Its body has ops of MLIR's scf.for, arith, math and vector dialects on scalars and 1-D
+// vectors, and the ops of this file for all other purposes. No op depends on a target. The rules
+// are checked in C (compiler/tile/verify.c).
 #ifndef TSR_TILE_TD
 #define TSR_TILE_TD
 
@@ -63,7 +63,7 @@ def Tile_Dense : Attr<CPred<"::llvm::isa<::mlir::DenseElementsAttr>($_self)">, "
   let convertFromStorage = "$_self";
 }
 
-// What tile.load and tile.store ask of their types.
+// The constraints of tile.load and tile.store on their types.
 class Tile_Moves<string value, string buffer> : PredOpTrait<
     "value and buffer have one element type",
     CPred<"::mlir::getElementTypeOrSelf($_op." # value # ".getType()) == "

@@ -12,9 +12,9 @@ typedef struct transpose {
     tsr_tile_group *group;
     tsr_dtype dtype;
     tsr_view from, to;
-    tsr_space space;          /* of the output */
+    tsr_space space;          /* index space of the output */
     uint32_t row, column;     /* dimensions: the input's last, the output's last */
-    bool outer[TSR_RANK_MAX]; /* the others */
+    bool outer[TSR_RANK_MAX]; /* all other dimensions */
     uint32_t lanes;
     tsr_point point;
 } transpose;
@@ -85,7 +85,8 @@ static tsr_result read_transpose(transpose *t) {
     return TSR_SUCCESS;
 }
 
-/* Rows row … of columns column …: loads along the rows, transposes, stores along the columns. */
+/* Loads a block from (row, column) on along the rows, transposes it, and stores it along the
+ * columns. */
 static void emit_block(transpose *t, MlirValue row, MlirValue column, bool masked) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue rows[BLOCK_MAX], zero = tsr_tile_index(b, 0), mask = tsr_tile_null;

@@ -15,7 +15,7 @@ static MlirValue below(tsr_tile_builder *b, MlirValue first, int64_t size, int64
     return tsr_tile_min(b, tsr_tile_offset(b, first, size), tsr_tile_index(b, end));
 }
 
-/* The leaf, or what is given for the last one: a loop of one round or none. */
+/* Emits the leaf, or uses the given last one: a loop of one iteration or none. */
 static void emit_leaf(const tsr_tree *t, MlirValue index, MlirValue *values) {
     tsr_tile_builder *b = t->b;
     tsr_tile_loop once;
@@ -33,7 +33,7 @@ static void emit_leaf(const tsr_tree *t, MlirValue index, MlirValue *values) {
     memcpy(values, once.carried, t->count * sizeof *values);
 }
 
-/* The subtree of up to 2^level leaves from `first` on. */
+/* Emits the subtree of up to 2^level leaves from `first` on. */
 static void emit_node(const tsr_tree *t, uint32_t level, MlirValue first, MlirValue *values) {
     tsr_tile_builder *b = t->b;
     tsr_tile_loop loop;
@@ -83,7 +83,7 @@ MlirValue tsr_product_carries(tsr_tile_builder *b, MlirValue chunk, int64_t chun
     return carries;
 }
 
-/* values += what is there */
+/* values += the slot's sums */
 static void add_slot(tsr_tile_builder *b, const tsr_product_sums *s, const tsr_product_offsets *p,
                      MlirValue slot_at, MlirValue *values) {
     for (uint32_t i = 0; i < p->count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of dialect tile: one function per rule of ops.def. What a target cannot do is refused
- * where the module says which target it is for.
+ * The rules of dialect tile: one function per rule of ops.def. Ops that a target cannot execute are
+ * refused if the module states its target.
  */
 #include "compiler/tile/verify.h"
 
@@ -16,18 +16,18 @@ enum {
     WARP_LANES = 32,
     WARPS_MAX = 12,
     STAGES_MAX = 16,
-    ROWS_MAX = 256, /* of a matrix in shared memory: what one copy can bring */
+    ROWS_MAX = 256, /* rows of a matrix in shared memory: limit of one copy */
     COLUMNS_MAX = 512,
     SWIZZLE_ROWS = 8,
     SWIZZLE_BYTES = 128,
     COPY_UNIT = SWIZZLE_ROWS * SWIZZLE_BYTES,
-    COPY_BYTES = 16,      /* rows without swizzle are whole such */
-    MMA_ROWS = 16,        /* of a warp, at least */
-    MMA_COLUMNS = 256,    /* at most */
-    MMA_DEPTH_BYTES = 32, /* of one instruction */
+    COPY_BYTES = 16,      /* divides rows without swizzle */
+    MMA_ROWS = 16,        /* minimum for a warp */
+    MMA_COLUMNS = 256,    /* maximum */
+    MMA_DEPTH_BYTES = 32, /* depth of one instruction */
 };
 
-/* ---- where an op stands ---------------------------------------------------------------------- */
+/* ---- the place of an op ---------------------------------------------------------------------- */
 
 tsr_where tsr_check_place(MlirOperation op) {
     tsr_where p = {.func = {NULL}};
@@ -139,7 +139,7 @@ bool tsr_check_ring(MlirOperation op, MlirValue ring) {
 typedef struct contents {
     int64_t shared_bytes;
     MlirOperation copy, attend; /* the first ones */
-    int64_t stages;             /* of the rings that are copied to */
+    int64_t stages;             /* stages of the rings that copies write to */
     MlirOperation foreign;
 } contents;
 
@@ -152,7 +152,7 @@ static bool is_released(MlirOperation wait) {
     return false;
 }
 
-/* Attention has all stages of copies to itself. */
+/* Attention uses all stages of copies alone. */
 static bool look_at_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;
@@ -160,7 +160,7 @@ static bool look_at_attend(contents *c, MlirOperation op) {
                                           "comes after copies or attention in its program");
 }
 
-/* The buffer that an op writes, or null; attention and rings are checked on their own. */
+/* The buffer that an op writes, or null; attention and rings are checked elsewhere. */
 static MlirValue written_by(MlirOperation op) {
     static const struct {
         const char *name;
@@ -277,7 +277,7 @@ MlirValue tsr_check_argument(MlirValue buffer) {
     return mlirValueIsABlockArgument(buffer) ? buffer : (MlirValue){NULL};
 }
 
-/* -1: more than 64 bits count. */
+/* Returns -1 if the number exceeds 64 bits. */
 static int64_t elements_of(MlirType type) {
     int64_t count = 1;
     for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
@@ -285,7 +285,7 @@ static int64_t elements_of(MlirType type) {
     return count;
 }
 
-/* A view of a buffer with a pitch has its rows. */
+/* Checks that a view of a buffer with a pitch has the same rows. */
 static bool check_pitches(MlirOperation op, MlirType from, MlirType to) {
     int64_t pitches[2] = {0}, ranks[] = {mlirShapedTypeGetRank(from), mlirShapedTypeGetRank(to)};
     if (!tsr_buffer_pitch(from, &pitches[0]) || !tsr_buffer_pitch(to, &pitches[1]))
@@ -431,7 +431,7 @@ static bool rule_stage(MlirOperation op) { return tsr_check_together(op); }
 
 static bool check_fragment(MlirOperation op, const tsr_matrix *m) {
     tsr_where p = tsr_check_place(op);
-    bool whole = p.warps < 1 || p.warps > WARPS_MAX || /* the function's rule says so */
+    bool whole = p.warps < 1 || p.warps > WARPS_MAX || /* the function's rule reports it */
                  tsr_check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps);
     if (!whole || !tsr_check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
         !tsr_check_multiple(op, "columns of a fragment", m->columns, m->is_acc ? 8 : 16) ||
@@ -517,7 +517,7 @@ static bool rule_map(MlirOperation op) {
     enum { ELEMENTS = 64 };
     tsr_matrix m = tsr_check_matrix(tsr_op_operand(op, 0));
     MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
-    intptr_t count = (intptr_t)tsr_op_operand_count(op); /* `with` is one more of each */
+    intptr_t count = (intptr_t)tsr_op_operand_count(op); /* `with` adds one to each */
     if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (!m.is_acc || mlirBlockGetNumArguments(body) != count)
         return tsr_target_emit_error(
@@ -541,7 +541,7 @@ static bool rule_map(MlirOperation op) {
                                  "the body does not end with tile.yield of elements");
 }
 
-/* The kernel's programs that run together. */
+/* The number of programs of the kernel that run together. */
 static int64_t together_of(MlirOperation op) {
     int64_t count = 1;
     tsr_where p = tsr_check_place(op);
