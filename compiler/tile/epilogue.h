@@ -28,8 +28,7 @@ typedef struct tsr_epilogue_tile {
     MlirValue row, column;
     int64_t rows;
     uint32_t vectors;
-    int64_t columns;        /* number of columns, if the last vector has unused lanes; 0: all lanes
-                               are used */
+    int64_t columns;        /* their number, if the last vector has unused lanes; else 0 */
     const MlirValue *masks; /* masks of the vectors; null ones: all lanes */
     const MlirValue *sums;  /* row by row */
 } tsr_epilogue_tile;

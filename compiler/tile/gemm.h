@@ -33,12 +33,10 @@ typedef struct tsr_gemm_tile {
     int64_t b_step;
     /* Offsets from b_at to each vector, if they are not contiguous; else NULL. */
     const int64_t *b_vectors;
-    const MlirValue *masks; /* masks of B's vectors; a null one: all lanes; NULL: there are no
-                               masks */
+    const MlirValue *masks; /* masks of B's vectors, or null for all lanes; NULL: no masks */
     uint32_t last_lanes;    /* lanes of each row's last vector, if they are fewer; else 0 */
     MlirValue ahead;        /* offset of B to prefetch, corresponding to b_at; null: no prefetch */
-    MlirValue copy;         /* the rows of B, or their pairs, are copied there as they are read; or
-                               null */
+    MlirValue copy;         /* buffer for a copy of the rows of B, or their pairs, or null */
     int64_t copy_step;      /* elements between copied rows */
     MlirValue copy_at;      /* offset of the first copied row; null: 0 */
     bool unrolled;          /* `count` is known and small: no loop */
@@ -145,8 +143,7 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
 /* True if there are vector registers for more than a tile's sums and operands: 32, as with AVX-512.
  * With 16, an epilogue between the steps of k would spill the sums to the stack. */
 bool tsr_gemm_has_registers(const tsr_target *target);
-int64_t tsr_gemm_second_level(const tsr_target *target); /* approximate size of the cache in
-                                                            bytes */
+int64_t tsr_gemm_second_level(const tsr_target *target); /* approximate bytes of the cache */
 /* The maximum number of rows of A for which B is read in place, with rows `row_bytes` apart, while
  * the next panel is loaded to the second-level cache. With more rows packing pays. */
 int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes);

@@ -18,7 +18,7 @@ typedef struct map {
     tsr_view *outputs;
     tsr_space space;
     bool inner[TSR_RANK_MAX], outer[TSR_RANK_MAX];
-    int64_t columns, rows; /* columns: size of the last dimension; rows: product of the others */
+    int64_t columns, rows; /* the last dimension; the product of the others */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
     bool blocked;      /* see tsr_region_may_block */

@@ -46,8 +46,7 @@ typedef struct tsr_matmul {
                              chunk is several blocks, and the sums of all tiles are added after the
                              last of these blocks */
     bool at_once; /* the programs of a thread are computed as one, so that it reads B's rows ... */
-    int64_t panels_at_once; /* ... in long runs: the number of panels that fit; otherwise those of a
-                               program */
+    int64_t panels_at_once; /* ... in long runs: panels that fit; or a program's */
     int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next
                           parts */
     bool a_packed, b_packed;

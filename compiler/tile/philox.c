@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-static const double MIDDLE = 0.425; /* distance from 0.5 up to which the quantile has its middle
-                                       form */
+static const double MIDDLE = 0.425; /* limit of |u - 0.5| in the middle piece */
 
 typedef struct draw {
     tsr_tile_builder *b;

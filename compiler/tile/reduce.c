@@ -286,8 +286,7 @@ typedef struct contiguous {
     tsr_reduction *r;
     const tsr_point *point;
     uint32_t all, lanes; /* lanes of all partial results, and of one vector */
-    MlirValue local;     /* buffer of partial results that are computed element by element; else
-                            null */
+    MlirValue local;     /* partial results that are computed by element, or null */
 } contiguous;
 
 static MlirValue reduce_contiguous(void *user, MlirValue first, int64_t count) {

@@ -38,8 +38,7 @@ typedef struct tsr_reduction {
     tsr_space space;                              /* collapsed; at least one dimension */
     tsr_dtype dtype;                              /* reduced in this type */
     const tsr_reduction_op *op;                   /* NULL: argmax */
-    bool kept[TSR_RANK_MAX], outer[TSR_RANK_MAX]; /* outer: kept dimensions, without a kept last
-                                                     one */
+    bool kept[TSR_RANK_MAX], outer[TSR_RANK_MAX]; /* outer: kept, except the last one */
     int64_t kept_count, reduced_count;            /* numbers of points */
     uint32_t reduced_dims;
     bool contiguous; /* the last dimension is reduced */

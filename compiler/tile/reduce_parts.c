@@ -42,8 +42,7 @@ typedef struct plan {
     int64_t partials; /* number of partial results, or of chunks */
     bool is_long;
     int64_t count;                                  /* partial results of a program of a CPU */
-    uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* arguments of the group that each step
-                                                       reads */
+    uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* the group's, for each step */
     uint32_t input_counts[2];
 } plan;
 

@@ -32,7 +32,7 @@ typedef struct tsr_tile_group {
     bool has_dot;                     /* dot products of bf16 and their numerics: dot.h */
     bool is_aside;                    /* a step of a sequence that is not the main one */
     uint32_t over;                    /* only for steps: see sequence.h */
-    MlirOperation root;               /* the op that is not elementwise; null in a map group */
+    MlirOperation root;               /* op that is not elementwise; null in a map group */
     int64_t grid;                     /* out: programs, at least 1 */
     int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, if there is a choice */
     size_t tile_count;
@@ -57,8 +57,7 @@ TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
 typedef enum tsr_carries {
     TSR_CARRIES_NONE,
     TSR_CARRIES_VIEWS,     /* all: they are read and written through views */
-    TSR_CARRIES_ROWS,      /* those with the shape that is reduced, if only its last dim is
-                              reduced */
+    TSR_CARRIES_ROWS,      /* those of the reduced shape, if only its last dim is reduced */
     TSR_CARRIES_PRODUCT,   /* all, if matrix units compute the group */
     TSR_CARRIES_TRANSPOSE, /* the same */
 } tsr_carries;
@@ -88,7 +87,7 @@ typedef enum tsr_node_kind {
 } tsr_node_kind;
 
 typedef struct tsr_node {
-    MlirValue source; /* in the group */
+    MlirValue source; /* value in the group */
     tsr_node_kind kind;
     tsr_dtype dtype;
     MlirOperation op; /* OP, SPLAT */

@@ -31,7 +31,7 @@ static inline bool tsr_sum_is_long(int64_t count) { return count > TSR_SUM_SHORT
 
 typedef struct tsr_tree {
     tsr_tile_builder *b;
-    int64_t leaves;         /* at least 1 */
+    int64_t leaves;         /* minimum 1 */
     uint32_t count;         /* values of each leaf, at most TSR_TILE_CARRIED_MAX */
     const MlirValue *empty; /* the neutral element of `combine` */
     const MlirValue *last;  /* the last leaf, if it exists already; else NULL */

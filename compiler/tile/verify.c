@@ -138,7 +138,7 @@ bool tsr_check_ring(MlirOperation op, MlirValue ring) {
 
 typedef struct contents {
     int64_t shared_bytes;
-    MlirOperation copy, attend; /* the first ones */
+    MlirOperation copy, attend; /* first ops of their kinds */
     int64_t stages;             /* stages of the rings that copies write to */
     MlirOperation foreign;
 } contents;

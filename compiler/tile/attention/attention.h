@@ -31,10 +31,10 @@ typedef struct tsr_attention {
     tsr_space mask_space; /* [B, H, S, T] */
     double dropout;       /* 0: no weight is dropped */
     int64_t stream;
-    int64_t head_samples;                     /* numbers drawn for each head (samples.h) */
-    MlirValue samples[TSR_ATTENTION_SAMPLES]; /* buffers: the first head of each item of the batch;
-                                                 step; seed */
-    MlirValue drawn[TSR_ATTENTION_SAMPLES];   /* their values for the current item */
+    int64_t head_samples; /* numbers drawn for each head (samples.h) */
+    MlirValue
+        samples[TSR_ATTENTION_SAMPLES]; /* buffers: first heads of the batch's items; step; seed */
+    MlirValue drawn[TSR_ATTENTION_SAMPLES]; /* their values for the current item */
     /* position of the kernel: the head, the first query and key of the current block */
     MlirValue batch_index, head_index, query, key;
 } tsr_attention;

@@ -36,12 +36,10 @@ typedef struct tsr_attention_grad {
         values; /* products whose columns are a block's keys, d and e */
     int64_t block_queries, block_keys, score_stride;
     int64_t query_unit;             /* a multiple of the rows of the tiles of all products */
-    int64_t key_depth, value_depth; /* depths of the panels of keys and values, which are packed by
-                                       columns */
+    int64_t key_depth, value_depth; /* depths of panels that are packed by columns */
     /* position of the kernel */
-    MlirValue head;                                           /* index among the heads that read the
-                                                                 key head */
-    MlirValue key_row_at, row_at;                             /* first rows of the heads */
+    MlirValue head;               /* index among the key head's query heads */
+    MlirValue key_row_at, row_at; /* first rows of the heads */
     MlirValue q_at, k_at, v_at, o_at, query_count, key_count; /* offsets and sizes of the blocks */
 } tsr_attention_grad;
 

@@ -161,8 +161,7 @@ static void pack_rows(tsr_attention_grad *g, const tsr_attention_side *s, MlirVa
 
 /* One query of a pair. */
 typedef struct query_row {
-    MlirValue row, there, shift, total, limit; /* there: whether the query exists; null if it
-                                                  does */
+    MlirValue row, there, shift, total, limit; /* there: true if the query exists, or null */
 } query_row;
 
 static void begin_row(gradient *g, MlirValue row, bool second, query_row *out_row) {
@@ -170,8 +169,7 @@ static void begin_row(gradient *g, MlirValue row, bool second, query_row *out_ro
     tsr_attention *of = &grad->of;
     tsr_tile_builder *b = &of->group->b;
     query_row q = {.row = row, .there = tsr_tile_null};
-    if (second && of->queries % TSR_DOT_PAIR) { /* a missing query is computed like the one
-                                                   before */
+    if (second && of->queries % TSR_DOT_PAIR) { /* a missing query repeats the last */
         q.there = tsr_tile_icompare(b, TSR_ICMP_SLT, row, grad->query_count);
         q.row = tsr_tile_min(b, row, tsr_tile_offset(b, grad->query_count, -1));
     }

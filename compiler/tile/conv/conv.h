@@ -23,10 +23,9 @@ typedef struct tsr_conv {
     int64_t images, channels, filters, groups;
     int64_t group_channels, group_filters;
     tsr_conv_axis axes[2];
-    MlirValue a, b, result; /* buffers: operands 0 and 1 of the op, its result */
+    MlirValue a, b, result; /* buffers of operands 0 and 1 and of the result */
     MlirType storage;       /* storage type of the computation */
-    int64_t strip;          /* width of the strips in which the filter, operand 1, is stored; 0: it
-                               is not in strips */
+    int64_t strip;          /* width of the strips of the filter, operand 1; 0: it has none */
     tsr_type filter;        /* if it is in strips, the filter's own type */
 } tsr_conv;
 

@@ -34,8 +34,7 @@ typedef struct product {
     MlirValue scratch;                    /* [slot][panel][channel][width] */
     MlirValue image, carries;             /* image and carries of the current block */
     MlirValue group, tap[2], low[2], high[2];
-    MlirValue channel, channels, panel, panel_count; /* of the program: the first ones, and their
-                                                        numbers */
+    MlirValue channel, channels, panel, panel_count; /* the program's first ones and counts */
 } product;
 
 typedef struct tile {

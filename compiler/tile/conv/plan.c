@@ -12,10 +12,8 @@ enum {
     PANEL_ELEMENTS = 48 * 1024,      /* capacity for the filter on the stack */
     PATCH_ELEMENTS = 40 * 1024,      /* capacity for the image on the stack */
     SCRATCH_ELEMENTS = 24 * 1024,    /* capacity for partial sums */
-    STACK_ELEMENT_BYTES = 4,         /* element size for these capacities: f32; f64 gets half as
-                                        many elements */
-    FLAT_WASTE = 16,                 /* blocks are flat if more than 1 / FLAT_WASTE of a row would
-                                        be wasted */
+    STACK_ELEMENT_BYTES = 4,         /* element size for these limits: f32; f64 gets half */
+    FLAT_WASTE = 16,                 /* flat blocks must save 1 / FLAT_WASTE of a row */
     FLAT_ROWS_MAX = 8,               /* rows of a flat tile: each has an address in a register */
     STRIP_VECTORS = 2,               /* vectors of a tile that reads strips */
     PROGRAM_FLOPS = 8 * 1000 * 1000, /* minimum work of a program, if there is enough */
@@ -23,8 +21,7 @@ enum {
     SHARED_PANELS = 4,      /* maximum number of panels that share a patch in a program ... */
     SHARED_PROGRAMS = 16,   /* ... if at least this number of programs is left ... */
     SHARED_POSITIONS = 256, /* ... which have this number of positions each */
-    LEFT_OUT_CHANNELS = 16, /* minimum number of channels for which a tap gets a loop of
-                               its own */
+    LEFT_OUT_CHANNELS = 16, /* minimum for a tap with a loop of its own */
 };
 static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEMENT_BYTES <=
                   TSR_TARGET_STACK_MAX - 32768,

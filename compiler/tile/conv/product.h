@@ -55,8 +55,7 @@ typedef struct tsr_conv_product {
     MlirValue points[2];           /* number of points of the phase */
     MlirValue begin[2];            /* first position of the block */
     MlirValue first_panel;         /* first panel of the program */
-    MlirValue panel_index, column; /* the panel's index, counted from the first one; its first
-                                      column */
+    MlirValue panel_index, column; /* index after first_panel; first column */
     uint32_t panel_vectors;        /* vectors of a row of the panel's tiles */
     int64_t panel_edge;            /* columns of the panel; 0: full width */
 } tsr_conv_product;

@@ -59,8 +59,7 @@ typedef struct plan {
     double scale;
     double left; /* 1 - dropout */
     bool causal;
-    tsr_attention of;                                      /* the attention as read from the
-                                                              group */
+    tsr_attention of;                                      /* as read from the group */
     uint32_t samples[TSR_ATTENTION_SAMPLES], sample_count; /* arguments of the group */
     tsr_dtype storage;
     tsr_gpu_heads read[DRESULT + 1], given[GRADIENTS]; /* arguments of the group */

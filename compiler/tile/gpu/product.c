@@ -45,10 +45,8 @@ typedef struct product {
     tsr_tile_builder *b;
     tsr_region after;
     tsr_node *given;
-    tsr_node *summed, *addend; /* given + addend, which is the same in all rows; NULL if there is
-                                  none */
-    tsr_node *fetched;         /* the view that is loaded through the ring of results; NULL if there
-                                  is none */
+    tsr_node *summed, *addend; /* given + addend, which is the same in all rows; or NULL */
+    tsr_node *fetched;         /* the view that is loaded through the ring, or NULL */
     MlirValue other;           /* `fetched` as a fragment */
     MlirValue ring;            /* ring of results */
     tsr_dtype through;         /* type of the results that are stored through the ring */
@@ -123,8 +121,7 @@ static int64_t pitch_of(const product *p, uint32_t number) {
 static bool narrow_view(const product *p, tsr_view *view) {
     uint32_t rank = p->whole.rank, to = p->space.rank - 2;
     int64_t strides[3] = {0}, column = view->strides[rank - 1], row = view->strides[rank - 2];
-    uint32_t first = p->merged ? rank - 2 : rank - 3; /* dims before it must be contiguous with
-                                                         it */
+    uint32_t first = p->merged ? rank - 2 : rank - 3; /* dims before it must follow from the next */
     for (uint32_t d = 0; d + 2 < rank; d++) {
         if (d >= first) break;
         int64_t follows = view->strides[d + 1] * p->whole.dims[d + 1];

@@ -44,8 +44,7 @@ typedef struct tsr_product_tile {
     uint32_t beside, below; /* numbers of programs that run together, in a row and in a column:
                                programs in a row share copies of A, those in a column share copies
                                of B */
-    uint32_t tail;          /* number of last steps of K in which warp groups multiply one after the
-                               other */
+    uint32_t tail;          /* last steps of K in which warp groups multiply in turns */
     bool transposed;        /* columns of the result are rows of the matrix units */
 } tsr_product_tile;
 
