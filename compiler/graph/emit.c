@@ -176,6 +176,7 @@ MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, co
 
 MlirValue tsr_emit_repair(tsr_builder *builder, const char *of, MlirValue x, MlirValue plain,
                           size_t axis_count, const int64_t *axes) {
+    if (axis_count == 0) return plain; /* rows of one element: no sum can overflow */
     MlirValue operands[] = {x, plain};
     tsr_attr attrs[] = {{"axes", tsr_attr_make_i64s(builder->context, axis_count, axes)},
                         {"of", tsr_attr_make_string(builder->context, of)},

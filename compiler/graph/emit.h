@@ -47,7 +47,7 @@ MlirValue tsr_emit_wide(tsr_builder *builder, MlirValue x);
 /* The mean over sorted, distinct axes, which are removed: the sum times 1/n. */
 MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, const int64_t *axes);
 /* `plain` has one number for each row of x; numbers that are not finite are computed again. `of`
- * is "average" or "variance". At least one axis. */
+ * is "average" or "variance". Returns `plain` if there are no axes. */
 MlirValue tsr_emit_repair(tsr_builder *builder, const char *of, MlirValue x, MlirValue plain,
                           size_t axis_count, const int64_t *axes);
 

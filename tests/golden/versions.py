@@ -153,7 +153,7 @@ CASES = [
     ("a layer that is not known", add_layer(False), 0, ""),
     ("a layer that must be known", add_layer(True), 3, NEWER),
     ("program of a later version", set_program_version(1000), 3, "1000"),
-    ("program of a version it does not need", set_program_version(2), 2, "expected 1 for what it holds"),
+    ("program of a version it does not need", set_program_version(2), 2, "expected 1 for its contents"),
     ("program in a later media type", retype("program.v1", "program.v2"), 3,
      "program.v2', which " + NEWER),
     ("no program", drop("program.v1"), 2, "expected 'application/vnd.tessera.program.v1', got none"),

@@ -111,7 +111,7 @@ refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214
 for row in 'cuInit|34|the toolkit.s, which is for linking alone: .*LD_LIBRARY_PATH' 'cuInit|803|not that of the running driver: after an update reboot' \
     'cuInit|804|cuda-compat package, which this GPU does not support' 'cuDevicePrimaryCtxRetain|805|start nvidia-cuda-mps-control' \
     'cuDevicePrimaryCtxRetain|807|try again in a while' 'cuModuleLoadDataEx|221|libnvidia-ptxjitcompiler.so.1 is missing' \
-    'cuModuleLoadDataEx|223|CUDA_DISABLE_PTX_JIT' 'cuModuleLoadDataEx|200|renew it, or build the bundle anew' 'cuInit|999|dmesg may tell more'; do
+    'cuModuleLoadDataEx|223|CUDA_DISABLE_PTX_JIT' 'cuModuleLoadDataEx|200|update the driver, or build the bundle again' 'cuInit|999|dmesg may tell more'; do
     IFS='|' read -r call code advice <<<"$row"
     refused "$call with $code" "fail=$call at=1 code=$code" 17 "$call: .* \($code\).*; .*$advice"
 done

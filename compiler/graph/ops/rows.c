@@ -53,6 +53,9 @@ static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, 
                         MlirValue centre) {
     MlirValue operands[REPAIR_OPERANDS] = {x, plain, centre};
     MlirContext context = r->b->context;
+    tsr_type type = tsr_type_of(plain);
+    if (r->axis_count == 0) /* rows of one element: no sum can overflow */
+        return mlirValueIsNull(centre) ? plain : tsr_emit_filled(r->b, &type, -0.0);
     tsr_attr attrs[] = {{"axes", tsr_attr_make_i64s(context, r->axis_count, r->axes)},
                         {"of", tsr_attr_make_string(context, of)},
                         {"eps", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), eps)},

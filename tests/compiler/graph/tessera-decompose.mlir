@@ -119,3 +119,12 @@ func.func @first(%x: tensor<6x3xf32>, %i: tensor<2xi32>) -> (tensor<2x3xf32>, te
   %1 = tessera.gather %x, %i {axis = 0 : i64} : tensor<6x3xf32>, tensor<2xi32> -> tensor<2x3xf32>
   return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// Rows of one element have no sum that could overflow.
+// CHECK-LABEL: func.func @one_element
+// CHECK-NOT: tessera.repair
+// CHECK: return
+func.func @one_element(%x: tensor<7xf32>, %s: tensor<7xf32>, %b: tensor<7xf32>, %m: tensor<7xf32>, %v: tensor<7xf32>) -> (tensor<7xf32>, tensor<7xf32>) {
+  %y, %mean, %variance = tessera.batch_norm_train %x, %s, %b, %m, %v {axis = 0 : i64} : tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<7xf32> -> tensor<7xf32>, tensor<7xf32>, tensor<7xf32>
+  return %y, %mean : tensor<7xf32>, tensor<7xf32>
+}
