@@ -59,13 +59,13 @@ skip() {
     echo "skipped: $1"
 }
 
-# mpirun ARGUMENTS…: Open MPI's launcher crashes at times when two ranks end a job at once (a signal in its show_help.c, after both
+# mpi_job ARGUMENTS…: mpirun in the foreground. Open MPI's launcher crashes at times when two ranks end a job at once (a signal in its show_help.c, after both
 # have reported). The job is then started again.
-mpirun() {
+mpi_job() {
     local code=139 tries
     for ((tries = 0; tries < 5; tries++)); do
         code=0
-        command mpirun "$@" 2>.mpirun.err || code=$?
+        mpirun "$@" 2>.mpirun.err || code=$?
         [ "$code" -ge 128 ] && grep -q 'show_help\.c' .mpirun.err || break
     done
     cat .mpirun.err >&2

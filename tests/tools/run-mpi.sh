@@ -9,7 +9,7 @@ check "another bundle" "$AOT" build "$DIGITS/digits.mlir" -o other.tsb --target 
 TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
 job() { mpirun --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
 # Two ranks that were started with different arguments.
-pair() { mpirun --oversubscribe -n 1 "${TRAIN[@]}" --mpi --steps 9 : -n 1 "$RUN" "$@" --quiet --threads 1 --mpi; }
+pair() { mpi_job --oversubscribe -n 1 "${TRAIN[@]}" --mpi --steps 9 : -n 1 "$RUN" "$@" --quiet --threads 1 --mpi; }
 # told WHAT CODE REGEX COMMAND…: the job ends with that code, and its output contains the reason.
 told() {
     local code=0

@@ -155,7 +155,7 @@ done
 # Ranks with different arguments.
 rm -rf M && cp -a S M
 checks=$((checks + 1)) code=0
-mpirun --oversubscribe -n 1 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 40 --state-dir M --new-data : \
+mpi_job --oversubscribe -n 1 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 40 --state-dir M --new-data : \
     -n 1 "$RUN" ranks.tsb --quiet --threads 1 --mpi "${NEW[@]}" --steps 40 --state-dir M >.out 2>.err </dev/null || code=$?
 [ $code -eq 12 ] || fail "a rank without --new-data: exit code $code; expected 12"
 grep -q 'ranks have different values of --new-data: rank 0 01, rank 1 00' .err || fail "a rank without --new-data: other words"
