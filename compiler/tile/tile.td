@@ -172,7 +172,7 @@ def Tile_SegmentOp : Tile_CheckedOp<"segment", [Pure]> {
     A kernel of several segments, of as many buffers each; all buffers of a segment have as many elements.
     Segment i is of programs first[i] up to the next one's first. Results are the program's number within
     its segment, how many elements the segment's buffers have, and these buffers, typed as the largest
-    segment's: nothing lies behind the segment's elements.
+    segment's: there is nothing after the segment's elements.
   }];
   let arguments = (ins Index:$program, Variadic<Tile_Buffer>:$buffers, I64ArrayAttr:$first);
   let results = (outs Index:$number, Index:$size, Variadic<Tile_Buffer>:$parts);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""gpt2.mlir of other sizes, on standard output: its lines of types are written anew, the program stays.
+"""gpt2.mlir of other sizes, on standard output: its lines of types are written again, the program stays.
 
 usage: sizes.py [--batch N] [--places N] [--width N] [--heads N] [--vocabulary N] [--window N]
 

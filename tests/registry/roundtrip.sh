@@ -99,7 +99,7 @@ expect "standard output" 6 'standard output cannot be one' "$AOT" pull "$R:ours"
 expect "nobody listens" 18 'refused|connect' "$AOT" pull "127.0.0.1:$(free_port)/a" -o no.tsb --retries 0
 printf 'x' | dd of=theirs.tsb bs=1 seek=$(($(stat -c %s theirs.tsb) - 3000)) conv=notrunc status=none
 expect "damage is not pushed" 2 'digest of the chunk' "$AOT" push theirs.tsb "127.0.0.1:$PORT/damage"
-expect "damage in OUT is fetched anew" 0 '' "$AOT" pull "$R:ours" -o theirs.tsb --json
+expect "damage in OUT is fetched again" 0 '' "$AOT" pull "$R:ours" -o theirs.tsb --json
 below "bytes moved for it" "$(number receivedBytes)" 4300000
 check "and gone" cmp a.tsb theirs.tsb
 finish

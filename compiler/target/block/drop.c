@@ -77,16 +77,16 @@ static LLVMValueRef second_key(tsr_emit *emit, const tsr_drop *drop, uint32_t ro
 }
 
 /* Loads element `index` of the op's buffer `buffer`, or its lower half. No thread writes the
- * buffer, so the load may move up in the code, unless `anew` is set. */
+ * buffer, so the load may move up in the code, unless `reload` is set. */
 static LLVMValueRef load(tsr_emit *emit, MlirOperation attend, size_t buffer, bool whole,
-                         LLVMValueRef index, bool anew) {
+                         LLVMValueRef index, bool reload) {
     static const char name[] = "invariant.load";
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     LLVMTypeRef type = whole ? i64 : tsr_block_i32(emit);
     LLVMValueRef at = tsr_emit_operand(emit, attend, buffer);
     if (index) at = LLVMBuildGEP2(b, i64, at, &index, 1, "");
-    if (anew)
+    if (reload)
         return tsr_block_asm(emit, type,
                              whole ? "ld.global.nc.b64 $0, [$1];" : "ld.global.nc.b32 $0, [$1];",
                              whole ? "=l,l" : "=r,l", &at, 1);
@@ -99,27 +99,27 @@ static LLVMValueRef load(tsr_emit *emit, MlirOperation attend, size_t buffer, bo
 
 /* The number of the head's first counter. */
 static LLVMValueRef first_counter(tsr_emit *emit, MlirOperation attend, const tsr_drop *drop,
-                                  size_t buffer, LLVMValueRef head, bool anew) {
+                                  size_t buffer, LLVMValueRef head, bool reload) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     int64_t batch = mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(attend, buffer)), 0);
     LLVMValueRef heads = tsr_block_int(emit, tsr_attend_dim(attend, 0, 0) / batch);
     LLVMValueRef item = LLVMBuildZExt(b, LLVMBuildUDiv(b, head, heads, ""), i64, "");
-    LLVMValueRef first = load(emit, attend, buffer, true, item, anew);
+    LLVMValueRef first = load(emit, attend, buffer, true, item, reload);
     first =
         LLVMBuildAdd(b, first, LLVMBuildZExt(b, LLVMBuildURem(b, head, heads, ""), i64, ""), "");
     return LLVMBuildMul(b, first, LLVMConstInt(i64, drop->head_counters, false), "");
 }
 
 void tsr_block_begin_drop(tsr_emit *emit, MlirOperation attend, tsr_drop *drop, LLVMValueRef head,
-                          bool anew) {
+                          bool reload) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = tsr_block_i32(emit);
     size_t at = tsr_attend_buffers(attend);
     if (!drop->some) return;
-    LLVMValueRef counter = first_counter(emit, attend, drop, at, head, anew), low, high;
-    LLVMValueRef step = load(emit, attend, at + 1, false, NULL, anew);
-    LLVMValueRef seed = load(emit, attend, at + 2, false, NULL, anew);
+    LLVMValueRef counter = first_counter(emit, attend, drop, at, head, reload), low, high;
+    LLVMValueRef step = load(emit, attend, at + 1, false, NULL, reload);
+    LLVMValueRef seed = load(emit, attend, at + 2, false, NULL, reload);
     LLVMValueRef upper = LLVMBuildTrunc(
         b, LLVMBuildLShr(b, counter, LLVMConstInt(LLVMTypeOf(counter), 32, false), ""), i32, "");
     for (uint32_t r = 0; r < TSR_DROP_ROUNDS; r++)

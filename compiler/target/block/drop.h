@@ -23,10 +23,10 @@ typedef struct tsr_drop {
 
 /* Reads the attributes of the op. */
 tsr_drop tsr_block_read_drop(MlirOperation attend);
-/* Loads the random state of `head` (i32) before its queries are computed. `anew`: load exactly
+/* Loads the random state of `head` (i32) before its queries are computed. `reload`: load exactly
  * here, because an earlier load would occupy registers. */
 void tsr_block_begin_drop(tsr_emit *emit, MlirOperation attend, tsr_drop *drop, LLVMValueRef head,
-                          bool anew);
+                          bool reload);
 /* Draws the words of a counter (i32) of the head. */
 void tsr_block_draw(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef counter,
                     LLVMValueRef out_words[static TSR_DROP_WORDS]);

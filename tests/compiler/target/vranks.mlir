@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which loop a call is in is found anew, whatever a module says; and a loop's sum is no view.
+// Which loop a call is in is computed again, whatever a module says; and a loop's sum is no view.
 // RUN: tessera-aot build --from=autodiff %s -o %t.tsb --target cpu:x86-64-v3 --dump tile >%t.mlir
 // RUN: sed 's/tsched.call @k0_sum(%0)/& {tessera_target.loop = 3 : i64}/' %t.mlir >%t.marked.mlir
 // RUN: grep 'tessera_target.loop = 3' %t.marked.mlir
