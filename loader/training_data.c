@@ -113,7 +113,7 @@ static tsr_result begin_epoch(tsr_ctx *ctx, const tsr_training_data *data, tsr_p
              (count)data->rows);
     tsr_log(ctx, TSR_LOG_WARNING,
             "new data: %llu row%s; the state was trained with %llu. Epoch %llu begins with it at "
-            "sample %llu; %llu sample%s of the epoch before are left out",
+            "sample %llu; skips %llu sample%s of the epoch before",
             (count)data->rows, TSR_PLURAL(data->rows), (count)old_rows, (count)epoch,
             (count)position->sample, (count)left, TSR_PLURAL(left));
     position->epoch_base = epoch;

@@ -474,7 +474,7 @@ static TSR_RESULT check_gather(const checker *p, const tsr_program_buffer *buffe
                 sum == tsr_program_buffer_size(all) && all->dtype == part->dtype;
     EXPECT(
         p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
-        "vrank_gather: expected a place of %llu byte%s in the workspace, apart from its part, got "
+        "vrank_gather: expected a buffer of %llu byte%s in the workspace, apart from its part, got "
         "%llu",
         (unsigned long long)sum, TSR_PLURAL(sum), (unsigned long long)tsr_program_buffer_size(all));
     return TSR_SUCCESS;
@@ -557,7 +557,7 @@ static TSR_RESULT check_command(const checker *p, const tsr_program_entry *entry
             p,
             left == 0 || buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_VRANK ||
                 buffer->space == TSR_SPACE_PART,
-            "arguments[%u]: expected a place of the virtual rank, written in a loop, got space %u",
+            "arguments[%u]: expected a buffer of the virtual rank, written in a loop, got space %u",
             i, (unsigned)buffer->space);
         if (buffer->space == TSR_SPACE_OUTPUT) written[buffer->index] = true;
     }

@@ -26,7 +26,7 @@ enum {
     TSR_PROGRAM_IN_FLIGHT_MAX = 256,  /* concurrent copies to the host's memory and back */
 };
 #define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)       /* iterations of a loop */
-#define TSR_PROGRAM_VRANK_BYTES_MAX (UINT64_C(1) << 48) /* bytes of LEAF, and of SUMS */
+#define TSR_PROGRAM_VRANK_BYTES_MAX (UINT64_C(1) << 48) /* bytes of VRANK, and of SUMS */
 
 typedef enum tsr_space {
     TSR_SPACE_TENSOR = 1,    /* index: in config->tensors */
@@ -37,19 +37,22 @@ typedef enum tsr_space {
                                entries, in order of first use */
     TSR_SPACE_HOST = 6, /* offset_bytes: in the entry's host memory, which a run has in addition to
                            the workspace; OFFLOAD writes it, PREFETCH reads it */
-    /* Spaces of an entry with leaves (below); offset_bytes as above, each in its own memory. */
+    /* Spaces of an entry with virtual ranks (below); offset_bytes as above, each in its own memory.
+     */
     TSR_SPACE_VRANK = 16, /* one copy for each virtual rank */
-    TSR_SPACE_SUMS = 17,  /* a sum over leaves, with scratch copies for the sums of subtrees */
+    TSR_SPACE_SUMS =
+        17, /* a sum over virtual ranks, with scratch copies for the sums of subtrees */
     TSR_SPACE_VRANK_NUMBER = 18, /* a scalar i64, from 0; read only */
-    /* index: a tensor of n elements. The buffer is the leaf's part, a vector of c = ceil(n / V)
-     * elements: leaf i has the elements from i c on; those past n are undefined. */
+    /* index: a tensor of n elements. The buffer is the virtual rank's part, a vector of c = ceil(n
+     * / V) elements: virtual rank i has the elements from i c on; those past n are undefined. */
     TSR_SPACE_PART = 19,
 } tsr_space;
 
 typedef struct tsr_program_buffer {
     tsr_space space;
-    uint32_t index;        /* see tsr_space; 0 for WORKSPACE and HOST */
-    uint64_t offset_bytes; /* WORKSPACE, HOST, and the spaces of an entry with leaves; else 0 */
+    uint32_t index; /* see tsr_space; 0 for WORKSPACE and HOST */
+    uint64_t
+        offset_bytes; /* WORKSPACE, HOST, and the spaces of an entry with virtual ranks; else 0 */
     tsr_dtype dtype;
     tsr_shape shape;
     const char *name; /* name of the value in the source, for messages; "" if it has no name */
@@ -76,10 +79,12 @@ typedef enum tsr_opcode {
     TSR_OP_OFFLOAD = 9,   /* HOST <- WORKSPACE */
     TSR_OP_PREFETCH = 10, /* WORKSPACE <- HOST */
     TSR_OP_LAST = TSR_OP_PREFETCH,
-    TSR_OP_EACH_VRANK = 16,   /* grid: number of commands after it that run once for each leaf */
-    TSR_OP_VRANK_SUM = 17,    /* arguments[0] (SUMS) <- the sum over leaves of arguments[1]; kernel
-                                adds    two: (a, b) -> sum, which may be the same memory as a or b */
-    TSR_OP_VRANK_GATHER = 18, /* arguments[0] <- arguments[1] of all leaves, concatenated */
+    TSR_OP_EACH_VRANK =
+        16, /* grid: number of commands after it that run once for each virtual rank */
+    TSR_OP_VRANK_SUM =
+        17, /* arguments[0] (SUMS) <- the sum over virtual ranks of arguments[1]; kernel
+              adds    two: (a, b) -> sum, which may be the same memory as a or b */
+    TSR_OP_VRANK_GATHER = 18, /* arguments[0] <- arguments[1] of all virtual ranks, concatenated */
     TSR_OP_COLLECTIVE = 19,   /* arguments[0] <- arguments[1]; kernel: number in collectives.def */
     /* Loops and branches: `kernel` is the number of commands after it that belong to the range. */
     TSR_OP_REPEAT = 20, /* run the range `grid` times, or until its STOP */
@@ -93,25 +98,26 @@ typedef enum tsr_opcode {
     TSR_OP_CONTROL_LAST = TSR_OP_PUT,
 } tsr_opcode;
 
-/* Leaves: a training entry of a program with V > 1 virtual ranks works on one V-th of the batch at
- * a time. Its data inputs are buffers of batch / V rows, those of the current leaf. The commands of
- * an EACH_LEAF loop may read and write LEAF and PART and read the leaf's inputs and number; other
- * commands must not access these. When the loop has ended, its sums and gathered values are
- * available on every rank. Exception: if a COLLECTIVE (other than slice) takes a sum, only that
- * command exchanges it, and nothing else reads it. */
+/* Virtual ranks: a training entry of a program with V > 1 virtual ranks works on one V-th of the
+ * batch at a time. Its data inputs are buffers of batch / V rows, those of the current virtual
+ * rank. The commands of an EACH_VRANK loop may read and write VRANK and PART and read the virtual
+ * rank's inputs and number; other commands must not access these. When the loop has ended, its sums
+ * and gathered values are available on every rank. Exception: if a COLLECTIVE (other than slice)
+ * takes a sum, only that command exchanges it, and nothing else reads it. */
 
-/* An entry with loops and branches has no leaves, regions or collectives. Commands in a loop or
- * branch write only to the workspace; STOP, TAKE and PUT are inside a loop and not inside one of
+/* An entry with loops and branches has no virtual ranks, regions or collectives. Commands in a loop
+ * or branch write only to the workspace; STOP, TAKE and PUT are inside a loop and not inside one of
  * its branches. */
 
-/* Offloads: an entry with HOST has no leaves, loops and branches. Only launches, copies, PREPARE,
- * OFFLOAD, PREFETCH and AWAIT may come between an OFFLOAD or PREFETCH and its AWAIT; no such
- * command may write the source of the copy or access its destination. A PREFETCH reads a HOST
+/* Offloads: an entry with HOST has no virtual ranks, loops and branches. Only launches, copies,
+ * PREPARE, OFFLOAD, PREFETCH and AWAIT may come between an OFFLOAD or PREFETCH and its AWAIT; no
+ * such command may write the source of the copy or access its destination. A PREFETCH reads a HOST
  * buffer as it was offloaded, after the AWAIT of that OFFLOAD. */
 
-/* Collectives are outside of loops and run among the V leaves: all leaves of a rank take part with
- * their LEAF buffers. An all_gather of PART may be inside a loop: each leaf gathers the tensor from
- * all ranks when it reaches the command; that loop must not write the tensor. */
+/* Collectives are outside of loops and run among the V virtual ranks: all virtual ranks of a rank
+ * take part with their VRANK buffers. An all_gather of PART may be inside a loop: each virtual rank
+ * gathers the tensor from all ranks when it reaches the command; that loop must not write the
+ * tensor. */
 typedef enum tsr_collective_kind {
 #define X(ID, number, name, from, to) TSR_COLLECTIVE_##ID = number,
 #include "manifests/collectives.def"
@@ -119,7 +125,7 @@ typedef enum tsr_collective_kind {
 } tsr_collective_kind;
 typedef enum tsr_collective_location {
     TSR_COLLECTIVE_LOCATION_SUM, /* SUMS */
-    TSR_COLLECTIVE_LOCATION_OWN, /* LEAF; for an all_gather also PART, of any tensor */
+    TSR_COLLECTIVE_LOCATION_OWN, /* VRANK; for an all_gather also PART, of any tensor */
     TSR_COLLECTIVE_LOCATION_ALL, /* TENSOR, OUTPUT, WORKSPACE; for a slice also SUMS */
 } tsr_collective_location;
 typedef struct tsr_collective_row {
@@ -203,7 +209,8 @@ TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
 typedef enum tsr_holding {
     TSR_HOLDING_WHOLE,
     TSR_HOLDING_PADDED, /* whole, with room for V parts */
-    TSR_HOLDING_PARTS,  /* the parts of its leaves, concatenated: no entry uses the whole tensor */
+    TSR_HOLDING_PARTS,  /* the parts of its virtual ranks, concatenated: no entry uses the whole
+                           tensor */
 } tsr_holding;
 /* Finds the holding of each tensor of the config; out_holdings has an element for each. */
 void tsr_program_find_holdings(const tsr_program *program, const tsr_config *config,
@@ -211,17 +218,17 @@ void tsr_program_find_holdings(const tsr_program *program, const tsr_config *con
 /* Returns the bytes of one part of a tensor. */
 uint64_t tsr_program_part_bytes(const tsr_config *config, size_t tensor);
 
-/* The owner of a buffer in an entry with leaves: the current leaf, or the position whose part of a
- * tensor it is. A rank has V / W leaves and V / W consecutive positions; its leaves need not be
- * consecutive if no command uses both kinds. */
+/* The owner of a buffer in an entry with virtual ranks: the current virtual rank, or the position
+ * whose part of a tensor it is. A rank has V / W virtual ranks and V / W consecutive positions; its
+ * virtual ranks need not be consecutive if no command uses both kinds. */
 enum {
     TSR_OWNER_ALL = 0,
     TSR_OWNER_VRANK = 1,
     TSR_OWNER_POSITION = 2,
-    TSR_OWNER_JOINED = 4, /* values of all leaves, or parts of all positions */
+    TSR_OWNER_JOINED = 4, /* values of all virtual ranks, or parts of all positions */
 };
 /* Finds the owners; out_owners has an element for each buffer. Returns false if a command uses both
- * kinds of owners, or is a collective between leaves. */
+ * kinds of owners, or is a collective between virtual ranks. */
 bool tsr_program_find_owners(const tsr_config *config, const tsr_config_entry *ports,
                              const tsr_program_entry *entry, uint8_t *out_owners);
 
@@ -269,10 +276,10 @@ TSR_RESULT tsr_program_verify_control(tsr_ctx *ctx, const tsr_program *program, 
 TSR_RESULT tsr_program_verify_offloads(tsr_ctx *ctx, const tsr_program *program, tsr_code code);
 /* Private to this folder: returns true if the buffers share bytes. */
 bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b);
-/* Returns true if this data input is split among the leaves of the entry. */
+/* Returns true if this data input is split among the virtual ranks of the entry. */
 bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
                         const tsr_config_port *input);
-/* Returns the total bytes of the HOST buffers, or of one copy of the LEAF or SUMS buffers: a
+/* Returns the total bytes of the HOST buffers, or of one copy of the VRANK or SUMS buffers: a
  * multiple of 64.
  */
 uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space);

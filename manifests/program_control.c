@@ -130,10 +130,11 @@ static bool is_plain(tsr_opcode opcode) {
 static TSR_RESULT check_writes(const walk *w, const tsr_program_command *c) {
     uint32_t end = tsr_program_written_end(c);
     for (uint32_t i = c->written_from; i < end && c->opcode != TSR_OP_PREPARE; i++)
-        EXPECT(w, w->entry->buffers[c->arguments[i]].space == TSR_SPACE_WORKSPACE,
-               "arguments[%u]: expected a place in the workspace, written in a loop or branch, got "
-               "space %u",
-               i, (unsigned)w->entry->buffers[c->arguments[i]].space);
+        EXPECT(
+            w, w->entry->buffers[c->arguments[i]].space == TSR_SPACE_WORKSPACE,
+            "arguments[%u]: expected a buffer in the workspace, written in a loop or branch, got "
+            "space %u",
+            i, (unsigned)w->entry->buffers[c->arguments[i]].space);
     return TSR_SUCCESS;
 }
 

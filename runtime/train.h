@@ -36,7 +36,7 @@ typedef struct tsr_train_job {
     tsr_evidence *evidence;  /* exists on every rank that compares; or NULL */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
-    const uint32_t *state_parts; /* number of parts of each; see held.h */
+    const uint32_t *state_parts; /* number of parts of each; see exec/sharded_view.h */
     void *const *gathered; /* memory, for each tensor of the state, into which the full tensor is
                               gathered before a record or replay reads it; NULL: not gathered, or
                               already full. On all ranks */

@@ -184,14 +184,14 @@ TSR_RESULT tsr_cuda_join_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
 TSR_RESULT tsr_cuda_read_beside(tsr_ctx *ctx, const tsr_cuda_device *self,
                                 const tsr_device_list *list, const tsr_cuda_beside *beside,
                                 struct CUevent_st *began, uint64_t began_ns);
-/* Starts a thread that prepares drawing, or the intake of `takes_bytes` bytes of files; without a
- * thread, this is done later. */
+/* Starts a thread that prepares drawing, or the staged upload of `takes_bytes` bytes of files;
+ * without a thread, this is done later. */
 void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, uint64_t takes_bytes);
 /* Returns the machine code of the leaf hash kernel for this GPU; NULL: none. */
 const tsr_fatbin_image *tsr_cuda_find_leaves(const tsr_cuda_device *self);
 /* Loads the leaf hash kernel. */
 TSR_RESULT tsr_cuda_ready_leaves(tsr_ctx *ctx, tsr_cuda_device *self);
-/* cuda_intake.c; ready_intake may run on any thread, before the other functions. */
+/* cuda_staged_upload.c; tsr_cuda_ready_staged_upload may run on any thread, before the others. */
 extern const tsr_device_staged_upload tsr_cuda_staged_upload_functions;
 TSR_RESULT tsr_cuda_ready_staged_upload(tsr_ctx *ctx, tsr_cuda_device *self);
 void tsr_cuda_finish_staged_upload(tsr_cuda_device *self);

@@ -6,7 +6,7 @@
  *
  *     open -> allocate -> prepare a list … -> (upload) -> run -> (download) -> … -> finish -> close
  *
- * Everything but read, read_kept and intake is called from one thread at a time. Nothing is
+ * Everything but read, read_kept and staged uploads is called from one thread at a time. Nothing is
  * allocated between prepare and finish.
  */
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
@@ -101,7 +101,7 @@ typedef struct tsr_device_options {
     /* An asynchronous device waits after each command, so that an error names the command. */
     bool one_by_one;
     bool draws;           /* draw will be called soon */
-    uint64_t takes_bytes; /* bytes of files that the intake will take soon, see
+    uint64_t takes_bytes; /* bytes of files that a staged upload will take soon, see
                              tsr_device_staged_upload; 0: none */
     /* Text about the program's planned memory, appended to errors about a lack of memory; borrowed
      * while the device is open. NULL: none. */
@@ -114,7 +114,7 @@ typedef struct tsr_device_options {
  *     room -> read the chunk into it -> take -> digest -> put the needed ranges
  *
  * on any threads. Call room after take of the chunk TSR_DEVICE_WINDOWS before, and take after all
- * calls for the chunk TSR_DEVICE_DEPTH before. The device may do nothing else during an intake. end
+ * calls for the chunk TSR_DEVICE_DEPTH before. The device may do nothing else during an upload. end
  * is also called after a failure. */
 enum { TSR_DEVICE_WINDOWS = 8, TSR_DEVICE_DEPTH = 2 * TSR_DEVICE_WINDOWS };
 typedef struct tsr_device_staged_upload {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One block of memory:  tensors | workspace | prepared | inputs, outputs of entry 0 | of entry 1 |
- * … each piece rounded up to the alignment; the values and sums of leaves are stored after the
- * prepared memory. At creation, every command's arguments become device addresses, so that a run
- * walks an array. The commands that prepare from a tensor are a separate list, shared by the
+ * … each piece rounded up to the alignment; the values and sums of virtual ranks are stored after
+ * the prepared memory. At creation, every command's arguments become device addresses, so that a
+ * run walks an array. The commands that prepare from a tensor are a separate list, shared by the
  * entries and run before their lists: the entries do not write the tensor. A list ends where a
  * region of resilience begins or ends: its values are checked between two lists.
  */

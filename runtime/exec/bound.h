@@ -42,10 +42,10 @@ typedef struct part {
     uint32_t first;                    /* index of the first command in bound_entry.commands */
     const tsr_program_command *vranks; /* command that ends the region; NULL if the part does not
                                           end a region */
-    tsr_loop *loop;                    /* a loop over leaves, executed instead of the list; NULL: no
-                                          loop */
-    tsr_collective *collective;        /* collective whose copies are in the list; NULL: the list
-                                          has commands */
+    tsr_loop *loop;             /* a loop over virtual ranks, executed instead of the list; NULL: no
+                                   loop */
+    tsr_collective *collective; /* collective whose copies are in the list; NULL: the list
+                                   has commands */
     const tsr_program_command *control; /* REPEAT ... UNLESS, executed instead of the list; NULL: no
                                            control command */
     uint32_t target;                    /* the first part after the commands of `control` */
@@ -56,7 +56,7 @@ typedef struct part {
 
 typedef struct bound_entry {
     void **inputs, **outputs; /* host memory in the block; the arrays are in the arena */
-    uint64_t *input_strides;  /* bytes from leaf to leaf */
+    uint64_t *input_strides;  /* bytes from virtual rank to virtual rank */
     char *vrank_numbers;
     tsr_device_command *commands; /* arrays in the arena, like the others */
     uint32_t *numbers;            /* program index of each command */
@@ -65,7 +65,7 @@ typedef struct bound_entry {
     prepacked **prepacked; /* prepared memory that its commands read */
     uint32_t prepacked_count;
     bool *changes;  /* one per tensor; NULL: no tensor changes */
-    bool exchanges; /* has loops over leaves, or collectives */
+    bool exchanges; /* has loops over virtual ranks, or collectives */
     bool *deferred; /* true for buffers of sums that a collective consumes */
     tsr_reduction_plan reductions;
     uint64_t workspace_offset, offloaded_offset;
@@ -82,7 +82,8 @@ struct tsr_executor {
     tsr_device *device;         /* borrowed */
     tsr_transport *transport;   /* borrowed; NULL: one rank */
     tsr_vranks vranks;
-    uint64_t vrank_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
+    uint64_t vrank_bytes,
+        sums_bytes; /* bytes from virtual rank to virtual rank, from slot to slot */
     tsr_arena arena;
     tsr_device_memory memory; /* owned; memory of the device */
     void **tensors;           /* begin of each tensor, and the end of the last one */
@@ -110,8 +111,8 @@ struct tsr_executor {
     uint64_t seed, fault_row; /* row of the last fault; UINT64_MAX if it is not in a data input */
 };
 
-/* Returns the host memory of a buffer that is not offloaded (HOST); if it differs between leaves,
- * the memory of leaf `leaf` of this rank. */
+/* Returns the host memory of a buffer that is not offloaded (HOST); if it differs between virtual
+ * ranks, the memory of virtual rank `leaf` of this rank. */
 void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t vrank,
                      const tsr_program_buffer *buffer);
 /* Returns list `index` of a part; NULL after the last. */

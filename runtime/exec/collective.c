@@ -136,7 +136,7 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
 
 /* ---- between ranks ---- */
 
-/* The first leaf of each rank, and the first element of its share of the full value. */
+/* The first virtual rank of each rank, and the first element of its share of the full value. */
 typedef struct shares {
     uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
     size_t first[TSR_TRANSPORT_RANKS_MAX + 1];
@@ -168,7 +168,8 @@ static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *t
                               c->from + s.first[vranks->rank] * c->element_bytes);
 }
 
-/* Leaf i of every rank sends its part to leaf k of every other rank, if these leaves exist. */
+/* Virtual rank i of every rank sends its part to virtual rank k of every other rank, if these
+ * virtual ranks exist. */
 static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
                                  const tsr_vranks *vranks, uint32_t i, uint32_t k) {
     tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
@@ -211,7 +212,7 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
     case TSR_COLLECTIVE_ALL_REDUCE:
     case TSR_COLLECTIVE_REDUCE_SCATTER:
         return reduce(ctx, collective, transport, vranks, sums_bytes);
-    case TSR_COLLECTIVE_BROADCAST: /* leaf 0 is on rank 0 */
+    case TSR_COLLECTIVE_BROADCAST: /* virtual rank 0 is on rank 0 */
         return tsr_broadcast(ctx, transport, 0, collective->to,
                              collective->count * collective->element_bytes);
     case TSR_COLLECTIVE_ALL_GATHER:

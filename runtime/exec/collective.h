@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A collective of a host program: the device copies data between the leaves of this rank; the
- * transport sends and receives data of other ranks. Used by executor.c.
+ * A collective of a host program: the device copies data between the virtual ranks of this rank;
+ * the transport sends and receives data of other ranks. Used by executor.c.
  */
 #ifndef TSR_RUNTIME_COLLECTIVE_H
 #define TSR_RUNTIME_COLLECTIVE_H
@@ -14,7 +14,8 @@ typedef struct tsr_collective {
     bool writes_tensor;   /* a tensor of the caller */
     tsr_reduction reduction;
     /* Host memory: the summands of all ranks (from), or the memory that contains all parts (to), or
-     * the buffers of leaf 0 of this rank and the distance to the next leaf's buffers. */
+     * the buffers of virtual rank 0 of this rank and the distance to the next virtual rank's
+     * buffers. */
     char *from, *to;
     /* Sums of ranks: the command of the program, and the part that this rank receives. NULL: not a
      * sum. */

@@ -212,7 +212,7 @@ void *tsr_executor_get_vrank_input(const tsr_executor *executor, size_t entry, s
            vrank * executor->entries[entry].input_strides[input];
 }
 
-/* leaf: the virtual rank whose rows the command processed; -1: it processed all rows. */
+/* virtual rank: the virtual rank whose rows the command processed; -1: it processed all rows. */
 static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, int64_t vrank,
                                const tsr_program_command *command, const tsr_fault *fault) {
     const tsr_fault_location where = {

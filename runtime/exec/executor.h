@@ -9,9 +9,9 @@
  * before the first run that reads it, and again after the tensor has changed: after a run of an
  * entry that writes it, or after tsr_executor_claim.
  *
- * A program with virtual ranks runs leaf by leaf. Each of several ranks runs its leaves, and the
- * ranks exchange sums and gathered values; afterwards all have the same tensors, or the parts of
- * their leaves.
+ * A program with virtual ranks runs virtual rank by virtual rank. Each of several ranks runs its
+ * virtual ranks, and the ranks exchange sums and gathered values; afterwards all have the same
+ * tensors, or the parts of their virtual ranks.
  */
 #ifndef TSR_RUNTIME_EXECUTOR_H
 #define TSR_RUNTIME_EXECUTOR_H
@@ -47,8 +47,8 @@ void tsr_executor_destroy(tsr_executor *executor); /* accepts NULL */
  * an input or output of an entry. Each run transfers inputs to the device and outputs back. Read
  * tensors after tsr_executor_fetch and write them after tsr_executor_claim. */
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor);
-/* Returns V if the memory of the tensor contains only the parts of this rank's leaves (ceil(n / V)
- * elements each, contiguous), or 0 if it contains the full tensor. */
+/* Returns V if the memory of the tensor contains only the parts of this rank's virtual ranks
+ * (ceil(n / V) elements each, contiguous), or 0 if it contains the full tensor. */
 uint64_t tsr_executor_get_parts(const tsr_executor *executor, size_t tensor);
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input);
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
@@ -58,11 +58,13 @@ bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry);
 /* Number of bytes that a run of the entry sends to other ranks. */
 uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry);
 
-/* The leaves that this rank runs. */
+/* The virtual ranks that this rank runs. */
 const tsr_vranks *tsr_executor_get_vranks(const tsr_executor *executor);
-/* Number of rows of a data input for one leaf; all rows if the entry has no leaves. */
+/* Number of rows of a data input for one virtual rank; all rows if the entry has no virtual ranks.
+ */
 uint64_t tsr_executor_get_vrank_rows(const tsr_executor *executor, size_t entry);
-/* Like tsr_executor_get_input, which returns leaf 0: the rows of leaf `leaf` of this rank. */
+/* Like tsr_executor_get_input, which returns virtual rank 0: the rows of virtual rank `leaf` of
+ * this rank. */
 void *tsr_executor_get_vrank_input(const tsr_executor *executor, size_t entry, size_t input,
                                    uint32_t vrank);
 
@@ -115,7 +117,7 @@ void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, co
 /* Sets the observer, which receives the results of each loop of a run; without a call function it
  * receives nothing. */
 void tsr_executor_set_observer(tsr_executor *executor, tsr_loop_observer observer);
-/* Returns the loops over leaves of an entry, in their order; NULL after the last. */
+/* Returns the loops over virtual ranks of an entry, in their order; NULL after the last. */
 const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry, size_t number);
 /* Runs the entry once on the current values of its inputs. TSR_RANK from the transport. TSR_DATA
  * when a kernel found an index out of range (names the value, the element, both bounds): later

@@ -11,7 +11,7 @@ typedef struct tsr_loop_exchange {
     bool by_rounds; /* only for a gather */
     tsr_reduction reduction;
     char *bytes;  /* the result; for a sum, slot 0 */
-    size_t count; /* elements of a sum; bytes that a leaf contributes to a gather */
+    size_t count; /* elements of a sum; bytes that a virtual rank contributes to a gather */
 } exchange;
 
 typedef struct list_maker {
@@ -122,7 +122,7 @@ static bool add_round(list_maker *m, const tsr_program_command *command,
 static bool add_fold(list_maker *m, const tsr_program_command *command) {
     char *sum = argument_of(m, command, 0), *summand = argument_of(m, command, 1);
     const tsr_vranks vranks =
-        tsr_reduction_plan_leaves(m->of->reductions, m->of->vranks, command->arguments[0]);
+        tsr_reduction_plan_vranks(m->of->reductions, m->of->vranks, command->arguments[0]);
     tsr_vrank_fold fold;
     tsr_vranks_fold(&vranks, m->vrank, &fold);
     if (vranks.by_rounds) {
@@ -154,7 +154,7 @@ static bool add_gather(list_maker *m, const tsr_program_command *command) {
     uint64_t size = tsr_program_buffer_size(buffer_of(m, command, 1));
     char *all = argument_of(m, command, 0);
     const tsr_vranks vranks =
-        tsr_reduction_plan_leaves(m->of->reductions, m->of->vranks, command->arguments[0]);
+        tsr_reduction_plan_vranks(m->of->reductions, m->of->vranks, command->arguments[0]);
     return add_copy(m, all + tsr_vranks_number(&vranks, m->vrank) * size,
                     argument_of(m, command, 1), size);
 }
@@ -171,8 +171,8 @@ static bool add_collective(list_maker *m) {
     return true;
 }
 
-/* Makes the steps of commands [begin, end) of the program for one leaf; for a turn in which this
- * rank has no leaf, makes only the exchanges of all ranks. */
+/* Makes the steps of commands [begin, end) of the program for one virtual rank; for a turn in which
+ * this rank has no virtual rank, makes only the exchanges of all ranks. */
 static bool make_steps(const tsr_loop_source *of, uint32_t vrank, uint32_t begin, uint32_t end,
                        tsr_loop *loop) {
     size_t count = 1;
@@ -256,7 +256,7 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
                    tsr_loop *out_loop) {
     tsr_loop loop = {0};
-    size_t each = 1; /* number of steps of a leaf */
+    size_t each = 1; /* number of steps of a virtual rank */
     for (uint32_t i = begin; i < end; i++)
         each += source->entry->commands[i].opcode == TSR_OP_VRANK_SUM ||
                 source->entry->commands[i].opcode == TSR_OP_COLLECTIVE;
@@ -275,7 +275,7 @@ static tsr_reduce_options options_of(const exchange *e, uint64_t sums_bytes) {
         .reduction = e->reduction, .rows = e->bytes, .stride_bytes = sums_bytes, .count = e->count};
 }
 
-/* Sums that are exchanged at the end are over consecutive leaves. */
+/* Sums that are exchanged at the end are over consecutive virtual ranks. */
 static tsr_vranks dealt(const exchange *e, const tsr_vranks *vranks) {
     tsr_vranks of = *vranks;
     of.by_rounds = e->by_rounds;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop of a host program over the leaves of a rank: lists of device commands for each leaf, which
- * fold the sums, and the exchanges of ranks between the lists and at the end. Used by executor.c.
+ * A loop of a host program over the virtual ranks of a rank: lists of device commands for each
+ * virtual rank, which fold the sums, and the exchanges of ranks between the lists and at the end.
+ * Used by executor.c.
  */
 #ifndef TSR_RUNTIME_LOOP_H
 #define TSR_RUNTIME_LOOP_H
@@ -11,7 +12,7 @@
 #include "runtime/exec/reduction_plan.h"
 #include "runtime/exec/round.h"
 
-/* Commands of one leaf up to an exchange of ranks, or to the end. */
+/* Commands of one virtual rank up to an exchange of ranks, or to the end. */
 typedef struct tsr_loop_step {
     uint32_t vrank; /* index on this rank */
     tsr_device_list list;
@@ -52,12 +53,13 @@ typedef struct tsr_loop_source {
     const tsr_program_entry *entry;
     const tsr_vranks *vranks;
     const tsr_device_memory *memory;
-    uint64_t vrank_bytes, sums_bytes; /* bytes from leaf to leaf, from slot to slot */
-    const bool *deferred;             /* true for buffers of sums that a collective consumes */
+    uint64_t vrank_bytes,
+        sums_bytes;       /* bytes from virtual rank to virtual rank, from slot to slot */
+    const bool *deferred; /* true for buffers of sums that a collective consumes */
     const tsr_reduction_plan *reductions;
     char *round;          /* host memory for the exchanges of a turn */
     void *const *tensors; /* host memory by tensor index */
-    /* Returns the host memory of a buffer, for leaf `leaf` of this rank. */
+    /* Returns the host memory of a buffer, for virtual rank `leaf` of this rank. */
     void *(*find)(void *user, uint32_t vrank, const tsr_program_buffer *buffer);
     /* Called when a part of a tensor is written; returns false without memory. */
     bool (*note_change)(void *user, const tsr_program_buffer *buffer);
@@ -66,7 +68,7 @@ typedef struct tsr_loop_source {
 
 /* Binds commands [begin, end); returns false without memory. */
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end, tsr_loop *out_loop);
-/* Called when all leaves of this rank have run. */
+/* Called when all virtual ranks of this rank have run. */
 TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
                              const tsr_vranks *vranks, uint64_t sums_bytes);
 /* Passes each result to the observer after the exchange, in host memory. */

@@ -10,7 +10,7 @@
 /* Bytes that tsr_executor_create allocates: tensors, padded to the aligned begin of the workspace
  * (a cache line of a GPU); memory prepared from them, workspace, inputs and outputs. handler_bytes
  * is the part of the workspace for entries that handle failures; vrank_bytes is the memory of one
- * leaf of the virtual ranks, sum_bytes that of one set of sums over them (there are several sets),
+ * virtual rank, sum_bytes that of one set of sums over them (there are several sets),
  * part_bytes that of the rank's parts of sums that are scattered during a loop, and round_bytes
  * that of data from other ranks during these exchanges. Host memory, not in the total:
  * offloaded_bytes for offloaded values, including offloaded_handler_bytes for the entries that

@@ -29,7 +29,7 @@ bool tsr_plan_has_vranks(const tsr_config *config, const tsr_config_entry *entry
     return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
 }
 
-/* Size of an input for one leaf, or of the full input. */
+/* Size of an input for one virtual rank, or of the full input. */
 bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
                          uint64_t *out_size) {
     const tsr_config_port *port = &entry->inputs[input];
@@ -96,7 +96,7 @@ tsr_result tsr_plan_vranks(tsr_ctx *ctx, const tsr_config *config, const tsr_pro
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Plans the memory for leaves and sums, with the maximum over the entries for each. */
+/* Plans the memory for virtual ranks and sums, with the maximum over the entries for each. */
 static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                             const tsr_vranks *vranks, tsr_memory_plan *plan) {
     tsr_result result = TSR_SUCCESS;

@@ -14,7 +14,7 @@
  * beyond 2^63. */
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes);
 bool tsr_plan_has_vranks(const tsr_config *config, const tsr_config_entry *entry);
-/* Size of an input for one leaf, or the full input; returns false beyond 2^63 bytes. */
+/* Size of an input for one virtual rank, or the full input; returns false beyond 2^63 bytes. */
 bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
                          uint64_t *out_size);
 /* Size of a rank's part of a tensor; returns false beyond 2^63 bytes. */
@@ -23,7 +23,7 @@ bool tsr_plan_tensor_size(const tsr_config *config, const tsr_vranks *vranks, ts
 /* Finds buffers of sums that a collective consumes; out_deferred has one element per buffer,
  * initially false. */
 void tsr_plan_find_deferred(const tsr_program_entry *entry, bool *out_deferred);
-/* Computes the leaves of this rank; transport: NULL for a single rank. */
+/* Computes the virtual ranks of this rank; transport: NULL for a single rank. */
 TSR_RESULT tsr_plan_vranks(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                            const tsr_transport *transport, tsr_vranks *out_vranks);
 

@@ -15,7 +15,7 @@ static bool is_scatter(const tsr_program_command *command) {
 tsr_result tsr_reduction_plan_uses_rounds(tsr_ctx *ctx, const tsr_config *config,
                                           const tsr_program *program, const tsr_vranks *vranks,
                                           bool *out_uses) {
-    bool serve = false, clear = vranks->rank_count > 1 && tsr_leaves_have_rounds(vranks);
+    bool serve = false, clear = vranks->rank_count > 1 && tsr_vranks_have_rounds(vranks);
     for (uint32_t e = 0; e < program->entry_count && clear; e++) {
         const tsr_program_entry *entry = &program->entries[e];
         if (!tsr_plan_has_vranks(config, &config->entries[e])) continue;
@@ -209,7 +209,7 @@ bool tsr_reduction_plan_init(const tsr_config *config, const tsr_program *progra
     return true;
 }
 
-tsr_vranks tsr_reduction_plan_leaves(const tsr_reduction_plan *reductions, const tsr_vranks *vranks,
+tsr_vranks tsr_reduction_plan_vranks(const tsr_reduction_plan *reductions, const tsr_vranks *vranks,
                                      uint32_t buffer) {
     tsr_vranks of = *vranks;
     of.by_rounds = reductions->strategy[buffer] != TSR_STRATEGY_AT_END;

@@ -42,7 +42,7 @@ bool tsr_reduction_plan_init(const tsr_config *config, const tsr_program *progra
                              const tsr_vranks *vranks, tsr_arena *arena,
                              tsr_reduction_plan *out_plan);
 /* Returns the virtual ranks of a sum or gather into buffer `buffer`: by turns or not. */
-tsr_vranks tsr_reduction_plan_leaves(const tsr_reduction_plan *reductions, const tsr_vranks *vranks,
+tsr_vranks tsr_reduction_plan_vranks(const tsr_reduction_plan *reductions, const tsr_vranks *vranks,
                                      uint32_t buffer);
 
 /* Size of one slot of a scattered sum. */

@@ -29,7 +29,7 @@ uint32_t tsr_vranks_number(const tsr_vranks *vranks, uint32_t index) {
     return vranks->by_rounds ? index * vranks->rank_count + vranks->rank : vranks->first + index;
 }
 
-bool tsr_leaves_have_rounds(const tsr_vranks *vranks) {
+bool tsr_vranks_have_rounds(const tsr_vranks *vranks) {
     uint32_t ranks = vranks->rank_count;
     return vranks->total % ranks == 0 && ((ranks & (ranks - 1)) == 0 || ranks == vranks->total);
 }

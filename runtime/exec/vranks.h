@@ -31,7 +31,7 @@ uint32_t tsr_vranks_first(const tsr_vranks *vranks, uint32_t rank);
 uint32_t tsr_vranks_number(const tsr_vranks *vranks, uint32_t index);
 /* Virtual ranks can be dealt by turns: all ranks have as many, and those of a turn are a subtree.
  */
-bool tsr_leaves_have_rounds(const tsr_vranks *vranks);
+bool tsr_vranks_have_rounds(const tsr_vranks *vranks);
 /* `bytes` has `vrank_bytes` for each virtual rank, those of the virtual ranks that this rank has
  * run are there. */
 TSR_RESULT tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transport *transport,

@@ -77,7 +77,7 @@ TSR_RESULT tsr_replay_open(tsr_ctx *ctx, const char *path, tsr_replay **out_repl
 void tsr_replay_close(tsr_replay *replay); /* accepts NULL */
 const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);
 uint64_t tsr_replay_get_last_step(const tsr_replay *replay); /* last recorded step */
-/* Sets the places in which the tensors are computed (place.h), for messages, in the order of the
+/* Sets the locations where the tensors are computed (location.h), for messages, in the order of the
  * checked tensors. Borrowed until close. */
 void tsr_replay_set_locations(tsr_replay *replay, const char *const *locations);
 /* Compares the tensors' values after `step` with the record. TSR_DIVERGED names the step, the first

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copy of a state to staging, done by the crew chunk by chunk, in the order in which the
+ * The copy of a state to staging, done by the thread pool chunk by chunk, in the order in which the
  * tensors were given, so that each tensor may be overwritten as soon as it is copied. Copied bytes
  * are checked while they are still in the cache: a state that is not finite is not saved. Each of
  * several ranks copies its part, but checks the full state, so that all stop in the same way.

@@ -31,7 +31,8 @@ static uint64_t task_count(const tsr_store *store) {
     return ((uint64_t)store->hashing.count + per_task - 1) / per_task;
 }
 
-/* Run by the crew while the segments are written; staging does not change during that time. */
+/* Run by the thread pool while the segments are written; staging does not change during that time.
+ */
 static void hash_chunks(void *user, uint64_t task, unsigned worker) {
     tsr_store *store = user;
     (void)worker;

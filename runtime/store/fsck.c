@@ -167,9 +167,9 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
         tsr_digest_format(&token->state_hash, hash);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
-                " byte%s %" PRIu64 " state %s good%s",
+                " bytes %" PRIu64 " state %s good%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
-                TSR_PLURAL(token->position.seed), tsr_manifest_data_bytes(manifest), hash,
+                tsr_manifest_data_bytes(manifest), hash,
                 reached ? "" : ", ignored unless it is asked for by its number");
         return TSR_SUCCESS;
     }

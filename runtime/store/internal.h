@@ -113,7 +113,7 @@ struct tsr_store {
     double save_start;
     void (*on_committed)(void *store); /* called by the writer thread, before the generation is read
                                           back */
-    tsr_part hashing;                  /* chunks of the plan that the crew hashes */
+    tsr_part hashing;                  /* chunks of the plan that the thread pool hashes */
     /* Times for the trace: begin and end of hashing, completion of this rank's part. */
     uint64_t hash_began_ns, prepared_ns;
     atomic_uint_least64_t hash_ended_ns;
@@ -170,8 +170,8 @@ uint8_t *tsr_store_staged(const tsr_store *store, const tsr_chunk_row *chunk);
 TSR_RESULT tsr_copy_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                          size_t tensor_count);
 void tsr_copy_begin(tsr_store *store); /* called with the mutex locked */
-/* Run by the crew and the caller. If tensors have parts, it only checks the gathered bytes, for a
- * verdict of this rank alone; otherwise status.nonfinite is known afterwards. */
+/* Run by the thread pool and the caller. If tensors have parts, it only checks the gathered bytes,
+ * for a verdict of this rank alone; otherwise status.nonfinite is known afterwards. */
 void tsr_copy_run(tsr_store *store);
 /* Finds the caller's memory, in the order of the manifest; TSR_MISMATCH with both values. */
 TSR_RESULT tsr_find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One thread forms groups of adjacent chunks and offers them to the readers. The readers offer each
- * group that they have read to the crew, which hashes it. A slot is reused when its group is
+ * group that they have read to the thread pool, which hashes it. A slot is reused when its group is
  * verified. A segment is closed when all its groups are finished. Without threads, the one thread
  * does all the work, group by group.
  */
@@ -259,7 +259,7 @@ static void read_group(void *user, uint64_t index, unsigned worker) {
     pthread_mutex_unlock(&reader->order);
 }
 
-/* ---- done by the crew ---- */
+/* ---- done by the thread pool ---- */
 
 /* Hashes the bytes at their destination, while they are still in the cache; copies two leaves at a
  * time, because they are hashed in pairs. */

@@ -2,7 +2,7 @@
  *
  * Worker threads for tasks, while one thread, the feeder, writes, opens and closes files: file
  * changes stay in the order of the protocol. Tasks are numbered from 0 and begin in that order. A
- * task may offer tasks of another crew, in order. Without threads (a small state, or the system
+ * task may offer tasks of another pool, in order. Without threads (a small state, or the system
  * refuses them) the feeder does the work itself; with threads, it works when it would otherwise
  * wait.
  */

@@ -113,11 +113,11 @@ Test(control, slices_fit_their_loop) {
 
 Test(control, ranges_write_the_workspace_alone) {
     REFUSED(e.arguments[ADD][2] = Y,
-            "arguments[2]: expected a place in the workspace, written in a loop or branch, got "
+            "arguments[2]: expected a buffer in the workspace, written in a loop or branch, got "
             "space 3");
-    REFUSED(e.arguments[KEEP][0] = Y, "expected a place in the workspace");
+    REFUSED(e.arguments[KEEP][0] = Y, "expected a buffer in the workspace");
     REFUSED(e.arguments[TAKE][0] = X, "expected a buffer that may be written, got input 'x'");
-    REFUSED(e.arguments[TWICE][0] = Y, "commands[10]: arguments[0]: expected a place in the");
+    REFUSED(e.arguments[TWICE][0] = Y, "commands[10]: arguments[0]: expected a buffer in the");
 }
 
 Test(control, goes_with_no_region) {

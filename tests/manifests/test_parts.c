@@ -191,7 +191,7 @@ Test(parts, loops_gather_tensors_that_they_do_not_write) {
     refuse_gathering(&e, "or an all_gather of a tensor's parts, got it in one");
     make_gathering(&e);
     e.buffers[W].space = TSR_SPACE_TENSOR;
-    refuse_gathering(&e, "expected a place of the virtual rank, written in a loop");
+    refuse_gathering(&e, "expected a buffer of the virtual rank, written in a loop");
     make_gathering(&e);
     e.commands[SLICE] = e.commands[GATHER]; /* the step instead of the sum */
     refuse_gathering(&e, "all_gather: expected a tensor that its loop does not write, got 'w'");

@@ -105,7 +105,7 @@ Test(vranks, bad_ones_are_refused) {
     REFUSED(e.buffers[SUM].shape.dims[0] = 3, "vrank_sum: expected one type, got 3x3xf32 and");
     REFUSED((e.buffers[SUM].dtype = e.buffers[PART].dtype = TSR_DTYPE_I32), "f32, f64 or i64");
     REFUSED(e.commands[3].grid = 1, "vrank_gather: expected 2 arguments");
-    REFUSED(e.buffers[ALL].shape.dims[0] = 6, "expected a place of 96 bytes in the workspace");
+    REFUSED(e.buffers[ALL].shape.dims[0] = 6, "expected a buffer of 96 bytes in the workspace");
     REFUSED(e.arguments[4][1] = PART, "arguments[1]: expected a buffer seen outside of loops");
     REFUSED(e.arguments[4][1] = X, "arguments[1]: expected a buffer seen outside of loops");
 }

@@ -384,7 +384,7 @@ tsr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     return 0;
 }
 
-/* Memory that was never written is not zero. */
+/* Memory that was never written is not zero; in the sanitized build, its first part. */
 static void *poisoned(size_t size_bytes) {
     void *memory = malloc(size_bytes ? size_bytes : 1);
     /* AddressSanitizer returns large blocks to the kernel, so each page would fault again. */

@@ -102,7 +102,7 @@ Test(vranks, turns_are_the_upper_part_of_the_tree) {
         float expected = pair_up(vranks, total);
         for (uint32_t ranks = 1; ranks <= total; ranks++) {
             const tsr_vranks of = {.total = total, .rank_count = ranks};
-            if (!tsr_leaves_have_rounds(&of)) continue;
+            if (!tsr_vranks_have_rounds(&of)) continue;
             found++;
             float sum = sum_in_rounds(vranks, total, ranks);
             cr_assert_eq(memcmp(&sum, &expected, sizeof sum), 0, "%u virtual ranks, %u ranks",
@@ -110,8 +110,8 @@ Test(vranks, turns_are_the_upper_part_of_the_tree) {
         }
     }
     cr_expect_gt(found, 2 * VRANKS);
-    cr_expect(!tsr_leaves_have_rounds(&(tsr_vranks){.total = 8, .rank_count = 3}));
-    cr_expect(!tsr_leaves_have_rounds(&(tsr_vranks){.total = 12, .rank_count = 6}));
+    cr_expect(!tsr_vranks_have_rounds(&(tsr_vranks){.total = 8, .rank_count = 3}));
+    cr_expect(!tsr_vranks_have_rounds(&(tsr_vranks){.total = 12, .rank_count = 6}));
 }
 
 Test(vranks, few_slots_are_needed) {

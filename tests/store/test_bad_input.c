@@ -210,7 +210,7 @@ static double cpu_seconds(void) {
 
 /* Each listing of the root and of gen/ has STRAYS additional names, of files that another program
  * left or that cannot be opened. */
-Test(bad_input, a_million_stray_files_cost_time_and_memory_in_proportion) {
+Test(bad_input, many_stray_files_cost_time_and_memory_in_proportion) {
     const struct {
         const char *format;
         size_t bytes_each; /* bytes of memory per name during the opening */

@@ -71,7 +71,7 @@ once "one epoch" 999 once.txt
 
 # New data: an epoch with it begins at once, and continues after a restart.
 rm -rf D && cp -a S D
-expect "new data" 0 'new data: 1100 rows; the state was trained with 999. Epoch 1 begins with it at sample 498; 501 samples of the epoch before are left out' \
+expect "new data" 0 'new data: 1100 rows; the state was trained with 999. Epoch 1 begins with it at sample 498; skips 501 samples of the epoch before' \
     "$RUN" ids.tsb --data x=more.npy --steps 400 --state-dir D --new-data --metrics new1.jsonl
 expect "its token" 0 '"epochBase":1,"epochBaseSample":498,"rows":1100' "$RUN" ls D --json
 expect "goes on without the flag" 0 'resumed generation 2 at step 400' train --data x=more.npy --steps 540 --state-dir D --metrics new2.jsonl

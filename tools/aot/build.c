@@ -315,8 +315,9 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
         {"--from", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.from, "STAGE",
          "SRC is a dump of this stage: go on from there (default graph: a model)", 0, 0, false},
         {"--until", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.until, "STAGE",
-         "the last stage to run; no bundle is written, and -o is not given (default bundle)", 0, 0,
-         false},
+         "the last stage to run (default bundle); before bundle, no bundle is written and -o is "
+         "refused",
+         0, 0, false},
         {"--dump", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.dump, "STAGES",
          "write the results of these stages (or all) to stdout, or to DIR", 0, 0, false},
         {"--dump-dir", TSR_FLAG_TEXT, TSR_FILE_FOLDER, &b.dump_dir, "DIR",

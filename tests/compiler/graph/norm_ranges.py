@@ -131,7 +131,9 @@ def build(tools, assembler, work, source, gpu_source=None, levels=None, name='m'
     levels = cpu_levels() if levels is None else levels
     text_path, bundle = work / f'{name}.mlir', work / f'{name}.tsb'
     def call(*arguments):
-        subprocess.run([tools / 'tessera-aot', 'build', *arguments], check=True, stderr=subprocess.DEVNULL)
+        done = subprocess.run([tools / 'tessera-aot', 'build', *arguments], stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            sys.exit(f'tessera-aot build ended with {done.returncode}:\n{done.stderr}')
     text_path.write_text(source, encoding='utf-8')
     call(text_path, '-o', bundle, '--target', ','.join(f'cpu:{level}' for level in levels))
     bundles = {level: (bundle, level) for level in levels}
