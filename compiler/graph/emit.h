@@ -46,10 +46,18 @@ MlirValue tsr_emit_number(tsr_builder *builder, MlirValue x, double value);
 MlirValue tsr_emit_wide(tsr_builder *builder, MlirValue x);
 /* The mean over sorted, distinct axes, which are removed: the sum times 1/n. */
 MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, const int64_t *axes);
-/* `plain` has one number for each row of x; numbers that are not finite are computed again. `of`
- * is "average" or "variance". Returns `plain` if there are no axes. */
-MlirValue tsr_emit_repair(tsr_builder *builder, const char *of, MlirValue x, MlirValue plain,
-                          size_t axis_count, const int64_t *axes);
+typedef struct tsr_repair {
+    const char *of; /* "mean", "average", "size", "deviation", "variance" or "offset" */
+    double eps;
+    size_t axis_count; /* sorted, distinct */
+    const int64_t *axes;
+} tsr_repair;
+
+/* `plain` has one number for each row of x; numbers that are not finite are computed again.
+ * `centre` is the mean of an offset; else null. Without axes, the result is `plain`; of an offset,
+ * -0. */
+MlirValue tsr_emit_repair(tsr_builder *builder, const tsr_repair *repair, MlirValue x,
+                          MlirValue plain, MlirValue centre);
 
 /* ---- moving elements ------------------------------------------------------------------------- */
 

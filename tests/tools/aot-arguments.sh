@@ -28,7 +28,7 @@ run 6 "$aot" build
 has err 'SRC is missing'
 run 6 "$aot" build "$source"
 has err '-o OUT is missing'
-for until in 'tiles;unknown; the stages are graph .* bundle' 'tile -o x.tsb;writes no bundle, which -o needs' \
+for until in 'tiles;unknown; known are graph .* bundle' 'tile -o x.tsb;writes no bundle, which -o needs' \
     'tile --params w.npz;writes no bundle, which --params needs' \
     'tile --verify-rebuild;writes no bundle, which --verify-rebuild needs' \
     'tile --dump tile,asm;--dump .asm. comes after --until .tile.' \

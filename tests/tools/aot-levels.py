@@ -97,7 +97,7 @@ def check_refusals(dumps):
         (tile, "tile", ["--target", OTHER], 6, "is for target 'cpu:x86-64-v3' alone; asked for is 'cpu:x86-64-v2'"),
         (dumps / "schedule.mlir", "tile", [], 9, "the module has no attribute 'tessera.target'"),
         (tile, "target", [], 9, "the module has no document 'config'"),
-        (tile, "llvm", [], 6, "--from 'llvm' is no stage to go on from; those are graph autodiff schedule tile target"),
+        (tile, "llvm", [], 6, "--from 'llvm' is unknown; known are graph autodiff schedule tile target"),
         (tile, None, [], 6, "holds a tile.func: it is no source, but --from=tile goes on from it"),
         (dumps / "schedule.mlir", None, [], 6, "holds a tsched.func: it is no source, but --from=schedule goes on from it"),
         (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0309] tessera.minimize"),

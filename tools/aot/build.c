@@ -60,14 +60,26 @@ static tsr_result split(tsr_ctx *ctx, build *b, const char *flag, const char *li
     return TSR_SUCCESS;
 }
 
-static tsr_result unknown_stage(tsr_ctx *ctx, const char *name) {
+static bool dumps(const tsr_stage_info *stage) { return stage->dumps; }
+static bool reads(const tsr_stage_info *stage) { return stage->reads; }
+static bool is_any(const tsr_stage_info *stage) { return stage != NULL; }
+
+/* Finds a stage that fits by its name, or fails with the names of those that do. */
+static tsr_result find_stage(tsr_ctx *ctx, const char *flag, const char *name,
+                             bool (*fits)(const tsr_stage_info *stage), tsr_stage *out_stage) {
     tsr_buffer names = {0};
-    for (int i = 0; i < TSR_STAGE_COUNT; i++)
-        if (tsr_stage_get((tsr_stage)i)->dumps)
-            tsr_buffer_printf(&names, " %s", tsr_stage_get((tsr_stage)i)->name);
-    tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                                  "build: --dump '%s' is unknown; known are all%s", name,
-                                  names.bytes ? names.bytes : "");
+    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
+        const tsr_stage_info *stage = tsr_stage_get((tsr_stage)i);
+        if (!fits(stage)) continue;
+        tsr_buffer_printf(&names, " %s", stage->name);
+        if (strcmp(name, stage->name) != 0) continue;
+        *out_stage = (tsr_stage)i;
+        tsr_buffer_finish(&names);
+        return TSR_SUCCESS;
+    }
+    tsr_result result =
+        tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "build: %s '%s' is unknown; known are%s%s",
+                  flag, name, fits == dumps ? " all" : "", names.bytes ? names.bytes : "");
     tsr_buffer_finish(&names);
     return result;
 }
@@ -93,22 +105,12 @@ static bool writes_bundle(const build *b) {
 
 /* Checks --until; it must not be before --from. */
 static tsr_result choose_until(tsr_ctx *ctx, build *b) {
-    tsr_buffer names = {0};
+    tsr_stage until = TSR_STAGE_BUNDLE;
     if (!b->until) return TSR_SUCCESS;
-    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
-        tsr_buffer_printf(&names, " %s", tsr_stage_get((tsr_stage)i)->name);
-        if (strcmp(b->until, tsr_stage_get((tsr_stage)i)->name) == 0)
-            b->options.stage_limit = (size_t)i + 1;
-    }
-    tsr_result result = TSR_SUCCESS;
-    if (!b->options.stage_limit)
-        result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                           "build: --until '%s' is unknown; the stages are%s", b->until,
-                           names.bytes ? names.bytes : "");
-    tsr_buffer_finish(&names);
-    TRY(ctx, result);
-    if (b->options.stage_limit <= (size_t)b->options.from)
+    TRY(ctx, find_stage(ctx, "--until", b->until, is_any, &until));
+    if (until < b->options.from)
         FAIL(ctx, TSR_USAGE, "build: --until '%s' ends before --from '%s'", b->until, b->from);
+    b->options.stage_limit = (size_t)until + 1;
     return TSR_SUCCESS;
 }
 
@@ -151,36 +153,20 @@ static tsr_result choose_dumps(tsr_ctx *ctx, build *b) {
     }
     TRY(ctx, split(ctx, b, "--dump", b->dump, words, TSR_STAGE_COUNT, &count));
     for (size_t i = 0; i < count; i++) {
-        bool found = false;
-        for (int k = 0; k < TSR_STAGE_COUNT; k++) {
-            const tsr_stage_info *stage = tsr_stage_get((tsr_stage)k);
-            if (!stage->dumps) continue;
-            if (strcmp(words[i], "all") != 0 && strcmp(words[i], stage->name) != 0) continue;
-            b->options.dump[k] = true;
-            found = true;
-        }
-        if (!found) return unknown_stage(ctx, words[i]);
+        tsr_stage stage = TSR_STAGE_GRAPH;
+        bool all = strcmp(words[i], "all") == 0;
+        for (int k = 0; k < TSR_STAGE_COUNT && all; k++)
+            b->options.dump[k] |= tsr_stage_get((tsr_stage)k)->dumps;
+        if (all) continue;
+        TRY(ctx, find_stage(ctx, "--dump", words[i], dumps, &stage));
+        b->options.dump[stage] = true;
     }
     return TSR_SUCCESS;
 }
 
 static tsr_result choose_from(tsr_ctx *ctx, build *b) {
-    tsr_buffer names = {0};
     if (!b->from) return TSR_SUCCESS;
-    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
-        const tsr_stage_info *stage = tsr_stage_get((tsr_stage)i);
-        if (!stage->reads) continue;
-        tsr_buffer_printf(&names, " %s", stage->name);
-        if (strcmp(b->from, stage->name) != 0) continue;
-        b->options.from = (tsr_stage)i;
-        tsr_buffer_finish(&names);
-        return TSR_SUCCESS;
-    }
-    tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                                  "build: --from '%s' is no stage to go on from; those are%s",
-                                  b->from, names.bytes ? names.bytes : "");
-    tsr_buffer_finish(&names);
-    return result;
+    return find_stage(ctx, "--from", b->from, reads, &b->options.from);
 }
 
 /* Writes "DIR/tile.x86-64-v3.mlir". */

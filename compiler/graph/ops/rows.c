@@ -51,18 +51,8 @@ enum { REPAIR_X, REPAIR_PLAIN, REPAIR_MEAN, REPAIR_OPERANDS };
  * null. */
 static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, MlirValue plain,
                         MlirValue centre) {
-    MlirValue operands[REPAIR_OPERANDS] = {x, plain, centre};
-    MlirContext context = r->b->context;
-    tsr_type type = tsr_type_of(plain);
-    if (r->axis_count == 0) /* rows of one element: no sum can overflow */
-        return mlirValueIsNull(centre) ? plain : tsr_emit_filled(r->b, &type, -0.0);
-    tsr_attr attrs[] = {{"axes", tsr_attr_make_i64s(context, r->axis_count, r->axes)},
-                        {"of", tsr_attr_make_string(context, of)},
-                        {"eps", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), eps)},
-                        {0}};
-    return tsr_build_value(r->b, TSR_GRAPH_NAME("repair"), operands,
-                           mlirValueIsNull(centre) ? REPAIR_MEAN : REPAIR_OPERANDS,
-                           mlirValueGetType(plain), attrs);
+    const tsr_repair what = {of, eps, r->axis_count, r->axes};
+    return tsr_emit_repair(r->b, &what, x, plain, centre);
 }
 
 /* True for the numbers of a norm, or an average or variance by itself, whose axes are removed. */
@@ -453,10 +443,8 @@ bool tsr_lower_batch_norm_train(MlirOperation op) {
     MlirValue x = tsr_emit_wide(&b, operand(op, INPUT));
     MlirValue spread, y = normal(&r, op, x, true, NULL, &spread);
     MlirValue centre = tsr_emit_mean(&b, x, r.axis_count, r.axes);
-    if (r.axis_count) {
-        centre = tsr_emit_repair(&b, "average", x, centre, r.axis_count, r.axes);
-        spread = tsr_emit_repair(&b, "variance", x, spread, r.axis_count, r.axes);
-    }
+    centre = repair(&r, "average", 0, x, centre, (MlirValue){NULL});
+    spread = repair(&r, "variance", 0, x, spread, (MlirValue){NULL});
     y = tsr_emit_add(&b, tsr_emit_mul(&b, y, channel(&r, op, SCALE)), channel(&r, op, BIAS));
     double unbiased = count > 1 ? count / (count - 1) : 1;
     MlirValue wide = tsr_emit_mul(&b, spread, tsr_emit_number(&b, spread, unbiased));

@@ -80,8 +80,9 @@ bool tsr_lower_mean(MlirOperation op) {
     MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
     MlirValue mean = tsr_emit_mean(&b, x, count, axes);
     /* No sum of f16 is too large for f32. */
-    if (count && tsr_type_of(tsr_op_operand(op, 0)).dtype != TSR_DTYPE_F16)
-        mean = tsr_emit_repair(&b, "average", x, mean, count, axes);
+    const tsr_repair repair = {.of = "average", .axis_count = count, .axes = axes};
+    if (tsr_type_of(tsr_op_operand(op, 0)).dtype != TSR_DTYPE_F16)
+        mean = tsr_emit_repair(&b, &repair, x, mean, (MlirValue){NULL});
     mean = tsr_emit_cast(&b, mean, tsr_type_of(tsr_op_result(op, 0)).dtype);
     tsr_emit_replace(op, 1, &mean);
     return true;
