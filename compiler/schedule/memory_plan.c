@@ -253,6 +253,7 @@ static TSR_RESULT place_many(tsr_ctx *ctx, planner *p, tsr_arena *arena, tsr_wor
     }
     for (int backward = 0; backward < 2; backward++) {
         uint64_t peak = 0;
+        if (plan->peak_bytes <= plan->floor_bytes) break;
         TRY(ctx, tsr_memory_sweep(ctx, arena, values, p->slot_count, backward, &peak));
         if (peak >= plan->peak_bytes) continue;
         plan->peak_bytes = peak;

@@ -115,6 +115,15 @@ static void cut(sweep *s, uint32_t at, uint64_t size) {
     list_add(s, rest);
 }
 
+/* Free space at the end is not a piece. */
+static void lower_top(sweep *s) {
+    if (s->last == NONE || !s->pieces[s->last].free) return;
+    uint32_t last = s->last;
+    list_remove(s, last);
+    s->top = s->pieces[last].offset;
+    unlink_piece(s, last);
+}
+
 static bool allocate_piece(sweep *s, uint64_t size, uint64_t align, uint32_t *out_piece) {
     uint64_t wanted = 0, end = 0;
     if (__builtin_add_overflow(size, align - TSR_PLAN_ALIGN_BYTES, &wanted)) return false;
@@ -134,17 +143,9 @@ static bool allocate_piece(sweep *s, uint64_t size, uint64_t align, uint32_t *ou
         list_add(s, gap);
     }
     cut(s, at, size);
+    lower_top(s);
     *out_piece = at;
     return true;
-}
-
-/* Free space at the end is not a piece. */
-static void lower_top(sweep *s) {
-    if (s->last == NONE || !s->pieces[s->last].free) return;
-    uint32_t last = s->last;
-    list_remove(s, last);
-    s->top = s->pieces[last].offset;
-    unlink_piece(s, last);
 }
 
 static void free_piece(sweep *s, uint32_t at) {

@@ -103,7 +103,8 @@ Test(train, twice_on_one_model_and_a_call_uses_what_was_learnt) {
     }
     cr_assert_float_eq(hits, accuracy, 1e-9, "what is called is what was evaluated");
     options = listening(300);
-    cr_assert(equal(run(d.model, &options), first), "without a state directory each starts from the beginning");
+    cr_assert(equal(run(d.model, &options), first),
+              "without a state directory each starts from the beginning");
     options = listening(300);
     options.seed = 2;
     cr_assert(!equal(run(d.model, &options), first));

@@ -96,7 +96,7 @@ Test(vranks, bad_ones_are_refused) {
     REFUSED(e.commands[1] = e.commands[0], "expected the end of the loop before, got 3");
     REFUSED(e.arguments[1][2] = NUMBER, "may be written, got space 18");
     REFUSED(e.arguments[1][2] = SUM, "may be written, got space 17");
-    REFUSED(e.arguments[1][2] = Y, "a place of the virtual rank, written in a loop, got space 3");
+    REFUSED(e.arguments[1][2] = Y, "a buffer of the virtual rank, written in a loop, got space 3");
     REFUSED(e.arguments[2][0] = PART,
             "a buffer of sums and one of a virtual rank, got spaces 16 and 16");
     REFUSED(e.commands[2].kernel = 1, "kernel: expected less than 1, got 1");

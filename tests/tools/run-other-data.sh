@@ -89,7 +89,7 @@ expect "its epoch" 0 '"epochBase":3,"epochBaseSample":1620,"rows":900' "$RUN" ls
 # At the end of an epoch no sample is left out.
 rm -rf D
 check "a whole epoch" train --data x=x.npy --steps 333 --state-dir D
-expect "new data at its end" 0 'Epoch 1 begins with it at sample 999; 0 samples' "$RUN" ids.tsb --data x=more.npy --steps 340 --state-dir D --new-data
+expect "new data at its end" 0 'Epoch 1 begins with it at sample 999; skips 0 samples' "$RUN" ids.tsb --data x=more.npy --steps 340 --state-dir D --new-data
 
 # Logs and baked positions.
 cp -a S L
