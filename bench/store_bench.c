@@ -39,7 +39,7 @@
  */
 #include "bench/median.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/store.h"
 
 #include <dirent.h>

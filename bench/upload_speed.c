@@ -17,7 +17,7 @@
  */
 #include "bench/median.h"
 #include "bench/weights.h"
-#include "loader/sender.h"
+#include "loader/weights/sender.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/cuda_device.h"
 

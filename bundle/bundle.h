@@ -7,8 +7,8 @@
 #define TSR_BUNDLE_BUNDLE_H
 
 #include "runtime/base/arena.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/io.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/result.h"
 
 #define TSR_MEDIA_CONFIG "application/vnd.tessera.bundle.config.v1+json"

@@ -10,8 +10,8 @@
 #include "bundle/tar.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/buffer.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/io.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/io/io.h"
 
 #define TSR_MEDIA_INDEX "application/vnd.oci.image.index.v1+json"
 #define TSR_MEDIA_MANIFEST "application/vnd.oci.image.manifest.v1+json"

@@ -7,7 +7,7 @@
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
 #include "bundle/provenance.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #define TSR_BUNDLE_TAR_H
 
 #include "bundle/limits.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/io.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/result.h"
 
 /* The form of every error about a bundle: FAIL(ctx, code, TSB "what" TSB_AT "A, got B", path,

@@ -5,7 +5,7 @@
 #ifndef TSR_COMPILER_CHOOSE_H
 #define TSR_COMPILER_CHOOSE_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/target/ptxas.h"
 
 /* `inout_tile` is the result of tsr_tile_lower on `schedule`. Where a kernel on matrix units

@@ -6,17 +6,17 @@
 
 #include "bundle/provenance.h"
 #include "compiler/choose.h"
-#include "compiler/elide.h"
 #include "compiler/graph/graph.h"
-#include "compiler/level.h"
-#include "compiler/mlir.h"
+#include "compiler/ir/elide.h"
+#include "compiler/ir/level.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <llvm/Config/llvm-config.h>
 

@@ -14,7 +14,7 @@
 #ifndef TSR_COMPILER_COMPILE_H
 #define TSR_COMPILER_COMPILE_H
 
-#include "compiler/diag.h"
+#include "compiler/diag/diag.h"
 #include "runtime/base/result.h"
 
 typedef enum tsr_stage {

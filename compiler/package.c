@@ -3,12 +3,12 @@
 
 #include "bundle/provenance.h"
 #include "compiler/graph/graph.h"
-#include "compiler/names.h"
+#include "compiler/ir/names.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "manifests/deployment.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/data/array_file.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #define TSR_COMPILER_PACKAGE_H
 
 #include "bundle/bundle.h"
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "manifests/config.h"
 #include "manifests/program.h"
 

@@ -3,8 +3,8 @@
  * The table of passes, and running them by name.
  */
 #include "compiler/graph/graph.h"
-#include "compiler/guard.h"
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
+#include "compiler/process/guard.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/suggest.h"

@@ -5,7 +5,7 @@
 #ifndef TSR_COMPILER_PASSES_H
 #define TSR_COMPILER_PASSES_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 #define X(function, name, summary) bool function(MlirModule module);
 #include "compiler/passes.def"

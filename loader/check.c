@@ -5,9 +5,9 @@
  *     open -> signature -> config -> match -> program -> memory plan, capacity of a GPU -> verdict
  */
 #include "bundle/sign.h"
-#include "loader/external.h"
 #include "loader/match.h"
 #include "loader/model.h"
+#include "loader/weights/external.h"
 #include "manifests/program.h"
 #include "runtime/base/options.h"
 #include "runtime/cpu.h"

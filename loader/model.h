@@ -7,7 +7,7 @@
 
 #include "bundle/bundle.h"
 #include "loader/tessera.h"
-#include "loader/weights.h"
+#include "loader/weights/weights.h"
 #include "manifests/program.h"
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"

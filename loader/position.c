@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/position.h"
 
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "runtime/transport/collective.h"
 

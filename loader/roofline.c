@@ -5,8 +5,8 @@
  */
 #include "loader/model.h"
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/io.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

@@ -25,9 +25,9 @@
 #define TSR_LOADER_TESSERA_H
 
 #include "manifests/config.h"
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/exec/memory.h"
 #include "runtime/report.h"
 #include "runtime/trace/nvtx.h"
@@ -325,8 +325,8 @@ TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_opt
 
 /* ---- performance ---- */
 
-/* If the context had a trace (runtime/base/trace.h) before tsr_model_open, everything that is done
- * is recorded in it; write the trace before the model is closed, because it uses names of the
+/* If the context had a trace (runtime/base/trace/trace.h) before tsr_model_open, everything that is
+ * done is recorded in it; write the trace before the model is closed, because it uses names of the
  * model. This function writes a CSV file (docs/traces.md) with the time of each kernel while the
  * trace recorded, next to the limits of the machine, which are measured now; whole or not at all.
  * Fails with TSR_USAGE for a model opened without a trace. */

@@ -4,8 +4,8 @@
  */
 #include "manifests/config.h"
 
-#include "runtime/base/hash.h"
-#include "runtime/base/json.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 enum {
     TSR_CONFIG_VERSION_MAJOR = 1,
     TSR_CONFIG_VERSION_MINOR = 0,
-    TSR_CONFIG_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/json.h */
+    TSR_CONFIG_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/io/json.h */
     TSR_CONFIG_VIRTUAL_RANKS_MAX = 65536,
     TSR_CONFIG_TENSORS_MAX = 1 << 20,
     TSR_CONFIG_ENTRIES_MAX = 256,

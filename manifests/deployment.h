@@ -16,7 +16,7 @@
 
 enum {
     TSR_DEPLOYMENT_VERSION_MINOR = 3,    /* minor version of 1.x */
-    TSR_DEPLOYMENT_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/json.h */
+    TSR_DEPLOYMENT_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/io/json.h */
     TSR_DEPLOYMENT_AXES_MAX = 64,
     TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
     TSR_DEPLOYMENT_PIPELINE_MAX = 1 << 18, /* ranks, microbatches, chunks, stages of one */

@@ -9,7 +9,7 @@
 
 #include "manifests/config.h"
 #include "runtime/base/buffer.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 struct cJSON;
 

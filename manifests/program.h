@@ -120,7 +120,7 @@ typedef enum tsr_opcode {
  * tensor. */
 typedef enum tsr_collective_kind {
 #define X(ID, number, name, from, to) TSR_COLLECTIVE_##ID = number,
-#include "manifests/collectives.def"
+#include "manifests/program/collectives.def"
 #undef X
 } tsr_collective_kind;
 typedef enum tsr_collective_location {

@@ -7,7 +7,7 @@
  */
 #include "registry/credentials.h"
 #include "registry/http.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <ctype.h>
 #include <curl/curl.h>

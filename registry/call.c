@@ -4,7 +4,7 @@
  * retries if that may help. Also the state of the registry that all threads share.
  */
 #include "registry/http.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <curl/curl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "registry/credentials.h"
 
-#include "runtime/base/io.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/io.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

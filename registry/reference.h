@@ -6,7 +6,7 @@
 #ifndef TSR_REGISTRY_REFERENCE_H
 #define TSR_REGISTRY_REFERENCE_H
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 
 enum { TSR_REFERENCE_HOST_MAX = 255, TSR_REFERENCE_NAME_MAX = 255, TSR_REFERENCE_TAG_MAX = 128 };

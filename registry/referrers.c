@@ -2,7 +2,7 @@
 #include "registry/referrers.h"
 
 #include "registry/transfer.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>

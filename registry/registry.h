@@ -17,7 +17,7 @@
 #ifndef TSR_REGISTRY_REGISTRY_H
 #define TSR_REGISTRY_REGISTRY_H
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 
 /* Limits and defaults. */

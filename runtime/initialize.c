@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/initialize.h"
 
-#include "runtime/base/philox.h"
-#include "runtime/base/uniform.h"
+#include "runtime/base/random/philox.h"
+#include "runtime/base/random/uniform.h"
 
 #include <math.h>
 

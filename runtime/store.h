@@ -12,7 +12,7 @@
 #define TSR_RUNTIME_STORE_H
 
 #include "runtime/base/arena.h"
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
 
 typedef struct tsr_transport tsr_transport;

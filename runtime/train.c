@@ -3,7 +3,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/exec/state_scan.h"
 #include "runtime/transport/collective.h"
 

@@ -2,8 +2,8 @@
  *
  * tessera-opt [options] [-PASS …] [FILE]: reads MLIR, runs passes in the order given, prints MLIR.
  */
-#include "compiler/guard.h"
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
+#include "compiler/process/guard.h"
 #include "tools/common/files.h"
 #include "tools/opt/expect.h"
 

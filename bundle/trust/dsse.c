@@ -5,7 +5,7 @@
  */
 #include "bundle/trust/dsse.h"
 
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <openssl/evp.h>

@@ -3,7 +3,7 @@
 
 #include "bundle/limits.h"
 #include "bundle/trust/minisign.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <fcntl.h>
 #include <openssl/bio.h>

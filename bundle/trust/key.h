@@ -11,7 +11,7 @@
 #define TSR_BUNDLE_TRUST_KEY_H
 
 #include "runtime/base/arena.h"
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 
 struct evp_pkey_st;

@@ -2,7 +2,7 @@
 #include "bundle/provenance.h"
 
 #include "bundle/trust/statement.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "bundle/trust/dsse.h"
 #include "bundle/trust/minisign.h"
 #include "bundle/trust/statement.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "compiler/graph/emit.h"
 
 #include "compiler/graph/rule.h"
-#include "compiler/guard.h"
+#include "compiler/process/guard.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  *   attributes names with the dialect's prefix must be known for the op that has them
  */
 #include "compiler/graph/graph.h"
-#include "compiler/guard.h"
 #include "compiler/passes.h"
+#include "compiler/process/guard.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"

@@ -6,7 +6,7 @@
  * those of a virtual rank's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
-#include "compiler/guard.h"
+#include "compiler/process/guard.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 

@@ -10,7 +10,7 @@
  *              that shard_slice ops take of the parameter (zero3) and of its states. The positions
  *              of other axes are all on every rank, which has the whole tensor
  * steps        the parameters that have one: names for the collectives, which are read from the
- *              host program when the bundle is written (manifests/deployment_program.c)
+ *              host program when the bundle is written (manifests/deployment/program.c)
  * recomputes   the plan of tessera-insert-recompute for an entry
  * pipelines    the pipelines of plans, which may have been removed since (tsched-apply)
  */

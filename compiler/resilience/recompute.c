@@ -11,6 +11,7 @@
 #include "compiler/resilience/recompute.h"
 
 #include "compiler/graph/graph.h"
+#include "compiler/ir/value_map.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/schedule/schedule.h"
 

@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_RESILIENCE_RESILIENCE_H
 #define TSR_COMPILER_RESILIENCE_RESILIENCE_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 typedef enum tsr_sr_op {
     TSR_SR_NONE, /* not an op of this folder */

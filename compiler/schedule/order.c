@@ -5,7 +5,7 @@
  * the last two kinds are preferences: one that would close a cycle is left out. A list scheduler
  * follows, which keeps the groups that are ready in a heap.
  */
-#include "compiler/schedule/fusion.h"
+#include "compiler/schedule/fusion/fusion.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #ifndef TSR_COMPILER_SCHEDULE_PIPELINE_H
 #define TSR_COMPILER_SCHEDULE_PIPELINE_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 enum {
     TSR_PIPELINE_RANKS_MAX = 4096,

@@ -10,8 +10,8 @@
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
 
-#include "compiler/mlir.h"
-#include "compiler/names.h"
+#include "compiler/ir/mlir.h"
+#include "compiler/ir/names.h"
 
 typedef enum tsr_op_class {
     TSR_CLASS_OTHER, /* not in ops.def */
@@ -137,15 +137,5 @@ TSR_RESULT tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *li
 /* Appends the groups, and the calls of each entry, as JSON
  * (application/vnd.tessera.schedule.v1+json). */
 void tsr_schedule_json(MlirModule module, tsr_buffer *out);
-
-/* A map from MLIR values to numbers; memory is in the arena. */
-typedef struct tsr_value_map {
-    struct tsr_value_slot *slots;
-    size_t count, capacity; /* capacity: a power of two, or 0 */
-} tsr_value_map;
-/* False when out of memory. Setting a value again replaces its number. */
-bool tsr_value_map_set(tsr_value_map *map, tsr_arena *arena, MlirValue value, uint32_t number);
-/* UINT32_MAX if absent. */
-uint32_t tsr_value_map_get(const tsr_value_map *map, MlirValue value);
 
 #endif

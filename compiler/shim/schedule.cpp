@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TableGen glue of dialect `tsched`. The rules of its ops are in C (compiler/schedule/verify.c).
+// TableGen glue of dialect `tsched`. The rules of its ops are in C
+// (compiler/schedule/verify/groups.c).
 #include "compiler/shim/glue.hpp"
 
 #include <mlir/IR/SymbolTable.h>

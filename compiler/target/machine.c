@@ -5,8 +5,8 @@
  */
 #include "compiler/target/machine.h"
 
-#include "compiler/target/child.h"
-#include "compiler/target/llvm_warp.h"
+#include "compiler/process/child.h"
+#include "compiler/target/llvm/warp.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Support.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/target/ptxas.h"
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "manifests/fatbin.h"
 #include "runtime/base/buffer.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/io.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/io/io.h"
 
 #include <elf.h>
 #include <errno.h>

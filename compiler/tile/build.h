@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_BUILD_H
 #define TSR_COMPILER_TILE_BUILD_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/target/target.h"
 
 enum { TSR_TILE_CARRIED_MAX = 64 };

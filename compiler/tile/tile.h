@@ -47,7 +47,7 @@
  *   a NaN is larger than anything.
  * - bf16 and f16 are computed in f32 and rounded once per op, reductions once at the end.
  * - cumsum: one chain per line; scatter_add: updates in ascending order of their index.
- * - functions: compiler/target/llvm_math.c.
+ * - functions: compiler/target/llvm/math.c.
  * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer
  *   division truncates; x / 0 = 0. Integer arithmetic wraps.
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).

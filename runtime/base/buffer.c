@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/buffer.h"
 
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/io.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/io.h"
+#include "runtime/base/io/json.h"
 #include "runtime/data/array_source.h"
 
 #include <fcntl.h>

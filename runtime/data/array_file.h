@@ -8,7 +8,7 @@
 #define TSR_RUNTIME_DATA_ARRAY_FILE_H
 
 #include "runtime/base/arena.h"
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
 
 /* One array, opened but not necessarily in memory: rows (slices of dimension 0) are read on demand.

@@ -8,7 +8,7 @@
 #include "runtime/data/array_writer.h"
 
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/data/array_source.h"
 
 #include <stdlib.h>

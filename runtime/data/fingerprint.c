@@ -5,7 +5,7 @@
  */
 #include "runtime/data/fingerprint.h"
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/fingerprint_cache.h"

@@ -9,7 +9,7 @@
 #ifndef TSR_RUNTIME_DATA_FINGERPRINT_H
 #define TSR_RUNTIME_DATA_FINGERPRINT_H
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
 
 typedef struct tsr_fingerprint tsr_fingerprint;

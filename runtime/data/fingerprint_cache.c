@@ -2,7 +2,7 @@
 #include "runtime/data/fingerprint_cache.h"
 
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #ifndef TSR_RUNTIME_DATA_FINGERPRINT_CACHE_H
 #define TSR_RUNTIME_DATA_FINGERPRINT_CACHE_H
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
 
 #include <sys/stat.h>

@@ -5,7 +5,7 @@
  * fortran_order and shape, each once, in any order.
  */
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 

@@ -6,7 +6,7 @@
  * the member, check its local header, verify its CRC-32 (inflate it if necessary), pass the window
  * to the .npy reader.
  */
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 

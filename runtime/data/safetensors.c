@@ -4,8 +4,8 @@
  * object of tensors (dtype, shape, data_offsets), the data.
  */
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/io.h"
+#include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "runtime/data/array_source.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/data/shuffle.h"
 
-#include "runtime/base/philox.h"
+#include "runtime/base/random/philox.h"
 #include "runtime/base/result.h"
 
 enum { SMALL_COUNT = 1024, ROUNDS_SMALL = 12, ROUNDS = 8, TABLE_SIDE_MAX = 65536 };

@@ -5,7 +5,7 @@
 #include "runtime/cpu.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>

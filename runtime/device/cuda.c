@@ -21,7 +21,7 @@
 #include "manifests/fatbin.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/device/cuda_device.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
 #define TSR_RUNTIME_DEVICE_DEVICE_H
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
 #include "runtime/threads.h"
@@ -108,8 +108,8 @@ typedef struct tsr_device_options {
     const char *planned;
 } tsr_device_options;
 
-/* Loads chunks of files with known digests (runtime/base/hash.h) into tensors of a device that can
- * hash them itself. Between begin and end, chunks are numbered from 0; for each chunk:
+/* Loads chunks of files with known digests (runtime/base/hash/hash.h) into tensors of a device that
+ * can hash them itself. Between begin and end, chunks are numbered from 0; for each chunk:
  *
  *     room -> read the chunk into it -> take -> digest -> put the needed ranges
  *

@@ -4,7 +4,7 @@
  * a device for tests of transfers. It never computes.
  */
 #include "runtime/base/clock.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>

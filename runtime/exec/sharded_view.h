@@ -6,7 +6,7 @@
 #ifndef TSR_RUNTIME_SHARDED_VIEW_H
 #define TSR_RUNTIME_SHARDED_VIEW_H
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
 #include "runtime/store/reshard.h"
 #include "runtime/transport/transport.h"

@@ -2,8 +2,8 @@
 #include "runtime/record/record.h"
 
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/io.h"
+#include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "runtime/record/locate.h"
 

@@ -32,7 +32,7 @@
 #define TSR_RUNTIME_RECORD_H
 
 #include "runtime/base/arena.h"
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/tensor.h"
 
 typedef struct tsr_record_data {

@@ -7,7 +7,7 @@
 #ifndef TSR_RUNTIME_STATE_DISK_H
 #define TSR_RUNTIME_STATE_DISK_H
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/state/names.h"
 
 /* The known names in a directory. With an arena the listing grows; without one it stops at its

@@ -4,7 +4,7 @@
  */
 #include "runtime/state/event.h"
 
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

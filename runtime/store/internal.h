@@ -6,7 +6,7 @@
 #ifndef TSR_RUNTIME_STORE_INTERNAL_H
 #define TSR_RUNTIME_STORE_INTERNAL_H
 
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
 #include "runtime/store/read.h"

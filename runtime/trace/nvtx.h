@@ -7,7 +7,7 @@
 #ifndef TSR_RUNTIME_NVTX_H
 #define TSR_RUNTIME_NVTX_H
 
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 
 /* Values of nvtxTypes.h, with their original names. */
 enum {

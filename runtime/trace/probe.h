@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports the lists that an executor runs to the trace (runtime/base/trace.h), and adds up the
- * times of kernels. Used by executor.c.
+ * Reports the lists that an executor runs to the trace (runtime/base/trace/trace.h), and adds up
+ * the times of kernels. Used by executor.c.
  */
 #ifndef TSR_RUNTIME_PROBE_H
 #define TSR_RUNTIME_PROBE_H
 
 #include "manifests/program.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/memory.h"
 

@@ -2,7 +2,7 @@
 #include "runtime/trace/roof.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/cpu.h"
 
 #include <immintrin.h>

@@ -17,7 +17,7 @@
 #define TSR_RUNTIME_TRANSPORT_TRANSPORT_H
 
 #include "runtime/base/result.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 
 enum { TSR_TRANSPORT_RANKS_MAX = 1024, TSR_TRANSPORT_REGION_MAX = 63 };
 

@@ -3,7 +3,7 @@
  * For json_reference.py: reads texts, each as a decimal size, a newline and that many bytes. Prints
  * 1 for each accepted text, 0 for each refused one.
  */
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

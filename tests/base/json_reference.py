@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the texts that runtime/base/json.c accepts with those of Python's json module, on random
+"""Compares the texts that runtime/base/io/json.c accepts with those of Python's json module, on random
 mutations.
 
 Arguments: the path of json_check. Python's parser is made equally strict by its hooks.

@@ -3,8 +3,8 @@
  * The references are OpenSSL's EVP interface and a direct implementation of the definition of the
  * tree.
  */
-#include "runtime/base/hash.h"
-#include "runtime/base/sha256_pair.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/hash/sha256_pair.h"
 #include "tests/base/random.h"
 
 #include <criterion/criterion.h>

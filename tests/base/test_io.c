@@ -2,7 +2,7 @@
  *
  * The helpers with the system's table, and with a table that fails its n-th operation, for every n.
  */
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

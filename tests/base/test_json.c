@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/buffer.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "tests/base/random.h"
 
 #include <cjson/cJSON.h>

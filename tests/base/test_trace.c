@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/arena.h"
-#include "runtime/base/io.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/io/io.h"
+#include "runtime/base/trace/trace.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

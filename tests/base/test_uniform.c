@@ -2,7 +2,7 @@
  *
  * Results of uniform rules are in [low, high), for all 16-bit numbers as bounds.
  */
-#include "runtime/base/uniform.h"
+#include "runtime/base/random/uniform.h"
 
 #include <criterion/criterion.h>
 #include <float.h>

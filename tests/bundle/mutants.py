@@ -18,8 +18,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TAR, OPEN, PARSE = "bundle/tar.c", "bundle/open.c", "bundle/parse.c"
 READ, RANGE, REPACK, LAYOUT = "bundle/read.c", "bundle/range.c", "bundle/repack.c", "bundle/layout.c"
-JSON, TENSORS = "runtime/base/json.c", "runtime/data/safetensors.c"
-BYTES, PROGRAM = "manifests/program_bytes.c", "manifests/program.c"
+JSON, TENSORS = "runtime/base/io/json.c", "runtime/data/safetensors.c"
+BYTES, PROGRAM = "manifests/program/bytes.c", "manifests/program/program.c"
 DSSE, SIGN, MINISIGN = "bundle/trust/dsse.c", "bundle/trust/sign.c", "bundle/trust/minisign.c"
 TIMEOUT_S = 90
 

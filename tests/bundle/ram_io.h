@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_RAM_IO_H
 #define TSR_TESTS_RAM_IO_H
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 typedef struct ram_file {
     const char *name; /* relative to the directory: "index.json", "blobs/sha256/…" */

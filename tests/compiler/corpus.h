@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_COMPILER_CORPUS_H
 #define TSR_TESTS_COMPILER_CORPUS_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 /* The bytes end with a NUL that is not counted; they are valid during the call. */
 typedef void corpus_use(const char *path, const char *bytes, size_t size_bytes, void *user);

@@ -5,7 +5,7 @@
 #ifndef TSR_TESTS_COMPILER_FIXTURE_H
 #define TSR_TESTS_COMPILER_FIXTURE_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

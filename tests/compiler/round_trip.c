@@ -4,7 +4,7 @@
  * is printed in its own syntax, in the generic form and as bytecode, and read again; the module
  * must be the same. Fails if no module has some op of our dialects.
  */
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "tests/compiler/corpus.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names of other libraries in compiler/aliases.def: each is unknown to dialect `tessera`, maps
- * to an existing name, and is the name that the compiler's diagnostic proposes.
+ * The names of other libraries in compiler/diag/aliases.def: each is unknown to dialect `tessera`,
+ * maps to an existing name, and is the name that the compiler's diagnostic proposes.
  */
 #include "compiler/shim/shim.h"
 #include "tests/compiler/fixture.h"
@@ -13,7 +13,7 @@ typedef struct row {
 static const row ops[] = {
 #define X(NAME, OP, NOTE) {NAME, OP, NOTE},
 #define A(NAME, ATTRIBUTE, NOTE)
-#include "compiler/aliases.def"
+#include "compiler/diag/aliases.def"
 #undef X
 #undef A
 };
@@ -21,7 +21,7 @@ static const row ops[] = {
 static const row attributes[] = {
 #define X(NAME, OP, NOTE)
 #define A(NAME, ATTRIBUTE, NOTE) {NAME, ATTRIBUTE, NOTE},
-#include "compiler/aliases.def"
+#include "compiler/diag/aliases.def"
 #undef X
 #undef A
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "tests/compiler/fixture.h"
 
 static fixture f;
@@ -15,7 +15,7 @@ static MlirLocation at(unsigned line, unsigned column) {
 Test(diag, numbers_are_unique) {
     static const int numbers[] = {
 #define X(name, number, about, remedy) number,
-#include "compiler/diag.def"
+#include "compiler/diag/diag.def"
 #undef X
     };
     size_t count = sizeof numbers / sizeof numbers[0];

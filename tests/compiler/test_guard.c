@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/guard.h"
+#include "compiler/process/guard.h"
 
 #include <mlir-c/BuiltinAttributes.h>
 

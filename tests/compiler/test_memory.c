@@ -5,8 +5,8 @@
  * ops only its arenas and calloc fail: MLIR, which is linked in, also allocates ops by malloc and
  * does not survive a failure. If such a pass cannot report the failure, its guard does.
  */
-#include "compiler/guard.h"
 #include "compiler/passes.h"
+#include "compiler/process/guard.h"
 #include "compiler/resilience/passes.h"
 #include "tests/compiler/fixture.h"
 

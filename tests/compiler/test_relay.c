@@ -5,7 +5,7 @@
  */
 #include "compiler/compile.h"
 #include "compiler/graph/graph.h"
-#include "compiler/guard.h"
+#include "compiler/process/guard.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
  *
  * The exit code is that of the result; the error text is written to standard error.
  */
-#include "runtime/base/philox.h"
+#include "runtime/base/random/philox.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
 

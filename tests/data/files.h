@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_DATA_FILES_H
 #define TSR_TESTS_DATA_FILES_H
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/tensor.h"
 
 typedef struct files {

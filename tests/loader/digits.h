@@ -7,7 +7,7 @@
 #define TSR_TESTS_LOADER_DIGITS_H
 
 #include "loader/tessera.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 enum { DIGITS_PIXELS = 64, DIGITS_CLASSES = 10, DIGITS_BATCH = 64, DIGITS_TEST_ROWS = 359 };
 

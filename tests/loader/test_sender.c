@@ -4,8 +4,8 @@
  * weights that are not sent this way, and damaged weights. The device is a GPU of
  * tests/runtime/fake_cuda.c.
  */
-#include "loader/shards.h"
-#include "loader/weights.h"
+#include "loader/weights/shards.h"
+#include "loader/weights/weights.h"
 #include "manifests/fatbin.h"
 #include "runtime/device/cuda_driver.h"
 #include "tests/runtime/fake_cuda.h"

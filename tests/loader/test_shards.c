@@ -3,7 +3,7 @@
  * Sets of tensors as blobs: sets of more than 4 GiB are split, in the order of the names; the
  * source of a shard returns the safetensors file of its tensors; splats.
  */
-#include "loader/shards.h"
+#include "loader/weights/shards.h"
 #include "runtime/data/array_file.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/deployment.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "tests/manifests/random_manifests.h"
 
 #include <cjson/cJSON.h>

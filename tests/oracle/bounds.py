@@ -267,7 +267,7 @@ class Interpreter:
             if op.name in CENTRED:
                 known = known + unit * terms * self.cancelled(op, x)
             return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach) + self.flushed(op, terms)
-        if op.flag('slope'):  # it crosses zero: compiler/target/llvm_emit.h
+        if op.flag('slope'):  # it crosses zero: compiler/target/llvm/emit.h
             return np.full(y.shape, 2.0**-50 if dtype == 'f64' else 2.0**-22)
         name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
         last, steps = 2.0 * LOCAL[name], 4.0

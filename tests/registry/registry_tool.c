@@ -8,7 +8,7 @@
  *     of the weights determines all but the first CHANGED_MIB, which the kernels' seed determines
  */
 #include "bundle/bundle.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "tools/aot/remote.h"
 
 #include <errno.h>

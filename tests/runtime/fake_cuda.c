@@ -2,8 +2,8 @@
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/philox.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/random/philox.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
 #include "tests/base/sweep.h"

@@ -3,7 +3,7 @@
  * Runs the suite for every device, and tests the CUDA device with a driver that fails.
  */
 #include "manifests/fatbin.h"
-#include "runtime/base/trace.h"
+#include "runtime/base/trace/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/cuda_ptx.h"
 #include "runtime/initialize.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/philox.h"
+#include "runtime/base/random/philox.h"
 #include "runtime/initialize.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/record/record.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
  *
  * Executor and training loop on the toy program, with the real state store and data sets.
  */
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/data/array_file.h"
 #include "runtime/initialize.h"
 #include "runtime/train.h"

@@ -16,7 +16,7 @@
 #ifndef TSR_TESTS_STORE_FAULT_IO_H
 #define TSR_TESTS_STORE_FAULT_IO_H
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 typedef struct fault_io fault_io;
 

@@ -4,7 +4,7 @@
  * recovered by any other number. A rank dies, or one of its file operations fails, at each
  * operation in turn.
  */
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "runtime/store/reshard.h"
 #include "runtime/transport/shared.h"
 #include "tests/base/sweep.h"

@@ -5,7 +5,7 @@
 #include "compiler/compile.h"
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "tools/aot/aot.h"
 #include "tools/aot/rebuild.h"
 

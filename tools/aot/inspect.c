@@ -4,7 +4,7 @@
  */
 #include "tools/aot/inspect.h"
 
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 

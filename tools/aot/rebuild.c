@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/aot/rebuild.h"
 
-#include "runtime/base/hash.h"
-#include "runtime/base/io.h"
+#include "runtime/base/hash/hash.h"
+#include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "tools/common/options.h"
 
 #include "runtime/base/buffer.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <errno.h>
 #include <fcntl.h>

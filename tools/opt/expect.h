@@ -12,7 +12,7 @@
 #ifndef TSR_TOOLS_OPT_EXPECT_H
 #define TSR_TOOLS_OPT_EXPECT_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 typedef struct tsr_expectation {
     const char *words;

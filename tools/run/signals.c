@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/signals.h"
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <stdbool.h>
 #include <stddef.h>

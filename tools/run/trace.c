@@ -2,7 +2,7 @@
 #include "tools/run/trace.h"
 
 #include "runtime/base/arena.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <stdlib.h>
 #include <string.h>

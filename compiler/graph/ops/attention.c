@@ -3,8 +3,8 @@
  * Attention and rotary embedding: shape rules, gradients and lowering to simpler ops.
  */
 #include "compiler/graph/rules.h"
-#include "compiler/guard.h"
-#include "compiler/samples.h"
+#include "compiler/ir/samples.h"
+#include "compiler/process/guard.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -52,7 +52,7 @@ def Tessera_PhiloxOp : Tessera_ValueOp<"philox"> {
   let description = [{
     Key: the seed's low 32 bits, `stream`. Counter: the step's low 32 bits, the element's low and high
     32 bits, `draw`. f32: word 0 in [0, 1) with 24 bits; f64: words 0 (high) and 1 (low), 53 bits; or,
-    with `normal`, the standard normal of those two words, rounded (runtime/base/philox.h). With `shared`
+    with `normal`, the standard normal of those two words, rounded (runtime/base/random/philox.h). With `shared`
     eight elements have one counter, whose element is element / 8: element e has, in [0, 1), 15 bits of word
     e % 8 / 2, the lower ones of its lower half where e is even, else of its upper half.
   }];

@@ -4,8 +4,8 @@
  * element of each sample of each step a number of its own.
  */
 #include "compiler/graph/rules.h"
-#include "compiler/samples.h"
-#include "runtime/base/uniform.h"
+#include "compiler/ir/samples.h"
+#include "runtime/base/random/uniform.h"
 
 #include <inttypes.h>
 #include <math.h>

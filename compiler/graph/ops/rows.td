@@ -101,7 +101,7 @@ def Tessera_AttentionOp : Tessera_Op<"attention", [Pure]> {
 
     With `dropout` = p, in train entries, each weight of the softmax becomes 0 with probability p, else it is divided by 1 - p (Srivastava
     et al. 2014, section 4, scaled in training); 0 <= p < 1. A weight falls where a number of its own, of 15 bits in [0, 1), is below p, which is thus as good as
-    rounded up to a multiple of 2^-15: the number that tessera.philox has, `shared`, at an element of the same `stream` (compiler/samples.h).
+    rounded up to a multiple of 2^-15: the number that tessera.philox has, `shared`, at an element of the same `stream` (compiler/ir/samples.h).
     Pass tessera-streams sets `stream` from the call path. Later on three operands come behind the others: i64 [B], the number of the first
     head of each b; the step; the seed.
 

@@ -29,7 +29,7 @@
 #ifndef TSR_COMPILER_TARGET_BLOCK_BLOCK_H
 #define TSR_COMPILER_TARGET_BLOCK_BLOCK_H
 
-#include "compiler/target/llvm_emit.h"
+#include "compiler/target/llvm/emit.h"
 
 enum {
     TSR_BLOCK_RINGS_MAX = 8,

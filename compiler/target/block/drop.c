@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Philox4x32-10 of counters {step, lower, upper, 0} (runtime/base/philox.h). The step and the upper
- * word are the same for a whole head, so the first three rounds need two products and the other
- * seven need all: 16 of 20. Numbers of 15 bits are compared two at a time, with f16 comparisons
- * of the same bits. The order is the same except for NaNs, which are always kept: so the threshold
- * is at most that of infinity.
+ * Philox4x32-10 of counters {step, lower, upper, 0} (runtime/base/random/philox.h). The step and
+ * the upper word are the same for a whole head, so the first three rounds need two products and the
+ * other seven need all: 16 of 20. Numbers of 15 bits are compared two at a time, with f16
+ * comparisons of the same bits. The order is the same except for NaNs, which are always kept: so
+ * the threshold is at most that of infinity.
  */
 #include "compiler/target/block/drop.h"
 
-#include "compiler/samples.h"
+#include "compiler/ir/samples.h"
 #include "compiler/target/block/sizes.h"
 #include "compiler/target/host/rules.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dropout of the weights of tile.attend, with the numbering of compiler/samples.h: words of Philox
- * in the registers of a fragment, each drawn once.
+ * Dropout of the weights of tile.attend, with the numbering of compiler/ir/samples.h: words of
+ * Philox in the registers of a fragment, each drawn once.
  */
 #ifndef TSR_COMPILER_TARGET_BLOCK_DROP_H
 #define TSR_COMPILER_TARGET_BLOCK_DROP_H

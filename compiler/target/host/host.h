@@ -9,7 +9,7 @@
 #define TSR_COMPILER_TARGET_HOST_HOST_H
 
 #include "compiler/graph/graph.h"
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "manifests/program.h"
 
 /* The name of the nested module of device code. */

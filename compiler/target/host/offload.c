@@ -17,7 +17,7 @@
  * Neural Network Design", 2016. Here all copies are planned when the program is built, from
  * liveness alone.
  */
-#include "compiler/schedule/memory_plan.h"
+#include "compiler/schedule/memory/plan.h"
 #include "compiler/target/host/planner.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"

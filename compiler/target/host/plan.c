@@ -4,9 +4,11 @@
  * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches with the marks of
  * regions between them, then copies).
  */
+#include "compiler/schedule/memory/plan.h"
+
 #include "compiler/graph/graph.h"
+#include "compiler/ir/value_map.h"
 #include "compiler/resilience/resilience.h"
-#include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/planner.h"
 #include "compiler/target/host/vranks.h"

@@ -18,7 +18,7 @@
 #ifndef TSR_COMPILER_TARGET_HOST_PLAN_H
 #define TSR_COMPILER_TARGET_HOST_PLAN_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "manifests/config.h"
 
 /* The contents of a tessera_target.prepacked buffer, by its number: the kernel and the tensor of

@@ -5,6 +5,7 @@
 #ifndef TSR_COMPILER_TARGET_HOST_PLANNER_H
 #define TSR_COMPILER_TARGET_HOST_PLANNER_H
 
+#include "compiler/ir/value_map.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/plan.h"

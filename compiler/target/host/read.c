@@ -2,6 +2,7 @@
  *
  * Target IR -> host program: buffers and commands in the order of the module.
  */
+#include "compiler/ir/value_map.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/rules.h"

@@ -5,7 +5,7 @@
 #ifndef TSR_COMPILER_TARGET_HOST_RULES_H
 #define TSR_COMPILER_TARGET_HOST_RULES_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "manifests/program.h"
 
 typedef enum tsr_vendor { TSR_VENDOR_NVIDIA, TSR_VENDOR_AMD } tsr_vendor;

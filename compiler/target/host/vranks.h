@@ -7,7 +7,7 @@
 #ifndef TSR_COMPILER_TARGET_HOST_VRANKS_H
 #define TSR_COMPILER_TARGET_HOST_VRANKS_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 /* The loop, from 0, on calls and collectives that run for each virtual rank. */
 #define TSR_VRANK_LOOP "tessera_target.loop"

@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_ATTENTION_H
 #define TSR_COMPILER_TILE_ATTENTION_H
 
-#include "compiler/tile/gemm.h"
+#include "compiler/tile/products/gemm.h"
 #include "compiler/tile/sequence.h"
 
 enum { TSR_ATTENTION_STACK_BYTES = 440 * 1024 }; /* total size of the local buffers */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/samples.h"
+#include "compiler/ir/samples.h"
 #include "compiler/tile/attention/gradient.h"
-#include "compiler/tile/dot.h"
-#include "compiler/tile/tree.h"
+#include "compiler/tile/products/dot.h"
+#include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
 

@@ -19,11 +19,11 @@
  * added in groups of 32, and so are the sums of groups, like the chunks of a long product (tile.h):
  * each level has a slot of sums, and all slots are multiplied by a when m grows.
  */
-#include "compiler/samples.h"
+#include "compiler/ir/samples.h"
 #include "compiler/tile/attention/attention.h"
-#include "compiler/tile/dot.h"
-#include "compiler/tile/reduce.h"
-#include "compiler/tile/tree.h"
+#include "compiler/tile/products/dot.h"
+#include "compiler/tile/reductions/reduce.h"
+#include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
 

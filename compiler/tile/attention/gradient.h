@@ -17,7 +17,7 @@
 #define TSR_COMPILER_TILE_ATTENTION_GRADIENT_H
 
 #include "compiler/tile/attention/attention.h"
-#include "compiler/tile/reduce.h"
+#include "compiler/tile/reductions/reduce.h"
 
 typedef struct tsr_attention_grad {
     tsr_attention of;

@@ -15,7 +15,7 @@
  * f32; another kernel rounds it afterwards: wide.c.
  */
 #include "compiler/tile/attention/gradient.h"
-#include "compiler/tile/dot.h"
+#include "compiler/tile/products/dot.h"
 
 enum { APART = 32 }; /* extra elements between rows of scores */
 

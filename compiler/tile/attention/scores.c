@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/samples.h"
+#include "compiler/ir/samples.h"
 #include "compiler/tile/attention/attention.h"
-#include "compiler/tile/dot.h"
-#include "compiler/tile/element.h"
+#include "compiler/tile/elements/element.h"
 #include "compiler/tile/gpu/heads.h"
+#include "compiler/tile/products/dot.h"
 
 #include <math.h>
 #include <string.h>
@@ -314,8 +314,8 @@ void tsr_attention_begin_samples(tsr_attention *a) {
                                     i ? tsr_tile_index(b, 0) : a->batch_index, 0, tsr_tile_null);
 }
 
-/* compiler/samples.h: the position of a number is the sum of a part of the head, one of the query
- * and one of the keys. */
+/* compiler/ir/samples.h: the position of a number is the sum of a part of the head, one of the
+ * query and one of the keys. */
 static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->group->b;
     int64_t tiles = (a->keys + TSR_SAMPLES_TILE - 1) / TSR_SAMPLES_TILE;

@@ -6,7 +6,7 @@
  * slots for sums of chunks (gradient.h) as one more result, which is not read afterwards.
  */
 #include "compiler/tile/attention/gradient.h"
-#include "compiler/tile/dot.h"
+#include "compiler/tile/products/dot.h"
 #include "compiler/tile/sequence.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/conv/conv.h"
-#include "compiler/tile/tree.h"
+#include "compiler/tile/reductions/tree.h"
 
 /* A block's positions, as a filter's gradient reads them, fit the second-level cache. A chunk has
  * as many positions as a chunk of a long product has steps. */

@@ -7,7 +7,7 @@
 #ifndef TSR_COMPILER_TILE_CONV_CONV_H
 #define TSR_COMPILER_TILE_CONV_CONV_H
 
-#include "compiler/tile/gemm.h"
+#include "compiler/tile/products/gemm.h"
 
 enum { TSR_CONV_Y, TSR_CONV_X };
 

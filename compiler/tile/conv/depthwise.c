@@ -7,7 +7,7 @@
  * more than 2,048 taps are cut into blocks of at most 256, as windows are (filter.c).
  */
 #include "compiler/tile/conv/conv.h"
-#include "compiler/tile/tree.h"
+#include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
  * of 32, and so are the sums of groups, like the chunks of a long product (tile.h).
  */
 #include "compiler/tile/conv/conv.h"
-#include "compiler/tile/tree.h"
+#include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The division of a convolution: tiles, blocks of channels, taps and positions, programs.
  */
 #include "compiler/tile/conv/product.h"
-#include "compiler/tile/tree.h"
+#include "compiler/tile/reductions/tree.h"
 
 #include <inttypes.h>
 

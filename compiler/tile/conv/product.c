@@ -37,7 +37,7 @@
  */
 #include "compiler/tile/conv/product.h"
 
-#include "compiler/tile/tree.h"
+#include "compiler/tile/reductions/tree.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_LAYOUT_H
 #define TSR_COMPILER_TILE_GPU_LAYOUT_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 /* True if the op is a transpose that swaps only dims `dim` and `dim + 1`. */
 bool tsr_gpu_is_transpose(MlirOperation op, size_t dim);

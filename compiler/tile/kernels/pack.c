@@ -4,7 +4,7 @@
  * all dims of the matrix before the last are one. With `pairs` [s][k][2 c + i] = matrix[2 k +
  * i][...]. Strips are split over the programs.
  */
-#include "compiler/tile/dot.h"
+#include "compiler/tile/products/dot.h"
 
 enum { PROGRAM_BYTES = 256 * 1024 };
 

@@ -10,7 +10,7 @@
  * elements keep their order: the result is the first k of a stable sort.
  */
 #include "compiler/tile/kernels/runs.h"
-#include "compiler/tile/reduce.h"
+#include "compiler/tile/reductions/reduce.h"
 
 #include <math.h>
 

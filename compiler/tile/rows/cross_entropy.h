@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_ROWS_CROSS_ENTROPY_H
 #define TSR_COMPILER_TILE_ROWS_CROSS_ENTROPY_H
 
-#include "compiler/tile/reduce.h"
+#include "compiler/tile/reductions/reduce.h"
 
 typedef struct tsr_cross_entropy {
     tsr_tile_group *group;

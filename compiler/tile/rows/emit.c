@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `rows`: reductions over the same last dims, and elementwise ops before, between and
- * after them (compiler/schedule/rows.h), row by row. A row is read from memory once and stays in
- * cache during the other walks over it.
+ * after them (compiler/schedule/fusion/rows.h), row by row. A row is read from memory once and
+ * stays in cache during the other walks over it.
  *
  * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
  * length of the longest chain of reductions that it depends on. Each stage computes its scalars,

@@ -11,7 +11,7 @@
 #ifndef TSR_COMPILER_TILE_ROWS_ROWS_H
 #define TSR_COMPILER_TILE_ROWS_ROWS_H
 
-#include "compiler/tile/reduce.h"
+#include "compiler/tile/reductions/reduce.h"
 
 enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row held in registers */
 

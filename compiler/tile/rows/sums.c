@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Family `rows` with sums over rows (compiler/schedule/rows.h), for example gradients of a norm's
- * scale and bias in the same walk as the gradient of its operand. A first kernel, whose programs
- * have several rows each, computes everything else and one row of partial sums per program and sum;
- * a second kernel adds these. The division of the rows, and therefore the order of the sums,
- * depends only on the shapes and the target.
+ * Family `rows` with sums over rows (compiler/schedule/fusion/rows.h), for example gradients of a
+ * norm's scale and bias in the same walk as the gradient of its operand. A first kernel, whose
+ * programs have several rows each, computes everything else and one row of partial sums per program
+ * and sum; a second kernel adds these. The division of the rows, and therefore the order of the
+ * sums, depends only on the shapes and the target.
  */
-#include "compiler/schedule/rows.h"
+#include "compiler/schedule/fusion/rows.h"
 #include "compiler/tile/rows/rows.h"
 #include "compiler/tile/sequence.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels of several segments: many calls of one elementwise expression, each on its own buffers,
- * become one launch. See compiler/schedule/batch.c, which makes the groups, and tile.segment.
+ * become one launch. See compiler/schedule/passes/batch.c, which makes the groups, and
+ * tile.segment.
  */
 #ifndef TSR_COMPILER_TILE_SEGMENTS_SEGMENTS_H
 #define TSR_COMPILER_TILE_SEGMENTS_SEGMENTS_H

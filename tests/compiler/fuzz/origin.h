@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_COMPILER_FUZZ_ORIGIN_H
 #define TSR_TESTS_COMPILER_FUZZ_ORIGIN_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 enum { ORIGIN_TEXT_MAX = 256 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/compiler/fuzz/stages.h"
 
-#include "compiler/bytecode.h"
 #include "compiler/graph/graph.h"
-#include "compiler/level.h"
+#include "compiler/ir/level.h"
 #include "compiler/package.h"
+#include "compiler/process/bytecode.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
-#include "compiler/target/llvm_emit.h"
+#include "compiler/target/llvm/emit.h"
 #include "compiler/tile/tile.h"
 
 #include <llvm-c/Analysis.h>

@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_COMPILER_FUZZ_STAGES_H
 #define TSR_TESTS_COMPILER_FUZZ_STAGES_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 
 enum { STAGES_MAX = 64, STAGE_NAME_MAX = 64 };
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """uniform.py TOOLS: `tessera.random_uniform` gives finite numbers of [low, high), never `high`.
 
-Each result must have the bits given by the rule of runtime/base/uniform.h, computed here in NumPy from the numbers of [0, 1) of
+Each result must have the bits given by the rule of runtime/base/random/uniform.h, computed here in NumPy from the numbers of [0, 1) of
 the same stream. There is one interval for each power of two of bf16 and f16, in both signs, so that every 16-bit number is a
 result; intervals that differ by one and two steps; and intervals for which the difference of the bounds overflows. Runs every
 level that this CPU has. Exit code 77 without NumPy.

@@ -36,7 +36,7 @@ ROOMS = {0: 'Reading', 1: 'Shapes and types', 2: 'Programs', 3: 'Gradients and l
 
 def read_numbers():
     """number: (name, what it is about, what to do)"""
-    text = (ROOT / 'compiler/diag.def').read_text('utf-8')
+    text = (ROOT / 'compiler/diag/diag.def').read_text('utf-8')
     string = r'"((?:[^"\\]|\\.)*)"'
     rows = re.findall(r'^X\((\w+), (\d+),\s*' + string + r',\s*' + string + r'\)', text, re.M)
     assert len(rows) == len(re.findall(r'^X\(', text, re.M)), 'a row of diag.def that check.py does not understand'
@@ -111,7 +111,7 @@ def check(path):
 def make_page(numbers, modules, elsewhere):
     out = ['# Diagnostics', '', 'What the compiler says about a program, by number. Each stands first in its line, with its place;'
            ' `--diagnostics=json` prints the same as objects of', '[diagnostic.schema.json](../schemas/diagnostic.schema.json).'
-           ' Numbers are never reused. This page is made of `compiler/diag.def` and the modules of', '`tests/compiler/rejected/` by its'
+           ' Numbers are never reused. This page is made of `compiler/diag/diag.def` and the modules of', '`tests/compiler/rejected/` by its'
            ' `check.py --update`.', '']
     room = None
     for number in sorted(n for n in numbers if modules[n] or n in elsewhere):

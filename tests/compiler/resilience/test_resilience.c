@@ -3,8 +3,8 @@
  * Properties that lit cannot test: every file of this folder that parses, and each of its parts,
  * reads back from bytecode to the same text.
  */
-#include "compiler/mlir.h"
-#include "runtime/base/io.h"
+#include "compiler/ir/mlir.h"
+#include "runtime/base/io/io.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -3,7 +3,7 @@
  * The planner of fusion groups on random graphs: for every plan, running the groups in order must
  * compute the same values as the graph. Values are modelled by hashes of all their inputs.
  */
-#include "compiler/schedule/fusion.h"
+#include "compiler/schedule/fusion/fusion.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

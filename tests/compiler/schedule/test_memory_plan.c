@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/schedule/memory_plan.h"
+#include "compiler/schedule/memory/plan.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/tile/tile.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

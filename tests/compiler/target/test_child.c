@@ -2,7 +2,7 @@
  *
  * A child's result, its error, and every way in which it can die.
  */
-#include "compiler/target/child.h"
+#include "compiler/process/child.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  * and programs that are not assemblers or refuse. tests/gpu runs the code.
  */
 #include "compiler/compile.h"
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "manifests/fatbin.h"

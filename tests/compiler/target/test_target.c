@@ -3,7 +3,7 @@
  * The table of targets; allowed and forbidden contents of a shared object; failures of code
  * generation.
  */
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/target/target.h"
 #include "runtime/cpu.h"
 

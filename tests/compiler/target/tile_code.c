@@ -8,12 +8,12 @@
  * With `code`, `ptxas` translates and one line is written for each kernel: its name, registers,
  * bytes spilt, bytes of shared memory. The exit code is 1 if a kernel spills, 77 without `ptxas`.
  */
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 #include "manifests/fatbin.h"
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_TILE_HARNESS_H
 #define TSR_TESTS_TILE_HARNESS_H
 
-#include "compiler/mlir.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/target/target.h"
 #include "runtime/base/kernel.h"
 

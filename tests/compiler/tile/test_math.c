@@ -175,7 +175,7 @@ TEST(gelu_tanh, MATH_GELU_TANH)
 TEST(rsqrt, MATH_RSQRT)
 
 /* ---- the slope of gelu -----------------------------------------------------------------------
- * It crosses zero, so that the bound of compiler/target/llvm_emit.h is no relative one. */
+ * It crosses zero, so that the bound of compiler/target/llvm/emit.h is no relative one. */
 
 static const math_function slope = {"gelu_slope", "gelu %x {slope}", NULL, NULL, 0x1p-22, 0x1p-50};
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Positions and random numbers inside elementwise kernels: the numbers are those that
- * runtime/base/philox.h draws, bit for bit.
+ * runtime/base/random/philox.h draws, bit for bit.
  */
-#include "runtime/base/philox.h"
+#include "runtime/base/random/philox.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
  * Fuzzes the JSON reader: the reader accepts cJSON's print of an accepted text again; the accessors
  * accept any value of the tree.
  */
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 
 #include "tests/fuzz/fuzz.h"
 

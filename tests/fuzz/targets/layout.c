@@ -5,7 +5,7 @@
  * that a tar contains, and their order. A bundle that can be opened can be read and verified.
  */
 #include "bundle/bundle.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "tests/bundle/kit.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -3,7 +3,7 @@
  * Fuzzes the safetensors reader: the tensors of an accepted input are consecutive and cover the
  * data; written and read again, they are the same.
  */
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "runtime/data/array_file.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights of attention fall (compiler/samples.h), by NumPy or PyTorch: of places as their arrays of int64, products modulo 2^64."""
+"""Which weights of attention fall (compiler/ir/samples.h), by NumPy or PyTorch: of places as their arrays of int64, products modulo 2^64."""
 LOW = 0xffffffff
 
 

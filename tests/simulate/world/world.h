@@ -10,7 +10,7 @@
 #ifndef TSR_TESTS_SIMULATE_WORLD_WORLD_H
 #define TSR_TESTS_SIMULATE_WORLD_WORLD_H
 
-#include "runtime/base/io.h"
+#include "runtime/base/io/io.h"
 #include "tests/simulate/world/dice.h"
 #include "tests/simulate/world/fiber.h"
 #include "tests/store/fault_io.h"

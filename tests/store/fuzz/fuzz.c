@@ -10,7 +10,7 @@
  */
 #include "tests/store/fuzz/fuzz.h"
 
-#include "runtime/base/hash.h"
+#include "runtime/base/hash/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "tools/aot/diff/diff.h"
 
 #include "bundle/provenance.h"
-#include "runtime/base/json.h"
+#include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Converts MLIR diagnostics to records: the number is the text's "[TSR-nnnn] " prefix if it has
+ * one, else the number for MLIR's own messages. A location inside inlined code becomes the
+ * original location in the source, with a note for each call that it was inlined through.
+ */
+#include "compiler/diag/diag.h"
+
+#include "compiler/diag/fixit.h"
+#include "compiler/ir/mlir.h"
+#include "compiler/shim/shim.h"
+#include "runtime/base/plural.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 1024, CALLS_MAX = 8 };
+
+void tsr_diag_finish(tsr_diag_list *list) {
+    if (!list) return;
+    tsr_arena_finish(&list->arena);
+    *list = (tsr_diag_list){.on_diag = list->on_diag, .user = list->user, .context = list->context};
+}
+
+bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                         size_t size_bytes) {
+    tsr_diag_source *source = TSR_NEW(&list->arena, tsr_diag_source, 1);
+    const char *own = tsr_arena_strdup(&list->arena, name);
+    if (!source || !own) return false;
+    *source = (tsr_diag_source){own, text, size_bytes, list->sources};
+    list->sources = source;
+    return true;
+}
+
+static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {
+    for (const tsr_diag_source *s = list->sources; s && line > 0; s = s->next) {
+        if (strcmp(s->name, file) != 0) continue;
+        const char *at = s->text, *end = s->text + s->size_bytes;
+        for (uint32_t i = 1; i < line && at; i++) {
+            at = memchr(at, '\n', (size_t)(end - at));
+            if (at) at++;
+        }
+        if (!at || at >= end) return NULL;
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        return tsr_arena_strndup(&list->arena, at, (size_t)((stop ? stop : end) - at));
+    }
+    return NULL;
+}
+
+/* The innermost file position of a location. `calls` gets the callers it was inlined into. */
+static MlirLocation resolve(MlirLocation location, MlirLocation *calls, size_t *call_count) {
+    for (;;) {
+        if (mlirLocationIsACallSite(location)) {
+            if (*call_count < CALLS_MAX)
+                calls[(*call_count)++] = mlirLocationCallSiteGetCaller(location);
+            location = mlirLocationCallSiteGetCallee(location);
+        } else if (mlirLocationIsAName(location)) {
+            location = mlirLocationNameGetChildLoc(location);
+        } else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location)) {
+            unsigned count = mlirLocationFusedGetNumLocations(location);
+            MlirLocation *parts = calloc(count, sizeof *parts);
+            if (!parts) return location;
+            mlirLocationFusedGetLocations(location, parts);
+            location = parts[0];
+            free(parts);
+        } else {
+            return location;
+        }
+    }
+}
+
+static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
+    diag->file = "";
+    if (!mlirLocationIsAFileLineColRange(location)) return;
+    MlirStringRef file = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location));
+    const char *name = tsr_arena_strndup(&list->arena, file.data, file.length);
+    if (!name) return;
+    diag->file = name;
+    diag->line = (uint32_t)mlirLocationFileLineColRangeGetStartLine(location);
+    diag->column = (uint32_t)mlirLocationFileLineColRangeGetStartColumn(location);
+    diag->source_line = find_line(list, name, diag->line);
+}
+
+/* MLIR's advice addresses tools that allow unknown dialects; ours lists the known dialects. Needs
+ * the diagnostic's location. */
+static void reword(tsr_diag_list *list, tsr_diag *diag) {
+    static const char what[] = " created with unregistered dialect";
+    tsr_buffer text = {0};
+    const char *end = strstr(diag->text, what), *word = NULL;
+    size_t letters = 0;
+    if (diag->source_line && diag->column && strlen(diag->source_line) >= diag->column) {
+        word = diag->source_line + diag->column - 1;
+        while (isalnum((unsigned char)word[letters]) || word[letters] == '_') letters++;
+    }
+    if (end && end - diag->text > 5 && strncmp(end - 5, " type", 5) == 0)
+        tsr_buffer_printf(&text,
+                          "%.*s is a type of no known dialect; the elements of a tensor are %s",
+                          (int)(end - 5 - diag->text), diag->text, tsr_element_types());
+    else if (end)
+        tsr_buffer_printf(&text, "%.*s is of no known dialect", (int)(end - diag->text),
+                          diag->text);
+    else if (strstr(diag->text, "operation being parsed with an unregistered dialect"))
+        tsr_buffer_printf(&text, "this operation is of no known dialect");
+    else if (strcmp(diag->text, "expected non-function type") == 0 && letters)
+        tsr_buffer_printf(&text, "'%.*s' is not a type; the elements of a tensor are %s",
+                          (int)letters, word, tsr_element_types());
+    const char *own =
+        text.bytes && !text.failed ? tsr_arena_strdup(&list->arena, text.bytes) : NULL;
+    if (own) diag->text = own;
+    tsr_buffer_finish(&text);
+}
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+static void read_text(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source) {
+    tsr_buffer buffer = {0};
+    mlirDiagnosticPrint(source, append, &buffer);
+    const char *text = buffer.bytes && !buffer.failed ? buffer.bytes : "";
+    unsigned number = 0;
+    int end = 0;
+    if (sscanf(text, "[TSR-%4u] %n", &number, &end) == 1 && end) {
+        diag->number = (tsr_diag_number)number;
+        text += end;
+    }
+    diag->text = tsr_arena_strdup(&list->arena, text);
+    if (!diag->text) diag->text = "";
+    tsr_buffer_finish(&buffer);
+}
+
+/* Returns the number of a message that MLIR wrote. */
+static tsr_diag_number number_of(const tsr_diag_list *list, const char *text) {
+    static const struct {
+        tsr_diag_number number;
+        const char *words;
+    } rows[] = {
+#define X(name, words) {TSR_DIAG_##name, words},
+#include "compiler/diag/mlir-messages.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strstr(text, rows[i].words)) return rows[i].number;
+    if (list->bytecode) return TSR_DIAG_BYTECODE;
+    return text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;
+}
+
+/* All numbers except these are errors; MLIR's C API emits only errors. */
+static bool is_remark(tsr_diag_number number) { return number == TSR_DIAG_ROWS_INDEPENDENT; }
+
+static tsr_severity severity_of(MlirDiagnostic source) {
+    switch (mlirDiagnosticGetSeverity(source)) {
+    case MlirDiagnosticWarning:
+        return TSR_SEVERITY_WARNING;
+    case MlirDiagnosticNote:
+        return TSR_SEVERITY_NOTE;
+    case MlirDiagnosticRemark:
+        return TSR_SEVERITY_REMARK;
+    case MlirDiagnosticError:
+        break;
+    }
+    return TSR_SEVERITY_ERROR;
+}
+
+static void read_notes(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source,
+                       const MlirLocation *calls, size_t call_count) {
+    size_t count = (size_t)mlirDiagnosticGetNumNotes(source);
+    diag->notes = TSR_NEW(&list->arena, tsr_diag, count + call_count);
+    if (!diag->notes) return;
+    for (size_t i = 0; i < call_count; i++) {
+        tsr_diag *note = &diag->notes[diag->note_count++];
+        MlirLocation ignored[CALLS_MAX];
+        size_t ignored_count = 0;
+        note->severity = TSR_SEVERITY_NOTE;
+        note->text = "called from here";
+        place(list, note, resolve(calls[i], ignored, &ignored_count));
+    }
+    for (size_t i = 0; i < count; i++) {
+        MlirDiagnostic from = mlirDiagnosticGetNote(source, (intptr_t)i);
+        tsr_diag *note = &diag->notes[diag->note_count++];
+        MlirLocation ignored[CALLS_MAX];
+        size_t ignored_count = 0;
+        note->severity = TSR_SEVERITY_NOTE;
+        read_text(list, note, from);
+        place(list, note, resolve(mlirDiagnosticGetLocation(from), ignored, &ignored_count));
+    }
+}
+
+static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
+    tsr_diag_list *list = user;
+    tsr_diag *diag = TSR_NEW(&list->arena, tsr_diag, 1);
+    if (!diag) return mlirLogicalResultFailure();
+    MlirLocation calls[CALLS_MAX];
+    size_t call_count = 0;
+    diag->severity = severity_of(source);
+    read_text(list, diag, source);
+    if (is_remark(diag->number)) diag->severity = TSR_SEVERITY_REMARK;
+    place(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
+    if (!diag->number) reword(list, diag);
+    if (!diag->number) diag->number = number_of(list, diag->text);
+    read_notes(list, diag, source, calls, call_count);
+    tsr_diag_add_fix(list, diag);
+    if (list->last)
+        list->last->next = diag;
+    else
+        list->first = diag;
+    list->last = diag;
+    list->error_count += diag->severity == TSR_SEVERITY_ERROR;
+    if (list->on_diag) list->on_diag(list->user, diag);
+    return mlirLogicalResultSuccess();
+}
+
+void tsr_diag_attach(tsr_diag_list *list, MlirContext context) {
+    list->context = context;
+    mlirContextAttachDiagnosticHandler(context, handle, list, NULL);
+    tsr_shim_quiet_diagnostics(context);
+}
+
+void tsr_diag_error(MlirLocation location, tsr_diag_number number, const char *format, ...) {
+    char text[TEXT_MAX];
+    va_list args;
+    int length = snprintf(text, sizeof text, "[TSR-%04d] ", (int)number);
+    va_start(args, format);
+    vsnprintf(text + length, sizeof text - (size_t)length, format, args);
+    va_end(args);
+    mlirEmitError(location, text);
+}
+
+void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const char *text,
+                          size_t note_count, const tsr_diag_note *notes) {
+    char full[TEXT_MAX];
+    MlirLocation locations[TSR_DIAG_NOTES_MAX];
+    MlirStringRef texts[TSR_DIAG_NOTES_MAX];
+    TSR_ASSERT(note_count <= TSR_DIAG_NOTES_MAX);
+    snprintf(full, sizeof full, "[TSR-%04d] %s", (int)number, text);
+    for (size_t i = 0; i < note_count; i++) {
+        locations[i] = notes[i].location;
+        texts[i] = mlirStringRefCreateFromCString(notes[i].text);
+    }
+    tsr_shim_emit_error(location, mlirStringRefCreateFromCString(full), note_count, locations,
+                        texts);
+}
+
+void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
+                         MlirLocation note_location, const char *note) {
+    tsr_diag_error_notes(location, number, text, 1, &(tsr_diag_note){note_location, note});
+}
+
+const char *tsr_diag_about(tsr_diag_number number) {
+    switch (number) {
+#define X(name, n, about, remedy)                                                                  \
+    case n:                                                                                        \
+        return about;
+#include "compiler/diag/diag.def"
+#undef X
+    }
+    return NULL;
+}
+
+static const char *const severity_names[] = {
+    [TSR_SEVERITY_ERROR] = "error",
+    [TSR_SEVERITY_WARNING] = "warning",
+    [TSR_SEVERITY_NOTE] = "note",
+    [TSR_SEVERITY_REMARK] = "remark",
+};
+
+static size_t character_begin(const char *line, size_t at) {
+    while (at && ((unsigned char)line[at] & 0xc0) == 0x80) at--;
+    return at;
+}
+
+/* Keeps tabs as tabs, so that the following text is printed under its column at any tab width. */
+static void format_blanks(const char *line, size_t begin, size_t end, tsr_buffer *out) {
+    for (size_t i = begin; i < end; i++) tsr_buffer_text(out, line[i] == '\t' ? "\t" : " ");
+}
+
+/* Appends the line (or only the text around the column, where stored weights make the line
+ * megabytes long), the caret and the fix-it. */
+static void format_excerpt(const tsr_diag *diag, tsr_buffer *out) {
+    static const size_t excerpt_max = 160;
+    const char *line = diag->source_line;
+    uint32_t column = diag->column;
+    size_t size = strlen(line), at = column ? column - 1 : 0, begin = 0, end = size;
+    if (at > size) at = size;
+    if (size > excerpt_max) {
+        if (at > excerpt_max / 2) begin = character_begin(line, at - excerpt_max / 2);
+        if (size - begin > excerpt_max) end = character_begin(line, begin + excerpt_max);
+    }
+    tsr_buffer_text(out, begin ? "…" : "");
+    tsr_buffer_append(out, line + begin, end - begin);
+    tsr_buffer_printf(out, "%s\n%s", end < size ? "…" : "", begin ? " " : "");
+    format_blanks(line, begin, at, out);
+    tsr_buffer_text(out, "^\n");
+    if (!diag->fix || begin || diag->fix_column > size) return;
+    format_blanks(line, 0, diag->fix_column - 1, out);
+    tsr_buffer_printf(out, "%s\n", diag->fix);
+}
+
+static void format_one(const tsr_diag *diag, tsr_buffer *out) {
+    if (diag->file[0]) tsr_buffer_printf(out, "%s:%u:%u: ", diag->file, diag->line, diag->column);
+    tsr_buffer_printf(out, "%s: ", severity_names[diag->severity]);
+    if (diag->number) tsr_buffer_printf(out, "[TSR-%04d] ", (int)diag->number);
+    tsr_buffer_printf(out, "%s\n", diag->text);
+    if (diag->source_line) format_excerpt(diag, out);
+}
+
+void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out) {
+    format_one(diag, out);
+    for (size_t i = 0; i < diag->note_count; i++) format_one(&diag->notes[i], out);
+}
+
+void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out) {
+    tsr_buffer_text(out, "{");
+    if (diag->number) tsr_buffer_printf(out, "\"number\":\"TSR-%04d\",", (int)diag->number);
+    tsr_buffer_printf(out, "\"severity\":\"%s\",\"file\":", severity_names[diag->severity]);
+    tsr_buffer_json_string(out, diag->file);
+    tsr_buffer_printf(out, ",\"line\":%u,\"column\":%u,\"text\":", diag->line, diag->column);
+    tsr_buffer_json_string(out, diag->text);
+    if (diag->fix) {
+        tsr_buffer_printf(out, ",\"fix\":{\"column\":%u,\"length\":%u,\"text\":", diag->fix_column,
+                          diag->fix_length);
+        tsr_buffer_json_string(out, diag->fix);
+        tsr_buffer_text(out, "}");
+    }
+    if (diag->severity != TSR_SEVERITY_NOTE) {
+        tsr_buffer_text(out, ",\"notes\":[");
+        for (size_t i = 0; i < diag->note_count; i++) {
+            if (i) tsr_buffer_text(out, ",");
+            tsr_diag_format_json(&diag->notes[i], out);
+        }
+        tsr_buffer_text(out, "]");
+    }
+    tsr_buffer_text(out, "}");
+}
+
+tsr_result tsr_diag_fail(tsr_ctx *ctx, const tsr_diag_list *list, const char *what) {
+    for (const tsr_diag *d = list->first; d; d = d->next)
+        if (d->severity == TSR_SEVERITY_ERROR)
+            FAIL(ctx, TSR_COMPILE, "%s failed with %zu error%s; the first: %s", what,
+                 list->error_count, TSR_PLURAL(list->error_count), d->text);
+    FAIL(ctx, TSR_COMPILE, "%s failed without a diagnostic", what);
+}

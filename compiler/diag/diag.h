@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Diagnostics: the messages for the author of a model, many per compile. They are collected as
+ * records; a tool prints them.
+ *
+ *     tsr_diag_list list = {.on_diag = print, .user = stderr};
+ *     tsr_mlir_context_create(ctx, &list, &mlir);
+ *     tsr_diag_add_source(&list, "digits.mlir", text, size);
+ *     … every error emitted on `mlir` from here on arrives in `list` …
+ *     tsr_diag_finish(&list);
+ *
+ * Text form:
+ *     digits.mlir:12:8: error: [TSR-0102] tessera.matmul: …
+ *         %m = tessera.matmul %x, %w …
+ *              ^
+ *     digits.mlir:4:3: note: …
+ * A fix-it is printed below the caret, under the text that it replaces.
+ */
+#ifndef TSR_COMPILER_DIAG_DIAG_H
+#define TSR_COMPILER_DIAG_DIAG_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/buffer.h"
+
+#include <mlir-c/Diagnostics.h>
+#include <mlir-c/IR.h>
+
+typedef enum tsr_diag_number {
+#define X(name, number, about, remedy) TSR_DIAG_##name = number,
+#include "compiler/diag/diag.def"
+#undef X
+} tsr_diag_number;
+
+typedef enum tsr_severity {
+    TSR_SEVERITY_ERROR,
+    TSR_SEVERITY_WARNING,
+    TSR_SEVERITY_NOTE,
+    TSR_SEVERITY_REMARK,
+} tsr_severity;
+
+/* All strings are stored in the list's arena. */
+typedef struct tsr_diag {
+    tsr_diag_number number; /* 0 for a note */
+    tsr_severity severity;
+    const char *file;                /* "" where the location is unknown */
+    uint32_t line, column;           /* 1-based; 0 if unknown */
+    const char *text;                /* one or more lines, without number and location */
+    const char *source_line;         /* NULL if the source is not available */
+    const char *fix;                 /* replacement text from fix_column on; NULL: no fix-it */
+    uint32_t fix_column, fix_length; /* 1-based column; number of bytes */
+    size_t note_count;
+    struct tsr_diag *notes; /* severity NOTE */
+    struct tsr_diag *next;
+} tsr_diag;
+
+typedef struct tsr_diag_source {
+    const char *name, *text; /* the text is borrowed; it ends with a NUL */
+    size_t size_bytes;
+    struct tsr_diag_source *next;
+} tsr_diag_source;
+
+/* Zero-initialise, set the callback, keep it alive as long as the context it is attached to. */
+typedef struct tsr_diag_list {
+    void (*on_diag)(void *user, const tsr_diag *diag); /* may be NULL */
+    void *user;                                        /* borrowed */
+    tsr_diag *first, *last;
+    size_t error_count;
+    tsr_diag_source *sources;
+    MlirContext context; /* the context it is attached to */
+    bool bytecode;       /* the input is bytecode */
+    uint64_t verified;   /* fingerprint of the module that was verified last (tsr_shim_fingerprint),
+                          * or 0 */
+    tsr_arena arena;
+} tsr_diag_list;
+
+void tsr_diag_finish(tsr_diag_list *list); /* accepts NULL */
+/* Registers the text of a file under the name that locations use. The text is followed by a NUL
+ * and borrowed until the list is finished. False if out of memory. */
+bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                         size_t size_bytes);
+/* All errors emitted on the context from now on go to the list. */
+void tsr_diag_attach(tsr_diag_list *list, MlirContext context);
+
+typedef struct tsr_diag_note {
+    MlirLocation location;
+    const char *text;
+} tsr_diag_note;
+
+/* Emits an error: "[TSR-0102] " and the text, at `location`, with notes (TSR_DIAG_NOTES_MAX). A
+ * few numbers are remarks, not errors: they arrive in the list with that severity. */
+void tsr_diag_error(MlirLocation location, tsr_diag_number number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
+                         MlirLocation note_location, const char *note);
+enum { TSR_DIAG_NOTES_MAX = 10 };
+void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const char *text,
+                          size_t note_count, const tsr_diag_note *notes);
+
+/* Returns the description of the number; NULL for an unknown one. */
+const char *tsr_diag_about(tsr_diag_number number);
+/* Appends the text form, with newline. */
+void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out);
+/* Appends one JSON object without newline, of schemas/diagnostic.schema.json. */
+void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out);
+
+/* Fails with TSR_COMPILE: "<what> failed: N errors; the first is <text>". */
+TSR_RESULT tsr_diag_fail(tsr_ctx *ctx, const tsr_diag_list *list, const char *what);
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ops of arith, vector and math, and functions of tile: a table from the name of an op to the
+ * function that emits it.
+ */
+#include "compiler/target/block/block.h"
+#include "compiler/target/llvm/emit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct op {
+    tsr_emit *emit;
+    LLVMBuilderRef b;
+    MlirOperation mlir;
+    LLVMTypeRef type; /* type of the result */
+    int how;          /* the row's argument: an LLVMOpcode or a number of this file */
+} op;
+
+typedef LLVMValueRef (*op_fn)(const op *o);
+
+static LLVMValueRef x(const op *o, size_t index) {
+    return tsr_emit_operand(o->emit, o->mlir, index);
+}
+
+/* ---- arith ----------------------------------------------------------------------------------- */
+
+/* A product and a sum may become one FMA if the kernel allows it. */
+static LLVMValueRef binary(const op *o) {
+    LLVMValueRef value = LLVMBuildBinOp(o->b, (LLVMOpcode)o->how, x(o, 0), x(o, 1), "");
+    if (o->emit->contracts && LLVMCanValueUseFastMathFlags(value))
+        LLVMSetFastMathFlags(value, LLVMFastMathAllowContract);
+    return value;
+}
+
+static LLVMValueRef conversion(const op *o) {
+    return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
+}
+
+/* Returns the same bits, but hides from the assembler that it has widened the same value before: a
+ * byte permutation with a selector that is the identity as long as a grid has less than 2^50
+ * programs. */
+static LLVMValueRef forget(const op *o, LLVMValueRef value) {
+    enum { PLACES = 0x3210, LAST_BIT = 62, MASK = 7 };
+    static const char text[] = "prmt.b32 $0, $1, $1, $2;", constraints[] = "=r,r,r";
+    LLVMTypeRef type = LLVMTypeOf(value), i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    LLVMTypeRef types[] = {i32, i32}, function = LLVMFunctionType(i32, types, 2, false);
+    unsigned words = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) / 2 : 0;
+    int64_t number = 0;
+    if (!words || LLVMGetVectorSize(type) % 2 || o->emit->block) return value;
+    tsr_op_i64(o->mlir, TSR_AGAIN_NAME, &number);
+    LLVMValueRef grid = LLVMGetLastParam(o->emit->function);
+    LLVMValueRef places =
+        LLVMBuildLShr(o->b, grid, tsr_emit_int(LLVMTypeOf(grid), LAST_BIT - (number & MASK)), "");
+    places =
+        LLVMBuildAdd(o->b, LLVMBuildTrunc(o->b, places, i32, ""), tsr_emit_int(i32, PLACES), "");
+    LLVMValueRef code =
+        LLVMGetInlineAsm(function, text, sizeof text - 1, constraints, sizeof constraints - 1,
+                         false, false, LLVMInlineAsmDialectATT, false);
+    value = LLVMBuildBitCast(o->b, value, LLVMVectorType(i32, words), "");
+    for (unsigned i = 0; i < words; i++) {
+        LLVMValueRef at = tsr_emit_int(i32, i);
+        LLVMValueRef args[] = {LLVMBuildExtractElement(o->b, value, at, ""), places};
+        LLVMValueRef word = LLVMBuildCall2(o->b, function, code, args, 2, "");
+        value = LLVMBuildInsertElement(o->b, value, word, at, "");
+    }
+    return LLVMBuildBitCast(o->b, value, type, "");
+}
+
+static LLVMValueRef float_conversion(const op *o) {
+    bool widen = o->how == LLVMFPExt;
+    MlirType type =
+        mlirValueGetType(widen ? tsr_op_operand(o->mlir, 0) : tsr_op_result(o->mlir, 0));
+    if (mlirTypeIsAVector(type)) type = mlirShapedTypeGetElementType(type);
+    bool bf16 = mlirTypeIsABF16(type);
+    if (!bf16 && !mlirTypeIsAF16(type)) return conversion(o);
+    LLVMValueRef value = x(o, 0);
+    if (widen && o->emit->target->arch && tsr_op_has(o->mlir, TSR_AGAIN_NAME))
+        value = forget(o, value);
+    if (!widen && bf16 && o->emit->target->has_dot && tsr_op_has(o->mlir, TSR_NORMAL_NAME) &&
+        tsr_emit_lanes(o->type))
+        return tsr_emit_narrow_normal(o->emit, value);
+    return (widen ? tsr_emit_widen : tsr_emit_narrow)(o->emit, value, bf16);
+}
+
+static LLVMValueRef fptosi(const op *o) { return tsr_emit_whole(o->emit, x(o, 0), o->type); }
+
+/* index is 64 bits wide */
+static LLVMValueRef index_cast(const op *o) {
+    return LLVMBuildIntCast2(o->b, x(o, 0), o->type, true, "");
+}
+
+static LLVMValueRef negf(const op *o) { return LLVMBuildFNeg(o->b, x(o, 0), ""); }
+
+static LLVMValueRef integer_extremum(const op *o) {
+    static const char *const names[] = {"llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin"};
+    LLVMValueRef args[] = {x(o, 0), x(o, 1)};
+    return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, args, 2);
+}
+
+static LLVMValueRef largest_number(const op *o) {
+    LLVMValueRef args[] = {x(o, 0), x(o, 1)};
+    return tsr_emit_intrinsic(o->emit, "llvm.maxnum", &o->type, 1, args, 2);
+}
+
+static LLVMValueRef cmpi(const op *o) {
+    static const LLVMIntPredicate predicates[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE,
+                                                  LLVMIntSGT, LLVMIntSGE, LLVMIntULT, LLVMIntULE,
+                                                  LLVMIntUGT, LLVMIntUGE};
+    int64_t how = 0;
+    bool known = tsr_op_i64(o->mlir, "predicate", &how);
+    TSR_ASSERT(known && how >= 0 && how < 10);
+    return LLVMBuildICmp(o->b, predicates[how], x(o, 0), x(o, 1), "");
+}
+
+static LLVMValueRef cmpf(const op *o) {
+    static const LLVMRealPredicate predicates[] = {LLVMRealPredicateFalse,
+                                                   LLVMRealOEQ,
+                                                   LLVMRealOGT,
+                                                   LLVMRealOGE,
+                                                   LLVMRealOLT,
+                                                   LLVMRealOLE,
+                                                   LLVMRealONE,
+                                                   LLVMRealORD,
+                                                   LLVMRealUEQ,
+                                                   LLVMRealUGT,
+                                                   LLVMRealUGE,
+                                                   LLVMRealULT,
+                                                   LLVMRealULE,
+                                                   LLVMRealUNE,
+                                                   LLVMRealUNO,
+                                                   LLVMRealPredicateTrue};
+    int64_t how = 0;
+    bool known = tsr_op_i64(o->mlir, "predicate", &how);
+    TSR_ASSERT(known && how >= 0 && how < 16);
+    return LLVMBuildFCmp(o->b, predicates[how], x(o, 0), x(o, 1), "");
+}
+
+static LLVMValueRef select_(const op *o) {
+    return LLVMBuildSelect(o->b, x(o, 0), x(o, 1), x(o, 2), "");
+}
+
+int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t index) {
+    if (mlirTypeIsAIndex(element))
+        return (int64_t)mlirDenseElementsAttrGetUInt64Value(value, index);
+    switch (mlirIntegerTypeGetWidth(element)) {
+    case 1:
+        return mlirDenseElementsAttrGetBoolValue(value, index);
+    case 8:
+        return mlirDenseElementsAttrGetInt8Value(value, index);
+    case 32:
+        return mlirDenseElementsAttrGetInt32Value(value, index);
+    default:
+        return mlirDenseElementsAttrGetInt64Value(value, index);
+    }
+}
+
+/* Vectors of integers that are not splats, such as lane numbers. */
+static LLVMValueRef constant_lanes(const op *o, MlirAttribute value) {
+    enum { LANES_MAX = 256 };
+    LLVMValueRef lanes[LANES_MAX];
+    unsigned count = tsr_emit_lanes(o->type);
+    MlirType element = mlirShapedTypeGetElementType(mlirAttributeGetType(value));
+    TSR_ASSERT(count <= LANES_MAX && !mlirTypeIsAFloat(element));
+    for (unsigned i = 0; i < count; i++)
+        lanes[i] = LLVMConstInt(tsr_emit_element(o->type),
+                                (unsigned long long)tsr_emit_int_element(value, element, i), true);
+    return LLVMConstVector(lanes, count);
+}
+
+static LLVMValueRef constant(const op *o) {
+    MlirAttribute value = tsr_op_attr(o->mlir, "value");
+    if (mlirAttributeIsADenseElements(value)) {
+        if (!mlirDenseElementsAttrIsSplat(value)) return constant_lanes(o, value);
+        value = mlirDenseElementsAttrGetSplatValue(value);
+    }
+    MlirType element = mlirAttributeIsAFloat(value) ? mlirAttributeGetType(value) : (MlirType){0};
+    if (mlirAttributeIsAFloat(value) && (mlirTypeIsABF16(element) || mlirTypeIsAF16(element))) {
+        uint16_t bits;
+        tsr_dtype dtype = mlirTypeIsABF16(element) ? TSR_DTYPE_BF16 : TSR_DTYPE_F16;
+        tsr_dtype_write(dtype, mlirFloatAttrGetValueDouble(value), &bits, 0);
+        return tsr_emit_int(o->type, bits);
+    }
+    if (mlirAttributeIsAFloat(value))
+        return tsr_emit_float(o->type, mlirFloatAttrGetValueDouble(value));
+    if (mlirAttributeIsABool(value)) return tsr_emit_int(o->type, mlirBoolAttrGetValue(value));
+    return tsr_emit_int(o->type, mlirIntegerAttrGetValueInt(value));
+}
+
+/* ---- vector ---------------------------------------------------------------------------------- */
+
+static LLVMValueRef broadcast(const op *o) {
+    return tsr_emit_splat(o->emit, x(o, 0), tsr_emit_lanes(o->type));
+}
+
+static LLVMValueRef extract(const op *o) {
+    int64_t lane = 0;
+    size_t count = 0;
+    bool known = tsr_op_i64s(o->mlir, "static_position", 1, &lane, &count);
+    TSR_ASSERT(known && count == 1);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(o->emit->llvm);
+    return LLVMBuildExtractElement(o->b, x(o, 0), tsr_emit_int(i64, lane), "");
+}
+
+static LLVMValueRef shuffle_lanes(const op *o, LLVMValueRef first, LLVMValueRef second,
+                                  const int64_t *lanes, size_t count) {
+    enum { LANES_MAX = 256 };
+    LLVMValueRef indices[LANES_MAX];
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    TSR_ASSERT(count <= LANES_MAX);
+    for (size_t i = 0; i < count; i++) indices[i] = tsr_emit_int(i32, lanes[i]);
+    return LLVMBuildShuffleVector(o->b, first, second, LLVMConstVector(indices, (unsigned)count),
+                                  "");
+}
+
+static LLVMValueRef shuffle(const op *o) {
+    int64_t lanes[256];
+    size_t count = 0;
+    bool known = tsr_op_i64s(o->mlir, "mask", 256, lanes, &count);
+    TSR_ASSERT(known);
+    return shuffle_lanes(o, x(o, 0), x(o, 1), lanes, count);
+}
+
+static LLVMValueRef slice(const op *o) {
+    int64_t begin = 0, lanes[256];
+    size_t count = 0;
+    bool known = tsr_op_i64s(o->mlir, "offsets", 1, &begin, &count);
+    TSR_ASSERT(known);
+    count = tsr_emit_lanes(o->type);
+    for (size_t i = 0; i < count; i++) lanes[i] = begin + (int64_t)i;
+    LLVMValueRef from = x(o, 0);
+    return shuffle_lanes(o, from, LLVMGetPoison(LLVMTypeOf(from)), lanes, count);
+}
+
+static LLVMValueRef create_mask(const op *o) {
+    LLVMValueRef count = x(o, 0);
+    LLVMTypeRef i64 = LLVMTypeOf(count), i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    unsigned lanes = tsr_emit_lanes(o->type);
+    LLVMValueRef low[] = {count, tsr_emit_int(i64, 0)};
+    count = tsr_emit_intrinsic(o->emit, "llvm.smax", &i64, 1, low, 2);
+    LLVMValueRef high[] = {count, tsr_emit_int(i64, lanes)};
+    count = tsr_emit_intrinsic(o->emit, "llvm.smin", &i64, 1, high, 2);
+    LLVMValueRef numbers[256];
+    TSR_ASSERT(lanes <= 256);
+    for (unsigned i = 0; i < lanes; i++) numbers[i] = tsr_emit_int(i32, i);
+    LLVMValueRef limit = LLVMBuildTrunc(o->b, count, i32, "");
+    return LLVMBuildICmp(o->b, LLVMIntULT, LLVMConstVector(numbers, lanes),
+                         tsr_emit_splat(o->emit, limit, lanes), "");
+}
+
+/* ---- between the elements of a warp -----------------------------------------------------------
+ */
+
+enum { WARP_LANES = 32 };
+
+static LLVMValueRef element_at(const op *o, LLVMValueRef vector, unsigned index) {
+    return LLVMBuildExtractElement(o->b, vector,
+                                   tsr_emit_int(LLVMInt32TypeInContext(o->emit->llvm), index), "");
+}
+
+static LLVMValueRef warp_shuffle(const op *o) {
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    LLVMValueRef from = x(o, 0), places = x(o, 1), result = LLVMGetPoison(o->type);
+    for (unsigned i = 0; i < LLVMGetVectorSize(o->type); i++) {
+        LLVMValueRef lane =
+            LLVMBuildAnd(o->b, element_at(o, places, i), tsr_emit_int(i32, WARP_LANES - 1), "");
+        lane = LLVMBuildAdd(o->b, lane, tsr_emit_int(i32, i / WARP_LANES * WARP_LANES), "");
+        LLVMValueRef value = LLVMBuildExtractElement(o->b, from, lane, "");
+        result = LLVMBuildInsertElement(o->b, result, value, tsr_emit_int(i32, i), "");
+    }
+    return result;
+}
+
+static LLVMValueRef butterfly(const op *o) {
+    int64_t lanes[256], distance = 0;
+    unsigned count = LLVMGetVectorSize(o->type);
+    bool known = tsr_op_i64(o->mlir, "distance", &distance);
+    TSR_ASSERT(known && count <= 256);
+    for (unsigned i = 0; i < count; i++) lanes[i] = (int64_t)i ^ distance;
+    LLVMValueRef from = x(o, 0);
+    return shuffle_lanes(o, from, LLVMGetPoison(LLVMTypeOf(from)), lanes, count);
+}
+
+static LLVMValueRef vote(const op *o) {
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    const char *how = tsr_op_string(o->mlir, "how");
+    LLVMValueRef bits = LLVMBuildBitCast(o->b, x(o, 0), i32, "");
+    if (strcmp(how, "ballot") == 0) return bits;
+    bool any = strcmp(how, "any") == 0;
+    return LLVMBuildICmp(o->b, any ? LLVMIntNE : LLVMIntEQ, bits, tsr_emit_int(i32, any ? 0 : -1),
+                         "");
+}
+
+/* ---- math ------------------------------------------------------------------------------------ */
+
+enum { EXP, EXP_BELOW_40, EXP_SHIFTED, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH, GELU_SLOPE };
+
+static LLVMValueRef function(const op *o) {
+    static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
+        [EXP] = tsr_emit_exp,
+        [EXP_BELOW_40] = tsr_emit_exp_below_40,
+        [EXP_SHIFTED] = tsr_emit_exp_shifted,
+        [EXPM1] = tsr_emit_expm1,
+        [LOG] = tsr_emit_log,
+        [LOG1P] = tsr_emit_log1p,
+        [TANH] = tsr_emit_tanh,
+        [ERF] = tsr_emit_erf,
+        [GELU] = tsr_emit_gelu,
+        [GELU_TANH] = tsr_emit_gelu_tanh,
+        [GELU_SLOPE] = tsr_emit_gelu_slope};
+    int how = o->how;
+    if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
+    if (how == EXP && tsr_op_has(o->mlir, TSR_SHIFTED_NAME)) how = EXP_SHIFTED;
+    if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
+    if (how == GELU && tsr_op_has(o->mlir, "slope")) how = GELU_SLOPE;
+    if (o->emit->target->arch && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
+        bool is_exp = how == EXP || how == EXP_BELOW_40 || how == EXP_SHIFTED;
+        const char *name = how == TANH ? "tanh" : is_exp ? "exp" : how == GELU_TANH ? "gelu" : "";
+        LLVMValueRef value = tsr_block_approximate(o->emit, name, x(o, 0));
+        if (value) return value;
+    }
+    return functions[how](o->emit, x(o, 0));
+}
+
+static LLVMValueRef intrinsic_1(const op *o) {
+    static const char *const names[] = {"llvm.fabs", "llvm.sqrt", "llvm.floor", "llvm.ctpop"};
+    LLVMValueRef value = x(o, 0);
+    return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, &value, 1);
+}
+
+static LLVMValueRef fma_(const op *o) { return tsr_emit_fma(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
+
+static LLVMValueRef dot(const op *o) { return tsr_emit_dot(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
+
+static LLVMValueRef powf_(const op *o) { return tsr_emit_pow(o->emit, x(o, 0), x(o, 1)); }
+
+static LLVMValueRef fpowi(const op *o) { return tsr_emit_power(o->emit, x(o, 0), x(o, 1)); }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+typedef struct row {
+    const char *name;
+    op_fn emit;
+    int how;
+} row;
+
+static const row rows[] = {
+    {"arith.constant", constant, 0},
+    {"arith.addi", binary, LLVMAdd},
+    {"arith.subi", binary, LLVMSub},
+    {"arith.muli", binary, LLVMMul},
+    {"arith.divsi", binary, LLVMSDiv},
+    {"arith.divui", binary, LLVMUDiv},
+    {"arith.remui", binary, LLVMURem},
+    {"arith.andi", binary, LLVMAnd},
+    {"arith.ori", binary, LLVMOr},
+    {"arith.xori", binary, LLVMXor},
+    {"arith.shli", binary, LLVMShl},
+    {"arith.shrui", binary, LLVMLShr},
+    {"arith.addf", binary, LLVMFAdd},
+    {"arith.subf", binary, LLVMFSub},
+    {"arith.mulf", binary, LLVMFMul},
+    {"arith.divf", binary, LLVMFDiv},
+    {"arith.negf", negf, 0},
+    {"arith.maxsi", integer_extremum, 0},
+    {"arith.minsi", integer_extremum, 1},
+    {"arith.maxui", integer_extremum, 2},
+    {"arith.minui", integer_extremum, 3},
+    {"arith.maxnumf", largest_number, 0},
+    {"arith.cmpi", cmpi, 0},
+    {"arith.cmpf", cmpf, 0},
+    {"arith.select", select_, 0},
+    {"arith.extsi", conversion, LLVMSExt},
+    {"arith.extui", conversion, LLVMZExt},
+    {"arith.trunci", conversion, LLVMTrunc},
+    {"arith.sitofp", conversion, LLVMSIToFP},
+    {"arith.uitofp", conversion, LLVMUIToFP},
+    {"arith.fptosi", fptosi, 0},
+    {"arith.extf", float_conversion, LLVMFPExt},
+    {"arith.truncf", float_conversion, LLVMFPTrunc},
+    {"arith.bitcast", conversion, LLVMBitCast},
+    {"arith.index_cast", index_cast, 0},
+    {"vector.broadcast", broadcast, 0},
+    {"vector.extract", extract, 0},
+    {"vector.shuffle", shuffle, 0},
+    {"vector.extract_strided_slice", slice, 0},
+    {"vector.create_mask", create_mask, 0},
+    {"tile.shuffle", warp_shuffle, 0},
+    {"tile.butterfly", butterfly, 0},
+    {"tile.vote", vote, 0},
+    {"math.exp", function, EXP},
+    {"math.expm1", function, EXPM1},
+    {"math.log", function, LOG},
+    {"math.log1p", function, LOG1P},
+    {"math.tanh", function, TANH},
+    {"math.erf", function, ERF},
+    {"tile.gelu", function, GELU},
+    {"math.absf", intrinsic_1, 0},
+    {"math.sqrt", intrinsic_1, 1},
+    {"math.floor", intrinsic_1, 2},
+    {"math.ctpop", intrinsic_1, 3},
+    {"math.fma", fma_, 0},
+    {"tile.dot", dot, 0},
+    {"math.powf", powf_, 0},
+    {"math.fpowi", fpowi, 0},
+};
+
+bool tsr_emit_ops_have(MlirOperation mlir) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(mlir, rows[i].name)) return true;
+    return false;
+}
+
+tsr_result tsr_emit_op(tsr_emit *emit, MlirOperation mlir, bool *out_known) {
+    *out_known = false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
+        if (!tsr_op_is(mlir, rows[i].name)) continue;
+        LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(mlir, 0)));
+        if (!type)
+            FAIL(emit->ctx, TSR_INTERNAL, "%s has a type without machine code", rows[i].name);
+        op o = {emit, emit->builder, mlir, type, rows[i].how};
+        tsr_emit_set(emit, mlir, rows[i].emit(&o));
+        *out_known = true;
+    }
+    return TSR_SUCCESS;
+}
