@@ -12,6 +12,8 @@
  */
 #include "compiler/choose.h"
 
+#include "compiler/ir/target.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/pitch.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/tile.h"

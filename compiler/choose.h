@@ -6,6 +6,7 @@
 #define TSR_COMPILER_CHOOSE_H
 
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/target.h"
 #include "compiler/target/ptxas.h"
 
 /* `inout_tile` is the result of tsr_tile_lower on `schedule`. Where a kernel on matrix units

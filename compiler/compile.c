@@ -7,11 +7,14 @@
 #include "bundle/provenance.h"
 #include "compiler/choose.h"
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/elide.h"
 #include "compiler/ir/level.h"
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/target.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
+#include "compiler/schedule/config.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/target.h"
@@ -91,7 +94,7 @@ static TSR_RESULT keep_deployment(compilation *c, MlirModule module) {
 static TSR_RESULT run_autodiff(compilation *c) {
     TRY(c->ctx, tsr_graph_lower(c->ctx, c->module, &c->diags, NULL));
     /* Refuse a program with too many tensors before the slow stages run. */
-    TRY(c->ctx, tsr_package_check_tensors(c->ctx, c->module));
+    TRY(c->ctx, tsr_module_check_tensors(c->ctx, c->module));
     return keep_deployment(c, c->module);
 }
 
@@ -141,8 +144,8 @@ static TSR_RESULT run_tile(compilation *c) {
 static TSR_RESULT run_target(compilation *c) {
     char *config = NULL;
     size_t size_bytes = 0;
-    TRY(c->ctx, tsr_package_config(c->ctx, c->jobs[0].module, c->documents[TSR_DOCUMENT_NAME],
-                                   &c->arena, &c->config));
+    TRY(c->ctx, tsr_module_config(c->ctx, c->jobs[0].module, c->documents[TSR_DOCUMENT_NAME],
+                                  &c->arena, &c->config));
     TRY(c->ctx, tsr_config_encode(c->ctx, &c->config, &c->arena, &config, &size_bytes));
     c->documents[TSR_DOCUMENT_CONFIG] = config;
     for (size_t i = 0; i < c->job_count; i++) {

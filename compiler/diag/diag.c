@@ -7,9 +7,9 @@
 #include "compiler/diag/diag.h"
 
 #include "compiler/diag/fixit.h"
-#include "compiler/ir/mlir.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/plural.h"
+#include "runtime/base/tensor.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static void reword(tsr_diag_list *list, tsr_diag *diag) {
     if (end && end - diag->text > 5 && strncmp(end - 5, " type", 5) == 0)
         tsr_buffer_printf(&text,
                           "%.*s is a type of no known dialect; the elements of a tensor are %s",
-                          (int)(end - 5 - diag->text), diag->text, tsr_element_types());
+                          (int)(end - 5 - diag->text), diag->text, tsr_dtype_names());
     else if (end)
         tsr_buffer_printf(&text, "%.*s is of no known dialect", (int)(end - diag->text),
                           diag->text);
@@ -105,7 +105,7 @@ static void reword(tsr_diag_list *list, tsr_diag *diag) {
         tsr_buffer_printf(&text, "this operation is of no known dialect");
     else if (strcmp(diag->text, "expected non-function type") == 0 && letters)
         tsr_buffer_printf(&text, "'%.*s' is not a type; the elements of a tensor are %s",
-                          (int)letters, word, tsr_element_types());
+                          (int)letters, word, tsr_dtype_names());
     const char *own =
         text.bytes && !text.failed ? tsr_arena_strdup(&list->arena, text.bytes) : NULL;
     if (own) diag->text = own;

@@ -9,12 +9,12 @@
  *   attributes names with the dialect's prefix must be known for the op that has them
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
-#include "compiler/tile/tile.h"
 #include "runtime/base/suggest.h"
 
 #include <inttypes.h>
@@ -120,7 +120,7 @@ static bool check_declaration(MlirOperation op) {
     if (!tsr_value_type(tsr_op_result(op, 0), &type)) {
         tsr_diag_error(where(op), TSR_DIAG_TENSOR_TYPE,
                        "%s: '%s' needs a ranked tensor of at most %d dims, whose elements are %s",
-                       kind, name, TSR_RANK_MAX, tsr_element_types());
+                       kind, name, TSR_RANK_MAX, tsr_dtype_names());
         return false;
     }
     if (!tsr_type_is_static(&type)) {
@@ -326,7 +326,7 @@ static bool port_type_error(MlirOperation func, const char *what, size_t index, 
     tsr_buffer_printf(&text,
                       "; expected a ranked tensor without an encoding, of at most %d dims, whose "
                       "elements are %s",
-                      TSR_RANK_MAX, tsr_element_types());
+                      TSR_RANK_MAX, tsr_dtype_names());
     port_error(func, TSR_DIAG_TENSOR_TYPE, what, index,
                text.bytes && !text.failed ? text.bytes : "has no type of a tensor");
     tsr_buffer_finish(&text);

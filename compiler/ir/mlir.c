@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/ir/mlir.h"
 
-#include "compiler/process/bytecode.h"
+#include "compiler/ir/bytecode.h"
+#include "compiler/ir/source_limits.h"
 #include "compiler/process/guard.h"
 #include "compiler/shim/shim.h"
-#include "compiler/source_limits.h"
 
 #include <mlir-c/Dialect/Arith.h>
 #include <mlir-c/Dialect/Async.h>
@@ -15,6 +15,7 @@
 #include <mlir-c/Dialect/Vector.h>
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,15 +275,6 @@ bool tsr_type_read(MlirType type, tsr_type *out_type) {
             dims[i] == mlirShapedTypeGetDynamicSize() ? TSR_DIM_DYNAMIC : (uint64_t)dims[i];
     *out_type = read;
     return true;
-}
-
-const char *tsr_element_types(void) {
-#define X(name, wire, size, text, safetensors, numpy) ", " text
-    static const char all[] =
-#include "runtime/base/dtype.def"
-        ;
-#undef X
-    return all + 2;
 }
 
 bool tsr_value_type(MlirValue value, tsr_type *out_type) {
@@ -728,4 +720,33 @@ MlirValue tsr_build_value(tsr_builder *builder, const char *name, const MlirValu
                                                          .attrs = attrs,
                                                          .attr_count = attr_count});
     return tsr_op_result(op, 0);
+}
+
+/* ---- errors ---- */
+
+bool tsr_op_emit_error(MlirOperation op, tsr_diag_number number, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+bool tsr_op_check_word(MlirOperation op, const char *name, const char *const *words) {
+    const char *word = tsr_op_string(op, name);
+    tsr_buffer known = {0};
+    if (!tsr_op_has(op, name)) return true;
+    for (size_t i = 0; words[i]; i++) {
+        if (word && strcmp(word, words[i]) == 0) {
+            tsr_buffer_finish(&known);
+            return true;
+        }
+        tsr_buffer_printf(&known, " \"%s\"", words[i]);
+    }
+    tsr_op_emit_error(op, TSR_DIAG_PLAN_WORD, "%s is \"%s\"; known are%s", name, word ? word : "",
+                      known.bytes ? known.bytes : "");
+    tsr_buffer_finish(&known);
+    return false;
 }

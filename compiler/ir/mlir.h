@@ -63,7 +63,6 @@ typedef struct tsr_type {
 
 /* False if the type is unranked, not shaped, of another element type, or of rank > TSR_RANK_MAX. */
 bool tsr_type_read(MlirType type, tsr_type *out_type);
-const char *tsr_element_types(void); /* "f64, f32, ...": for messages */
 bool tsr_value_type(MlirValue value, tsr_type *out_type);
 bool tsr_type_is_static(const tsr_type *type);
 /* True if the dims are equal or one is dynamic. */
@@ -124,6 +123,15 @@ MlirAttribute tsr_attr_splat_element(MlirAttribute attr);
 bool tsr_attr_splat(MlirAttribute attr, double *out_value);
 /* dense<…> from elements in our layout. */
 MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, const void *data);
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* Emits "<op>: <text>" at the op's location; returns false. */
+bool tsr_op_emit_error(MlirOperation op, tsr_diag_number number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* True if string attribute `name` is absent or one of `words`, which end in NULL. Otherwise emits
+ * TSR_DIAG_PLAN_WORD. */
+bool tsr_op_check_word(MlirOperation op, const char *name, const char *const *words);
 
 /* ---- walking --------------------------------------------------------------------------------- */
 

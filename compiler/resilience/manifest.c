@@ -14,9 +14,9 @@
  * recomputes   the plan of tessera-insert-recompute for an entry
  * pipelines    the pipelines of plans, which may have been removed since (tsched-apply)
  */
+#include "compiler/ir/pipeline.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
-#include "compiler/schedule/pipeline.h"
 #include "manifests/deployment.h"
 
 #include <inttypes.h>

@@ -11,9 +11,10 @@
 #include "compiler/resilience/recompute.h"
 
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/resilience/passes.h"
-#include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,9 +18,9 @@
  * the step contains them.
  */
 #include "compiler/graph/emit.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
-#include "compiler/schedule/schedule.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,12 +39,6 @@ typedef struct threader {
     MlirOperation *users; /* capacity for the users of one value */
     size_t user_capacity;
 } threader;
-
-static bool fail(MlirOperation op, const char *text) {
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_ORDER, "%s: %s", tsr_op_name(op),
-                   text);
-    return false;
-}
 
 static bool no_memory(MlirOperation op) {
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_MEMORY, "no memory to order '%s'",
@@ -140,7 +134,8 @@ static bool thread_enter(threader *t, MlirOperation old) {
     tsr_builder b = tsr_builder_before(old);
     MlirAttribute handler = tsr_op_attr(old, "on_failure");
     if (mlirAttributeIsNull(handler)) handler = tsr_op_attr(t->func, TSR_SR_FAILURE_HANDLER);
-    if (!mlirOperationIsNull(t->enter)) return fail(old, "a region that is open is not left");
+    if (!mlirOperationIsNull(t->enter))
+        return tsr_op_emit_error(old, TSR_DIAG_SR_ORDER, "a region that is open is not left");
     const tsr_attr attrs[] = {{"name", tsr_op_attr(old, "name")},
                               {"mode", tsr_op_attr(old, "mode")},
                               {"on_failure", handler}};
@@ -225,7 +220,8 @@ static size_t count_results(const threader *t, MlirOperation leave) {
 
 static bool thread_leave(threader *t, MlirOperation old) {
     size_t leaving = 0, chunks = 0;
-    if (mlirOperationIsNull(t->enter)) return fail(old, "no region is open");
+    if (mlirOperationIsNull(t->enter))
+        return tsr_op_emit_error(old, TSR_DIAG_SR_ORDER, "no region is open");
     if (!put_operands_behind_barriers(t, old)) return false;
     size_t room = count_results(t, old) + 1;
     MlirValue *values = TSR_NEW(&t->arena, MlirValue, room);
@@ -292,9 +288,11 @@ static bool read_tensor(threader *t, tsr_builder *b, MlirOperation op, MlirValue
                         MlirValue *out_value) {
     const char *of = first_param(t), *region = tsr_op_string(op, "name");
     tsr_type type;
-    if (!of) return fail(op, "an exported value belongs to the state: it must be a parameter");
+    if (!of)
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER,
+                                 "an exported value belongs to the state: it must be a parameter");
     if (!tsr_value_type(like, &type) || !tsr_type_is_static(&type))
-        return fail(op, "a value has no static type");
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "a value has no static type");
     const char *name = tsr_arena_printf(&t->arena, "%s.export.%zu", region, index);
     if (!name) return no_memory(op);
     TSR_FOR_EACH_OP(other, t->block) {
@@ -304,7 +302,8 @@ static bool read_tensor(threader *t, tsr_builder *b, MlirOperation op, MlirValue
         for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(other, 0));
              !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
             if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.import_begin"))
-                return fail(op, "its tensor is read elsewhere in the function; import it");
+                return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER,
+                                         "its tensor is read elsewhere in the function; import it");
     }
     *out_value = tsr_emit_state(b, &type, name, of, "export");
     return true;
@@ -321,10 +320,13 @@ static bool thread_export(threader *t, MlirOperation op) {
     const char *entry = tsr_op_string(t->func, "tessera.entry");
     MlirValue values[2 * TSR_SR_VALUES_MAX];
     size_t count = 0;
-    if (!tsr_op_is(leave, "tessera_sr.leave")) return fail(op, "needs the token of a region");
-    if (entry && strcmp(entry, "train") != 0) return fail(op, "only a train entry exports");
+    if (!tsr_op_is(leave, "tessera_sr.leave"))
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "needs the token of a region");
+    if (entry && strcmp(entry, "train") != 0)
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "only a train entry exports");
     const char *name = tsr_op_string(leave, "name");
-    if (is_exported(t, name)) return fail(op, "the region is exported already");
+    if (is_exported(t, name))
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "the region is exported already");
     while (count < tsr_op_operand_count(leave) && !is_token(tsr_op_operand(leave, count))) count++;
     TSR_ASSERT(count <= TSR_SR_VALUES_MAX);
     tsr_builder b = tsr_builder_before(op);
@@ -346,9 +348,11 @@ static bool thread_import(threader *t, MlirOperation op) {
     MlirValue reads[TSR_SR_VALUES_MAX];
     size_t count = tsr_op_result_count(op) - 1;
     tsr_builder b = tsr_builder_before(op);
-    if (count > TSR_SR_VALUES_MAX) return fail(op, "gives more values than a region can yield");
+    if (count > TSR_SR_VALUES_MAX)
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER,
+                                 "gives more values than a region can yield");
     if (is_exported(t, tsr_op_string(op, "name")))
-        return fail(op, "comes after the export of its region");
+        return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "comes after the export of its region");
     for (size_t i = 0; i < count; i++)
         if (!read_tensor(t, &b, op, tsr_op_result(op, i + 1), i, &reads[i])) return false;
     const tsr_attr attr = {"name", tsr_op_attr(op, "name")};
@@ -446,7 +450,8 @@ static bool thread_func(MlirOperation func) {
     t.pending = TSR_NEW(&t.arena, MlirValue, c.ordered);
     t.exported = TSR_NEW(&t.arena, const char *, c.ordered);
     bool done = t.pending && t.exported ? thread_ops(&t) : no_memory(func);
-    if (done && !mlirOperationIsNull(t.enter)) done = fail(t.enter, "the region is not left");
+    if (done && !mlirOperationIsNull(t.enter))
+        done = tsr_op_emit_error(t.enter, TSR_DIAG_SR_ORDER, "the region is not left");
     if (done) {
         tsr_builder end = tsr_builder_before(mlirBlockGetTerminator(t.block));
         await(&end, t.chain);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/resilience/split_rules.h"
 
+#include "compiler/ir/op_rows.h"
 #include "compiler/resilience/resilience.h"
-#include "compiler/schedule/schedule.h"
 
 enum { WHOLE = TSR_SPLIT_WHOLE, PARTIAL = TSR_SPLIT_PARTIAL };
 

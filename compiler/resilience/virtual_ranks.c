@@ -12,12 +12,12 @@
  *   tessera_sr.vrank_gather  all rows, for ops that need them; the first dim
  */
 #include "compiler/graph/emit.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/process/guard.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/resilience/split_rules.h"
-#include "compiler/schedule/schedule.h"
 #include "manifests/config.h"
 
 #include <inttypes.h>

@@ -13,59 +13,10 @@
 #include "compiler/ir/mlir.h"
 #include "compiler/ir/names.h"
 
-typedef enum tsr_op_class {
-    TSR_CLASS_OTHER, /* not in ops.def */
-    TSR_CLASS_SOURCE,
-    TSR_CLASS_CONSTANT,
-    TSR_CLASS_MAP,
-    TSR_CLASS_MATMUL,
-    TSR_CLASS_REDUCE,
-    TSR_CLASS_MOVE,
-    TSR_CLASS_ALONE,
-    TSR_CLASS_WIDE,
-    TSR_CLASS_BARRIER,
-    TSR_CLASS_LOOP,
-    TSR_CLASS_VIEW,
-    TSR_CLASS_VRANK,
-    TSR_CLASS_COLLECTIVE,
-    TSR_CLASS_TAKE,
-    TSR_CLASS_JOIN,
-    TSR_CLASS_SINK,
-} tsr_op_class;
-
-typedef struct tsr_op_row {
-    const char *name;
-    tsr_op_class op_class;
-    uint32_t weight;
-    bool faults;
-} tsr_op_row;
-
-/* The op's row of ops.def; NULL if it has none. */
-const tsr_op_row *tsr_op_row_find(MlirOperation op);
-/* True if a kernel computes the op, so that it may be in a fusion group. */
-bool tsr_op_row_is_computed(const tsr_op_row *row);
-/* True if the op widens 16 bits to f32, or narrows f32 to 16 bits. */
-bool tsr_op_is_width_cast(MlirOperation op);
-/* "map", "reduce", "matmul", or the name of an op that forms a group alone ("cross_entropy"). */
-const char *tsr_op_group_kind(const tsr_op_row *row);
-/* Approximate floating-point operations of an op that is not elementwise; saturates. */
-uint64_t tsr_op_work(MlirOperation op);
-/* NumPy broadcasting: true if `from` can be broadcast to `to`. */
-bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to);
-
-/* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry
- * their name in this attribute. The name depends only on type and value, so equal constants are
- * one tensor. */
-#define TSR_CONSTANT_NAME "tessera.tensor"
-
 /* True for an op of plan.td: it describes the schedule, and computes nothing. */
 bool tsr_op_is_plan(MlirOperation op);
 /* Tile sizes that a plan chose, on the op that they are for. */
 #define TSR_CHOSEN_TILE "tsched.tile"
-/* The kernel that a plan puts the op in. After tessera-streams its value is the path of the call
- * that inlined the op, so that each call has a kernel of its own. */
-#define TSR_PLANNED_GROUP "tsched.group"
-
 /* Part of tessera-verify-scheduled: entries contain only calls, and ops that later stages place
  * without a kernel. */
 bool tsr_schedule_verify_entries(MlirModule module);

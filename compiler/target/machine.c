@@ -5,8 +5,10 @@
  */
 #include "compiler/target/machine.h"
 
+#include "compiler/ir/target.h"
 #include "compiler/process/child.h"
 #include "compiler/target/llvm/warp.h"
+#include "compiler/tile/attributes.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Support.h>

@@ -5,6 +5,7 @@
 #ifndef TSR_COMPILER_TARGET_MACHINE_H
 #define TSR_COMPILER_TARGET_MACHINE_H
 
+#include "compiler/ir/target.h"
 #include "compiler/target/target.h"
 #include "manifests/fatbin.h"
 #include "runtime/base/buffer.h"

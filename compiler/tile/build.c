@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/build.h"
 
+#include "compiler/tile/attributes.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #define TSR_COMPILER_TILE_BUILD_H
 
 #include "compiler/ir/mlir.h"
-#include "compiler/target/target.h"
+#include "compiler/ir/target.h"
 
 enum { TSR_TILE_CARRIED_MAX = 64 };
 

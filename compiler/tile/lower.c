@@ -3,8 +3,12 @@
  * Each tsched.func becomes a tile.func: this file makes the function, the kernel family fills it.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
+#include "compiler/ir/target.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/factors.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/region.h"
 
+#include "compiler/tile/attributes.h"
 #include "runtime/base/kernel.h"
 
 #include <string.h>

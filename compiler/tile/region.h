@@ -11,6 +11,7 @@
 #ifndef TSR_COMPILER_TILE_REGION_H
 #define TSR_COMPILER_TILE_REGION_H
 
+#include "compiler/ir/target.h"
 #include "compiler/tile/elements/element.h"
 
 enum { TSR_TILE_SIZES_MAX = 10 };

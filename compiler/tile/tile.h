@@ -70,9 +70,9 @@
 #ifndef TSR_COMPILER_TILE_TILE_H
 #define TSR_COMPILER_TILE_TILE_H
 
-#include "compiler/target/target.h"
-
-#define TSR_TARGET_NAME "tessera.target"
+#include "compiler/ir/features.h"
+#include "compiler/ir/mlir.h"
+#include "compiler/ir/target.h"
 
 /* Makes a new module, which the caller owns. TSR_INTERNAL names the group that has no lowering. */
 TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,

@@ -5,8 +5,11 @@
  */
 #include "compiler/tile/verify.h"
 
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/features.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/shim/shim.h"
-#include "compiler/target/host/rules.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
 
 #include <inttypes.h>
@@ -48,13 +51,12 @@ tsr_where tsr_check_place(MlirOperation op) {
 bool tsr_check_together(MlirOperation op) {
     tsr_where p = tsr_check_place(op);
     if (!p.warps || p.in_map)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE,
-                                     "is %s; expected a tile.func with warps",
-                                     p.in_map ? "in tile.map" : "in a program of one warp");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE, "is %s; expected a tile.func with warps",
+                                 p.in_map ? "in tile.map" : "in a program of one warp");
     if (p.target && !p.has)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TARGET,
-                                     "there is no machine code for it on '%s'; expected a GPU",
-                                     p.target);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TARGET,
+                                 "there is no machine code for it on '%s'; expected a GPU",
+                                 p.target);
     return true;
 }
 
@@ -62,9 +64,9 @@ bool tsr_check_together(MlirOperation op) {
 static bool check_vectors(MlirOperation op) {
     tsr_where p = tsr_check_place(op);
     if (!p.warps) return true;
-    return tsr_target_emit_error(
-        op, TSR_DIAG_TILE_PLACE,
-        "is in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
+                             "is in a program of %" PRId64 " warps; expected one of a single warp",
+                             p.warps);
 }
 
 int64_t tsr_check_size(MlirType type) {
@@ -94,35 +96,33 @@ bool tsr_check_is_xor(MlirValue ring) {
 
 bool tsr_check_count(MlirOperation op, const char *what, int64_t value, int64_t min, int64_t max) {
     if (value >= min && value <= max) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                 "%s are %" PRId64 "; expected %" PRId64 " to %" PRId64, what,
-                                 value, min, max);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                             "%s are %" PRId64 "; expected %" PRId64 " to %" PRId64, what, value,
+                             min, max);
 }
 
 bool tsr_check_multiple(MlirOperation op, const char *what, int64_t value, int64_t unit) {
     if (value % unit == 0) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                 "%s are %" PRId64 "; expected a multiple of %" PRId64, what, value,
-                                 unit);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                             "%s are %" PRId64 "; expected a multiple of %" PRId64, what, value,
+                             unit);
 }
 
 static bool check_matrix_type(MlirOperation op, const tsr_matrix *m) {
     if (m->size == 2 || m->size == 4) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "elements of a matrix are bf16, f16 or f32");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "elements of a matrix are bf16, f16 or f32");
 }
 
 bool tsr_check_equal(MlirOperation op, const char *what, int64_t a, int64_t b) {
     if (a == b) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE, "%s: %" PRId64 " and %" PRId64, what, a,
-                                 b);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE, "%s: %" PRId64 " and %" PRId64, what, a, b);
 }
 
 static bool check_ring_type(MlirOperation op, const tsr_matrix *m) {
     if (!check_matrix_type(op, m)) return false;
     if (m->stages < 1 || m->stages > STAGES_MAX)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                     "%" PRId64 " stages; expected 1 to %d", m->stages, STAGES_MAX);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE, "%" PRId64 " stages; expected 1 to %d",
+                                 m->stages, STAGES_MAX);
     return tsr_check_count(op, "rows", m->rows, 1, ROWS_MAX) &&
            tsr_check_count(op, "columns", m->columns, 1, COLUMNS_MAX);
 }
@@ -130,8 +130,7 @@ static bool check_ring_type(MlirOperation op, const tsr_matrix *m) {
 bool tsr_check_ring(MlirOperation op, MlirValue ring) {
     tsr_matrix m = tsr_check_matrix(ring);
     if (tsr_op_is(tsr_value_owner(ring), "tile.alloc_shared")) return check_ring_type(op, &m);
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "a ring is no result of tile.alloc_shared");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a ring is no result of tile.alloc_shared");
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -156,8 +155,8 @@ static bool is_released(MlirOperation wait) {
 static bool look_at_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;
-    return alone || tsr_target_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                          "comes after copies or attention in its program");
+    return alone || tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
+                                      "comes after copies or attention in its program");
 }
 
 /* The buffer that an op writes, or null; attention and rings are checked elsewhere. */
@@ -180,8 +179,8 @@ static bool check_written(MlirOperation op) {
     if (mlirValueIsNull(buffer) || mlirOperationIsNull(tsr_value_owner(buffer)) ||
         !tsr_op_is(tsr_value_owner(buffer), "tile.constant"))
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "writes a tile.constant; expected an argument or a tile.local");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                             "writes a tile.constant; expected an argument or a tile.local");
 }
 
 static bool look_at(contents *c, MlirOperation op) {
@@ -196,8 +195,8 @@ static bool look_at(contents *c, MlirOperation op) {
         tsr_op_is(op, "tile.prefetch"))
         c->foreign = op;
     if (tsr_op_is(op, "tile.wait_async") && !is_released(op))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                     "the stage is not released after it, in its block");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
+                                 "the stage is not released after it, in its block");
     if (tsr_op_is(op, "tile.attend")) return look_at_attend(c, op);
     if (!tsr_op_is(op, "tile.async_copy")) return true;
     if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
@@ -211,14 +210,14 @@ static bool look_at(contents *c, MlirOperation op) {
     MlirValue first = tsr_op_operand(c->copy, tsr_op_operand_count(c->copy) - 1);
     if (!mlirBlockEqual(mlirOperationGetBlock(op), mlirOperationGetBlock(c->copy)) ||
         !mlirValueEqual(first, tsr_op_operand(op, count - 1)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                     "is not where the program's first copy is, with "
-                                     "its stage");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
+                                 "is not where the program's first copy is, with "
+                                 "its stage");
     if (ring.stages == c->stages) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                 "the ring has %" PRId64
-                                 " stages; another one that is copied to has %" PRId64,
-                                 ring.stages, c->stages);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
+                             "the ring has %" PRId64
+                             " stages; another one that is copied to has %" PRId64,
+                             ring.stages, c->stages);
 }
 
 static bool look_through(contents *c, MlirBlock block) {
@@ -236,9 +235,9 @@ static bool check_cap(MlirOperation op, const char *name, int64_t min, int64_t m
     int64_t value = 0;
     if (!tsr_op_has(op, name)) return true;
     if (tsr_op_i64(op, name, &value) && value >= min && value <= max) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_CAP,
-                                 "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value,
-                                 min, max);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_CAP,
+                             "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value,
+                             min, max);
 }
 
 static bool rule_func(MlirOperation op) {
@@ -248,8 +247,8 @@ static bool rule_func(MlirOperation op) {
     contents c = {.copy = {NULL}, .attend = {NULL}, .foreign = {NULL}};
     int64_t cap = has->shared_bytes;
     if (tsr_op_has(op, "warps") && p.warps != 4 && p.warps != 8 && p.warps != WARPS_MAX)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_CAP,
-                                     "warps is %" PRId64 "; expected 4, 8 or 12", p.warps);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_CAP, "warps is %" PRId64 "; expected 4, 8 or 12",
+                                 p.warps);
     if (!check_cap(op, "registers", 16, has->registers) ||
         !check_cap(op, "shared", 0, has->shared_bytes))
         return false;
@@ -257,12 +256,12 @@ static bool rule_func(MlirOperation op) {
     if (mlirBlockIsNull(body)) return true;
     if (!look_through(&c, body)) return false;
     if (p.warps && !mlirOperationIsNull(c.foreign))
-        return tsr_target_emit_error(
+        return tsr_op_emit_error(
             c.foreign, TSR_DIAG_TILE_PLACE,
             "is in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
     tsr_op_i64(op, "shared", &cap);
     if (c.shared_bytes <= cap) return true;
-    return tsr_target_emit_error(
+    return tsr_op_emit_error(
         op, TSR_DIAG_TILE_CAP,
         "rings take %" PRId64 " bytes of shared memory; there are %" PRId64 "%s%s%s",
         c.shared_bytes, cap, p.has ? " on '" : "", p.has ? p.target : "", p.has ? "'" : "");
@@ -289,8 +288,8 @@ static int64_t elements_of(MlirType type) {
 static bool check_pitches(MlirOperation op, MlirType from, MlirType to) {
     int64_t pitches[2] = {0}, ranks[] = {mlirShapedTypeGetRank(from), mlirShapedTypeGetRank(to)};
     if (!tsr_buffer_pitch(from, &pitches[0]) || !tsr_buffer_pitch(to, &pitches[1]))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "a buffer is neither dense nor has a pitch");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "a buffer is neither dense nor has a pitch");
     if (!pitches[0] && !pitches[1]) return true;
     return tsr_check_equal(op, "pitches of the buffer and of the view", pitches[0], pitches[1]) &&
            tsr_check_equal(op, "rows of the buffer and of the view",
@@ -302,11 +301,10 @@ static bool rule_view(MlirOperation op) {
     MlirType from = mlirValueGetType(tsr_op_operand(op, 0)),
              to = mlirValueGetType(tsr_op_result(op, 0));
     if (!mlirTypeEqual(mlirShapedTypeGetElementType(from), mlirShapedTypeGetElementType(to)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the view has elements of another type");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "the view has elements of another type");
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "is a view of a buffer that is not an argument of the kernel");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "is a view of a buffer that is not an argument of the kernel");
     return tsr_check_count(op, "elements of the view", elements_of(to), 0, INT64_MAX) &&
            tsr_check_equal(op, "elements of the buffer and of the view", elements_of(from),
                            elements_of(to)) &&
@@ -329,14 +327,14 @@ static bool rule_each(MlirOperation op) {
     MlirValue buffer = tsr_op_operand(op, is_store);
     MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     if (mlirTypeEqual(type, mlirShapedTypeGetElementType(mlirValueGetType(value)))) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "elements are not of the buffer's type");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "elements are not of the buffer's type");
 }
 
 static bool rule_barrier(MlirOperation op) {
     tsr_where p = tsr_check_place(op);
     if (!mlirOperationIsNull(p.func) && !p.in_map) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE, "is %s; expected a tile.func",
-                                 p.in_map ? "in tile.map" : "in no program");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE, "is %s; expected a tile.func",
+                             p.in_map ? "in tile.map" : "in no program");
 }
 
 static bool rule_shuffle(MlirOperation op) {
@@ -353,9 +351,9 @@ static bool rule_butterfly(MlirOperation op) {
     if (tsr_op_i64(op, "distance", &distance) && distance > 0 && distance < WARP_LANES &&
         (distance & (distance - 1)) == 0)
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                 "distance is %" PRId64 "; expected a power of two below %d",
-                                 distance, WARP_LANES);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                             "distance is %" PRId64 "; expected a power of two below %d", distance,
+                             WARP_LANES);
 }
 
 static bool rule_vote(MlirOperation op) {
@@ -366,12 +364,11 @@ static bool rule_vote(MlirOperation op) {
         !tsr_check_equal(op, "conditions of a warp", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
         return false;
     if (!how || (!ballot && strcmp(how, "any") != 0 && strcmp(how, "all") != 0))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "there is no vote \"%s\"; expected any, all, ballot",
-                                     how ? how : "");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "there is no vote \"%s\"; expected any, all, ballot",
+                                 how ? how : "");
     if (mlirIntegerTypeGetWidth(type) == (ballot ? 32u : 1u)) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "\"%s\" gives %s", how,
-                                 ballot ? "i32" : "i1");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "\"%s\" gives %s", how, ballot ? "i32" : "i1");
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
@@ -382,27 +379,24 @@ static bool rule_alloc_shared(MlirOperation op) {
     if (!tsr_check_together(op) || !check_ring_type(op, &m)) return false;
     bool is_swizzled = how && strcmp(how, "xor") == 0;
     if (!how || (!is_swizzled && strcmp(how, "none") != 0))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                     "there is no swizzle \"%s\"; expected none, xor",
-                                     how ? how : "");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
+                                 "there is no swizzle \"%s\"; expected none, xor", how ? how : "");
     int64_t row_bytes = m.columns * m.size, unit = is_swizzled ? SWIZZLE_BYTES : COPY_BYTES;
     if (row_bytes % unit)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                     "rows are %" PRId64
-                                     " bytes; \"%s\" needs a multiple of %" PRId64,
-                                     row_bytes, how, unit);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
+                                 "rows are %" PRId64 " bytes; \"%s\" needs a multiple of %" PRId64,
+                                 row_bytes, how, unit);
     if (!is_swizzled || m.rows % SWIZZLE_ROWS == 0) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                 "there are %" PRId64 " rows; \"xor\" needs a multiple of %d",
-                                 m.rows, SWIZZLE_ROWS);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
+                             "there are %" PRId64 " rows; \"xor\" needs a multiple of %d", m.rows,
+                             SWIZZLE_ROWS);
 }
 
 static bool check_indices(MlirOperation op, MlirValue buffer, size_t count) {
     int64_t rank = mlirShapedTypeGetRank(mlirValueGetType(buffer));
     if (rank < 2)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                     "the buffer has %" PRId64 " dimensions; expected 2 or more",
-                                     rank);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                                 "the buffer has %" PRId64 " dimensions; expected 2 or more", rank);
     return tsr_check_equal(op, "dimensions and indices", rank, (int64_t)count);
 }
 
@@ -414,15 +408,15 @@ static bool rule_async_copy(MlirOperation op) {
         return false;
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
     if (mlirValueIsNull(tsr_check_argument(buffer)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "copies from a buffer that is not an argument of the kernel");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "copies from a buffer that is not an argument of the kernel");
     if (!tsr_check_multiple(op, "bytes of a stage", ring.rows * ring.columns * ring.size,
                             COPY_UNIT))
         return false;
     if (mlirTypeEqual(ring.element, mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the buffer and the ring differ in their elements");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                             "the buffer and the ring differ in their elements");
 }
 
 static bool rule_stage(MlirOperation op) { return tsr_check_together(op); }
@@ -438,15 +432,15 @@ static bool check_fragment(MlirOperation op, const tsr_matrix *m) {
         !tsr_check_count(op, "columns of a fragment", m->columns, 1, MMA_COLUMNS))
         return false;
     if (m->is_acc ? mlirTypeIsAF32(m->element) : m->size == 2) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment \"%s\" has elements of %s",
-                                 m->is_acc ? "acc" : "a", m->is_acc ? "f32" : "bf16 or f16");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment \"%s\" has elements of %s",
+                             m->is_acc ? "acc" : "a", m->is_acc ? "f32" : "bf16 or f16");
 }
 
 static bool rule_fill(MlirOperation op) {
     tsr_matrix m = tsr_check_matrix(tsr_op_result(op, 0));
     if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (m.is_acc && mlirTypeEqual(m.element, mlirValueGetType(tsr_op_operand(op, 0)))) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "the value is not of the fragment's type");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "the value is not of the fragment's type");
 }
 
 static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matrix *b,
@@ -454,7 +448,7 @@ static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matri
     bool at = tsr_op_flag(op, "transpose_a"), bt = tsr_op_flag(op, "transpose_b");
     int64_t depth = at ? a->rows : a->columns;
     if (at && !a->stages)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment is not transposed");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment is not transposed");
     if (!tsr_check_equal(op, "rows of A and of the sum", at ? a->columns : a->rows, acc->rows) ||
         !tsr_check_equal(op, "columns of B and of the sum", bt ? b->rows : b->columns,
                          acc->columns) ||
@@ -470,17 +464,17 @@ static bool rule_mma(MlirOperation op) {
     tsr_matrix acc = tsr_check_matrix(tsr_op_operand(op, 2));
     if (!tsr_check_together(op) || !check_fragment(op, &acc)) return false;
     if (!acc.is_acc || (!a.stages && a.is_acc))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "expected a fragment \"acc\" as the sum, and as A "
-                                     "a ring or a fragment \"a\"");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "expected a fragment \"acc\" as the sum, and as A "
+                                 "a ring or a fragment \"a\"");
     bool fits = a.stages ? tsr_check_ring(op, tsr_op_operand(op, 0)) : check_fragment(op, &a);
     if (!fits || !tsr_check_ring(op, tsr_op_operand(op, 1))) return false;
     if (!mlirTypeEqual(a.element, b.element))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
     if ((a.stages && !tsr_check_is_xor(tsr_op_operand(op, 0))) ||
         !tsr_check_is_xor(tsr_op_operand(op, 1)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                     "the matrix units read rings of swizzle \"xor\" alone");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
+                                 "the matrix units read rings of swizzle \"xor\" alone");
     return check_factors(op, &a, &b, &acc);
 }
 
@@ -499,9 +493,9 @@ static bool rule_load_shared(MlirOperation op) {
         return false;
     bool is_same = mlirTypeEqual(m.element, ring.element);
     if (is_same && (m.is_acc || !is_transposed)) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 is_same ? "a fragment \"a\" is not transposed"
-                                         : "the ring and the fragment differ in their elements");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                             is_same ? "a fragment \"a\" is not transposed"
+                                     : "the ring and the fragment differ in their elements");
 }
 
 static bool rule_store_shared(MlirOperation op) {
@@ -510,7 +504,7 @@ static bool rule_store_shared(MlirOperation op) {
     if (!tsr_check_together(op) || !tsr_check_ring(op, tsr_op_operand(op, 1)) ||
         !check_fragment(op, &m) || !check_same(op, &m, &ring))
         return false;
-    return m.is_acc || tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
+    return m.is_acc || tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
 }
 
 static bool rule_map(MlirOperation op) {
@@ -520,7 +514,7 @@ static bool rule_map(MlirOperation op) {
     intptr_t count = (intptr_t)tsr_op_operand_count(op); /* `with` adds one to each */
     if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (!m.is_acc || mlirBlockGetNumArguments(body) != count)
-        return tsr_target_emit_error(
+        return tsr_op_emit_error(
             op, TSR_DIAG_TILE_TYPE,
             "expected a fragment \"acc\" and a body of rows, columns and elements");
     for (intptr_t i = 0; i < count; i++) {
@@ -528,17 +522,17 @@ static bool rule_map(MlirOperation op) {
         bool fits = mlirTypeIsAVector(type) && mlirShapedTypeGetDimSize(type, 0) == ELEMENTS;
         MlirType element = fits ? mlirShapedTypeGetElementType(type) : type;
         if (!fits || !(i < 2 ? mlirTypeIsAIndex(element) : mlirTypeIsAF32(element)))
-            return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                         "argument %zd of the body is no vector<%dx%s>", i,
-                                         ELEMENTS, i < 2 ? "index" : "f32");
+            return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                     "argument %zd of the body is no vector<%dx%s>", i, ELEMENTS,
+                                     i < 2 ? "index" : "f32");
     }
     MlirOperation yield = mlirBlockGetTerminator(body);
     if (!mlirOperationIsNull(yield) && tsr_op_is(yield, "tile.yield") &&
         mlirTypeEqual(mlirValueGetType(tsr_op_operand(yield, 0)),
                       mlirValueGetType(mlirBlockGetArgument(body, 2))))
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the body does not end with tile.yield of elements");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                             "the body does not end with tile.yield of elements");
 }
 
 /* The number of programs of the kernel that run together. */
@@ -555,7 +549,7 @@ static bool rule_sum_programs(MlirOperation op) {
     if (!tsr_check_together(op) || !check_fragment(op, &m) || !check_fragment(op, &part))
         return false;
     if (!m.is_acc || !part.is_acc)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE, "expected fragments \"acc\"");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "expected fragments \"acc\"");
     int64_t together = together_of(op);
     return tsr_check_count(op, "programs that run together", together, 2, TSR_TOGETHER_MAX) &&
            tsr_check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
@@ -574,20 +568,19 @@ static bool rule_store_fragment(MlirOperation op) {
         !check_indices(op, buffer, indices - through))
         return false;
     if (!m.is_acc || !tsr_check_size(stored) || tsr_check_size(stored) > 4)
-        return tsr_target_emit_error(
-            op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
     if (mlirValueIsNull(tsr_check_argument(buffer)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "stores to a buffer that is not an argument of the kernel");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "stores to a buffer that is not an argument of the kernel");
     if (!through) return true;
     if (!tsr_check_ring(op, tsr_op_operand(op, indices + 1))) return false;
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, indices + 1));
     if (!mlirTypeEqual(ring.element, stored))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the ring and the buffer differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "the ring and the buffer differ in their elements");
     if (!tsr_check_is_xor(tsr_op_operand(op, indices + 1)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                     "through: expected swizzle \"xor\"");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE, "through: expected swizzle \"xor\"");
     return tsr_check_equal(op, "rows", m.rows, ring.rows) &&
            tsr_check_equal(op, "bytes of a row of the ring", ring.columns * ring.size,
                            SWIZZLE_BYTES) &&

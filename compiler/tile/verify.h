@@ -6,7 +6,8 @@
 #ifndef TSR_COMPILER_TILE_VERIFY_H
 #define TSR_COMPILER_TILE_VERIFY_H
 
-#include "compiler/target/host/rules.h"
+#include "compiler/ir/features.h"
+#include "compiler/ir/mlir.h"
 
 /* The place of an op. */
 typedef struct tsr_where {

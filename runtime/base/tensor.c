@@ -295,3 +295,12 @@ uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value) 
     if (!tsr_shape_count(&tensor->shape, &count)) return UINT64_MAX;
     return tsr_dtype_find_nonfinite(tensor->dtype, tensor->data, count, out_value);
 }
+
+const char *tsr_dtype_names(void) {
+#define X(name, wire, size, text, safetensors, numpy) ", " text
+    static const char all[] =
+#include "runtime/base/dtype.def"
+        ;
+#undef X
+    return all + 2;
+}

@@ -36,6 +36,7 @@ const tsr_tensor *tsr_tensor_find_sorted(const tsr_tensor *tensors, size_t count
 
 TSR_API size_t tsr_dtype_size(tsr_dtype dtype);      /* bytes; 0 for an unknown number */
 TSR_API const char *tsr_dtype_name(tsr_dtype dtype); /* "f32"; "?" for an unknown number */
+const char *tsr_dtype_names(void);                   /* "f64, f32, ...": for messages */
 TSR_API const char *tsr_dtype_safetensors_name(tsr_dtype dtype); /* "F32" */
 TSR_API const char *tsr_dtype_numpy_name(tsr_dtype dtype);       /* "<f4" */
 TSR_API tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NONE if unknown */

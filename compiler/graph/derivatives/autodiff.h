@@ -10,7 +10,6 @@
 #include "compiler/graph/rule.h"
 #include "compiler/ir/names.h"
 #include "compiler/ir/value_map.h"
-#include "compiler/schedule/schedule.h"
 
 /* A map from values to other values, such as their copies. */
 typedef struct tsr_copies {

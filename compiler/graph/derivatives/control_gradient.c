@@ -15,8 +15,8 @@
  * also stacked.
  */
 #include "compiler/graph/derivatives/autodiff.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/process/guard.h"
-#include "compiler/schedule/schedule.h"
 
 #include <string.h>
 

@@ -12,6 +12,7 @@
  */
 #include "compiler/graph/derivatives/autodiff.h"
 #include "compiler/graph/rules.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/process/guard.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  * `lowering` of ops.def specifies; then ops on bf16 and f16 are computed in f32 and rounded once.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/passes.h"
-#include "compiler/schedule/schedule.h"
 
 #include <string.h>
 

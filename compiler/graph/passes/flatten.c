@@ -11,10 +11,10 @@
  *   scan   one copy of the body for each slice
  */
 #include "compiler/graph/rule.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/schedule/schedule.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -21,10 +21,10 @@
  * arguments. This file also decides which ops stay loops: tsr_graph_loop_stays.
  */
 #include "compiler/graph/rule.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
 #include "compiler/resilience/resilience.h"
-#include "compiler/schedule/schedule.h"
 #include "manifests/program.h"
 
 #include <string.h>

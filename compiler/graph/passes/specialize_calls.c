@@ -14,8 +14,8 @@
  * its calls are then calls of copies, whose attributes hold their prefix and origin.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/source_limits.h"
 #include "compiler/passes.h"
-#include "compiler/source_limits.h"
 
 #include <string.h>
 

@@ -10,8 +10,8 @@
  * `stream`, 32 bits of the path's hash. Two paths with the same hash are refused.
  */
 #include "compiler/graph/rule.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/passes.h"
-#include "compiler/schedule/schedule.h"
 #include "runtime/base/hash/hash.h"
 
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #include "compiler/ir/value_map.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/schedule/schedule.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,8 @@
  * them as tsched.func (one for all equal groups) and replaces the entry's ops by calls.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/fusion/fusion.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/schedule/fusion/rows.h"
 
+#include "compiler/ir/op_rows.h"
 #include "compiler/schedule/schedule.h"
 
 #include <string.h>

@@ -6,7 +6,9 @@
  * pipelines stay recorded on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
-#include "compiler/schedule/pipeline.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
+#include "compiler/ir/pipeline.h"
 #include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>

@@ -12,9 +12,10 @@
  * Moving steps to the last call keeps alive gradients that the original order would have freed: in
  * the worst case all gradients.
  */
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>

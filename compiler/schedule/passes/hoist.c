@@ -8,6 +8,7 @@
  *     %h = tsched.call @k1_cast(%w)      ->      %h = tsched.call @k1_cast_hoisted(%w)
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/schedule/schedule.h"
 
 #include <string.h>

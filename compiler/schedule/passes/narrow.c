@@ -10,6 +10,7 @@
  * The results are bit-identical. The pass is for CPUs: tsr_tile_lower runs it.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/schedule/fusion/fusion.h"
 #include "compiler/schedule/schedule.h"
 

@@ -4,14 +4,11 @@
  * stages can place it without one.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/schedule/schedule.h"
 
 #include <string.h>
-
-static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
-    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
-    return false;
-}
 
 /* The view uses its operand's memory, which a kernel must have written. */
 static bool check_view(MlirOperation op) {
@@ -23,7 +20,7 @@ static bool check_view(MlirOperation op) {
         mlirOperationIsNull(from) ||
         (row && (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT));
     if (!given) return true;
-    return complain(
+    return tsr_op_emit_error(
         op, TSR_DIAG_ENTRY_VIEW,
         "reads a value that no kernel computed, in another shape; a group must do that");
 }
@@ -31,7 +28,8 @@ static bool check_view(MlirOperation op) {
 /* Rejects ops that the scheduler does not know. */
 static bool check_other(MlirOperation op) {
     if (tsr_op_is(op, "func.return") || strncmp(tsr_op_name(op), "tsched.", 7) == 0) return true;
-    return complain(op, TSR_DIAG_ENTRY_OP, "is in an entry that calls groups, but is not a call");
+    return tsr_op_emit_error(op, TSR_DIAG_ENTRY_OP,
+                             "is in an entry that calls groups, but is not a call");
 }
 
 static bool check_op(MlirOperation op) {
@@ -40,11 +38,12 @@ static bool check_op(MlirOperation op) {
     if (tsr_op_is(op, "tessera.reshape")) return check_view(op);
     if (row->op_class == TSR_CLASS_CONSTANT) {
         if (tsr_op_string(op, TSR_CONSTANT_NAME)) return true;
-        return complain(op, TSR_DIAG_ENTRY_CONSTANT,
-                        "is in an entry that calls groups, but has no " TSR_CONSTANT_NAME);
+        return tsr_op_emit_error(op, TSR_DIAG_ENTRY_CONSTANT,
+                                 "is in an entry that calls groups, but has no " TSR_CONSTANT_NAME);
     }
     if (row->op_class == TSR_CLASS_VIEW || !tsr_op_row_is_computed(row)) return true;
-    return complain(op, TSR_DIAG_ENTRY_OP, "is in an entry that calls groups, but not in a group");
+    return tsr_op_emit_error(op, TSR_DIAG_ENTRY_OP,
+                             "is in an entry that calls groups, but not in a group");
 }
 
 bool tsr_schedule_verify_entries(MlirModule module) {

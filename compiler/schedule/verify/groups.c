@@ -2,75 +2,13 @@
  *
  * The rules of tsched.func, one function per kind, and of tsched.call.
  */
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/schedule/fusion/rows.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 
 #include <string.h>
-
-static const tsr_op_row rows[] = {
-#define X(op, cls, cost, can_fault)                                                                \
-    {.name = op, .op_class = TSR_CLASS_##cls, .weight = cost, .faults = can_fault},
-#include "compiler/schedule/ops.def"
-#undef X
-};
-
-const tsr_op_row *tsr_op_row_find(MlirOperation op) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return &rows[i];
-    return NULL;
-}
-
-bool tsr_op_is_width_cast(MlirOperation op) {
-    tsr_type from, to;
-    if (!tsr_op_is(op, "tessera.cast") || !tsr_value_type(tsr_op_operand(op, 0), &from) ||
-        !tsr_value_type(tsr_op_result(op, 0), &to))
-        return false;
-    bool widens = to.dtype == TSR_DTYPE_F32;
-    tsr_dtype narrow = widens ? from.dtype : to.dtype;
-    return (widens || from.dtype == TSR_DTYPE_F32) &&
-           (narrow == TSR_DTYPE_BF16 || narrow == TSR_DTYPE_F16);
-}
-
-bool tsr_op_row_is_computed(const tsr_op_row *row) {
-    switch (row->op_class) {
-    case TSR_CLASS_CONSTANT:
-    case TSR_CLASS_MAP:
-    case TSR_CLASS_MATMUL:
-    case TSR_CLASS_REDUCE:
-    case TSR_CLASS_MOVE:
-    case TSR_CLASS_ALONE:
-    case TSR_CLASS_WIDE:
-    case TSR_CLASS_VIEW:
-        return true;
-    default:
-        return false;
-    }
-}
-
-const char *tsr_op_group_kind(const tsr_op_row *row) {
-    switch (row->op_class) {
-    case TSR_CLASS_MATMUL:
-        return "matmul";
-    case TSR_CLASS_REDUCE:
-        return "reduce";
-    case TSR_CLASS_ALONE:
-    case TSR_CLASS_WIDE:
-        return strchr(row->name, '.') + 1;
-    default:
-        return "map";
-    }
-}
-
-bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to) {
-    if (from->rank > to->rank) return false;
-    for (uint32_t i = 0; i < from->rank; i++) {
-        uint64_t dim = from->dims[from->rank - 1 - i];
-        if (dim != 1 && dim != to->dims[to->rank - 1 - i]) return false;
-    }
-    return true;
-}
 
 typedef struct body {
     MlirOperation func;
@@ -84,11 +22,6 @@ typedef struct body {
     tsr_type output;       /* type of the first result */
 } body;
 
-static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
-    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
-    return false;
-}
-
 static bool is_static(MlirValue value) {
     tsr_type type;
     return tsr_value_type(value, &type) && tsr_type_is_static(&type);
@@ -97,8 +30,8 @@ static bool is_static(MlirValue value) {
 static bool check_values(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         if (!is_static(tsr_op_result(op, i)))
-            return complain(op, TSR_DIAG_GROUP_TYPE,
-                            "the result must be a static tensor of a known element type");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_TYPE,
+                                     "the result must be a static tensor of a known element type");
     return true;
 }
 
@@ -109,8 +42,8 @@ static bool read_body(MlirOperation func, body *b) {
     *b = (body){.func = func, .rows = kind && strcmp(kind, "rows") == 0};
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!is_static(mlirBlockGetArgument(block, i)))
-            return complain(func, TSR_DIAG_GROUP_TYPE,
-                            "every input must be a static tensor of a known element type");
+            return tsr_op_emit_error(func, TSR_DIAG_GROUP_TYPE,
+                                     "every input must be a static tensor of a known element type");
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_op_is(op, "tsched.return")) {
             b->last = op;
@@ -118,7 +51,7 @@ static bool read_body(MlirOperation func, body *b) {
         }
         const tsr_op_row *row = tsr_op_row_find(op);
         if (!row || !tsr_op_row_is_computed(row))
-            return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a fusion group");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP, "is not allowed in a fusion group");
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;
         if (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
@@ -129,17 +62,18 @@ static bool read_body(MlirOperation func, body *b) {
         }
         if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape") &&
             !tsr_op_is(op, "tessera.repair"))
-            return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a rows group");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP, "is not allowed in a rows group");
         b->repairs |= tsr_op_is(op, "tessera.repair");
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
         if (!mlirOperationIsNull(b->root))
-            return complain(op, TSR_DIAG_GROUP_OP, "a fusion group holds one such op at most");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP,
+                                     "a fusion group holds one such op at most");
         b->root = op;
         b->row = row;
     }
     if (mlirOperationIsNull(b->last))
-        return complain(func, TSR_DIAG_GROUP_RETURN, "the body must end in tsched.return");
+        return tsr_op_emit_error(func, TSR_DIAG_GROUP_RETURN, "the body must end in tsched.return");
     return true;
 }
 
@@ -148,8 +82,8 @@ static bool check_parts(const body *b, size_t index) {
     if (index >= tsr_op_result_count(b->root) ||
         !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
         tsr_op_operand_count(b->last) != tsr_op_result_count(b->root))
-        return complain(b->last, TSR_DIAG_GROUP_RETURN,
-                        "returns something else than the results of its op, in order");
+        return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
+                                 "returns something else than the results of its op, in order");
     return true;
 }
 
@@ -158,27 +92,30 @@ static bool check_return(body *b) {
     size_t count = tsr_op_operand_count(b->last);
     bool parts = !mlirOperationIsNull(b->root) && tsr_op_result_count(b->root) > 1;
     if (count == 0)
-        return complain(b->func, TSR_DIAG_GROUP_RETURN, "a fusion group has at least one output");
+        return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_RETURN,
+                                 "a fusion group has at least one output");
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
-        return complain(b->last, TSR_DIAG_GROUP_RETURN,
-                        "returns another number of values than the function declares");
+        return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
+                                 "returns another number of values than the function declares");
     for (size_t i = 0; i < count; i++) {
         MlirValue value = tsr_op_operand(b->last, i);
         tsr_type output;
         if (!mlirTypeEqual(mlirValueGetType(value), mlirFunctionTypeGetResult(type, (intptr_t)i)))
-            return complain(b->last, TSR_DIAG_GROUP_RETURN,
-                            "returns another type than the function declares");
+            return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
+                                     "returns another type than the function declares");
         if (mlirOperationIsNull(tsr_value_owner(value)))
-            return complain(b->last, TSR_DIAG_GROUP_RETURN, "an input cannot be an output");
+            return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
+                                     "an input cannot be an output");
         if (b->rows && tsr_op_is(tsr_value_owner(value), "tessera.constant"))
-            return complain(b->last, TSR_DIAG_GROUP_RETURN,
-                            "a constant cannot be an output of a group of kind \"rows\"");
+            return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
+                                     "a constant cannot be an output of a group of kind \"rows\"");
         if (!tsr_value_type(value, &output))
-            return complain(b->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
+            return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
         if (i == 0) b->output = output;
         if (parts && !check_parts(b, i)) return false;
         if (!parts && !b->rows && !tsr_shape_equal(&output.shape, &b->output.shape))
-            return complain(b->last, TSR_DIAG_GROUP_SHAPE, "all outputs of a group have one shape");
+            return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_SHAPE,
+                                     "all outputs of a group have one shape");
     }
     return true;
 }
@@ -186,8 +123,8 @@ static bool check_return(body *b) {
 static bool check_stretch(MlirOperation op, const tsr_shape *shape) {
     tsr_type type;
     if (!tsr_value_type(tsr_op_result(op, 0), &type) || !tsr_shape_stretches(&type.shape, shape))
-        return complain(op, TSR_DIAG_GROUP_SHAPE,
-                        "its shape does not stretch to the shape the group runs over");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
+                                 "its shape does not stretch to the shape the group runs over");
     return true;
 }
 
@@ -216,7 +153,7 @@ static bool check_cast(const body *b, MlirOperation op) {
     tsr_type type;
     bool widens = tsr_value_type(tsr_op_result(op, 0), &type) && type.dtype == TSR_DTYPE_F32;
     if (tsr_op_is_width_cast(op) && before == widens && behind != widens) return true;
-    return complain(
+    return tsr_op_emit_error(
         op, TSR_DIAG_GROUP_OP,
         "is not a cast of an operand or result of the op that must be alone in its group");
 }
@@ -240,14 +177,15 @@ static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOpera
     if (is_before && b->row->op_class == TSR_CLASS_WIDE) return check_cast(b, op);
     if (is_before && is_widened_matrix(b, op)) return true;
     if (is_before && b->row->op_class != TSR_CLASS_REDUCE)
-        return complain(op, TSR_DIAG_GROUP_OP, "only a reduction takes elementwise ops before it");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP,
+                                 "only a reduction takes elementwise ops before it");
     for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
         const tsr_op_row *row = mlirOperationIsNull(owner) ? NULL : tsr_op_row_find(owner);
         if (row && row->op_class == TSR_CLASS_MAP &&
             tsr_value_map_get(before, tsr_op_operand(op, i)) == 1)
-            return complain(op, TSR_DIAG_GROUP_SHAPE,
-                            "reads a value that exists only before the reduction");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
+                                     "reads a value that exists only before the reduction");
     }
     if (has_root && b->row->op_class == TSR_CLASS_WIDE && !check_cast(b, op)) return false;
     return check_stretch(op, is_before ? input : &b->output.shape);
@@ -261,12 +199,12 @@ static bool check_shapes(const body *b) {
     if (!mlirOperationIsNull(b->root)) {
         if (!tsr_value_type(tsr_op_result(b->root, 0), &root) ||
             !tsr_shape_equal(&root.shape, &b->output.shape))
-            return complain(b->root, TSR_DIAG_GROUP_SHAPE,
-                            "its result has another shape than the group's outputs");
+            return tsr_op_emit_error(b->root, TSR_DIAG_GROUP_SHAPE,
+                                     "its result has another shape than the group's outputs");
         if (b->row->op_class == TSR_CLASS_REDUCE)
             tsr_value_type(tsr_op_operand(b->root, 0), &input);
         good = find_before(b, &arena, &before) ||
-               complain(b->func, TSR_DIAG_MEMORY, "no memory to verify");
+               tsr_op_emit_error(b->func, TSR_DIAG_MEMORY, "no memory to verify");
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(b->func)) {
         const tsr_op_row *row = tsr_op_row_find(op);
@@ -349,8 +287,9 @@ static bool check_rows(const body *b) {
                               .output_count = (uint32_t)tsr_op_operand_count(b->last)};
     good = good && tsr_rows_fit(&set, &operations, &idle);
     tsr_arena_finish(&r.arena);
-    return good || complain(b->func, TSR_DIAG_GROUP_KIND,
-                            "its ops make no rows group (compiler/schedule/fusion/rows.h)");
+    return good ||
+           tsr_op_emit_error(b->func, TSR_DIAG_GROUP_KIND,
+                             "its ops make no rows group (compiler/schedule/fusion/rows.h)");
 }
 
 /* ---- strips ---- */
@@ -365,14 +304,14 @@ static bool lies_as(tsr_dtype dtype, tsr_dtype other) {
 static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, MlirValue strips) {
     tsr_type from, to;
     if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank < 2)
-        return complain(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
     bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, "tsched.unpack");
     tsr_shape shape = tsr_pack_shape(&from, to.dtype, transposed, pairs);
     bool fits = pairs ? from.dtype == TSR_DTYPE_BF16 && to.dtype == from.dtype
                       : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
     if (!fits || !tsr_shape_equal(&shape, &to.shape))
-        return complain(op, TSR_DIAG_GROUP_SHAPE,
-                        "its types are not those of a matrix and its strips");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
+                                 "its types are not those of a matrix and its strips");
     return true;
 }
 
@@ -405,16 +344,17 @@ static bool check_view(const body *b) {
     MlirValue strips = tsr_op_operand(op, 0), matrix = tsr_op_result(op, 0);
     if (!takes_strips(b) || !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
         !mlirValueIsABlockArgument(strips))
-        return complain(op, TSR_DIAG_GROUP_OP,
-                        "is the second operand of a product, not transposed, and nothing else");
+        return tsr_op_emit_error(
+            op, TSR_DIAG_GROUP_OP,
+            "is the second operand of a product, not transposed, and nothing else");
     TSR_FOR_EACH_OP(other, tsr_op_body(b->func)) {
         for (size_t i = 0; i < tsr_op_operand_count(other); i++) {
             MlirValue operand = tsr_op_operand(other, i);
             bool second = mlirOperationEqual(other, b->root) && i == 1;
             if ((mlirValueEqual(operand, matrix) && !second) ||
                 (mlirValueEqual(operand, strips) && !mlirOperationEqual(other, op)))
-                return complain(other, TSR_DIAG_GROUP_OP,
-                                "reads strips or views of them; only a product can");
+                return tsr_op_emit_error(other, TSR_DIAG_GROUP_OP,
+                                         "reads strips or views of them; only a product can");
         }
     }
     return check_strips(op, matrix, false, strips);
@@ -434,19 +374,21 @@ static bool check_attributes(const body *b) {
     }
     if (!mlirOperationIsNull(b->root) && b->op_count > 1 &&
         (b->row->op_class == TSR_CLASS_MOVE || b->row->op_class == TSR_CLASS_ALONE))
-        return complain(b->root, TSR_DIAG_GROUP_OP, "must be alone in its group");
+        return tsr_op_emit_error(b->root, TSR_DIAG_GROUP_OP, "must be alone in its group");
     if (!tsr_op_has(b->func, "tile")) return true;
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
-        return complain(b->func, TSR_DIAG_GROUP_TILE, "tile is an array of at most 8 integers");
+        return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE,
+                                 "tile is an array of at most 8 integers");
     for (size_t i = 0; i < count; i++)
-        if (sizes[i] < 0) return complain(b->func, TSR_DIAG_GROUP_TILE, "no tile size is below 0");
+        if (sizes[i] < 0)
+            return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE, "no tile size is below 0");
     return true;
 }
 
 bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
-        return complain(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
+        return tsr_op_emit_error(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
     const char *kind = tsr_op_string(func, "kind");
     if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;
@@ -465,8 +407,8 @@ static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
     int64_t written = 0;
     if ((size_t)mlirBlockGetNumArguments(block) != inputs + outputs ||
         !tsr_op_i64(kernel, "outputs", &written) || (uint64_t)written != outputs)
-        return complain(call, TSR_DIAG_GROUP_CALL,
-                        "the kernel has another number of inputs or outputs");
+        return tsr_op_emit_error(call, TSR_DIAG_GROUP_CALL,
+                                 "the kernel has another number of inputs or outputs");
     for (size_t i = 0; i < inputs + outputs; i++) {
         tsr_type value, buffer;
         bool known =
@@ -475,7 +417,8 @@ static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
             tsr_value_type(mlirBlockGetArgument(block, (intptr_t)i), &buffer);
         if (!known || !tsr_shape_equal(&value.shape, &buffer.shape) ||
             tsr_dtype_size(value.dtype) != tsr_dtype_size(buffer.dtype))
-            return complain(call, TSR_DIAG_GROUP_CALL, "the types differ from the kernel's");
+            return tsr_op_emit_error(call, TSR_DIAG_GROUP_CALL,
+                                     "the types differ from the kernel's");
     }
     return true;
 }
@@ -483,7 +426,7 @@ static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
     if (tsr_op_is(callee, "tile.func")) return check_kernel_call(call, callee);
     if (!tsr_op_is(callee, "tsched.func"))
-        return complain(call, TSR_DIAG_GROUP_CALL, "there is no such tsched.func");
+        return tsr_op_emit_error(call, TSR_DIAG_GROUP_CALL, "there is no such tsched.func");
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
     size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);
     bool same = (size_t)mlirFunctionTypeGetNumInputs(type) == inputs &&
@@ -494,6 +437,7 @@ bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
     for (size_t i = 0; i < outputs && same; i++)
         same = mlirTypeEqual(mlirValueGetType(tsr_op_result(call, i)),
                              mlirFunctionTypeGetResult(type, (intptr_t)i));
-    if (!same) return complain(call, TSR_DIAG_GROUP_CALL, "the types differ from the group's");
+    if (!same)
+        return tsr_op_emit_error(call, TSR_DIAG_GROUP_CALL, "the types differ from the group's");
     return true;
 }

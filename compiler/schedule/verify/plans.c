@@ -3,7 +3,7 @@
  * The rules of plans: one function per rule of plan.def, and pass tsched-verify, which looks up the
  * functions they name.
  */
-#include "compiler/schedule/pipeline.h"
+#include "compiler/ir/pipeline.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 
@@ -14,43 +14,13 @@
 
 enum { SIZES_MAX = 8 };
 
-static bool complain(MlirOperation op, tsr_diag_number number, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static bool complain(MlirOperation op, tsr_diag_number number, const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
-    return false;
-}
-
-/* `words` ends in NULL. */
-static bool check_word(MlirOperation op, const char *name, const char *const *words) {
-    const char *word = tsr_op_string(op, name);
-    tsr_buffer known = {0};
-    if (!tsr_op_has(op, name)) return true;
-    for (size_t i = 0; words[i]; i++) {
-        if (word && strcmp(word, words[i]) == 0) {
-            tsr_buffer_finish(&known);
-            return true;
-        }
-        tsr_buffer_printf(&known, " \"%s\"", words[i]);
-    }
-    complain(op, TSR_DIAG_PLAN_WORD, "%s is \"%s\"; known are%s", name, word ? word : "",
-             known.bytes ? known.bytes : "");
-    tsr_buffer_finish(&known);
-    return false;
-}
-
 static const char *const sources[] = {"default", "user", "autotune", NULL};
 
 static bool check_least(MlirOperation op, const char *name, int64_t least, tsr_diag_number number) {
     int64_t value = 0;
     if (!tsr_op_has(op, name) || (tsr_op_i64(op, name, &value) && value >= least)) return true;
-    return complain(op, number, "%s is %" PRId64 "; expected at least %" PRId64, name, value,
-                    least);
+    return tsr_op_emit_error(op, number, "%s is %" PRId64 "; expected at least %" PRId64, name,
+                             value, least);
 }
 
 /* ---- the mesh ---- */
@@ -68,7 +38,7 @@ static bool check_axis(MlirOperation op, const char *axis) {
     if (!axis || mlirAttributeIsNull(mesh) ||
         !mlirAttributeIsNull(mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis))))
         return true;
-    return complain(op, TSR_DIAG_PLAN_MESH, "the mesh has no axis \"%s\"", axis);
+    return tsr_op_emit_error(op, TSR_DIAG_PLAN_MESH, "the mesh has no axis \"%s\"", axis);
 }
 
 static bool rule_mesh_region(MlirOperation op) {
@@ -79,17 +49,19 @@ static bool rule_mesh_region(MlirOperation op) {
         int64_t size = 0;
         MlirNamedAttribute element = mlirDictionaryAttrGetElement(mesh, i);
         if (!tsr_attr_i64(element.attribute, &size) || size < 1)
-            return complain(op, TSR_DIAG_PLAN_MESH, "axis \"%s\" has no size of at least 1",
-                            mlirIdentifierStr(element.name).data);
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_MESH,
+                                     "axis \"%s\" has no size of at least 1",
+                                     mlirIdentifierStr(element.name).data);
     }
     if (mlirAttributeIsNull(find_mesh(op)))
-        return complain(op, TSR_DIAG_PLAN_MESH, "no mesh is declared here or around it");
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_MESH, "no mesh is declared here or around it");
     for (MlirOperation outer = mlirOperationGetParentOperation(op); !mlirOperationIsNull(outer);
          outer = mlirOperationGetParentOperation(outer)) {
         const char *used =
             tsr_op_is(outer, "tsched.mesh.region") ? tsr_op_string(outer, "axis") : NULL;
         if (used && strcmp(used, axis) == 0)
-            return complain(op, TSR_DIAG_PLAN_MESH, "axis \"%s\" is in use around it", axis);
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_MESH, "axis \"%s\" is in use around it",
+                                     axis);
     }
     return check_axis(op, axis);
 }
@@ -102,7 +74,8 @@ static bool rule_any(MlirOperation op) {
 }
 
 static bool rule_fuse(MlirOperation op) {
-    return check_word(op, "source", sources) && check_least(op, "flops", 0, TSR_DIAG_PLAN_COST) &&
+    return tsr_op_check_word(op, "source", sources) &&
+           check_least(op, "flops", 0, TSR_DIAG_PLAN_COST) &&
            check_least(op, "bytes", 0, TSR_DIAG_PLAN_COST) &&
            check_least(op, "time_ns", 0, TSR_DIAG_PLAN_COST);
 }
@@ -119,22 +92,22 @@ static bool check_distinct(MlirOperation op, const char *name) {
     for (size_t i = 0; i < array_size(op, name); i++)
         for (size_t k = 0; k < i; k++)
             if (strcmp(array_word(op, name, i), array_word(op, name, k)) == 0)
-                return complain(op, TSR_DIAG_PLAN_LAYOUT, "%s names \"%s\" twice", name,
-                                array_word(op, name, i));
+                return tsr_op_emit_error(op, TSR_DIAG_PLAN_LAYOUT, "%s names \"%s\" twice", name,
+                                         array_word(op, name, i));
     return true;
 }
 
 static bool rule_layout(MlirOperation op) {
     size_t dims = array_size(op, "partition"), axes = array_size(op, "mesh_axes");
     if (dims != axes)
-        return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut over %zu axes of the mesh",
-                        dims, axes);
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_LAYOUT,
+                                 "%zu dims are cut over %zu axes of the mesh", dims, axes);
     MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
     tsr_type type;
     if (tsr_op_is(owner, "tsched.value") && tsr_value_type(tsr_op_operand(owner, 0), &type) &&
         dims > type.shape.rank)
-        return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut; the tensor has %u", dims,
-                        type.shape.rank);
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut; the tensor has %u",
+                                 dims, type.shape.rank);
     for (size_t i = 0; i < axes; i++)
         if (!check_axis(op, array_word(op, "mesh_axes", i))) return false;
     return check_distinct(op, "partition") && check_distinct(op, "mesh_axes") &&
@@ -159,26 +132,28 @@ static bool check_candidates(MlirOperation op, const int64_t *chosen, size_t cho
         int64_t sizes[SIZES_MAX];
         if (!read_sizes(mlirArrayAttrGetElement(tsr_op_attr(op, "candidates"), (intptr_t)i), sizes,
                         &count))
-            return complain(op, TSR_DIAG_PLAN_TILE, "candidate %zu is no array of 1 to %d sizes", i,
-                            SIZES_MAX);
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE,
+                                     "candidate %zu is no array of 1 to %d sizes", i, SIZES_MAX);
         if (i == 0) first = count;
         if (count != first)
-            return complain(op, TSR_DIAG_PLAN_TILE,
-                            "candidate %zu has %zu sizes; the first has %zu", i, count, first);
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE,
+                                     "candidate %zu has %zu sizes; the first has %zu", i, count,
+                                     first);
         found |= count == chosen_count && memcmp(sizes, chosen, count * sizeof *sizes) == 0;
     }
-    return found ||
-           complain(op, TSR_DIAG_PLAN_TILE, "the chosen sizes are not one of the candidates");
+    return found || tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE,
+                                      "the chosen sizes are not one of the candidates");
 }
 
 static bool rule_tile(MlirOperation op) {
     int64_t chosen[SIZES_MAX];
     size_t count = 0, loops = array_size(op, "loops");
     if (tsr_op_has(op, "chosen") && !read_sizes(tsr_op_attr(op, "chosen"), chosen, &count))
-        return complain(op, TSR_DIAG_PLAN_TILE, "chosen is no array of 1 to %d sizes", SIZES_MAX);
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE, "chosen is no array of 1 to %d sizes",
+                                 SIZES_MAX);
     if (loops && count && loops != count)
-        return complain(op, TSR_DIAG_PLAN_TILE, "%zu loops, and %zu sizes", loops, count);
-    return check_candidates(op, chosen, count) && check_word(op, "source", sources);
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE, "%zu loops, and %zu sizes", loops, count);
+    return check_candidates(op, chosen, count) && tsr_op_check_word(op, "source", sources);
 }
 
 static bool rule_collective(MlirOperation op) {
@@ -187,8 +162,10 @@ static bool rule_collective(MlirOperation op) {
     static const char *const algorithms[] = {"ring", "tree", NULL};
     static const char *const topologies[] = {"nvlink", "pcie", "ib", "shm", NULL};
     static const char *const formats[] = {"off", "fp8", "int8", NULL};
-    return check_word(op, "pattern", patterns) && check_word(op, "algo", algorithms) &&
-           check_word(op, "topology", topologies) && check_word(op, "quantize", formats) &&
+    return tsr_op_check_word(op, "pattern", patterns) &&
+           tsr_op_check_word(op, "algo", algorithms) &&
+           tsr_op_check_word(op, "topology", topologies) &&
+           tsr_op_check_word(op, "quantize", formats) &&
            check_least(op, "bytes", 0, TSR_DIAG_PLAN_COST) &&
            check_axis(op, tsr_op_string(op, "axis"));
 }
@@ -199,52 +176,13 @@ static bool rule_plan_return(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(op, i));
         if (plan ? !mlirTypeEqual(type, group) : !mlirTypeIsARankedTensor(type))
-            return complain(op, TSR_DIAG_PLAN_RETURN, "value %zu is no %s", i,
-                            plan ? "!tsched.func" : "tensor");
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_RETURN, "value %zu is no %s", i,
+                                     plan ? "!tsched.func" : "tensor");
     }
     return true;
 }
 
 /* ---- pipelines ---- */
-
-/* Determined by the stages that a region contains; 1 if it contains none. */
-static int64_t ranks_needed(MlirOperation op, int64_t chunks) {
-    int64_t count = 0;
-    if (tsr_op_is(op, "tsched.pipeline.region")) {
-        TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
-    }
-    return count < chunks ? 1 : count / chunks;
-}
-
-bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront) {
-    static const char *const schedules[] = {"1f1b", "interleaved", NULL};
-    int64_t stages = 1, microbatches = 1, chunks = 1;
-    const char *schedule = tsr_op_string(op, "schedule");
-    bool interleaved = schedule && strcmp(schedule, "interleaved") == 0;
-    tsr_op_i64(op, "microbatch", &microbatches);
-    tsr_op_i64(op, "chunks", &chunks);
-    if (!tsr_op_i64(op, "stages", &stages) && chunks > 0) stages = ranks_needed(op, chunks);
-    if (!check_word(op, "schedule", schedules)) return false;
-    if (stages < 1 || stages > TSR_PIPELINE_RANKS_MAX || microbatches < 1 ||
-        microbatches > TSR_PIPELINE_MICROBATCHES_MAX || chunks < 1 ||
-        chunks > TSR_PIPELINE_CHUNKS_MAX)
-        return complain(op, TSR_DIAG_PLAN_PIPELINE,
-                        "%" PRId64 " stages, %" PRId64 " microbatches, %" PRId64
-                        " chunks; expected 1 to %d, %d, %d",
-                        stages, microbatches, chunks, TSR_PIPELINE_RANKS_MAX,
-                        TSR_PIPELINE_MICROBATCHES_MAX, TSR_PIPELINE_CHUNKS_MAX);
-    if (!interleaved && chunks > 1)
-        return complain(op, TSR_DIAG_PLAN_PIPELINE,
-                        "%" PRId64 " chunks; only \"interleaved\" has more than 1", chunks);
-    if (interleaved && microbatches % stages != 0)
-        return complain(op, TSR_DIAG_PLAN_PIPELINE,
-                        "%" PRId64 " microbatches are no multiple of %" PRId64 " stages",
-                        microbatches, stages);
-    *out_wavefront = (tsr_wavefront){.ranks = (uint32_t)stages,
-                                     .microbatches = (uint32_t)microbatches,
-                                     .chunks = (uint32_t)chunks};
-    return true;
-}
 
 static bool rule_pipeline(MlirOperation op) {
     tsr_wavefront pipeline;
@@ -259,12 +197,12 @@ static bool check_stage(MlirOperation op, MlirOperation before, uint32_t index) 
         if (!tsr_op_is(owner, "tsched.stage")) continue;
         edges++;
         if (!mlirOperationEqual(owner, before))
-            return complain(op, TSR_DIAG_PLAN_STAGE,
-                            "stage %u reads another stage than the one before it", index);
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_STAGE,
+                                     "stage %u reads another stage than the one before it", index);
     }
     if (edges == (index > 0)) return true;
-    return complain(op, TSR_DIAG_PLAN_STAGE, "stage %u reads the one before it %u times", index,
-                    edges);
+    return tsr_op_emit_error(op, TSR_DIAG_PLAN_STAGE, "stage %u reads the one before it %u times",
+                             index, edges);
 }
 
 static bool rule_pipeline_region(MlirOperation op) {
@@ -278,17 +216,17 @@ static bool rule_pipeline_region(MlirOperation op) {
         tsr_wavefront_read(op, &pipeline);
         tsr_op_i64(stage, "rank", &rank);
         if (rank != count % pipeline.ranks)
-            return complain(stage, TSR_DIAG_PLAN_STAGE,
-                            "stage %u is on rank %" PRId64 "; expected rank %u", count, rank,
-                            count % pipeline.ranks);
+            return tsr_op_emit_error(stage, TSR_DIAG_PLAN_STAGE,
+                                     "stage %u is on rank %" PRId64 "; expected rank %u", count,
+                                     rank, count % pipeline.ranks);
         if (!check_stage(stage, before, count)) return false;
         before = stage;
         count++;
     }
     tsr_wavefront_read(op, &pipeline);
     if (count == 0 || count == pipeline.ranks * pipeline.chunks) return true;
-    return complain(op, TSR_DIAG_PLAN_STAGE, "it holds %u stages; expected %u * %u", count,
-                    pipeline.ranks, pipeline.chunks);
+    return tsr_op_emit_error(op, TSR_DIAG_PLAN_STAGE, "it holds %u stages; expected %u * %u", count,
+                             pipeline.ranks, pipeline.chunks);
 }
 
 bool tsr_schedule_verify_plan(MlirOperation op) {
@@ -320,14 +258,15 @@ static MlirWalkResult look_up(MlirOperation op, void *user) {
     const char *name = tsr_op_string(op, "callee");
     MlirOperation callee = tsr_module_find(l->module, name);
     if (!tsr_op_is(callee, "func.func") && !tsr_op_is(callee, "tsched.func")) {
-        l->good = complain(op, TSR_DIAG_PLAN_SYMBOL, "there is no function @%s", name);
+        l->good = tsr_op_emit_error(op, TSR_DIAG_PLAN_SYMBOL, "there is no function @%s", name);
         return MlirWalkResultAdvance;
     }
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
     if (tsr_op_is(op, "tsched.fuse") &&
         (size_t)mlirFunctionTypeGetNumInputs(type) != tsr_op_operand_count(op))
-        l->good = complain(op, TSR_DIAG_PLAN_SYMBOL, "%zu values for @%s, which takes %zd",
-                           tsr_op_operand_count(op), name, mlirFunctionTypeGetNumInputs(type));
+        l->good =
+            tsr_op_emit_error(op, TSR_DIAG_PLAN_SYMBOL, "%zu values for @%s, which takes %zd",
+                              tsr_op_operand_count(op), name, mlirFunctionTypeGetNumInputs(type));
     return MlirWalkResultAdvance;
 }
 

@@ -2,9 +2,10 @@
  *
  * The rule of groups of kind "batch": only elementwise ops, and no op reads two segments.
  */
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/target.h"
 
 #include <string.h>
 
@@ -17,26 +18,21 @@ typedef struct checker {
     tsr_value_map owners; /* value -> segment */
 } checker;
 
-static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
-    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
-    return false;
-}
-
 static bool set_owner(checker *c, MlirValue value, uint32_t segment) {
     return tsr_value_map_set(&c->owners, &c->arena, value, segment) ||
-           complain(c->func, TSR_DIAG_MEMORY, "no memory to verify");
+           tsr_op_emit_error(c->func, TSR_DIAG_MEMORY, "no memory to verify");
 }
 
 static bool check_op(checker *c, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     uint32_t segment = NO_SEGMENT;
     if (!row || (row->op_class != TSR_CLASS_MAP && row->op_class != TSR_CLASS_CONSTANT))
-        return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a group of segments");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP, "is not allowed in a group of segments");
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         uint32_t of = tsr_value_map_get(&c->owners, tsr_op_operand(op, i));
         if (of == NO_SEGMENT) continue;
         if (segment != NO_SEGMENT && of != segment)
-            return complain(op, TSR_DIAG_GROUP_OP, "reads values of two segments");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP, "reads values of two segments");
         segment = of;
     }
     return set_owner(c, tsr_op_result(op, 0), segment);
@@ -46,16 +42,18 @@ static bool check_return(checker *c) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(c->func, "function_type"));
     size_t count = tsr_op_operand_count(c->last);
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
-        return complain(c->last, TSR_DIAG_GROUP_RETURN,
-                        "returns another number of values than the function declares");
+        return tsr_op_emit_error(c->last, TSR_DIAG_GROUP_RETURN,
+                                 "returns another number of values than the function declares");
     for (size_t i = 0; i < count; i++) {
         MlirValue value = tsr_op_operand(c->last, i);
         if (mlirOperationIsNull(tsr_value_owner(value)) ||
             !mlirTypeEqual(mlirValueGetType(value), mlirFunctionTypeGetResult(type, (intptr_t)i)))
-            return complain(c->last, TSR_DIAG_GROUP_RETURN,
-                            "returns an input, or another type than the function declares");
+            return tsr_op_emit_error(
+                c->last, TSR_DIAG_GROUP_RETURN,
+                "returns an input, or another type than the function declares");
         if (tsr_value_map_get(&c->owners, value) != i / c->segments.outputs)
-            return complain(c->last, TSR_DIAG_GROUP_RETURN, "returns a value of another segment");
+            return tsr_op_emit_error(c->last, TSR_DIAG_GROUP_RETURN,
+                                     "returns a value of another segment");
     }
     return true;
 }
@@ -68,10 +66,10 @@ static bool check_shapes(const checker *c) {
         size_t of = i / c->segments.outputs * c->segments.outputs;
         if (!tsr_value_type(tsr_op_operand(c->last, i), &type) ||
             !tsr_value_type(tsr_op_operand(c->last, of), &first) || !tsr_type_is_static(&type))
-            return complain(c->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
+            return tsr_op_emit_error(c->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
         if (!tsr_shape_equal(&type.shape, &first.shape))
-            return complain(c->last, TSR_DIAG_GROUP_SHAPE,
-                            "all outputs of a segment have one shape");
+            return tsr_op_emit_error(c->last, TSR_DIAG_GROUP_SHAPE,
+                                     "all outputs of a segment have one shape");
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(c->func)) {
         tsr_type type, wanted;
@@ -81,8 +79,9 @@ static bool check_shapes(const checker *c) {
         if (!tsr_value_type(tsr_op_result(op, 0), &type) ||
             !tsr_value_type(tsr_op_operand(c->last, segment * c->segments.outputs), &wanted) ||
             !tsr_shape_stretches(&type.shape, &wanted.shape))
-            return complain(op, TSR_DIAG_GROUP_SHAPE,
-                            "its shape does not stretch to the shape its segment runs over");
+            return tsr_op_emit_error(
+                op, TSR_DIAG_GROUP_SHAPE,
+                "its shape does not stretch to the shape its segment runs over");
     }
     return true;
 }
@@ -95,10 +94,12 @@ static bool check(checker *c) {
         if (tsr_op_is(op, "tsched.return")) c->last = op;
     }
     if (mlirOperationIsNull(c->last))
-        return complain(c->func, TSR_DIAG_GROUP_RETURN, "the body must end in tsched.return");
+        return tsr_op_emit_error(c->func, TSR_DIAG_GROUP_RETURN,
+                                 "the body must end in tsched.return");
     if (!tsr_segments_read(c->func, inputs, tsr_op_operand_count(c->last), &c->segments))
-        return complain(c->func, TSR_DIAG_GROUP_KIND,
-                        TSR_SEGMENTS_NAME " is not [segments, inputs of one] for its arguments");
+        return tsr_op_emit_error(c->func, TSR_DIAG_GROUP_KIND,
+                                 TSR_SEGMENTS_NAME
+                                 " is not [segments, inputs of one] for its arguments");
     for (size_t i = 0; i < inputs; i++) {
         bool own = i < (size_t)c->segments.count * c->segments.inputs;
         if (!set_owner(c, mlirBlockGetArgument(block, (intptr_t)i),

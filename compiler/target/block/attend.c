@@ -17,6 +17,8 @@
  */
 #include "compiler/target/block/attend.h"
 
+#include "compiler/tile/attributes.h"
+
 #include <string.h>
 
 enum {

@@ -10,6 +10,7 @@
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/drop.h"
 #include "compiler/target/block/sizes.h"
+#include "compiler/tile/attributes.h"
 
 enum {
     TSR_ATTEND_REGISTERS_MAX = 128, /* scores or sums of the result, per row block */

@@ -31,6 +31,7 @@
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/drop.h"
 #include "compiler/target/block/sizes.h"
+#include "compiler/tile/attributes.h"
 
 #include <math.h>
 #include <stdio.h>

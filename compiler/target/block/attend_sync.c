@@ -18,6 +18,7 @@
  */
 #include "compiler/target/block/attend.h"
 #include "compiler/target/block/sync.h"
+#include "compiler/tile/attributes.h"
 
 #include <math.h>
 

@@ -6,6 +6,7 @@
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
+#include "compiler/tile/attributes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,6 +11,7 @@
 #include "compiler/ir/samples.h"
 #include "compiler/target/block/sizes.h"
 #include "compiler/target/host/rules.h"
+#include "compiler/tile/attributes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,19 +20,6 @@ enum { SAMPLES = 3, HALF_INFINITY = 0x7c00 };
 static const uint32_t factors[] = {0xD2511F53u, 0xCD9E8D57u}, steps[] = {0x9E3779B9u, 0xBB67AE85u};
 
 /* ---- the op ---------------------------------------------------------------------------------- */
-
-size_t tsr_attend_buffers(MlirOperation attend) {
-    MlirAttribute segments = tsr_op_attr(attend, "operandSegmentSizes");
-    int64_t count = mlirDenseI32ArrayGetElement(segments, 0);
-    return (size_t)count - (tsr_op_has(attend, "dropout") && count >= SAMPLES ? SAMPLES : 0);
-}
-
-bool tsr_attend_can_drop(double rate, int64_t queries, int64_t keys) {
-    uint64_t numbers = 0;
-    return rate > 0 && ceil(ldexp((double)(float)rate, TSR_SAMPLES_BITS)) <= HALF_INFINITY &&
-           tsr_samples_of_head((uint64_t)queries, (uint64_t)keys, &numbers) &&
-           numbers / TSR_SAMPLES_SHARED - 1 <= UINT32_MAX;
-}
 
 tsr_drop tsr_block_read_drop(MlirOperation attend) {
     tsr_drop drop = {.some = tsr_op_has(attend, "dropout")};
@@ -206,38 +194,4 @@ void tsr_block_transpose_words(tsr_emit *emit, LLVMValueRef words[static TSR_DRO
         words[w] = permute(emit, words[w], other, 0x5410, 0x3254);
         words[w + 1] = permute(emit, words[w + 1], other, 0x7610, 0x3276);
     }
-}
-
-/* ---- rules ----------------------------------------------------------------------------------- */
-
-bool tsr_attend_check_samples(MlirOperation attend) {
-    size_t at = tsr_attend_buffers(attend);
-    double rate = 0;
-    int64_t stream = -1;
-    if (!tsr_op_has(attend, "dropout")) return true;
-    if (!tsr_op_f64(attend, "dropout", &rate) || !tsr_op_i64(attend, "stream", &stream) ||
-        stream < 0 || stream > UINT32_MAX ||
-        !tsr_attend_can_drop(rate, tsr_attend_dim(attend, 0, 1), tsr_attend_dim(attend, 1, 1)))
-        return tsr_target_emit_error(
-            attend, TSR_DIAG_TILE_SHAPE,
-            "dropout is %g, stream %" PRId64
-            "; expected 0 < dropout <= 0.96875, a stream of 32 bits, and at "
-            "most 2^35 numbers of a head",
-            rate, stream);
-    for (size_t i = 0; i < SAMPLES; i++) {
-        MlirType type = mlirValueGetType(tsr_op_operand(attend, at + i));
-        MlirType element = mlirShapedTypeGetElementType(type);
-        if (!mlirTypeIsAInteger(element) || mlirIntegerTypeGetWidth(element) != 64 ||
-            mlirShapedTypeGetRank(type) != (i ? 0 : 1) ||
-            !mlirValueIsABlockArgument(tsr_op_operand(attend, at + i)))
-            return tsr_target_emit_error(attend, TSR_DIAG_TILE_TYPE,
-                                         "buffer %zu holds the dropout of the weights; expected an "
-                                         "argument of the kernel, i64 of %d dimensions",
-                                         at + i, i ? 0 : 1);
-    }
-    int64_t batch = mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(attend, at)), 0);
-    if (batch > 0 && tsr_attend_dim(attend, 0, 0) % batch == 0) return true;
-    return tsr_target_emit_error(attend, TSR_DIAG_TILE_SHAPE,
-                                 "first heads of %" PRId64 " items; there are %" PRId64 " heads",
-                                 batch, tsr_attend_dim(attend, 0, 0));
 }

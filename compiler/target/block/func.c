@@ -6,10 +6,12 @@
  *         else                 for (program = block; program < grid; program += blocks) the rest
  *     }
  */
+#include "compiler/ir/features.h"
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
 #include "compiler/target/host/rules.h"
+#include "compiler/tile/attributes.h"
 
 #include <stdio.h>
 #include <string.h>

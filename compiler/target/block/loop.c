@@ -6,6 +6,7 @@
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/block/sizes.h"
+#include "compiler/tile/attributes.h"
 
 enum { ROUNDS_MAX = 1 << 24 /* iterations of a loop of products */ };
 

@@ -4,6 +4,7 @@
  * sum of each row. Sources: Dao et al., "FlashAttention", 2022; Dao, "FlashAttention-2", 2023.
  */
 #include "compiler/target/block/attend.h"
+#include "compiler/tile/attributes.h"
 
 #include <math.h>
 

@@ -15,6 +15,7 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/tile/attributes.h"
 
 enum { WORDS = 4, UNIT_BYTES = 16 };
 

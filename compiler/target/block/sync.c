@@ -7,6 +7,7 @@
 #include "compiler/target/block/sync.h"
 
 #include "compiler/target/block/sizes.h"
+#include "compiler/tile/attributes.h"
 
 #include <stdio.h>
 

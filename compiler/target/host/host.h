@@ -16,7 +16,7 @@
 #define TSR_TARGET_DEVICE TSR_DEVICE_NAME
 
 /* Rewrites a module of Tile IR (tile/tile.h) in place. `config` describes its tensors and entries
- * (compiler/package.h). TSR_INTERNAL when the tile stage cannot have made the module. */
+ * (schedule/config.h). TSR_INTERNAL when the tile stage cannot have made the module. */
 TSR_RESULT tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                           tsr_arena *arena);
 

@@ -4,7 +4,8 @@
  * listed; each entry becomes its host program.
  */
 #include "compiler/graph/graph.h"
-#include "compiler/package.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/schedule/config.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/plan.h"
 #include "compiler/target/target.h"
@@ -76,7 +77,7 @@ static TSR_RESULT list_data(tsr_ctx *ctx, MlirModule module, const tsr_config *c
     MlirAttribute *data = NULL;
     MlirOperation self = mlirModuleGetOperation(module);
     tsr_builder at = tsr_builder_at_end(mlirModuleGetBody(module), mlirOperationGetLocation(self));
-    TRY(ctx, tsr_package_data(ctx, module, config, arena, &data));
+    TRY(ctx, tsr_module_data(ctx, module, config, arena, &data));
     for (size_t i = 0; i < config->tensor_count; i++) {
         if (mlirAttributeIsNull(data[i])) continue;
         const tsr_attr attrs[] = {

@@ -17,6 +17,8 @@
  * Neural Network Design", 2016. Here all copies are planned when the program is built, from
  * liveness alone.
  */
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/target.h"
 #include "compiler/schedule/memory/plan.h"
 #include "compiler/target/host/planner.h"
 #include "compiler/target/target.h"

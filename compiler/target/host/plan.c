@@ -7,12 +7,15 @@
 #include "compiler/schedule/memory/plan.h"
 
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/planner.h"
 #include "compiler/target/host/vranks.h"
 #include "compiler/target/target.h"
+#include "compiler/tile/attributes.h"
 #include "manifests/program.h"
 
 #include <string.h>

@@ -4,6 +4,7 @@
  * and writes its next value, in place. Other parts are taken from sums and joined to values between
  * loops.
  */
+#include "compiler/ir/op_rows.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/target/host/planner.h"
 

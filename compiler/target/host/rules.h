@@ -8,22 +8,6 @@
 #include "compiler/ir/mlir.h"
 #include "manifests/program.h"
 
-typedef enum tsr_vendor { TSR_VENDOR_NVIDIA, TSR_VENDOR_AMD } tsr_vendor;
-
-typedef struct tsr_feature {
-    const char *name; /* "sm_90a" */
-    tsr_vendor vendor;
-    int order;
-    int64_t threads, registers, shared_bytes, cluster; /* the maxima of one program */
-} tsr_feature;
-
-/* NULL for an unknown name, or NULL. */
-const tsr_feature *tsr_feature_find(const char *name);
-
-/* May code for a device with `has` contain an instruction that begins with this text ("wgmma.")?
- * features.def decides; NULL: the device is unknown, so no. */
-bool tsr_feature_has(const tsr_feature *has, const char *instruction);
-
 /* A kind of tessera_target.control; NULL for an unknown kind. */
 typedef struct tsr_target_control {
     const char *kind;
@@ -33,9 +17,6 @@ typedef struct tsr_target_control {
 } tsr_target_control;
 const tsr_target_control *tsr_target_control_find(const char *kind);
 
-/* Emits "<op>: <text>"; returns false. */
-bool tsr_target_emit_error(MlirOperation op, tsr_diag_number number, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* `requires` of the op names a feature, or is absent. */
 bool tsr_target_check_feature(MlirOperation op);
 /* Each token is used by one op. */

@@ -2,6 +2,8 @@
  *
  * The rules of dialect tessera_target: one function per rule of ops.def.
  */
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/features.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
@@ -13,16 +15,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-bool tsr_target_emit_error(MlirOperation op, tsr_diag_number number, const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
-    return false;
-}
 
 /* A buffer of an element type that tensors have, dense or with a pitch. */
 static bool placed_type(MlirType type, tsr_type *out_type, int64_t *out_pitch) {
@@ -40,18 +32,17 @@ static bool check_range(MlirOperation op, const char *name, int64_t min, int64_t
     int64_t value = 0;
     if (!tsr_op_has(op, name)) return true;
     if (tsr_op_i64(op, name, &value) && value >= min && value <= max) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value,
-                                 min, max);
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                             "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value,
+                             min, max);
 }
 
 static bool check_multiple(MlirOperation op, const char *name) {
     int64_t value = 0;
     tsr_op_i64(op, name, &value);
     if (value >= 0 && value % TSR_PROGRAM_ALIGN_BYTES == 0) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 "%s is %" PRId64 "; expected a multiple of %d", name, value,
-                                 TSR_PROGRAM_ALIGN_BYTES);
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "%s is %" PRId64 "; expected a multiple of %d",
+                             name, value, TSR_PROGRAM_ALIGN_BYTES);
 }
 
 /* ---- symbols of a module ---- */
@@ -61,12 +52,12 @@ static bool check_in_place(MlirOperation op, intptr_t inputs) {
     size_t count = 0;
     if (!tsr_op_has(op, "in_place")) return true;
     if (!tsr_op_i64s(op, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, indices, &count))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET, "in_place has more than %d inputs",
-                                     TSR_PROGRAM_ARGUMENTS_MAX);
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "in_place has more than %d inputs",
+                                 TSR_PROGRAM_ARGUMENTS_MAX);
     for (size_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= inputs)
-            return tsr_target_emit_error(
-                op, TSR_DIAG_TARGET, "in_place names input %" PRId64 " of %zd", indices[i], inputs);
+            return tsr_op_emit_error(op, TSR_DIAG_TARGET, "in_place names input %" PRId64 " of %zd",
+                                     indices[i], inputs);
     return true;
 }
 
@@ -75,11 +66,11 @@ static bool check_segments(MlirOperation op, intptr_t inputs, intptr_t outputs) 
     if (!tsr_op_has(op, TSR_SEGMENTS_NAME) ||
         tsr_segments_read(op, (size_t)inputs, (size_t)outputs, &segments))
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 TSR_SEGMENTS_NAME
-                                 " is not [segments, inputs of one] for %zd inputs and "
-                                 "%zd outputs",
-                                 inputs, outputs);
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                             TSR_SEGMENTS_NAME
+                             " is not [segments, inputs of one] for %zd inputs and "
+                             "%zd outputs",
+                             inputs, outputs);
 }
 
 /* The widest ranges apply if the kernel requires no feature. */
@@ -98,20 +89,20 @@ static bool check_config(MlirOperation op) {
     tsr_op_i64(op, "threads", &threads);
     tsr_op_i64(op, "registers", &registers);
     if (threads % 32 != 0)
-        return tsr_target_emit_error(op, TSR_DIAG_CONFIG,
-                                     "threads is %" PRId64 "; expected a multiple of 32", threads);
+        return tsr_op_emit_error(op, TSR_DIAG_CONFIG,
+                                 "threads is %" PRId64 "; expected a multiple of 32", threads);
     if (has->vendor == TSR_VENDOR_NVIDIA && threads * registers > 65536)
-        return tsr_target_emit_error(op, TSR_DIAG_CONFIG,
-                                     "%" PRId64 " threads of %" PRId64
-                                     " registers; a processor has 65536",
-                                     threads, registers);
+        return tsr_op_emit_error(op, TSR_DIAG_CONFIG,
+                                 "%" PRId64 " threads of %" PRId64
+                                 " registers; a processor has 65536",
+                                 threads, registers);
     return true;
 }
 
 bool tsr_rule_kernel(MlirOperation op) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
     if (!mlirTypeIsAFunction(type))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET, "its type is not a function's");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "its type is not a function's");
     intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
     intptr_t outputs = mlirFunctionTypeGetNumResults(type);
     for (intptr_t i = 0; i < inputs + outputs; i++) {
@@ -120,15 +111,15 @@ bool tsr_rule_kernel(MlirOperation op) {
         if (!placed_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
                                     : mlirFunctionTypeGetResult(type, i - inputs),
                          &buffer, &pitch))
-            return tsr_target_emit_error(
-                op, TSR_DIAG_TARGET, "argument %zd is no static, dense buffer, nor has it a pitch",
-                i);
+            return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                     "argument %zd is no static, dense buffer, nor has it a pitch",
+                                     i);
     }
-    if (outputs == 0) return tsr_target_emit_error(op, TSR_DIAG_TARGET, "it writes nothing");
+    if (outputs == 0) return tsr_op_emit_error(op, TSR_DIAG_TARGET, "it writes nothing");
     if (inputs + outputs > TSR_PROGRAM_ARGUMENTS_MAX)
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "it has %zd arguments; at most %d are possible",
-                                     inputs + outputs, TSR_PROGRAM_ARGUMENTS_MAX);
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                 "it has %zd arguments; at most %d are possible", inputs + outputs,
+                                 TSR_PROGRAM_ARGUMENTS_MAX);
     return check_in_place(op, inputs) && check_segments(op, inputs, outputs) &&
            check_range(op, "grid", 1, INT64_MAX) && check_range(op, "flops", 0, INT64_MAX) &&
            check_range(op, "bytes", 0, INT64_MAX) && check_config(op);
@@ -138,11 +129,11 @@ bool tsr_rule_data(MlirOperation op) {
     tsr_type type;
     const char *name = tsr_op_string(op, "name");
     if (!name || !tsr_name_valid(name))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "the tensor's name is empty, too long or not text");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                 "the tensor's name is empty, too long or not text");
     if (!tsr_type_read(mlirAttributeGetType(tsr_op_attr(op, "value")), &type))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "tensor '%s' has an element type no tensor has", name);
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                 "tensor '%s' has an element type no tensor has", name);
     return true;
 }
 
@@ -150,8 +141,7 @@ bool tsr_rule_document(MlirOperation op) {
     const char *kind = tsr_op_string(op, "kind");
     for (size_t i = 0; i < TSR_DOCUMENT_COUNT; i++)
         if (kind && strcmp(kind, tsr_document_name((tsr_document)i)) == 0) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET, "there is no document '%s'",
-                                 kind ? kind : "");
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "there is no document '%s'", kind ? kind : "");
 }
 
 bool tsr_rule_func(MlirOperation op) { return check_multiple(op, "workspace"); }
@@ -161,15 +151,15 @@ bool tsr_rule_func(MlirOperation op) { return check_multiple(op, "workspace"); }
 static bool check_buffer(MlirOperation op) {
     tsr_type type;
     if (buffer_type(mlirValueGetType(tsr_op_result(op, 0)), &type)) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 "its type is no static, dense buffer of a tensor");
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                             "its type is no static, dense buffer of a tensor");
 }
 
 bool tsr_rule_tensor(MlirOperation op) {
     const char *name = tsr_op_string(op, "name");
     if (!name || !tsr_name_valid(name))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "the tensor's name is empty, too long or not text");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                 "the tensor's name is empty, too long or not text");
     return check_buffer(op);
 }
 
@@ -178,16 +168,16 @@ static bool check_rows(MlirOperation op, int64_t *out_pitch) {
     tsr_type type;
     MlirValue buffer = tsr_op_result(op, 0);
     if (!placed_type(mlirValueGetType(buffer), &type, out_pitch))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "its type is no static, dense buffer of a tensor, nor has it "
-                                     "a pitch");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                 "its type is no static, dense buffer of a tensor, nor has it "
+                                 "a pitch");
     for (MlirOpOperand use = mlirValueGetFirstUse(buffer); *out_pitch && !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
         if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.launch"))
-            return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                         "%s reads or writes it, with pitch %" PRId64
-                                         "; expected a dense buffer",
-                                         tsr_op_name(mlirOpOperandGetOwner(use)), *out_pitch);
+            return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                     "%s reads or writes it, with pitch %" PRId64
+                                     "; expected a dense buffer",
+                                     tsr_op_name(mlirOpOperandGetOwner(use)), *out_pitch);
     return true;
 }
 
@@ -212,10 +202,10 @@ bool tsr_rule_alloc(MlirOperation op) {
     if (tsr_shape_size(&lies, type.dtype, &size) && offset <= workspace &&
         size <= (uint64_t)(workspace - offset))
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 "%" PRIu64 " bytes at offset %" PRId64
-                                 " end after the workspace of %" PRId64,
-                                 size, offset, workspace);
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                             "%" PRIu64 " bytes at offset %" PRId64
+                             " end after the workspace of %" PRId64,
+                             size, offset, workspace);
 }
 
 bool tsr_rule_host_alloc(MlirOperation op) {
@@ -226,10 +216,10 @@ bool tsr_rule_host_alloc(MlirOperation op) {
         bool prefetch = tsr_op_is(user, "tessera_target.prefetch");
         if ((!prefetch && !tsr_op_is(user, "tessera_target.offload")) ||
             mlirOpOperandGetOperandNumber(use) != prefetch)
-            return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                         "%s reads or writes it; expected offloads that write it, "
-                                         "prefetches that read it",
-                                         tsr_op_name(user));
+            return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                     "%s reads or writes it; expected offloads that write it, "
+                                     "prefetches that read it",
+                                     tsr_op_name(user));
     }
     return true;
 }
@@ -242,13 +232,13 @@ static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number num
     if (!tsr_op_is(owner, "tessera_target.input") &&
         !tsr_op_is(owner, "tessera_target.vrank_number"))
         return true;
-    return tsr_target_emit_error(op, number, "writes a %s, which is only read", tsr_op_name(owner));
+    return tsr_op_emit_error(op, number, "writes a %s, which is only read", tsr_op_name(owner));
 }
 
 bool tsr_rule_copy(MlirOperation op) {
     if (!check_written(op, tsr_op_operand(op, 0), TSR_DIAG_TARGET)) return false;
     if (!mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(op, 1))) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET, "copies a buffer to itself");
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "copies a buffer to itself");
 }
 
 bool tsr_rule_launch(MlirOperation op) {
@@ -256,13 +246,13 @@ bool tsr_rule_launch(MlirOperation op) {
     MlirAttribute attr = tsr_op_attr(op, "operandSegmentSizes");
     for (intptr_t i = 0; i < 2 && !mlirAttributeIsNull(attr); i++)
         segments[i] = mlirDenseI32ArrayGetElement(attr, i);
-    if (segments[1] == 0) return tsr_target_emit_error(op, TSR_DIAG_LAUNCH, "it writes nothing");
+    if (segments[1] == 0) return tsr_op_emit_error(op, TSR_DIAG_LAUNCH, "it writes nothing");
     for (int64_t i = 0; i < segments[1]; i++) {
         MlirValue written = tsr_op_operand(op, (size_t)(segments[0] + i));
         if (!check_written(op, written, TSR_DIAG_LAUNCH)) return false;
         for (int64_t k = 0; k < i; k++)
             if (mlirValueEqual(written, tsr_op_operand(op, (size_t)(segments[0] + k))))
-                return tsr_target_emit_error(op, TSR_DIAG_LAUNCH, "writes one buffer twice");
+                return tsr_op_emit_error(op, TSR_DIAG_LAUNCH, "writes one buffer twice");
     }
     return true;
 }
@@ -289,8 +279,8 @@ static bool check_places(MlirOperation op, const tsr_collective_row *row) {
     bool fits = lies(from, row->from) || (slices && lies(from, TSR_COLLECTIVE_LOCATION_SUM)) ||
                 (gathers && tsr_op_is(tsr_value_owner(from), "tessera_target.tensor_part"));
     if (lies(tsr_op_operand(op, 0), row->to) && fits) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,
-                                 names[row->from], names[row->to]);
+    return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,
+                             names[row->from], names[row->to]);
 }
 
 /* The number of ranks must match the module's number of virtual ranks if it has one. */
@@ -301,9 +291,9 @@ static bool check_positions(MlirOperation op, int64_t ranks) {
     if (mlirOperationIsNull(module) || !tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &vranks) ||
         vranks == ranks)
         return true;
-    return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE,
-                                 "ranks is %" PRId64 "; the module has %" PRId64 " virtual ranks",
-                                 ranks, vranks);
+    return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
+                             "ranks is %" PRId64 "; the module has %" PRId64 " virtual ranks",
+                             ranks, vranks);
 }
 
 bool tsr_rule_collective(MlirOperation op) {
@@ -312,23 +302,22 @@ bool tsr_rule_collective(MlirOperation op) {
     int64_t ranks = 0;
     tsr_type to, from;
     if (!row)
-        return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE, "there is no collective \"%s\"",
-                                     kind ? kind : "");
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "there is no collective \"%s\"",
+                                 kind ? kind : "");
     if (algo && strcmp(algo, "ring") != 0 && strcmp(algo, "tree") != 0)
-        return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE,
-                                     "algo is \"%s\"; known are ring, tree", algo);
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "algo is \"%s\"; known are ring, tree",
+                                 algo);
     tsr_op_i64(op, "ranks", &ranks);
     if (ranks < 1 || ranks > UINT16_MAX)
-        return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE,
-                                     "ranks is %" PRId64 "; expected 1 to %d", ranks, UINT16_MAX);
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "ranks is %" PRId64 "; expected 1 to %d",
+                                 ranks, UINT16_MAX);
     if (!buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &to) ||
         !buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &from))
-        return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE, "a type is no static, dense buffer");
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "a type is no static, dense buffer");
     if (to.dtype != from.dtype ||
         !tsr_collective_fits(row, &to.shape, &from.shape, (uint64_t)ranks))
-        return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE,
-                                     "the types do not fit \"%s\" of %" PRId64 " ranks", kind,
-                                     ranks);
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
+                                 "the types do not fit \"%s\" of %" PRId64 " ranks", kind, ranks);
     return ranks == 1 || (check_positions(op, ranks) && check_places(op, row));
 }
 
@@ -340,8 +329,7 @@ bool tsr_rule_leaf_buffer(MlirOperation op) {
     tsr_value_type(tsr_op_result(op, 0), &type);
     if (tsr_op_is(op, "tessera_target.vrank_number") &&
         (type.dtype != TSR_DTYPE_I64 || type.shape.rank != 0))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "a virtual rank's number is a memref<i64>");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "a virtual rank's number is a memref<i64>");
     return !tsr_op_has(op, "offset") || check_multiple(op, "offset");
 }
 
@@ -363,17 +351,16 @@ bool tsr_rule_control(MlirOperation op) {
     tsr_op_i64(op, "commands", &commands);
     tsr_op_i64(op, "times", &times);
     if (!row)
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of it",
-                                     kind ? kind : "");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of it",
+                                 kind ? kind : "");
     if (tsr_op_operand_count(op) != row->operands)
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET, "\"%s\" takes %zu buffers; it has %zu",
-                                     kind, row->operands, tsr_op_operand_count(op));
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "\"%s\" takes %zu buffers; it has %zu", kind,
+                                 row->operands, tsr_op_operand_count(op));
     if (commands >= 0 && commands <= TSR_PROGRAM_COMMANDS_MAX && times >= 0) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                 "%" PRId64 " commands %" PRId64
-                                 " times; expected at most %d, and no "
-                                 "number below 0",
-                                 commands, times, TSR_PROGRAM_COMMANDS_MAX);
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                             "%" PRId64 " commands %" PRId64 " times; expected at most %d, and no "
+                             "number below 0",
+                             commands, times, TSR_PROGRAM_COMMANDS_MAX);
 }
 
 /* Joins parts of a tensor; a loop may do this for each virtual rank. */
@@ -398,7 +385,7 @@ bool tsr_rule_each_vrank(MlirOperation op) {
                   tsr_op_is(next, "tessera_target.vrank_gather");
     }
     if (commands >= 1 && commands <= follow) return true;
-    return tsr_target_emit_error(
+    return tsr_op_emit_error(
         op, TSR_DIAG_TARGET,
         "repeats %" PRId64 " commands; %" PRId64 " that can be repeated follow", commands, follow);
 }
@@ -409,8 +396,8 @@ static bool is_sum_place(MlirValue value) {
 
 bool tsr_rule_vrank_sum(MlirOperation op) {
     if (is_sum_place(tsr_op_operand(op, 0)) && !is_sum_place(tsr_op_operand(op, 1))) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE,
-                                 "its first operand, and only that, is a tessera_target.sum_alloc");
+    return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
+                             "its first operand, and only that, is a tessera_target.sum_alloc");
 }
 
 bool tsr_rule_vrank_gather(MlirOperation op) {
@@ -423,8 +410,8 @@ bool tsr_rule_vrank_gather(MlirOperation op) {
     for (uint32_t i = 1; fits && i < all.shape.rank; i++)
         fits = all.shape.dims[i] == part.shape.dims[i];
     if (fits) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_COLLECTIVE,
-                                 "the first operand is not the second several times along dim 0");
+    return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
+                             "the first operand is not the second several times along dim 0");
 }
 
 /* ---- tokens ---- */
@@ -435,15 +422,14 @@ bool tsr_target_check_token(MlirOperation op) {
          use = mlirOpOperandGetNextUse(use))
         uses += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.await");
     if (uses == 1) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
-                                 "its token is awaited %zu times; expected once", uses);
+    return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "its token is awaited %zu times; expected once",
+                             uses);
 }
 
 static bool check_name(MlirOperation op) {
     const char *name = tsr_op_string(op, "name");
     if (name && tsr_name_valid(name)) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
-                                 "the token's name is empty, too long or not text");
+    return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "the token's name is empty, too long or not text");
 }
 
 bool tsr_rule_transfer(MlirOperation op) {
@@ -452,17 +438,17 @@ bool tsr_rule_transfer(MlirOperation op) {
     bool export = tsr_op_is(op, "tessera_target.export");
     if (!check_name(op)) return false;
     if (to != from)
-        return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
-                                     "takes %" PRId64 " buffers to %" PRId64 " places", from, to);
+        return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
+                                 "takes %" PRId64 " buffers to %" PRId64 " places", from, to);
     for (int64_t i = 0; i < to; i++) {
         MlirValue a = tsr_op_operand(op, (size_t)i), b = tsr_op_operand(op, (size_t)(to + i));
         if (!mlirTypeEqual(mlirValueGetType(a), mlirValueGetType(b)))
-            return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
-                                         "buffer %" PRId64 " and its place differ in type", i);
+            return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
+                                     "buffer %" PRId64 " and its place differ in type", i);
         if (!tsr_op_is(tsr_value_owner(export ? a : b), "tessera_target.tensor"))
-            return tsr_target_emit_error(
-                op, TSR_DIAG_TOKEN, "place %" PRId64 " is not a tensor; only tensors can be kept",
-                i);
+            return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
+                                     "place %" PRId64 " is not a tensor; only tensors can be kept",
+                                     i);
     }
     /* A region may also wait for an import. */
     if (!export && tsr_value_is_used(tsr_op_result(op, 0))) return true;
@@ -474,15 +460,13 @@ bool tsr_rule_offload(MlirOperation op) {
     MlirOperation host = tsr_value_owner(tsr_op_operand(op, !offload));
     MlirOperation device = tsr_value_owner(tsr_op_operand(op, offload));
     if (!tsr_op_is(host, "tessera_target.host_alloc"))
-        return tsr_target_emit_error(op, TSR_DIAG_TARGET,
-                                     "%s is %s; expected a "
-                                     "tessera_target.host_alloc",
-                                     offload ? "what it writes" : "what it reads",
-                                     tsr_op_name(host));
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
+                                 "%s is %s; expected a "
+                                 "tessera_target.host_alloc",
+                                 offload ? "what it writes" : "what it reads", tsr_op_name(host));
     if (!tsr_op_is(device, "tessera_target.alloc"))
-        return tsr_target_emit_error(
-            op, TSR_DIAG_TARGET, "%s is %s; expected a tessera_target.alloc",
-            offload ? "what it reads" : "what it writes", tsr_op_name(device));
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "%s is %s; expected a tessera_target.alloc",
+                                 offload ? "what it reads" : "what it writes", tsr_op_name(device));
     return tsr_target_check_token(op);
 }
 
@@ -491,14 +475,14 @@ bool tsr_rule_enter(MlirOperation op) {
     size_t vranks = 0;
     if (!check_name(op)) return false;
     if (strcmp(mode, "replay") != 0 && strcmp(mode, "restart") != 0)
-        return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
-                                     "mode is \"%s\"; known are replay, restart", mode);
+        return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "mode is \"%s\"; known are replay, restart",
+                                 mode);
     for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
         vranks += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.leave");
     if (vranks == 1) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TOKEN, "its region ends %zu times; expected once",
-                                 vranks);
+    return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "its region ends %zu times; expected once",
+                             vranks);
 }
 
 bool tsr_rule_leave(MlirOperation op) {
@@ -507,14 +491,14 @@ bool tsr_rule_leave(MlirOperation op) {
     const char *name = tsr_op_is(enter, "tessera_target.enter") ? tsr_op_string(enter, "name") : "";
     /* The op may come after this one; then it has not been checked yet. */
     if (!name || strcmp(name, tsr_op_string(op, "name")) != 0)
-        return tsr_target_emit_error(op, TSR_DIAG_TOKEN,
-                                     "does not take the token with which its region began");
+        return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
+                                 "does not take the token with which its region began");
     return true;
 }
 
 bool tsr_rule_await(MlirOperation op) {
     if (tsr_op_operand_count(op) > 0) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_TOKEN, "awaits nothing");
+    return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "awaits nothing");
 }
 
 /* Are the types equal except for the signs of integers, and i1 stored as i8? */
@@ -530,15 +514,15 @@ static bool stored_alike(MlirType host, MlirType device) {
 static bool check_launch(MlirOperation op, MlirOperation kernel) {
     const char *name = tsr_op_string(op, "kernel");
     if (!tsr_op_is(kernel, "tessera_target.kernel"))
-        return tsr_target_emit_error(op, TSR_DIAG_LAUNCH, "there is no tessera_target.kernel @%s",
-                                     name);
+        return tsr_op_emit_error(op, TSR_DIAG_LAUNCH, "there is no tessera_target.kernel @%s",
+                                 name);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     int64_t inputs = mlirDenseI32ArrayGetElement(segments, 0);
     int64_t outputs = mlirDenseI32ArrayGetElement(segments, 1);
     if (inputs != mlirFunctionTypeGetNumInputs(type) ||
         outputs != mlirFunctionTypeGetNumResults(type))
-        return tsr_target_emit_error(
+        return tsr_op_emit_error(
             op, TSR_DIAG_LAUNCH,
             "%" PRId64 " inputs and %" PRId64 " outputs; kernel @%s has %zd and %zd", inputs,
             outputs, name, mlirFunctionTypeGetNumInputs(type), mlirFunctionTypeGetNumResults(type));
@@ -546,7 +530,7 @@ static bool check_launch(MlirOperation op, MlirOperation kernel) {
         MlirType device = i < inputs ? mlirFunctionTypeGetInput(type, i)
                                      : mlirFunctionTypeGetResult(type, i - inputs);
         if (!stored_alike(mlirValueGetType(tsr_op_operand(op, (size_t)i)), device))
-            return tsr_target_emit_error(
+            return tsr_op_emit_error(
                 op, TSR_DIAG_LAUNCH,
                 "argument %" PRId64 " does not match the parameter of kernel @%s", i, name);
     }
@@ -565,36 +549,36 @@ static bool check_sum(MlirOperation op, MlirOperation kernel) {
                             i < 2 ? mlirFunctionTypeGetInput(type, i)
                                   : mlirFunctionTypeGetResult(type, 0));
     if (fits) return true;
-    return tsr_target_emit_error(
-        op, TSR_DIAG_LAUNCH, "@%s is no tessera_target.kernel that makes one such buffer of two",
-        name);
+    return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
+                             "@%s is no tessera_target.kernel that makes one such buffer of two",
+                             name);
 }
 
 static bool check_body(MlirOperation op, MlirOperation body) {
     int64_t grid = 0, body_grid = 0;
     const char *name = tsr_op_symbol(op);
     if (!tsr_op_is(body, "tile.func"))
-        return tsr_target_emit_error(op, TSR_DIAG_LAUNCH,
-                                     "@" TSR_TARGET_DEVICE " holds no tile.func @%s", name);
+        return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
+                                 "@" TSR_TARGET_DEVICE " holds no tile.func @%s", name);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
     intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
     intptr_t count = inputs + mlirFunctionTypeGetNumResults(type);
     MlirBlock block = tsr_op_body(body);
     if (mlirBlockGetNumArguments(block) != count)
-        return tsr_target_emit_error(op, TSR_DIAG_LAUNCH, "@%s has %zd arguments; its body %zd",
-                                     name, count, mlirBlockGetNumArguments(block));
+        return tsr_op_emit_error(op, TSR_DIAG_LAUNCH, "@%s has %zd arguments; its body %zd", name,
+                                 count, mlirBlockGetNumArguments(block));
     for (intptr_t i = 0; i < count; i++)
         if (!mlirTypeEqual(mlirValueGetType(mlirBlockGetArgument(block, i)),
                            i < inputs ? mlirFunctionTypeGetInput(type, i)
                                       : mlirFunctionTypeGetResult(type, i - inputs)))
-            return tsr_target_emit_error(op, TSR_DIAG_LAUNCH,
-                                         "argument %zd of @%s differs from its body's", i, name);
+            return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
+                                     "argument %zd of @%s differs from its body's", i, name);
     tsr_op_i64(op, "grid", &grid);
     tsr_op_i64(body, "grid", &body_grid);
     if (grid != body_grid)
-        return tsr_target_emit_error(op, TSR_DIAG_LAUNCH,
-                                     "@%s has %" PRId64 " programs; its body %" PRId64, name, grid,
-                                     body_grid);
+        return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
+                                 "@%s has %" PRId64 " programs; its body %" PRId64, name, grid,
+                                 body_grid);
     return true;
 }
 
@@ -615,5 +599,5 @@ bool tsr_target_verify_op(MlirOperation op) {
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return tsr_target_emit_error(op, TSR_DIAG_TARGET, "has no rules");
+    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "has no rules");
 }

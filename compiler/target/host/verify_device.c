@@ -2,6 +2,7 @@
  *
  * The rules for ops in the bodies of kernels: instructions, memory, features of devices.
  */
+#include "compiler/ir/features.h"
 #include "compiler/target/host/rules.h"
 
 #include <inttypes.h>
@@ -9,8 +10,6 @@
 #include <string.h>
 
 enum {
-    NVIDIA = TSR_VENDOR_NVIDIA,
-    AMD = TSR_VENDOR_AMD,
     OPERANDS_MAX = 64,
     ALIGN_MAX = 128,
     SPACE_GENERIC = 0,
@@ -22,58 +21,10 @@ enum {
 
 /* ---- features ---- */
 
-static const tsr_feature features[] = {
-#define FEATURE(name, vendor, order, threads, registers, shared_bytes, cluster)                    \
-    {name, (tsr_vendor)vendor, order, threads, registers, shared_bytes, cluster},
-#include "compiler/target/host/features.def"
-};
-
-typedef struct requirement {
-    const char *begin;
-    tsr_vendor vendor;
-    const char *feature;
-} requirement;
-
-static const requirement requirements[] = {
-#define REQUIREMENT(begin, vendor, feature) {begin, (tsr_vendor)vendor, feature},
-#include "compiler/target/host/features.def"
-};
-
-const tsr_feature *tsr_feature_find(const char *name) {
-    for (size_t i = 0; name && i < sizeof features / sizeof features[0]; i++)
-        if (strcmp(features[i].name, name) == 0) return &features[i];
-    return NULL;
-}
-
 bool tsr_target_check_feature(MlirOperation op) {
     if (!tsr_op_has(op, "requires") || tsr_feature_find(tsr_op_string(op, "requires"))) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "there is no feature '%s'",
-                                 tsr_op_string(op, "requires"));
-}
-
-/* Does the feature `has` include the feature `needs`? */
-static bool includes(const tsr_feature *has, const tsr_feature *needs) {
-    bool alone = needs->vendor == TSR_VENDOR_AMD || needs->name[strlen(needs->name) - 1] == 'a';
-    if (!has || has->vendor != needs->vendor) return false;
-    if (needs->vendor == TSR_VENDOR_AMD && strcmp(needs->name, "gfx90a") == 0)
-        return has->order == 90 || has->order == 94; /* CDNA */
-    return alone ? has == needs : has->order >= needs->order;
-}
-
-/* The requirement of the instruction at `text`; NULL: it has none. */
-static const requirement *find_requirement(const char *text, tsr_vendor vendor) {
-    const requirement *found = NULL;
-    for (size_t i = 0; i < sizeof requirements / sizeof requirements[0]; i++)
-        if (requirements[i].vendor == vendor &&
-            strncmp(text, requirements[i].begin, strlen(requirements[i].begin)) == 0 &&
-            (!found || strlen(requirements[i].begin) > strlen(found->begin)))
-            found = &requirements[i];
-    return found;
-}
-
-bool tsr_feature_has(const tsr_feature *has, const char *instruction) {
-    const requirement *found = has ? find_requirement(instruction, has->vendor) : NULL;
-    return has && (!found || includes(has, tsr_feature_find(found->feature)));
+    return tsr_op_emit_error(op, TSR_DIAG_FEATURE, "there is no feature '%s'",
+                             tsr_op_string(op, "requires"));
 }
 
 static bool check_requirements(MlirOperation op, const char *text, tsr_vendor vendor) {
@@ -81,13 +32,13 @@ static bool check_requirements(MlirOperation op, const char *text, tsr_vendor ve
     for (const char *at = text; *at; at++) {
         if (at > text && at[-1] != ' ' && at[-1] != ';' && at[-1] != '\n' && at[-1] != '\t')
             continue;
-        const requirement *found = find_requirement(at, vendor);
-        if (found && !includes(has, tsr_feature_find(found->feature)))
-            return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "%s needs '%s'; required is '%s'",
-                                         found->begin, found->feature, has ? has->name : "");
+        const tsr_requirement *found = tsr_feature_requirement(at, vendor);
+        if (found && !tsr_feature_includes(has, tsr_feature_find(found->feature)))
+            return tsr_op_emit_error(op, TSR_DIAG_FEATURE, "%s needs '%s'; required is '%s'",
+                                     found->begin, found->feature, has ? has->name : "");
     }
     if (has && has->vendor != vendor)
-        return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "'%s' is another maker's", has->name);
+        return tsr_op_emit_error(op, TSR_DIAG_FEATURE, "'%s' is another maker's", has->name);
     return true;
 }
 
@@ -117,23 +68,22 @@ static bool check_constraint(MlirOperation op, const char *word, size_t length, 
     MlirType type = mlirValueGetType(is_result ? tsr_op_result(op, index)
                                                : tsr_op_operand(op, index - results));
     if (is_result != (length > 0 && word[0] == '='))
-        return tsr_target_emit_error(op, TSR_DIAG_INSTR,
-                                     "constraint %zu: results come first, with '='", index);
+        return tsr_op_emit_error(op, TSR_DIAG_INSTR, "constraint %zu: results come first, with '='",
+                                 index);
     if (is_result) word++, length--;
     if (length == 1 && *word == 'n' && !is_result) return true;
     if (length > 0 && *word >= '0' && *word <= '9' && !is_result) {
         size_t shared = strtoul(word, NULL, 10);
         if (shared < results && mlirTypeEqual(type, mlirValueGetType(tsr_op_result(op, shared))))
             return true;
-        return tsr_target_emit_error(op, TSR_DIAG_INSTR,
-                                     "constraint %zu shares the register of no result of its type",
-                                     index);
+        return tsr_op_emit_error(op, TSR_DIAG_INSTR,
+                                 "constraint %zu shares the register of no result of its type",
+                                 index);
     }
     for (size_t i = 0; i < class_count; i++)
         if (length == 1 && *word == classes[i].letter && fits(&classes[i], type)) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_INSTR,
-                                 "constraint %zu, '%.*s', does not fit its type", index,
-                                 (int)length, word);
+    return tsr_op_emit_error(op, TSR_DIAG_INSTR, "constraint %zu, '%.*s', does not fit its type",
+                             index, (int)length, word);
 }
 
 static bool check_constraints(MlirOperation op, const register_class *classes, size_t class_count) {
@@ -147,8 +97,8 @@ static bool check_constraints(MlirOperation op, const register_class *classes, s
         if (*at == ',') at++;
     }
     if (count == wanted && count <= OPERANDS_MAX) return true;
-    return tsr_target_emit_error(op, TSR_DIAG_INSTR, "%zu constraints for %zu results and inputs",
-                                 count, wanted);
+    return tsr_op_emit_error(op, TSR_DIAG_INSTR, "%zu constraints for %zu results and inputs",
+                             count, wanted);
 }
 
 static bool check_places(MlirOperation op, const char *text) {
@@ -157,8 +107,8 @@ static bool check_places(MlirOperation op, const char *text) {
         char *end = NULL;
         unsigned long index = strtoul(at + 1, &end, 10);
         if (end == at + 1 || index >= count)
-            return tsr_target_emit_error(
-                op, TSR_DIAG_INSTR, "'%.6s' refers to none of %zu results and inputs", at, count);
+            return tsr_op_emit_error(op, TSR_DIAG_INSTR,
+                                     "'%.6s' refers to none of %zu results and inputs", at, count);
     }
     return true;
 }
@@ -166,7 +116,7 @@ static bool check_places(MlirOperation op, const char *text) {
 static bool check_instr(MlirOperation op, tsr_vendor vendor, const register_class *classes,
                         size_t class_count) {
     const char *text = tsr_op_string(op, "text");
-    if (!*text) return tsr_target_emit_error(op, TSR_DIAG_INSTR, "holds no instruction");
+    if (!*text) return tsr_op_emit_error(op, TSR_DIAG_INSTR, "holds no instruction");
     return check_constraints(op, classes, class_count) && check_places(op, text) &&
            tsr_target_check_feature(op) && check_requirements(op, text, vendor);
 }
@@ -174,7 +124,7 @@ static bool check_instr(MlirOperation op, tsr_vendor vendor, const register_clas
 bool tsr_rule_ptx_instr(MlirOperation op) {
     const char *text = tsr_op_string(op, "text");
     if (*text && text[strlen(text) - 1] != ';')
-        return tsr_target_emit_error(op, TSR_DIAG_INSTR, "does not end in ';'");
+        return tsr_op_emit_error(op, TSR_DIAG_INSTR, "does not end in ';'");
     return check_instr(op, TSR_VENDOR_NVIDIA, ptx_classes,
                        sizeof ptx_classes / sizeof ptx_classes[0]);
 }
@@ -195,11 +145,11 @@ static bool check_space(MlirOperation op, MlirValue buffer, bool writes) {
     int64_t space = space_of(buffer);
     if (space != SPACE_GENERIC && space != SPACE_GLOBAL && space != SPACE_SHARED &&
         space != SPACE_CONSTANT && space != SPACE_PRIVATE)
-        return tsr_target_emit_error(
-            op, TSR_DIAG_SPACE, "there is no memory space %" PRId64 "; those are 0, 1, 3, 4, 5",
-            space);
+        return tsr_op_emit_error(op, TSR_DIAG_SPACE,
+                                 "there is no memory space %" PRId64 "; those are 0, 1, 3, 4, 5",
+                                 space);
     if (writes && space == SPACE_CONSTANT)
-        return tsr_target_emit_error(op, TSR_DIAG_SPACE, "constant memory is not written");
+        return tsr_op_emit_error(op, TSR_DIAG_SPACE, "constant memory is not written");
     return true;
 }
 
@@ -216,12 +166,11 @@ static bool check_access(MlirOperation op, MlirValue buffer, MlirType type, bool
     tsr_op_i64(op, "align", &align);
     if (!mlirTypeEqual(mlirTypeIsAShaped(type) ? mlirShapedTypeGetElementType(type) : type,
                        mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
-        return tsr_target_emit_error(op, TSR_DIAG_SPACE,
-                                     "the buffer holds elements of another type");
+        return tsr_op_emit_error(op, TSR_DIAG_SPACE, "the buffer holds elements of another type");
     if (align < (int64_t)size || align > ALIGN_MAX || (align & (align - 1)) != 0)
-        return tsr_target_emit_error(op, TSR_DIAG_ALIGN,
-                                     "align is %" PRId64 "; expected a power of two from %zu to %d",
-                                     align, size, ALIGN_MAX);
+        return tsr_op_emit_error(op, TSR_DIAG_ALIGN,
+                                 "align is %" PRId64 "; expected a power of two from %zu to %d",
+                                 align, size, ALIGN_MAX);
     return check_space(op, buffer, writes);
 }
 
@@ -239,16 +188,16 @@ bool tsr_rule_async_copy(MlirOperation op) {
     const tsr_feature *has = tsr_feature_find(tsr_op_string(op, "requires"));
     tsr_op_i64(op, "bytes", &bytes);
     if (bytes != 4 && bytes != 8 && bytes != 16)
-        return tsr_target_emit_error(op, TSR_DIAG_ALIGN,
-                                     "copies %" PRId64 " bytes; possible are 4, 8, 16", bytes);
+        return tsr_op_emit_error(op, TSR_DIAG_ALIGN,
+                                 "copies %" PRId64 " bytes; possible are 4, 8, 16", bytes);
     if (space_of(to) != SPACE_SHARED || space_of(from) != SPACE_GLOBAL)
-        return tsr_target_emit_error(op, TSR_DIAG_SPACE,
-                                     "copies from space %" PRId64 " to %" PRId64
-                                     "; possible is from 1 (global) to 3 (shared)",
-                                     space_of(from), space_of(to));
+        return tsr_op_emit_error(op, TSR_DIAG_SPACE,
+                                 "copies from space %" PRId64 " to %" PRId64
+                                 "; possible is from 1 (global) to 3 (shared)",
+                                 space_of(from), space_of(to));
     if (!tsr_target_check_feature(op) || !tsr_target_check_token(op)) return false;
     if (!has || has->vendor != TSR_VENDOR_NVIDIA)
-        return tsr_target_emit_error(op, TSR_DIAG_FEATURE, "'%s' has no asynchronous copies",
-                                     tsr_op_string(op, "requires"));
+        return tsr_op_emit_error(op, TSR_DIAG_FEATURE, "'%s' has no asynchronous copies",
+                                 tsr_op_string(op, "requires"));
     return true;
 }

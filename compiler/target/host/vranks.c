@@ -10,6 +10,7 @@
  */
 #include "compiler/target/host/vranks.h"
 
+#include "compiler/ir/op_rows.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"

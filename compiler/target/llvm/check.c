@@ -3,7 +3,9 @@
  * Checks which ops of kernels have machine code on a target. The emitters support every op that
  * passes.
  */
+#include "compiler/ir/target.h"
 #include "compiler/target/llvm/emit.h"
+#include "compiler/tile/attributes.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #define TSR_COMPILER_TARGET_LLVM_EMIT_H
 
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/target.h"
 #include "compiler/target/target.h"
 #include "manifests/fatbin.h"
 

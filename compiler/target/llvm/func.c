@@ -9,6 +9,7 @@
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/llvm/warp.h"
+#include "compiler/tile/attributes.h"
 #include "runtime/base/kernel.h"
 
 #include <llvm-c/DebugInfo.h>

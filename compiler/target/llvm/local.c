@@ -10,6 +10,7 @@
  * lanes read adjacent groups of 16 bytes.
  */
 #include "compiler/target/llvm/warp.h"
+#include "compiler/tile/attributes.h"
 
 enum { LOCAL_ALIGN_BYTES = 64, PIECE_BYTES = 16 };
 

@@ -5,6 +5,7 @@
  */
 #include "compiler/target/block/block.h"
 #include "compiler/target/llvm/emit.h"
+#include "compiler/tile/attributes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,7 @@
  * reductions share a barrier. tile.vote only uses one warp.
  */
 #include "compiler/target/llvm/warp.h"
+#include "compiler/tile/attributes.h"
 
 #include <stdio.h>
 

@@ -9,6 +9,7 @@
 #include "compiler/target/llvm/warp.h"
 
 #include "compiler/target/block/block.h"
+#include "compiler/tile/attributes.h"
 
 #include <stdio.h>
 #include <string.h>

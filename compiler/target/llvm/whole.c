@@ -5,6 +5,7 @@
  * that do not saturate; AVX2 has shifts with a count for each lane, which move a mantissa to its
  * position.
  */
+#include "compiler/ir/target.h"
 #include "compiler/target/llvm/emit.h"
 
 enum { AVX2_BYTES = 32, AVX512_BYTES = 64, WORD_BITS = 64 };

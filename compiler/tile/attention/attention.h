@@ -6,6 +6,7 @@
 #ifndef TSR_COMPILER_TILE_ATTENTION_H
 #define TSR_COMPILER_TILE_ATTENTION_H
 
+#include "compiler/ir/target.h"
 #include "compiler/tile/products/gemm.h"
 #include "compiler/tile/sequence.h"
 

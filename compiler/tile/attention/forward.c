@@ -20,6 +20,7 @@
  * each level has a slot of sums, and all slots are multiplied by a when m grows.
  */
 #include "compiler/ir/samples.h"
+#include "compiler/ir/target.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/products/dot.h"
 #include "compiler/tile/reductions/reduce.h"

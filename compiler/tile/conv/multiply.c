@@ -13,6 +13,7 @@
  * from the shapes. Each set has a loop of its own, whose accumulators stay in registers, and all
  * loops but one have no steps.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/conv/product.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
  *
  * The division of a convolution: tiles, blocks of channels, taps and positions, programs.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/conv/product.h"
 #include "compiler/tile/reductions/tree.h"
 

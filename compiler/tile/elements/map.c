@@ -8,6 +8,8 @@
  * native numerics, if all results have 16 bits, functions are the unit's approximations, and a
  * product and an addition that uses it may become one FMA.
  */
+#include "compiler/ir/target.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/region.h"
 
 enum { PROGRAM_BYTES = 16 * 1024 };

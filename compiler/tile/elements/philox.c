@@ -5,6 +5,7 @@
  * lanes. No operation here may be fused or reordered. If a CPU draws many normal numbers, those in
  * the tails, which take the most time, are computed separately: the same operations on each.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/elements/element.h"
 #include "runtime/base/random/quantile.h"
 

@@ -3,6 +3,7 @@
 
 #include "compiler/shim/shim.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/ring.h"

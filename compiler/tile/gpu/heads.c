@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/gpu/heads.h"
 
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/layout.h"
 #include "compiler/tile/gpu/ring.h"
 

@@ -7,7 +7,9 @@
 #ifndef TSR_COMPILER_TILE_GPU_HEADS_H
 #define TSR_COMPILER_TILE_GPU_HEADS_H
 
+#include "compiler/ir/target.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/region.h"
 
 enum { TSR_GPU_HEADS_DIM = 1 }; /* [B, H, S, D] and [B, S, H, D] swap it and the next */

@@ -12,6 +12,7 @@
  * another op still needs a result in its old layout, the result is transposed back: the gradient's
  * group takes that transpose in again.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/heads.h"

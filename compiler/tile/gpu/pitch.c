@@ -6,8 +6,11 @@
  */
 #include "compiler/tile/gpu/pitch.h"
 
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/target.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/transpose.h"
 

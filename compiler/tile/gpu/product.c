@@ -26,6 +26,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/shim/shim.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/ring.h"
 
 #include <string.h>

@@ -15,6 +15,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
 #define TSR_COMPILER_TILE_GPU_PRODUCT_H
 
+#include "compiler/ir/target.h"
 #include "compiler/tile/region.h"
 
 /* Attribute of a tsched.func: the number of best tiles to skip, because no code could be generated

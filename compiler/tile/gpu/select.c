@@ -13,6 +13,7 @@
  * random, on an H200 (../PERFORMANCE.md); the constants of a device of another size follow from its
  * sizes.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/gpu/product.h"
 
 #include <math.h>

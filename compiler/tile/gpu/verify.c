@@ -4,8 +4,10 @@
  * tile.store_fragment checks the ring itself. Also the rule of tile.mma about the order in which it
  * reads f32.
  */
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/features.h"
+#include "compiler/ir/mlir.h"
 #include "compiler/shim/shim.h"
-#include "compiler/target/host/rules.h"
 #include "compiler/tile/tile.h"
 
 #include <inttypes.h>
@@ -13,7 +15,7 @@
 
 bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
     if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
-    return tsr_target_emit_error(
+    return tsr_op_emit_error(
         op, TSR_DIAG_TILE_TYPE,
         "factors of f32 are read along their rows: expected transpose_b alone");
 }
@@ -46,9 +48,9 @@ static bool check_rows(MlirOperation op, MlirValue buffer) {
     int64_t size = mlirTypeIsAF32(mlirShapedTypeGetElementType(type)) ? 4 : 2;
     int64_t row = tsr_buffer_row(type) * size;
     if (row % UNIT == 0) return true;
-    return tsr_target_emit_error(
-        op, TSR_DIAG_TILE_SHAPE,
-        "rows of a buffer are %" PRId64 " bytes; expected a multiple of %d", row, UNIT);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                             "rows of a buffer are %" PRId64 " bytes; expected a multiple of %d",
+                             row, UNIT);
 }
 
 /* The store of the one tile.map result that is computed from the loaded fragment; null if there is
@@ -71,15 +73,14 @@ static MlirOperation store_of(MlirOperation op, MlirValue ring) {
 static bool check_reader(MlirOperation op, MlirValue ring) {
     MlirOperation store = store_of(op, ring);
     if (mlirOperationIsNull(store))
-        return tsr_target_emit_error(
-            op, TSR_DIAG_TILE_PLACE,
-            "expected one tile.map to read it, and one tile.store_fragment "
-            "to store that, through the ring that it comes by");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
+                                 "expected one tile.map to read it, and one tile.store_fragment "
+                                 "to store that, through the ring that it comes by");
     MlirOperation map = tsr_value_owner(tsr_op_operand(store, 0));
     if (!mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
                        mlirValueGetType(tsr_op_operand(map, 0))))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the fragments that tile.map reads differ in their types");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "the fragments that tile.map reads differ in their types");
     return check_rows(op, tsr_op_operand(store, 1));
 }
 
@@ -88,14 +89,14 @@ static bool check_buffer(MlirOperation op, MlirValue buffer, MlirValue ring) {
     int64_t rank = mlirShapedTypeGetRank(type), dims[3] = {0};
     int64_t indices = (int64_t)tsr_op_operand_count(op) - 2;
     if (rank < 2 || indices != rank)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                     "%" PRId64 " indices of %" PRId64
-                                     " dimensions; expected two or more, as many of both",
-                                     indices, rank);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                                 "%" PRId64 " indices of %" PRId64
+                                 " dimensions; expected two or more, as many of both",
+                                 indices, rank);
     if (!tsr_shim_tile_shared(mlirValueGetType(ring), dims, &element) ||
         !mlirTypeEqual(element, mlirShapedTypeGetElementType(type)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the ring and the buffer differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "the ring and the buffer differ in their elements");
     return check_rows(op, buffer);
 }
 
@@ -108,12 +109,12 @@ bool tsr_tile_rule_load_fragment(MlirOperation op) {
     const char *target =
         mlirOperationIsNull(module) ? NULL : tsr_op_string(module, TSR_TARGET_NAME);
     if (target && strcmp(target, "cuda:sm_90a") != 0)
-        return tsr_target_emit_error(
-            op, TSR_DIAG_TILE_TARGET,
-            "there is no machine code for it on '%s'; expected 'cuda:sm_90a'", target);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TARGET,
+                                 "there is no machine code for it on '%s'; expected 'cuda:sm_90a'",
+                                 target);
     MlirOperation owner = tsr_value_owner(buffer);
     if (!mlirOperationIsNull(owner) && !tsr_op_is(owner, "tile.view"))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "loads from a buffer that is not an argument of the kernel");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "loads from a buffer that is not an argument of the kernel");
     return check_buffer(op, buffer, ring) && check_reader(op, ring);
 }

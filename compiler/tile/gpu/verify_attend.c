@@ -2,7 +2,9 @@
  *
  * The rule of tile.attend, forward and backward.
  */
-#include "compiler/target/host/rules.h"
+#include "compiler/ir/features.h"
+#include "compiler/ir/mlir.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
 #include "compiler/tile/verify.h"
 
@@ -64,12 +66,12 @@ static bool check_attend_buffers(MlirOperation op, int64_t count, MlirType *out_
         MlirType element = mlirShapedTypeGetElementType(type);
         bool is_matrix = i < ATTEND_BUFFERS;
         if (mlirValueIsNull(tsr_check_argument(tsr_op_operand(op, (size_t)i))))
-            return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                         "buffer %" PRId64 " is no argument of the kernel", i);
+            return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                     "buffer %" PRId64 " is no argument of the kernel", i);
         if (is_matrix ? !mlirTypeEqual(element, *out_element) || tsr_check_size(element) != 2
                       : !mlirTypeIsAF32(element))
-            return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                         "expected q, k, v and o all of bf16 or of f16, l of f32");
+            return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                     "expected q, k, v and o all of bf16 or of f16, l of f32");
         if (!tsr_check_equal(op, "dimensions, expected and given", is_matrix ? 3 : 2,
                              mlirShapedTypeGetRank(type)))
             return false;
@@ -84,11 +86,11 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
     tsr_matrix ring = tsr_check_matrix(value);
     if (!tsr_check_ring(op, value)) return false;
     if (!mlirTypeEqual(ring.element, element))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the buffers and a ring differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "the buffers and a ring differ in their elements");
     if (!tsr_check_is_xor(value))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                     "the matrix units read rings of swizzle \"xor\" alone");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
+                                 "the matrix units read rings of swizzle \"xor\" alone");
     return tsr_check_equal(op, "columns of a ring, expected and given", columns, ring.columns) &&
            (rows ? tsr_check_equal(op, "rows of a ring, expected and given", rows, ring.rows)
                  : tsr_check_multiple(op, "rows of the ring of keys", ring.rows, GROUP_ROWS));
@@ -97,8 +99,7 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
 static bool check_attend_attributes(MlirOperation op) {
     double scale = 0;
     if (tsr_op_f64(op, "scale", &scale) && scale > 0) return tsr_attend_check_samples(op);
-    return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0",
-                                 scale);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0", scale);
 }
 
 /* Each thread copies 16 bytes, always of the same columns; the rows of a ring must be a multiple of
@@ -126,9 +127,9 @@ static bool check_sync_buffers(MlirOperation op) {
             fits =
                 fits && !__builtin_mul_overflow(chunks, mlirShapedTypeGetDimSize(type, d), &chunks);
         if (!fits || chunks / CHUNK_ELEMENTS > UINT32_MAX)
-            return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
-                                         "buffer %zu has more than 2^32 chunks of %d elements", i,
-                                         CHUNK_ELEMENTS);
+            return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
+                                     "buffer %zu has more than 2^32 chunks of %d elements", i,
+                                     CHUNK_ELEMENTS);
     }
     return true;
 }
@@ -193,14 +194,14 @@ static bool check_grad_buffer(MlirOperation op, size_t index, char like, char ki
                      ? mlirTypeIsAF32(element)
                      : mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 32;
     if (mlirValueIsNull(tsr_check_argument(value)))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "buffer %zu is no argument of the kernel", index);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "buffer %zu is no argument of the kernel",
+                                 index);
     if (!right)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "buffer %zu has elements of another type; expected %s", index,
-                                     kind == 'n'   ? "those of q, of 16 bits"
-                                     : kind == 'f' ? "f32"
-                                                   : "i32");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "buffer %zu has elements of another type; expected %s", index,
+                                 kind == 'n'   ? "those of q, of 16 bits"
+                                 : kind == 'f' ? "f32"
+                                               : "i32");
     if (!tsr_check_equal(op, "dimensions, expected and given", rank,
                          mlirShapedTypeGetRank(mlirValueGetType(value))))
         return false;
@@ -245,11 +246,11 @@ static bool check_grad_ring(MlirOperation op, size_t index, int64_t stages, int6
     MlirType first = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
     if (!tsr_check_ring(op, value)) return false;
     if (kind == 'n' ? !mlirTypeEqual(ring.element, first) : !mlirTypeIsAF32(ring.element))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the buffers and a ring differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "the buffers and a ring differ in their elements");
     if (tsr_check_is_xor(value) != (kind != 'r'))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_SWIZZLE, "expected a ring of swizzle \"%s\"",
-                                     kind == 'r' ? "none" : "xor");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE, "expected a ring of swizzle \"%s\"",
+                                 kind == 'r' ? "none" : "xor");
     return tsr_check_equal(op, "stages of a ring, expected and given", stages, ring.stages) &&
            tsr_check_equal(op, "rows of a ring, expected and given", rows, ring.rows) &&
            tsr_check_equal(op, "columns of a ring, expected and given", columns, ring.columns);
@@ -268,8 +269,8 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
         !check_grad_buffers(op, "qkkqlllqkk", "nnnnffifnn") || !check_attend_attributes(op))
         return false;
     if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_PLACE,
-                                     "is in a loop; expected it in the block of the tile.func");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
+                                 "is in a loop; expected it in the block of the tile.func");
     int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;
     size_t at = tsr_op_operand_count(op) - RINGS;
     return check_grad_ring(op, at, 1, GRAD_KEYS, columns, 'n') &&
@@ -337,15 +338,15 @@ bool tsr_tile_rule_attend(MlirOperation op) {
     if (!tsr_check_together(op)) return false;
     while (which < HOWS && (!how || strcmp(how, hows[which]) != 0)) which++;
     if (which == HOWS)
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "there is no attention \"%s\"; expected forward, backward, "
-                                     "backward_queries or backward_keys",
-                                     how ? how : "");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "there is no attention \"%s\"; expected forward, backward, "
+                                 "backward_queries or backward_keys",
+                                 how ? how : "");
     bool has_wgmma = tsr_feature_has(p.has, "wgmma.");
     if (p.has && which != FORWARD && has_wgmma != (which == BACKWARD))
-        return tsr_target_emit_error(op, TSR_DIAG_TILE_TARGET,
-                                     "there is no machine code for \"%s\" on '%s'; expected %s",
-                                     how, p.target, has_wgmma ? "\"backward\"" : "'cuda:sm_90a'");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TARGET,
+                                 "there is no machine code for \"%s\" on '%s'; expected %s", how,
+                                 p.target, has_wgmma ? "\"backward\"" : "'cuda:sm_90a'");
     if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule reports it */
     if (!tsr_attend_check_heads(op)) return false;
     if (which == BACKWARD) return rule_backward(op, p.warps);

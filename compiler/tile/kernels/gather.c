@@ -9,6 +9,8 @@
  */
 #include "compiler/tile/kernels/gather.h"
 
+#include "compiler/tile/attributes.h"
+
 /* Returns the constant input of a scatter_add, whose result has the shape of its input; else null.
  */
 static MlirOperation find_fill(const tsr_tile_group *group) {

@@ -18,6 +18,8 @@
  */
 #include "compiler/tile/kernels/scatter.h"
 
+#include "compiler/tile/attributes.h"
+
 #include <string.h>
 
 enum {

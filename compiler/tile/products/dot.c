@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/products/dot.h"
 
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/target.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
 
 #include <inttypes.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/products/gemm.h"
 
+#include "compiler/ir/target.h"
+
 #include <string.h>
 
 enum {

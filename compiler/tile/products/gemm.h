@@ -11,6 +11,7 @@
 #ifndef TSR_COMPILER_TILE_PRODUCTS_GEMM_H
 #define TSR_COMPILER_TILE_PRODUCTS_GEMM_H
 
+#include "compiler/ir/target.h"
 #include "compiler/tile/region.h"
 
 enum {

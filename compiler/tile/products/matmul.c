@@ -32,6 +32,8 @@
  */
 #include "compiler/tile/products/matmul.h"
 
+#include "compiler/ir/target.h"
+
 #include <string.h>
 
 enum {

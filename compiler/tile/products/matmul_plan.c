@@ -2,6 +2,7 @@
  *
  * The division of a product: tiles, blocks of rows and of K, panels, programs.
  */
+#include "compiler/ir/target.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/tile/products/matmul.h"
 

@@ -2,6 +2,7 @@
  *
  * Reads a product: its matrices and their layouts, its epilogue.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/products/matmul.h"
 
 #include <string.h>

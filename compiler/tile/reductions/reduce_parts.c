@@ -16,6 +16,7 @@
  */
 #include "compiler/tile/reductions/reduce_parts.h"
 
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/reductions/reduce.h"
 
 #include <string.h>

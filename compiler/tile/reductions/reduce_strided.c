@@ -7,6 +7,7 @@
  * A long axis is cut into chunks (tree.h). Either a program computes the result of one chunk, and
  * stores it for a second kernel (reduce_parts.c), or it computes all chunks itself.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/reductions/reduce.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
  * After the program's last row it fetches the last row of all again: the cache lines of that row
  * are in the caches, and no test is necessary.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/rows/rows.h"
 
 typedef tsr_row_item item;

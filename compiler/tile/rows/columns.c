@@ -14,6 +14,7 @@
  * While stages compute, the program's next columns are prefetched: rows are far apart, and the
  * hardware prefetcher does not detect them.
  */
+#include "compiler/ir/target.h"
 #include "compiler/tile/rows/rows.h"
 
 #include <string.h>

@@ -12,6 +12,8 @@
  */
 #include "compiler/tile/rows/cross_entropy.h"
 
+#include "compiler/ir/target.h"
+
 #include <string.h>
 
 typedef tsr_cross_entropy rows;

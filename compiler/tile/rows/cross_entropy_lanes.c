@@ -15,6 +15,8 @@
  *
  * The gradient is stored as if there were no label; then the label's element is stored again.
  */
+#include "compiler/ir/target.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/rows/cross_entropy.h"
 
 #include <float.h>

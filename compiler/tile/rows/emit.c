@@ -15,6 +15,7 @@
  * vectors, the lanes of a GPU hold it; and if all results have 16 bits, exponentials are the
  * hardware's approximations.
  */
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/rows/rows.h"
 
 #include <string.h>

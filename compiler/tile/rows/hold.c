@@ -3,6 +3,7 @@
  * Family `rows`: chooses the values of a row that are held or cached instead of being computed or
  * read again.
  */
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/rows/rows.h"
 

@@ -5,6 +5,7 @@
  * (tile.segment); the expression is emitted once.
  */
 #include "compiler/schedule/schedule.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/segments/segments.h"
 
 enum { PROGRAM_BYTES = 16 * 1024, PROGRAM_UNIT = 256 };

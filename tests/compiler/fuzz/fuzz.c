@@ -22,7 +22,7 @@
  * of a death is unknown: only deaths of text count. --plant plants a defect in the first input,
  * which must be found.
  */
-#include "compiler/process/bytecode.h"
+#include "compiler/ir/bytecode.h"
 #include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/death.h"
 #include "tests/compiler/fuzz/mutate.h"

@@ -2,11 +2,13 @@
 #include "tests/compiler/fuzz/mutate.h"
 
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/vranks.h"
 #include "compiler/target/target.h"
+#include "compiler/tile/attributes.h"
 #include "compiler/tile/tile.h"
 
 #include <ctype.h>

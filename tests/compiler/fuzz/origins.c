@@ -18,6 +18,7 @@
  * in no module, or if no case of an op with operands was accepted and `except` has no entry for
  * that op.
  */
+#include "compiler/ir/attributes.h"
 #include "compiler/tile/tile.h"
 #include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/origin.h"

@@ -2,10 +2,13 @@
 #include "tests/compiler/fuzz/stages.h"
 
 #include "compiler/graph/graph.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/bytecode.h"
 #include "compiler/ir/level.h"
+#include "compiler/ir/target.h"
 #include "compiler/package.h"
-#include "compiler/process/bytecode.h"
 #include "compiler/resilience/resilience.h"
+#include "compiler/schedule/config.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/llvm/emit.h"
@@ -289,7 +292,7 @@ static bool make_tile(run *r) {
 
 static bool make_target(run *r) {
     begin(r->s, r->passed);
-    if (!is_good(r, tsr_package_config(&r->ctx, r->tile, "input", &r->arena, &r->config)) ||
+    if (!is_good(r, tsr_module_config(&r->ctx, r->tile, "input", &r->arena, &r->config)) ||
         !is_good(r, tsr_host_lower(&r->ctx, r->tile, &r->config, &r->arena)) ||
         !is_good(r, tsr_mlir_verify(&r->ctx, r->tile, &r->s->diags, "target")))
         return false;

@@ -3,7 +3,7 @@
  * Schedules of pipelines, run step by step: every step waits for its inputs, a rank does one thing
  * at a time, and all steps have equal length. The results are compared with the closed forms.
  */
-#include "compiler/schedule/pipeline.h"
+#include "compiler/ir/pipeline.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -5,7 +5,9 @@
  * passes to it, and at the end every output and tensor must have its own value.
  */
 #include "compiler/graph/graph.h"
-#include "compiler/package.h"
+#include "compiler/ir/attributes.h"
+#include "compiler/ir/target.h"
+#include "compiler/schedule/config.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/tile/tile.h"
@@ -34,8 +36,7 @@ static void compile_text(fixture *f, const char *text) {
     if (!result.code) result = tsr_graph_lower(&f->ctx, f->module, &f->diags, NULL);
     if (!result.code) result = tsr_schedule_lower(&f->ctx, f->module, &f->diags);
     if (!result.code) result = tsr_mlir_run_pass(&f->ctx, f->module, &f->diags, "tsched-pack");
-    if (!result.code)
-        result = tsr_package_config(&f->ctx, f->module, "test", &f->arena, &f->config);
+    if (!result.code) result = tsr_module_config(&f->ctx, f->module, "test", &f->arena, &f->config);
     const tsr_target *target = NULL;
     if (!result.code) result = tsr_target_find(&f->ctx, "cpu:x86-64-v3", &target);
     if (!result.code) result = tsr_tile_lower(&f->ctx, f->module, target, &f->lowered);

@@ -4,6 +4,7 @@
  * generation.
  */
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/target.h"
 #include "compiler/target/target.h"
 #include "runtime/cpu.h"
 

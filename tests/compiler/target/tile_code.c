@@ -8,7 +8,9 @@
  * With `code`, `ptxas` translates and one line is written for each kernel: its name, registers,
  * bytes spilt, bytes of shared memory. The exit code is 1 if a kernel spills, 77 without `ptxas`.
  */
+#include "compiler/ir/attributes.h"
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/target.h"
 #include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/compiler/tile/harness.h"
 
+#include "compiler/ir/target.h"
 #include "compiler/tile/tile.h"
 
 #include <criterion/criterion.h>

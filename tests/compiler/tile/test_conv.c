@@ -3,6 +3,7 @@
  * Convolutions and their gradients against sums in double precision, written window by window, and
  * bit for bit between the targets with FMA.
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>

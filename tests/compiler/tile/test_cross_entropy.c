@@ -2,6 +2,7 @@
  *
  * Cross entropy and its gradient against double precision; labels outside the classes.
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>

@@ -5,6 +5,7 @@
  * products made of the op: the kernels are those for the CPU that has the instruction, compiled for
  * every CPU.
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>

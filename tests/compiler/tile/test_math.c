@@ -5,6 +5,7 @@
  * targets with FMA. The bounds are those of compiler/target/README.md. TESSERA_MATH_STRIDE=1 in the
  * environment tests every float.
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"
 

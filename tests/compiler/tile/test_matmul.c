@@ -4,6 +4,7 @@
  * (order.h), so the reference is fma() in a loop (a product and a sum, each rounded, for targets
  * without FMA).
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
 

@@ -3,6 +3,7 @@
  * Pooling and its gradients against a walk over the windows one by one in double precision. Numbers
  * are small integers, so that many are equal and their sums are exact.
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>

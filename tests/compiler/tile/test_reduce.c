@@ -3,6 +3,7 @@
  * Reductions, bit by bit against the documented order (order.h). The reference does not depend on
  * memory layout, so a sum over any axes of any shape must agree.
  */
+#include "compiler/ir/target.h"
 #include "tests/compiler/tile/harness.h"
 #include "tests/compiler/tile/order.h"
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Warm-up, then alternating forward and backward steps, then the remaining backward steps. Pass
- * tsched-pipeline records the result on each tsched.pipeline.region.
+ * Warm-up, then alternating forward and backward steps, then the remaining backward steps.
  */
-#include "compiler/schedule/pipeline.h"
+#include "compiler/ir/pipeline.h"
 
-#include "compiler/schedule/schedule.h"
-
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
 
 static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -60,6 +57,48 @@ uint32_t tsr_wavefront_live(const tsr_wavefront *pipeline, uint32_t rank) {
 double tsr_wavefront_bubble(const tsr_wavefront *pipeline) {
     double waiting = (double)pipeline->ranks - 1;
     return waiting / ((double)pipeline->chunks * pipeline->microbatches + waiting);
+}
+
+/* ---- reading a plan ---- */
+
+/* Determined by the stages that a region contains; 1 if it contains none. */
+static int64_t ranks_needed(MlirOperation op, int64_t chunks) {
+    int64_t count = 0;
+    if (tsr_op_is(op, "tsched.pipeline.region")) {
+        TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
+    }
+    return count < chunks ? 1 : count / chunks;
+}
+
+bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront) {
+    static const char *const schedules[] = {"1f1b", "interleaved", NULL};
+    int64_t stages = 1, microbatches = 1, chunks = 1;
+    const char *schedule = tsr_op_string(op, "schedule");
+    bool interleaved = schedule && strcmp(schedule, "interleaved") == 0;
+    tsr_op_i64(op, "microbatch", &microbatches);
+    tsr_op_i64(op, "chunks", &chunks);
+    if (!tsr_op_i64(op, "stages", &stages) && chunks > 0) stages = ranks_needed(op, chunks);
+    if (!tsr_op_check_word(op, "schedule", schedules)) return false;
+    if (stages < 1 || stages > TSR_PIPELINE_RANKS_MAX || microbatches < 1 ||
+        microbatches > TSR_PIPELINE_MICROBATCHES_MAX || chunks < 1 ||
+        chunks > TSR_PIPELINE_CHUNKS_MAX)
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_PIPELINE,
+                                 "%" PRId64 " stages, %" PRId64 " microbatches, %" PRId64
+                                 " chunks; expected 1 to %d, %d, %d",
+                                 stages, microbatches, chunks, TSR_PIPELINE_RANKS_MAX,
+                                 TSR_PIPELINE_MICROBATCHES_MAX, TSR_PIPELINE_CHUNKS_MAX);
+    if (!interleaved && chunks > 1)
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_PIPELINE,
+                                 "%" PRId64 " chunks; only \"interleaved\" has more than 1",
+                                 chunks);
+    if (interleaved && microbatches % stages != 0)
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_PIPELINE,
+                                 "%" PRId64 " microbatches are no multiple of %" PRId64 " stages",
+                                 microbatches, stages);
+    *out_wavefront = (tsr_wavefront){.ranks = (uint32_t)stages,
+                                     .microbatches = (uint32_t)microbatches,
+                                     .chunks = (uint32_t)chunks};
+    return true;
 }
 
 /* ---- for the manifest ---- */
@@ -142,37 +181,4 @@ bool tsr_pipelines_note(MlirModule module) {
                    mlirArrayAttrGet(mlirOperationGetContext(self), (intptr_t)p.count, p.all));
     tsr_arena_finish(&p.arena);
     return p.good;
-}
-
-/* ---- the pass ---- */
-
-static MlirWalkResult annotate(MlirOperation op, void *user) {
-    tsr_wavefront pipeline;
-    bool *good = user;
-    if (!tsr_op_is(op, "tsched.pipeline.region")) return MlirWalkResultAdvance;
-    int64_t *numbers = calloc(2 * (size_t)TSR_PIPELINE_RANKS_MAX, sizeof *numbers);
-    if (!numbers || !tsr_wavefront_read(op, &pipeline)) {
-        free(numbers);
-        *good = false;
-        return MlirWalkResultInterrupt;
-    }
-    int64_t *live = numbers + pipeline.ranks;
-    for (uint32_t i = 0; i < pipeline.ranks; i++) {
-        numbers[i] = tsr_wavefront_warmup(&pipeline, i);
-        live[i] = tsr_wavefront_live(&pipeline, i);
-    }
-    MlirContext context = mlirOperationGetContext(op);
-    tsr_op_set(op, "warmup", tsr_attr_make_i64s(context, pipeline.ranks, numbers));
-    tsr_op_set(op, "live", tsr_attr_make_i64s(context, pipeline.ranks, live));
-    tsr_op_set(
-        op, "bubble",
-        mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), tsr_wavefront_bubble(&pipeline)));
-    free(numbers);
-    return MlirWalkResultAdvance;
-}
-
-bool tsr_pass_pipeline(MlirModule module) {
-    bool good = true;
-    mlirOperationWalk(mlirModuleGetOperation(module), annotate, &good, MlirWalkPreOrder);
-    return good;
 }

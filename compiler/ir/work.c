@@ -3,7 +3,7 @@
  * The floating-point operations of one op that is not elementwise; a launch uses them to decide
  * whether to split its work among threads.
  */
-#include "compiler/schedule/schedule.h"
+#include "compiler/ir/op_rows.h"
 
 static uint64_t multiply(uint64_t a, uint64_t b) {
     uint64_t product;

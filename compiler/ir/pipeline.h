@@ -8,8 +8,8 @@
  * Megatron-LM", 2021, sections 2.2.1 and 2.2.2. A rank does one thing at a time; all steps are
  * assumed to take the same time.
  */
-#ifndef TSR_COMPILER_SCHEDULE_PIPELINE_H
-#define TSR_COMPILER_SCHEDULE_PIPELINE_H
+#ifndef TSR_COMPILER_IR_PIPELINE_H
+#define TSR_COMPILER_IR_PIPELINE_H
 
 #include "compiler/ir/mlir.h"
 

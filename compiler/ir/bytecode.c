@@ -3,12 +3,12 @@
  * The child answers with READ and the text, or with REFUSED and each error: its number, its text
  * and a NUL.
  */
-#include "compiler/process/bytecode.h"
+#include "compiler/ir/bytecode.h"
 
 #include "compiler/ir/mlir.h"
+#include "compiler/ir/source_limits.h"
 #include "compiler/process/child.h"
 #include "compiler/shim/read.h"
-#include "compiler/source_limits.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * process with limits (source_limits.h), and only text comes back, which is checked like any other
  * text.
  */
-#ifndef TSR_COMPILER_PROCESS_BYTECODE_H
-#define TSR_COMPILER_PROCESS_BYTECODE_H
+#ifndef TSR_COMPILER_IR_BYTECODE_H
+#define TSR_COMPILER_IR_BYTECODE_H
 
 #include "compiler/diag/diag.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/target/host/rules.h"
-#include "compiler/target/target.h"
+#include "compiler/ir/features.h"
+#include "compiler/ir/target.h"
 #include "runtime/base/buffer.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static const tsr_target targets[] = {
           arch, exactly, arguments, ...)                                                           \
     {name,    triple,     cpu,  features, vector_bytes, has_fma,    has_f16c,                      \
      has_dot, warp_lanes, arch, exactly,  arguments,    __VA_ARGS__},
-#include "compiler/target/targets.def"
+#include "compiler/ir/targets.def"
 #undef X
 };
 

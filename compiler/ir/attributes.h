@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of attributes that more than one stage reads.
+ */
+#ifndef TSR_COMPILER_IR_ATTRIBUTES_H
+#define TSR_COMPILER_IR_ATTRIBUTES_H
+
+/* Module attribute: the name of the target that the module is compiled for. */
+#define TSR_TARGET_NAME "tessera.target"
+
+/* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry
+ * their name in this attribute. The name depends only on type and value, so equal constants are
+ * one tensor. */
+#define TSR_CONSTANT_NAME "tessera.tensor"
+
+/* The kernel that a plan puts the op in. After tessera-streams its value is the path of the call
+ * that inlined the op, so that each call has a kernel of its own. */
+#define TSR_PLANNED_GROUP "tsched.group"
+
+/* [segments, inputs of a segment]: a group or kernel that does the same computation on the
+ * arguments of several segments; its inputs are those of the first segment, of the second one and
+ * so on, then the shared inputs; outputs likewise. An output only overwrites inputs of its own
+ * segment. */
+#define TSR_SEGMENTS_NAME "tile.segments"
+
+/* tsched.func, while its target's Tile IR is made: for each input, then each output, the elements
+ * from one row to the next; 0: dense. Afterwards the buffers have these pitches: tsr_buffer_make.
+ */
+#define TSR_PITCHES_NAME "tile.pitches"
+enum { TSR_PITCH_BYTES = 128 }; /* unit of pitches and of the offsets of such buffers */
+
+#endif
