@@ -345,6 +345,21 @@ static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code co
     return TSR_SUCCESS;
 }
 
+/* A later minor version may have a digest of more than this version knows. */
+static TSR_RESULT check_identity(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
+    char expected[TSR_DIGEST_HEX + 1], got[TSR_DIGEST_HEX + 1];
+    tsr_digest digest = tsr_config_program_digest(config);
+    bool known = config->version_minor <= TSR_CONFIG_VERSION_MINOR;
+    if (known && !tsr_digest_equal(&digest, &config->identity.program)) {
+        tsr_digest_format(&digest, expected);
+        tsr_digest_format(&config->identity.program, got);
+        FAIL(ctx, code, "config: program: expected %s for its contents, got %s", expected, got);
+    }
+    const char *wrong = tsr_identity_check(&config->identity);
+    if (wrong) FAIL(ctx, code, "config: %s", wrong);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
     TRY(ctx, check_head(ctx, config, code));
     for (size_t i = 0; i < config->tensor_count; i++)
@@ -365,5 +380,5 @@ tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
     TRY(ctx, check_streams(ctx, config, code));
     for (size_t i = 0; i < config->entry_count; i++)
         TRY(ctx, check_entry(&(checker){ctx, code, "entry", config->entries[i].name}, config, i));
-    return TSR_SUCCESS;
+    return check_identity(ctx, config, code);
 }

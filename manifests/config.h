@@ -8,11 +8,12 @@
 #define TSR_MANIFESTS_CONFIG_H
 
 #include "runtime/base/arena.h"
+#include "runtime/base/identity.h"
 #include "runtime/base/tensor.h"
 
 enum {
     TSR_CONFIG_VERSION_MAJOR = 1,
-    TSR_CONFIG_VERSION_MINOR = 0,
+    TSR_CONFIG_VERSION_MINOR = 1,    /* the highest; 0: without a program digest */
     TSR_CONFIG_BYTES_MAX = 64 << 20, /* size of the JSON; see also runtime/base/io/json.h */
     TSR_CONFIG_VIRTUAL_RANKS_MAX = 65536,
     TSR_CONFIG_TENSORS_MAX = 1 << 20,
@@ -90,6 +91,10 @@ typedef struct tsr_config {
     const char *producer; /* "tessera 0.1.0" */
     const char *numerics; /* for example "portable.2"; see above */
     uint64_t virtual_ranks;
+    /* Digest of the ops of all entries and of their constants; zero: not known, as before version
+     * 1.1, and then the identity is empty. */
+    tsr_digest operations;
+    tsr_identity identity; /* its program digest is that of tsr_config_program_digest */
     size_t tensor_count, entry_count;
     tsr_config_tensor *tensors; /* sorted by name (bytes) */
     tsr_config_entry *entries;  /* sorted by name (bytes) */
@@ -102,8 +107,13 @@ typedef struct tsr_config {
  * rows; `batch` of a training entry is a multiple of virtual_ranks. */
 TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code);
 
-/* Verifies (TSR_COMPILE), then writes. The bytes are a function of the struct alone; fields that
- * the init kind does not use are not written. *out_json is in the arena, NUL-terminated. */
+/* The program digest: of numerics, parameters, optimizer state and operations, in the encoding of
+ * manifests/README.md. Zero if the operations are not known. */
+tsr_digest tsr_config_program_digest(const tsr_config *config);
+
+/* Verifies (TSR_COMPILE), then writes version 1.1, or 1.0 if the operations are not known. The
+ * bytes are a function of the struct alone, whatever its minor version; fields that the init kind
+ * does not use are not written. *out_json is in the arena, NUL-terminated. */
 TSR_RESULT tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
                              char **out_json, size_t *out_size_bytes);
 /* Verifies everything: versions (TSR_VERSION), names, uniqueness, order, limits, shapes, roles, and

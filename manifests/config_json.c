@@ -8,6 +8,7 @@
 #include "manifests/hexfloat.h"
 #include "manifests/json_read.h"
 #include "manifests/json_write.h"
+#include "runtime/base/io/identity_json.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -74,18 +75,29 @@ static void write_entry(tsr_buffer *out, const tsr_config_entry *entry) {
     tsr_buffer_text(out, "}");
 }
 
+/* Members of version 1.1. */
+static void write_program(tsr_buffer *out, const tsr_config *config) {
+    char hex[TSR_DIGEST_HEX + 1];
+    if (!tsr_identity_is_known(&config->identity)) return;
+    tsr_digest_format(&config->operations, hex);
+    tsr_buffer_text(out, ",");
+    tsr_identity_write_json(out, &config->identity);
+    tsr_buffer_printf(out, ",\"operations\":\"%s\"", hex);
+}
+
 static void write_config(tsr_buffer *out, const tsr_config *config) {
     tsr_buffer_printf(out,
-                      "{\"formatVersion\":\"%u.%u\",\"required\":[],\"optional\":[%s],\"name\":",
-                      config->version_major, config->version_minor,
+                      "{\"formatVersion\":\"%u.%d\",\"required\":[],\"optional\":[%s],\"name\":",
+                      config->version_major, tsr_identity_is_known(&config->identity) ? 1 : 0,
                       has_infinite(config) ? "\"" FEATURE_INFINITE "\"" : "");
     tsr_buffer_json_string(out, config->name);
     tsr_buffer_text(out, ",\"producer\":");
     tsr_buffer_json_string(out, config->producer);
     tsr_buffer_text(out, ",\"numerics\":");
     tsr_buffer_json_string(out, config->numerics);
-    tsr_buffer_printf(out, ",\"virtualRanks\":%llu,\"tensors\":[",
-                      (unsigned long long)config->virtual_ranks);
+    tsr_buffer_printf(out, ",\"virtualRanks\":%llu", (unsigned long long)config->virtual_ranks);
+    write_program(out, config);
+    tsr_buffer_text(out, ",\"tensors\":[");
     for (size_t i = 0; i < config->tensor_count; i++) {
         if (i) tsr_buffer_text(out, ",");
         write_tensor(out, &config->tensors[i]);
@@ -107,8 +119,8 @@ tsr_result tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *
     tsr_result result = TSR_SUCCESS;
     tsr_buffer buffer = {0};
     if (config->version_major != TSR_CONFIG_VERSION_MAJOR ||
-        config->version_minor != TSR_CONFIG_VERSION_MINOR)
-        FAIL(ctx, TSR_VERSION, "config: cannot write format version %u.%u; expected %d.%d",
+        config->version_minor > TSR_CONFIG_VERSION_MINOR)
+        FAIL(ctx, TSR_VERSION, "config: cannot write format version %u.%u; expected at most %d.%d",
              config->version_major, config->version_minor, TSR_CONFIG_VERSION_MAJOR,
              TSR_CONFIG_VERSION_MINOR);
     TRY(ctx, tsr_config_verify(ctx, config, TSR_COMPILE));
@@ -250,6 +262,17 @@ static TSR_RESULT read_version(tsr_json_reader *r, const cJSON *root, tsr_config
     return TSR_SUCCESS;
 }
 
+/* In a file of version 1.0 such members would belong to somebody else. */
+static TSR_RESULT read_program(tsr_json_reader *r, const cJSON *root, tsr_config *config) {
+    const char *hex = NULL;
+    if (config->version_minor < 1 || !tsr_json_find(root, "program")) return TSR_SUCCESS;
+    TRY(r->ctx, tsr_identity_read_json(r->ctx, root, &r->options, r->arena, &config->identity));
+    TRY(r->ctx, tsr_json_get_string(r->ctx, root, "operations", &r->options, &hex));
+    if (!tsr_digest_parse(hex, strlen(hex), &config->operations))
+        TSR_JSON_READ_FAIL(r, "operations", "a digest of 64 hexadecimal digits", hex);
+    return TSR_SUCCESS;
+}
+
 /* *out_exact: nothing unknown is allowed, so the bytes must be canonical. */
 static TSR_RESULT read_config(tsr_json_reader *r, const cJSON *root, tsr_config *config,
                               bool *out_exact) {
@@ -265,6 +288,7 @@ static TSR_RESULT read_config(tsr_json_reader *r, const cJSON *root, tsr_config 
     TRY(r->ctx, tsr_json_read_name(r, root, "numerics", &config->numerics));
     TRY(r->ctx,
         tsr_json_get_u64(r->ctx, root, "virtualRanks", &r->options, &config->virtual_ranks));
+    TRY(r->ctx, read_program(r, root, config));
     TRY(r->ctx,
         tsr_json_read_table(r, root, "tensors", TSR_CONFIG_TENSORS_MAX, sizeof *config->tensors,
                             &tensors, &config->tensor_count, &config->tensors));
