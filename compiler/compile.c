@@ -61,6 +61,7 @@ typedef struct compilation {
     tsr_config config;
     tsr_ptxas ptxas;
     bool looked_for_ptxas;
+    bool edited; /* the source is a later stage's result that was changed by hand */
     job *jobs;
     size_t job_count;
 } compilation;
@@ -310,6 +311,34 @@ static TSR_RESULT run_bundle(compilation *c) {
 
 /* ---- reading the result of a stage ---- */
 
+/* Returns the SHA-256 of the module's text with locations, in hexadecimal. */
+static TSR_RESULT make_seal(compilation *c, MlirModule module, const char **out_hex) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_buffer text = {0};
+    tsr_print_whole(module, &text);
+    bool printed = !text.failed;
+    tsr_digest digest = tsr_hash(printed ? text.bytes : "", printed ? text.size_bytes : 0);
+    tsr_buffer_finish(&text);
+    tsr_digest_format(&digest, hex);
+    *out_hex = tsr_arena_strdup(&c->arena, hex);
+    if (!printed || !*out_hex) FAIL(c->ctx, TSR_MEMORY, "no memory to hash the module");
+    return TSR_SUCCESS;
+}
+
+/* A module that was changed after it was written is no longer the program of its digest. */
+static TSR_RESULT check_seal(compilation *c, MlirModule module) {
+    MlirOperation self = mlirModuleGetOperation(module);
+    const char *stated = c->documents[TSR_DOCUMENT_SEAL], *seal = NULL;
+    c->documents[TSR_DOCUMENT_SEAL] = NULL;
+    if (c->options->from == TSR_STAGE_GRAPH) return TSR_SUCCESS;
+    if (stated) TRY(c->ctx, make_seal(c, module, &seal));
+    c->edited = !stated || strcmp(stated, seal) != 0;
+    if (!c->edited) return TSR_SUCCESS;
+    mlirOperationRemoveDiscardableAttributeByName(self, tsr_ref(TSR_OPERATIONS_NAME));
+    mlirOperationRemoveDiscardableAttributeByName(self, tsr_ref(TSR_HYPERPARAMETERS_NAME));
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     void *text = NULL;
     size_t size_bytes = 0;
@@ -333,6 +362,7 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_WORKSPACE_MAX_NAME,
                    tsr_attr_make_i64(c->mlir, (int64_t)c->options->workspace_max));
     tsr_documents_take(*out_module, c->documents);
+    TRY(c->ctx, check_seal(c, *out_module));
     if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
     if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;
     tsr_print_referring(*out_module, &c->graph);
@@ -411,6 +441,10 @@ static TSR_RESULT load_target(compilation *c) {
     const char *config = c->documents[TSR_DOCUMENT_CONFIG];
     if (!config) FAIL(c->ctx, TSR_COMPILE, "%s: the module has no document 'config'", c->base_name);
     TRY(c->ctx, tsr_config_decode(c->ctx, config, strlen(config), &c->arena, &c->config));
+    if (c->edited) {
+        c->config.operations = (tsr_digest){{0}};
+        c->config.identity = (tsr_identity){.program = {{0}}};
+    }
     TRY(c->ctx, tsr_host_device(c->ctx, j->module, &j->device));
     return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : keep_schedule(c, j->module);
 }
@@ -423,28 +457,28 @@ static TSR_RESULT show_nothing(compilation *c, const job *j, tsr_buffer *out) {
 }
 
 /* Writes the IR for people to read, or with everything needed to continue from it. */
-static void show_level(compilation *c, MlirModule module, bool is_source, tsr_buffer *out) {
+static TSR_RESULT show_level(compilation *c, MlirModule module, bool is_source, tsr_buffer *out) {
     const char *documents[TSR_DOCUMENT_COUNT], *unused[TSR_DOCUMENT_COUNT];
     if (!c->options->dump_whole) {
         tsr_mlir_print(mlirModuleGetOperation(module), TSR_PRINT_PRETTY, out);
-        return;
+        return TSR_SUCCESS;
     }
     memcpy(documents, c->documents, sizeof documents);
+    if (!is_source) TRY(c->ctx, make_seal(c, module, &documents[TSR_DOCUMENT_SEAL]));
     if (is_source) documents[TSR_DOCUMENT_GRAPH] = NULL; /* the source itself is this document */
     tsr_documents_add(module, documents);
     tsr_print_whole(module, out);
     tsr_documents_take(module, unused);
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT show_source(compilation *c, const job *j, tsr_buffer *out) {
     (void)j;
-    show_level(c, c->source, true, out);
-    return TSR_SUCCESS;
+    return show_level(c, c->source, true, out);
 }
 
 static TSR_RESULT show_module(compilation *c, const job *j, tsr_buffer *out) {
-    show_level(c, j ? j->module : c->module, false, out);
-    return TSR_SUCCESS;
+    return show_level(c, j ? j->module : c->module, false, out);
 }
 
 static TSR_RESULT show_text(compilation *c, const job *j, tsr_target_text kind, tsr_buffer *out) {

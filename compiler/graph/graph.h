@@ -13,6 +13,14 @@
 #define TSR_NUMERICS_NAME "tessera.numerics"
 /* Module attribute: maximum bytes of an entry's workspace, on a device with memory of its own. */
 #define TSR_WORKSPACE_MAX_NAME "tessera.workspace_max"
+/* Module attributes of pass tessera-identify: the digest of the ops, in hexadecimal; and the
+ * hyper-parameters, a dictionary of strings. */
+#define TSR_OPERATIONS_NAME "tessera.operations"
+#define TSR_HYPERPARAMETERS_NAME "tessera.hyperparameters"
+/* Reads them; the texts are borrowed from the MLIR context, the program digest stays zero. False if
+ * the module has none. */
+bool tsr_graph_identity_read(MlirModule module, tsr_arena *arena, tsr_digest *out_operations,
+                             tsr_identity *out_identity);
 
 /* Attribute of tessera.matmul: a GPU's matrix units may multiply f32 as tf32, if numerics are
  * native. */
@@ -45,7 +53,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     "tessera-streams,tessera-keep-entries,tessera-mark-infinite,"                                  \
     "tessera-inline-regions,tessera-infer-shapes,tessera-prove-rows,tessera-count-samples,"        \
     "tessera-"                                                                                     \
-    "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
+    "flatten," TSR_CANONICALIZE ",cse,tessera-identify,tessera-autodiff,tessera-outline,"          \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-vrank-shards,tessera-local-collectives,"           \
     "tessera-decompose,"                                                                           \

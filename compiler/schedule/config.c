@@ -222,6 +222,8 @@ tsr_result tsr_module_config(tsr_ctx *ctx, MlirModule module, const char *name, 
     tsr_graph_entry *entries = NULL;
     TRY(ctx, tsr_graph_entries(ctx, module, arena, &entries, &config.entry_count));
     TRY(ctx, collect_tensors(ctx, module, arena, &config));
+    if (tsr_graph_identity_read(module, arena, &config.operations, &config.identity))
+        config.identity.program = tsr_config_program_digest(&config);
     config.entries = TSR_NEW(arena, tsr_config_entry, config.entry_count + 1);
     if (!config.entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu entries", config.entry_count);
     for (size_t i = 0; i < config.entry_count; i++)

@@ -12,6 +12,7 @@ static const char *const names[] = {
     [TSR_DOCUMENT_SCHEDULE] = "schedule",
     [TSR_DOCUMENT_CONFIG] = "config",
     [TSR_DOCUMENT_DEPLOYMENT] = "deployment",
+    [TSR_DOCUMENT_SEAL] = "seal",
 };
 static_assert(sizeof names / sizeof names[0] == TSR_DOCUMENT_COUNT, "one name per document");
 

@@ -37,6 +37,7 @@ typedef enum tsr_document {
     TSR_DOCUMENT_SCHEDULE,   /* the schedule as JSON */
     TSR_DOCUMENT_CONFIG,     /* the config as JSON (manifests/config.h) */
     TSR_DOCUMENT_DEPLOYMENT, /* the passes' results about mesh and state (manifests/deployment.h) */
+    TSR_DOCUMENT_SEAL,       /* SHA-256 of the module's text without its documents */
     TSR_DOCUMENT_COUNT
 } tsr_document;
 const char *tsr_document_name(tsr_document document); /* "name", "graph", … */

@@ -16,7 +16,7 @@
 // WRONG: --numerics is 'exact'; expected portable or native
 
 // NATIVE: ---- tile cuda:sm_90a
-// NATIVE: module attributes {tessera.numerics = "native", tessera.target = "cuda:sm_90a"}
+// NATIVE: module attributes {{{.*}}tessera.numerics = "native", {{.*}}tessera.target = "cuda:sm_90a"}
 // NATIVE: tile.func @{{.*}}matmul{{.*}} warps {{[0-9]+}} {{.*}}tile = [
 // NATIVE: %[[ZERO:.*]] = tile.fill
 // NATIVE: %[[ROW:.*]] = tile.map %[[ZERO]]

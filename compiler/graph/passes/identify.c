@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-identify: records on the module the digest of its ops, and its hyper-parameters: the
+ * numbers of its optimizers, of which the digest is independent. Runs when all calls are inlined
+ * and before gradients are taken, so that the digest covers what the source says. What it covers
+ * is normative: manifests/README.md, "Program digest".
+ *
+ * Outline: list the hyper-parameters · hash the ops, function by function in the order of their
+ * names. Values are numbered in the order of the ops. That order counts, because gradients of a
+ * value that is read several times are added in it. Constants, step and seed have no place in the
+ * order: each use is hashed as if they stood there.
+ */
+#include "compiler/graph/graph.h"
+#include "compiler/ir/value_map.h"
+#include "compiler/process/guard.h"
+#include "compiler/resilience/resilience.h"
+#include "compiler/shim/shim.h"
+#include "runtime/base/hash/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char tag[] = "tessera.operations.1"; /* hashed with its NUL */
+
+typedef struct identifier {
+    tsr_hasher hasher;
+    tsr_arena arena;
+    tsr_buffer text; /* owned; of one attribute or type */
+    tsr_value_map values;
+    uint32_t value_count;
+    MlirOperation *funcs; /* by name; in the arena */
+    size_t func_count;
+    tsr_hyperparameter list[TSR_HYPERPARAMETERS_MAX];
+    tsr_identity identity; /* of `list` */
+    bool too_many;         /* hyper-parameters: they are hashed instead of listed */
+} identifier;
+
+/* ---- hyper-parameters ------------------------------------------------------------------------ */
+
+static const char *const adamw[] = {"lr", "beta1", "beta2", "eps", "weight_decay"};
+static const char *const sgd[] = {"lr", "momentum", "weight_decay"};
+enum {
+    ADAMW_COUNT = sizeof adamw / sizeof adamw[0],
+    SGD_COUNT = sizeof sgd / sizeof sgd[0],
+};
+
+static bool is_optimizer(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return id == TSR_GRAPH_MINIMIZE || id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD;
+}
+
+/* Attributes of an optimizer's op that hold its numbers. */
+static bool is_hyperparameter(MlirStringRef name) {
+    return tsr_ref_is(name, "optimizer") || tsr_ref_is(name, "clip_norm") ||
+           tsr_ref_is(name, "lr_schedule");
+}
+
+/* The shortest decimal number that is read as the same double. */
+static const char *format_double(double value, char out_text[static TSR_HYPERPARAMETER_VALUE_MAX]) {
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.*g", digits, value);
+        if (strtod(out_text, NULL) == value) break;
+    }
+    return out_text;
+}
+
+static void add(identifier *self, const char *prefix, const char *name, const char *value) {
+    size_t count = self->identity.hyperparameter_count;
+    self->too_many |= count == TSR_HYPERPARAMETERS_MAX;
+    if (self->too_many) return;
+    const char *full = tsr_arena_printf(&self->arena, "%s%s", prefix, name);
+    const char *kept = tsr_arena_strdup(&self->arena, value);
+    TSR_NEED(full && kept);
+    self->list[count] = (tsr_hyperparameter){full, kept};
+    self->identity.hyperparameter_count++;
+}
+
+static void add_double(identifier *self, const char *prefix, const char *name, double value) {
+    char text[TSR_HYPERPARAMETER_VALUE_MAX];
+    add(self, prefix, name, format_double(value, text));
+}
+
+static void add_schedule(identifier *self, const char *prefix, MlirAttribute schedule) {
+    if (mlirAttributeIsNull(schedule)) return;
+    for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(schedule); i++) {
+        MlirNamedAttribute member = mlirDictionaryAttrGetElement(schedule, i);
+        const char *word = tsr_attr_string(member.attribute);
+        char name[64], number[24];
+        int64_t integer = 0;
+        snprintf(name, sizeof name, "lr_schedule.%s", mlirIdentifierStr(member.name).data);
+        snprintf(number, sizeof number, "%" PRId64,
+                 tsr_attr_i64(member.attribute, &integer) ? integer : 0);
+        if (word)
+            add(self, prefix, name, word);
+        else if (mlirAttributeIsAFloat(member.attribute))
+            add_double(self, prefix, name, mlirFloatAttrGetValueDouble(member.attribute));
+        else
+            add(self, prefix, name, number);
+    }
+}
+
+static void add_optimizer(identifier *self, MlirOperation op, const char *prefix) {
+    const char *mnemonic = NULL;
+    double values[TSR_SHIM_PARAMETERS_MAX] = {0};
+    size_t count = tsr_shim_graph_attr(tsr_op_attr(op, "optimizer"), &mnemonic, values);
+    const char *const *names = count == ADAMW_COUNT ? adamw : sgd;
+    MlirAttribute clip_norm = tsr_op_attr(op, "clip_norm");
+    TSR_ASSERT(count == ADAMW_COUNT || count == SGD_COUNT);
+    for (size_t i = 0; i < count; i++) add_double(self, prefix, names[i], values[i]);
+    if (!mlirAttributeIsNull(clip_norm))
+        add_double(self, prefix, "clip_norm", mlirFloatAttrGetValueDouble(clip_norm));
+    add_schedule(self, prefix, tsr_op_attr(op, "lr_schedule"));
+}
+
+static MlirWalkResult count_optimizer(MlirOperation op, void *user) {
+    *(size_t *)user += is_optimizer(op);
+    return MlirWalkResultAdvance;
+}
+
+typedef struct lister {
+    identifier *self;
+    const char *func;
+    size_t in_func, in_module, number;
+} lister;
+
+/* A program with one optimizer has "lr"; with several, "train.lr", or "train.2.lr" where the
+ * function has several. */
+static MlirWalkResult list_optimizer(MlirOperation op, void *user) {
+    lister *l = user;
+    const char *prefix = "";
+    if (!is_optimizer(op)) return MlirWalkResultAdvance;
+    l->number++;
+    if (l->in_func > 1)
+        prefix = tsr_arena_printf(&l->self->arena, "%s.%zu.", l->func, l->number);
+    else if (l->in_module > 1)
+        prefix = tsr_arena_printf(&l->self->arena, "%s.", l->func);
+    TSR_NEED(prefix);
+    add_optimizer(l->self, op, prefix);
+    return MlirWalkResultAdvance;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const tsr_hyperparameter *)a)->name, ((const tsr_hyperparameter *)b)->name);
+}
+
+static void list_hyperparameters(identifier *self) {
+    static const tsr_digest any = {{1}}; /* the check needs some program digest */
+    lister l = {.self = self};
+    for (size_t i = 0; i < self->func_count; i++)
+        mlirOperationWalk(self->funcs[i], count_optimizer, &l.in_module, MlirWalkPreOrder);
+    for (size_t i = 0; i < self->func_count; i++) {
+        l.in_func = l.number = 0;
+        l.func = tsr_op_symbol(self->funcs[i]);
+        mlirOperationWalk(self->funcs[i], count_optimizer, &l.in_func, MlirWalkPreOrder);
+        mlirOperationWalk(self->funcs[i], list_optimizer, &l, MlirWalkPreOrder);
+    }
+    qsort(self->list, self->identity.hyperparameter_count, sizeof *self->list, by_name);
+    self->identity.hyperparameters = self->list;
+    self->identity.program = any;
+    self->too_many = self->too_many || tsr_identity_check(&self->identity);
+    if (self->too_many) self->identity.hyperparameter_count = 0;
+}
+
+/* ---- hashing --------------------------------------------------------------------------------- */
+
+/* Attributes that change no bit: how ops are grouped, which values are computed twice, and where
+ * optimizer steps run. */
+static const char *const ignored_prefixes[] = {"tsched.", "tile."};
+static const char *const ignored[] = {TSR_SR_SEGMENT,     TSR_SR_SEGMENTS,   TSR_SR_BUDGETS,
+                                      TSR_SR_HINT,        TSR_SR_BACKWARD,   TSR_SR_RECOMPUTE,
+                                      TSR_SR_HINT_BUDGET, TSR_SR_DEPLOYMENT, TSR_SR_SHARDS};
+/* Attributes of the module: its name, what the config or the target says, and what this pass adds.
+ */
+static const char *const ignored_of_module[] = {
+    "sym_name",     TSR_NUMERICS_NAME,    TSR_WORKSPACE_MAX_NAME, "tessera.target",
+    "tessera.mesh", TSR_SR_VIRTUAL_RANKS, TSR_OPERATIONS_NAME,    TSR_HYPERPARAMETERS_NAME,
+};
+
+static bool is_among(MlirStringRef name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (tsr_ref_is(name, names[i])) return true;
+    return false;
+}
+
+static bool is_ignored(MlirStringRef name) {
+    for (size_t i = 0; i < sizeof ignored_prefixes / sizeof ignored_prefixes[0]; i++) {
+        size_t length = strlen(ignored_prefixes[i]);
+        if (name.length >= length && memcmp(name.data, ignored_prefixes[i], length) == 0)
+            return true;
+    }
+    return is_among(name, ignored, sizeof ignored / sizeof ignored[0]);
+}
+
+static void put_number(identifier *self, uint64_t value) {
+    uint8_t bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(value >> (8 * i));
+    tsr_hasher_update(&self->hasher, bytes, sizeof bytes);
+}
+
+static void put_text(identifier *self, const char *text, size_t length) {
+    put_number(self, length);
+    tsr_hasher_update(&self->hasher, text, length);
+}
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+static void put_printed(identifier *self) {
+    TSR_NEED(!self->text.failed && self->text.bytes);
+    put_text(self, self->text.bytes, self->text.size_bytes);
+    self->text.size_bytes = 0;
+}
+
+static void put_type(identifier *self, MlirType type) {
+    mlirTypePrint(type, append, &self->text);
+    put_printed(self);
+}
+
+/* The elements of a constant count by their digest. */
+static bool put_elements(identifier *self, MlirAttribute attr) {
+    bool dense = mlirAttributeIsADenseIntElements(attr) || mlirAttributeIsADenseFPElements(attr);
+    tsr_arena scratch = {0};
+    tsr_type type;
+    void *data = NULL;
+    uint64_t size = 0;
+    if (!dense || mlirDenseElementsAttrIsSplat(attr)) return false;
+    bool read = tsr_attr_elements(attr, &scratch, &type, &data) &&
+                tsr_shape_size(&type.shape, type.dtype, &size);
+    if (read) {
+        tsr_digest digest = tsr_hash(data, (size_t)size);
+        put_type(self, mlirAttributeGetType(attr));
+        tsr_hasher_update(&self->hasher, digest.bytes, sizeof digest.bytes);
+    }
+    tsr_arena_finish(&scratch);
+    return read;
+}
+
+static void put_attribute(identifier *self, MlirNamedAttribute named, bool only_kind) {
+    MlirStringRef name = mlirIdentifierStr(named.name);
+    const char *mnemonic = NULL;
+    double values[TSR_SHIM_PARAMETERS_MAX];
+    put_text(self, name.data, name.length);
+    if (only_kind) {
+        tsr_shim_graph_attr(named.attribute, &mnemonic, values);
+        put_text(self, mnemonic, strlen(mnemonic));
+    } else if (!put_elements(self, named.attribute)) {
+        mlirAttributePrint(named.attribute, append, &self->text);
+        put_printed(self);
+    }
+}
+
+/* MLIR sorts attributes by name. */
+static void put_attributes(identifier *self, MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    bool omits = is_optimizer(op) && !self->too_many;
+    bool declares = id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE;
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+        MlirNamedAttribute named = mlirOperationGetAttribute(op, i);
+        MlirStringRef name = mlirIdentifierStr(named.name);
+        bool is_kind = tsr_ref_is(name, "optimizer");
+        if (is_ignored(name) || (omits && is_hyperparameter(name) && !is_kind)) continue;
+        /* Initial values are those of the config's tensors. */
+        if (declares && (tsr_ref_is(name, "init") || tsr_ref_is(name, "data"))) continue;
+        put_attribute(self, named, omits && is_kind);
+    }
+    put_text(self, "", 0);
+}
+
+static void name_value(identifier *self, MlirValue value) {
+    put_type(self, mlirValueGetType(value));
+    TSR_NEED(tsr_value_map_set(&self->values, &self->arena, value, self->value_count));
+    self->value_count++;
+}
+
+/* An op whose place in the order means nothing. */
+static bool is_placeless(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_STEP || id == TSR_GRAPH_SEED;
+}
+
+static void put_operand(identifier *self, MlirValue value) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (mlirOperationIsNull(owner) || !is_placeless(owner)) {
+        put_number(self, tsr_value_map_get(&self->values, value));
+        return;
+    }
+    put_number(self, UINT64_MAX);
+    put_text(self, tsr_op_name(owner), strlen(tsr_op_name(owner)));
+    put_attributes(self, owner);
+    put_type(self, mlirValueGetType(value));
+}
+
+static void put_block(identifier *self, MlirBlock block);
+
+static void put_op(identifier *self, MlirOperation op) {
+    if (is_placeless(op) || tsr_sr_op_plain(op) == TSR_SR_EXPORT_MANIFEST) return;
+    put_text(self, tsr_op_name(op), strlen(tsr_op_name(op)));
+    put_number(self, tsr_op_operand_count(op));
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) put_operand(self, tsr_op_operand(op, i));
+    put_attributes(self, op);
+    put_number(self, tsr_op_result_count(op));
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) name_value(self, tsr_op_result(op, i));
+    intptr_t region_count = mlirOperationGetNumRegions(op);
+    put_number(self, (uint64_t)region_count);
+    for (intptr_t i = 0; i < region_count; i++) {
+        MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+        if (!mlirBlockIsNull(block)) put_block(self, block);
+    }
+    put_text(self, "", 0);
+}
+
+/* Regions have one block each, and are as deep as verified programs may be. */
+static void put_block(identifier *self, MlirBlock block) {
+    intptr_t count = mlirBlockGetNumArguments(block);
+    put_number(self, (uint64_t)count);
+    for (intptr_t i = 0; i < count; i++) name_value(self, mlirBlockGetArgument(block, i));
+    TSR_FOR_EACH_OP(op, block) put_op(self, op);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static int by_symbol(const void *a, const void *b) {
+    return strcmp(tsr_op_symbol(*(const MlirOperation *)a),
+                  tsr_op_symbol(*(const MlirOperation *)b));
+}
+
+static bool is_function(MlirOperation op) {
+    return tsr_op_is(op, "func.func") && tsr_op_has_body(op);
+}
+
+static void collect_functions(identifier *self, MlirModule module) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += is_function(op);
+    self->funcs = TSR_NEW(&self->arena, MlirOperation, count + 1);
+    TSR_NEED(self->funcs);
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (is_function(op)) self->funcs[self->func_count++] = op;
+    }
+    qsort(self->funcs, count, sizeof *self->funcs, by_symbol);
+}
+
+static void hash_module(identifier *self, MlirOperation module) {
+    tsr_hasher_init(&self->hasher);
+    tsr_hasher_update(&self->hasher, tag, sizeof tag);
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(module); i++) {
+        MlirNamedAttribute named = mlirOperationGetAttribute(module, i);
+        MlirStringRef name = mlirIdentifierStr(named.name);
+        if (!is_ignored(name) && !is_among(name, ignored_of_module,
+                                           sizeof ignored_of_module / sizeof ignored_of_module[0]))
+            put_attribute(self, named, false);
+    }
+    for (size_t i = 0; i < self->func_count; i++) put_op(self, self->funcs[i]);
+}
+
+static void record(identifier *self, MlirOperation module, MlirContext context) {
+    MlirNamedAttribute named[TSR_HYPERPARAMETERS_MAX];
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest digest = tsr_hasher_finish(&self->hasher);
+    size_t count = self->identity.hyperparameter_count;
+    tsr_digest_format(&digest, hex);
+    tsr_op_set(module, TSR_OPERATIONS_NAME, tsr_attr_make_string(context, hex));
+    for (size_t i = 0; i < count; i++)
+        named[i] = mlirNamedAttributeGet(mlirIdentifierGet(context, tsr_ref(self->list[i].name)),
+                                         tsr_attr_make_string(context, self->list[i].value));
+    tsr_op_set(module, TSR_HYPERPARAMETERS_NAME,
+               mlirDictionaryAttrGet(context, (intptr_t)count, named));
+}
+
+bool tsr_pass_identify(MlirModule module) {
+    identifier self = {.value_count = 0};
+    collect_functions(&self, module);
+    list_hyperparameters(&self);
+    hash_module(&self, mlirModuleGetOperation(module));
+    record(&self, mlirModuleGetOperation(module), mlirModuleGetContext(module));
+    tsr_buffer_finish(&self.text);
+    tsr_arena_finish(&self.arena);
+    return true;
+}
+
+/* ---- reading it back ------------------------------------------------------------------------- */
+
+bool tsr_graph_identity_read(MlirModule module, tsr_arena *arena, tsr_digest *out_operations,
+                             tsr_identity *out_identity) {
+    MlirOperation self = mlirModuleGetOperation(module);
+    const char *hex = tsr_op_string(self, TSR_OPERATIONS_NAME);
+    MlirAttribute all = tsr_op_attr(self, TSR_HYPERPARAMETERS_NAME);
+    if (!hex || !tsr_digest_parse(hex, strlen(hex), out_operations)) return false;
+    bool has = !mlirAttributeIsNull(all) && mlirAttributeIsADictionary(all);
+    size_t count = has ? (size_t)mlirDictionaryAttrGetNumElements(all) : 0;
+    tsr_hyperparameter *list = TSR_NEW(arena, tsr_hyperparameter, count + 1);
+    TSR_NEED(list);
+    for (size_t i = 0; i < count; i++) {
+        MlirNamedAttribute named = mlirDictionaryAttrGetElement(all, (intptr_t)i);
+        const char *value = tsr_attr_string(named.attribute);
+        list[i] = (tsr_hyperparameter){mlirIdentifierStr(named.name).data, value ? value : ""};
+    }
+    *out_identity = (tsr_identity){.hyperparameter_count = count, .hyperparameters = list};
+    return true;
+}
