@@ -13,6 +13,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/hash/hash.h"
+#include "runtime/base/identity.h"
 #include "runtime/base/tensor.h"
 
 typedef struct tsr_transport tsr_transport;
@@ -35,6 +36,7 @@ typedef struct tsr_generation {
     uint64_t number, epoch;
     tsr_position position;
     tsr_digest bundle_hash, state_hash, manifest_hash;
+    tsr_digest program; /* program digest; zero: not known, as in states of older versions */
 } tsr_generation;
 
 /* State hash: SHA-256 over (name, dtype, shape, tensor digest) of the tensors sorted by name; the
@@ -47,6 +49,17 @@ tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *d
                                   size_t tensor_count);
 
 typedef struct tsr_store tsr_store;
+
+/* The program whose states a run goes on from. A state belongs to it if the program digests are
+ * equal; if one of them is not known, if the bundles are. Otherwise TSR_MISMATCH with both values.
+ */
+typedef struct tsr_store_program {
+    tsr_digest bundle_hash;
+    const tsr_identity *identity; /* borrowed; NULL: not known */
+    const char *advice;           /* borrowed; appended to the refusal of another program's state,
+                                     "; run …"; NULL: nothing */
+    bool tells_changes;           /* a notice names each hyper-parameter that differs */
+} tsr_store_program;
 
 /* A callback that reads bytes of a tensor that may not be in memory in full. Its address is `data`.
  * The bytes are at *out_bytes until the same reader calls again. Readers are numbered from 0 and
@@ -61,8 +74,10 @@ typedef struct tsr_store_source {
 typedef struct tsr_store_options {
     size_t size_bytes;      /* sizeof(tsr_store_options) */
     const char *directory;  /* created if absent, with its parents */
-    tsr_digest bundle_hash; /* a store of another bundle is TSR_MISMATCH */
-    uint32_t keep;          /* number of good generations that are kept, 2 … 10000 */
+    tsr_digest bundle_hash; /* a store of another program is TSR_MISMATCH: see tsr_store_program */
+    const tsr_identity *identity; /* copied; NULL: not known */
+    const char *advice;           /* as in tsr_store_program; borrowed while the store is opened */
+    uint32_t keep;                /* number of good generations that are kept, 2 … 10000 */
     bool allow_network_fs;
     bool allow_inexact;   /* a state with other numerics is resumed, with a warning */
     const char *region;   /* stored in tokens: at most 255 bytes; NULL: "" */
@@ -117,9 +132,9 @@ TSR_RESULT tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tens
                           size_t tensor_count);
 
 /* Read-only use without lock or epoch: reads the newest good generation (mode as above) into an
- * arena. bundle_hash may be NULL: accepts any bundle. An empty store gives found = false and no
+ * arena. `program` may be NULL: accepts any. An empty store gives found = false and no
  * tensors; a directory that does not exist is TSR_IO. Tensors ascend by name. */
-TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
+TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_store_program *program,
                           tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count);
@@ -171,10 +186,10 @@ typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
 TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                                   void *user);
 /* A line for each generation that can be resumed, newest first: "generation N epoch N step N seed N
- * bytes N state HEX good", or "generation N epoch N damaged: …"; then those that are good but
- * cannot be reached from the newest records ("…, ignored unless …"); then a line with the counts.
- * Reads manifests and the sizes of segments; with `verify`, all data. Changes nothing. TSR_STATE if
- * a committed generation is damaged. */
+ * bytes N state HEX program HEX good" (without "program" where it is not known), or "generation N
+ * epoch N damaged: …"; then those that are good but cannot be reached from the newest records ("…,
+ * ignored unless …"); then a line with the counts. Reads manifests and the sizes of segments; with
+ * `verify`, all data. Changes nothing. TSR_STATE if a committed generation is damaged. */
 TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                                   tsr_fsck_report_fn report, void *user);
 /* The same as JSON, one object per line (schemas/token.schema.json): each generation's resilience

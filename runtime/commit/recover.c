@@ -341,8 +341,8 @@ tsr_result tsr_store_scan_next(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_cho
         if (choice->mode == TSR_RESUME_EXACT && name->generation != choice->generation) continue;
         tsr_result result = tsr_store_scan_read_candidate(ctx, scan, name, out_manifest);
         if (!result.code)
-            return tsr_token_belongs(ctx, &out_manifest->token, choice->bundle_hash,
-                                     choice->numerics, choice->allow_inexact);
+            return tsr_token_belongs(ctx, &out_manifest->token, choice->program, choice->numerics,
+                                     choice->allow_inexact);
         if (result.code != TSR_STATE) return result;
         TRY(ctx, tsr_store_scan_note_damaged(ctx, scan, name));
     }

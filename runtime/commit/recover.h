@@ -49,9 +49,9 @@ TSR_RESULT tsr_store_scan_note_damaged(tsr_ctx *ctx, tsr_store_scan *scan, const
 
 typedef struct tsr_choice {
     tsr_resume_mode mode;
-    uint64_t generation;           /* for TSR_RESUME_EXACT */
-    const tsr_digest *bundle_hash; /* NULL: any */
-    const char *numerics;          /* NULL: any */
+    uint64_t generation;              /* for TSR_RESUME_EXACT */
+    const tsr_store_program *program; /* borrowed; NULL: any */
+    const char *numerics;             /* NULL: any */
     bool allow_inexact;
     bool refuse_damage; /* fail with TSR_STATE, before any change, if damage was found on the way */
 } tsr_choice;

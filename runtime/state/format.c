@@ -15,6 +15,7 @@ static const char token_magic[8] = "TSRTOKEN", map_magic[8] = "TSRSTATE",
 static const char state_tag[16] = "tessera.state.1";
 enum {
     TOKEN_FIXED_BYTES = 176,
+    PROGRAM_FIXED_BYTES = TSR_DIGEST_BYTES + 2, /* what version 3 adds, without the list */
     MAP_FIXED_BYTES = 72,
     TENSOR_FIXED_BYTES = 12 + TSR_DIGEST_BYTES,
     CHUNK_BYTES = 64,
@@ -318,18 +319,24 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
 
 /* ---- encoding ---- */
 
-/* Writes version 1 if nothing is known about the data, so that each token has only one encoding. */
-static unsigned token_version(const tsr_position *position) {
+/* Writes the lowest version that has room for what is known, so that each token has only one
+ * encoding. */
+static unsigned token_version(const tsr_token *token) {
     static const tsr_digest unknown;
+    const tsr_position *position = &token->position;
     bool has_data = position->epoch_base || position->epoch_base_sample || position->rows ||
                     !tsr_digest_equal(&position->data, &unknown);
+    if (tsr_identity_is_known(&token->identity)) return 3;
     return has_data ? 2 : 1;
 }
 
 static size_t token_size(const tsr_token *token) {
-    size_t data_bytes = token_version(&token->position) > 1 ? TSR_TOKEN_DATA_BYTES : 0;
-    return TOKEN_FIXED_BYTES + data_bytes + strlen(token->region) + strlen(token->numerics) +
-           strlen(token->topology) + TSR_DIGEST_BYTES;
+    unsigned version = token_version(token);
+    size_t data_bytes = version > 1 ? TSR_TOKEN_DATA_BYTES : 0;
+    size_t program_bytes =
+        version > 2 ? PROGRAM_FIXED_BYTES + tsr_identity_size(&token->identity) : 0;
+    return TOKEN_FIXED_BYTES + data_bytes + program_bytes + strlen(token->region) +
+           strlen(token->numerics) + strlen(token->topology) + TSR_DIGEST_BYTES;
 }
 
 size_t tsr_manifest_size(const tsr_manifest *manifest) {
@@ -354,22 +361,35 @@ static void derive_digests(tsr_manifest *manifest) {
     }
 }
 
+static uint8_t *put_hyperparameters(uint8_t *at, const tsr_identity *identity) {
+    for (size_t i = 0; i < identity->hyperparameter_count; i++) {
+        const char *texts[] = {identity->hyperparameters[i].name,
+                               identity->hyperparameters[i].value};
+        at = put(at, strlen(texts[0]), 1);
+        at = put(at, strlen(texts[1]), 1);
+        for (size_t k = 0; k < 2; k++) at = put_bytes(at, texts[k], strlen(texts[k]));
+    }
+    return at;
+}
+
 static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_hash) {
     uint8_t *begin = at;
     const tsr_position *position = &token->position;
+    unsigned version = token_version(token);
     at = put_bytes(at, token_magic, sizeof token_magic);
-    at = put(at, token_version(position), 4);
+    at = put(at, version, 4);
     at = put(at, token_size(token), 4);
     const uint64_t numbers[] = {token->generation,        token->epoch,     position->seed,
                                 position->step,           position->sample, position->virtual_ranks,
                                 position->shuffle_version};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) at = put(at, numbers[i], 8);
-    if (token_version(position) > 1) {
+    if (version > 1) {
         at = put(at, position->epoch_base, 8);
         at = put(at, position->epoch_base_sample, 8);
         at = put(at, position->rows, 8);
         at = put_digest(at, &position->data);
     }
+    if (version > 2) at = put_digest(at, &token->identity.program);
     at = put_digest(at, &token->bundle_hash);
     at = put_digest(at, &token->state_hash);
     at = put_digest(at, &token->previous);
@@ -377,9 +397,11 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     at = put(at, strlen(token->numerics), 2);
     at = put(at, strlen(token->topology), 2);
     at = put(at, 0, 2); /* length of the signature */
+    if (version > 2) at = put(at, tsr_identity_size(&token->identity), 2);
     at = put_bytes(at, token->region, strlen(token->region));
     at = put_bytes(at, token->numerics, strlen(token->numerics));
     at = put_bytes(at, token->topology, strlen(token->topology));
+    if (version > 2) at = put_hyperparameters(at, &token->identity);
     return put_hash(begin, at, out_hash);
 }
 
@@ -456,6 +478,7 @@ tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
                             .epoch = manifest->token.epoch,
                             .position = manifest->token.position,
                             .bundle_hash = manifest->token.bundle_hash,
+                            .program = manifest->token.identity.program,
                             .state_hash = manifest->token.state_hash,
                             .manifest_hash = manifest->hash};
 }
@@ -466,6 +489,27 @@ tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
     return tsr_error_prefix((ctx),                                                                 \
                             tsr_fail_((ctx), TSR_STATE, 0, __FILE__, __LINE__, __VA_ARGS__),       \
                             "%s is damaged", (subject))
+
+/* `size` bytes of names and values; the caller checks order, texts and limits. */
+static void take_hyperparameters(cursor *in, size_t size, tsr_arena *arena,
+                                 tsr_identity *identity) {
+    const uint8_t *bytes = take_bytes(in, size);
+    if (!bytes) return;
+    cursor list = {bytes, bytes + size, false, false};
+    tsr_hyperparameter *found = TSR_NEW(arena, tsr_hyperparameter, TSR_HYPERPARAMETERS_MAX);
+    in->no_memory |= !found;
+    while (found && list.at != list.end && !list.failed) {
+        size_t name = (size_t)take_number(&list, 1), value = (size_t)take_number(&list, 1);
+        if (identity->hyperparameter_count == TSR_HYPERPARAMETERS_MAX) break;
+        tsr_hyperparameter *one = &found[identity->hyperparameter_count++];
+        one->name = take_text(&list, name, arena);
+        one->value = take_text(&list, value, arena);
+        list.failed |= !one->name || !one->value;
+    }
+    in->no_memory |= list.no_memory;
+    in->failed |= list.failed || list.at != list.end;
+    identity->hyperparameters = found;
+}
 
 static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_arena *arena,
                              tsr_token *token) {
@@ -486,25 +530,30 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
         position->rows = take_number(in, 8);
         position->data = take_digest(in);
     }
+    if (version > 2) token->identity.program = take_digest(in);
     token->bundle_hash = take_digest(in);
     token->state_hash = take_digest(in);
     token->previous = take_digest(in);
     size_t lengths[4];
     for (size_t i = 0; i < 4; i++) lengths[i] = (size_t)take_number(in, 2);
+    size_t list_bytes = version > 2 ? (size_t)take_number(in, 2) : 0;
     token->region = take_text(in, lengths[0], arena);
     token->numerics = take_text(in, lengths[1], arena);
     token->topology = take_text(in, lengths[2], arena);
+    if (version > 2) take_hyperparameters(in, list_bytes, arena, &token->identity);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
         DAMAGED(ctx, subject, "its token has not the %llu byte%s it states",
                 (unsigned long long)size, TSR_PLURAL(size));
-    if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which versions 1 and 2 are not");
+    if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which versions 1 to 3 are not");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
+    const char *wrong = tsr_identity_check(&token->identity);
+    if (wrong) DAMAGED(ctx, subject, "its program: %s", wrong);
     if (!token->generation || !token->epoch || !position->virtual_ranks ||
         position->seed > UINT32_MAX || position->epoch_base_sample > position->sample ||
-        version != token_version(position))
+        version != token_version(token))
         DAMAGED(ctx, subject, "a number of its token is out of range");
     return TSR_SUCCESS;
 }

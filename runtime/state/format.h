@@ -7,10 +7,12 @@
 #ifndef TSR_RUNTIME_STATE_FORMAT_H
 #define TSR_RUNTIME_STATE_FORMAT_H
 
+#include "runtime/base/identity.h"
 #include "runtime/store.h"
 
 enum {
-    TSR_MANIFEST_VERSION = 2, /* the newest; version 1 has no fields for the data */
+    /* The newest; version 1 has no fields for the data, version 2 none for the program. */
+    TSR_MANIFEST_VERSION = 3,
     TSR_TOKEN_DATA_BYTES = 24 + TSR_DIGEST_BYTES, /* size of the fields that version 2 adds */
     TSR_TOKEN_BYTES_MAX = 4096,
     TSR_TOKEN_TEXT_MAX = 255, /* length of region, numerics, topology */
@@ -26,7 +28,8 @@ typedef struct tsr_token {
     uint64_t generation, epoch; /* both >= 1 */
     tsr_position position;
     tsr_digest bundle_hash, state_hash;
-    tsr_digest previous; /* token hash of the generation from which this one continued, or zero */
+    tsr_identity identity; /* of the program that computed it; borrowed */
+    tsr_digest previous;   /* token hash of the generation from which this one continued, or zero */
     const char *region, *numerics, *topology; /* borrowed, never NULL */
 } tsr_token;
 

@@ -33,24 +33,52 @@ tsr_result tsr_record_base(tsr_ctx *ctx, int root, tsr_arena *arena, uint64_t ep
     return tsr_base_decode(ctx, text, bytes, size, epoch, out_link);
 }
 
-tsr_result tsr_token_belongs(tsr_ctx *ctx, const tsr_token *token, const tsr_digest *bundle_hash,
+static bool both_known(const tsr_token *token, const tsr_store_program *program) {
+    return tsr_identity_is_known(&token->identity) && tsr_identity_is_known(program->identity);
+}
+
+void tsr_token_tell_changes(const tsr_ctx *ctx, const tsr_token *token,
+                            const tsr_store_program *program) {
+    tsr_identity_cursor at = {0};
+    tsr_hyperparameter_change change;
+    if (!program || !program->tells_changes || !both_known(token, program)) return;
+    while (tsr_identity_next_change(&token->identity, program->identity, &at, &change))
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " was trained with %s %s; this run goes on with %s",
+                token->generation, change.name, change.a ? change.a : "none",
+                change.b ? change.b : "none");
+}
+
+static tsr_result check_program(tsr_ctx *ctx, const tsr_token *token,
+                                const tsr_store_program *program) {
+    bool by_program = both_known(token, program);
+    const tsr_digest *mine = by_program ? &program->identity->program : &program->bundle_hash;
+    const tsr_digest *stored = by_program ? &token->identity.program : &token->bundle_hash;
+    char ours[TSR_DIGEST_HEX + 1], theirs[TSR_DIGEST_HEX + 1];
+    if (tsr_digest_equal(mine, stored)) return TSR_SUCCESS;
+    tsr_digest_format(mine, ours);
+    tsr_digest_format(stored, theirs);
+    FAIL(ctx, TSR_MISMATCH, "generation %" PRIu64 " is of the %s %s; the bundle given %s %s%s",
+         token->generation, by_program ? "program" : "bundle", theirs, by_program ? "has" : "is",
+         ours, program->advice ? program->advice : "");
+}
+
+tsr_result tsr_token_belongs(tsr_ctx *ctx, const tsr_token *token, const tsr_store_program *program,
                              const char *numerics, bool allow_inexact) {
-    if (bundle_hash && !tsr_digest_equal(bundle_hash, &token->bundle_hash)) {
-        char ours[TSR_DIGEST_HEX + 1], theirs[TSR_DIGEST_HEX + 1];
-        tsr_digest_format(bundle_hash, ours);
-        tsr_digest_format(&token->bundle_hash, theirs);
-        FAIL(ctx, TSR_MISMATCH,
-             "generation %" PRIu64 " is of the bundle %s; the bundle given is %s",
-             token->generation, theirs, ours);
-    }
-    if (!numerics || strcmp(numerics, token->numerics) == 0) return TSR_SUCCESS;
-    if (!allow_inexact)
+    bool same = !numerics || strcmp(numerics, token->numerics) == 0;
+    /* Another kind of numerics is another program, too, and the reason is the numerics. */
+    bool numerics_first = program && both_known(token, program) && !same && !allow_inexact;
+    if (program && !numerics_first) TRY(ctx, check_program(ctx, token, program));
+    if (!same && !allow_inexact)
         FAIL(ctx, TSR_MISMATCH,
              "generation %" PRIu64 " was computed with numerics '%s'; this machine runs '%s', "
              "which does not give the same bits",
              token->generation, token->numerics, numerics);
-    tsr_log(ctx, TSR_LOG_WARNING,
-            "inexact: generation %" PRIu64 " was computed with numerics '%s' and goes on with '%s'",
-            token->generation, token->numerics, numerics);
+    if (!same)
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "inexact: generation %" PRIu64
+                " was computed with numerics '%s' and goes on with '%s'",
+                token->generation, token->numerics, numerics);
+    tsr_token_tell_changes(ctx, token, program);
     return TSR_SUCCESS;
 }

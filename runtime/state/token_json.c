@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/token_json.h"
 
+#include "runtime/base/io/identity_json.h"
+
 #include <inttypes.h>
 
 static void put_count(tsr_buffer *buffer, const char *key, uint64_t value) {
@@ -44,6 +46,10 @@ void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
     put_text(buffer, "region", token->region);
     put_text(buffer, "numerics", token->numerics);
     put_text(buffer, "topology", token->topology);
+    if (tsr_identity_is_known(&token->identity)) {
+        tsr_identity_write_json(buffer, &token->identity);
+        tsr_buffer_text(buffer, ",");
+    }
     put_hash(buffer, "bundle", &token->bundle_hash);
     tsr_buffer_text(buffer, ",");
     put_hash(buffer, "state", &token->state_hash);

@@ -32,9 +32,8 @@ static tsr_result write_tensors(tsr_ctx *ctx, const char *path, const tsr_genera
         const char *key;
         const tsr_digest *value;
     } hashes[] = {
-        {"bundle_hash", &generation->bundle_hash},
-        {"data_digest", &position->data},
-        {"state_hash", &generation->state_hash},
+        {"bundle_hash", &generation->bundle_hash},     {"data_digest", &position->data},
+        {"program_digest", &generation->program},      {"state_hash", &generation->state_hash},
         {"manifest_hash", &generation->manifest_hash},
     };
     enum {

@@ -161,15 +161,18 @@ static tsr_result list_damaged(tsr_ctx *ctx, const examination *e, const tsr_nam
 static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manifest *manifest,
                             bool reached) {
     const tsr_token *token = &manifest->token;
-    char hash[TSR_DIGEST_HEX + 1];
+    char hash[TSR_DIGEST_HEX + 1], program[TSR_DIGEST_HEX + 1];
+    bool known = tsr_identity_is_known(&token->identity);
     tsr_buffer line = {0};
     if (!e->json) {
         tsr_digest_format(&token->state_hash, hash);
+        tsr_digest_format(&token->identity.program, program);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
-                " bytes %" PRIu64 " state %s good%s",
+                " bytes %" PRIu64 " state %s%s%s good%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
-                tsr_manifest_data_bytes(manifest), hash,
+                tsr_manifest_data_bytes(manifest), hash, known ? " program " : "",
+                known ? program : "",
                 reached ? "" : ", ignored unless it is asked for by its number");
         return TSR_SUCCESS;
     }

@@ -81,6 +81,7 @@ struct tsr_store {
     void (*event)(void *user, const char *line);
     void *event_user;
     tsr_digest bundle_hash;
+    tsr_identity identity; /* in the arena */
     uint32_t keep;
     char *region, *numerics;
     bool finite; /* copied from the options, like source */

@@ -3,6 +3,7 @@
  * Loads a generation's tensors into the caller's memory, from an open store or from a store that is
  * only read.
  */
+#include "runtime/state/record.h"
 #include "runtime/store/internal.h"
 
 #include <fcntl.h>
@@ -143,6 +144,7 @@ typedef struct landing {
     tsr_arena *arena;
     tsr_tensor *tensors; /* tensors of the latest generation read */
     size_t count;
+    tsr_token token; /* of that generation; in the arena */
 } landing;
 
 typedef struct attempt {
@@ -203,21 +205,25 @@ static tsr_result read_once(tsr_ctx *ctx, attempt *a, const tsr_choice *choice, 
             tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
                     manifest.token.generation, manifest.token.position.step);
         to->count = manifest.tensor_count;
+        to->token = manifest.token;
         recovery->generation = tsr_manifest_generation(&manifest);
     }
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
+tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_store_program *program,
                           tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count) {
     const tsr_io *io = tsr_ctx_io(ctx);
     landing to = {.arena = arena};
-    const tsr_choice choice = {.mode = mode, .generation = generation, .bundle_hash = bundle_hash};
+    tsr_store_program silently = program ? *program : (tsr_store_program){0};
+    const tsr_choice choice = {
+        .mode = mode, .generation = generation, .program = program ? &silently : NULL};
     tsr_store_scan scan = {.root = -1, .gens = -1, .arena = arena};
     tsr_reader *reader = tsr_reader_create();
     tsr_result result = TSR_SUCCESS;
+    silently.tells_changes = false; /* told once, at the end */
     if (!reader) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read a state");
     scan.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
     if (scan.root < 0) {
@@ -244,6 +250,7 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
     if (!result.code) {
         *out_tensors = to.count ? to.tensors : NULL;
         *out_tensor_count = to.count;
+        if (out_recovery->found) tsr_token_tell_changes(ctx, &to.token, program);
     }
 done:
     if (scan.gens >= 0) io->close(io->self, scan.gens);

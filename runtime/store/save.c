@@ -231,6 +231,7 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     TRY(ctx, tsr_store_plan(ctx, store, tensors, tensor_count));
     TRY(ctx, tsr_copy_plan(ctx, store, tensors, tensor_count));
     store->plan.token.bundle_hash = store->bundle_hash;
+    store->plan.token.identity = store->identity;
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
     store->plan.token.topology =

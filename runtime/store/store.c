@@ -137,6 +137,8 @@ static tsr_result check_options(tsr_ctx *ctx, const tsr_store_options *options) 
         if (texts[i] && strlen(texts[i]) > TSR_TOKEN_TEXT_MAX)
             FAIL(ctx, TSR_USAGE, "a text for tokens has %zu byte%s; at most %d are stored",
                  strlen(texts[i]), TSR_PLURAL(strlen(texts[i])), TSR_TOKEN_TEXT_MAX);
+    const char *wrong = options->identity ? tsr_identity_check(options->identity) : NULL;
+    if (wrong) FAIL(ctx, TSR_USAGE, "the program of the store: %s", wrong);
     return TSR_SUCCESS;
 }
 
@@ -169,6 +171,8 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     store->reader = tsr_reader_create();
     if (!store->directory || !store->region || !store->numerics || !store->reader)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");
+    if (options->identity)
+        TRY(ctx, tsr_identity_copy(ctx, options->identity, &store->arena, &store->identity));
     TRY(ctx, reserve_mailbox(ctx, &store->to_rank, 0));
     TRY(ctx, tsr_store_reserve_answers(ctx, store, 0));
     if (!store->transport) return TSR_SUCCESS;
@@ -230,9 +234,13 @@ tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_re
     tsr_result result;
     TRY(ctx, check_options(ctx, options));
     TRY_GOTO(ctx, result, allocate(ctx, options, &store));
+    const tsr_store_program program = {.bundle_hash = store->bundle_hash,
+                                       .identity = &store->identity,
+                                       .advice = options->advice,
+                                       .tells_changes = true};
     const tsr_choice choice = {.mode = mode,
                                .generation = generation,
-                               .bundle_hash = &store->bundle_hash,
+                               .program = &program,
                                .numerics = options->numerics ? store->numerics : NULL,
                                .allow_inexact = options->allow_inexact};
     TRY_GOTO(ctx, result, begin(ctx, store, &choice, options->allow_network_fs));

@@ -142,20 +142,20 @@ static void save_if_due(sim_process *process, lead *l) {
 static void lead_main(sim_process *process) {
     sim_job *job = process->user;
     lead l = {.model = sim_model_create(job->rank_count, job->shape)};
-    tsr_coordinator_options options = {
-        .size_bytes = sizeof options,
-        .directory = SIM_DIRECTORY,
-        .rank_count = job->rank_count,
-        .keep = job->keep,
-        .choice = {.mode = TSR_RESUME_AUTO, .bundle_hash = &l.model->plan.token.bundle_hash},
-        .resend_ns = job->resend_ns,
-        .deadline_ns = job->deadline_ns,
-        .outside = {.self = process,
-                    .now_ns = now_ns,
-                    .send = send_to_rank,
-                    .event = event,
-                    .process_id = process->pid,
-                    .nonce = process->pid}};
+    const tsr_store_program program = {.bundle_hash = l.model->plan.token.bundle_hash};
+    tsr_coordinator_options options = {.size_bytes = sizeof options,
+                                       .directory = SIM_DIRECTORY,
+                                       .rank_count = job->rank_count,
+                                       .keep = job->keep,
+                                       .choice = {.mode = TSR_RESUME_AUTO, .program = &program},
+                                       .resend_ns = job->resend_ns,
+                                       .deadline_ns = job->deadline_ns,
+                                       .outside = {.self = process,
+                                                   .now_ns = now_ns,
+                                                   .send = send_to_rank,
+                                                   .event = event,
+                                                   .process_id = process->pid,
+                                                   .nonce = process->pid}};
     tsr_result result = tsr_coordinator_open(&process->ctx, &options, &l.coordinator);
     while (!result.code && !process->dead && l.failures < FAILURES_MAX &&
            l.coordinator->phase != TSR_PHASE_STOPPED) {

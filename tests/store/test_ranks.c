@@ -55,7 +55,7 @@ struct cluster {
     uint64_t dice;    /* 0: messages arrive once, in order */
     uint32_t mute;    /* messages of this rank are lost; UINT32_MAX: none */
     unsigned damages; /* logged errors */
-    tsr_digest bundle;
+    tsr_store_program program;
 };
 
 static const char *const names[TENSORS] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
@@ -145,7 +145,7 @@ static void begin_member(cluster *home, uint32_t index) {
                                    &m->plan)
                      .code,
                  TSR_OK);
-    m->plan.token.bundle_hash = home->bundle;
+    m->plan.token.bundle_hash = home->program.bundle_hash;
     m->plan.token.topology = "ranks=many";
     tsr_rank_options options = {
         .size_bytes = sizeof options,
@@ -168,7 +168,7 @@ static tsr_result begin(cluster *home, fault_io *disk, uint32_t count, uint64_t 
         .directory = "/s",
         .rank_count = count,
         .keep = 2,
-        .choice = {.bundle_hash = &home->bundle},
+        .choice = {.program = &home->program},
         .resend_ns = SECOND,
         .deadline_ns = (uint64_t)100 * SECOND,
         .outside = {

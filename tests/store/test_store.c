@@ -635,7 +635,8 @@ Test(store, read_without_lock) {
     tsr_recovery recovery;
     tsr_tensor *tensors;
     size_t count;
-    tsr_digest bundle = model_bundle(), other = tsr_hash("x", 1);
+    const tsr_store_program mine = {.bundle_hash = model_bundle()},
+                            other = {.bundle_hash = tsr_hash("x", 1)};
     must_fail(b,
               tsr_store_read(&b->ctx, "/s", NULL, TSR_RESUME_AUTO, 0, &arena, &recovery, &tensors,
                              &count),
@@ -648,7 +649,7 @@ Test(store, read_without_lock) {
     cr_assert(!recovery.found && count == 0);
     must_save(b, 1, 3); /* and the store stays open */
     for (uint64_t n = 2; n <= 3; n++) {
-        tsr_result result = tsr_store_read(&b->ctx, "/s", n == 2 ? &bundle : NULL,
+        tsr_result result = tsr_store_read(&b->ctx, "/s", n == 2 ? &mine : NULL,
                                            n == 2 ? TSR_RESUME_EXACT : TSR_RESUME_AUTO, n, &arena,
                                            &recovery, &tensors, &count);
         cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
