@@ -204,6 +204,9 @@ const tsr_config *tsr_model_get_config(const tsr_model *model) { return &model->
 tsr_digest tsr_model_get_digest(const tsr_model *model) {
     return tsr_bundle_get_digest(model->bundle);
 }
+const tsr_identity *tsr_model_get_identity(const tsr_model *model) {
+    return &model->config.identity;
+}
 const char *tsr_model_get_target(const tsr_model *model) {
     return tsr_bundle_get_target_name(model->bundle, model->target);
 }

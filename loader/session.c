@@ -7,6 +7,7 @@
  *
  * Repeats these from the start if a region of mode restart has failed.
  */
+#include "loader/log_program.h"
 #include "loader/model.h"
 #include "loader/position.h"
 #include "loader/training_data.h"
@@ -195,15 +196,7 @@ static tsr_result check_digest(tsr_ctx *ctx, const char *what, const char *name,
 }
 
 static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_header *header) {
-    tsr_digest bundle = tsr_model_get_digest(self->model);
-    const char *entry = self->model->config.entries[self->job.entry].name;
-    TRY(ctx, check_digest(ctx, "this bundle", "", &bundle, &header->bundle_hash));
-    if (strcmp(header->numerics, self->model->numerics) != 0)
-        FAIL(ctx, TSR_MISMATCH, "this run has numerics '%s'; the log was recorded with '%s'",
-             self->model->numerics, header->numerics);
-    if (strcmp(header->entry, entry) != 0)
-        FAIL(ctx, TSR_MISMATCH, "this run has entry '%s'; the log was recorded with '%s'", entry,
-             header->entry);
+    TRY(ctx, tsr_log_check(ctx, self->model, self->job.entry, header, "this run"));
     if (header->rows && header->rows != self->trained_on.rows)
         FAIL(ctx, TSR_MISMATCH, "the data has %llu rows; the log was recorded with %llu",
              (unsigned long long)self->trained_on.rows, (unsigned long long)header->rows);
@@ -348,6 +341,8 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .size_bytes = sizeof store_options,
         .directory = options->state_directory,
         .bundle_hash = tsr_model_get_digest(self->model),
+        .identity = &self->model->config.identity,
+        .advice = options->advice,
         .numerics = self->model->numerics,
         .keep = options->keep ? options->keep : KEEP_DEFAULT,
         .allow_network_fs = options->allow_network_fs,
@@ -620,10 +615,7 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
                                self->job.entry, self->job.tracked, self->job.tracked_count,
                                &self->arena));
     if (!self->options.record) return TSR_SUCCESS;
-    tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
-                                .numerics = self->model->numerics,
-                                .entry = self->model->config.entries[self->job.entry].name,
-                                .seed = self->job.position.seed,
+    tsr_record_header header = {.seed = self->job.position.seed,
                                 .step = self->job.position.step,
                                 .rows = self->job.position.rows,
                                 .epoch_base = self->job.position.epoch_base,
@@ -635,6 +627,7 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
                                 .values_of = self->options.values_of,
                                 .data_count = self->digest_count,
                                 .data = self->digests};
+    tsr_log_describe(self->model, self->job.entry, &header);
     TRY(ctx, tsr_recorder_create(ctx, self->options.record, &header, self->job.tracked,
                                  self->job.tracked_count, &self->recorder));
     self->job.recorder = self->recorder;

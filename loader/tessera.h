@@ -103,7 +103,10 @@ TSR_API void tsr_model_close(tsr_ctx *ctx, tsr_model *model);
 
 /* Borrowed from the model. */
 TSR_API const tsr_config *tsr_model_get_config(const tsr_model *model);
-TSR_API tsr_digest tsr_model_get_digest(const tsr_model *model);  /* digest of the bundle */
+TSR_API tsr_digest tsr_model_get_digest(const tsr_model *model); /* digest of the bundle */
+/* The program digest and the hyper-parameters, by which states and logs are matched
+ * (docs/state-store.md); its digest is zero for a bundle that has none. Borrowed from the model. */
+TSR_API const tsr_identity *tsr_model_get_identity(const tsr_model *model);
 TSR_API const char *tsr_model_get_target(const tsr_model *model); /* "cpu:x86-64-v3" */
 /* Why this target was chosen, and why the others were not. */
 TSR_API const char *tsr_model_get_choice(const tsr_model *model);
@@ -311,15 +314,19 @@ typedef struct tsr_train_options {
     bool new_data; /* continue with other data than the state was trained with, from its next epoch
                       on */
     bool verify_data; /* hash the data even if its files did not change since the last time */
+    /* Appended to the message if the state directory belongs to another program, for example how to
+     * adopt it: "; adopt it with …". NULL: nothing. */
+    const char *advice;
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. A state that was trained with other data, by rows or
  * digest, is TSR_MISMATCH without `new_data`. If data is missing: TSR_USAGE listing names, dtypes
  * and shapes. A state at or past `steps` is not an error: nothing is run. A state of another
- * bundle, seed or numerics is TSR_MISMATCH. The trained tensors stay in the model; without a state
- * directory each call starts from the beginning. Errors of the run: see tsr_train_run
- * (runtime/train.h). A replay needs `steps` only to end early, and the state directory only if the
- * log begins after step 0; it writes nothing. */
+ * program, seed or numerics is TSR_MISMATCH; of the same program with other hyper-parameters, a
+ * notice (TSR_LOG_NOTICE) names each of them with both values, and the run goes on. The trained
+ * tensors stay in the model; without a state directory each call starts from the beginning. Errors
+ * of the run: see tsr_train_run (runtime/train.h). A replay needs `steps` only to end early, and
+ * the state directory only if the log begins after step 0; it writes nothing. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
 

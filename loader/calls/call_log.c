@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/calls/call_log.h"
 
+#include "loader/log_program.h"
 #include "runtime/base/plural.h"
 #include "runtime/record/location.h"
 #include "runtime/record/record.h"
@@ -96,15 +97,7 @@ static tsr_result check_digest(tsr_ctx *ctx, const char *what, const tsr_digest 
 
 static tsr_result check_header(tsr_ctx *ctx, const tsr_call_log *self) {
     const tsr_record_header *header = tsr_replay_get_header(self->replay);
-    const char *entry = self->model->config.entries[self->entry].name;
-    tsr_digest bundle = tsr_model_get_digest(self->model);
-    TRY(ctx, check_digest(ctx, "the bundle", &bundle, &header->bundle_hash));
-    if (strcmp(header->numerics, self->model->numerics) != 0)
-        FAIL(ctx, TSR_MISMATCH, "this call has numerics '%s'; the log was recorded with '%s'",
-             self->model->numerics, header->numerics);
-    if (strcmp(header->entry, entry) != 0)
-        FAIL(ctx, TSR_MISMATCH, "this call is of entry '%s'; the log was recorded with '%s'", entry,
-             header->entry);
+    TRY(ctx, tsr_log_check(ctx, self->model, self->entry, header, "this call"));
     if (header->seed != self->model->initial_seed)
         FAIL(ctx, TSR_MISMATCH, "this call has seed %u; the log was recorded with %llu",
              self->model->initial_seed, (unsigned long long)header->seed);
@@ -127,14 +120,12 @@ static tsr_result begin_replay(tsr_ctx *ctx, tsr_call_log *self, const char *pat
 }
 
 static tsr_result begin_record(tsr_ctx *ctx, tsr_call_log *self, const tsr_call_options *options) {
-    const tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
-                                      .numerics = self->model->numerics,
-                                      .entry = self->model->config.entries[self->entry].name,
-                                      .seed = self->model->initial_seed,
-                                      .has_values = options->records_values,
-                                      .values_of = options->values_of,
-                                      .data_count = self->data_count,
-                                      .data = self->data};
+    tsr_record_header header = {.seed = self->model->initial_seed,
+                                .has_values = options->records_values,
+                                .values_of = options->values_of,
+                                .data_count = self->data_count,
+                                .data = self->data};
+    tsr_log_describe(self->model, self->entry, &header);
     return tsr_recorder_create(ctx, options->record, &header, self->tracked, self->tracked_count,
                                &self->recorder);
 }

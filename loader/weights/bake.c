@@ -51,9 +51,12 @@ static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
 
 static tsr_result read_state(tsr_ctx *ctx, baking *self) {
     const tsr_bake_options *options = &self->options;
-    tsr_digest digest = tsr_bundle_get_digest(self->bundle);
+    /* Only training goes on with other hyper-parameters. */
+    const tsr_store_program program = {.bundle_hash = tsr_bundle_get_digest(self->bundle),
+                                       .identity = &self->config.identity,
+                                       .tells_changes = options->with_state};
     tsr_recovery recovery = {0};
-    TRY(ctx, tsr_store_read(ctx, options->state_directory, &digest, options->resume,
+    TRY(ctx, tsr_store_read(ctx, options->state_directory, &program, options->resume,
                             options->resume_generation, &self->arena, &recovery, &self->state,
                             &self->state_count));
     if (!recovery.found)
@@ -292,6 +295,8 @@ static tsr_result add_external(tsr_ctx *ctx, baking *self) {
 static tsr_result write_output(tsr_ctx *ctx, baking *self) {
     char *config = NULL;
     size_t config_size = 0;
+    /* Other initial values are another program. */
+    self->config.identity.program = tsr_config_program_digest(&self->config);
     TRY(ctx, tsr_config_encode(ctx, &self->config, &self->arena, &config, &config_size));
     TRY(ctx,
         add_shards(ctx, self, self->weights, self->weight_count, TSR_MEDIA_WEIGHTS, "weights"));

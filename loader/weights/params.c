@@ -228,14 +228,15 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
 tsr_result tsr_state_load(tsr_ctx *ctx, tsr_model *model, const char *directory,
                           tsr_resume_mode mode, uint64_t generation,
                           tsr_generation *out_generation) {
-    tsr_digest digest = tsr_model_get_digest(model);
+    const tsr_store_program program = {.bundle_hash = tsr_model_get_digest(model),
+                                       .identity = &model->config.identity};
     tsr_arena arena = {0};
     tsr_recovery recovery = {0};
     tsr_tensor *stored = NULL;
     size_t stored_count = 0;
     tsr_result result = TSR_SUCCESS;
     TRY_GOTO(ctx, result,
-             tsr_store_read(ctx, directory, &digest, mode, generation, &arena, &recovery, &stored,
+             tsr_store_read(ctx, directory, &program, mode, generation, &arena, &recovery, &stored,
                             &stored_count));
     if (!recovery.found)
         FAIL_GOTO(ctx, result, TSR_STATE, "state '%s' holds no generation", directory);

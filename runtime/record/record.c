@@ -2,6 +2,7 @@
 #include "runtime/record/record.h"
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/io/identity_json.h"
 #include "runtime/base/io/io.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
@@ -13,10 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECORD_FORMAT "tessera.record.v4"
+#define RECORD_FORMAT "tessera.record.v5"
 #define RECORD_FORMAT_1 "tessera.record.v1"
 #define RECORD_FORMAT_2 "tessera.record.v2"
 #define RECORD_FORMAT_3 "tessera.record.v3"
+#define RECORD_FORMAT_4 "tessera.record.v4"
 static const size_t log_bytes_max = (size_t)1 << 32;
 
 /* ---- writing ---- */
@@ -70,11 +72,18 @@ static tsr_hasher chain_begin(const tsr_digest *chain, uint64_t step) {
 
 static void append_header(tsr_buffer *line, const tsr_record_header *header,
                           const tsr_tensor *tensors, size_t tensor_count) {
+    bool has_program = tsr_identity_is_known(&header->identity);
     tsr_buffer_printf(line, "{\"format\":\"%s\",\"bundle\":",
-                      header->rows         ? RECORD_FORMAT
+                      has_program          ? RECORD_FORMAT
+                      : header->rows       ? RECORD_FORMAT_4
                       : header->has_values ? RECORD_FORMAT_3
                                            : RECORD_FORMAT_2);
     append_hex(line, &header->bundle_hash);
+    if (has_program) {
+        tsr_buffer_printf(line, ",\"virtual_ranks\":%llu,",
+                          (unsigned long long)header->virtual_ranks);
+        tsr_identity_write_json(line, &header->identity);
+    }
     tsr_buffer_text(line, ",\"numerics\":");
     tsr_buffer_json_string(line, header->numerics);
     tsr_buffer_text(line, ",\"entry\":");
@@ -315,21 +324,43 @@ static tsr_result read_rows(tsr_ctx *ctx, tsr_record_header *header, const cJSON
     return TSR_SUCCESS;
 }
 
-static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
-                                     const tsr_json_options *options) {
-    const char *format = NULL, *text = NULL;
+static tsr_result read_program(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                               const tsr_json_options *options) {
     tsr_record_header *header = &replay->header;
+    TRY(ctx, tsr_json_get_u64(ctx, root, "virtual_ranks", options, &header->virtual_ranks));
+    if (!header->virtual_ranks)
+        FAIL(ctx, options->code, "%s: virtual_ranks is 0; expected at least 1", options->subject);
+    return tsr_identity_read_json(ctx, root, options, &replay->arena, &header->identity);
+}
+
+/* Reads the format, and what a log of that format may have. */
+static tsr_result read_format(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                              const tsr_json_options *options) {
+    static const char *const formats[] = {RECORD_FORMAT_1, RECORD_FORMAT_2, RECORD_FORMAT_3,
+                                          RECORD_FORMAT_4, RECORD_FORMAT};
+    enum { FORMATS = sizeof formats / sizeof formats[0] };
+    const char *format = NULL;
+    size_t version = 0;
     TRY(ctx, tsr_json_get_string(ctx, root, "format", options, &format));
-    replay->is_first_version = strcmp(format, RECORD_FORMAT_1) == 0;
-    bool is_newest = strcmp(format, RECORD_FORMAT) == 0;
-    replay->has_values =
-        is_newest ? tsr_json_find(root, "values_of") != NULL : strcmp(format, RECORD_FORMAT_3) == 0;
-    if (!replay->is_first_version && !replay->has_values && !is_newest &&
-        strcmp(format, RECORD_FORMAT_2) != 0)
+    while (version < FORMATS && strcmp(format, formats[version]) != 0) version++;
+    if (version++ == FORMATS)
         FAIL(ctx, TSR_VERSION,
              "%s: format is '%s'; this version reads '" RECORD_FORMAT_1 "' to '" RECORD_FORMAT "'",
              options->subject, format);
-    if (is_newest) TRY(ctx, read_rows(ctx, header, root, options));
+    replay->is_first_version = version == 1;
+    replay->has_values = version > 3 ? tsr_json_find(root, "values_of") != NULL : version == 3;
+    /* A log of calls has no rows; before version 5 it therefore had the format of version 2 or 3.
+     */
+    bool has_rows = version == 4 || (version > 4 && tsr_json_find(root, "rows"));
+    if (has_rows) TRY(ctx, read_rows(ctx, &replay->header, root, options));
+    return version > 4 ? read_program(ctx, replay, root, options) : TSR_SUCCESS;
+}
+
+static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                                     const tsr_json_options *options) {
+    const char *text = NULL;
+    tsr_record_header *header = &replay->header;
+    TRY(ctx, read_format(ctx, replay, root, options));
     if (replay->has_values)
         TRY(ctx, tsr_json_get_u64(ctx, root, "values_of", options, &replay->values_of));
     TRY(ctx, read_digest(ctx, tsr_json_find(root, "bundle"), options, &header->bundle_hash));

@@ -8,8 +8,8 @@
  * before (of line 1: the SHA-256 of its text), the step (64 bits, little-endian) and the digests:
  * equal last chains are equal runs.
  *
- *     {"format":"tessera.record.v4","bundle":"<hex>","numerics":"portable+fma.2","entry":"train",
- *      "seed":0,"step":0,"generation":0,"epoch":0,"rows":1438,"epoch_base":0,"epoch_base_sample":0,
+ *     {"format":"tessera.record.v5","bundle":"<hex>","numerics":"portable+fma.2","entry":"train",
+ *      "virtual_ranks":1,"program":"<hex>","hyperparameters":{"lr":"0.001",…},"seed":0,"step":0,"generation":0,"epoch":0,"rows":1438,"epoch_base":0,"epoch_base_sample":0,
  *      "data":{"images":"<hex>",…},
  *      "tensors":["layer1.bias",…,"output loss"]}            (one line)
  *     {"step":1,"digests":["<hex>",…],"sums":["<hex>",…],"chain":"<hex>"}
@@ -18,8 +18,10 @@
  * of that step then also has `"values":["<hex>",…]`, the bytes of every tensor. They show the first
  * differing element of that step if the sums cannot.
  *
- * Older versions can be read. Versions 2 and 3 (with values) have no `rows` and epoch; version 1
- * has neither sums nor chain, and tracks only state and outputs.
+ * Older versions can be read. Version 4, which is still written for a bundle without a program
+ * digest, has neither program, hyper-parameters nor virtual ranks. Versions 2 and 3 (with values)
+ * have no `rows` and epoch; version 1 has neither sums nor chain, and tracks only state and
+ * outputs.
  *
  * A log of calls has a line for each call: its tensors are "input NAME" and "output NAME", its data
  * are "input NAME" for each array that was read, and "parameters", the SHA-256 of the digests of
@@ -33,6 +35,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/hash/hash.h"
+#include "runtime/base/identity.h"
 #include "runtime/base/tensor.h"
 
 typedef struct tsr_record_data {
@@ -42,6 +45,8 @@ typedef struct tsr_record_data {
 
 typedef struct tsr_record_header {
     tsr_digest bundle_hash;
+    tsr_identity identity;  /* of the program; not known before version 5 */
+    uint64_t virtual_ranks; /* 0 if the identity is not known */
     const char *numerics, *entry;
     uint64_t seed;       /* 32 bits used */
     uint64_t step;       /* steps done before the first recorded one */
