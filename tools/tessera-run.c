@@ -6,6 +6,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
 #include "tools/common/files.h"
+#include "tools/run/advice.h"
 #include "tools/run/check.h"
 #include "tools/run/report.h"
 #include "tools/run/signals.h"
@@ -31,7 +32,7 @@ typedef struct arguments {
         verify_data, help, version;
     bool require_signature, check, json, mpi, one_by_one, measure_memory;
     tsr_flag_list keys, weights_dirs;
-    const char *adopt;
+    const char *adopt, *advice; /* advice: see advice.h */
     tsr_run_trace trace;
     tsr_flag_pairs data, inputs, outputs, renames;
     const tsr_flag *flags; /* borrowed; the flags on the command line */
@@ -239,6 +240,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .replay = a->replay,
         .params = a->params,
         .adopt = {a->adopt, renames, a->renames.count},
+        .advice = a->advice,
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved, tsr_report_ranks},
         .begun = is_first(a) ? tsr_report_begun : NULL,
         .stop = tsr_run_get_stop(),
@@ -647,7 +649,7 @@ static tsr_result run_ranks(tsr_ctx *ctx, arguments *a) {
     return result;
 }
 
-static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
+static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, tsr_arena *arena, arguments *a) {
     tsr_flag flags[FLAG_COUNT];
     const char *positional[ARGUMENTS_MAX];
     size_t count = 0;
@@ -671,6 +673,7 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
              "tells more",
              count);
     a->bundle = positional[0];
+    a->advice = tsr_run_advise_adopt(arena, argc, argv, a->state_dir);
     if (!a->mpi && !a->ranks) TRY(ctx, check_files(ctx, a, NULL, NULL));
     for (uint32_t rank = 0; rank < a->ranks; rank++) TRY(ctx, check_files(ctx, a, NULL, &rank));
     if (a->ranks == 0) {
@@ -684,11 +687,13 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
 int main(int argc, char **argv) {
     tsr_ctx ctx = {.log_level = TSR_LOG_WARNING};
     arguments a = {.keep = 2};
+    tsr_arena arena = {0};
     tsr_tool_begin();
-    tsr_result result = dispatch(&ctx, argc, argv, &a);
+    tsr_result result = dispatch(&ctx, argc, argv, &arena, &a);
     tsr_flag_pairs_finish(&a.data);
     tsr_flag_pairs_finish(&a.inputs);
     tsr_flag_pairs_finish(&a.outputs);
     tsr_flag_pairs_finish(&a.renames);
+    tsr_arena_finish(&arena);
     return tsr_tool_finish(&ctx, tool, result);
 }

@@ -2,6 +2,7 @@
  *
  * tessera-aot inspect as one JSON object: schemas/inspect.schema.json.
  */
+#include "runtime/base/io/identity_json.h"
 #include "tools/aot/inspect.h"
 
 #include <inttypes.h>
@@ -276,6 +277,24 @@ static void json_provenance(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "}");
 }
 
+/* Writes null for a bundle without a program digest. */
+static void json_program(const inspect_view *v, tsr_buffer *out) {
+    char program[TSR_DIGEST_HEX + 1], operations[TSR_DIGEST_HEX + 1];
+    const tsr_identity *identity = &v->config.identity;
+    if (!tsr_identity_is_known(identity)) {
+        tsr_buffer_text(out, ",\"program\":null");
+        return;
+    }
+    tsr_digest_format(&identity->program, program);
+    tsr_digest_format(&v->config.operations, operations);
+    tsr_buffer_printf(out,
+                      ",\"program\":{\"digest\":\"sha256:%s\",\"operations\":\"sha256:%s\","
+                      "\"hyperparameters\":",
+                      program, operations);
+    tsr_identity_write_hyperparameters(out, identity);
+    tsr_buffer_text(out, "}");
+}
+
 void inspect_show_json(inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest digest = tsr_bundle_get_digest(v->bundle);
@@ -291,6 +310,7 @@ void inspect_show_json(inspect_view *v, tsr_buffer *out) {
                       ",\"digest\":\"sha256:%s\",\"fileBytes\":%" PRIu64,
                       v->config.version_major, v->config.version_minor, v->config.virtual_ranks,
                       hex, tsr_bundle_get_file_size(v->bundle));
+    json_program(v, out);
     json_slice(v, out);
     json_signature(v, out);
     json_provenance(v, out);

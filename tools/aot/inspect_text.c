@@ -247,6 +247,21 @@ static void text_schedule(const inspect_view *v, tsr_buffer *out) {
                       schedule->origin ? schedule->origin : "not recorded");
 }
 
+static void text_program(const inspect_view *v, tsr_buffer *out) {
+    const tsr_identity *identity = &v->config.identity;
+    char hex[TSR_DIGEST_HEX + 1];
+    if (!tsr_identity_is_known(identity)) {
+        tsr_buffer_text(out, "program: no digest\n");
+        return;
+    }
+    tsr_digest_format(&identity->program, hex);
+    tsr_buffer_printf(out, "program sha256:%s", hex);
+    for (size_t i = 0; i < identity->hyperparameter_count; i++)
+        tsr_buffer_printf(out, "%s %s %s", i ? "," : "\nhyper-parameters",
+                          identity->hyperparameters[i].name, identity->hyperparameters[i].value);
+    tsr_buffer_text(out, "\n");
+}
+
 /* The digest above is that of the whole bundle. */
 static void text_slice(const inspect_view *v, tsr_buffer *out) {
     const char *target = NULL;
@@ -271,6 +286,7 @@ void inspect_show_text(inspect_view *v, tsr_buffer *out) {
         tsr_buffer_printf(out, "%" PRIu64 " byte%s\n", size, TSR_PLURAL(size));
     else
         tsr_buffer_text(out, "unpacked\n");
+    text_program(v, out);
     text_slice(v, out);
     text_signer(v, out);
     text_provenance(v, out);

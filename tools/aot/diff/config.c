@@ -9,6 +9,32 @@ static void diff_text(diff *d, const char *name, const char *a, const char *b) {
         diff_note(d, "config", NULL, name, DIFF_CHANGED, NULL, "'%s', then '%s'", a, b);
 }
 
+/* ---- the program ---- */
+
+static void diff_hyperparameters(diff *d, const tsr_identity *a, const tsr_identity *b) {
+    tsr_identity_cursor at = {0};
+    tsr_hyperparameter_change change;
+    while (tsr_identity_next_change(a, b, &at, &change))
+        diff_note(d, "hyper", NULL, change.name,
+                  !change.a   ? DIFF_ADDED
+                  : !change.b ? DIFF_REMOVED
+                              : DIFF_CHANGED,
+                  NULL, "%s %s -> %s", change.name, change.a ? change.a : "none",
+                  change.b ? change.b : "none");
+}
+
+static void diff_identity(diff *d, const tsr_identity *a, const tsr_identity *b) {
+    char left[TSR_DIGEST_HEX + 1], right[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&a->program, left);
+    tsr_digest_format(&b->program, right);
+    if (tsr_identity_is_known(a) && tsr_identity_is_known(b))
+        diff_text(d, "program", left, right);
+    else if (tsr_identity_is_known(a) || tsr_identity_is_known(b))
+        diff_note(d, "config", NULL, "program",
+                  tsr_identity_is_known(a) ? DIFF_REMOVED : DIFF_ADDED, NULL, "'%s'",
+                  tsr_identity_is_known(a) ? left : right);
+}
+
 /* ---- tensors ---- */
 
 static void format_tensor(const tsr_config_tensor *tensor, tsr_buffer *out) {
@@ -101,6 +127,9 @@ static void diff_entries(diff *d) {
 
 void diff_config(diff *d) {
     const tsr_config *a = &d->sides[0].config, *b = &d->sides[1].config;
+    bool known = tsr_identity_is_known(&a->identity) && tsr_identity_is_known(&b->identity);
+    if (known) diff_hyperparameters(d, &a->identity, &b->identity);
+    diff_identity(d, &a->identity, &b->identity);
     diff_text(d, "name", a->name, b->name);
     diff_text(d, "producer", a->producer, b->producer);
     diff_text(d, "numerics", a->numerics, b->numerics);
