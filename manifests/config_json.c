@@ -264,12 +264,14 @@ static TSR_RESULT read_version(tsr_json_reader *r, const cJSON *root, tsr_config
 
 /* In a file of version 1.0 such members would belong to somebody else. */
 static TSR_RESULT read_program(tsr_json_reader *r, const cJSON *root, tsr_config *config) {
+    static const tsr_digest none;
     const char *hex = NULL;
     if (config->version_minor < 1 || !tsr_json_find(root, "program")) return TSR_SUCCESS;
     TRY(r->ctx, tsr_identity_read_json(r->ctx, root, &r->options, r->arena, &config->identity));
     TRY(r->ctx, tsr_json_get_string(r->ctx, root, "operations", &r->options, &hex));
-    if (!tsr_digest_parse(hex, strlen(hex), &config->operations))
-        TSR_JSON_READ_FAIL(r, "operations", "a digest of 64 hexadecimal digits", hex);
+    if (!tsr_digest_parse(hex, strlen(hex), &config->operations) ||
+        tsr_digest_equal(&config->operations, &none))
+        TSR_JSON_READ_FAIL(r, "operations", "a digest of 64 hexadecimal digits, not all 0", hex);
     return TSR_SUCCESS;
 }
 

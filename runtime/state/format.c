@@ -504,10 +504,12 @@ static void take_hyperparameters(cursor *in, size_t size, tsr_arena *arena,
         tsr_hyperparameter *one = &found[identity->hyperparameter_count++];
         one->name = take_text(&list, name, arena);
         one->value = take_text(&list, value, arena);
-        list.failed |= !one->name || !one->value;
+        if (list.failed) break;
+        if (!one->name) one->name = ""; /* control characters: no usable name */
+        if (!one->value) one->value = "";
     }
     in->no_memory |= list.no_memory;
-    in->failed |= list.failed || list.at != list.end;
+    in->failed |= !in->no_memory && (list.failed || list.at != list.end);
     identity->hyperparameters = found;
 }
 

@@ -62,13 +62,15 @@ class Manifest:
 
     def _token(self, fields):
         magic, version, self.token_size = fields.take("8sII")
-        if magic != b"TSRTOKEN" or version not in (1, 2):
-            raise Damage("its token is not of version 1 or 2")
+        if magic != b"TSRTOKEN" or version not in (1, 2, 3):
+            raise Damage("its token is not of version 1 to 3")
         self.generation, self.epoch = fields.take("QQ")
         self.position = fields.take("5Q")
-        if version == 2:
+        if version >= 2:
             self.epoch_base, self.rows = fields.take("QQ"), fields.take("Q")
             self.data = fields.take("32s").hex()
+        if version >= 3:
+            self.program = fields.take("32s").hex()
         fields.skip(32)
         self.state = fields.take("32s").hex()
         token = fields.data[:self.token_size]

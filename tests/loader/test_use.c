@@ -53,6 +53,13 @@ static tsr_result get_digest(tsr_ctx *ctx) {
     tsr_digest own = tsr_model_get_digest(d.model), other = tsr_model_get_digest(idle);
     return fail_unless(tsr_digest_equal(&own, &other));
 }
+static tsr_result get_identity(tsr_ctx *ctx) {
+    (void)ctx;
+    const tsr_identity *own = tsr_model_get_identity(d.model);
+    return fail_unless(
+        tsr_identity_is_known(own) && own->hyperparameter_count > 0 &&
+        tsr_digest_equal(&own->program, &tsr_model_get_identity(idle)->program));
+}
 static tsr_result get_target(tsr_ctx *ctx) {
     (void)ctx;
     return fail_unless(!strcmp(tsr_model_get_target(d.model), tsr_model_get_target(idle)));
@@ -194,6 +201,7 @@ static const row rows[] = {
     {"tsr_model_close", close_it, ALLOWED},
     {"tsr_model_get_config", get_config, ALLOWED},
     {"tsr_model_get_digest", get_digest, ALLOWED},
+    {"tsr_model_get_identity", get_identity, ALLOWED},
     {"tsr_model_get_target", get_target, ALLOWED},
     {"tsr_model_get_choice", get_choice, ALLOWED},
     {"tsr_model_get_numerics", get_numerics, ALLOWED},

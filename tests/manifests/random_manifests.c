@@ -111,6 +111,19 @@ static void make_entries(maker *m, uint32_t count, uint32_t size, tsr_config *co
     }
 }
 
+/* Every second config has a program digest. */
+static void make_program(maker *m, uint64_t seed, tsr_config *config) {
+    static const char *const values[] = {"0.9", "1e-08", "-3.5e+300", "cosine", "100"};
+    uint32_t count = below(m, 6);
+    tsr_hyperparameter *list = TSR_NEW(m->arena, tsr_hyperparameter, count + 1);
+    if (!(seed & 1)) return;
+    for (uint32_t i = 0; i < count; i++)
+        list[i] = (tsr_hyperparameter){make_name(m, i), values[below(m, 5)]};
+    config->operations = tsr_hash(&seed, sizeof seed);
+    config->identity = (tsr_identity){.hyperparameter_count = count, .hyperparameters = list};
+    config->identity.program = tsr_config_program_digest(config);
+}
+
 tsr_config random_config(uint64_t seed, uint32_t size, tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
     tsr_config config = {.version_major = TSR_CONFIG_VERSION_MAJOR,
@@ -121,6 +134,7 @@ tsr_config random_config(uint64_t seed, uint32_t size, tsr_arena *arena) {
     config.virtual_ranks = 1 + below(&m, 8);
     make_tensors(&m, size ? 1 + below(&m, size) : 0, &config);
     make_entries(&m, size ? 1 + below(&m, size < 4 ? size : 4) : 0, size, &config);
+    make_program(&m, seed, &config);
     return config;
 }
 

@@ -28,6 +28,8 @@ def may_lack(document, path):
     file that a program requests has only some of the parts."""
     if path[-1] == "watched":
         return True
+    if len(path) == 2 and path[0] == "hyperparameters":
+        return True
     parts = ("mesh", "parameters", "optimizer", "constants", "collectives", "checkpoint", "pipeline")
     return len(path) == 1 and path[0] in parts and document["formatVersion"] != "1.0"
 

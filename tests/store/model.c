@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/store/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void model_init(model *m) {
@@ -36,6 +37,10 @@ tsr_digest model_bundle(void) { return tsr_hash("bundle", 6); }
 void model_log_add(void *user, tsr_log_level level, const char *text) {
     model_log *log = user;
     if (level == TSR_LOG_WARNING) log->warnings++;
+    if (level == TSR_LOG_NOTICE) {
+        log->notices++;
+        snprintf(log->last_notice, sizeof log->last_notice, "%s", text);
+    }
     if (level != TSR_LOG_ERROR) return;
     log->errors++;
     strncpy(log->last_error, text, sizeof log->last_error - 1);

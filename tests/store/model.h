@@ -25,8 +25,8 @@ tsr_digest model_bundle(void);
 
 /* Counts the logged messages. */
 typedef struct model_log {
-    unsigned errors, warnings;
-    char last_error[TSR_ERROR_TEXT_MAX];
+    unsigned errors, warnings, notices;
+    char last_error[TSR_ERROR_TEXT_MAX], last_notice[TSR_ERROR_TEXT_MAX];
 } model_log;
 void model_log_add(void *user, tsr_log_level level, const char *text);
 

@@ -20,7 +20,7 @@ typedef struct sample {
     size_t size;
 } sample;
 
-static sample make_at(tsr_position position) {
+static sample make_of(tsr_position position, tsr_identity identity) {
     sample s = {.size = 0};
     model m;
     const tsr_tensor *sorted[MODEL_TENSORS];
@@ -35,6 +35,7 @@ static sample make_at(tsr_position position) {
     token->epoch = 2;
     token->position = position;
     token->bundle_hash = model_bundle();
+    token->identity = identity;
     token->region = "train";
     token->numerics = "portable-fma";
     token->topology = "ranks=1";
@@ -53,15 +54,24 @@ static sample make_at(tsr_position position) {
     cr_assert(tsr_digest_equal(&hash, &token->state_hash));
     return s;
 }
-static sample make(void) { return make_at(model_position(5)); }
-/* Version 2. */
-static sample make_with_data(void) {
+static sample make(void) { return make_of(model_position(5), (tsr_identity){.program = {{0}}}); }
+static tsr_position position_with_data(void) {
     tsr_position position = model_position(5);
     position.epoch_base = 3;
     position.epoch_base_sample = 300;
     position.rows = 77;
     position.data = tsr_hash("data", 4);
-    return make_at(position);
+    return position;
+}
+/* Version 2. */
+static sample make_with_data(void) {
+    return make_of(position_with_data(), (tsr_identity){.program = {{0}}});
+}
+/* Version 3. */
+static const tsr_hyperparameter hyperparameters[] = {{"eps", "1e-08"}, {"lr", "0.01"}};
+static sample make_with_program(void) {
+    return make_of(position_with_data(),
+                   (tsr_identity){tsr_hash("program", 7), 2, hyperparameters});
 }
 static void finish(sample *s) {
     tsr_arena_finish(&s->arena);
@@ -140,6 +150,63 @@ Test(store_format, version_2_says_something_that_can_be) {
     reseal(s.bytes, s.size, token_size);
     cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE);
     cr_assert(strstr(s.ctx.error.text, "out of range"), "%s", s.ctx.error.text);
+    finish(&s);
+}
+
+/* The program digest is between the data and the bundle; the list follows the texts. */
+Test(store_format, version_3_names_the_program) {
+    sample two = make_with_data(), three = make_with_program();
+    static const char list[] = "\3\5eps1e-08\2\4lr0.01";
+    tsr_digest program = tsr_hash("program", 7);
+    tsr_manifest back;
+    cr_assert_eq(three.size, two.size + 32 + 2 + sizeof list - 1);
+    cr_assert_eq(number(three.bytes + 8, 4), 3);
+    cr_assert_eq(memcmp(two.bytes + 16, three.bytes + 16, 112), 0, "as in version 2 up to here");
+    cr_assert_eq(memcmp(three.bytes + 128, program.bytes, 32), 0);
+    cr_assert_eq(memcmp(two.bytes + 128, three.bytes + 160, 104), 0, "hashes and lengths as there");
+    cr_assert_eq(number(three.bytes + 264, 2), sizeof list - 1);
+    cr_assert_eq(memcmp(three.bytes + 266, "trainportable-fmaranks=1", 24), 0);
+    cr_assert_eq(memcmp(three.bytes + 290, list, sizeof list - 1), 0);
+    cr_assert_eq(decode(&three, three.bytes, three.size, &back), TSR_OK, "%s",
+                 three.ctx.error.text);
+    cr_assert(tsr_digest_equal(&back.token.identity.program, &program));
+    cr_assert_eq(back.token.identity.hyperparameter_count, 2);
+    cr_assert_str_eq(back.token.identity.hyperparameters[0].name, "eps");
+    cr_assert_str_eq(back.token.identity.hyperparameters[1].value, "0.01");
+    finish(&two);
+    finish(&three);
+}
+
+/* A state of a program without optimizers and without known data. */
+Test(store_format, version_3_without_data_and_without_hyperparameters) {
+    sample s = make_of(model_position(5), (tsr_identity){.program = tsr_hash("program", 7)});
+    tsr_manifest back;
+    cr_assert_eq(decode(&s, s.bytes, s.size, &back), TSR_OK, "%s", s.ctx.error.text);
+    cr_assert_eq(back.token.position.rows, 0);
+    cr_assert_eq(back.token.identity.hyperparameter_count, 0);
+    finish(&s);
+}
+
+static void refuse_with(size_t at, uint8_t byte, const char *part) {
+    sample s = make_with_program();
+    s.bytes[at] = byte;
+    reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
+    cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE, "byte %zu", at);
+    cr_assert(strstr(s.ctx.error.text, part), "byte %zu: %s", at, s.ctx.error.text);
+    finish(&s);
+}
+Test(store_format, version_3_lists_what_can_be) {
+    refuse_with(264, 7, "its token has not the");             /* the list is shorter */
+    refuse_with(290, 200, "its token has not the");           /* a name beyond its end */
+    refuse_with(292, 'z', "not in the order of their names"); /* "zps" before "lr" */
+    refuse_with(292, '\n', "a name of its hyper-parameters"); /* no text */
+    refuse_with(292, 0xff, "a name of its hyper-parameters"); /* no UTF-8 */
+    refuse_with(295, ' ', "a value of its hyper-parameters"); /* a space */
+    sample s = make_with_program();
+    memset(s.bytes + 128, 0, 32); /* each token has one form: version 3 has a program */
+    reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
+    cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE);
+    cr_assert(strstr(s.ctx.error.text, "no program digest"), "%s", s.ctx.error.text);
     finish(&s);
 }
 
@@ -246,12 +313,13 @@ static void try_every_bit_and_length(sample s) {
 Test(store_format, every_bit_and_every_length) {
     try_every_bit_and_length(make());
     try_every_bit_and_length(make_with_data());
+    try_every_bit_and_length(make_with_program());
 }
 
 /* A changed bit is accepted despite corrected hashes only in fields that the writer chooses
  * freely. */
-static void try_every_bit_with_right_hashes(sample s, size_t data_bytes) {
-    const size_t token_size = (size_t)number(s.bytes + 12, 4), fixed_end = 176 + data_bytes;
+static void try_every_bit_with_right_hashes(sample s, size_t data_bytes, size_t fixed_end) {
+    const size_t token_size = (size_t)number(s.bytes + 12, 4);
     unsigned accepted = 0;
     for (size_t i = 0; i < 8 * s.size; i++) {
         size_t byte = i / 8;
@@ -265,8 +333,10 @@ static void try_every_bit_with_right_hashes(sample s, size_t data_bytes) {
                          (byte >= fixed_end && byte < token_size - 32) ||         /* texts */
                          (byte >= token_size + 8 && byte < token_size + 56);      /* previous */
         tsr_code code = decode(&s, copy, s.size, NULL);
+        uint64_t version = number(copy + 8, 4);
         if (changed && byte >= 8 && byte < 12)
-            cr_assert_eq(code, TSR_VERSION, "bit %zu", i);
+            cr_assert_eq(code, version >= 1 && version <= 3 ? TSR_STATE : TSR_VERSION, "bit %zu",
+                         i);
         else if (changed && !is_choice)
             cr_assert_eq(code, TSR_STATE, "bit %zu of byte %zu", i % 8, byte);
         else
@@ -278,8 +348,9 @@ static void try_every_bit_with_right_hashes(sample s, size_t data_bytes) {
     finish(&s);
 }
 Test(store_format, every_bit_with_right_hashes) {
-    try_every_bit_with_right_hashes(make(), 0);
-    try_every_bit_with_right_hashes(make_with_data(), 56);
+    try_every_bit_with_right_hashes(make(), 0, 176);
+    try_every_bit_with_right_hashes(make_with_data(), 56, 176 + 56);
+    try_every_bit_with_right_hashes(make_with_program(), 88, 178 + 88);
 }
 
 Test(store_format, hostile_counts) {
@@ -298,10 +369,10 @@ Test(store_format, hostile_counts) {
 
 Test(store_format, newer_version_is_told) {
     sample s = make();
-    s.bytes[8] = 3;
+    s.bytes[8] = 4;
     reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
     cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_VERSION);
-    cr_assert(strstr(s.ctx.error.text, "has format version 3; this Tessera reads versions 1 to 2"));
+    cr_assert(strstr(s.ctx.error.text, "has format version 4; this Tessera reads versions 1 to 3"));
     finish(&s);
 }
 

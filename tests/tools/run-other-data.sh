@@ -94,7 +94,7 @@ expect "new data at its end" 0 'Epoch 1 begins with it at sample 999; skips 0 sa
 # Logs and baked positions.
 cp -a S L
 expect "recorded" 0 '^state' train --data x=more.npy --steps 170 --state-dir L --new-data --record new.log
-check "its header" grep -q '"format":"tessera.record.v4",.*"rows":1100,"epoch_base":1,"epoch_base_sample":498' new.log
+check "its header" grep -q '"format":"tessera.record.v5",.*"rows":1100,"epoch_base":1,"epoch_base_sample":498' new.log
 cp -a S K
 expect "replayed" 0 '^replay matches: 4 steps' train --data x=more.npy --replay new.log --state-dir K
 expect "replayed with other data" 12 'the data has 999 rows; the log was recorded with 1100' train --data x=x.npy --replay new.log --state-dir K

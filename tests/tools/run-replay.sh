@@ -20,13 +20,18 @@ sed '19s/\(\["[0-9a-f]\{64\}","[0-9a-f]\{64\}","\)\(.\)/\1x\2/; 19s/x[0-8]/9/; 1
 check "tampered" sh -c '! cmp -s run.log tampered.log'
 expect "tampered log" 8 "line 19: the chain is [0-9a-f]+; the lines before it give" train --replay tampered.log
 name=$(sed -n '1s/.*"tensors":\[\(.*\)\]}/\1/p' run.log | cut -d, -f3 | tr -d '"')
-sed '1s/record.v4/record.v1/; s/,"sums".*/}/' tampered.log >first.log
+sed '1s/record.v5/record.v1/; s/,"sums".*/}/' tampered.log >first.log
 expect "tampered log of version 1" 13 "step 17, tensor '$name': recorded" train --replay first.log
-sed '1s/record.v4/record.v1/; 1s/"batch images","batch labels",//; s/"digests":\["[0-9a-f]*","[0-9a-f]*",/"digests":[/; s/,"sums".*/}/' \
+sed '1s/record.v5/record.v1/; 1s/"batch images","batch labels",//; s/"digests":\["[0-9a-f]*","[0-9a-f]*",/"digests":[/; s/,"sums".*/}/' \
     run.log >first.log
 expect "a log of version 1" 0 'replay matches: 60 steps' train --replay first.log
-"$PYTHON" "$LOG" run.log foreign.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
-expect "another bundle's log" 12 'this bundle has hash [0-9a-f]+; the log was recorded with 00' train --replay foreign.log
+"$PYTHON" "$LOG" run.log foreign.log --header "$(grep -o '"program":"..' run.log)" '"program":"00'
+expect "another program's log" 12 'this bundle has program [0-9a-f]+; the log was recorded with 00' train --replay foreign.log
+"$PYTHON" "$LOG" run.log again.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
+expect "another bundle's log of this program" 0 'replay matches: 60 steps' train --replay again.log
+"$PYTHON" "$LOG" run.log older.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
+sed -i '1s/record.v5/record.v4/; s/,"chain".*/}/; s/,"sums".*/}/; 1s/record.v4/record.v1/' older.log
+expect "another bundle's log of an older version" 12 'this bundle has hash [0-9a-f]+; the log was recorded with 00' train --replay older.log
 head -c -1 "$DIGITS/train-labels.npy" >changed.npy && printf "\001" >>changed.npy
 expect "other data" 12 'data labels has hash' "$RUN" "$BUNDLE" --quiet --data "images=$DIGITS/train-images.npy" \
     --data labels=changed.npy --replay run.log

@@ -18,6 +18,7 @@
 #include "runtime/base/hash/hash.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,12 @@ static bool is_hyperparameter(MlirStringRef name) {
            tsr_ref_is(name, "lr_schedule");
 }
 
-/* The shortest decimal number that is read as the same double. */
+/* The shortest decimal number that is read as the same double; an integer has no exponent. */
 static const char *format_double(double value, char out_text[static TSR_HYPERPARAMETER_VALUE_MAX]) {
+    if (fabs(value) < 1e15 && value == floor(value)) {
+        snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.0f", value);
+        return out_text;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out_text, TSR_HYPERPARAMETER_VALUE_MAX, "%.*g", digits, value);
         if (strtod(out_text, NULL) == value) break;
@@ -204,33 +209,63 @@ static void put_text(identifier *self, const char *text, size_t length) {
     tsr_hasher_update(&self->hasher, text, length);
 }
 
+static void put_tag(identifier *self, char letter) { tsr_hasher_update(&self->hasher, &letter, 1); }
+
 static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
+/* What is left when every kind that programs use has a form of its own. */
 static void put_printed(identifier *self) {
     TSR_NEED(!self->text.failed && self->text.bytes);
+    put_tag(self, 'p');
     put_text(self, self->text.bytes, self->text.size_bytes);
     self->text.size_bytes = 0;
 }
 
 static void put_type(identifier *self, MlirType type) {
-    mlirTypePrint(type, append, &self->text);
-    put_printed(self);
+    tsr_type read;
+    if (!tsr_type_read(type, &read)) {
+        mlirTypePrint(type, append, &self->text);
+        put_printed(self);
+        return;
+    }
+    put_tag(self, 't');
+    put_number(self, read.dtype);
+    put_number(self, read.shape.rank);
+    for (uint32_t i = 0; i < read.shape.rank; i++) put_number(self, read.shape.dims[i]);
 }
 
-/* The elements of a constant count by their digest. */
+static void put_function_type(identifier *self, MlirType type) {
+    intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
+    intptr_t results = mlirFunctionTypeGetNumResults(type);
+    put_tag(self, 'F');
+    put_number(self, (uint64_t)inputs);
+    for (intptr_t i = 0; i < inputs; i++) put_type(self, mlirFunctionTypeGetInput(type, i));
+    put_number(self, (uint64_t)results);
+    for (intptr_t i = 0; i < results; i++) put_type(self, mlirFunctionTypeGetResult(type, i));
+}
+
+static void put_value(identifier *self, MlirAttribute attr);
+
+/* A constant: its one element, or the digest of its elements as they are stored. */
 static bool put_elements(identifier *self, MlirAttribute attr) {
-    bool dense = mlirAttributeIsADenseIntElements(attr) || mlirAttributeIsADenseFPElements(attr);
+    MlirAttribute element = tsr_attr_splat_element(attr);
     tsr_arena scratch = {0};
     tsr_type type;
     void *data = NULL;
     uint64_t size = 0;
-    if (!dense || mlirDenseElementsAttrIsSplat(attr)) return false;
+    if (!mlirAttributeIsNull(element)) {
+        put_tag(self, 'c');
+        put_type(self, mlirAttributeGetType(attr));
+        put_value(self, element);
+        return true;
+    }
     bool read = tsr_attr_elements(attr, &scratch, &type, &data) &&
                 tsr_shape_size(&type.shape, type.dtype, &size);
     if (read) {
         tsr_digest digest = tsr_hash(data, (size_t)size);
+        put_tag(self, 'e');
         put_type(self, mlirAttributeGetType(attr));
         tsr_hasher_update(&self->hasher, digest.bytes, sizeof digest.bytes);
     }
@@ -238,18 +273,72 @@ static bool put_elements(identifier *self, MlirAttribute attr) {
     return read;
 }
 
-static void put_attribute(identifier *self, MlirNamedAttribute named, bool only_kind) {
+static void put_double(identifier *self, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    put_tag(self, 'f');
+    put_number(self, bits);
+}
+
+static void put_list(identifier *self, MlirAttribute attr) {
+    intptr_t count = mlirArrayAttrGetNumElements(attr);
+    put_tag(self, 'a');
+    put_number(self, (uint64_t)count);
+    for (intptr_t i = 0; i < count; i++) put_value(self, mlirArrayAttrGetElement(attr, i));
+}
+
+static void put_named(identifier *self, MlirNamedAttribute named) {
+    MlirStringRef name = mlirIdentifierStr(named.name);
+    put_text(self, name.data, name.length);
+    put_value(self, named.attribute);
+}
+
+static void put_dictionary(identifier *self, MlirAttribute attr) {
+    intptr_t count = mlirDictionaryAttrGetNumElements(attr);
+    put_tag(self, 'd');
+    put_number(self, (uint64_t)count);
+    for (intptr_t i = 0; i < count; i++) put_named(self, mlirDictionaryAttrGetElement(attr, i));
+}
+
+static bool is_function_type(MlirAttribute attr) {
+    return mlirAttributeIsAType(attr) && mlirTypeIsAFunction(mlirTypeAttrGetValue(attr));
+}
+
+/* The type of a number or of a list of numbers is given by the op's declaration, and not hashed. */
+static void put_value(identifier *self, MlirAttribute attr) {
+    int64_t integer = 0;
+    if (mlirAttributeIsAFloat(attr)) {
+        put_double(self, mlirFloatAttrGetValueDouble(attr));
+    } else if (tsr_attr_i64(attr, &integer)) {
+        put_tag(self, 'i');
+        put_number(self, (uint64_t)integer);
+    } else if (mlirAttributeIsAString(attr)) {
+        MlirStringRef text = mlirStringAttrGetValue(attr);
+        put_tag(self, 's');
+        put_text(self, text.data, text.length);
+    } else if (mlirAttributeIsAUnit(attr)) {
+        put_tag(self, 'u');
+    } else if (mlirAttributeIsAArray(attr)) {
+        put_list(self, attr);
+    } else if (mlirAttributeIsADictionary(attr)) {
+        put_dictionary(self, attr);
+    } else if (is_function_type(attr)) {
+        put_function_type(self, mlirTypeAttrGetValue(attr));
+    } else if (!put_elements(self, attr)) {
+        mlirAttributePrint(attr, append, &self->text);
+        put_printed(self);
+    }
+}
+
+/* The optimizer alone, without its numbers. */
+static void put_kind(identifier *self, MlirNamedAttribute named) {
     MlirStringRef name = mlirIdentifierStr(named.name);
     const char *mnemonic = NULL;
     double values[TSR_SHIM_PARAMETERS_MAX];
+    tsr_shim_graph_attr(named.attribute, &mnemonic, values);
     put_text(self, name.data, name.length);
-    if (only_kind) {
-        tsr_shim_graph_attr(named.attribute, &mnemonic, values);
-        put_text(self, mnemonic, strlen(mnemonic));
-    } else if (!put_elements(self, named.attribute)) {
-        mlirAttributePrint(named.attribute, append, &self->text);
-        put_printed(self);
-    }
+    put_tag(self, 's');
+    put_text(self, mnemonic, strlen(mnemonic));
 }
 
 /* MLIR sorts attributes by name. */
@@ -264,7 +353,10 @@ static void put_attributes(identifier *self, MlirOperation op) {
         if (is_ignored(name) || (omits && is_hyperparameter(name) && !is_kind)) continue;
         /* Initial values are those of the config's tensors. */
         if (declares && (tsr_ref_is(name, "init") || tsr_ref_is(name, "data"))) continue;
-        put_attribute(self, named, omits && is_kind);
+        if (omits && is_kind)
+            put_kind(self, named);
+        else
+            put_named(self, named);
     }
     put_text(self, "", 0);
 }
@@ -350,7 +442,7 @@ static void hash_module(identifier *self, MlirOperation module) {
         MlirStringRef name = mlirIdentifierStr(named.name);
         if (!is_ignored(name) && !is_among(name, ignored_of_module,
                                            sizeof ignored_of_module / sizeof ignored_of_module[0]))
-            put_attribute(self, named, false);
+            put_named(self, named);
     }
     for (size_t i = 0; i < self->func_count; i++) put_op(self, self->funcs[i]);
 }

@@ -10,14 +10,29 @@
 #include <string.h>
 
 enum {
-    TOKEN_FIXED = 176,
     MAP_FIXED = 72,
     CHUNK = 64,
+    AT_VERSION = 8,
     AT_TOKEN_SIZE = 12,
-    AT_STATE_HASH = 104,
     DIGEST = TSR_DIGEST_BYTES,
-    SEED_COUNT = 4,
+    SEED_COUNT = 6,
+    TEXTS_MAX = 5,
 };
+
+/* Where a version's token has what: its state hash, the lengths of its texts, the texts. The last
+ * text of version 3 is the list of hyper-parameters. */
+typedef struct token_form {
+    size_t state_hash, lengths, texts;
+    unsigned text_count;
+} token_form;
+static const token_form forms[] = {
+    {104, 168, 176, 4}, {104 + 56, 168 + 56, 176 + 56, 4}, {104 + 88, 168 + 88, 178 + 88, 5}};
+enum { NEWEST = sizeof forms / sizeof forms[0] };
+
+static const token_form *form_of(const uint8_t *bytes, size_t size_bytes) {
+    uint64_t version = size_bytes >= AT_VERSION + 4 ? fuzz_take(bytes + AT_VERSION, 4) : 0;
+    return &forms[version >= 1 && version <= NEWEST ? version - 1 : 0];
+}
 
 /* ---- offsets ---- */
 
@@ -28,9 +43,11 @@ typedef struct map {
 } map;
 
 static size_t token_size(const uint8_t *bytes, size_t size_bytes) {
-    if (size_bytes < TOKEN_FIXED + DIGEST) return 0;
-    size_t size = TOKEN_FIXED + DIGEST;
-    for (unsigned i = 0; i < 4; i++) size += (size_t)fuzz_take(bytes + 168 + 2 * i, 2);
+    const token_form *form = form_of(bytes, size_bytes);
+    if (size_bytes < form->texts + DIGEST) return 0;
+    size_t size = form->texts + DIGEST;
+    for (unsigned i = 0; i < form->text_count; i++)
+        size += (size_t)fuzz_take(bytes + form->lengths + 2 * i, 2);
     return size <= size_bytes ? size : 0;
 }
 
@@ -89,7 +106,7 @@ static void mend_tensor(void *user, uint8_t *row) {
     tsr_hasher_update(&m->state, digest, DIGEST);
 }
 
-static void mend_digests(uint8_t *bytes, const map *where) {
+static void mend_digests(uint8_t *bytes, size_t size_bytes, const map *where) {
     size_t chunks = each_tensor(where, NULL, NULL);
     uint8_t count[8];
     mender m = {.chunk = where->bytes + chunks, .end = where->bytes + chunks};
@@ -101,20 +118,27 @@ static void mend_digests(uint8_t *bytes, const map *where) {
     tsr_hasher_update(&m.state, count, 8);
     each_tensor(where, mend_tensor, &m);
     tsr_digest state = tsr_hasher_finish(&m.state);
-    memcpy(bytes + AT_STATE_HASH, state.bytes, DIGEST);
+    memcpy(bytes + form_of(bytes, size_bytes)->state_hash, state.bytes, DIGEST);
+}
+
+/* Some versions stay that are not there. */
+static void mend_version(uint8_t *bytes) {
+    uint64_t version = fuzz_take(bytes + AT_VERSION, 4);
+    if (version >= 1 && version <= NEWEST) return;
+    if (version % 64) fuzz_give(bytes + AT_VERSION, 1 + version % NEWEST, 4);
 }
 
 static size_t manifest_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) {
     (void)size_max;
     map where;
-    size_t token = token_size(bytes, size_bytes);
     if (size_bytes < 12 + DIGEST) return size_bytes;
     memcpy(bytes, "TSRTOKEN", 8);
-    if (bytes[8] % 64) fuzz_give(bytes + 8, 1, 4);
+    mend_version(bytes);
+    size_t token = token_size(bytes, size_bytes);
     if (token) {
         fuzz_give(bytes + AT_TOKEN_SIZE, token, 4);
         if (size_bytes - token >= 8 + DIGEST) memcpy(bytes + token, "TSRSTATE", 8);
-        if (find_map(bytes, size_bytes, &where)) mend_digests(bytes, &where);
+        if (find_map(bytes, size_bytes, &where)) mend_digests(bytes, size_bytes, &where);
         fuzz_seal(bytes, token);
     }
     fuzz_seal(bytes, size_bytes);
@@ -136,15 +160,36 @@ static size_t open_gap(uint8_t *bytes, size_t size_bytes, size_t size_max, size_
 
 /* Makes a text of the token longer or shorter. */
 static size_t change_text(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t *random) {
-    size_t token = token_size(bytes, size_bytes), which = fuzz_random(random) % 4;
-    size_t gap = fuzz_random(random) % 300, size = size_bytes;
-    uint8_t *length = bytes + 168 + 2 * which;
+    const token_form *form = form_of(bytes, size_bytes);
+    size_t token = token_size(bytes, size_bytes), which = fuzz_random(random) % form->text_count;
+    size_t gap = fuzz_random(random) % 300, size = size_bytes, at = form->texts;
+    uint8_t *length = bytes + form->lengths + 2 * which;
     if (!token || size_bytes + gap > size_max || fuzz_take(length, 2) + gap > UINT16_MAX)
         return size_bytes;
-    size = open_gap(bytes, size_bytes, size_max, TOKEN_FIXED, gap);
-    memset(bytes + TOKEN_FIXED, fuzz_random(random) % 8 ? 'x' : (int)(fuzz_random(random) % 256),
-           gap);
+    for (size_t i = 0; i < which; i++) at += (size_t)fuzz_take(bytes + form->lengths + 2 * i, 2);
+    size = open_gap(bytes, size_bytes, size_max, at, gap);
+    memset(bytes + at, fuzz_random(random) % 8 ? 'x' : (int)(fuzz_random(random) % 256), gap);
     fuzz_give(length, fuzz_take(length, 2) + gap, 2);
+    return size;
+}
+
+/* Puts a hyper-parameter before the others, in their order or not. */
+static size_t add_hyperparameter(uint8_t *bytes, size_t size_bytes, size_t size_max,
+                                 uint32_t *random) {
+    enum { PAIR = 4 };
+    const token_form *form = form_of(bytes, size_bytes);
+    uint8_t *length = bytes + form->lengths + 8;
+    if (form->text_count < TEXTS_MAX || !token_size(bytes, size_bytes) ||
+        size_bytes + PAIR > size_max)
+        return size_bytes;
+    size_t at = form->texts;
+    for (size_t i = 0; i + 1 < TEXTS_MAX; i++)
+        at += (size_t)fuzz_take(bytes + form->lengths + 2 * i, 2);
+    const uint8_t pair[PAIR] = {1, 1, (uint8_t)('a' + fuzz_random(random) % 26),
+                                (uint8_t)('0' + fuzz_random(random) % 10)};
+    size_t size = open_gap(bytes, size_bytes, size_max, at, PAIR);
+    memcpy(bytes + at, pair, PAIR);
+    fuzz_give(length, fuzz_take(length, 2) + PAIR, 2);
     return size;
 }
 
@@ -208,8 +253,9 @@ static size_t change_number(size_t size_bytes, const map *where, uint32_t *rando
 }
 
 static size_t change_token_number(uint8_t *bytes, size_t size_bytes, uint32_t *random) {
-    if (size_bytes >= TOKEN_FIXED)
-        fuzz_give(bytes + 16 + 8 * (fuzz_random(random) % 7), fuzz_number(random), 8);
+    unsigned count = form_of(bytes, size_bytes) == forms ? 7 : 10; /* with those of the data */
+    if (size_bytes >= form_of(bytes, size_bytes)->texts)
+        fuzz_give(bytes + 16 + 8 * (fuzz_random(random) % count), fuzz_number(random), 8);
     return size_bytes;
 }
 
@@ -218,7 +264,7 @@ static size_t manifest_change(uint8_t *bytes, size_t size_bytes, size_t size_max
     map where;
     if (!find_map(bytes, size_bytes, &where) || fuzz_random(random) % 8 == 0)
         return change_text(bytes, size_bytes, size_max, random);
-    switch (fuzz_random(random) % 5) {
+    switch (fuzz_random(random) % 6) {
     case 0:
         return change_count(bytes, size_bytes, &where, random);
     case 1:
@@ -226,6 +272,8 @@ static size_t manifest_change(uint8_t *bytes, size_t size_bytes, size_t size_max
         return change_rows(bytes, size_bytes, size_max, &where, random);
     case 3:
         return change_token_number(bytes, size_bytes, random);
+    case 4:
+        return add_hyperparameter(bytes, size_bytes, size_max, random);
     default:
         return change_number(size_bytes, &where, random);
     }
@@ -291,7 +339,8 @@ static void *encode_sample(unsigned which, tsr_arena *arena, size_t *out_size_by
         {"c.none", TSR_DTYPE_F32, {2, {0, 3}}, NULL},    {"d", TSR_DTYPE_I64, {1, {1 << 20}}, data},
         {"e", TSR_DTYPE_F32, {1, {1200000}}, data},
     };
-    static const size_t counts[SEED_COUNT] = {2, 0, 3, 5};
+    static const size_t counts[SEED_COUNT] = {2, 0, 3, 5, 1, 2};
+    static const tsr_hyperparameter list[] = {{"eps", "1e-08"}, {"lr", "0.001"}};
     const tsr_tensor *sorted[5];
     tsr_ctx ctx = {0};
     tsr_manifest m;
@@ -306,6 +355,8 @@ static void *encode_sample(unsigned which, tsr_arena *arena, size_t *out_size_by
                           .region = which ? "train" : "",
                           .numerics = "portable+fma",
                           .topology = "ranks=1"};
+    if (which >= 4) m.token.position.rows = 77; /* version 2 */
+    if (which == 5) m.token.identity = (tsr_identity){tsr_hash("program", 7), 2, list}; /* 3 */
     *out_size_bytes = tsr_manifest_size(&m);
     uint8_t *bytes = TSR_NEW(arena, uint8_t, *out_size_bytes);
     fuzz_require(bytes != NULL, "there is memory");
@@ -353,40 +404,54 @@ static bool token_passes(const uint8_t *bytes, size_t size_bytes) {
            fuzz_is_sealed(bytes, size_bytes);
 }
 
-/* Sets the length of the last text so that it fills the token. */
-static size_t token_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) {
-    if (size_max < TOKEN_FIXED + DIGEST) return size_bytes;
-    for (; size_bytes < TOKEN_FIXED + DIGEST; size_bytes++) bytes[size_bytes] = 0;
-    size_t room = size_bytes - TOKEN_FIXED - DIGEST;
-    for (unsigned i = 0; i < 4; i++) {
-        size_t length = (size_t)fuzz_take(bytes + 168 + 2 * i, 2);
-        if (length > room || i == 2) length = i == 2 && fuzz_take(bytes + 174, 2) == 0 ? room : 0;
-        fuzz_give(bytes + 168 + 2 * i, length, 2);
+/* Makes the lengths of texts those of the bytes that are there: texts in the middle lose what is
+ * too much, the topology, or the signature if it has any, gets what is left over. */
+static void mend_lengths(uint8_t *bytes, size_t size_bytes, const token_form *form) {
+    enum { TOPOLOGY = 2, SIGNATURE = 3 };
+    uint8_t *lengths = bytes + form->lengths;
+    size_t room = size_bytes - form->texts - DIGEST;
+    unsigned last = fuzz_take(lengths + 2 * SIGNATURE, 2) ? SIGNATURE : TOPOLOGY;
+    for (unsigned i = 0; i < form->text_count; i++) {
+        size_t length = i == last ? 0 : (size_t)fuzz_take(lengths + 2 * i, 2);
+        if (length > room) length = 0;
+        fuzz_give(lengths + 2 * i, length, 2);
         room -= length;
     }
-    fuzz_give(bytes + 174, fuzz_take(bytes + 174, 2) + room, 2);
+    fuzz_give(lengths + 2 * last, room, 2);
+}
+
+static size_t token_mend(uint8_t *bytes, size_t size_bytes, size_t size_max) {
+    const size_t least = forms[NEWEST - 1].texts + DIGEST;
+    if (size_max < least) return size_bytes;
+    for (; size_bytes < least; size_bytes++) bytes[size_bytes] = 0;
     memcpy(bytes, "TSRTOKEN", 8);
-    fuzz_give(bytes + 8, 1, 4);
+    mend_version(bytes);
+    const token_form *form = form_of(bytes, size_bytes);
+    if (form == forms && fuzz_take(bytes + AT_VERSION, 4) != 1) fuzz_give(bytes + AT_VERSION, 1, 4);
+    mend_lengths(bytes, size_bytes, form);
     fuzz_give(bytes + AT_TOKEN_SIZE, size_bytes, 4);
     tsr_arena arena = {0};
     size_t sample_size;
     const uint8_t *sample = encode_sample(0, &arena, &sample_size);
-    memcpy(bytes + AT_STATE_HASH, sample + AT_STATE_HASH, DIGEST);
+    memcpy(bytes + form->state_hash, sample + forms[0].state_hash, DIGEST);
     tsr_arena_finish(&arena);
     fuzz_seal(bytes, size_bytes);
     return size_bytes;
 }
 
 static size_t token_change(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t *random) {
-    return fuzz_random(random) & 1 ? change_token_number(bytes, size_bytes, random)
-                                   : change_text(bytes, size_bytes, size_max, random);
+    unsigned what = fuzz_random(random) % 4;
+    if (what == 0) return add_hyperparameter(bytes, size_bytes, size_max, random);
+    return what == 1 ? change_token_number(bytes, size_bytes, random)
+                     : change_text(bytes, size_bytes, size_max, random);
 }
 
 static void token_seed(const char *folder) {
-    for (unsigned i = 0; i < 2; i++) {
+    static const unsigned samples[] = {0, 2, 4, 5};
+    for (unsigned i = 0; i < sizeof samples / sizeof samples[0]; i++) {
         tsr_arena arena = {0};
         size_t size;
-        uint8_t *bytes = encode_sample(i ? 2 : 0, &arena, &size);
+        uint8_t *bytes = encode_sample(samples[i], &arena, &size);
         fuzz_put(folder, i, bytes, token_size(bytes, size));
         tsr_arena_finish(&arena);
     }
