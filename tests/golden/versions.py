@@ -164,6 +164,39 @@ CASES = [
     ("provenance in a later type", retype("provenance.v1+json", "provenance.v2+json"), 0, ""),
     ("IR in a later type", retype("ir.v1+zstd", "ir.v2+zstd"), 0, ""),
 ]
+def hyperparameter(name, value):
+    return lambda b: b.config["hyperparameters"].update({name: value})
+
+
+def without(*names):
+    return lambda b: [b.config.pop(name) for name in names]
+
+
+HEX = "0123456789abcdef" * 4
+# The same of a bundle with a program digest, config 1.1.
+PROGRAM_CASES = [
+    ("1.1 as it is", lambda b: None, 0, ""),
+    ("1.1: a later minor", set_config(formatVersion="1.9"), 0, ""),
+    ("1.1: a later minor with another digest", set_config(formatVersion="1.9", program=HEX), 0, ""),
+    ("1.1: a later minor without one", each(set_config(formatVersion="1.9"), without("program")), 0, ""),
+    ("1.1: another digest", set_config(program=HEX), 2, "config: program: expected"),
+    ("1.1: digest of zeros", set_config(program="0" * 64), 2, "program: expected a digest"),
+    ("1.1: digest that is a number", set_config(program=1), 2, "'program'"),
+    ("1.1: a short digest", set_config(program="00"), 2, "program: expected a digest"),
+    ("1.1: no digest", without("program"), 2, "config"),
+    ("1.1: no operations", without("operations"), 2, "'operations'"),
+    ("1.1: other operations", set_config(operations=HEX), 2, "config: program: expected"),
+    ("1.1: operations of zeros", set_config(operations="0" * 64), 2, "operations: expected"),
+    ("1.1: no hyper-parameters", without("hyperparameters"), 2, "'hyperparameters'"),
+    ("1.1: hyper-parameters in a list", set_config(hyperparameters=[]), 2, "'hyperparameters'"),
+    ("1.1: a number among them", hyperparameter("lr", 1), 2, "expected strings"),
+    ("1.1: an empty value", hyperparameter("lr", ""), 2, "a value of its hyper-parameters"),
+    ("1.1: out of order", hyperparameter("a", "1"), 2, "not in the order"),
+    ("1.1: another value", hyperparameter("lr", "0.5"), 0, ""),
+    ("1.1: as 1.0", set_config(formatVersion="1.0"), 2, "canonical byte"),
+    ("1.0 with one", each(set_config(formatVersion="1.0"),
+                          without("program", "operations", "hyperparameters")), 0, ""),
+]
 # Only who runs it needs it.
 RUN_CASES = [
     ("code in a later media type", retype("elf.v1", "elf.v2"), 3, "elf.v2', which " + NEWER),
@@ -184,14 +217,15 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         path = work + "/edited.tsb"
         run = [RUN, path, *data, "--steps=1", "--quiet", "--cpu=x86-64-v2"]
-        for what, edit, code, text in CASES + RUN_CASES:
-            bundle = Bundle(ROOT / "tests/golden/digits-1.0.tsb")
+        for what, edit, code, text in CASES + PROGRAM_CASES + RUN_CASES:
+            has_program = (what, edit, code, text) in PROGRAM_CASES
+            bundle = Bundle(ROOT / "tests/golden" / ("state-2/digits.tsb" if has_program else "digits-1.0.tsb"))
             edit(bundle)
             bundle.write(path)
-            if (what, edit, code, text) in CASES:
+            if (what, edit, code, text) not in RUN_CASES:
                 expect(what, [AOT, "verify", path], code, text)
             expect(what, run, code, text)
-    print(f"{len(CASES) + len(RUN_CASES)} versions")
+    print(f"{len(CASES) + len(PROGRAM_CASES) + len(RUN_CASES)} versions")
 
 
 main()
