@@ -263,7 +263,7 @@ typedef struct tsr_call_options {
 } tsr_call_options;
 /* Like tsr_model_call_files, with options. Fails with TSR_USAGE if calls are repeated and rows are
  * independent, or if an output that is passed on to the next call has another type. A replay fails
- * with TSR_MISMATCH for a log of another bundle, entry, seed, input or set of parameters;
+ * with TSR_MISMATCH for a log of another program, entry, seed, input or set of parameters;
  * TSR_DIVERGED names the call, the first tensor that differs, its element, region and place in the
  * source. */
 TSR_API TSR_RESULT tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
@@ -358,7 +358,7 @@ typedef struct tsr_bake_options {
  * optimizer state starts from its initial values, unless with_state); the parameters alone; or
  * both. Tensors whose elements are all equal become init rules; the others fill blobs of at most 4
  * GiB in the order of their names. Each file is written whole or not at all, byte-identical for
- * equal inputs. TSR_MISMATCH for another bundle's state. */
+ * equal inputs. TSR_MISMATCH for another program's state. */
 TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                             tsr_generation *out_generation);
 

@@ -56,9 +56,8 @@ static tsr_result get_digest(tsr_ctx *ctx) {
 static tsr_result get_identity(tsr_ctx *ctx) {
     (void)ctx;
     const tsr_identity *own = tsr_model_get_identity(d.model);
-    return fail_unless(
-        tsr_identity_is_known(own) && own->hyperparameter_count > 0 &&
-        tsr_digest_equal(&own->program, &tsr_model_get_identity(idle)->program));
+    return fail_unless(tsr_identity_is_known(own) && own->hyperparameter_count > 0 &&
+                       tsr_digest_equal(&own->program, &tsr_model_get_identity(idle)->program));
 }
 static tsr_result get_target(tsr_ctx *ctx) {
     (void)ctx;

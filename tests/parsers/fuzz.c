@@ -89,14 +89,20 @@ static void npz_seeds(const char *folder) { (void)folder; }
 
 /* ---- recordings of runs ---- */
 
-static void record_seed(const char *folder, size_t number, bool has_values) {
+static void record_seed(const char *folder, size_t number, bool has_values, bool has_program) {
+    static const tsr_hyperparameter list[] = {{"eps", "1e-08"}, {"lr", "0.001"}};
     tsr_ctx ctx = {0};
-    const tsr_record_header header = {.numerics = "portable+fma",
-                                      .entry = "train",
-                                      .seed = 7,
-                                      .has_values = has_values,
-                                      .values_of = 2};
+    tsr_record_header header = {.numerics = "portable+fma",
+                                .entry = "train",
+                                .seed = 7,
+                                .has_values = has_values,
+                                .values_of = 2};
     tsr_recorder *recorder = NULL;
+    if (has_program) {
+        header.identity = (tsr_identity){tsr_hash("program", 7), 2, list};
+        header.virtual_ranks = 4;
+        header.rows = has_values ? 77 : 0;
+    }
     require(!tsr_recorder_create(&ctx, seed_path(folder, number, ".log"), &header, sample_tensors,
                                  2, &recorder)
                  .code,
@@ -107,8 +113,7 @@ static void record_seed(const char *folder, size_t number, bool has_values) {
 }
 
 static void record_seeds(const char *folder) {
-    record_seed(folder, 0, false);
-    record_seed(folder, 1, true);
+    for (size_t i = 0; i < 4; i++) record_seed(folder, i, i & 1, i & 2);
 }
 
 static void record_run(const uint8_t *bytes, size_t size_bytes) {

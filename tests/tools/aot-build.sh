@@ -78,7 +78,7 @@ if grep -aq "$work" a.tsb; then fail 'a path of the machine is in the bundle'; f
 
 run 0 "$aot" inspect a.tsb
 has out '^digits  tessera '
-has out '^bundle sha256:[0-9a-f]{64}, format 1.0, '"$(stat -c %s a.tsb) bytes$"
+has out '^bundle sha256:[0-9a-f]{64}, format 1.1, '"$(stat -c %s a.tsb) bytes$"
 has out '^  @train  train, batch 64; memory: '
 has out 'param +layer1.weight +64x128xf32 +uniform \[-0.2165, 0.2165\)'
 has out 'state +layer3.bias.adam_v +10xf32 +all 0'
@@ -113,7 +113,7 @@ tar xf a.tsb -C unpacked
 run 0 "$aot" repack unpacked -o b.tsb
 same b.tsb 'unpacking and repack'
 run 0 "$aot" inspect unpacked
-has out '^bundle sha256:[0-9a-f]{64}, format 1.0, unpacked$'
+has out '^bundle sha256:[0-9a-f]{64}, format 1.1, unpacked$'
 
 # The code objects are plain ELF that imports nothing.
 if command -v readelf >/dev/null; then

@@ -27,7 +27,7 @@ SCHEMAS = {
     "application/vnd.tessera.external.v1+json": "external", "application/vnd.tessera.position.v1+json": "position"}
 MAY_MISS = ("annotations", "variant", "tile", "startedOn", "metadata", "org.opencontainers.image.title", "org.cncf.model.filepath",
             "dev.tessera.compression", "file", "kind", "of", "a", "b", "stream", "batch", "rowsIndependent")
-FREE = ("options", "version", "data", "predicate")  # objects whose members have arbitrary names
+FREE = ("options", "version", "data", "predicate", "hyperparameters")  # objects whose members have arbitrary names
 checkers, seen, refused = {}, {}, 0
 
 

@@ -27,8 +27,8 @@ sed '1s/record.v5/record.v1/; 1s/"batch images","batch labels",//; s/"digests":\
 expect "a log of version 1" 0 'replay matches: 60 steps' train --replay first.log
 "$PYTHON" "$LOG" run.log foreign.log --header "$(grep -o '"program":"..' run.log)" '"program":"00'
 expect "another program's log" 12 'this bundle has program [0-9a-f]+; the log was recorded with 00' train --replay foreign.log
-"$PYTHON" "$LOG" run.log again.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
-expect "another bundle's log of this program" 0 'replay matches: 60 steps' train --replay again.log
+"$PYTHON" "$LOG" run.log rebuilt.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
+expect "another bundle's log of this program" 0 'replay matches: 60 steps' train --replay rebuilt.log
 "$PYTHON" "$LOG" run.log older.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
 sed -i '1s/record.v5/record.v4/; s/,"chain".*/}/; s/,"sums".*/}/; 1s/record.v4/record.v1/' older.log
 expect "another bundle's log of an older version" 12 'this bundle has hash [0-9a-f]+; the log was recorded with 00' train --replay older.log

@@ -67,7 +67,7 @@ expect "and gone on from" 0 'resumed generation 3 at step 300' train --steps 400
     fail "the run from a hidden generation has other bits"
 expect "then it is the newest that counts" 0 'at step 400' train --steps 400 --state-dir D
 
-expect "ls" 0 '^generation [0-9]+ epoch 1 step 400 seed 0 bytes [0-9]+ state [0-9a-f]{64} good$' "$RUN" ls S
+expect "ls" 0 '^generation [0-9]+ epoch 1 step 400 seed 0 bytes [0-9]+ state [0-9a-f]{64} program [0-9a-f]{64} good$' "$RUN" ls S
 check "a line for each, and the counts" test "$(wc -l <.out)" -eq 5
 check "a state of one step" "$RUN" "$BUNDLE" "${DATA[@]}" --quiet --steps 1 --state-dir one
 expect "ls of one generation" 0 '^1 generation, 0 damaged, 0 uncommitted; the data was not read$' "$RUN" ls one
@@ -103,9 +103,9 @@ expect "what is left is good" 0 '2 good, 0 damaged, 0 uncommitted' "$RUN" fsck D
 expect "and goes on" 0 'at step 400' train --steps 400 --state-dir D
 expect "ls takes no --keep" 6 '--keep does not apply to ls' "$RUN" ls S --keep 3
 
-sed 's/lr = 1.0e-3/lr = 3.0e-3/' "$DIGITS/digits.mlir" >other.mlir
-check "another bundle" "$AOT" build other.mlir -o other.tsb
-expect "another bundle's state" 12 '[0-9a-f]{8}' "$RUN" other.tsb "${DATA[@]}" --quiet --steps 500 --state-dir S
+sed "s/%h1 = tessera.relu/%h1 = tessera.tanh/" "$DIGITS/digits.mlir" >other.mlir
+check "another program" "$AOT" build other.mlir -o other.tsb
+expect "another program's state" 12 "is of the program [0-9a-f]{64}; the bundle given has [0-9a-f]{64}" "$RUN" other.tsb "${DATA[@]}" --quiet --steps 500 --state-dir S
 expect "state is a file" 7 '' train --steps 5 --state-dir other.tsb
 if [ "$(grep -c -w fma /proc/cpuinfo)" -gt 0 ]; then
     expect "without FMA the bits differ: refused" 12 'portable' train --steps 500 --state-dir S --cpu x86-64-v2

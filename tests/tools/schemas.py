@@ -65,12 +65,17 @@ def list_states(folder):
         assert struct.unpack_from("<7Q", data, 16) == tuple(token[key] for key in (
             "generation", "epoch", "seed", "step", "sample", "virtualRanks", "shuffleVersion"))
         version, = struct.unpack_from("<I", data, 8)
-        assert version == 2, "a run knows its data"
+        assert version == 3, "a run knows its data and its program"
         assert struct.unpack_from("<3Q", data, 72) == (token["epochBase"], token["epochBaseSample"], token["rows"])
-        assert data[96:224].hex() == token["data"] + token["bundle"] + token["state"] + token["previous"]
-        lengths = struct.unpack_from("<3H", data, 224)
+        hashes = "".join(token[key] for key in ("data", "program", "bundle", "state", "previous"))
+        assert data[96:256].hex() == hashes
+        lengths = struct.unpack_from("<5H", data, 256)
         texts = "".join(token[key] for key in ("region", "numerics", "topology")).encode()
-        assert sum(lengths) == len(texts) and data[232:232 + len(texts)] == texts
+        pairs = b"".join(bytes([len(name), len(value)]) + (name + value).encode()
+                         for name, value in token["hyperparameters"].items())
+        assert token["hyperparameters"]["lr"] == "0.001" and list(token["hyperparameters"]) == sorted(token["hyperparameters"])
+        assert sum(lengths[:3]) == len(texts) and lengths[3] == 0 and lengths[4] == len(pairs)
+        assert data[266:266 + len(texts + pairs)] == texts + pairs
         assert hashlib.sha256(data[:size - 32]).digest() == data[size - 32:size] == bytes.fromhex(token["hash"])
         assert hashlib.sha256(data[:-32]).digest() == data[-32:] == bytes.fromhex(line["manifest"])
     newest = good[0]["token"]
