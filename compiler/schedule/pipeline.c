@@ -74,13 +74,13 @@ typedef struct pipelines {
 static MlirAttribute stages_of(MlirOperation op, pipelines *p) {
     MlirContext context = mlirOperationGetContext(op);
     size_t count = 0;
-    if (!tsr_op_is(op, "tsched.pipeline.region")) return mlirArrayAttrGet(context, 0, NULL);
-    TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
+    if (!tsr_op_is(op, TSR_SCHED_PIPELINE_REGION)) return mlirArrayAttrGet(context, 0, NULL);
+    TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, TSR_SCHED_STAGE);
     MlirAttribute *names = TSR_NEW(&p->arena, MlirAttribute, count + 1);
     if (!names) return mlirAttributeGetNull();
     count = 0;
     TSR_FOR_EACH_OP(stage, tsr_op_body(op)) {
-        if (!tsr_op_is(stage, "tsched.stage")) continue;
+        if (!tsr_op_is(stage, TSR_SCHED_STAGE)) continue;
         names[count++] = tsr_attr_make_string(context, tsr_op_string(stage, "callee"));
     }
     return mlirArrayAttrGet(context, (intptr_t)count, names);
@@ -122,7 +122,7 @@ static bool append_pipeline(pipelines *p, MlirAttribute one) {
 static MlirWalkResult find_pipeline(MlirOperation op, void *user) {
     pipelines *p = user;
     tsr_wavefront pipeline;
-    if (!tsr_op_is(op, "tsched.pipeline") && !tsr_op_is(op, "tsched.pipeline.region"))
+    if (!tsr_op_is(op, TSR_SCHED_PIPELINE) && !tsr_op_is(op, TSR_SCHED_PIPELINE_REGION))
         return MlirWalkResultAdvance;
     p->good = tsr_wavefront_read(op, &pipeline) && append_pipeline(p, describe(op, &pipeline, p));
     return p->good ? MlirWalkResultAdvance : MlirWalkResultInterrupt;
@@ -149,7 +149,7 @@ bool tsr_pipelines_note(MlirModule module) {
 static MlirWalkResult annotate(MlirOperation op, void *user) {
     tsr_wavefront pipeline;
     bool *good = user;
-    if (!tsr_op_is(op, "tsched.pipeline.region")) return MlirWalkResultAdvance;
+    if (!tsr_op_is(op, TSR_SCHED_PIPELINE_REGION)) return MlirWalkResultAdvance;
     int64_t *numbers = calloc(2 * (size_t)TSR_PIPELINE_RANKS_MAX, sizeof *numbers);
     if (!numbers || !tsr_wavefront_read(op, &pipeline)) {
         free(numbers);

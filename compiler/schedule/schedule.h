@@ -34,7 +34,7 @@ typedef enum tsr_op_class {
 } tsr_op_class;
 
 typedef struct tsr_op_row {
-    const char *name;
+    tsr_op id;
     tsr_op_class op_class;
     uint32_t weight;
     bool faults;

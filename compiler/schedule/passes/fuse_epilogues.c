@@ -35,11 +35,11 @@ typedef struct pair {
 } pair;
 
 static MlirOperation group_of(MlirModule module, MlirOperation call, const char *kind) {
-    const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")
+    const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, TSR_SCHED_CALL)
                              ? NULL
                              : tsr_op_string(call, "callee");
     MlirOperation group = tsr_module_find(module, callee ? callee : "");
-    if (mlirOperationIsNull(group) || !tsr_op_is(group, "tsched.func") ||
+    if (mlirOperationIsNull(group) || !tsr_op_is(group, TSR_SCHED_FUNC) ||
         mlirBlockIsNull(tsr_op_body(group)))
         return (MlirOperation){NULL};
     const char *is = tsr_op_string(group, "kind"), *source = tsr_op_string(group, "source");
@@ -54,7 +54,7 @@ static bool is_used_once(MlirValue value) {
 
 static MlirOperation find_matmul(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        if (tsr_op_is(op, "tessera.matmul")) return op;
+        if (tsr_op_is(op, TSR_GRAPH_MATMUL)) return op;
     }
     return (MlirOperation){NULL};
 }

@@ -9,22 +9,21 @@
 
 #include <string.h>
 
-static const tsr_op_row rows[] = {
-#define X(op, cls, cost, can_fault)                                                                \
-    {.name = op, .op_class = TSR_CLASS_##cls, .weight = cost, .faults = can_fault},
+static const tsr_op_row rows[TSR_OP_COUNT] = {
+#define X(ID, cls, cost, can_fault)                                                                \
+    [TSR_##ID] = {.id = TSR_##ID, .op_class = TSR_CLASS_##cls, .weight = cost, .faults = can_fault},
 #include "compiler/schedule/ops.def"
 #undef X
 };
 
 const tsr_op_row *tsr_op_row_find(MlirOperation op) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return &rows[i];
-    return NULL;
+    const tsr_op_row *row = &rows[tsr_op_of(op)];
+    return row->op_class == TSR_CLASS_OTHER ? NULL : row;
 }
 
 bool tsr_op_is_width_cast(MlirOperation op) {
     tsr_type from, to;
-    if (!tsr_op_is(op, "tessera.cast") || !tsr_value_type(tsr_op_operand(op, 0), &from) ||
+    if (!tsr_op_is(op, TSR_GRAPH_CAST) || !tsr_value_type(tsr_op_operand(op, 0), &from) ||
         !tsr_value_type(tsr_op_result(op, 0), &to))
         return false;
     bool widens = to.dtype == TSR_DTYPE_F32;
@@ -57,7 +56,7 @@ const char *tsr_op_group_kind(const tsr_op_row *row) {
         return "reduce";
     case TSR_CLASS_ALONE:
     case TSR_CLASS_WIDE:
-        return strchr(row->name, '.') + 1;
+        return strchr(tsr_op_text(row->id), '.') + 1;
     default:
         return "map";
     }
@@ -112,7 +111,7 @@ static bool read_body(MlirOperation func, body *b) {
             return complain(func, TSR_DIAG_GROUP_TYPE,
                             "every input must be a static tensor of a known element type");
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) {
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) {
             b->last = op;
             break;
         }
@@ -127,10 +126,10 @@ static bool read_body(MlirOperation func, body *b) {
             b->op_count--;
             continue;
         }
-        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape") &&
-            !tsr_op_is(op, "tessera.repair"))
+        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, TSR_GRAPH_RESHAPE) &&
+            !tsr_op_is(op, TSR_GRAPH_REPAIR))
             return complain(op, TSR_DIAG_GROUP_OP, "is not allowed in a rows group");
-        b->repairs |= tsr_op_is(op, "tessera.repair");
+        b->repairs |= tsr_op_is(op, TSR_GRAPH_REPAIR);
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
         if (!mlirOperationIsNull(b->root))
@@ -170,7 +169,7 @@ static bool check_return(body *b) {
                             "returns another type than the function declares");
         if (mlirOperationIsNull(tsr_value_owner(value)))
             return complain(b->last, TSR_DIAG_GROUP_RETURN, "an input cannot be an output");
-        if (b->rows && tsr_op_is(tsr_value_owner(value), "tessera.constant"))
+        if (b->rows && tsr_op_is(tsr_value_owner(value), TSR_GRAPH_CONSTANT))
             return complain(b->last, TSR_DIAG_GROUP_RETURN,
                             "a constant cannot be an output of a group of kind \"rows\"");
         if (!tsr_value_type(value, &output))
@@ -327,7 +326,7 @@ static bool read_rows(const body *b, rows_reader *r) {
         if (!rows_add(r, mlirBlockGetArgument(block, (intptr_t)i), b->func, NULL)) return false;
     }
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) break;
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) break;
         if (!rows_add(r, tsr_op_result(op, 0), op, tsr_op_row_find(op))) return false;
     }
     for (size_t i = 0; i < tsr_op_operand_count(b->last); i++)
@@ -366,7 +365,7 @@ static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, Ml
     tsr_type from, to;
     if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank < 2)
         return complain(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
-    bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, "tsched.unpack");
+    bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, TSR_SCHED_UNPACK);
     tsr_shape shape = tsr_pack_shape(&from, to.dtype, transposed, pairs);
     bool fits = pairs ? from.dtype == TSR_DTYPE_BF16 && to.dtype == from.dtype
                       : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
@@ -388,7 +387,7 @@ static bool takes_strips(const body *b) {
     tsr_type matrix;
     if (mlirOperationIsNull(b->root)) return false;
     tsr_op_i64(b->root, "groups", &groups);
-    if (tsr_op_is(b->root, "tessera.conv2d"))
+    if (tsr_op_is(b->root, TSR_GRAPH_CONV2D))
         return groups == 1 && !tsr_op_flag(b->view, "pairs") && lies_as_it_is(b->view);
     if (b->row->op_class != TSR_CLASS_MATMUL || tsr_op_flag(b->root, "transpose_b") ||
         !tsr_value_type(tsr_op_operand(b->root, 1), &matrix))
@@ -450,7 +449,7 @@ bool tsr_schedule_verify_func(MlirOperation func) {
     const char *kind = tsr_op_string(func, "kind");
     if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;
-    bool pack = !mlirOperationIsNull(b.root) && tsr_op_is(b.root, "tsched.pack");
+    bool pack = !mlirOperationIsNull(b.root) && tsr_op_is(b.root, TSR_SCHED_PACK);
     if (pack && !check_strips(b.root, tsr_op_operand(b.root, 0), tsr_op_flag(b.root, "transpose"),
                               tsr_op_result(b.root, 0)))
         return false;
@@ -481,8 +480,8 @@ static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
 }
 
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
-    if (tsr_op_is(callee, "tile.func")) return check_kernel_call(call, callee);
-    if (!tsr_op_is(callee, "tsched.func"))
+    if (tsr_op_is(callee, TSR_TILE_FUNC)) return check_kernel_call(call, callee);
+    if (!tsr_op_is(callee, TSR_SCHED_FUNC))
         return complain(call, TSR_DIAG_GROUP_CALL, "there is no such tsched.func");
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
     size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of plans: one function per rule of plan.def, and pass tsched-verify, which looks up the
- * functions they name.
+ * The rules of plans: one function per rule of dialect.def, and pass tsched-verify, which looks up
+ * the functions they name.
  */
 #include "compiler/schedule/pipeline.h"
 #include "compiler/schedule/schedule.h"
@@ -58,7 +58,7 @@ static bool check_least(MlirOperation op, const char *name, int64_t least, tsr_d
 /* The innermost mesh around `op`; null if none is declared. */
 static MlirAttribute find_mesh(MlirOperation op) {
     for (; !mlirOperationIsNull(op); op = mlirOperationGetParentOperation(op))
-        if (tsr_op_is(op, "tsched.mesh.region") && tsr_op_has(op, "mesh"))
+        if (tsr_op_is(op, TSR_SCHED_MESH_REGION) && tsr_op_has(op, "mesh"))
             return tsr_op_attr(op, "mesh");
     return mlirAttributeGetNull();
 }
@@ -87,7 +87,7 @@ static bool rule_mesh_region(MlirOperation op) {
     for (MlirOperation outer = mlirOperationGetParentOperation(op); !mlirOperationIsNull(outer);
          outer = mlirOperationGetParentOperation(outer)) {
         const char *used =
-            tsr_op_is(outer, "tsched.mesh.region") ? tsr_op_string(outer, "axis") : NULL;
+            tsr_op_is(outer, TSR_SCHED_MESH_REGION) ? tsr_op_string(outer, "axis") : NULL;
         if (used && strcmp(used, axis) == 0)
             return complain(op, TSR_DIAG_PLAN_MESH, "axis \"%s\" is in use around it", axis);
     }
@@ -131,7 +131,7 @@ static bool rule_layout(MlirOperation op) {
                         dims, axes);
     MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
     tsr_type type;
-    if (tsr_op_is(owner, "tsched.value") && tsr_value_type(tsr_op_operand(owner, 0), &type) &&
+    if (tsr_op_is(owner, TSR_SCHED_VALUE) && tsr_value_type(tsr_op_operand(owner, 0), &type) &&
         dims > type.shape.rank)
         return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut; the tensor has %u", dims,
                         type.shape.rank);
@@ -194,7 +194,7 @@ static bool rule_collective(MlirOperation op) {
 }
 
 static bool rule_plan_return(MlirOperation op) {
-    bool plan = tsr_op_is(mlirOperationGetParentOperation(op), "tsched.module");
+    bool plan = tsr_op_is(mlirOperationGetParentOperation(op), TSR_SCHED_MODULE);
     MlirType group = mlirTypeParseGet(mlirOperationGetContext(op), tsr_ref("!tsched.func"));
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(op, i));
@@ -210,8 +210,8 @@ static bool rule_plan_return(MlirOperation op) {
 /* Determined by the stages that a region contains; 1 if it contains none. */
 static int64_t ranks_needed(MlirOperation op, int64_t chunks) {
     int64_t count = 0;
-    if (tsr_op_is(op, "tsched.pipeline.region")) {
-        TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
+    if (tsr_op_is(op, TSR_SCHED_PIPELINE_REGION)) {
+        TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, TSR_SCHED_STAGE);
     }
     return count < chunks ? 1 : count / chunks;
 }
@@ -256,7 +256,7 @@ static bool check_stage(MlirOperation op, MlirOperation before, uint32_t index) 
     uint32_t edges = 0;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
-        if (!tsr_op_is(owner, "tsched.stage")) continue;
+        if (!tsr_op_is(owner, TSR_SCHED_STAGE)) continue;
         edges++;
         if (!mlirOperationEqual(owner, before))
             return complain(op, TSR_DIAG_PLAN_STAGE,
@@ -274,7 +274,7 @@ static bool rule_pipeline_region(MlirOperation op) {
     if (!rule_pipeline(op)) return false;
     TSR_FOR_EACH_OP(stage, tsr_op_body(op)) {
         int64_t rank = -1;
-        if (!tsr_op_is(stage, "tsched.stage")) continue;
+        if (!tsr_op_is(stage, TSR_SCHED_STAGE)) continue;
         tsr_wavefront_read(op, &pipeline);
         tsr_op_i64(stage, "rank", &rank);
         if (rank != count % pipeline.ranks)
@@ -291,18 +291,14 @@ static bool rule_pipeline_region(MlirOperation op) {
                     pipeline.ranks, pipeline.chunks);
 }
 
+#define rule_unchecked NULL
 bool tsr_schedule_verify_plan(MlirOperation op) {
-    static const struct {
-        const char *name;
-        bool (*rule)(MlirOperation op);
-    } rules[] = {
-#define X(Class, mnemonic, rule) {"tsched." mnemonic, rule_##rule},
-#include "compiler/schedule/plan.def"
+    static bool (*const rules[TSR_OP_COUNT])(MlirOperation op) = {
+#define X(ID, mnemonic, Class, KIND, rule) [TSR_SCHED_##ID] = rule_##rule,
+#include "compiler/schedule/dialect.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return false;
+    return rules[tsr_op_of(op)](op);
 }
 
 /* ---- tsched-verify ---- */
@@ -314,17 +310,17 @@ typedef struct lookup {
 
 static MlirWalkResult look_up(MlirOperation op, void *user) {
     lookup *l = user;
-    if (!tsr_op_is(op, "tsched.fuse") && !tsr_op_is(op, "tsched.pipeline") &&
-        !tsr_op_is(op, "tsched.stage"))
+    if (!tsr_op_is(op, TSR_SCHED_FUSE) && !tsr_op_is(op, TSR_SCHED_PIPELINE) &&
+        !tsr_op_is(op, TSR_SCHED_STAGE))
         return MlirWalkResultAdvance;
     const char *name = tsr_op_string(op, "callee");
     MlirOperation callee = tsr_module_find(l->module, name);
-    if (!tsr_op_is(callee, "func.func") && !tsr_op_is(callee, "tsched.func")) {
+    if (!tsr_op_is(callee, TSR_FUNC_FUNC) && !tsr_op_is(callee, TSR_SCHED_FUNC)) {
         l->good = complain(op, TSR_DIAG_PLAN_SYMBOL, "there is no function @%s", name);
         return MlirWalkResultAdvance;
     }
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
-    if (tsr_op_is(op, "tsched.fuse") &&
+    if (tsr_op_is(op, TSR_SCHED_FUSE) &&
         (size_t)mlirFunctionTypeGetNumInputs(type) != tsr_op_operand_count(op))
         l->good = complain(op, TSR_DIAG_PLAN_SYMBOL, "%zu values for @%s, which takes %zd",
                            tsr_op_operand_count(op), name, mlirFunctionTypeGetNumInputs(type));
