@@ -58,7 +58,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                            const tsr_pass_options *options);
 
-/* ---- ops ---------------------------------------------------------------------------- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 #define TSR_GRAPH_NAME(mnemonic) "tessera." mnemonic
 

@@ -6,8 +6,6 @@
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
-#include <string.h>
-
 static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
     tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
     return false;

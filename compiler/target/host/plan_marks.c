@@ -4,11 +4,14 @@
  */
 #include "compiler/target/host/planner.h"
 
-bool tsr_planner_is_mark(MlirOperation op) {
-    return tsr_op_is(op, TSR_SR_ENTER) || tsr_op_is(op, TSR_SR_LEAVE) ||
-           tsr_op_is(op, TSR_SR_EXPORT_BEGIN) || tsr_op_is(op, TSR_SR_IMPORT_BEGIN) ||
-           tsr_op_is(op, TSR_ASYNC_AWAIT);
-}
+/* The op of Target IR that a mark becomes. */
+static const tsr_op marks[TSR_OP_COUNT] = {
+    [TSR_SR_ENTER] = TSR_TARGET_ENTER,         [TSR_SR_LEAVE] = TSR_TARGET_LEAVE,
+    [TSR_SR_EXPORT_BEGIN] = TSR_TARGET_EXPORT, [TSR_SR_IMPORT_BEGIN] = TSR_TARGET_IMPORT,
+    [TSR_ASYNC_AWAIT] = TSR_TARGET_AWAIT,
+};
+
+bool tsr_planner_is_mark(MlirOperation op) { return marks[tsr_op_of(op)] != TSR_OP_NONE; }
 
 /* The operands of a mark live until the launch after it, so that the launch before it cannot
  * overwrite them. */
@@ -122,14 +125,6 @@ static size_t transfer_operands(const planner *p, const mark *m, const MlirValue
     return count + tokens;
 }
 
-static const char *mark_name(MlirOperation op) {
-    return tsr_op_is(op, TSR_SR_ENTER)          ? "tessera_target.enter"
-           : tsr_op_is(op, TSR_SR_LEAVE)        ? "tessera_target.leave"
-           : tsr_op_is(op, TSR_SR_EXPORT_BEGIN) ? "tessera_target.export"
-           : tsr_op_is(op, TSR_SR_IMPORT_BEGIN) ? "tessera_target.import"
-                                                : "tessera_target.await";
-}
-
 void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
                            MlirValue *arguments) {
     static const char *const kept[] = {"name", "mode", "on_failure"};
@@ -153,7 +148,7 @@ void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const Mlir
                 marked_buffers(p, m, false, 0, tensor_operands(m->op), buffers, arguments + count);
     }
     b->location = mlirOperationGetLocation(m->op);
-    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = mark_name(m->op),
+    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = tsr_op_text(marks[tsr_op_of(m->op)]),
                                                    .operand_count = count,
                                                    .operands = arguments,
                                                    .result_count = gives,

@@ -5,8 +5,6 @@
  */
 #include "compiler/target/llvm/emit.h"
 
-#include <string.h>
-
 typedef struct refusal {
     const tsr_target *target;
     bool together;    /* the program runs on several warps */

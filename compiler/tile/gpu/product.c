@@ -136,12 +136,19 @@ static bool narrow_view(const product *p, tsr_view *view) {
 }
 
 static uint32_t work_of(const tsr_node *node) {
-    static const tsr_op simple[] = {TSR_GRAPH_ADD, TSR_GRAPH_SUB, TSR_GRAPH_MUL,
-                                    TSR_GRAPH_MAX, TSR_GRAPH_MIN, TSR_GRAPH_RELU};
-    if (tsr_op_is(node->op, TSR_GRAPH_CAST)) return 0;
-    for (size_t i = 0; i < sizeof simple / sizeof simple[0]; i++)
-        if (tsr_op_is(node->op, simple[i])) return 1;
-    return 3;
+    switch (tsr_op_of(node->op)) {
+    case TSR_GRAPH_CAST:
+        return 0;
+    case TSR_GRAPH_ADD:
+    case TSR_GRAPH_SUB:
+    case TSR_GRAPH_MUL:
+    case TSR_GRAPH_MAX:
+    case TSR_GRAPH_MIN:
+    case TSR_GRAPH_RELU:
+        return 1;
+    default:
+        return 3;
+    }
 }
 
 /* The one op that uses the node, or NULL. */

@@ -3,8 +3,6 @@
 
 #include "compiler/tile/products/dot.h"
 
-#include <stdio.h>
-
 /* ---- from registers -------------------------------------------------------------------------- */
 
 static MlirValue rounded(const tsr_epilogue *e, MlirValue sums) {

@@ -6,8 +6,6 @@
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/rows/rows.h"
 
-#include <string.h>
-
 enum {
     LOCAL_BYTES_MAX = 192 * 1024,
     HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* elements held by a warp */
