@@ -204,7 +204,7 @@ static MlirValue fill(tsr_builder *b, const tsr_type *type, MlirAttribute elemen
 static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     tsr_type type = tsr_type_of(value), part = divided(type, dim, s->parts);
     MlirOperation op = tsr_value_owner(value);
-    const tsr_op_row *row = mlirOperationIsNull(op) ? NULL : tsr_op_row_find(op);
+    const tsr_op_row *row = tsr_op_row_find(op);
     uint64_t size = part.shape.dims[dim];
     int64_t axis = 0;
     if (tsr_op_is(op, TSR_GRAPH_CONSTANT)) {

@@ -40,7 +40,7 @@ typedef struct tsr_op_row {
     bool faults;
 } tsr_op_row;
 
-/* The op's row of ops.def; NULL if it has none. */
+/* The op's row of ops.def; NULL if it has none, or the op is null. */
 const tsr_op_row *tsr_op_row_find(MlirOperation op);
 /* True if a kernel computes the op, so that it may be in a fusion group. */
 bool tsr_op_row_is_computed(const tsr_op_row *row);

@@ -142,7 +142,7 @@ MlirValue tsr_tile_index(tsr_tile_builder *b, int64_t value) {
 
 bool tsr_tile_index_known(MlirValue value, int64_t *out_value) {
     MlirOperation owner = tsr_value_owner(value);
-    if (mlirOperationIsNull(owner) || !tsr_op_is(owner, TSR_ARITH_CONSTANT)) return false;
+    if (!tsr_op_is(owner, TSR_ARITH_CONSTANT)) return false;
     return tsr_attr_i64(tsr_op_attr(owner, "value"), out_value);
 }
 
@@ -366,12 +366,12 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
  * narrow value gives the same bits as rounding again. */
 static bool is_rounded(MlirValue value, MlirType storage, MlirValue *out_narrow) {
     MlirOperation owner = tsr_value_owner(value);
-    if (mlirOperationIsNull(owner) || !tsr_op_is(owner, TSR_ARITH_EXTF)) return false;
+    if (!tsr_op_is(owner, TSR_ARITH_EXTF)) return false;
     MlirValue narrow = tsr_op_operand(owner, 0);
     if (!mlirTypeEqual(mlirValueGetType(narrow), storage)) return false;
     owner = tsr_value_owner(narrow);
     *out_narrow = narrow;
-    return !mlirOperationIsNull(owner) && tsr_op_is(owner, TSR_ARITH_TRUNCF);
+    return tsr_op_is(owner, TSR_ARITH_TRUNCF);
 }
 
 static MlirValue to_storage(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {

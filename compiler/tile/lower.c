@@ -162,8 +162,7 @@ tsr_result tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block) {
 static bool is_read(MlirValue operand, MlirValue argument) {
     MlirOperation cast = tsr_value_owner(operand);
     if (mlirValueEqual(operand, argument)) return true;
-    return !mlirOperationIsNull(cast) && tsr_op_is(cast, TSR_GRAPH_CAST) &&
-           mlirValueEqual(tsr_op_operand(cast, 0), argument);
+    return tsr_op_is(cast, TSR_GRAPH_CAST) && mlirValueEqual(tsr_op_operand(cast, 0), argument);
 }
 
 /* True if only elementwise ops read the argument, so that an output of its type may share its

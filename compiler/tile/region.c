@@ -191,8 +191,7 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
     if (find_node(c->region, source)) return TSR_SUCCESS;
     TRY(group->ctx, add_node(c, source, &node));
     node->op = tsr_value_owner(source);
-    if (!mlirOperationIsNull(node->op) && tsr_op_is(node->op, TSR_GRAPH_IOTA))
-        return add_place(c, node);
+    if (tsr_op_is(node->op, TSR_GRAPH_IOTA)) return add_place(c, node);
     if (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given)) {
         node->kind = TSR_NODE_GIVEN;
         return TSR_SUCCESS;

@@ -268,8 +268,7 @@ static bool rule_func(MlirOperation op) {
 
 MlirValue tsr_check_argument(MlirValue buffer) {
     MlirOperation owner = tsr_value_owner(buffer);
-    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, TSR_TILE_VIEW))
-        buffer = tsr_op_operand(owner, 0);
+    if (tsr_op_is(owner, TSR_TILE_VIEW)) buffer = tsr_op_operand(owner, 0);
     return mlirValueIsABlockArgument(buffer) ? buffer : (MlirValue){NULL};
 }
 
@@ -529,7 +528,7 @@ static bool rule_map(MlirOperation op) {
                                          ELEMENTS, i < 2 ? "index" : "f32");
     }
     MlirOperation yield = mlirBlockGetTerminator(body);
-    if (!mlirOperationIsNull(yield) && tsr_op_is(yield, TSR_TILE_YIELD) &&
+    if (tsr_op_is(yield, TSR_TILE_YIELD) &&
         mlirTypeEqual(mlirValueGetType(tsr_op_operand(yield, 0)),
                       mlirValueGetType(mlirBlockGetArgument(body, 2))))
         return true;
@@ -602,5 +601,7 @@ bool tsr_tile_verify_op(MlirOperation op) {
 #include "compiler/tile/ops.def"
 #undef X
     };
-    return rules[tsr_op_of(op)](op);
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]); /* of a WHEN that is not NEVER */
+    return rules[id](op);
 }

@@ -69,9 +69,7 @@ void tsr_copies_ops(tsr_copies *c, MlirBlock from, tsr_builder *to) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static bool is_yield(MlirOperation op) {
-    return !mlirOperationIsNull(op) && tsr_op_is(op, TSR_GRAPH_YIELD);
-}
+static bool is_yield(MlirOperation op) { return tsr_op_is(op, TSR_GRAPH_YIELD); }
 
 void tsr_block_yield(MlirBlock block, MlirLocation location, const MlirValue *values,
                      size_t count) {

@@ -35,8 +35,7 @@ static bool body_of(const tsr_rule *rule, intptr_t index, const char *what, Mlir
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(rule->op, index));
     MlirOperation end =
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
-    if (mlirOperationIsNull(end) || !tsr_op_is(end, TSR_GRAPH_YIELD) ||
-        !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
+    if (!tsr_op_is(end, TSR_GRAPH_YIELD) || !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
         return tsr_rule_fail(rule, TSR_DIAG_REGION, "%s must end with tessera.yield", what);
     *out_block = block;
     *out_yield = end;

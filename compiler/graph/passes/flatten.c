@@ -59,7 +59,7 @@ static MlirValue gated(copier *c, MlirValue x) {
     if (mlirValueIsNull(c->gate) || !tsr_value_type(x, &type) || type.dtype == TSR_DTYPE_I1)
         return x;
     MlirOperation owner = tsr_value_owner(x);
-    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, TSR_GRAPH_CONSTANT)) return x;
+    if (tsr_op_is(owner, TSR_GRAPH_CONSTANT)) return x;
     MlirValue zero = tsr_emit_constant(&c->b, type.dtype, 0.0);
     return c->gate_open ? tsr_emit_where(&c->b, c->gate, x, zero)
                         : tsr_emit_where(&c->b, c->gate, zero, x);

@@ -67,7 +67,7 @@ static void reach(specializer *p, MlirOperation func) {
 }
 
 static bool is_func(MlirOperation op) {
-    return !mlirOperationIsNull(op) && tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
 }
 
 /* The function that is called; null if it does not exist or has no body. */

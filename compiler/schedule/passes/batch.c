@@ -458,7 +458,7 @@ static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
         for (size_t i = 0; i < 2; i++) {
             MlirOperation func =
                 names[i] ? tsr_module_find(t->module, names[i]) : (MlirOperation){NULL};
-            if (mlirOperationIsNull(func) || !tsr_op_is(func, TSR_SCHED_FUNC)) continue;
+            if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
             MlirValue key = {.ptr = func.ptr};
             if (!tsr_value_map_set(used, &t->arena, key, 1)) return false;
         }

@@ -19,12 +19,9 @@
 enum { MATRIX = 1 /* operand of a matmul */ };
 
 static MlirOperation group_of(MlirModule module, MlirOperation call) {
-    const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, TSR_SCHED_CALL)
-                             ? NULL
-                             : tsr_op_string(call, "callee");
+    const char *callee = !tsr_op_is(call, TSR_SCHED_CALL) ? NULL : tsr_op_string(call, "callee");
     MlirOperation group = tsr_module_find(module, callee ? callee : "");
-    bool known = !mlirOperationIsNull(group) && tsr_op_is(group, TSR_SCHED_FUNC) &&
-                 !mlirBlockIsNull(tsr_op_body(group));
+    bool known = tsr_op_is(group, TSR_SCHED_FUNC) && !mlirBlockIsNull(tsr_op_body(group));
     return known ? group : (MlirOperation){NULL};
 }
 

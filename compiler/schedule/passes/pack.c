@@ -125,8 +125,7 @@ static void choose_strips(const packer *p, job *j) {
 static MlirValue find_argument(MlirOperation product) {
     MlirValue value = tsr_op_operand(product, 1);
     MlirOperation owner = tsr_value_owner(value);
-    bool widened = !mlirOperationIsNull(owner) && tsr_op_is(owner, TSR_GRAPH_CAST) &&
-                   tsr_op_is(product, TSR_GRAPH_MATMUL);
+    bool widened = tsr_op_is(owner, TSR_GRAPH_CAST) && tsr_op_is(product, TSR_GRAPH_MATMUL);
     return widened ? tsr_op_operand(owner, 0) : value;
 }
 

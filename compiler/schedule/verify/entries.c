@@ -14,9 +14,8 @@ static bool complain(MlirOperation op, tsr_diag_number number, const char *text)
 /* The view uses its operand's memory, which a kernel must have written. */
 static bool check_view(MlirOperation op) {
     MlirOperation from = op;
-    while (!mlirOperationIsNull(from) && tsr_op_is(from, TSR_GRAPH_RESHAPE))
-        from = tsr_value_owner(tsr_op_operand(from, 0));
-    const tsr_op_row *row = mlirOperationIsNull(from) ? NULL : tsr_op_row_find(from);
+    while (tsr_op_is(from, TSR_GRAPH_RESHAPE)) from = tsr_value_owner(tsr_op_operand(from, 0));
+    const tsr_op_row *row = tsr_op_row_find(from);
     bool given =
         mlirOperationIsNull(from) ||
         (row && (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT));

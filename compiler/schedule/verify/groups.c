@@ -242,7 +242,7 @@ static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOpera
         return complain(op, TSR_DIAG_GROUP_OP, "only a reduction takes elementwise ops before it");
     for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
-        const tsr_op_row *row = mlirOperationIsNull(owner) ? NULL : tsr_op_row_find(owner);
+        const tsr_op_row *row = tsr_op_row_find(owner);
         if (row && row->op_class == TSR_CLASS_MAP &&
             tsr_value_map_get(before, tsr_op_operand(op, i)) == 1)
             return complain(op, TSR_DIAG_GROUP_SHAPE,
@@ -449,7 +449,7 @@ bool tsr_schedule_verify_func(MlirOperation func) {
     const char *kind = tsr_op_string(func, "kind");
     if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;
-    bool pack = !mlirOperationIsNull(b.root) && tsr_op_is(b.root, TSR_SCHED_PACK);
+    bool pack = tsr_op_is(b.root, TSR_SCHED_PACK);
     if (pack && !check_strips(b.root, tsr_op_operand(b.root, 0), tsr_op_flag(b.root, "transpose"),
                               tsr_op_result(b.root, 0)))
         return false;

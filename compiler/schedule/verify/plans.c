@@ -298,7 +298,9 @@ bool tsr_schedule_verify_plan(MlirOperation op) {
 #include "compiler/schedule/dialect.def"
 #undef X
     };
-    return rules[tsr_op_of(op)](op);
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]); /* an op of KIND PLAN */
+    return rules[id](op);
 }
 
 /* ---- tsched-verify ---- */

@@ -223,7 +223,7 @@ static bool is_only_stored(MlirOperation map) {
 static bool is_fetched(MlirOperation map) {
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) <= 3) return false;
     MlirOperation owner = tsr_value_owner(tsr_op_operand(map, 3));
-    return !mlirOperationIsNull(owner) && tsr_op_is(owner, TSR_TILE_LOAD_FRAGMENT);
+    return tsr_op_is(owner, TSR_TILE_LOAD_FRAGMENT);
 }
 
 /* The registers of a second fragment that was computed; NULL if there is no such fragment. */
@@ -714,8 +714,7 @@ static tsr_result fetch_first(tsr_emit *emit, const mapping *m) {
 /* The map whose result the op stores and no other op uses, or null. */
 static MlirOperation map_of(MlirOperation store) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(store, 0));
-    bool is_map =
-        !mlirOperationIsNull(owner) && tsr_op_is(owner, TSR_TILE_MAP) && is_only_stored(owner);
+    bool is_map = tsr_op_is(owner, TSR_TILE_MAP) && is_only_stored(owner);
     return is_map ? owner : (MlirOperation){NULL};
 }
 

@@ -34,7 +34,7 @@ static TSR_RESULT read_loop(const planner *p, MlirOperation op, loop_op *out) {
     for (uint32_t i = 0; i < out->body_count; i++) {
         const char *name = tsr_attr_string(mlirArrayAttrGetElement(bodies, (intptr_t)i));
         MlirOperation func = tsr_module_find(p->module, name ? name : "");
-        if (mlirOperationIsNull(func) || !tsr_op_is(func, TSR_FUNC_FUNC))
+        if (!tsr_op_is(func, TSR_FUNC_FUNC))
             FAIL(p->ctx, TSR_COMPILE, "@%s: a loop's body '%s' is no function", p->entry->name,
                  name ? name : "");
         out->bodies[i] = tsr_op_body(func);

@@ -12,7 +12,7 @@
 /* ---- collect ---- */
 
 static bool is_tensor(MlirOperation op) {
-    const tsr_op_row *row = mlirOperationIsNull(op) ? NULL : tsr_op_row_find(op);
+    const tsr_op_row *row = tsr_op_row_find(op);
     return row && row->op_class == TSR_CLASS_SOURCE && tsr_op_has(op, "name");
 }
 

@@ -607,5 +607,7 @@ bool tsr_target_verify_op(MlirOperation op) {
 #include "compiler/target/host/ops.def"
 #undef X
     };
-    return rules[tsr_op_of(op)](op);
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]);
+    return rules[id](op);
 }

@@ -83,7 +83,7 @@ static bool has_unknown_mask(MlirOperation op) {
         tsr_op_operand_count(op) <= mask)
         return false;
     MlirOperation maker = tsr_value_owner(tsr_op_operand(op, mask));
-    return mlirOperationIsNull(maker) || !tsr_op_is(maker, TSR_VECTOR_CREATE_MASK);
+    return !tsr_op_is(maker, TSR_VECTOR_CREATE_MASK);
 }
 
 _Static_assert(TSR_EMIT_CARRIED_MAX == 64, "why_not says so");

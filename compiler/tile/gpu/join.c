@@ -64,10 +64,10 @@ static tsr_result refuse_memory(const joiner *j) {
  * calls. */
 static MlirOperation moved_by(const joiner *j, MlirOperation call) {
     MlirOperation none = {NULL};
-    if (mlirOperationIsNull(call) || !tsr_op_is(call, TSR_SCHED_CALL)) return none;
+    if (!tsr_op_is(call, TSR_SCHED_CALL)) return none;
     const char *callee = tsr_op_string(call, "callee");
     MlirOperation func = callee ? tsr_module_find(j->module, callee) : none;
-    if (mlirOperationIsNull(func) || !tsr_op_is(func, TSR_SCHED_FUNC)) return none;
+    if (!tsr_op_is(func, TSR_SCHED_FUNC)) return none;
     MlirOperation first = mlirBlockGetFirstOperation(tsr_op_body(func));
     MlirOperation second = mlirOperationGetNextInBlock(first);
     return tsr_gpu_is_move(first) && tsr_op_is(second, TSR_SCHED_RETURN) ? first : none;
@@ -95,7 +95,7 @@ static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirV
     s->operands[index] = TRANSPOSED;
     s->values[index] = tsr_op_operand(transpose, 0);
     MlirOperation reshape = maker_of(s->values[index]);
-    if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, TSR_GRAPH_RESHAPE)) return;
+    if (!tsr_op_is(reshape, TSR_GRAPH_RESHAPE)) return;
     MlirOperation call = maker_of(tsr_op_operand(reshape, 0)), slice = moved_by(j, call);
     int64_t first = 0;
     if (mlirOperationIsNull(slice) || !tsr_gpu_slice_columns(slice, &first)) return;
@@ -111,13 +111,13 @@ static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
         MlirOperation transpose = only_user(tsr_op_result(call, r));
         if (!tsr_gpu_is_heads_transpose(moved_by(j, transpose))) return false;
         MlirOperation reshape = only_user(tsr_op_result(transpose, 0));
-        if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, TSR_GRAPH_RESHAPE)) return false;
+        if (!tsr_op_is(reshape, TSR_GRAPH_RESHAPE)) return false;
         MlirValue part = tsr_op_result(reshape, 0);
         MlirOperation joins = only_user(part), concat = moved_by(j, joins);
         int64_t axis = 0;
-        if (mlirOperationIsNull(concat) || !tsr_op_is(concat, TSR_GRAPH_CONCAT) ||
-            tsr_op_operand_count(joins) != RESULTS_MAX || !tsr_op_i64(concat, "axis", &axis) ||
-            axis != 2 || (r && !mlirOperationEqual(joins, s->concat)))
+        if (!tsr_op_is(concat, TSR_GRAPH_CONCAT) || tsr_op_operand_count(joins) != RESULTS_MAX ||
+            !tsr_op_i64(concat, "axis", &axis) || axis != 2 ||
+            (r && !mlirOperationEqual(joins, s->concat)))
             return false;
         s->concat = joins;
         for (uint32_t i = 0; i < RESULTS_MAX; i++)

@@ -50,8 +50,8 @@ static TSR_RESULT read_group(relayouter *l, MlirOperation func, bool *out_fits) 
     l->group = tsr_tile_group_make(l->ctx, l->arena, l->target, true, func);
     TRY(l->ctx, tsr_tile_group_read(&l->group));
     memset(l->refused, 0, sizeof l->refused);
-    if (mlirOperationIsNull(l->group.root) || !tsr_op_is(l->group.root, TSR_GRAPH_MATMUL) ||
-        !read_factor(l, 0) || !read_factor(l, 1) || (!l->refused[0] && !l->refused[1]))
+    if (!tsr_op_is(l->group.root, TSR_GRAPH_MATMUL) || !read_factor(l, 0) || !read_factor(l, 1) ||
+        (!l->refused[0] && !l->refused[1]))
         return TSR_SUCCESS;
     return tsr_tile_time_product(&l->group, out_fits, &l->cycles);
 }

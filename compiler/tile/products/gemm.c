@@ -351,7 +351,7 @@ tsr_result tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
     intptr_t number = mlirBlockArgumentGetArgNumber(from);
     const tsr_type *type = &group->types[number];
     tsr_gemm_operand operand = {.buffer = group->buffers[number], .dtype = type->dtype};
-    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, TSR_SCHED_UNPACK);
+    bool unpacks = tsr_op_is(view, TSR_SCHED_UNPACK);
     bool known = tsr_value_type(value, &operand.matrix);
     if (!known || operand.matrix.shape.rank < 2 || !tsr_dtype_is_float(type->dtype) ||
         (!mlirOperationIsNull(view) && !unpacks && !is_widened(view, type->dtype)))
