@@ -108,7 +108,7 @@ static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule til
         bool good = true;
         int64_t skip = 0;
         MlirOperation group = {NULL};
-        if (tsr_op_is(func, "tile.func")) group = find_group(schedule, func);
+        if (tsr_op_is(func, TSR_TILE_FUNC)) group = find_group(schedule, func);
         if (mlirOperationIsNull(group) || tsr_op_has(group, GOOD_NAME) ||
             tsr_op_has(group, BAD_NAME))
             continue;
@@ -121,7 +121,7 @@ static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule til
         *out_changed = true;
     }
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(schedule)) {
-        if (tsr_op_is(group, "tsched.func") &&
+        if (tsr_op_is(group, TSR_SCHED_FUNC) &&
             !mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(BAD_NAME)))
             tsr_op_set(group, GOOD_NAME, unit);
     }
@@ -164,7 +164,7 @@ static size_t find_spillers(MlirModule device, const tsr_fatbin *fatbin, spiller
     size_t count = 0;
     uint32_t index = 0;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(device)) {
-        if (!tsr_op_is(func, "tile.func")) continue;
+        if (!tsr_op_is(func, TSR_TILE_FUNC)) continue;
         const tsr_fatbin_kernel *kernel = &fatbin->kernels[index++];
         int64_t given = 0;
         /* The number of blocks of some kernels is computed from their register count: skip those.

@@ -179,8 +179,8 @@ static unsigned thread_limit(const tsr_compile_options *options) {
 static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
     MlirOperation body = mlirBlockGetFirstOperation(mlirModuleGetBody(j->device));
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(j->module)) {
-        if (!tsr_op_is(op, "tessera_target.kernel")) continue;
-        while (!mlirOperationIsNull(body) && !tsr_op_is(body, "tile.func"))
+        if (!tsr_op_is(op, TSR_TARGET_KERNEL)) continue;
+        while (!mlirOperationIsNull(body) && !tsr_op_is(body, TSR_TILE_FUNC))
             body = mlirOperationGetNextInBlock(body);
         const char *found = mlirOperationIsNull(body) ? "none" : tsr_op_symbol(body);
         if (strcmp(found, tsr_op_symbol(op)) != 0)
@@ -342,15 +342,16 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
 /* The ops of a later stage would otherwise be refused one by one. */
 static TSR_RESULT refuse_later(compilation *c) {
     static const struct {
-        const char *op, *stage;
+        tsr_op op;
+        const char *stage;
     } later[] = {
-        {"tessera_target.func", "target"}, {"tile.func", "tile"}, {"tsched.func", "schedule"}};
+        {TSR_TARGET_FUNC, "target"}, {TSR_TILE_FUNC, "tile"}, {TSR_SCHED_FUNC, "schedule"}};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         TSR_FOR_EACH_OP(op, mlirModuleGetBody(c->module)) {
             if (tsr_op_is(op, later[i].op))
                 FAIL(c->ctx, TSR_USAGE,
                      "%s holds a %s: it is no source, but --from=%s goes on from it", c->base_name,
-                     later[i].op, later[i].stage);
+                     tsr_op_text(later[i].op), later[i].stage);
         }
     return TSR_SUCCESS;
 }

@@ -38,10 +38,12 @@ static int by_address(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-static bool has_body(MlirOperation op) { return tsr_op_is(op, "func.func") && tsr_op_has_body(op); }
+static bool has_body(MlirOperation op) {
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
+}
 
 static MlirWalkResult count_call(MlirOperation op, void *user) {
-    *(size_t *)user += tsr_op_is(op, "func.call");
+    *(size_t *)user += tsr_op_is(op, TSR_FUNC_CALL);
     return MlirWalkResultAdvance;
 }
 
@@ -52,7 +54,7 @@ typedef struct reading {
 
 /* NULL: `op` is not a call, or its function has no body. */
 static node *find_callee(sizer *s, MlirOperation op) {
-    const char *callee = tsr_op_is(op, "func.call") ? tsr_op_string(op, "callee") : NULL;
+    const char *callee = tsr_op_is(op, TSR_FUNC_CALL) ? tsr_op_string(op, "callee") : NULL;
     if (!callee) return NULL;
     const node key = {.func = mlirSymbolTableLookup(s->symbols, tsr_ref(callee))};
     return bsearch(&key, s->nodes, s->node_count, sizeof key, by_address);
@@ -120,13 +122,13 @@ static const node *add_up(sizer *s, node *root) {
 /* ---- calls in regions ------------------------------------------------------------------------ */
 
 bool tsr_graph_changes(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_ASSIGN || id == TSR_GRAPH_MINIMIZE;
 }
 
 MlirOperation tsr_graph_computing(MlirOperation op) {
     MlirOperation around = mlirOperationGetParentOperation(op);
-    while (!mlirOperationIsNull(around) && !tsr_op_is(around, "func.func")) {
+    while (!mlirOperationIsNull(around) && !tsr_op_is(around, TSR_FUNC_FUNC)) {
         if (!tsr_sr_is_region(around)) return around;
         around = mlirOperationGetParentOperation(around);
     }
@@ -134,7 +136,7 @@ MlirOperation tsr_graph_computing(MlirOperation op) {
 }
 
 static MlirOperation func_of(MlirOperation op) {
-    while (!tsr_op_is(op, "func.func")) op = mlirOperationGetParentOperation(op);
+    while (!tsr_op_is(op, TSR_FUNC_FUNC)) op = mlirOperationGetParentOperation(op);
     return op;
 }
 

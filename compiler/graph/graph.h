@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Graph IR: the dialect `tessera`, its lowering to straight-line ops, and the tensors and entries
- * of a program. Op names are in ops.def; forms before and after lowering in README.md.
+ * of a program. Ops are in ops.def; forms before and after lowering in README.md.
  */
 #ifndef TSR_COMPILER_GRAPH_GRAPH_H
 #define TSR_COMPILER_GRAPH_GRAPH_H
@@ -58,20 +58,9 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                            const tsr_pass_options *options);
 
-/* ---- names of ops ---------------------------------------------------------------------------- */
-
-typedef enum tsr_graph_op {
-    TSR_GRAPH_NONE, /* not an op of dialect tessera */
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows) TSR_GRAPH_##ID,
-#include "compiler/graph/ops.def"
-#undef X
-    TSR_GRAPH_OP_COUNT
-} tsr_graph_op;
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 #define TSR_GRAPH_NAME(mnemonic) "tessera." mnemonic
-/* TSR_GRAPH_NONE for ops of other dialects. */
-tsr_graph_op tsr_graph_op_of(MlirOperation op);
-const char *tsr_graph_op_name(tsr_graph_op op); /* "tessera.matmul" */
 
 /* The value of `compare`'s attribute `predicate`. */
 typedef enum tsr_predicate {

@@ -39,7 +39,7 @@ static MlirWalkResult find_tensor(MlirOperation op, void *user) {
 static size_t find_tensors(MlirModule module, found *out_found) {
     search s = {.found = out_found};
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func))
             mlirOperationWalk(func, find_tensor, &s, MlirWalkPreOrder);
     }
     return s.count;
@@ -151,7 +151,7 @@ void tsr_graph_watch(MlirOperation func, MlirValue value, const char *name) {
 }
 
 bool tsr_graph_is_lowered_func(MlirOperation op) {
-    return tsr_op_is(op, "func.func") && tsr_op_has_body(op) &&
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op) &&
            (tsr_op_has(op, "tessera.entry") || tsr_op_has(op, TSR_BODY_NAME));
 }
 

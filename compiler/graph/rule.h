@@ -136,14 +136,13 @@ typedef bool (*tsr_forward_fn)(tsr_tangent *tangent);
 typedef bool (*tsr_lower_fn)(MlirOperation op);
 
 typedef struct tsr_op_rules {
-    const char *name;
     tsr_check_fn check;
     tsr_gradient_fn gradient;
     tsr_forward_fn forward;
     tsr_lower_fn lower;
 } tsr_op_rules;
 
-const tsr_op_rules *tsr_graph_rules(tsr_graph_op op);
+const tsr_op_rules *tsr_graph_rules(tsr_op op);
 /* Reads an op and runs its check. False after an error; *out_rule is complete on true. */
 bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule);
 

@@ -76,7 +76,7 @@ static MlirValue squares(tsr_builder *b, MlirOperation op) {
 static void lower(MlirOperation op, tsr_arena *arena) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue value;
-    switch (tsr_sr_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_SR_ALL_REDUCE:
         value = tree_sum(&b, op, 0, tsr_op_operand_count(op));
         break;
@@ -94,7 +94,7 @@ static void lower(MlirOperation op, tsr_arena *arena) {
         value = joined(&b, op, arena);
         break;
     case TSR_SR_SQUARES:
-        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.vrank_part")) return;
+        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), TSR_SR_VRANK_PART)) return;
         value = squares(&b, op);
         break;
     default:
@@ -105,7 +105,7 @@ static void lower(MlirOperation op, tsr_arena *arena) {
 
 bool tsr_pass_local_collectives(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         tsr_arena arena = {0};
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) lower(op, &arena);
         tsr_arena_finish(&arena);

@@ -8,18 +8,8 @@
 
 #include "compiler/ir/mlir.h"
 
-typedef enum tsr_sr_op {
-    TSR_SR_NONE, /* not an op of this folder */
-#define X(ID, name, DIALECT, Class, check, canonical) TSR_SR_##ID,
-#include "compiler/resilience/ops.def"
-#undef X
-    TSR_SR_OP_COUNT
-} tsr_sr_op;
-
-/* The op by its name, dotted or not, as written. */
-tsr_sr_op tsr_sr_op_of(MlirOperation op);
-/* The same, but dotted spellings are mapped to the op that they canonicalize to. */
-tsr_sr_op tsr_sr_op_plain(MlirOperation op);
+/* The op; a dotted spelling is mapped to the op of this folder that it canonicalizes to. */
+tsr_op tsr_sr_op_plain(MlirOperation op);
 /* A checkpoint or a resilience region. */
 bool tsr_sr_is_region(MlirOperation op);
 /* An op that tessera-virtual-ranks or tessera-vrank-shards creates. */

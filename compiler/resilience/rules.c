@@ -37,7 +37,7 @@ static bool check_yield(MlirOperation op, size_t first) {
     MlirBlock block = tsr_sr_body(op);
     MlirOperation last =
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
-    bool yields = tsr_op_is(last, "tessera.yield");
+    bool yields = tsr_op_is(last, TSR_GRAPH_YIELD);
     size_t results = tsr_op_result_count(op) - first;
     size_t values = yields ? tsr_op_operand_count(last) : 0;
     if (!mlirOperationIsNull(last) && !yields) {
@@ -516,51 +516,33 @@ static bool check_vrank_join(MlirOperation op) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *canonical;
+    tsr_op canonical; /* of a dotted spelling */
     check_fn check;
-} table[TSR_SR_OP_COUNT] = {
-#define X(ID, op_name, DIALECT, Class, rule, canonical_name)                                       \
-    [TSR_SR_##ID] = {.name = op_name, .canonical = canonical_name, .check = check_##rule},
+} table[TSR_OP_COUNT] = {
+#define X(ID, name, DIALECT, Class, rule, CANONICAL)                                               \
+    [TSR_SR_##ID] = {.canonical = TSR_##CANONICAL, .check = check_##rule},
 #include "compiler/resilience/ops.def"
 #undef X
 };
 
-static tsr_sr_op find(const char *name) {
-    for (size_t i = TSR_SR_NONE + 1; i < TSR_SR_OP_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0) return (tsr_sr_op)i;
-    return TSR_SR_NONE;
-}
-
-tsr_sr_op tsr_sr_op_of(MlirOperation op) {
-    static const char prefix[] = "tessera";
-    if (mlirOperationIsNull(op)) return TSR_SR_NONE;
-    const char *name = tsr_op_name(op);
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_SR_NONE;
-    const char *rest = name + sizeof prefix - 1;
-    /* Plain ops of dialect tessera, the majority, have one dot. */
-    if (rest[0] == '.' && !strchr(rest + 1, '.')) return TSR_SR_NONE;
-    return find(name);
-}
-
-tsr_sr_op tsr_sr_op_plain(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
-    tsr_sr_op plain = id == TSR_SR_NONE ? TSR_SR_NONE : find(table[id].canonical);
-    return plain == TSR_SR_NONE ? id : plain;
+tsr_op tsr_sr_op_plain(MlirOperation op) {
+    tsr_op id = tsr_op_of(op), canonical = table[id].canonical;
+    return tsr_op_dialect(canonical) == TSR_DIALECT_SR ? canonical : id;
 }
 
 bool tsr_sr_is_vrank(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_SR_VRANK || id == TSR_SR_VRANK_ROWS || id == TSR_SR_VRANK_SUM ||
            id == TSR_SR_VRANK_GATHER || tsr_sr_is_vrank_part(op);
 }
 
 bool tsr_sr_is_vrank_part(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_SR_VRANK_PART || id == TSR_SR_VRANK_ALL_GATHER || id == TSR_SR_VRANK_ASSEMBLE;
 }
 
 bool tsr_sr_is_region(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_plain(op);
+    tsr_op id = tsr_sr_op_plain(op);
     return id == TSR_SR_CHECKPOINT || id == TSR_SR_RESILIENCE_REGION;
 }
 
@@ -592,7 +574,7 @@ void tsr_sr_mark_backward(MlirOperation last, MlirOperation end) {
 }
 
 bool tsr_sr_verify_op(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
-    TSR_ASSERT(id != TSR_SR_NONE);
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(tsr_op_dialect(id) == TSR_DIALECT_SR);
     return table[id].check(op);
 }

@@ -298,7 +298,7 @@ tsr_result tsr_ptxas_assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, MlirModule t
         tsr_arena_memdup(arena, fatbin.kernels, (fatbin.kernel_count + 1) * sizeof *kernels);
     if (!kernels) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", fatbin.kernel_count);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(tile_module)) {
-        if (tsr_op_is(op, "tile.func") && index < fatbin.kernel_count)
+        if (tsr_op_is(op, TSR_TILE_FUNC) && index < fatbin.kernel_count)
             TRY(ctx, read_resources(ctx, ptxas, log, tsr_op_symbol(op), &kernels[index++]));
     }
     fatbin.kernels = kernels;

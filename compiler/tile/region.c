@@ -192,8 +192,7 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
     if (find_node(c->region, source)) return TSR_SUCCESS;
     TRY(group->ctx, add_node(c, source, &node));
     node->op = tsr_value_owner(source);
-    if (!mlirOperationIsNull(node->op) && tsr_op_is(node->op, "tessera.iota"))
-        return add_place(c, node);
+    if (tsr_op_is(node->op, TSR_GRAPH_IOTA)) return add_place(c, node);
     if (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given)) {
         node->kind = TSR_NODE_GIVEN;
         return TSR_SUCCESS;
@@ -207,8 +206,8 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
 
 static bool is_leaf(const collector *c, MlirValue source) {
     MlirOperation owner = tsr_value_owner(source);
-    return mlirOperationIsNull(owner) || tsr_op_is(owner, "tessera.constant") ||
-           tsr_op_is(owner, "tessera.iota") ||
+    return mlirOperationIsNull(owner) || tsr_op_is(owner, TSR_GRAPH_CONSTANT) ||
+           tsr_op_is(owner, TSR_GRAPH_IOTA) ||
            (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given));
 }
 

@@ -36,12 +36,12 @@ tsr_where tsr_check_place(MlirOperation op) {
     tsr_where p = {.func = {NULL}};
     for (MlirOperation at = op; !mlirOperationIsNull(at);
          at = mlirOperationGetParentOperation(at)) {
-        if (tsr_op_is(at, "tile.map") && at.ptr != op.ptr) p.in_map = true;
-        if (tsr_op_is(at, "tile.func") && mlirOperationIsNull(p.func)) {
+        if (tsr_op_is(at, TSR_TILE_MAP) && at.ptr != op.ptr) p.in_map = true;
+        if (tsr_op_is(at, TSR_TILE_FUNC) && mlirOperationIsNull(p.func)) {
             p.func = at;
             tsr_op_i64(at, "warps", &p.warps);
         }
-        if (!p.target && tsr_op_is(at, "builtin.module"))
+        if (!p.target && tsr_op_is(at, TSR_BUILTIN_MODULE))
             p.target = tsr_op_string(at, TSR_TARGET_NAME);
     }
     if (p.target && strncmp(p.target, "cuda:", 5) == 0) p.has = tsr_feature_find(p.target + 5);
@@ -129,7 +129,7 @@ static bool check_ring_type(MlirOperation op, const tsr_matrix *m) {
 
 bool tsr_check_ring(MlirOperation op, MlirValue ring) {
     tsr_matrix m = tsr_check_matrix(ring);
-    if (tsr_op_is(tsr_value_owner(ring), "tile.alloc_shared")) return check_ring_type(op, &m);
+    if (tsr_op_is(tsr_value_owner(ring), TSR_TILE_ALLOC_SHARED)) return check_ring_type(op, &m);
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a ring is no result of tile.alloc_shared");
 }
 
@@ -145,7 +145,7 @@ typedef struct contents {
 static bool is_released(MlirOperation wait) {
     for (MlirOperation op = mlirOperationGetNextInBlock(wait); !mlirOperationIsNull(op);
          op = mlirOperationGetNextInBlock(op))
-        if (tsr_op_is(op, "tile.release") &&
+        if (tsr_op_is(op, TSR_TILE_RELEASE) &&
             mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(wait, 0)))
             return true;
     return false;
@@ -161,23 +161,19 @@ static bool look_at_attend(contents *c, MlirOperation op) {
 
 /* The buffer that an op writes, or null; attention and rings are checked elsewhere. */
 static MlirValue written_by(MlirOperation op) {
-    static const struct {
-        const char *name;
-        size_t operand;
-    } writers[] = {{"tile.store", 1},
-                   {"tile.scatter", 1},
-                   {"tile.fetch", 2},
-                   {"tile.add_beside", 1},
-                   {"tile.store_fragment", 1}};
-    for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++)
-        if (tsr_op_is(op, writers[i].name)) return tsr_op_operand(op, writers[i].operand);
-    return (MlirValue){NULL};
+    static const size_t writers[TSR_OP_COUNT] = {[TSR_TILE_STORE] = 1,
+                                                 [TSR_TILE_SCATTER] = 1,
+                                                 [TSR_TILE_FETCH] = 2,
+                                                 [TSR_TILE_ADD_BESIDE] = 1,
+                                                 [TSR_TILE_STORE_FRAGMENT] = 1};
+    size_t operand = writers[tsr_op_of(op)];
+    return operand ? tsr_op_operand(op, operand) : (MlirValue){NULL};
 }
 
 static bool check_written(MlirOperation op) {
     MlirValue buffer = written_by(op);
     if (mlirValueIsNull(buffer) || mlirOperationIsNull(tsr_value_owner(buffer)) ||
-        !tsr_op_is(tsr_value_owner(buffer), "tile.constant"))
+        !tsr_op_is(tsr_value_owner(buffer), TSR_TILE_CONSTANT))
         return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
                              "writes a tile.constant; expected an argument or a tile.local");
@@ -185,20 +181,20 @@ static bool check_written(MlirOperation op) {
 
 static bool look_at(contents *c, MlirOperation op) {
     if (!check_written(op)) return false;
-    if (tsr_op_is(op, "tile.alloc_shared")) {
+    if (tsr_op_is(op, TSR_TILE_ALLOC_SHARED)) {
         tsr_matrix ring = tsr_check_matrix(tsr_op_result(op, 0));
         if (ring.stages <= STAGES_MAX && ring.rows <= ROWS_MAX && ring.columns <= COLUMNS_MAX)
             c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
     }
-    if (tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.local") ||
-        tsr_op_is(op, "tile.scatter") || tsr_op_is(op, "tile.check_index") ||
-        tsr_op_is(op, "tile.prefetch"))
+    if (tsr_op_is(op, TSR_TILE_STORE) || tsr_op_is(op, TSR_TILE_LOCAL) ||
+        tsr_op_is(op, TSR_TILE_SCATTER) || tsr_op_is(op, TSR_TILE_CHECK_INDEX) ||
+        tsr_op_is(op, TSR_TILE_PREFETCH))
         c->foreign = op;
-    if (tsr_op_is(op, "tile.wait_async") && !is_released(op))
+    if (tsr_op_is(op, TSR_TILE_WAIT_ASYNC) && !is_released(op))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
                                  "the stage is not released after it, in its block");
-    if (tsr_op_is(op, "tile.attend")) return look_at_attend(c, op);
-    if (!tsr_op_is(op, "tile.async_copy")) return true;
+    if (tsr_op_is(op, TSR_TILE_ATTEND)) return look_at_attend(c, op);
+    if (!tsr_op_is(op, TSR_TILE_ASYNC_COPY)) return true;
     if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
     size_t count = tsr_op_operand_count(op);
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
@@ -271,8 +267,7 @@ static bool rule_func(MlirOperation op) {
 
 MlirValue tsr_check_argument(MlirValue buffer) {
     MlirOperation owner = tsr_value_owner(buffer);
-    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.view"))
-        buffer = tsr_op_operand(owner, 0);
+    if (tsr_op_is(owner, TSR_TILE_VIEW)) buffer = tsr_op_operand(owner, 0);
     return mlirValueIsABlockArgument(buffer) ? buffer : (MlirValue){NULL};
 }
 
@@ -527,7 +522,7 @@ static bool rule_map(MlirOperation op) {
                                      i < 2 ? "index" : "f32");
     }
     MlirOperation yield = mlirBlockGetTerminator(body);
-    if (!mlirOperationIsNull(yield) && tsr_op_is(yield, "tile.yield") &&
+    if (tsr_op_is(yield, TSR_TILE_YIELD) &&
         mlirTypeEqual(mlirValueGetType(tsr_op_operand(yield, 0)),
                       mlirValueGetType(mlirBlockGetArgument(body, 2))))
         return true;
@@ -588,20 +583,18 @@ static bool rule_store_fragment(MlirOperation op) {
             tsr_check_multiple(op, "columns", m.columns, ring.columns));
 }
 
+#define rule_none NULL
 #define rule_attend tsr_tile_rule_attend
 #define rule_load_fragment tsr_tile_rule_load_fragment
 #define rule_segment tsr_tile_rule_segment
 #define rule_dot tsr_tile_rule_dot
 bool tsr_tile_verify_op(MlirOperation op) {
-    static const struct {
-        const char *name;
-        bool (*rule)(MlirOperation op);
-    } rules[] = {
-#define X(Class, mnemonic, rule, when) {"tile." mnemonic, rule_##rule},
+    static bool (*const rules[TSR_OP_COUNT])(MlirOperation op) = {
+#define X(ID, mnemonic, Class, WHEN, rule) [TSR_TILE_##ID] = rule_##rule,
 #include "compiler/tile/ops.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return true;
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]); /* of a WHEN that is not NEVER */
+    return rules[id](op);
 }

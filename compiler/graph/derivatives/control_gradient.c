@@ -31,7 +31,7 @@ static void hoist(MlirBlock block, MlirOperation before) {
     TSR_FOR_EACH_OP(op, block) {
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
             hoist(tsr_region_block(op, i), before);
-        if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) mlirOperationMoveBefore(op, before);
+        if (tsr_op_is(op, TSR_GRAPH_PARAM)) mlirOperationMoveBefore(op, before);
     }
 }
 
@@ -336,7 +336,7 @@ static void find_live(autodiff *ad, MlirBlock block, tsr_copies *out_live) {
     size_t count;
     MlirOperation *ops = list_ops(ad, block, &count);
     while (count-- > 0) {
-        bool needed = tsr_graph_op_of(ops[count]) == TSR_GRAPH_YIELD;
+        bool needed = tsr_op_is(ops[count], TSR_GRAPH_YIELD);
         for (size_t k = 0; k < tsr_op_result_count(ops[count]); k++)
             needed = needed || tsr_copies_has(out_live, tsr_op_result(ops[count], k));
         if (needed) mark_operands(out_live, ops[count]);
@@ -604,7 +604,7 @@ static MlirOperation make_scan(autodiff *ad, MlirOperation op) {
 
 bool tsr_autodiff_control(autodiff *ad, tsr_builder *builder, size_t index) {
     MlirOperation *op = &ad->ops[index];
-    tsr_graph_op id = tsr_graph_op_of(*op);
+    tsr_op id = tsr_op_of(*op);
     if (id == TSR_GRAPH_IF) return reverse_if(ad, builder, *op);
     size_t results = tsr_op_result_count(*op), first = id == TSR_GRAPH_WHILE;
     MlirValue *gradients = new_values(ad, first + results);

@@ -16,7 +16,7 @@ enum { HEADS, STEP, SEED, SAMPLES, OPERANDS_MAX = GRAD_MASK + 1 + SAMPLES, RESUL
 
 /* Index of the mask, whether or not it is present. */
 static size_t mask_of(MlirOperation op) {
-    return tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION ? MASK : GRAD_MASK;
+    return tsr_op_is(op, TSR_GRAPH_ATTENTION) ? MASK : GRAD_MASK;
 }
 
 static bool has_samples(MlirOperation op) {
@@ -270,7 +270,7 @@ static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 4]) {
 
 bool tsr_attention_will_sample(MlirOperation op) {
     double rate = 0;
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD) &&
            tsr_op_f64(op, "dropout", &rate) && !has_samples(op);
 }

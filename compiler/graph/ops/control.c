@@ -12,8 +12,7 @@
 
 bool tsr_check_yield(tsr_rule *rule) {
     MlirOperation parent = mlirOperationGetParentOperation(rule->op);
-    tsr_graph_op id = mlirOperationIsNull(parent) ? TSR_GRAPH_NONE : tsr_graph_op_of(parent);
-    switch (id) {
+    switch (tsr_op_of(parent)) {
     case TSR_GRAPH_IF:
     case TSR_GRAPH_WHILE:
     case TSR_GRAPH_SCAN:
@@ -36,8 +35,7 @@ static bool body_of(const tsr_rule *rule, intptr_t index, const char *what, Mlir
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(rule->op, index));
     MlirOperation end =
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
-    if (mlirOperationIsNull(end) || tsr_graph_op_of(end) != TSR_GRAPH_YIELD ||
-        !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
+    if (!tsr_op_is(end, TSR_GRAPH_YIELD) || !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
         return tsr_rule_fail(rule, TSR_DIAG_REGION, "%s must end with tessera.yield", what);
     *out_block = block;
     *out_yield = end;
@@ -167,12 +165,12 @@ static MlirOperation body_func(const tsr_rule *rule, size_t index, size_t inputs
     if ((intptr_t)index < mlirArrayAttrGetNumElements(bodies))
         name = mlirArrayAttrGetElement(bodies, (intptr_t)index);
     MlirOperation top = rule->op, none = {NULL}, func = none;
-    while (!mlirOperationIsNull(top) && !tsr_op_is(top, "builtin.module"))
+    while (!mlirOperationIsNull(top) && !tsr_op_is(top, TSR_BUILTIN_MODULE))
         top = mlirOperationGetParentOperation(top);
     if (!mlirAttributeIsNull(name) && mlirAttributeIsAFlatSymbolRef(name) &&
         !mlirOperationIsNull(top))
         TSR_FOR_EACH_OP(op, tsr_op_body(top)) {
-            if (tsr_op_is(op, "func.func") && tsr_op_has(op, TSR_BODY_NAME) &&
+            if (tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has(op, TSR_BODY_NAME) &&
                 tsr_op_has_body(op) &&
                 tsr_ref_is(mlirFlatSymbolRefAttrGetValue(name), tsr_op_symbol(op)))
                 func = op;

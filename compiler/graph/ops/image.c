@@ -158,7 +158,7 @@ bool tsr_gradient_conv2d_grad_filter(tsr_gradient *of) {
 
 /* One tap, no stride, no padding: a product of places by channels with the filter. */
 bool tsr_conv_is_kept(MlirOperation op, bool is_native) {
-    bool forward = tsr_graph_op_of(op) == TSR_GRAPH_CONV2D;
+    bool forward = tsr_op_is(op, TSR_GRAPH_CONV2D);
     tsr_type filter = tsr_type_of(tsr_op_operand(op, forward ? 1 : 0));
     int64_t strides[2] = {1, 1}, padding[4] = {0}, groups = 1;
     size_t counts[2] = {0};

@@ -265,8 +265,8 @@ bool tsr_takes_first(MlirOperation gather) {
     tsr_type from = tsr_type_of(tsr_op_operand(gather, 0));
     tsr_type indices = tsr_type_of(tsr_op_operand(gather, 1));
     int64_t axis = 0;
-    return !mlirOperationIsNull(places) && tsr_graph_op_of(places) == TSR_GRAPH_IOTA &&
-           tsr_type_is_static(&from) && tsr_type_is_static(&indices) && indices.shape.rank == 1 &&
+    return tsr_op_is(places, TSR_GRAPH_IOTA) && tsr_type_is_static(&from) &&
+           tsr_type_is_static(&indices) && indices.shape.rank == 1 &&
            tsr_op_i64(gather, "axis", &axis) && indices.shape.dims[0] <= from.shape.dims[axis];
 }
 

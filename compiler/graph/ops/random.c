@@ -249,7 +249,7 @@ static bool lower_dropped(MlirOperation op, const tsr_samples *samples) {
 }
 
 bool tsr_random_lower(MlirOperation op, const tsr_samples *samples) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_RANDOM_UNIFORM:
         return lower_uniform(op, samples);
     case TSR_GRAPH_RANDOM_NORMAL:
@@ -264,7 +264,7 @@ bool tsr_random_lower(MlirOperation op, const tsr_samples *samples) {
 bool tsr_random_count(MlirOperation op, uint64_t *out_count) {
     tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
     uint64_t numbers = 1, heads;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION) {
+    if (tsr_op_is(op, TSR_GRAPH_ATTENTION)) {
         shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
         uint64_t keys = tsr_type_of(tsr_op_operand(op, 1)).shape.dims[2];
         if (!tsr_samples_of_head(shape.dims[2], keys, &numbers)) return false;
@@ -279,7 +279,7 @@ bool tsr_lower_random_normal(MlirOperation op) { return tsr_random_lower(op, NUL
 
 bool tsr_random_trains(MlirOperation op) {
     MlirOperation func = op; /* the function whose body or region contains the op */
-    while (!mlirOperationIsNull(func) && !tsr_op_is(func, "func.func"))
+    while (!mlirOperationIsNull(func) && !tsr_op_is(func, TSR_FUNC_FUNC))
         func = mlirOperationGetParentOperation(func);
     if (mlirOperationIsNull(func)) return false;
     const char *body = tsr_op_string(func, TSR_BODY_NAME);

@@ -70,7 +70,7 @@ bool tsr_check_param(tsr_rule *rule) {
 bool tsr_check_opt_state(tsr_rule *rule) { return check_init(rule); }
 
 bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     tsr_graph_tensor tensor = {.op = op, .role = TSR_ROLE_PARAM, .data = {NULL}};
     init_rule init;
     if (id != TSR_GRAPH_PARAM && id != TSR_GRAPH_OPT_STATE) return false;

@@ -23,7 +23,7 @@ static MlirBlock region(MlirOperation op, intptr_t index) {
 }
 
 static bool is_random(MlirOperation op, bool trains) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_RANDOM_UNIFORM || id == TSR_GRAPH_RANDOM_NORMAL ||
            (trains && (id == TSR_GRAPH_DROPOUT || tsr_attention_will_sample(op)));
 }
@@ -40,13 +40,13 @@ static bool holds_random(MlirOperation op, bool trains) {
 }
 
 static bool is_loop(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
 static bool read_loop(MlirOperation op, int64_t *out_times, size_t *out_carried) {
     int64_t carried = (int64_t)tsr_op_operand_count(op);
-    bool scans = tsr_graph_op_of(op) == TSR_GRAPH_SCAN;
+    bool scans = tsr_op_is(op, TSR_GRAPH_SCAN);
     bool known = scans ? tsr_op_i64(op, "carried", &carried) && tsr_graph_scan_length(op, out_times)
                        : tsr_op_i64(op, "limit", out_times);
     *out_carried = (size_t)carried;

@@ -67,12 +67,12 @@ static void reach(specializer *p, MlirOperation func) {
 }
 
 static bool is_func(MlirOperation op) {
-    return !mlirOperationIsNull(op) && tsr_op_is(op, "func.func") && tsr_op_has_body(op);
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
 }
 
 /* The function that is called; null if it does not exist or has no body. */
 static MlirOperation callee_of(specializer *p, MlirOperation call) {
-    const char *name = tsr_op_is(call, "func.call") ? tsr_op_string(call, "callee") : NULL;
+    const char *name = tsr_op_is(call, TSR_FUNC_CALL) ? tsr_op_string(call, "callee") : NULL;
     MlirOperation func = mlirSymbolTableLookup(p->symbols, tsr_ref(name ? name : ""));
     return is_func(func) ? func : (MlirOperation){NULL};
 }
@@ -88,7 +88,7 @@ static void rename_one(specializer *p, MlirOperation op, const char *attr) {
 }
 
 static MlirWalkResult rename_op(MlirOperation op, void *user) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_OPT_STATE:
         rename_one(user, op, "of");
         rename_one(user, op, "name");

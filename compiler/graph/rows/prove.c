@@ -221,7 +221,7 @@ static void visit_plain(tsr_row_flow *flow, tsr_rows_fn rule) {
 }
 
 static void visit(tsr_row_walk *walk, MlirOperation op) {
-    tsr_rows_fn rule = tsr_graph_rows(tsr_graph_op_of(op));
+    tsr_rows_fn rule = tsr_graph_rows(tsr_op_of(op));
     walk->open = walk->open || walk->depth == DEPTH_MAX;
     if (walk->open) return;
     if (!walk->flows[walk->depth])
@@ -246,7 +246,7 @@ static MlirOperation walk_block(tsr_row_walk *walk, MlirBlock block) {
     MlirOperation last = {NULL};
     TSR_FOR_EACH_OP(op, block) {
         last = op;
-        if (!tsr_op_is(op, "tessera.yield") && !tsr_op_is(op, "func.return")) visit(walk, op);
+        if (!tsr_op_is(op, TSR_GRAPH_YIELD) && !tsr_op_is(op, TSR_FUNC_RETURN)) visit(walk, op);
     }
     return last;
 }
@@ -517,7 +517,7 @@ bool tsr_pass_prove_rows(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         tsr_row_walk walk = {0};
         tsr_graph_entry entry;
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has(func, "tessera.entry")) continue;
         if (tsr_op_has_body(func) && tsr_graph_entry_read(func, &walk.arena, &entry))
             done = prove(&walk, &entry) && done;
         tsr_arena_finish(&walk.arena);

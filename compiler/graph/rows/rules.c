@@ -12,16 +12,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const tsr_rows_fn table[TSR_GRAPH_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+static const tsr_rows_fn table[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     [TSR_GRAPH_##ID] = tsr_rows_##rows,
 #include "compiler/graph/ops.def"
 #undef X
 };
 
-tsr_rows_fn tsr_graph_rows(tsr_graph_op op) {
-    return op == TSR_GRAPH_NONE ? tsr_rows_of_other : table[op];
-}
+tsr_rows_fn tsr_graph_rows(tsr_op op) { return table[op] ? table[op] : tsr_rows_of_other; }
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -650,7 +648,7 @@ bool tsr_rows_random(tsr_row_flow *flow) {
 
 /* Ops of compiler/resilience: some return their operands, some are other spellings of our ops. */
 bool tsr_rows_of_other(tsr_row_flow *flow) {
-    tsr_sr_op id = tsr_sr_op_plain(flow->op);
+    tsr_op id = tsr_sr_op_plain(flow->op);
     if (id == TSR_SR_TILE_GEMM) return tsr_rows_matmul(flow);
     if (id == TSR_SR_TILE_RELU) return tsr_rows_aligned(flow);
     if (id != TSR_SR_OPTIMIZER_SHARD && id != TSR_SR_BARRIER) return tsr_rows_opaque(flow);
@@ -668,7 +666,7 @@ bool tsr_rows_opaque(tsr_row_flow *flow) {
 /* ---- sums over all rows ---------------------------------------------------------------------- */
 
 bool tsr_row_sums_all(const tsr_row_flow *flow) {
-    tsr_graph_op id = tsr_graph_op_of(flow->op);
+    tsr_op id = tsr_op_of(flow->op);
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes), next = 0;
     tsr_row_dims dims;
@@ -689,7 +687,7 @@ bool tsr_row_keeps_sum(const tsr_row_flow *flow) {
         if (!is_sum && flow->operands[k].kind != TSR_ROWS_FREE) return false;
         sums += is_sum;
     }
-    switch (tsr_graph_op_of(flow->op)) {
+    switch (tsr_op_of(flow->op)) {
     case TSR_GRAPH_NEG:
     case TSR_GRAPH_RESHAPE:
     case TSR_GRAPH_TRANSPOSE:

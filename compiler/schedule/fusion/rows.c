@@ -388,14 +388,14 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    bool repairs = tsr_op_is(op, "tessera.repair"), trailing = true, runs;
+    bool repairs = tsr_op_is(op, TSR_GRAPH_REPAIR), trailing = true, runs;
     if ((tsr_op_operand_count(op) != 1 && !repairs) ||
         !tsr_value_type(tsr_op_operand(op, 0), &from))
         return;
-    if (tsr_op_is(op, "tessera.reshape") && keeps_others(&from.shape, &node->shape))
+    if (tsr_op_is(op, TSR_GRAPH_RESHAPE) && keeps_others(&from.shape, &node->shape))
         node->kind = TSR_FUSE_KEEP;
     if (repairs) node->kind = TSR_FUSE_REPAIR;
-    if ((node->kind != TSR_FUSE_REDUCE && !repairs) || tsr_op_is(op, "tessera.argmax") ||
+    if ((node->kind != TSR_FUSE_REDUCE && !repairs) || tsr_op_is(op, TSR_GRAPH_ARGMAX) ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return;
     runs = count > 0;
@@ -414,6 +414,6 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     } else if (runs && axes[0] + (int64_t)count < from.shape.rank) {
         node->across_begin = (uint32_t)axes[0];
         node->across = (uint32_t)count;
-        node->sums_rows = tsr_op_is(op, "tessera.sum") && from.dtype == TSR_DTYPE_F32;
+        node->sums_rows = tsr_op_is(op, TSR_GRAPH_SUM) && from.dtype == TSR_DTYPE_F32;
     }
 }

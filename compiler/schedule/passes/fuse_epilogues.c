@@ -36,12 +36,9 @@ typedef struct pair {
 } pair;
 
 static MlirOperation group_of(MlirModule module, MlirOperation call, const char *kind) {
-    const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")
-                             ? NULL
-                             : tsr_op_string(call, "callee");
+    const char *callee = !tsr_op_is(call, TSR_SCHED_CALL) ? NULL : tsr_op_string(call, "callee");
     MlirOperation group = tsr_module_find(module, callee ? callee : "");
-    if (mlirOperationIsNull(group) || !tsr_op_is(group, "tsched.func") ||
-        mlirBlockIsNull(tsr_op_body(group)))
+    if (!tsr_op_is(group, TSR_SCHED_FUNC) || mlirBlockIsNull(tsr_op_body(group)))
         return (MlirOperation){NULL};
     const char *is = tsr_op_string(group, "kind"), *source = tsr_op_string(group, "source");
     bool fits = is && strcmp(is, kind) == 0 && source && strcmp(source, "default") == 0;
@@ -55,7 +52,7 @@ static bool is_used_once(MlirValue value) {
 
 static MlirOperation find_matmul(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        if (tsr_op_is(op, "tessera.matmul")) return op;
+        if (tsr_op_is(op, TSR_GRAPH_MATMUL)) return op;
     }
     return (MlirOperation){NULL};
 }

@@ -13,9 +13,8 @@
 /* The view uses its operand's memory, which a kernel must have written. */
 static bool check_view(MlirOperation op) {
     MlirOperation from = op;
-    while (!mlirOperationIsNull(from) && tsr_op_is(from, "tessera.reshape"))
-        from = tsr_value_owner(tsr_op_operand(from, 0));
-    const tsr_op_row *row = mlirOperationIsNull(from) ? NULL : tsr_op_row_find(from);
+    while (tsr_op_is(from, TSR_GRAPH_RESHAPE)) from = tsr_value_owner(tsr_op_operand(from, 0));
+    const tsr_op_row *row = tsr_op_row_find(from);
     bool given =
         mlirOperationIsNull(from) ||
         (row && (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT));
@@ -27,7 +26,7 @@ static bool check_view(MlirOperation op) {
 
 /* Rejects ops that the scheduler does not know. */
 static bool check_other(MlirOperation op) {
-    if (tsr_op_is(op, "func.return") || strncmp(tsr_op_name(op), "tsched.", 7) == 0) return true;
+    if (tsr_op_is(op, TSR_FUNC_RETURN) || tsr_op_is_of(op, TSR_DIALECT_SCHED)) return true;
     return tsr_op_emit_error(op, TSR_DIAG_ENTRY_OP,
                              "is in an entry that calls groups, but is not a call");
 }
@@ -35,7 +34,7 @@ static bool check_other(MlirOperation op) {
 static bool check_op(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     if (!row) return check_other(op);
-    if (tsr_op_is(op, "tessera.reshape")) return check_view(op);
+    if (tsr_op_is(op, TSR_GRAPH_RESHAPE)) return check_view(op);
     if (row->op_class == TSR_CLASS_CONSTANT) {
         if (tsr_op_string(op, TSR_CONSTANT_NAME)) return true;
         return tsr_op_emit_error(op, TSR_DIAG_ENTRY_CONSTANT,

@@ -91,7 +91,7 @@ static bool check(checker *c) {
     size_t inputs = (size_t)mlirBlockGetNumArguments(block);
     c->last = (MlirOperation){NULL};
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) c->last = op;
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) c->last = op;
     }
     if (mlirOperationIsNull(c->last))
         return tsr_op_emit_error(c->func, TSR_DIAG_GROUP_RETURN,

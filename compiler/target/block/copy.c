@@ -242,7 +242,7 @@ void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
 static uint32_t stage_bytes(tsr_emit *emit, MlirOperation op, bool *out_last) {
     uint32_t bytes = 0;
     TSR_FOR_EACH_OP(other, mlirOperationGetBlock(op)) {
-        if (!tsr_op_is(other, "tile.async_copy")) continue;
+        if (!tsr_op_is(other, TSR_TILE_ASYNC_COPY)) continue;
         const tsr_ring *ring =
             tsr_block_ring(emit, tsr_op_operand(other, tsr_op_operand_count(other) - 2));
         bytes += ring->rows * ring->columns * ring->element_bytes;

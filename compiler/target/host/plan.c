@@ -114,7 +114,7 @@ tsr_result tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
     int64_t number = 0;
     *l = (launch){.kind = kind, .call = op, .loop = NONE};
     if (callee) l->kernel = tsr_module_find(p->module, callee);
-    if ((kind == KIND_LAUNCH || kind == KIND_SUM) && !tsr_op_is(l->kernel, "tessera_target.kernel"))
+    if ((kind == KIND_LAUNCH || kind == KIND_SUM) && !tsr_op_is(l->kernel, TSR_TARGET_KERNEL))
         FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
              callee ? callee : "");
     *out_launch = l;
@@ -140,7 +140,7 @@ static TSR_RESULT collect_rows(planner *p, MlirOperation op) {
 }
 
 static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
-    bool sums = tsr_op_is(op, "tessera_sr.vrank_sum");
+    bool sums = tsr_op_is(op, TSR_SR_VRANK_SUM);
     value *operand = NULL;
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, sums ? KIND_SUM : KIND_GATHER,
@@ -276,19 +276,19 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
-        if (!tsr_op_is(op, "tsched.call") && !tsr_op_is(op, "tessera.reshape"))
+        if (!tsr_op_is(op, TSR_SCHED_CALL) && !tsr_op_is(op, TSR_GRAPH_RESHAPE))
             TRY(p->ctx, check_dense(p, op));
-        if (tsr_op_is(op, "tsched.call"))
+        if (tsr_op_is(op, TSR_SCHED_CALL))
             TRY(p->ctx, collect_call(p, op));
         else if (tsr_planner_is_mark(op))
             TRY(p->ctx, tsr_planner_collect_mark(p, op));
-        else if (tsr_op_is(op, "tessera.step"))
+        else if (tsr_op_is(op, TSR_GRAPH_STEP))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
-        else if (tsr_op_is(op, "tessera.seed"))
+        else if (tsr_op_is(op, TSR_GRAPH_SEED))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_SEED));
-        else if (tsr_op_is(op, "tessera_sr.vrank_rows"))
+        else if (tsr_op_is(op, TSR_SR_VRANK_ROWS))
             TRY(p->ctx, collect_rows(p, op));
-        else if (tsr_op_is(op, "tessera_sr.vrank"))
+        else if (tsr_op_is(op, TSR_SR_VRANK))
             TRY(p->ctx,
                 tsr_planner_add_value(
                     p, tsr_op_result(op, 0),
@@ -309,9 +309,9 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
             TRY(p->ctx, tsr_planner_collect_control(p, op));
         else if (row && row->op_class == TSR_CLASS_BARRIER)
             TRY(p->ctx, collect_barrier(p, op));
-        else if (tsr_op_is(op, "tessera.reshape"))
+        else if (tsr_op_is(op, TSR_GRAPH_RESHAPE))
             TRY(p->ctx, collect_view(p, op));
-        else if (!tsr_op_is(op, "tessera.assign") && !tsr_op_is(op, "func.return"))
+        else if (!tsr_op_is(op, TSR_GRAPH_ASSIGN) && !tsr_op_is(op, TSR_FUNC_RETURN))
             FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
                  tsr_op_name(op));
     }
@@ -418,8 +418,8 @@ uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, con
 /* Reads the returned and assigned values; sets the preferred place of each. */
 static TSR_RESULT read_sinks(planner *p) {
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
-        bool assign = tsr_op_is(op, "tessera.assign");
-        if (!assign && !tsr_op_is(op, "func.return")) continue;
+        bool assign = tsr_op_is(op, TSR_GRAPH_ASSIGN);
+        if (!assign && !tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
             value *v = NULL;
             uint32_t tensor = NONE;
@@ -465,7 +465,7 @@ static TSR_RESULT plan_copies(planner *p) {
     uint32_t late_count = 0;
     if (!late) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
-        if (!tsr_op_is(op, "func.return")) continue;
+        if (!tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (uint32_t i = 0; i < tsr_op_operand_count(op); i++) {
             uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
             if (lies_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
@@ -476,7 +476,7 @@ static TSR_RESULT plan_copies(planner *p) {
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
         uint32_t tensor = NONE;
-        if (!tsr_op_is(op, "tessera.assign")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_ASSIGN)) continue;
         TRY(p->ctx, tsr_planner_find_tensor(p, tsr_op_string(op, "target"), &tensor));
         uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
         if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;

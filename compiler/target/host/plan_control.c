@@ -34,7 +34,7 @@ static TSR_RESULT read_loop(const planner *p, MlirOperation op, loop_op *out) {
     for (uint32_t i = 0; i < out->body_count; i++) {
         const char *name = tsr_attr_string(mlirArrayAttrGetElement(bodies, (intptr_t)i));
         MlirOperation func = tsr_module_find(p->module, name ? name : "");
-        if (mlirOperationIsNull(func) || !tsr_op_is(func, "func.func"))
+        if (!tsr_op_is(func, TSR_FUNC_FUNC))
             FAIL(p->ctx, TSR_COMPILE, "@%s: a loop's body '%s' is no function", p->entry->name,
                  name ? name : "");
         out->bodies[i] = tsr_op_body(func);
@@ -54,7 +54,7 @@ tsr_result tsr_planner_count(const planner *p, MlirBlock block, uint32_t depth, 
         *values += tsr_op_result_count(op);
         if (tsr_op_result_count(op) == 0) *values += 2 * tsr_op_operand_count(op);
         ++*launches;
-        if (!tsr_op_is(op, "tessera.loop")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_LOOP)) continue;
         loop_op l;
         TRY(p->ctx, read_loop(p, op, &l));
         *values += l.carried;

@@ -163,7 +163,7 @@ static LLVMValueRef over_words(tsr_emit *emit, const how *h, unsigned slot) {
     return values[0];
 }
 
-bool tsr_emit_is_reduction(MlirOperation op) { return tsr_op_is(op, "vector.reduction"); }
+bool tsr_emit_is_reduction(MlirOperation op) { return tsr_op_is(op, TSR_VECTOR_REDUCTION); }
 
 void tsr_emit_reduction(tsr_emit *emit, MlirOperation op) {
     MlirOperation ops[TOGETHER_MAX];

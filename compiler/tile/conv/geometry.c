@@ -8,7 +8,7 @@ static tsr_result find_operand(tsr_conv *conv, size_t index, MlirValue *out_buff
     tsr_tile_group *group = conv->group;
     MlirValue operand = tsr_op_operand(group->root, index);
     MlirOperation view = tsr_value_owner(operand);
-    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    bool unpacks = tsr_op_is(view, TSR_SCHED_UNPACK);
     if (unpacks) operand = tsr_op_operand(view, 0);
     if (!mlirValueIsABlockArgument(operand))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu is not an argument", group->name, index);

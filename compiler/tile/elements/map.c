@@ -61,7 +61,7 @@ static bool skips_elements(const map *m) {
 static bool samples_normals(const map *m) {
     for (uint32_t i = 0; i < m->region.node_count; i++) {
         const tsr_node *node = m->region.nodes[i];
-        if (node->kind == TSR_NODE_OP && tsr_op_is(node->op, "tessera.philox") &&
+        if (node->kind == TSR_NODE_OP && tsr_op_is(node->op, TSR_GRAPH_PHILOX) &&
             tsr_op_has(node->op, "normal"))
             return true;
     }

@@ -293,7 +293,7 @@ static MlirValue normals_apart(tsr_tile_builder *b, const tsr_philox *how,
     values = tsr_tile_local(b, number, lanes);
     for (int i = 0; i < OPERANDS; i++) {
         MlirOperation owner = tsr_value_owner(operands[i]);
-        bool same = !mlirOperationIsNull(owner) && tsr_op_is(owner, "vector.broadcast");
+        bool same = tsr_op_is(owner, TSR_VECTOR_BROADCAST);
         buffers[i] = same ? tsr_tile_null : tsr_tile_local(b, integers, lanes);
         if (!same) store_i64(b, operands[i], buffers[i], zero);
     }

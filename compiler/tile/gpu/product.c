@@ -137,12 +137,19 @@ static bool narrow_view(const product *p, tsr_view *view) {
 }
 
 static uint32_t work_of(const tsr_node *node) {
-    static const char *const simple[] = {"tessera.add", "tessera.sub", "tessera.mul",
-                                         "tessera.max", "tessera.min", "tessera.relu"};
-    if (tsr_op_is(node->op, "tessera.cast")) return 0;
-    for (size_t i = 0; i < sizeof simple / sizeof simple[0]; i++)
-        if (tsr_op_is(node->op, simple[i])) return 1;
-    return 3;
+    switch (tsr_op_of(node->op)) {
+    case TSR_GRAPH_CAST:
+        return 0;
+    case TSR_GRAPH_ADD:
+    case TSR_GRAPH_SUB:
+    case TSR_GRAPH_MUL:
+    case TSR_GRAPH_MAX:
+    case TSR_GRAPH_MIN:
+    case TSR_GRAPH_RELU:
+        return 1;
+    default:
+        return 3;
+    }
 }
 
 /* The one op that uses the node, or NULL. */
@@ -163,14 +170,14 @@ static tsr_node *find_user(const product *p, const tsr_node *node) {
  * f32. */
 static tsr_node *find_reader(const product *p, const tsr_node *node) {
     tsr_node *user = find_user(p, node);
-    while (user && tsr_op_is(user->op, "tessera.cast")) user = find_user(p, user);
+    while (user && tsr_op_is(user->op, TSR_GRAPH_CAST)) user = find_user(p, user);
     return user;
 }
 
 /* Finds an addition directly after the product, of a view that is the same in all rows. */
 static void find_addend(product *p) {
     tsr_node *reader = find_reader(p, p->given);
-    if (!reader || !tsr_op_is(reader->op, "tessera.add")) return;
+    if (!reader || !tsr_op_is(reader->op, TSR_GRAPH_ADD)) return;
     for (uint32_t i = 0; i < p->after.node_count; i++) {
         tsr_node *node = p->after.nodes[i];
         if (node->kind != TSR_NODE_VIEW || node->view.strides[p->space.rank - 2] ||

@@ -268,7 +268,7 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
         !tsr_check_equal(op, "warps, expected and given", GRAD_WARPS, warps) ||
         !check_grad_buffers(op, "qkkqlllqkk", "nnnnffifnn") || !check_attend_attributes(op))
         return false;
-    if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
+    if (!tsr_op_is(mlirOperationGetParentOperation(op), TSR_TILE_FUNC))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
                                  "is in a loop; expected it in the block of the tile.func");
     int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;

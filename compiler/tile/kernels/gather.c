@@ -15,8 +15,8 @@
  */
 static MlirOperation find_fill(const tsr_tile_group *group) {
     MlirOperation none = {NULL}, op = tsr_value_owner(tsr_op_operand(group->root, 0));
-    if (!tsr_op_is(group->root, "tessera.scatter_add") || mlirOperationIsNull(op)) return none;
-    return tsr_op_is(op, "tessera.constant") ? op : none;
+    if (!tsr_op_is(group->root, TSR_GRAPH_SCATTER_ADD) || mlirOperationIsNull(op)) return none;
+    return tsr_op_is(op, TSR_GRAPH_CONSTANT) ? op : none;
 }
 
 MlirValue tsr_gather_fill_value(tsr_tile_builder *b, const tsr_gather *g) {

@@ -338,7 +338,7 @@ int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
 
 static bool is_widened(MlirOperation cast, tsr_dtype from) {
     tsr_type to;
-    return tsr_op_is(cast, "tessera.cast") && tsr_dtype_is_narrow(from) &&
+    return tsr_op_is(cast, TSR_GRAPH_CAST) && tsr_dtype_is_narrow(from) &&
            tsr_value_type(tsr_op_result(cast, 0), &to) && to.dtype == TSR_DTYPE_F32;
 }
 
@@ -353,7 +353,7 @@ tsr_result tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
     intptr_t number = mlirBlockArgumentGetArgNumber(from);
     const tsr_type *type = &group->types[number];
     tsr_gemm_operand operand = {.buffer = group->buffers[number], .dtype = type->dtype};
-    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    bool unpacks = tsr_op_is(view, TSR_SCHED_UNPACK);
     bool known = tsr_value_type(value, &operand.matrix);
     if (!known || operand.matrix.shape.rank < 2 || !tsr_dtype_is_float(type->dtype) ||
         (!mlirOperationIsNull(view) && !unpacks && !is_widened(view, type->dtype)))

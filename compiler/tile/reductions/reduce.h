@@ -19,7 +19,7 @@ enum {
 
 /* The function that combines two partial results, and the initial value of partial results. */
 typedef struct tsr_reduction_op {
-    const char *name, *kind; /* kind: a kind of dialect vector */
+    const char *kind; /* a kind of dialect vector */
     MlirValue (*combine)(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
     MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 } tsr_reduction_op;

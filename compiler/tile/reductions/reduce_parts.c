@@ -418,7 +418,7 @@ static bool find_inputs(const tsr_region *region, uint32_t inputs[TSR_SEQUENCE_A
 /* True if each constant has a single value: other constants are buffers of the kernel. */
 static bool has_plain_constants(const tsr_tile_group *group) {
     TSR_FOR_EACH_OP(op, group->body) {
-        if (!tsr_op_is(op, "tessera.constant")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_CONSTANT)) continue;
         MlirAttribute value = tsr_op_attr(op, "value");
         if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
             return false;

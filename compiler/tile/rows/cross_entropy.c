@@ -174,9 +174,7 @@ static void walk(rows *r, pass *passes, uint32_t count) {
 /* The operand if `value` is the result of a cast, else `value`. */
 static MlirValue uncast(MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
-    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tessera.cast")
-               ? tsr_op_operand(owner, 0)
-               : value;
+    return tsr_op_is(owner, TSR_GRAPH_CAST) ? tsr_op_operand(owner, 0) : value;
 }
 
 /* The logits, or the operand of their cast, and the labels must be arguments of the group: they are

@@ -44,7 +44,7 @@ typedef struct lanes {
 } lanes;
 
 static bool is_gradient(const tsr_cross_entropy *r) {
-    return tsr_op_is(r->group->root, "tessera.cross_entropy_grad");
+    return tsr_op_is(r->group->root, TSR_GRAPH_CROSS_ENTROPY_GRAD);
 }
 
 static lanes lanes_of(tsr_cross_entropy *r) {
