@@ -7,8 +7,8 @@
  * walk with an explicit stack; recursive calls are refused later.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/ir/source_limits.h"
-#include "compiler/resilience/resilience.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -138,6 +138,9 @@ bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_
 bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
 bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind);
 bool tsr_graph_entry_read(MlirOperation func, tsr_arena *arena, tsr_graph_entry *out_entry);
+/* The rules of whole programs, as pass tessera-verify; `scheduled`: entries also contain calls of
+ * groups. False after an error. */
+bool tsr_graph_verify(MlirModule module, bool scheduled);
 /* called.c, part of tsr_pass_verify: checks that no function, with all that it calls, has too many
  * ops, and that no function that changes a tensor is called where changes are not allowed. */
 bool tsr_graph_check_called(MlirModule module);

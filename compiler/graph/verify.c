@@ -10,10 +10,9 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
-#include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/suggest.h"
 
@@ -554,7 +553,7 @@ static bool check_declarations(MlirModule module) {
     return done;
 }
 
-static bool verify(MlirModule module, bool scheduled) {
+bool tsr_graph_verify(MlirModule module, bool scheduled) {
     tsr_arena arena = {0};
     tsr_ctx ctx = {0};
     tsr_graph_tensor *tensors;
@@ -573,23 +572,5 @@ static bool verify(MlirModule module, bool scheduled) {
 }
 
 bool tsr_pass_verify(MlirModule module) {
-    return verify(module, false) && tsr_graph_check_called(module);
-}
-
-bool tsr_pass_verify_scheduled(MlirModule module) {
-    return verify(module, true) && tsr_schedule_verify_entries(module);
-}
-
-static bool holds(MlirModule module, tsr_op id) {
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, id)) return true;
-    }
-    return false;
-}
-
-/* The rules of Target IR are those of its ops, which have been checked. */
-bool tsr_pass_verify_level(MlirModule module) {
-    if (holds(module, TSR_TARGET_FUNC) || holds(module, TSR_TARGET_KERNEL)) return true;
-    bool scheduled = holds(module, TSR_SCHED_FUNC) || holds(module, TSR_TILE_FUNC);
-    return scheduled ? tsr_pass_verify_scheduled(module) : tsr_pass_verify(module);
+    return tsr_graph_verify(module, false) && tsr_graph_check_called(module);
 }

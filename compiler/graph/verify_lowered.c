@@ -4,8 +4,8 @@
  * entry of static tessera ops that are `kept` in ops.def.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
-#include "compiler/resilience/resilience.h"
 
 #include <string.h>
 

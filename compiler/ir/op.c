@@ -92,3 +92,13 @@ const char *tsr_op_text(tsr_op id) {
     TSR_ASSERT(id > TSR_OP_NONE && id < TSR_OP_COUNT);
     return table[id].name;
 }
+
+bool tsr_op_is_plan(MlirOperation op) {
+    enum { PLAN = true, GROUP = false };
+    static const bool plans[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, rule) [TSR_SCHED_##ID] = KIND,
+#include "compiler/schedule/dialect.def"
+#undef X
+    };
+    return plans[tsr_op_of(op)];
+}

@@ -66,6 +66,8 @@ tsr_op tsr_op_of(MlirOperation op);
 bool tsr_op_is(MlirOperation op, tsr_op id);
 tsr_dialect tsr_op_dialect(tsr_op id);
 bool tsr_op_is_of(MlirOperation op, tsr_dialect dialect);
+/* True for an op of schedule/plan.td: it describes the schedule, and computes nothing. */
+bool tsr_op_is_plan(MlirOperation op);
 /* "tessera.matmul". Asserts that `id` is an op. */
 const char *tsr_op_text(tsr_op id);
 

@@ -92,20 +92,6 @@ static bool check_region(MlirOperation op) {
 enum { ORDERED_MAX = 64 }; /* maximum operands of one op */
 static_assert(TSR_SR_VALUES_MAX == 12, "the messages below say so");
 
-bool tsr_sr_is_token(MlirType type) {
-    MlirContext context = mlirTypeGetContext(type);
-    return mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!async.token"))) ||
-           mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!tessera_sr.token")));
-}
-
-bool tsr_sr_has_token(MlirOperation op) {
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        if (tsr_sr_is_token(mlirValueGetType(tsr_op_operand(op, i)))) return true;
-    for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        if (tsr_sr_is_token(mlirValueGetType(tsr_op_result(op, i)))) return true;
-    return false;
-}
-
 static bool fail_order(MlirOperation op, const char *text) {
     tsr_diag_error(where(op), TSR_DIAG_SR_ORDER, "%s: %s", tsr_op_name(op), text);
     return false;
@@ -515,40 +501,11 @@ static bool check_vrank_join(MlirOperation op) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static const struct {
-    tsr_op canonical; /* of a dotted spelling */
-    check_fn check;
-} table[TSR_OP_COUNT] = {
-#define X(ID, name, DIALECT, Class, rule, CANONICAL)                                               \
-    [TSR_SR_##ID] = {.canonical = TSR_##CANONICAL, .check = check_##rule},
+static const check_fn checks[TSR_OP_COUNT] = {
+#define X(ID, name, DIALECT, Class, rule, CANONICAL) [TSR_SR_##ID] = check_##rule,
 #include "compiler/resilience/ops.def"
 #undef X
 };
-
-tsr_op tsr_sr_op_plain(MlirOperation op) {
-    tsr_op id = tsr_op_of(op), canonical = table[id].canonical;
-    return tsr_op_dialect(canonical) == TSR_DIALECT_SR ? canonical : id;
-}
-
-bool tsr_sr_is_vrank(MlirOperation op) {
-    tsr_op id = tsr_op_of(op);
-    return id == TSR_SR_VRANK || id == TSR_SR_VRANK_ROWS || id == TSR_SR_VRANK_SUM ||
-           id == TSR_SR_VRANK_GATHER || tsr_sr_is_vrank_part(op);
-}
-
-bool tsr_sr_is_vrank_part(MlirOperation op) {
-    tsr_op id = tsr_op_of(op);
-    return id == TSR_SR_VRANK_PART || id == TSR_SR_VRANK_ALL_GATHER || id == TSR_SR_VRANK_ASSEMBLE;
-}
-
-bool tsr_sr_is_region(MlirOperation op) {
-    tsr_op id = tsr_sr_op_plain(op);
-    return id == TSR_SR_CHECKPOINT || id == TSR_SR_RESILIENCE_REGION;
-}
-
-MlirBlock tsr_sr_body(MlirOperation op) {
-    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
-}
 
 bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
     const char *text = tsr_op_string(op, "policy");
@@ -563,18 +520,8 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
     return true;
 }
 
-bool tsr_sr_wants_recompute(MlirOperation func) {
-    return tsr_op_has(func, TSR_SR_SEGMENTS) || tsr_op_has(func, TSR_SR_HINT);
-}
-
-void tsr_sr_mark_backward(MlirOperation last, MlirOperation end) {
-    MlirOperation op = mlirOperationGetNextInBlock(last);
-    for (; !mlirOperationEqual(op, end); op = mlirOperationGetNextInBlock(op))
-        tsr_op_set(op, TSR_SR_BACKWARD, tsr_attr_make_unit(mlirOperationGetContext(op)));
-}
-
 bool tsr_sr_verify_op(MlirOperation op) {
     tsr_op id = tsr_op_of(op);
     TSR_ASSERT(tsr_op_dialect(id) == TSR_DIALECT_SR);
-    return table[id].check(op);
+    return checks[id](op);
 }

@@ -46,47 +46,6 @@ typedef struct splitter {
     size_t replaced_count;
 } splitter;
 
-/* ---- virtual ranks of a module --------------------------------------------------------------- */
-
-uint64_t tsr_sr_virtual_ranks(MlirModule module) {
-    int64_t count = 1;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &count);
-    return count > 0 ? (uint64_t)count : 1;
-}
-
-bool tsr_sr_is_batch_axis(MlirStringRef name) {
-    return tsr_ref_is(name, "data") || tsr_ref_is(name, "dp") || tsr_ref_is(name, "batch");
-}
-
-static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
-                   "%s is %" PRId64 "; expected 1 to %d", what, has, TSR_SPLIT_PARTS_MAX);
-    return false;
-}
-
-/* The number in the attribute, else the product of the batch axes of the mesh. */
-bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
-    MlirOperation op = mlirModuleGetOperation(module);
-    MlirAttribute mesh = tsr_op_attr(op, "tessera.mesh");
-    int64_t parts = 1, size = 0;
-    if (tsr_op_has(op, TSR_SR_VIRTUAL_RANKS)) {
-        if (!tsr_op_i64(op, TSR_SR_VIRTUAL_RANKS, &parts)) parts = 0;
-    } else if (!mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh)) {
-        for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(mesh); i++) {
-            MlirNamedAttribute axis = mlirDictionaryAttrGetElement(mesh, i);
-            if (!tsr_sr_is_batch_axis(mlirIdentifierStr(axis.name))) continue;
-            if (!tsr_attr_i64(axis.attribute, &size) || size < 1 || size > TSR_SPLIT_PARTS_MAX)
-                return fail_mesh(op, "a batch axis of tessera.mesh", size);
-            parts *= size;
-            if (parts > TSR_SPLIT_PARTS_MAX) break;
-        }
-    }
-    if (parts < 1 || parts > TSR_SPLIT_PARTS_MAX)
-        return fail_mesh(op, "the number of virtual ranks", parts);
-    *out_count = (uint64_t)parts;
-    return true;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static uint32_t view_add(splitter *s, MlirValue value, int state, MlirValue local) {

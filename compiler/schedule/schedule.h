@@ -13,8 +13,6 @@
 #include "compiler/ir/mlir.h"
 #include "compiler/ir/names.h"
 
-/* True for an op of plan.td: it describes the schedule, and computes nothing. */
-bool tsr_op_is_plan(MlirOperation op);
 /* Tile sizes that a plan chose, on the op that they are for. */
 #define TSR_CHOSEN_TILE "tsched.tile"
 /* Part of tessera-verify-scheduled: entries contain only calls, and ops that later stages place

@@ -14,9 +14,9 @@
 #include "compiler/graph/derivatives/autodiff.h"
 
 #include "compiler/graph/rules.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
 
 #include <stdio.h>
 #include <string.h>

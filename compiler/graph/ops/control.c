@@ -3,7 +3,7 @@
  * Shape rules of ops with regions.
  */
 #include "compiler/graph/rules.h"
-#include "compiler/resilience/resilience.h"
+#include "compiler/ir/resilience_ops.h"
 #include "manifests/program.h"
 
 #include <inttypes.h>

@@ -22,9 +22,9 @@
  */
 #include "compiler/graph/rule.h"
 #include "compiler/ir/op_rows.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
 #include "manifests/program.h"
 
 #include <string.h>

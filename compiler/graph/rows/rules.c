@@ -6,7 +6,7 @@
  * without operands.
  */
 #include "compiler/graph/rows/flow.h"
-#include "compiler/resilience/resilience.h"
+#include "compiler/ir/resilience_ops.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -13,16 +13,6 @@
 
 #include <stdlib.h>
 
-bool tsr_op_is_plan(MlirOperation op) {
-    enum { PLAN = true, GROUP = false };
-    static const bool plans[TSR_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, rule) [TSR_SCHED_##ID] = KIND,
-#include "compiler/schedule/dialect.def"
-#undef X
-    };
-    return plans[tsr_op_of(op)];
-}
-
 /* Ops whose kernels have tiles; a group has at most one. */
 static bool has_tiles(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);

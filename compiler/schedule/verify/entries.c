@@ -6,9 +6,8 @@
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/op_rows.h"
+#include "compiler/passes.h"
 #include "compiler/schedule/schedule.h"
-
-#include <string.h>
 
 /* The view uses its operand's memory, which a kernel must have written. */
 static bool check_view(MlirOperation op) {
@@ -52,4 +51,22 @@ bool tsr_schedule_verify_entries(MlirModule module) {
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) { done = check_op(op) && done; }
     }
     return done;
+}
+
+bool tsr_pass_verify_scheduled(MlirModule module) {
+    return tsr_graph_verify(module, true) && tsr_schedule_verify_entries(module);
+}
+
+static bool holds(MlirModule module, tsr_op id) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, id)) return true;
+    }
+    return false;
+}
+
+/* The rules of Target IR are those of its ops, which have been checked. */
+bool tsr_pass_verify_level(MlirModule module) {
+    if (holds(module, TSR_TARGET_FUNC) || holds(module, TSR_TARGET_KERNEL)) return true;
+    bool scheduled = holds(module, TSR_SCHED_FUNC) || holds(module, TSR_TILE_FUNC);
+    return scheduled ? tsr_pass_verify_scheduled(module) : tsr_pass_verify(module);
 }
