@@ -349,8 +349,9 @@ static tsr_result read_file(tsr_ctx *ctx, const tsr_bundle_file *file,
     if (result.code != TSR_CORRUPT) return result;
     char text[TSR_ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s", ctx->error.text);
-    FAIL(ctx, TSR_MISMATCH, "weights '%s' are not those the bundle was built with: %.800s",
-         file->path, text);
+    FAIL(ctx, TSR_MISMATCH,
+         "weights '%s' differ from the weights that the bundle was built with: %.800s", file->path,
+         text);
 }
 
 tsr_result tsr_bundle_read_file_segments(tsr_ctx *ctx, const tsr_bundle_file *file,

@@ -64,7 +64,7 @@ static tsr_result probe(tsr_ctx *ctx, MlirOperation func, const tsr_target *targ
     *out_good = !result.code && !spill_bytes;
     if (!*out_good)
         tsr_log(ctx, TSR_LOG_DEBUG,
-                "'%s' for %s gets another tile: %u bytes of registers spilt%s%s",
+                "'%s' for %s gets another tile, because %u bytes of registers were spilled%s%s",
                 tsr_op_symbol(func), target->name, spill_bytes, result.code ? "; " : "",
                 result.code ? own.error.text : "");
     return !result.code || result.code == TSR_COMPILE ? TSR_SUCCESS : tsr_error_adopt(ctx, &own);
@@ -223,7 +223,7 @@ tsr_result tsr_choose_registers(tsr_ctx *ctx, MlirModule device, const tsr_targe
         TRY_GOTO(ctx, result, try_registers(ctx, registers_tried[t], target, ptxas, all, count));
     for (size_t i = 0; i < count; i++) {
         if (!all[i].registers) continue;
-        tsr_log(ctx, TSR_LOG_DEBUG, "'%s' for %s may take %u registers: else some are spilt",
+        tsr_log(ctx, TSR_LOG_DEBUG, "'%s' for %s may use %u registers, because fewer would spill",
                 tsr_op_symbol(all[i].func), target->name, all[i].registers);
         tsr_op_set(all[i].func, REGISTERS_NAME,
                    tsr_attr_make_i64(mlirOperationGetContext(all[i].func), all[i].registers));

@@ -178,8 +178,8 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
     TRY(ctx, check_copied(ctx, self, status));
     if (status->outcome_unknown)
         FAIL(ctx, TSR_SAVE,
-             "the outcome of a save is unknown: its directory could not be synced; the next run "
-             "decides");
+             "the result of a save is unknown, because its directory could not be synced; the next "
+             "run decides");
     if (status->fenced)
         FAIL(ctx, TSR_LOCKED,
              "another run took the state directory over; no further commit is possible");
@@ -554,8 +554,8 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
             double value = tsr_dtype_read(port->dtype, data, j);
             if (needs_finite && !isfinite(value))
                 FAIL(ctx, TSR_NONFINITE,
-                     "output '%s' is %g in row %llu of them; expected finite numbers", port->name,
-                     without_sign_of_nan(value), (unsigned long long)(j / per_row));
+                     "output '%s' is %g in row %llu of this batch; expected finite numbers",
+                     port->name, without_sign_of_nan(value), (unsigned long long)(j / per_row));
             sums[i] += value / (double)per_row;
         }
     }

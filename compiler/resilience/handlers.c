@@ -26,7 +26,7 @@ static bool resolve(MlirModule module, MlirOperation op) {
     const char *name = tsr_op_string(op, "handler");
     MlirOperation func = tsr_module_find(module, name ? name : "");
     MlirContext context = mlirOperationGetContext(op);
-    if (!tsr_op_is(func, "func.func")) return refuse(op, name, "is no function of the module");
+    if (!tsr_op_is(func, "func.func")) return refuse(op, name, "is not a function of the module");
     if (!tsr_op_has_body(func)) return refuse(op, name, "has no body");
     if (tsr_op_has(func, TSR_SR_HANDLER)) return true;
     if (tsr_op_has(func, "tessera.entry")) return refuse(op, name, "is an entry");

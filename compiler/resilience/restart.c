@@ -346,7 +346,7 @@ static bool thread_import(threader *t, MlirOperation op) {
     MlirValue reads[TSR_SR_VALUES_MAX];
     size_t count = tsr_op_result_count(op) - 1;
     tsr_builder b = tsr_builder_before(op);
-    if (count > TSR_SR_VALUES_MAX) return fail(op, "gives more values than a region can yield");
+    if (count > TSR_SR_VALUES_MAX) return fail(op, "returns more values than a region can yield");
     if (is_exported(t, tsr_op_string(op, "name")))
         return fail(op, "comes after the export of its region");
     for (size_t i = 0; i < count; i++)

@@ -165,7 +165,7 @@ static TSR_RESULT read_all_tensors(reader *r, const cJSON *root) {
     qsort(config->tensors, total, sizeof *config->tensors, by_name);
     for (size_t i = 1; i < total; i++)
         if (by_name(&config->tensors[i - 1], &config->tensors[i]) == 0)
-            FAIL(CTX, TSR_CORRUPT, "deployment: tensor '%s' is there twice",
+            FAIL(CTX, TSR_CORRUPT, "deployment: tensor '%s' is listed twice",
                  config->tensors[i].name);
     return TSR_SUCCESS;
 }

@@ -128,7 +128,7 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
         if (tsr_save_check_fence(&aside, c).code == TSR_LOCKED)
             return tsr_save_fail(ctx, c, tsr_error_adopt(ctx, &aside), false);
         tsr_event(&c->events, "damaged", &c->previous, ctx->error.text);
-        return tsr_error_prefix(ctx, result, "generation %" PRIu64 " does not read back",
+        return tsr_error_prefix(ctx, result, "generation %" PRIu64 " cannot be read back",
                                 c->previous.generation);
     }
     if (!result.code) {
@@ -139,7 +139,7 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
         result = tsr_coordinator_remove_old(ctx, c);
     }
     if (result.code)
-        tsr_log(ctx, TSR_LOG_WARNING, "old generations stay for now: %s", ctx->error.text);
+        tsr_log(ctx, TSR_LOG_WARNING, "old generations are kept for now: %s", ctx->error.text);
     tsr_save_make_ready(ctx, c);
     return TSR_SUCCESS;
 }

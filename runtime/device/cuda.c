@@ -86,8 +86,8 @@ static tsr_result refuse(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_fa
                                image->kind == TSR_FATBIN_PTX ? "PTX" : "machine code",
                                image->arch / 10, image->arch % 10, image->exactly ? " alone" : "");
     }
-    FAIL(ctx, TSR_TARGET, "no code for %s of compute capability %u.%u; there is %s", self->about,
-         self->gpu.capability / 10, self->gpu.capability % 10, list);
+    FAIL(ctx, TSR_TARGET, "no code for %s of compute capability %u.%u; the bundle has %s",
+         self->about, self->gpu.capability / 10, self->gpu.capability % 10, list);
 }
 
 static tsr_result load_module(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_fatbin_image *image) {

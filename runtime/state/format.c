@@ -496,9 +496,10 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     token->topology = take_text(in, lengths[2], arena);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
-        DAMAGED(ctx, subject, "its token has not the %llu byte%s it states",
+        DAMAGED(ctx, subject, "the size of its token differs from the %llu byte%s that it states",
                 (unsigned long long)size, TSR_PLURAL(size));
-    if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which versions 1 and 2 are not");
+    if (lengths[3])
+        DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 and 2");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
@@ -601,7 +602,7 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
                 (uint64_t)manifest->tensor_count * TENSOR_FIXED_BYTES +
                 (uint64_t)manifest->chunk_count * CHUNK_BYTES >
             (uint64_t)(in->end - in->at))
-        DAMAGED(ctx, subject, "%u segment%s, %u tensor%s and %u chunks do not fit in it",
+        DAMAGED(ctx, subject, "%u segment%s, %u tensor%s and %u chunks do not fit into its bytes",
                 manifest->segment_count, TSR_PLURAL(manifest->segment_count),
                 manifest->tensor_count, TSR_PLURAL(manifest->tensor_count), manifest->chunk_count);
     manifest->segment_sizes = TSR_NEW(arena, uint64_t, (size_t)manifest->segment_count + 1);

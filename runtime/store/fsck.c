@@ -91,9 +91,9 @@ static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
         if (result.code && result.code != TSR_STATE) return tsr_error_adopt(ctx, &aside);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " of epoch %" PRIu64
-                ": ignored, a later run went on from an earlier one; it is %s%s",
+                ": ignored, because a later run continued from an earlier generation; it is %s%s",
                 name->generation, name->epoch,
-                result.code ? "damaged: " : "good, and used when it is asked for by its number",
+                result.code ? "damaged: " : "good: resume it by its number to use it",
                 result.code ? aside.error.text : "");
     }
     return TSR_SUCCESS;
@@ -170,7 +170,7 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
                 " bytes %" PRIu64 " state %s good%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
                 tsr_manifest_data_bytes(manifest), hash,
-                reached ? "" : ", ignored unless it is asked for by its number");
+                reached ? "" : ", ignored unless a run resumes it by its number");
         return TSR_SUCCESS;
     }
     tsr_digest_format(&manifest->hash, hash);

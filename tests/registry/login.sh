@@ -35,7 +35,7 @@ pull() { # WHAT CODE REGEX ENVIRONMENT…
     shift 3
     expect "$what" "$code" "$regex" env "$@" "$AOT" pull "$B/a/b" -o out.tsb --ca ca.pem
 }
-pull "no login" 19 "wants a login \(status 401\), and no file has one" A=b
+pull "no login" 19 "requires a login \(status 401\), but no file has a login" A=b
 login "$B" user:wrong
 pull "a wrong password, told without it" 19 'status 401: UNAUTHORIZED' REGISTRY_AUTH_FILE=auth.json
 if grep -rq 'wrong' .out .err; then fail "a message tells the password"; fi

@@ -446,17 +446,17 @@ static void hand_on(scan *s, MlirOperation made) {
 static bool check_carried(const scan *s) {
     for (size_t k = 0; k < s->carried; k++) {
         if (tsr_type_of(tsr_op_operand(s->op, k)).shape.rank < TSR_RANK_MAX) continue;
-        tsr_diag_error(
-            s->location, TSR_DIAG_LIMIT,
-            "%s: carried value %zu has %d dims; a gradient keeps it of each iteration, so "
-            "that it may have %d",
-            tsr_op_name(s->op), k, TSR_RANK_MAX, TSR_RANK_MAX - 1);
+        tsr_diag_error(s->location, TSR_DIAG_LIMIT,
+                       "%s: carried value %zu has %d dims; a gradient keeps the value of each "
+                       "iteration, so the limit is %d",
+                       tsr_op_name(s->op), k, TSR_RANK_MAX, TSR_RANK_MAX - 1);
         return false;
     }
     if (s->results + s->carried <= TSR_RULE_RESULTS_MAX) return true;
-    tsr_diag_error(s->location, TSR_DIAG_OPERANDS,
-                   "%s: carries %zu values and gives %zu; with a gradient both together may be %d",
-                   tsr_op_name(s->op), s->carried, s->results, TSR_RULE_RESULTS_MAX);
+    tsr_diag_error(
+        s->location, TSR_DIAG_OPERANDS,
+        "%s: carries %zu values and returns %zu; with a gradient, at most %d in total are possible",
+        tsr_op_name(s->op), s->carried, s->results, TSR_RULE_RESULTS_MAX);
     return false;
 }
 

@@ -74,7 +74,7 @@ bool tsr_rule_holds(const tsr_rule *rule, const char *name, double value) {
 static bool check_fill(const tsr_rule *rule) {
     double value = 0;
     if (tsr_op_has(rule->op, "value") && !tsr_op_f64(rule->op, "value", &value))
-        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is no number");
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is not a number");
     return tsr_rule_holds(rule, "value", value);
 }
 

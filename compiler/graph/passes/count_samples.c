@@ -118,7 +118,8 @@ static bool check_elements(const counting *c, MlirOperation op) {
         all <= UINT64_C(1) << 53)
         return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SAMPLES,
-                   "%s: draws in up to %" PRIu64 " iterations; all have more than 2^53 elements",
+                   "%s: draws samples in up to %" PRIu64
+                   " iterations; together they have more than 2^53 elements",
                    tsr_op_name(op), c->times);
     return false;
 }

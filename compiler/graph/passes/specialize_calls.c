@@ -125,10 +125,11 @@ static void copy(specializer *p, MlirOperation func, const char *symbol, const c
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool refuse_prefix(MlirOperation call) {
-    tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
-                   "func.call: " PREFIX " needs 1 to %d bytes of printable UTF-8, those of the "
-                   "calls around it included",
-                   TSR_NAME_MAX - 1);
+    tsr_diag_error(
+        mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
+        "func.call: " PREFIX
+        " needs 1 to %d bytes of printable UTF-8, including the prefixes of the enclosing calls",
+        TSR_NAME_MAX - 1);
     return false;
 }
 
@@ -160,7 +161,7 @@ static void find_copy(specializer *p, MlirOperation call, MlirOperation func, co
         copy(p, func, symbol, prefix);
     } else {
         tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_SYMBOLS,
-                       "func.call: with prefixes, calls are of more than %d functions",
+                       "func.call: with prefixes, calls need more than %d functions",
                        TSR_MLIR_SYMBOLS_MAX);
         p->good = false;
     }

@@ -45,7 +45,7 @@ static void choose(apply *a, MlirOperation tile, MlirOperation func) {
         count++;
         if (!mlirAttributeIsNull(before) && !mlirAttributeEqual(before, chosen)) {
             tsr_diag_error(mlirOperationGetLocation(tile), TSR_DIAG_PLAN_TILE,
-                           "tsched.tile: %s of @%s has been given other sizes", tsr_op_name(op),
+                           "tsched.tile: %s of @%s already has other sizes", tsr_op_name(op),
                            tsr_op_symbol(func));
             a->good = false;
             return;

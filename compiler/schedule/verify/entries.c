@@ -25,7 +25,7 @@ static bool check_view(MlirOperation op) {
     if (!given) return true;
     return complain(
         op, TSR_DIAG_ENTRY_VIEW,
-        "reads a value that no kernel computed, in another shape; a group must do that");
+        "reads a value that no kernel computed, in another shape; move the reshape into a group");
 }
 
 /* Rejects ops that the scheduler does not know. */

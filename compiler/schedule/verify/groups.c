@@ -134,7 +134,8 @@ static bool read_body(MlirOperation func, body *b) {
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
         if (!mlirOperationIsNull(b->root))
-            return complain(op, TSR_DIAG_GROUP_OP, "a fusion group holds one such op at most");
+            return complain(op, TSR_DIAG_GROUP_OP,
+                            "a fusion group has at most one op that is not elementwise");
         b->root = op;
         b->row = row;
     }
@@ -149,7 +150,7 @@ static bool check_parts(const body *b, size_t index) {
         !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
         tsr_op_operand_count(b->last) != tsr_op_result_count(b->root))
         return complain(b->last, TSR_DIAG_GROUP_RETURN,
-                        "returns something else than the results of its op, in order");
+                        "does not return the results of its op in order");
     return true;
 }
 
@@ -158,7 +159,7 @@ static bool check_return(body *b) {
     size_t count = tsr_op_operand_count(b->last);
     bool parts = !mlirOperationIsNull(b->root) && tsr_op_result_count(b->root) > 1;
     if (count == 0)
-        return complain(b->func, TSR_DIAG_GROUP_RETURN, "a fusion group has at least one output");
+        return complain(b->func, TSR_DIAG_GROUP_RETURN, "a fusion group needs at least one output");
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
         return complain(b->last, TSR_DIAG_GROUP_RETURN,
                         "returns another number of values than the function declares");
@@ -178,7 +179,8 @@ static bool check_return(body *b) {
         if (i == 0) b->output = output;
         if (parts && !check_parts(b, i)) return false;
         if (!parts && !b->rows && !tsr_shape_equal(&output.shape, &b->output.shape))
-            return complain(b->last, TSR_DIAG_GROUP_SHAPE, "all outputs of a group have one shape");
+            return complain(b->last, TSR_DIAG_GROUP_SHAPE,
+                            "all outputs of a group must have the same shape");
     }
     return true;
 }
@@ -187,7 +189,7 @@ static bool check_stretch(MlirOperation op, const tsr_shape *shape) {
     tsr_type type;
     if (!tsr_value_type(tsr_op_result(op, 0), &type) || !tsr_shape_stretches(&type.shape, shape))
         return complain(op, TSR_DIAG_GROUP_SHAPE,
-                        "its shape does not stretch to the shape the group runs over");
+                        "its shape does not broadcast to the group's shape");
     return true;
 }
 
@@ -350,7 +352,7 @@ static bool check_rows(const body *b) {
     good = good && tsr_rows_fit(&set, &operations, &idle);
     tsr_arena_finish(&r.arena);
     return good || complain(b->func, TSR_DIAG_GROUP_KIND,
-                            "its ops make no rows group (compiler/schedule/fusion/rows.h)");
+                            "its ops do not form a rows group (compiler/schedule/fusion/rows.h)");
 }
 
 /* ---- strips ---- */
@@ -372,7 +374,7 @@ static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, Ml
                       : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
     if (!fits || !tsr_shape_equal(&shape, &to.shape))
         return complain(op, TSR_DIAG_GROUP_SHAPE,
-                        "its types are not those of a matrix and its strips");
+                        "its types do not match: expected a matrix and its strips");
     return true;
 }
 
@@ -406,7 +408,7 @@ static bool check_view(const body *b) {
     if (!takes_strips(b) || !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
         !mlirValueIsABlockArgument(strips))
         return complain(op, TSR_DIAG_GROUP_OP,
-                        "is the second operand of a product, not transposed, and nothing else");
+                        "may only be the second operand of a product, not transposed");
     TSR_FOR_EACH_OP(other, tsr_op_body(b->func)) {
         for (size_t i = 0; i < tsr_op_operand_count(other); i++) {
             MlirValue operand = tsr_op_operand(other, i);
@@ -437,16 +439,17 @@ static bool check_attributes(const body *b) {
         return complain(b->root, TSR_DIAG_GROUP_OP, "must be alone in its group");
     if (!tsr_op_has(b->func, "tile")) return true;
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
-        return complain(b->func, TSR_DIAG_GROUP_TILE, "tile is an array of at most 8 integers");
+        return complain(b->func, TSR_DIAG_GROUP_TILE,
+                        "tile must be an array of at most 8 integers");
     for (size_t i = 0; i < count; i++)
-        if (sizes[i] < 0) return complain(b->func, TSR_DIAG_GROUP_TILE, "no tile size is below 0");
+        if (sizes[i] < 0) return complain(b->func, TSR_DIAG_GROUP_TILE, "a tile size is below 0");
     return true;
 }
 
 bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
-        return complain(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
+        return complain(func, TSR_DIAG_GROUP_RETURN, "a fusion group needs a body");
     const char *kind = tsr_op_string(func, "kind");
     if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;

@@ -89,7 +89,8 @@ static bool rule_mesh_region(MlirOperation op) {
         const char *used =
             tsr_op_is(outer, "tsched.mesh.region") ? tsr_op_string(outer, "axis") : NULL;
         if (used && strcmp(used, axis) == 0)
-            return complain(op, TSR_DIAG_PLAN_MESH, "axis \"%s\" is in use around it", axis);
+            return complain(op, TSR_DIAG_PLAN_MESH,
+                            "axis \"%s\" is already used by an enclosing region", axis);
     }
     return check_axis(op, axis);
 }
@@ -127,13 +128,13 @@ static bool check_distinct(MlirOperation op, const char *name) {
 static bool rule_layout(MlirOperation op) {
     size_t dims = array_size(op, "partition"), axes = array_size(op, "mesh_axes");
     if (dims != axes)
-        return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut over %zu axes of the mesh",
+        return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are sharded over %zu axes of the mesh",
                         dims, axes);
     MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
     tsr_type type;
     if (tsr_op_is(owner, "tsched.value") && tsr_value_type(tsr_op_operand(owner, 0), &type) &&
         dims > type.shape.rank)
-        return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut; the tensor has %u", dims,
+        return complain(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are sharded; the tensor has %u", dims,
                         type.shape.rank);
     for (size_t i = 0; i < axes; i++)
         if (!check_axis(op, array_word(op, "mesh_axes", i))) return false;
@@ -159,8 +160,8 @@ static bool check_candidates(MlirOperation op, const int64_t *chosen, size_t cho
         int64_t sizes[SIZES_MAX];
         if (!read_sizes(mlirArrayAttrGetElement(tsr_op_attr(op, "candidates"), (intptr_t)i), sizes,
                         &count))
-            return complain(op, TSR_DIAG_PLAN_TILE, "candidate %zu is no array of 1 to %d sizes", i,
-                            SIZES_MAX);
+            return complain(op, TSR_DIAG_PLAN_TILE,
+                            "candidate %zu is not an array of 1 to %d sizes", i, SIZES_MAX);
         if (i == 0) first = count;
         if (count != first)
             return complain(op, TSR_DIAG_PLAN_TILE,
@@ -175,9 +176,11 @@ static bool rule_tile(MlirOperation op) {
     int64_t chosen[SIZES_MAX];
     size_t count = 0, loops = array_size(op, "loops");
     if (tsr_op_has(op, "chosen") && !read_sizes(tsr_op_attr(op, "chosen"), chosen, &count))
-        return complain(op, TSR_DIAG_PLAN_TILE, "chosen is no array of 1 to %d sizes", SIZES_MAX);
+        return complain(op, TSR_DIAG_PLAN_TILE, "chosen is not an array of 1 to %d sizes",
+                        SIZES_MAX);
     if (loops && count && loops != count)
-        return complain(op, TSR_DIAG_PLAN_TILE, "%zu loops, and %zu sizes", loops, count);
+        return complain(op, TSR_DIAG_PLAN_TILE, "%zu loops for %zu sizes; expected one for each",
+                        loops, count);
     return check_candidates(op, chosen, count) && check_word(op, "source", sources);
 }
 
@@ -199,7 +202,7 @@ static bool rule_plan_return(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(op, i));
         if (plan ? !mlirTypeEqual(type, group) : !mlirTypeIsARankedTensor(type))
-            return complain(op, TSR_DIAG_PLAN_RETURN, "value %zu is no %s", i,
+            return complain(op, TSR_DIAG_PLAN_RETURN, "value %zu is not a %s", i,
                             plan ? "!tsched.func" : "tensor");
     }
     return true;
@@ -238,7 +241,7 @@ bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront) {
                         "%" PRId64 " chunks; only \"interleaved\" has more than 1", chunks);
     if (interleaved && microbatches % stages != 0)
         return complain(op, TSR_DIAG_PLAN_PIPELINE,
-                        "%" PRId64 " microbatches are no multiple of %" PRId64 " stages",
+                        "%" PRId64 " microbatches are not a multiple of %" PRId64 " stages",
                         microbatches, stages);
     *out_wavefront = (tsr_wavefront){.ranks = (uint32_t)stages,
                                      .microbatches = (uint32_t)microbatches,
@@ -259,12 +262,12 @@ static bool check_stage(MlirOperation op, MlirOperation before, uint32_t index) 
         if (!tsr_op_is(owner, "tsched.stage")) continue;
         edges++;
         if (!mlirOperationEqual(owner, before))
-            return complain(op, TSR_DIAG_PLAN_STAGE,
-                            "stage %u reads another stage than the one before it", index);
+            return complain(op, TSR_DIAG_PLAN_STAGE, "stage %u does not read the stage before it",
+                            index);
     }
     if (edges == (index > 0)) return true;
-    return complain(op, TSR_DIAG_PLAN_STAGE, "stage %u reads the one before it %u times", index,
-                    edges);
+    return complain(op, TSR_DIAG_PLAN_STAGE,
+                    "stage %u reads the stage before it %u times; expected once", index, edges);
 }
 
 static bool rule_pipeline_region(MlirOperation op) {

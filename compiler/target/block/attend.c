@@ -345,7 +345,7 @@ tsr_result tsr_block_emit_attend(tsr_emit *emit, MlirOperation op) {
         return TSR_SUCCESS;
     }
     if (!emit->block->has_wgmma || !emit->block->uses_tma || !(forward || backward))
-        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' attends %s; '%s' has no code for it",
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has attention %s; '%s' has no code for it",
              emit->kernel, tsr_op_string(op, "how"), emit->target->name);
     if (backward) {
         tsr_block_emit_grad(emit, op);

@@ -109,8 +109,8 @@ tsr_result tsr_block_plan_share(tsr_emit *emit, MlirOperation copy) {
     tsr_share share;
     if (!read_share(copy, &share)) return TSR_SUCCESS;
     if (block->share_count == TSR_BLOCK_SHARES_MAX)
-        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d copies that are shared",
-             emit->kernel, TSR_BLOCK_SHARES_MAX);
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d shared copies", emit->kernel,
+             TSR_BLOCK_SHARES_MAX);
     block->shares[block->share_count++] = share;
     return TSR_SUCCESS;
 }

@@ -47,7 +47,7 @@ static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kin
     uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
     bool reads_tensor = from != NONE && p->values[from].buffer.space == TSR_SPACE_PART;
     if (from == NONE || (l->loop != NONE && !(kind == KIND_JOIN && reads_tensor)))
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of no value, or in a loop", p->entry->name,
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s has no operand, or is in a loop", p->entry->name,
              tsr_op_name(op));
     p->values[from].first_end = p->launch_count;
     return tsr_planner_add_value(p, tsr_op_result(op, 0),

@@ -157,7 +157,7 @@ static TSR_RESULT find_handler(reader *r, MlirOperation op, const char *attr,
     if (!tsr_op_has(op, attr)) return TSR_SUCCESS;
     const tsr_config_entry *entry = name ? tsr_config_find_entry(r->config, name) : NULL;
     if (!entry)
-        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is no entry", r->entry->name, attr,
+        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is not an entry", r->entry->name, attr,
              name ? name : "");
     *out_handler = 1 + (uint32_t)(entry - r->config->entries);
     return TSR_SUCCESS;

@@ -597,7 +597,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, 3, false);
     MlirBlock body = tsr_op_body(op);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
     emit->streams = emit->at_once = false;
     set_attributes(emit);

@@ -52,7 +52,8 @@ tsr_result tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *ou
     const tsr_shape *made = &group->types[group->input_count].shape;
     if (group->output_count != 1 || made->rank != 4 ||
         !mlirValueEqual(group->returned[0], tsr_op_result(group->root, 0)))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': the result is not returned alone", group->name);
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': the function must return only this result",
+             group->name);
     conv.result = group->buffers[group->input_count];
     const tsr_shape *image = kind == TSR_CONV_OF_INPUT ? made : a;
     const tsr_shape *filter = kind == TSR_CONV_OF_FILTER ? made : kind == TSR_CONV_FORWARD ? b : a;

@@ -15,7 +15,7 @@ bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
     if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
     return tsr_target_emit_error(
         op, TSR_DIAG_TILE_TYPE,
-        "factors of f32 are read along their rows: expected transpose_b alone");
+        "factors of f32 are read along their rows; expected transpose_b and no transpose_a");
 }
 
 /* The only user of the value, if it is an op `name` in the same block; null otherwise. */
@@ -73,8 +73,8 @@ static bool check_reader(MlirOperation op, MlirValue ring) {
     if (mlirOperationIsNull(store))
         return tsr_target_emit_error(
             op, TSR_DIAG_TILE_PLACE,
-            "expected one tile.map to read it, and one tile.store_fragment "
-            "to store that, through the ring that it comes by");
+            "expected one tile.map to read it, and one tile.store_fragment to store the result, "
+            "through the same ring");
     MlirOperation map = tsr_value_owner(tsr_op_operand(store, 0));
     if (!mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
                        mlirValueGetType(tsr_op_operand(map, 0))))
@@ -90,12 +90,12 @@ static bool check_buffer(MlirOperation op, MlirValue buffer, MlirValue ring) {
     if (rank < 2 || indices != rank)
         return tsr_target_emit_error(op, TSR_DIAG_TILE_SHAPE,
                                      "%" PRId64 " indices of %" PRId64
-                                     " dimensions; expected two or more, as many of both",
+                                     " dimensions; expected the same number of both, at least 2",
                                      indices, rank);
     if (!tsr_shim_tile_shared(mlirValueGetType(ring), dims, &element) ||
         !mlirTypeEqual(element, mlirShapedTypeGetElementType(type)))
         return tsr_target_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "the ring and the buffer differ in their elements");
+                                     "the ring and the buffer differ in element type");
     return check_rows(op, buffer);
 }
 

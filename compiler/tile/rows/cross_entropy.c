@@ -198,7 +198,8 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed cross entropy", group->name);
     if (group->output_count != 1 ||
         !mlirValueEqual(uncast(group->returned[0]), tsr_op_result(group->root, 0)))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': the result is not returned alone", group->name);
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': the function must return only this result",
+             group->name);
     r.dtype = logits.dtype;
     r.from = group->types[at[0]].dtype;
     r.into = group->types[group->input_count].dtype;

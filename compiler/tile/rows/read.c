@@ -138,7 +138,7 @@ static tsr_result add_op(rows *r, MlirOperation op) {
     item *made = NULL, *operands[TSR_ELEMENT_OPERANDS_MAX] = {NULL};
     if ((!reduction && !same && !repairs && !tsr_element_is(op)) ||
         count > TSR_ELEMENT_OPERANDS_MAX)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s has no place in rows", group->name,
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s is not allowed in a rows kernel", group->name,
              tsr_op_name(op));
     for (size_t i = 0; i < count; i++) {
         MlirValue operand = tsr_op_operand(op, i);

@@ -181,7 +181,8 @@ tsr_result tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     bool retry = true;
     if (!path[0]) FAIL(ctx, TSR_USAGE, "output path is empty");
     if (strcmp(path, "-") == 0)
-        FAIL(ctx, TSR_USAGE, "output path is '-'; expected a file, standard output cannot be one");
+        FAIL(ctx, TSR_USAGE,
+             "output path is '-'; expected a file: the output cannot go to standard output");
     TRY(ctx, check_replaceable(ctx, path));
     tsr_io_atomic file = {.fd = -1, .path = tsr_arena_strdup(arena, path)};
     remove_leftovers(io, path);

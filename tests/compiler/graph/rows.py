@@ -175,7 +175,7 @@ def shapes():
     case("reshape, merged and split", [f(6, 3, 4)],
          f"%m = tessera.reshape %x : {f(6, 3, 4)} -> {f(18, 4)}\n%s = tessera.softmax_safe %m {{axis = 1}} : {f(18, 4)}\n"
          f"%y = tessera.reshape %s : {f(18, 4)} -> {f(6, 12)}", f(6, 12))
-    for size, mixes in (3, ("func.return", "other places")), (4, ("reshape", "cuts the rows apart")):
+    for size, mixes in (3, ("func.return", "other places")), (4, ("reshape", "splits the rows")):
         case(f"reshape, {size} elements merged the other way", [f(6, size)],
              f"%t = tessera.transpose %x {{permutation = [1, 0]}} : {f(6, size)} -> {f(size, 6)}\n"
              f"%y = tessera.reshape %t : {f(size, 6)} -> {f(6, size)}", f(6, size), mixes)
@@ -274,7 +274,7 @@ def loops():
          ("add", "all rows"))
     case("scan of rows and their numbers", [ROW], f"%k = tessera.iota {{axis = 0}} : {ROW}\n%y = tessera.scan %x, %k {{\n^bb0(%s: {f()}, %p: {f()}):\n"
          f"%n = tessera.add %s, %p : {f()}, {f()} -> {f()}\ntessera.yield %n : {f()}\n}} {{carried = 0 : i64}} : {ROW}, {ROW} -> {ROW}", ROW,
-         ("scan", "by their number"))
+         ("scan", "by the row's number"))
     count = f"%l = tessera.constant dense<3> : {i()}\n%z = tessera.constant dense<0> : {i()}\n%u = tessera.constant dense<1> : {i()}\n"
     loop = lambda cond, bound: (count + bound + f"%e, %y = tessera.while %z, %x {{\n^bb0(%k: {i()}, %v: {ROW}):\n{cond}\ntessera.yield %g : {b()}\n"
                                 f"}} do {{\n^bb0(%k: {i()}, %v: {ROW}):\n%n = tessera.add %k, %u : {i()}, {i()} -> {i()}\n"
@@ -317,7 +317,7 @@ def derivatives():
     case("vjp to a parameter", [X],
          f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(4)}\n%o = tessera.constant dense<1.0> : {X}\n'
          f"%v, %g = tessera.vjp %w, %o {{\n^bb0(%a: {f(4)}):\n%r = tessera.mul %x, %a : {X}, {f(4)} -> {X}\ntessera.yield %r : {X}\n}} : "
-         f"{f(4)}, {X} -> {X}, {f(4)}\n%y = tessera.add %x, %g : {X}, {f(4)} -> {X}", X, ("vjp", "adds up over all rows"))
+         f"{f(4)}, {X} -> {X}, {f(4)}\n%y = tessera.add %x, %g : {X}, {f(4)} -> {X}", X, ("vjp", "over all rows"))
     rule = lambda inner: (f"%y = tessera.custom_derivative %{{in}} {{\n^bb0(%a: {X}):\n%q = tessera.floor %a : {X}\ntessera.yield %q : {X}\n}} vjp {{\n"
                           f"^bb0(%a: {X}, %q: {X}, %g: {X}):\n{inner}\ntessera.yield %h : {X}\n}} : {X} -> {X}")
     good, bad = f"%h = tessera.neg %g : {X}", f"%h = tessera.cumsum %g {{axis = 0}} : {X}"

@@ -12,7 +12,7 @@ func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
 // -----
 
 func.func @f() {
-  // CHECK: expect-wrong.mlir:[[@LINE+1]]: expected error at line [[@LINE+2]] did not come: never said
+  // CHECK: expect-wrong.mlir:[[@LINE+1]]: expected error at line [[@LINE+2]], got none: never said
   // expected-error@+1 {{never said}}
   return
 }
@@ -32,7 +32,7 @@ func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
 
 // -----
 
-// CHECK: [[@LINE+1]]: 'eror {{{{x}}}}' is no expectation
+// CHECK: [[@LINE+1]]: 'eror {{{{x}}}}' is not an expectation
 // expected-eror {{x}}
 func.func @f() {
   return
