@@ -57,7 +57,7 @@ TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
 typedef enum tsr_carries {
     TSR_CARRIES_NONE,
     TSR_CARRIES_VIEWS,     /* all: they are read and written through views */
-    TSR_CARRIES_ROWS,      /* those of the reduced shape, if only its last dim is reduced */
+    TSR_CARRIES_ROWS,      /* strides of the reduced shape, if only its last dim is reduced */
     TSR_CARRIES_PRODUCT,   /* all, if matrix units compute the group */
     TSR_CARRIES_TRANSPOSE, /* the same */
 } tsr_carries;

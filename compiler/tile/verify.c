@@ -152,7 +152,7 @@ static bool is_released(MlirOperation wait) {
     return false;
 }
 
-/* Attention uses all stages of copies alone. */
+/* A program with attention has no other copies: attention uses all their stages. */
 static bool look_at_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;

@@ -113,8 +113,9 @@ static int64_t greatest_divisor(int64_t x, int64_t y) {
 }
 
 /* Window o with tap k reads image position i = r + t * stride if o * stride = i + low - k *
- * dilation. The taps of a phase are k0, k0 + stride / g, ...; each reads a window that is dilation
- * / g before that of the last one. They are walked backwards, so that o ascends. */
+ * dilation. The taps of a phase are k0, k0 + stride / g, ...; each tap reads a window that is
+ * dilation / g before the window of the previous tap. The taps are walked backwards, so that o
+ * ascends. */
 static void phase_of_input(const tsr_conv_axis *axis, int64_t r, int64_t *first, int64_t *tap_first,
                            int64_t *count) {
     int64_t g = greatest_divisor(axis->stride, axis->dilation), period = axis->stride / g, k0 = 0;

@@ -5,7 +5,7 @@
  * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
  * 0, and vectors go along it. A program computes whole rows, or a part of one row if rows are
  * long. On a warp, lanes move 16 bytes at a time if all runs begin at multiples of 16 bytes. With
- * native numerics, if all results have 16 bits, functions are the unit's approximations, and a
+ * native numerics, if all results have 16 bits, functions use the hardware's approximations, and a
  * product and an addition that uses it may become one FMA.
  */
 #include "compiler/tile/region.h"
@@ -18,7 +18,7 @@ typedef struct map {
     tsr_view *outputs;
     tsr_space space;
     bool inner[TSR_RANK_MAX], outer[TSR_RANK_MAX];
-    int64_t columns, rows; /* the last dimension; the product of the others */
+    int64_t columns, rows; /* the last dimension; the product of the other factors */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
     bool blocked;      /* see tsr_region_may_block */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel families `transpose` and `reshape`. A transpose that keeps the last dimension, and every
- * reshape, is a copy with other strides: the map family. Else square blocks of the input's and the
- * output's last dimension are transposed in registers.
+ * reshape, is a copy with other strides: the map family. Otherwise square blocks of the input's and
+ * the output's last dimension are transposed in registers.
  */
 #include "compiler/tile/kernels/runs.h"
 

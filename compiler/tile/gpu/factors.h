@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Factors of products of f32 that may be computed as tf32: wgmma reads 32 bits along K alone.
+ * Factors of products of f32 that may be computed as tf32: wgmma reads 32-bit elements only along
+ * K.
  */
 #ifndef TSR_COMPILER_TILE_GPU_FACTORS_H
 #define TSR_COMPILER_TILE_GPU_FACTORS_H

@@ -7,8 +7,8 @@
  *         rounds * (steps * the slowest of multiplying, copying and waiting + the time to store)
  *
  * The number of rounds is nearly whole, because the last round takes hardly less time than the
- * others. The slowest of the three is a little slower if another one is about as slow. The copies
- * of one program are those of the largest program; the copies of all programs together are the
+ * others. The slowest of the three is a little slower if another one is about as slow. The time of
+ * copies is the time of the largest program's copies; the copies of all programs together are the
  * mean. The constants were fitted to times of the tiles that are worth it, at shapes drawn at
  * random, on an H200 (../PERFORMANCE.md); the constants of a device of another size follow from its
  * sizes.
@@ -33,9 +33,9 @@ enum {
 
 typedef struct device {
     uint32_t arch, multiprocessors, products; /* products: of 16 bits, per cycle */
-    uint32_t at_a_time[TOGETHER_MAX]; /* blocks that run at a time, if 1, 2, … run together: such
-                                         blocks share one part of the device, which leaves some of
-                                         its multiprocessors unused */
+    uint32_t at_a_time[TOGETHER_MAX]; /* blocks that run at the same time, if 1, 2, … blocks run
+                                         together: blocks that run together share one part of the
+                                         device, which leaves some of its multiprocessors unused */
     uint32_t shared_bytes;            /* limit of a block */
     uint32_t shared_total;            /* capacity of a multiprocessor */
     double memory_bytes;              /* bytes per cycle */
@@ -394,7 +394,7 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
            fits_together(d, shape, tile) && plan_stages(d, shape, tile);
 }
 
-/* The number of last steps in which warp groups take turns. It is 0 if the program waits for
+/* The number of last steps in which warp groups take turns. This time is 0 if the program waits for
  * copies, because warp groups would only wait longer. */
 static uint32_t tail_of(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {

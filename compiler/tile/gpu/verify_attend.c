@@ -34,7 +34,8 @@ static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
            tsr_check_count(op, "rings of attention", counts[2], ATTEND_SYNC_RINGS, ATTEND_RINGS);
 }
 
-/* Checks that o has the sizes of q, v those of k, and l those of q without the last dim. */
+/* Checks that o has the sizes of q, that v has the sizes of k, and that l has the sizes of q
+ * without the last dim. */
 static bool check_attend_sizes(MlirOperation op, int64_t count) {
     for (intptr_t d = 0; d < 3; d++) {
         if (!tsr_check_count(op, "sizes of queries", tsr_attend_dim(op, 0, d), 1,

@@ -204,8 +204,8 @@ static MlirValue scan_warp(tsr_tile_builder *b, MlirValue values) {
     return tsr_tile_2(b, "arith.subi", sum, values);
 }
 
-/* Adds the counts of one more part: to those of all parts, and to those of the parts before this
- * program's. */
+/* Adds the counts of one more part to the counts of all parts, and to the counts of the parts
+ * before this program's part. */
 static void add_part(counter *c, MlirValue counts, MlirValue part, MlirValue sums[2]) {
     tsr_tile_builder *b = c->b;
     uint32_t lanes = count_lanes(c->plan);

@@ -145,7 +145,7 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
 bool tsr_gemm_has_registers(const tsr_target *target);
 int64_t tsr_gemm_second_level(const tsr_target *target); /* approximate bytes of the cache */
 /* The maximum number of rows of A for which B is read in place, with rows `row_bytes` apart, while
- * the next panel is loaded to the second-level cache. With more rows packing pays. */
+ * the next panel is loaded to the second-level cache. With more rows, packing saves time. */
 int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes);
 /* The number of rows of a large B that are read side by side, for m rows of A: few, if reading B
  * takes most of the time, or if panels are so narrow that they share cache lines; otherwise the

@@ -420,8 +420,8 @@ static void multiply_range(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *g
     tsr_gemm_widen_last(b, gemm, accumulators);
 }
 
-/* Multiplies the block's chunks one after the other: the sums of each are added to those on the
- * stack. In the last block the accumulators become the sum of all chunks. */
+/* Multiplies the block's chunks one after the other: the sums of each chunk are added to the sums
+ * on the stack. In the last block the accumulators become the sum of all chunks. */
 static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
@@ -611,7 +611,7 @@ static tsr_result emit_k_block(tsr_matmul *mm, const block *at) {
     MlirValue end = at->panel_end;
     TRY(mm->group->ctx, emit_panels(mm, at, at->first_panel, tsr_tile_min(b, end, whole_end), 0));
     if (!edge) return TSR_SUCCESS;
-    /* Runs once if the program has the last panel; some programs have no panel at all. */
+    /* Runs once if the program has the last panel; some programs then have no panels. */
     MlirValue has_some = tsr_tile_icompare(b, TSR_ICMP_SLE, at->first_panel, whole_end);
     MlirValue edge_end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
     return emit_panels(mm, at, whole_end, tsr_tile_select(b, has_some, edge_end, whole_end), edge);
@@ -638,8 +638,8 @@ static void clear_scratch(tsr_matmul *mm, const block *at) {
     }
 }
 
-/* Called after each block of K: after the last block of a chunk, its sums are added to those of the
- * earlier chunks, and chains begin again. */
+/* Called after each block of K: after the last block of a chunk, its sums are added to the sums of
+ * the earlier chunks, and chains begin again. */
 static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop once, loop;

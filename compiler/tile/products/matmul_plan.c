@@ -171,8 +171,9 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
     }
 }
 
-/* The number of rows of a program that packs B: as many as pay for packing. But if there are few
- * programs, and their number is odd, the last one would run while other processors are idle. */
+/* The number of rows of a program that packs B: as many as make packing profitable. However, if
+ * there are few programs, and their number is odd, the last one would run while other processors
+ * are idle. */
 static int64_t packed_b_rows(const tsr_matmul *mm) {
     int64_t programs = divide_up(mm->m, PACKED_ROWS_MAX) * mm->panels;
     double flops = (double)PACKED_ROWS_MAX * (double)mm->size.width * (double)mm->k;

@@ -60,8 +60,8 @@ typedef struct tsr_partials {
     uint32_t count, lanes;
     MlirValue values[TSR_PARTIAL_VECTORS_MAX];
 } tsr_partials;
-/* Makes vectors with `all` lanes together and at most `lanes` lanes each. Both are powers of
- * two. */
+/* Makes vectors with `all` lanes together and at most `lanes` lanes each. Both numbers are powers
+ * of two. */
 void tsr_partials_init(tsr_reduction *r, uint32_t all, uint32_t lanes, tsr_partials *out_partials);
 MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials);
 /* Adds the run of the last dimension at a point, over its whole length, to the partials. */

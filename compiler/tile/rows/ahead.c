@@ -90,7 +90,7 @@ static void read_scalars(rows *r, MlirValue row) {
     }
 }
 
-/* The program's row that comes `behind` rows after row `row`, or the last row. */
+/* The program's row that is `behind` rows after row `row`, or the last row. */
 static MlirValue row_behind(rows *r, const tsr_rows_span *span, MlirValue row, int64_t behind) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue at = tsr_tile_min(b, tsr_tile_offset(b, row, behind * span->step),

@@ -73,8 +73,8 @@ static MlirValue visit_next(rows *r, MlirValue column, MlirValue mask) {
     return tsr_tile_load(b, r->from, r->logits, at, r->lanes, mask);
 }
 
-/* One of the operations of a walk: `visit`, and the reduction of its values (null: none) with its
- * result. */
+/* One of the operations of a walk: `visit`, and the reduction of its values (null: no reduction)
+ * with its result. */
 typedef struct pass {
     visit_fn visit;
     tsr_reduction *how;

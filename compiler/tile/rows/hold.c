@@ -143,7 +143,7 @@ static bool reserve(rows *r, const item *it, int64_t *capacity) {
     return first < last;
 }
 
-/* Finds the values that lanes hold: costly ones and inputs, as far as registers suffice. */
+/* Finds the values that lanes hold: costly values and inputs, while registers are available. */
 static void find_held(rows *r) {
     enum { STAGES_MAX = 31 };
     int64_t capacity[STAGES_MAX];

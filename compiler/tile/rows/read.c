@@ -145,7 +145,8 @@ static tsr_result add_op(rows *r, MlirOperation op) {
         tsr_type from, to;
         bool known = tsr_value_type(operand, &from) && tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
-        /* Reshapes and repairs use the shape of the operand, other ops that of their result. */
+        /* Reshapes and repairs use the shape of the operand; other ops use the shape of their
+         * result. */
         uint32_t rank = same || repairs ? from.shape.rank : to.shape.rank;
         bool over_kept = !reduction && rank != r->full.rank;
         if (is_leaf(operand))
