@@ -40,13 +40,14 @@ typedef struct tsr_op_row {
     bool faults;
 } tsr_op_row;
 
-/* The op's row of ops.def; NULL if it has none. */
+/* The op's row of ops.def; NULL if the op has no row. */
 const tsr_op_row *tsr_op_row_find(MlirOperation op);
 /* True if a kernel computes the op, so that it may be in a fusion group. */
 bool tsr_op_row_is_computed(const tsr_op_row *row);
 /* True if the op widens 16 bits to f32, or narrows f32 to 16 bits. */
 bool tsr_op_is_width_cast(MlirOperation op);
-/* "map", "reduce", "matmul", or the name of an op that forms a group alone ("cross_entropy"). */
+/* "map", "reduce", "matmul", or the name of an op that is the only op of its group
+ * ("cross_entropy"). */
 const char *tsr_op_group_kind(const tsr_op_row *row);
 /* Approximate floating-point operations of an op that is not elementwise; saturates. */
 uint64_t tsr_op_work(MlirOperation op);
@@ -80,8 +81,8 @@ bool tsr_pass_pipeline(MlirModule module);
 /* Pass tsched-fuse. Entries that already contain calls of groups stay unchanged. */
 bool tsr_pass_fuse(MlirModule module);
 /* Pass tsched-pack: if the second operand of a product is a tensor that the entry does not change,
- * a group of its own (kind "pack") packs it, which runs only when the tensor has changed. Not a
- * pass of this stage: tsr_tile_lower runs it for targets whose vectors fit a strip. */
+ * a group of its own (kind "pack") packs it, which runs only when the tensor has changed.
+ * tsr_tile_lower runs this pass, not the schedule stage, for targets whose vectors fit a strip. */
 bool tsr_pass_pack(MlirModule module);
 /* The same; `pairs`: products of bf16 take pairs of rows. */
 bool tsr_schedule_pack(MlirModule module, bool pairs);

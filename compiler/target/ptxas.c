@@ -88,7 +88,8 @@ static tsr_result run_program(tsr_ctx *ctx, const char *const *args, int log, co
     return TSR_SUCCESS;
 }
 
-/* Returns a descriptor above the child's ones, so that none is overwritten before it is copied. */
+/* Returns a descriptor above the child's descriptors, so that no descriptor is overwritten before
+ * it is copied. */
 static int open_memory(const char *name) {
     int low = memfd_create(name, MFD_CLOEXEC);
     if (low < 0) return -1;

@@ -39,8 +39,8 @@
  * lanes keep the operand and not the result. */
 #define TSR_AGAIN_NAME "tile.again"
 
-/* scf.for: only a few programs enter the loop. It may be slow but must take few registers. Changes
- * no bit of a result. */
+/* scf.for: only a few programs enter the loop. The code may be slow but must use few registers.
+ * Changes no bit of a result. */
 #define TSR_RARE_NAME "tile.rare"
 
 /* tile.load or tile.store on a warp, of a vector of whole multiples of 256 elements, at an address
@@ -72,9 +72,9 @@ enum { TSR_BESIDE_MAX = 15 };
 #define TSR_PAIRS_NAME "tile.pairs"
 
 /* [segments, inputs of a segment]: a group or kernel that does the same computation on the
- * arguments of several segments; its inputs are those of the first segment, of the second one and
- * so on, then the shared inputs; outputs likewise. An output only overwrites inputs of its own
- * segment. */
+ * arguments of several segments; its inputs are the inputs of the first segment, then of the second
+ * segment and so on, then the shared inputs; outputs likewise. An output only overwrites inputs of
+ * its own segment. */
 #define TSR_SEGMENTS_NAME "tile.segments"
 
 /* tsched.func, while its target's Tile IR is made: for each input, then each output, the elements
@@ -100,9 +100,10 @@ enum { TSR_PITCH_BYTES = 128 }; /* unit of pitches and of the offsets of such bu
 enum { TSR_TOGETHER_MAX = 8 };
 #define TSR_SHARED_NAME "tile.shared"
 
-/* Loop of a tile.func with warps: in this number of its last iterations warp groups multiply one
- * after the other, so that all but the last one may continue while the others multiply. Needs more
- * stages than that, and at least twice as many iterations as stages. No result depends on it. */
+/* Loop of a tile.func with warps: in this number of the loop's last iterations, warp groups
+ * multiply one after the other, so that each group but the last one may continue while the later
+ * groups multiply. Needs more stages than that, and at least twice as many iterations as stages. No
+ * result depends on it. */
 #define TSR_TAIL_NAME "tile.tail"
 
 /* tile.attend: for each of its buffers the first column of adjacent heads: head h of batch b is in
@@ -155,8 +156,8 @@ typedef struct tsr_heads {
 int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d);
 /* Checks the rules of both attributes; reports errors at the op. */
 bool tsr_attend_check_heads(MlirOperation attend);
-/* The number of its buffers without those of dropout: three after the others, if it has
- * `dropout`. */
+/* The number of its buffers without the buffers of dropout. With `dropout`, three such buffers
+ * follow the others. */
 size_t tsr_attend_buffers(MlirOperation attend);
 /* Does dropout support this number of queries and keys? */
 bool tsr_attend_can_drop(double rate, int64_t queries, int64_t keys);

@@ -445,8 +445,8 @@ static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
-/* The op alone: without local scope MLIR would number the values of the whole module each time. The
- * generic form, because the other is not there for a function without a name. */
+/* Prints only the op: without local scope, MLIR would number the values of the whole module each
+ * time. The form is generic, because a function without a name has no other form. */
 static void print_alone(MlirOperation op, tsr_buffer *out) {
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
     mlirOpPrintingFlagsUseLocalScope(flags);

@@ -18,7 +18,7 @@
  * together.
  *
  * Repairs of the same rows, over any dims, are a group without a reduction, with the elementwise
- * nodes that compute the rows' elements. It does not read rows that need no repair.
+ * nodes that compute the rows' elements. The group does not read rows that need no repair.
  */
 #ifndef TSR_COMPILER_SCHEDULE_FUSION_ROWS_H
 #define TSR_COMPILER_SCHEDULE_FUSION_ROWS_H

@@ -2,8 +2,8 @@
  *
  * Pass tsched-apply: attaches the choices of plans to the ops that they name, as attributes, which
  * tsched-fuse copies to its groups or obeys: `tsched.tile`, the sizes of tiles, and
- * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. Their
- * pipelines stay recorded on the module, for the deployment manifest.
+ * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. The
+ * pipelines of the plans stay recorded on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/pipeline.h"

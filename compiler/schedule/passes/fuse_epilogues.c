@@ -143,7 +143,7 @@ static void set_type(MlirModule module, MlirOperation made, MlirOperation map) {
                                                       inputs, count, results)));
 }
 
-/* Appends the ops of the map after those of the product. */
+/* Appends the ops of the map after the ops of the product. */
 static MlirOperation fuse_groups(MlirModule module, const pair *p) {
     MlirOperation made = mlirOperationClone(p->product), from = mlirOperationClone(p->map);
     MlirBlock to = tsr_op_body(made), block = tsr_op_body(from);

@@ -102,7 +102,7 @@ static bool check_values(MlirOperation op) {
     return true;
 }
 
-/* Finds root and return; every op must be one the scheduler knows. */
+/* Finds root and return; the scheduler must know every op. */
 static bool read_body(MlirOperation func, body *b) {
     MlirBlock block = tsr_op_body(func);
     const char *kind = tsr_op_string(func, "kind");

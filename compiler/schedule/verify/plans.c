@@ -55,7 +55,7 @@ static bool check_least(MlirOperation op, const char *name, int64_t least, tsr_d
 
 /* ---- the mesh ---- */
 
-/* The innermost mesh around `op`; null if none is declared. */
+/* The innermost mesh around `op`; null if no mesh is declared. */
 static MlirAttribute find_mesh(MlirOperation op) {
     for (; !mlirOperationIsNull(op); op = mlirOperationGetParentOperation(op))
         if (tsr_op_is(op, "tsched.mesh.region") && tsr_op_has(op, "mesh"))

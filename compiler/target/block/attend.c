@@ -10,8 +10,8 @@
  *     at the end              O += P V; O / l is the result, m + log l its logarithm
  *
  * The queries, keys and values of the next tile are copied while this one is computed. Blocks in
- * which some query does not see some key come first, on a path of their own. The registers of S are
- * directly the first factor of the second product.
+ * which a query does not see all keys come first, in separate code. The registers of S are directly
+ * the first factor of the second product.
  * Sources: Dao et al., "FlashAttention", 2022; Shah et al., "FlashAttention-3", 2024, section 3.2;
  * PTX ISA 8.5, "wgmma.mma_async".
  */

@@ -155,7 +155,8 @@ static void locate_rings(tsr_block *block) {
     locate_some(block, false);
 }
 
-/* Teams take turns at one loop of products, and know how many stages the other one uses in it. */
+/* Teams take turns at one loop of products, and each team knows how many stages the other team uses
+ * in the loop. */
 static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     tsr_block *block = emit->block;
     int64_t teams = 1;

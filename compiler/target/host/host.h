@@ -20,8 +20,8 @@
 TSR_RESULT tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                           tsr_arena *arena);
 
-/* The module of device code, the input of tsr_target_compile; TSR_COMPILE if the module has none.
- * It is part of `module` and must not be destroyed. */
+/* The module of device code, the input of tsr_target_compile. Fails with TSR_COMPILE if the module
+ * has no device code. The result is part of `module` and must not be destroyed. */
 TSR_RESULT tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_device);
 
 /* The host program of a module of Target IR, checked against `config`. All its memory is in the

@@ -5,7 +5,7 @@
  * with launches.
  *
  * Outline: find the waits, longest first · at the busiest launch choose as many as needed, and
- * estimate when each copy is done from the estimated times of launches and copies; repeat until no
+ * estimate the end of each copy from the estimated times of launches and copies; repeat until no
  * launch uses too much · if that is not enough, let launches wait for copies · place the values;
  * use a lower aim as long as placement leaves gaps.
  *
@@ -14,8 +14,8 @@
  *
  * Waits that begin after the forward pass and end in the backward pass are known as activation
  * offload: Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
- * Neural Network Design", 2016. Here all copies are planned when the program is built, from
- * liveness alone.
+ * Neural Network Design", 2016. Here all copies are planned when the program is built, only from
+ * liveness.
  */
 #include "compiler/schedule/memory/plan.h"
 #include "compiler/target/host/planner.h"

@@ -82,7 +82,7 @@ tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
     return TSR_SUCCESS;
 }
 
-/* The buffer that a kernel prepacks. It is the same one in all entries. */
+/* The buffer that a kernel prepacks. This buffer is the same in all entries. */
 static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
     value *from = NULL;
     tsr_prepacked_list *list = p->prepacked;
@@ -228,7 +228,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     return TSR_SUCCESS;
 }
 
-/* Its results are its operands, or a token. */
+/* The results of the op are its operands, or a token. */
 static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         if (tsr_planner_is_token(tsr_op_result(op, i))) continue;

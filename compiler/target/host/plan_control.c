@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Loops and branches of an entry: the commands of their bodies are part of the entry's list,
- * between commands that repeat or skip them. A carried value has one place for all iterations. It
- * is written at the end of each iteration: by the body's own launch if nothing reads the old value
- * any more, otherwise by a copy.
+ * between commands that repeat or skip them. A carried value has one place for all iterations. The
+ * place of a carried value is written at the end of each iteration: by the body's own launch if
+ * nothing reads the old value any more, otherwise by a copy.
  */
 #include "compiler/target/host/planner.h"
 

@@ -39,8 +39,8 @@ static TSR_RESULT collect_tensor_part(planner *p, MlirOperation op, MlirOperatio
     return TSR_SUCCESS;
 }
 
-/* One command between loops, or before the op that reads a tensor in one, from the op's operand to
- * its result. */
+/* Adds one command from the op's operand to its result. The command is between loops, or before the
+ * op that reads a tensor in a loop. */
 static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kind, tsr_space to) {
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, kind, NULL, &l));

@@ -169,7 +169,7 @@ static TSR_RESULT note_token(reader *r, MlirValue token, uint32_t command) {
     return TSR_SUCCESS;
 }
 
-/* Its buffers: the ones read, then the ones written. */
+/* The buffers of a launch: first the buffers that it reads, then the buffers that it writes. */
 static void read_transfer(reader *r, MlirOperation op, tsr_program_command *command) {
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     uint32_t half = (uint32_t)mlirDenseI32ArrayGetElement(segments, 0);

@@ -202,7 +202,7 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
 }
 
 /* LLVM turns a store of either the old value or a new one into a masked store, which takes AVX2 a
- * dozen cycles. It does not do so with a volatile store. */
+ * dozen cycles. LLVM keeps a volatile store. */
 static void keep_whole(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
     enum { FAST_MASKS_BYTES = 64 };
     bool is_vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;

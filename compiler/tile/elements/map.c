@@ -66,9 +66,9 @@ static bool samples_normals(const map *m) {
     return false;
 }
 
-/* Four vectors hide a function's latency, two hide all others: rows use four only if they are
- * multiples of four vectors, or long enough that the masked rest does not matter. A lane of a GPU
- * has other warps to hide latency. */
+/* Four vectors hide the latency of a function; two vectors hide the latency of any other op. Rows
+ * use four vectors only if they are multiples of four vectors, or so long that the masked rest does
+ * not matter. A lane of a GPU has other warps to hide latency. */
 static uint32_t lanes_at_once(const map *m) {
     enum { LONG = 16, NORMALS = 128 };
     const tsr_target *target = m->group->b.target;

@@ -118,7 +118,8 @@ static void emit_block(transpose *t, MlirValue row, MlirValue column, bool maske
     }
 }
 
-/* One item is a strip: `lanes` columns, all rows. Whole blocks first, then those with an edge. */
+/* One item is a strip: `lanes` columns, all rows. Whole blocks come first, then the blocks at an
+ * edge. */
 static void emit_strip(transpose *t, MlirValue item) {
     tsr_tile_builder *b = &t->group->b;
     int64_t rows = t->space.dims[t->row], columns = t->space.dims[t->column], lanes = t->lanes;

@@ -307,8 +307,8 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
 /* ---- tiles with mma.sync --------------------------------------------------------------------- */
 
 /* Writes the buffers of tile.attend: the operands, the gradients, then the samples of the dropout.
- * In the kernel's arguments the samples come before the gradients; so does the buffer that the
- * kernel of queries writes over, if all gradients share one buffer. */
+ * In the kernel's arguments the samples come before the gradients. If all gradients share one
+ * buffer, this buffer also comes before them, because the kernel of queries overwrites it. */
 static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, MlirValue *out_buffers,
                                int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;

@@ -9,8 +9,8 @@
 #include "compiler/tile/region.h"
 
 /* Changes groups with such products so that the factors are contiguous along K, and adds calls
- * of a transpose before the calls of the groups; calls that need the same transpose share it.
- * Products that are too small to profit are not changed. */
+ * of a transpose before the calls of the groups; calls that need the same transpose share one call
+ * of it. Products that are too small to profit are not changed. */
 TSR_RESULT tsr_gpu_transpose_factors(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                      tsr_arena *arena);
 

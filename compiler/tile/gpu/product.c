@@ -158,7 +158,7 @@ static tsr_node *find_user(const product *p, const tsr_node *node) {
     return user;
 }
 
-/* The one op that uses the node, after any casts. Casts change nothing here, because all values are
+/* The one op that uses the node, after any casts. Casts have no effect here, because all values are
  * f32. */
 static tsr_node *find_reader(const product *p, const tsr_node *node) {
     tsr_node *user = find_user(p, node);

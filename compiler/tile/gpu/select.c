@@ -63,7 +63,7 @@ static const struct {
     double latency, hold; /* time to load a stage; products for which it is kept */
     double sum, exchange; /* programs that share K: time to start and wait; rate of exchange */
     double share, more;   /* programs that share copies: the same; extra time of more than two */
-    double shared, round; /* factor of a copy for others; extra time of each step */
+    double shared, round; /* factor of a copy if programs share it; extra time of each step */
     double both;          /* part of the shorter of computing and reading */
     double both_behind;   /* the same for bytes moved after a product */
     double part;          /* part of the idle share of the last round that is saved */
@@ -259,7 +259,7 @@ static double pieces_of(const tsr_product_shape *shape, int64_t pitch) {
     return bytes == COPY_BYTES ? 0 : (double)shape->element_bytes / (double)bytes;
 }
 
-/* Hardly more than the greater one: some steps are slowed down by x, some by y. */
+/* The result is hardly more than the greater of x and y: x slows some steps down, y others. */
 static double joined(double x, double y) {
     double greater = most_of(x, y), rest = least_of(x, y) / greater;
     double square = rest * rest, fourth = square * square;

@@ -52,7 +52,7 @@ static bool check_rows(MlirOperation op, MlirValue buffer) {
 }
 
 /* The store of the one tile.map result that is computed from the loaded fragment; null if there is
- * none. Neither op has been verified yet. */
+ * no such store. Neither the map nor the store has been verified yet. */
 static MlirOperation store_of(MlirOperation op, MlirValue ring) {
     MlirOperation none = {NULL}, map = reader_of(tsr_op_result(op, 0), "tile.map");
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) != 4 ||

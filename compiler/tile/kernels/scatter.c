@@ -33,7 +33,7 @@ enum {
     MANY = 64,         /* updates of a row that several programs sum up */
     MANY_LANES = 32,   /* columns of each such program */
     ROWS_MAX = 32,
-    REGISTERS = 128, /* without a limit the assembler aims at 32 and waits for each load */
+    REGISTERS = 128, /* without a limit, the assembler uses 32 registers and waits for each load */
     ELEMENTS_MIN = 1 << 14,
 };
 

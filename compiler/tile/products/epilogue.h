@@ -29,13 +29,13 @@ typedef struct tsr_epilogue_tile {
     int64_t rows;
     uint32_t vectors;
     int64_t columns;        /* their number, if the last vector has unused lanes; else 0 */
-    const MlirValue *masks; /* masks of the vectors; null ones: all lanes */
+    const MlirValue *masks; /* masks of the vectors; null: all lanes */
     const MlirValue *sums;  /* row by row */
 } tsr_epilogue_tile;
 
 /* True if the region has long computations. Call it after tsr_region_levels. */
 bool tsr_epilogue_computes(const tsr_region *region);
-/* Makes the local buffer, if it pays, for tiles of `sums` sums. */
+/* Makes the local buffer, if it saves time, for tiles of `sums` sums. */
 void tsr_epilogue_begin(tsr_epilogue *epilogue, int64_t sums);
 /* Outputs may be in the same memory as operands of the same shape. */
 TSR_RESULT tsr_epilogue_finish(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);

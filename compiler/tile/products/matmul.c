@@ -8,10 +8,10 @@
  *     for each block of K
  *         copy the block of A to the stack, tile by tile, if it is transposed
  *         for each panel of the program
- *             copy the panel's block of B to the stack, if it is to be packed, and the
- *             first tile does not do so while it multiplies
+ *             copy the panel's block of B to the stack, if it is to be packed and the first tile
+ *             does not pack it while it multiplies
  *             for each tile of rows
- *                 accumulators = 0, or those of the last block of K from the stack
+ *                 accumulators = 0, or the sums of the last block of K from the stack
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
  *                 epilogue and store, or keep them for the next block of K
  *
@@ -302,8 +302,8 @@ static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
     return divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
 }
 
-/* True if these rows are prefetched in parts of the loop. The first tile of a panel does not do so,
- * because it may copy B while it multiplies. */
+/* True if these rows are prefetched in parts of the loop. The first tile of a panel does not
+ * prefetch them, because it may copy B while it multiplies. */
 static bool asks_for_rows(const tsr_matmul *mm, const tile *t) {
     return may_prefetch(mm, t) && !t->first && t->panel->block->last &&
            steps_per_row(mm, t) >= ASKING_STEPS_LEAST;

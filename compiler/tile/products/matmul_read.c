@@ -85,8 +85,8 @@ static void merge_batch(tsr_matmul *mm) {
     }
 }
 
-/* A and the transpose of B are both contiguous along K, so either can be read in place and the
- * other must be packed; it is better to pack the smaller one. */
+/* A and the transpose of B are both contiguous along K, so one matrix can be read in place, and the
+ * other one must be packed. The smaller one is packed. */
 static bool pays_to_transpose(const tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);

@@ -24,7 +24,7 @@ typedef struct tsr_reduction_op {
     MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 } tsr_reduction_op;
 extern const tsr_reduction_op tsr_reduction_sum, tsr_reduction_max;
-/* The largest number; it may lose NaN. For reductions whose result is subtracted from each element
+/* The largest number. NaN may be lost. For reductions whose result is subtracted from each element
  * before a sum of exponentials, which finds the NaN. */
 extern const tsr_reduction_op tsr_reduction_max_number;
 /* Returns the operation of tessera.sum and similar ops; NULL for other ops. */

@@ -33,7 +33,7 @@ static uint32_t count_stages(const rows *r) {
     return stages < 2 ? 0 : stages > STAGES_MAX ? STAGES_MAX : (uint32_t)stages;
 }
 
-/* Is this an input scalar that differs from row to row? */
+/* True if this is an input scalar that differs from row to row. */
 static bool is_scalar(const rows *r, const item *it) {
     bool moves = false;
     if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level == 2) return false;

@@ -343,9 +343,9 @@ static int64_t padded(int64_t columns, uint32_t lanes) {
 }
 
 /* Chooses the lanes of a vector. On a CPU a vector has four registers, but at least a cache line,
- * if there are costly values; else it has long runs, since memory is then the bottleneck and is
- * best read in few runs. The vector is shorter if a buffer of all rows would leave no cache
- * capacity for the inputs, or if the last vector would be mostly empty. */
+ * if there are costly values; otherwise a vector is a long run, because memory is then the
+ * bottleneck and is read fastest in few runs. The vector is shorter if a buffer of all rows would
+ * leave no cache capacity for the inputs, or if the last vector would be mostly empty. */
 static uint32_t choose_lanes(const rows *r) {
     enum { BUFFER_BYTES = 128 * 1024, RUN_BYTES = 512 };
     const tsr_target *target = r->group->b.target;

@@ -88,7 +88,7 @@ static void find_cached(rows *r) {
     }
 }
 
-/* Is the value costly, and does a reduction or a later stage read it? */
+/* True if the value is costly, and a reduction or a later stage reads it. */
 bool tsr_rows_is_cached_column(const rows *r, const item *it) {
     if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
