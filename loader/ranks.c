@@ -55,7 +55,7 @@ typedef struct group {
     rank_report *reports;
     child *children;
     uint32_t running, ended;
-    uint64_t failed_at_ms; /* time at which the first one failed; 0: none has failed */
+    uint64_t failed_at_ms; /* time at which the first one failed; 0: no rank has failed */
     bool stopping, killed;
     pid_t parent;
 } group;
@@ -222,8 +222,8 @@ static const char *describe_end(const child *c, char *out, size_t size) {
     return out;
 }
 
-/* Finds the rank whose end explains the ends of the others: the first that was killed from outside,
- * else the first with an error of its own, else the first. */
+/* Finds the rank whose end explains the ends of the others: the first rank that another process
+ * killed, otherwise the first rank with an error of its own, otherwise the first rank. */
 static uint32_t find_cause(const group *g) {
     uint32_t best = UINT32_MAX, best_weight = 0;
     for (uint32_t r = 0; r < g->options.rank_count; r++) {

@@ -75,7 +75,7 @@ tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
     return tsr_agree(ctx, transport, "data", &digest, sizeof digest);
 }
 
-/* Returns "1100 rows with digest 0123456789abcdef", or the rows alone. */
+/* Returns "1100 rows with digest 0123456789abcdef", or only the rows. */
 static const char *describe(uint64_t rows, const tsr_digest *digest, char out_text[static 96]) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(digest, hex);

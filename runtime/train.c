@@ -20,7 +20,7 @@ typedef struct run {
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* deadline_ns: for waits for other ranks */
     uint64_t saves_reported;
-    bool whole;                      /* the state is that of summary->position */
+    bool whole;                      /* the state belongs to summary->position */
     bool together;                   /* all ranks stop here, with intact states of the same step */
     bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first non-finite value was logged */
     uint64_t sent_bytes;             /* bytes that the last step sent */
@@ -445,8 +445,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-/* Saves the trained state after an error elsewhere, in the data or a log; several ranks do so only
- * if all know of the error. */
+/* Saves the trained state after an error elsewhere, in the data or a log; several ranks save only
+ * if all ranks know of the error. */
 static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
     tsr_ctx apart = tsr_ctx_fork(ctx);
     unsigned long long step = self->summary->position.step;

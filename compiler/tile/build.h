@@ -123,8 +123,8 @@ MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
 /* GPUs only: a local buffer with the lanes' own elements (TSR_OWN_NAME), which tile.fetch fills. */
 MlirValue tsr_tile_local_own(tsr_tile_builder *b, MlirType element, int64_t count);
 /* tsr_tile_fetch begins to copy `elements` elements to a buffer that tsr_tile_local_own made.
- * tsr_tile_fetched waits for all copies, except those that were begun since its last `but` calls.
- * */
+ * tsr_tile_fetched waits for all copies, except those that were begun since its last `but`
+ * calls. */
 void tsr_tile_fetch(tsr_tile_builder *b, MlirValue from, MlirValue offset, MlirValue to,
                     MlirValue at, int64_t elements, MlirValue mask);
 void tsr_tile_fetched(tsr_tile_builder *b, int64_t but);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls an entry once, or for any number of rows in batches if its rows are independent. Inputs
- * come from memory or array files, outputs go to memory or array files; a wire connects one of
- * them.
+ * come from memory or array files, outputs go to memory or array files; a wire connects one input
+ * or output.
  */
 #include "loader/calls/call_log.h"
 #include "loader/calls/finite.h"
@@ -20,7 +20,7 @@
 typedef struct wire {
     const tsr_config_port *port; /* NULL: not connected */
     void *memory;                /* the executor's memory for one batch */
-    uint64_t row_bytes;          /* bytes of the whole tensor if the entry has no rows */
+    uint64_t row_bytes;          /* bytes of a row; of the whole tensor if the entry has no rows */
     tsr_array *array;            /* input file; owned */
     void *tensor;                /* input or output in memory; borrowed */
     tsr_array_writer *writer;    /* writer of the output's file; borrowed from the call */

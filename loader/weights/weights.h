@@ -59,8 +59,8 @@ typedef struct tsr_weights_folders {
 /* Loads every tensor of init DATA whose role is in the set `roles` (bit 1 << role), from the
  * weights blobs of a target or from the file that it names, into data[i], as large as
  * config->tensors[i]. Fails with TSR_CORRUPT if a tensor is not stored or has another type. With a
- * sender (else NULL), data[i] is in the host's copy of its memory, and large tensors go directly to
- * its device: then out_sent[i] is set. */
+ * sender (otherwise NULL), data[i] is in the host's copy of the sender's memory, and large tensors
+ * are sent directly to the device; out_sent[i] is then set. */
 TSR_RESULT tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                             const tsr_config *config, unsigned roles,
                             const tsr_weights_folders *folders, void *const *data,

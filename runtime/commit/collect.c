@@ -33,8 +33,8 @@ static bool epoch_has_manifest(const tsr_listing *sorted, uint64_t epoch) {
            sorted->names[at].epoch == epoch;
 }
 
-/* A failed removal is harmless: the next collection finds the file again. But a removal that failed
- * may still have happened. */
+/* A failed removal is harmless: the next collection finds the file again. However, a removal that
+ * failed may still have happened. */
 static void remove_name(tsr_ctx *ctx, tsr_coordinator *c, const tsr_name *name) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
@@ -97,7 +97,8 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     remove_records(ctx, c);
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
-        /* It was acknowledged but could not be read back: it is removed with the older ones. */
+        /* This generation was acknowledged but could not be read back: it is removed with the older
+         * generations. */
         bool newer = name->epoch == c->epoch && name->generation > c->good[0].generation;
         if (TSR_MUTANT(UNREAD_REMOVED)) newer = false;
         if (name->kind != TSR_NAME_MANIFEST || newer || is_good(c, name)) continue;

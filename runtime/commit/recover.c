@@ -133,7 +133,7 @@ static void report_lost(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch, uint
 }
 
 /* If a BASE cannot be read, the lowest readable manifest of its epoch has the same link, unless the
- * first manifests were removed. Then only the number bounds the epochs below. */
+ * first manifests were removed. In that case, only the number limits the epochs below. */
 static tsr_result guess_base(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch, size_t first,
                              uint64_t bound, tsr_link *out_link) {
     *out_link = (tsr_link){.generation = bound, .epoch = epoch_below(scan, epoch)};
@@ -158,8 +158,8 @@ static void add_base(tsr_store_scan *scan, const tsr_link *base) {
         scan->bases[scan->base_count++] = *base;
 }
 
-/* `link` is the link in BASE.<epoch>. Its generation must exist, unless newer ones do: then it was
- * removed, even if its manifest has come back without its data. */
+/* `link` is the link in BASE.<epoch>. Its generation must exist, unless newer generations exist: in
+ * that case it was removed, even if its manifest has come back without its data. */
 static void check_present(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_link *link) {
     const uint64_t of = link->epoch, number = link->generation;
     bool named = tsr_listing_has(&scan->names, TSR_NAME_MANIFEST, of, number);
@@ -215,7 +215,8 @@ static tsr_result list_reachable(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t ep
 /* ---- survey ---- */
 
 /* The generation from which the newest run resumed may have a name that is not durable, because a
- * failed sync left it out. Then the second name that this run gave it still exists. */
+ * failed sync left it out. In that case, the second name that this run gave to the file still
+ * exists. */
 static tsr_result put_back(tsr_ctx *ctx, tsr_store_scan *scan) {
     const tsr_io *io = tsr_ctx_io(ctx);
     const tsr_listing *names = &scan->names;

@@ -107,7 +107,7 @@ static tsr_result find_directory(tsr_ctx *ctx, const tsr_array *array, tsr_arena
     return malformed(ctx, array, "no end record (truncated?)");
 }
 
-/* 64-bit values replace those of the entry that are all ones, in this order. */
+/* 64-bit values replace the entry's values that are all ones, in this order. */
 static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry) {
     while (size >= 4) {
         size_t length = get16(extra + 2);

@@ -9,8 +9,8 @@
  *
  * Other threads may be reading memory that commands write: the first command of a list that writes
  * such memory begins a second graph, which is launched when they have finished, while the commands
- * before it run. An event in the first graph tells when to copy the memory that they have not read
- * yet.
+ * before it run. An event in the first graph marks the time to copy the memory that these threads
+ * have not read yet.
  *
  * All addresses are known at that time and the step number is an ordinary input, so a graph is
  * never changed; copies whose addresses change are put into the stream without a graph.

@@ -83,7 +83,7 @@ typedef struct tsr_device_list {
     void *prepared; /* private to the device; NULL before prepare */
     /* One span for each command, then one each for the transfers of inputs and outputs, which a run
      * fills (zeros if there is no transfer); NULL: no timing. The span of an offload or prefetch is
-     * the time of the copy; that of an await is the time without other work. Borrowed. */
+     * the time of the copy; the span of an await is the time without other work. Borrowed. */
     tsr_device_span *spans;
 } tsr_device_list;
 

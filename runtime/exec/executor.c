@@ -360,7 +360,7 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
 
 /* A rank that has failed in a region continues with the other ranks to the end of the region: it
  * computes nothing more, but takes part in the exchanges with meaningless data, because the others
- * wait for it. Its own error stays in `ctx`. */
+ * wait for it. The rank's own error stays in `ctx`. */
 static tsr_result go_along(tsr_ctx *ctx, tsr_executor *executor, tsr_result failure) {
     if (!executor->goes_along) return failure;
     TSR_ASSERT(ctx->error.text[0]);

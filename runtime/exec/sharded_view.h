@@ -11,7 +11,7 @@
 #include "runtime/store/reshard.h"
 #include "runtime/transport/transport.h"
 
-/* All borrowed. */
+/* The view borrows all of these. */
 typedef struct tsr_sharded_view {
     const tsr_tensor *tensors; /* shapes are full shapes, data is this rank's part */
     size_t count;

@@ -43,7 +43,7 @@ static uint8_t *put_hash(uint8_t *begin, uint8_t *at, tsr_digest *out_digest) {
 typedef struct cursor {
     const uint8_t *at, *end;
     bool failed;    /* read past the end: all later values are zero */
-    bool no_memory; /* out of memory for a text; this is no verdict on the bytes */
+    bool no_memory; /* out of memory for a text; the bytes may be good */
 } cursor;
 
 static const uint8_t *take_bytes(cursor *in, size_t size) {
@@ -115,8 +115,8 @@ static tsr_digest manifest_state_hash(const tsr_manifest *manifest) {
 }
 
 /* Finds the next names above `after` (NULL: the lowest), ascending. Sorts without extra memory: one
- * pass per SORT_BATCH tensors. Of equal names, only those of one batch are counted, so that the
- * caller's sum is too small. */
+ * pass per SORT_BATCH tensors. Equal names are only counted in one batch, so that the caller's sum
+ * is then too small. */
 static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *after,
                            const tsr_tensor *batch[static SORT_BATCH]) {
     size_t used = 0;

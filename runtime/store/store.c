@@ -20,8 +20,8 @@ static uint64_t now_ns(void *self) {
     (void)self;
     return tsr_clock_ns();
 }
-/* Makes a nonce for this opening. It uses the wall clock, because times since boot could be equal
- * in two boots. */
+/* Makes a nonce for this opening. The number is made from the wall clock, because times since boot
+ * could be equal in two boots. */
 static uint64_t make_nonce(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

@@ -2,11 +2,12 @@
  *
  * Files that are created atomically, and the cleanup of their temporaries.
  *
- * A temporary is called PATH.tmp-PID, or PATH.tmp-PID-N. Its writer locks it (flock), and the
- * kernel releases the lock when the writer ends, for any reason. So a temporary that can be locked
- * has no writer, even if another process, in this or another container, has the same PID: the next
- * writer of PATH removes it. On network file systems, locks may be local to a host, so nothing is
- * removed there. The temporaries of this process are kept in a table for signal handlers.
+ * A temporary is called PATH.tmp-PID, or PATH.tmp-PID-N. The writer locks the temporary file
+ * (flock), and the kernel releases the lock when the writer ends, for any reason. Therefore a
+ * temporary that can be locked has no writer, even if another process, in this or another
+ * container, has the same PID: the next writer of PATH removes it. On network file systems, locks
+ * may be local to a host, so nothing is removed there. The temporaries of this process are kept in
+ * a table for signal handlers.
  */
 #include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
