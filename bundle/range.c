@@ -3,7 +3,8 @@
  * Reading parts of layers. A span is the range of bytes that one digest covers: a chunk or a whole
  * blob. A span is read in windows and hashed window by window, while its bytes are in the cache. A
  * window inside one requested piece is read directly to its destination, any other window through
- * scratch memory. So nothing is read or hashed twice, and memory use does not grow with the layer.
+ * scratch memory. Therefore nothing is read or hashed twice, and memory use does not grow with the
+ * layer.
  */
 #include "bundle/internal.h"
 #include "bundle/pool.h"

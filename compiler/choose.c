@@ -3,8 +3,8 @@
  * Rejects tiles that do not lead to good code. Each kernel on matrix units, and each kernel over
  * rows that lanes hold, is assembled by itself. Where it spills registers or the assembler refuses
  * it, its group gets the next best tile, and after a number of tries no tile. If the assembler
- * crashes or its answer cannot be read, that tells nothing about the tile, and the whole search
- * ends.
+ * crashes or its answer cannot be read, this does not show that the tile is bad, and the whole
+ * search ends.
  *
  * Other kernels have a single tile, or no better one. The assembler chooses the number of
  * registers of a thread, and may prefer more warps with spills, or it was given a limit. Kernels
@@ -35,7 +35,7 @@ enum { TRIES_MAX = 24, SYMBOL_MAX = 256 };
 enum { REGISTERS_ALL = 64 << 10 };
 static const uint32_t registers_tried[] = {64, 96, 128, 168, 255};
 
-/* Returns a module with a copy of this kernel alone. */
+/* Returns a module that contains only a copy of this kernel. */
 static MlirModule isolate(MlirOperation func) {
     MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(func));
     mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), mlirOperationClone(func));

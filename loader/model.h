@@ -22,7 +22,7 @@ struct tsr_model {
     tsr_config config;
     tsr_program program;
     tsr_memory_plan plan;
-    tsr_transport *transport; /* borrowed; NULL: one process alone */
+    tsr_transport *transport; /* borrowed; NULL: only one process */
     tsr_device *device;       /* owned */
     tsr_executor *executor;   /* owned */
     /* array in the arena; views of the executor's memory, sorted by name */

@@ -86,7 +86,7 @@ typedef struct tsr_model_options {
      * that has code in the bundle, opens and has enough memory; else the CPU */
     const char *device;
     uint64_t device_memory_max; /* the most bytes to take of a GPU's memory; 0: all that is free */
-    tsr_transport *transport;   /* transport of a rank, borrowed; NULL: one process alone */
+    tsr_transport *transport;   /* transport of a rank, borrowed; NULL: only one process */
     bool one_by_one; /* a GPU runs one kernel at a time, so that errors name the kernel: much slower
                       */
     tsr_finite_mode check_finite; /* how runs handle outputs that are not finite */
@@ -170,7 +170,7 @@ typedef struct tsr_check_report {
 } tsr_check_report;
 
 /* Reads only metadata (no weights; kernels only for a GPU) and reports whether the bundle runs
- * here. It allocates no memory for the run and maps no code, but creates a GPU context for a
+ * here. The check allocates no memory for the run and maps no code, but creates a GPU context for a
  * moment, because nothing else reports the GPU's free memory. The result is TSR_OK or report->code,
  * with the problem in the context; in both cases the report contains everything that could be read.
  * The report is in the arena. */

@@ -129,7 +129,7 @@ static tsr_result place_signature(tsr_ctx *ctx, const pull *p) {
 
 /* ---- the part ---- */
 
-/* Opens and locks the part for this pull alone. If the file was renamed between opening and
+/* Opens the part and locks it for this pull. If the file was renamed between opening and
  * locking, it has become another pull's bundle. */
 static tsr_result open_part(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);

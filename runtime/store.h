@@ -124,10 +124,10 @@ TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count);
 
-/* Reserves the staging memory for asynchronous saves of these tensors. Their data must stay at the
- * same address until the store is closed. The tensors are copied in this order; the best order is
- * the one in which they are overwritten next. Called once, before the first save. Names are unique,
- * at most 255 bytes, without control characters; TSR_USAGE otherwise. */
+/* Reserves the staging memory for asynchronous saves of these tensors. The data of the tensors must
+ * stay at the same address until the store is closed. The tensors are copied in this order; the
+ * best order is the one in which they are overwritten next. Called once, before the first save.
+ * Names are unique, at most 255 bytes, without control characters; TSR_USAGE otherwise. */
 TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count);
 /* Size of the reserved memory: a copy of this rank's part, and the buffers to read it back. */

@@ -26,7 +26,7 @@ typedef struct arguments {
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values;
-    tsr_transport *transport; /* transport of a rank; NULL: one process alone */
+    tsr_transport *transport; /* transport of a rank; NULL: only one process */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, new_data,
         verify_data, help, version;
     bool require_signature, check, json, mpi, one_by_one, measure_memory;

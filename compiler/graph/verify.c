@@ -587,7 +587,7 @@ static bool holds(MlirModule module, const char *name) {
     return false;
 }
 
-/* The rules of Target IR are those of its ops, which have been checked. */
+/* The only rules of Target IR are the rules of its ops, which have been checked. */
 bool tsr_pass_verify_level(MlirModule module) {
     if (holds(module, "tessera_target.func") || holds(module, "tessera_target.kernel")) return true;
     bool scheduled = holds(module, "tsched.func") || holds(module, "tile.func");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-handlers: a function that tessera.resilience.on_failure or on_recovery names
- * becomes an entry of the bundle, so that it is lowered like other entries. It has no arguments
- * and no results; it only reads and assigns tensors.
+ * becomes an entry of the bundle, so that it is lowered like other entries. A handler has no
+ * arguments and no results; it only reads and assigns tensors.
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C side of the C++ glue in this folder: the few functions that MLIR's C API lacks. It contains
- * no logic. Only compiler/ir/mlir.c and the files named below may include it.
+ * The C side of the C++ glue in this folder: the few functions that MLIR's C API lacks. The shim
+ * contains no logic. Only compiler/ir/mlir.c and the files named below may include it.
  */
 #ifndef TSR_COMPILER_SHIM_SHIM_H
 #define TSR_COMPILER_SHIM_SHIM_H

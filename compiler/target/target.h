@@ -46,9 +46,9 @@
 /* tile.load or tile.store on a warp, of a vector of whole multiples of 256 elements, at an address
  * that is a multiple of 8 elements or of 16 bytes: the elements have a blocked arrangement, 8
  * consecutive ones in each lane, so that each lane moves 16 bytes at a time (8 elements of one
- * byte). It permutes the vector's elements: element i is number i / 32 of lane i % 32. This is
- * correct if all vectors that are combined have the same permutation. A mask has it, too, and then
- * ends at a multiple of 8 elements: an access with another mask is not permuted. */
+ * byte). This order permutes the vector's elements: element i is number i / 32 of lane i % 32. This
+ * is correct if all vectors that are combined have the same permutation. A mask has it, too, and
+ * then ends at a multiple of 8 elements: an access with another mask is not permuted. */
 #define TSR_BLOCKED_NAME "tile.blocked"
 enum { TSR_BLOCKED_ELEMENTS = 256, TSR_BLOCKED_RUN = 8 };
 

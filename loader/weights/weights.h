@@ -43,8 +43,8 @@ typedef struct tsr_params tsr_params;
 TSR_RESULT tsr_params_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
                            tsr_params **out_params);
 void tsr_params_close(tsr_ctx *ctx, tsr_params *params); /* accepts NULL */
-/* Returns the value of a parameter with the given dtype and shape; else fails with TSR_MISMATCH. It
- * is valid as long as `params`; members of an .npz are read into the arena. */
+/* Returns the value of a parameter with the given dtype and shape; else fails with TSR_MISMATCH.
+ * The result is valid as long as `params`; members of an .npz are read into the arena. */
 TSR_RESULT tsr_params_get(tsr_ctx *ctx, tsr_params *params, const tsr_config_tensor *tensor,
                           tsr_value *out_value);
 

@@ -24,7 +24,7 @@ static TSR_RESULT get_u64(reader *r, const cJSON *object, const char *key, uint6
 
 /* ---- mesh ---- */
 
-/* Programs without a named mesh have one axis, that of the virtual ranks. */
+/* Programs without a named mesh have one axis, the axis of the virtual ranks. */
 static bool is_unnamed(const tsr_deployment_manifest *m, bool batch) {
     const tsr_deployment *d = &m->deployment;
     return d->axis_count == 1 && batch && strcmp(d->axes[0].name, "data") == 0 &&

@@ -15,8 +15,8 @@ typedef struct tsr_vranks {
     uint32_t total;        /* V */
     uint32_t first, count; /* of this rank; the positions whose parts it holds */
     uint32_t rank, rank_count;
-    /* In turn i the ranks run the virtual ranks i W … i W + W - 1, which are a subtree. Else each
-     * runs those from its first one on. */
+    /* In turn i the ranks run the virtual ranks i W … i W + W - 1, which are a subtree. Otherwise
+     * each rank runs consecutive virtual ranks, beginning with its first one. */
     bool by_rounds;
 } tsr_vranks;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports on the contents of a store. They run recovery without its writes; the log messages of
- * recovery become lines of the report.
+ * Reports on the contents of a store. fsck and ls run recovery without its writes; the log messages
+ * of recovery become lines of the report.
  */
 #include "runtime/base/plural.h"
 #include "runtime/commit/recover.h"

@@ -90,7 +90,7 @@ struct tsr_store {
     void **landed;      /* addresses of the recovered tensors, verified; NULL: only on disk */
     tsr_reader *reader; /* owned; used by the thread that opens, then by the one that saves */
 
-    /* Set by reserve; with several ranks, recovery sets the first few. They do not change
+    /* Set by reserve; with several ranks, recovery sets the first few. These fields do not change
      * afterwards. */
     uint64_t segment_bytes_max;
     tsr_manifest plan;

@@ -64,7 +64,7 @@ static bool dumps(const tsr_stage_info *stage) { return stage->dumps; }
 static bool reads(const tsr_stage_info *stage) { return stage->reads; }
 static bool is_any(const tsr_stage_info *stage) { return stage != NULL; }
 
-/* Finds a stage that fits by its name, or fails with the names of those that do. */
+/* Finds a suitable stage by its name, or fails with the names of all suitable stages. */
 static tsr_result find_stage(tsr_ctx *ctx, const char *flag, const char *name,
                              bool (*fits)(const tsr_stage_info *stage), tsr_stage *out_stage) {
     tsr_buffer names = {0};

@@ -3,10 +3,11 @@
  * Gradients of scan, while and if, for pass tessera-autodiff.
  *
  *   scan  stacks the values carried into each iteration. A second scan, in reverse order, computes
- *         the body again from these values, followed by the body's gradients. It carries the
- *         gradients of the carried values, and sums of the gradients of captured values.
+ *         the body again from these values, followed by the body's gradients. The gradient's loop
+ *         carries the gradients of the carried values, and sums of the gradients of captured
+ *         values.
  *   while becomes a scan of `limit` iterations, which do nothing once the condition has failed; its
- *         gradient is that of the scan.
+ *         gradient is the gradient of that scan.
  *   if    becomes another if with the same condition: each region computes the body again, and its
  *         gradients.
  *
@@ -169,7 +170,7 @@ static MlirType stacked(const scan *s, MlirValue slice) {
     return tsr_type_make(s->b->context, &type);
 }
 
-/* Redirects the mapped results of `old` to those of s->op. */
+/* Redirects the mapped results of `old` to the results of s->op. */
 static void replace_results(scan *s, MlirOperation old) {
     for (size_t i = 0; i < s->operand_count; i++) {
         MlirValue operand = s->operands[i];

@@ -275,8 +275,8 @@ bool tsr_attention_will_sample(MlirOperation op) {
            tsr_op_f64(op, "dropout", &rate) && !has_samples(op);
 }
 
-/* The number of the first head of each item of the batch; an iteration's heads follow those of the
- * previous iteration. */
+/* The number of the first head of each item of the batch; an iteration's heads follow the heads of
+ * the previous iteration. */
 static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_samples *samples) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
     tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
@@ -464,7 +464,7 @@ bool tsr_gradient_attention(tsr_gradient *of) {
                        "%s: has no stream yet; run -tessera-streams first", tsr_op_name(op));
         return false;
     }
-    /* To an added mask, and through the logsumexp, the way of simpler ops leads alone. */
+    /* Gradients of an added mask, and gradients through the logsumexp, need the simpler ops. */
     if (!mlirValueIsNull(of->of_results[1]) || (is_masked && of->wanted[MASK]))
         return tsr_gradient_lowered(of);
     if (tsr_op_result_count(op) == 1) op = with_logsumexp(op);

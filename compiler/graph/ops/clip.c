@@ -2,7 +2,7 @@
  *
  * `clip_norm` of minimize: gradients whose global norm is larger are scaled down to it (Pascanu,
  * Mikolov and Bengio 2013, "On the difficulty of training recurrent neural networks", algorithm 1;
- * the formula is that of torch.nn.utils.clip_grad_norm_).
+ * the formula equals that of torch.nn.utils.clip_grad_norm_).
  */
 #include "compiler/graph/rules.h"
 

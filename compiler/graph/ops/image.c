@@ -188,7 +188,8 @@ bool tsr_lower_conv2d_grad_input(MlirOperation op) {
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-/* The pooled type of an image. Padding narrower than the window: each one holds an element. */
+/* The pooled type of an image. Padding is narrower than the window, so each window contains an
+ * element. */
 static bool pool_type(const tsr_rule *rule, const tsr_type *image, tsr_type *out_type) {
     windows w;
     tsr_type type = *image;

@@ -424,8 +424,8 @@ bool tsr_check_top_k(tsr_rule *rule) {
     return true;
 }
 
-/* The values' gradient goes back to where they were. Along the axis that is a scatter of the
- * flattened operand, at index * stride + the place in the other dims. */
+/* The gradient of the values goes back to their former positions. Along the axis that is a scatter
+ * of the flattened operand, at index * stride + the place in the other dims. */
 bool tsr_gradient_sort(tsr_gradient *of) {
     tsr_builder *b = of->builder;
     tsr_type type = tsr_type_of(operand(of, 0));

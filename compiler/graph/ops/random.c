@@ -132,7 +132,7 @@ MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
     return element;
 }
 
-/* i64, in this shape: an iteration's elements follow those of the one before. */
+/* i64, in this shape: an iteration's elements follow the elements of the previous iteration. */
 static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape,
                                  const tsr_samples *samples) {
     MlirValue element = tsr_random_places(b, shape);

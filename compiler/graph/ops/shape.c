@@ -103,8 +103,8 @@ bool tsr_gradient_reduce_extremum(tsr_gradient *of) {
     return true;
 }
 
-/* The product of the other elements. Without a zero that is y / x. With one zero it is the product
- * of all but that one, and goes to it alone; with more it is 0. */
+/* The product of the other elements. Without a zero that is y / x. With one zero, only the zero
+ * gets a gradient, which is the product of all other elements; with more it is 0. */
 bool tsr_gradient_reduce_prod(tsr_gradient *of) {
     reduction r = reduction_of(of);
     tsr_builder *b = of->builder;

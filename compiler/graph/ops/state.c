@@ -101,7 +101,7 @@ bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
 
 /* ---- constants, step, assign ----------------------------------------------------------------- */
 
-/* That value and result agree is a trait. */
+/* A trait checks that value and result have the same type. */
 bool tsr_check_constant(tsr_rule *rule) {
     if (mlirAttributeIsADenseElements(tsr_op_attr(rule->op, "value"))) return true;
     return tsr_rule_fail(rule, TSR_DIAG_DENSE, "the value is not dense<...>");

@@ -3,10 +3,10 @@
  * Pass tessera-specialize-calls: each call of a function may have tensors of its own.
  *
  * A call with `tessera.prefix = "h.0"` becomes a call of a copy of the function, in which tensor
- * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. So a block is
- * written once, and twelve calls read the parameters of twelve layers; calls of one function with
- * one prefix share a copy and its tensors. A function that is only called with prefixes is
- * removed, because its tensor names are not part of the program.
+ * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. A block is
+ * therefore written once, and twelve calls read the parameters of twelve layers; calls of one
+ * function with one prefix share a copy and its tensors. A function that is only called with
+ * prefixes is removed, because its tensor names are not part of the program.
  *
  * The walk begins at entries and at functions that are never called, and continues with the
  * functions called from there, using a list of functions whose calls were not scanned yet. A

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row rules of ops with regions: branches, loops, derivatives. They set outcomes, since one result
- * may be mixed while another is not.
+ * Row rules of ops with regions: branches, loops, derivatives. The rules set outcomes, because one
+ * result may mix rows while another does not.
  */
 #include "compiler/graph/rows/flow.h"
 

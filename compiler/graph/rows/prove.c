@@ -451,7 +451,8 @@ static bool all_have_rows(const tsr_graph_entry *entry, uint64_t rows) {
     return all;
 }
 
-/* The rows of a batch: those of data, else of the first argument. 0 if there are none. */
+/* The rows of a batch: the rows of the data, or of the first argument if there is no data. 0 if
+ * there are none. */
 static uint64_t count_rows(const tsr_graph_entry *entry) {
     const tsr_graph_port *port = entry->input_count ? &entry->inputs[0] : NULL;
     for (size_t i = 0; i < entry->input_count; i++)

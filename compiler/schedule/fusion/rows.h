@@ -6,7 +6,7 @@
  *
  * FULL is the shape that is reduced, KEPT the shape of the results. A node is over FULL (its rank
  * is that of FULL) or over KEPT. A reshape that adds or drops the reduced dims as dims of size 1
- * leads from one to the other. Results have the shape FULL, KEPT, or KEPT with such dims.
+ * connects FULL and KEPT. Results have the shape FULL, KEPT, or KEPT with such dims.
  *
  * With native numerics a group may also contain sums over rows, of values as large as FULL. All
  * these sums are over the same last kept dims, or over all kept dims. No node of the group reads

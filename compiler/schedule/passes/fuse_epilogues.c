@@ -74,8 +74,8 @@ static bool is_long(MlirOperation group) {
            dims[1] >= COLUMNS_LEAST;
 }
 
-/* True if all results of the second call have the shape of the first call's, and it has enough
- * operands. */
+/* True if all results of the second call have the shape of the first call's result, and the second
+ * call has enough operands. */
 static bool is_epilogue(const pair *p) {
     tsr_type made, other;
     size_t large = 0;

@@ -21,7 +21,7 @@
 
 enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
-    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that give and that take a turn */
+    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that end and that begin a turn */
 };
 
 typedef struct attend {

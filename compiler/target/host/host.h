@@ -29,8 +29,8 @@ TSR_RESULT tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_devi
 TSR_RESULT tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                             tsr_arena *arena, tsr_program *out_program);
 
-/* The texts that a written module carries in addition to its own level. They make the module
- * sufficient input for the next stage. */
+/* The texts that a written module carries in addition to its own level. With these documents, the
+ * module alone is sufficient input for the next stage. */
 typedef enum tsr_document {
     TSR_DOCUMENT_NAME,       /* the model's name if its module has no name */
     TSR_DOCUMENT_GRAPH,      /* the source as Graph IR, with locations */

@@ -36,7 +36,7 @@ static const char *location_text(MlirLocation location, tsr_arena *arena) {
         else if (mlirLocationIsAName(location))
             location = mlirLocationNameGetChildLoc(location);
         else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location) > 0) {
-            /* The C API gives all at once; the first is where the op began. */
+            /* The C API returns all locations at once; the op began at the first one. */
             unsigned count = mlirLocationFusedGetNumLocations(location);
             MlirLocation *all = TSR_NEW(arena, MlirLocation, count);
             if (!all) return NULL;

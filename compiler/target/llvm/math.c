@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions as LLVM IR on scalars and vectors of f32 and f64. They only use IEEE 754 operations
- * that every target rounds the same way, so the bits do not depend on the target if it has FMA.
- * Coefficients: math_tables.def.
+ * Functions as LLVM IR on scalars and vectors of f32 and f64. These functions only use IEEE 754
+ * operations that every target rounds the same way, so the bits do not depend on the target if it
+ * has FMA. Coefficients: math_tables.def.
  *
  * Methods: Cody and Waite, "Software Manual for the Elementary Functions", 1980 (reduction by two
  * parts of ln 2); log of f64 by s = f / (2 + f) as in Tang, "Table-Driven Implementation of the

@@ -13,7 +13,8 @@
  * The method is that of Dao et al., "FlashAttention", 2022, after Milakov and Gimelshein, "Online
  * normalizer calculation for softmax", 2018. Scores and sums are chains over ascending d and key;
  * sums of p have 64 partial results per block of keys. The size of that block follows from the
- * shapes alone, so that all targets with FMA give the same bits. A query that sees no key gives 0.
+ * shapes alone, so that all targets with FMA give the same bits. The result of a query that sees no
+ * key is 0.
  *
  * If there are more than 2,048 keys, o and l of each block begin at 0. The results of blocks are
  * added in groups of 32, and so are the sums of groups, like the chunks of a long product (tile.h):

@@ -111,8 +111,7 @@ typedef struct tsr_gemm_operand {
     MlirValue buffer;
     tsr_dtype dtype; /* element type of the buffer; elements are widened when they are read */
     tsr_type matrix; /* type that the product reads it as */
-    int64_t line;    /* elements of a line of the strips in which it is stored; 0: it is not in
-                        strips */
+    int64_t line;    /* elements of a line of the strips that contain it; 0: no strips */
     bool pairs;      /* strips contain pairs of rows */
 } tsr_gemm_operand;
 /* Finds an operand of the group's root. A cast that widens, or tsched.unpack, may be between the

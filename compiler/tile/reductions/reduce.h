@@ -76,8 +76,8 @@ typedef struct tsr_reduction_chunks {
     uint32_t count; /* number of reductions; 0: nothing is done */
     uint32_t lanes; /* lanes of a result; 0: a scalar */
     int64_t elements;
-    /* Reduces `elements` elements from element `first` on. Called for the last chunk, if that is
-     * shorter, before it is called for the others. */
+    /* Reduces `elements` elements from element `first` on. If the last chunk is shorter, the
+     * function is called for that chunk first. */
     void (*reduce)(void *user, MlirValue first, int64_t elements, MlirValue *out_results);
     void *user;
 } tsr_reduction_chunks;

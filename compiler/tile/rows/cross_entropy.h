@@ -27,7 +27,7 @@ typedef struct tsr_cross_entropy {
     bool by_lanes;
     MlirValue held; /* a row's logits, in shared memory; null: they are read again */
     MlirValue next; /* the offset of the next row's logits; null: not needed */
-    bool ahead;     /* the next row's largest logit is found with this one's exponentials */
+    bool ahead; /* the walk over this row's exponentials also finds the next row's largest logit */
     MlirValue next_highest;
     tsr_tile_loop loop; /* the loop over rows */
 } tsr_cross_entropy;

@@ -386,9 +386,9 @@ static void emit_column(group *g, MlirValue lane, MlirValue first) {
         if (g->parts[i]) store_beside(g, g->parts[i], g->parts[i]->scalar, lane);
 }
 
-/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. Their
- * values are in local buffers during that time: values carried by such a loop would occupy
- * registers in the code around it. */
+/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. The values
+ * of the columns are in local buffers during that time: values that the loop carries would occupy
+ * registers in the code around the loop. */
 static void emit_columns(group *g) {
     tsr_tile_builder *b = g->b;
     rows *r = g->r;
