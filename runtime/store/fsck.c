@@ -81,7 +81,7 @@ static void report_strays(const tsr_ctx *ctx, const tsr_store_scan *scan) {
     }
 }
 
-/* No run needs these, so an error in one does not count as damage. */
+/* No run needs unreached generations, so an error in such a generation does not count as damage. */
 static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
     for (size_t at = e->scan.names.count; next_unreached(&e->scan, &at, &name);) {

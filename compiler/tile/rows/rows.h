@@ -60,8 +60,8 @@ typedef struct tsr_rows_sums {
     uint32_t warps;  /* warps of a program on a GPU */
     uint32_t blocks; /* programs resident on a multiprocessor */
     uint32_t beside; /* programs in a block: their sums form one part */
-    uint32_t *order; /* per output of the first kernel: the result of the group that it is or
-                        contributes to */
+    uint32_t *order; /* per output of the first kernel: the result of the group that this output is,
+                        or contributes to */
     int64_t places, rows, parts, per_program, columns;
 } tsr_rows_sums;
 
@@ -142,12 +142,12 @@ void tsr_rows_choose(tsr_rows *r);
 /* The warps of a program that computes `sums` sums over rows of `columns` elements; *out_blocks:
  * the programs that fit on a multiprocessor. */
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks);
-/* Is this a view whose elements differ from row to row? */
+/* True if this is a view whose elements differ from row to row. */
 bool tsr_row_is_own(const tsr_rows *r, const tsr_row_item *it);
 /* sums.c: true if each row reads much more data that all rows share than data of its own. A GPU
  * program then computes several rows and reads the shared data once. */
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums);
-/* Is this reduction in a group of rows a sum over rows? */
+/* True if this reduction in a group of rows is a sum over rows. */
 bool tsr_rows_is_sum(MlirOperation op);
 /* True if no reduction of the group reduces the last dim. */
 bool tsr_rows_are_columns(MlirBlock body);
