@@ -203,9 +203,9 @@ Test(match, the_highest_level_of_the_cpu) {
 
 Test(match, a_forced_level) {
     open_bundle(all);
-    static const char reason[] = "cpu:x86-64-v2: asked for; not cpu:x86-64-v4: this CPU has "
+    static const char reason[] = "cpu:x86-64-v2: requested; not cpu:x86-64-v4: this CPU has "
                                  "x86-64-v3; not cpu:x86-64-v3: not "
-                                 "asked for";
+                                 "requested";
     chosen(3, "x86-64-v2", "cpu:x86-64-v2", reason);
     chosen(3, "cpu:x86-64-v2", "cpu:x86-64-v2", reason);
     refused(3, "x86-64-v4", TSR_MACHINE, "'x86-64-v4' was requested; this CPU has x86-64-v3");
