@@ -22,8 +22,8 @@ func.func @f() {
 func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
   // The words, but another line; and a warning is no error.
   // CHECK: unexpected error: [TSR-0103]
-  // CHECK: [[@LINE+2]]: expected error at line [[@LINE+2]] did not come
-  // CHECK: [[@LINE+2]]: expected warning at line [[@LINE+3]] did not come
+  // CHECK: [[@LINE+2]]: expected error at line [[@LINE+2]], got none
+  // CHECK: [[@LINE+2]]: expected warning at line [[@LINE+3]], got none
   // expected-error {{shapes do not broadcast}}
   // expected-warning@+1 {{shapes do not broadcast}}
   %0 = tessera.add %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<5xf32>

@@ -122,7 +122,7 @@ tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3
 // -----
 tsched.module {
   %g = tsched.fuse @f()
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0428] tsched.return: value 0 is no !tsched.func
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0428] tsched.return: value 0 is not a !tsched.func
   "tsched.return"(%g) : (!tsched.value) -> ()
 }
 
