@@ -42,7 +42,7 @@ Test(bad_input, all_manifests_deleted_by_hand_are_no_fresh_start) {
               b->log.last_error);
     must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE,
               "a fresh start was requested, but generations were committed here: no manifest is "
-              "left, 2 committed records are damaged or missing");
+              "left, and 2 committed records are damaged or missing");
     cr_assert(exists(b, "/s/gen/1-3/segment.0"), "refusing removes nothing");
     remove_all(b, "BASE.", 1, 9, "");
     must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "there is no good generation");

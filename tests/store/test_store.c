@@ -458,7 +458,7 @@ Test(store, resume_modes) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 3);
-    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "the newest 3");
+    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "the newest is 3");
     must_fail(b, reopen(b, TSR_RESUME_EXACT, 9), TSR_STATE,
               "there is no generation 9; there are: 2, 3");
     cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 2).code, TSR_OK);

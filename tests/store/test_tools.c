@@ -121,7 +121,7 @@ Test(store, prune_keeps_what_was_asked) {
         tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
         TSR_OK);
     must_save(b, 1, 5);
-    must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_LOCKED, "in use");
+    must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_LOCKED, "uses it");
     tsr_store_close(&b->ctx, b->store);
     b->store = NULL;
     must_fail(b, tsr_store_prune(&b->ctx, "/s", 1, false, add_to, &l), TSR_USAGE, "1 generation");

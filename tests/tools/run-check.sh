@@ -31,7 +31,7 @@ expect "no level" 6 "is not a CPU level" "$RUN" --check --json one.tsb --cpu pen
 head -c 5120 "$BUNDLE" >cut.tsb
 expect "truncated" 2 '^do this: copy it again' "$RUN" --check cut.tsb
 expect "not there" 7 '"runs":false,"exitCode":7,"code":"IO"' "$RUN" --check --json no.tsb
-expect "unsigned, though it must be" 4 '^do this: get it' sh -c '"$0" keygen -o k >/dev/null && "$1" --check --require-signature --key k.pub one.tsb' "$AOT" "$RUN"
+expect "unsigned, though it must be" 4 '^do this: get the bundle' sh -c '"$0" keygen -o k >/dev/null && "$1" --check --require-signature --key k.pub one.tsb' "$AOT" "$RUN"
 (ulimit -v 150000 2>/dev/null && "$RUN" --check one.tsb >limited 2>.err)
 check "a limit on memory is told" grep -Eq 'available on this host +[0-9]{1,9}$' limited
 

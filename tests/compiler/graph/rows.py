@@ -160,7 +160,7 @@ def products():
     case("attention, rows as queries", [X], param + rows + f"%a = tessera.attention %q, %k, %k : {one}, {keys}, {keys} -> {one}\n" + back, X)
     case("attention, rows as queries in order", [X],
          param + rows + f"%a = tessera.attention %q, %k, %k {{causal}} : {one}, {keys}, {keys} -> {one}\n" + back, X,
-         ("attention", "place along dim 2"))
+         ("attention", "position along dim 2"))
     case("attention, a mask for each row", [q, kv, kv],
          f'%m = tessera.param "m" init = #tessera.constant<1.0> : {f(6, 1, 1, 5)}\n'
          f"%y = tessera.attention %x, %x1, %x2, %m : {q}, {kv}, {kv}, {f(6, 1, 1, 5)} -> {out}", out, ("attention", NUMBER))
@@ -168,7 +168,7 @@ def products():
     names = ", ".join(["%x"] + [f"%x{k}" for k in range(1, 6)])
     case("attention_grad", grad, f"%y, %k, %v = tessera.attention_grad {names} : {', '.join(grad)} -> {q}, {kv}, {kv}", q)
     case("rotary", [f(6, 3, 4)], unary("rotary", "{axis = 1}", of=f(6, 3, 4), arrow=False), f(6, 3, 4))
-    case("rotary over rows", [X], unary("rotary", "{axis = 0}", arrow=False), X, ("rotary", "place along dim 0"))
+    case("rotary over rows", [X], unary("rotary", "{axis = 0}", arrow=False), X, ("rotary", "position along dim 0"))
 
 
 def shapes():
@@ -220,7 +220,7 @@ def shapes():
     case("scatter_add in each row", [X, f(6, 2)], f"%k = tessera.constant dense<[1, 0]> : {i(2)}\n"
          f"%y = tessera.scatter_add %x, %k, %x1 {{axis = 1}} : {X}, {i(2)}, {f(6, 2)}", X)
     case("scatter_add of rows", [i(6), X], table + f"%s = tessera.scatter_add %w, %x, %x1 {{axis = 0}} : {f(9, 4)}, {i(6)}, {X}\n"
-         f"%y = tessera.gather %s, %x {{axis = 0}} : {f(9, 4)}, {i(6)} -> {X}", X, ("scatter_add", "adds up"))
+         f"%y = tessera.gather %s, %x {{axis = 0}} : {f(9, 4)}, {i(6)} -> {X}", X, ("scatter_add", "sums the elements that indices select along"))
     case("one_hot", [i(6)], f"%y = tessera.one_hot %x {{axis = 1}} : {i(6)} -> {f(6, 5)}", f(6, 5))
     case("iota over rows", [ROW], f"%k = tessera.iota {{axis = 0}} : {ROW}\n%y = tessera.add %x, %k : {ROW}, {ROW} -> {ROW}", ROW, ("add", NUMBER))
     case("iota in each row", [X], f"%k = tessera.iota {{axis = 1}} : {X}\n%y = tessera.add %x, %k : {X}, {X} -> {X}", X)
