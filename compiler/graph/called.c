@@ -150,7 +150,7 @@ static MlirWalkResult check_call(MlirOperation op, void *user) {
     const char *kind = tsr_op_name(callee->change);
     const char *target = tsr_op_string(callee->change, "target");
     snprintf(text, sizeof text,
-             "func.call: is not allowed in a region of %s: '@%.200s' comes to a %s",
+             "func.call: is not allowed in a region of %s: '@%.200s' leads to a %s",
              tsr_op_name(around), tsr_op_symbol(callee->func), kind);
     snprintf(change, sizeof change, "%s%s%.150s%s in '@%.200s'", kind, target ? " to '" : "",
              target ? target : "", target ? "'" : "", tsr_op_symbol(func_of(callee->change)));
@@ -172,7 +172,7 @@ bool tsr_graph_check_called(MlirModule module) {
                        "no memory to count called functions");
     if (large)
         tsr_diag_error(mlirOperationGetLocation(large->func), TSR_DIAG_CALLED_OPS,
-                       "func.func: '@%s' and all that it calls come to more than %d ops",
+                       "func.func: '@%s' and its callees have more than %d ops in total",
                        tsr_op_symbol(large->func), TSR_MLIR_CALLED_OPS_MAX);
     if (read && !large) /* in the order of the text */
         mlirOperationWalk(mlirModuleGetOperation(module), check_call, &s, MlirWalkPreOrder);

@@ -105,7 +105,7 @@ static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at)
     return step_to_operand(op, index, shape.rank - from_end, at);
 }
 
-/* Results whose dims, except for one, are those of the operand. */
+/* Results whose dims, except for one, equal the operand's dims. */
 static bool through_other_dims(MlirOperation op, const tsr_shape *result, place *at) {
     int64_t axis = 0;
     TSR_ASSERT(at->dim < result->rank);

@@ -19,8 +19,8 @@
 #define TSR_TF32_NAME "allow_tf32"
 
 /* Attribute of tessera.exp: the operand is x minus the largest element of its row. Kernels may use
- * TSR_SHIFTED_NAME of compiler/target/target.h for it. It is on the op, so that no bit depends on
- * fusion. */
+ * TSR_SHIFTED_NAME of compiler/target/target.h for it. The attribute is on the op, so that no bit
+ * depends on fusion. */
 #define TSR_EXP_SHIFTED "tessera.shifted"
 
 /* Attribute of a result of an entry: an infinity is an intended value. */

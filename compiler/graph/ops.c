@@ -149,7 +149,7 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value) {
     double value = otherwise;
     if (tsr_op_has(rule->op, name) && !tsr_op_f64(rule->op, name, &value))
-        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is no number", name);
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is not a number", name);
     if (!isfinite(value)) return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is not finite", name);
     *out_value = value;
     return true;

@@ -63,7 +63,7 @@ tsr_result tsr_graph_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* An attribute of argument or result `index`; null if there is none. */
+/* An attribute of argument or result `index`; null if it is missing. */
 static MlirAttribute port_attr(MlirOperation func, const char *list, size_t index,
                                const char *name) {
     MlirAttribute all = tsr_op_attr(func, list);

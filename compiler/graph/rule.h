@@ -12,8 +12,9 @@
 
 enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
 
-/* outline.c: true if the scan, while or if stays a loop or branch. Else tessera-flatten makes it
- * straight-line: if it is small, or in a function with virtual ranks or regions of resilience. */
+/* outline.c: true if the scan, while or if stays a loop or branch. Otherwise tessera-flatten
+ * replaces it with straight-line ops: if it is small, or in a function with virtual ranks or
+ * regions of resilience. */
 bool tsr_graph_loop_stays(MlirOperation op);
 enum {
     TSR_UNROLLED_COPIES_MAX = 1 << 16, /* maximum ops created for one loop */

@@ -268,7 +268,7 @@ static bool check_training(MlirOperation op, MlirOperation func) {
     if (!tsr_op_has(func, "tessera.entry")) return true;
     if (tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
     tsr_diag_error(where(op), TSR_DIAG_READ_ONLY,
-                   "%s: only a train entry changes tensors; '@%s' is \"%s\"", tsr_op_name(op),
+                   "%s: only a train entry can change tensors; '@%s' is \"%s\"", tsr_op_name(op),
                    tsr_op_symbol(func), tsr_op_string(func, "tessera.entry"));
     return false;
 }

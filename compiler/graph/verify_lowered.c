@@ -62,8 +62,8 @@ static bool check_op(MlirOperation op, bool is_native) {
         !tsr_sr_is_vrank(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        tsr_op_is_of(op, TSR_DIALECT_SR)
-                           ? "%s: no build runs it; it can only be read and checked"
-                           : "%s: must be gone after lowering",
+                           ? "%s: this op can only be read and checked; it cannot be compiled"
+                           : "%s: must not exist after lowering",
                        tsr_op_name(op));
         return false;
     }

@@ -2,7 +2,7 @@
  *
  * Checked helpers over the MLIR C API, which crashes on misuse: contexts, parsing and printing,
  * reading types and attributes, walking, building ops, running passes. The rest of the compiler
- * goes through these wherever one exists.
+ * uses these functions wherever one exists.
  *
  * Readers accept null attributes and attributes of the wrong kind and say so by returning false.
  * Builders assert: a wrong op name, type or attribute there is a bug of ours.

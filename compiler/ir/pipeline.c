@@ -93,7 +93,8 @@ bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront) {
                                  chunks);
     if (interleaved && microbatches % stages != 0)
         return tsr_op_emit_error(op, TSR_DIAG_PLAN_PIPELINE,
-                                 "%" PRId64 " microbatches are no multiple of %" PRId64 " stages",
+                                 "%" PRId64 " microbatches are not a multiple of %" PRId64
+                                 " stages",
                                  microbatches, stages);
     *out_wavefront = (tsr_wavefront){.ranks = (uint32_t)stages,
                                      .microbatches = (uint32_t)microbatches,

@@ -3,7 +3,7 @@
  * Pass tessera-local-collectives: on one rank, which has every position, collectives are local
  * data movement. Sums over positions follow the binary tree of ascending positions: n leaves are
  * split at the largest power of two below n. Sums of squares are computed from the whole value;
- * those of a virtual rank's part are left to tessera-virtual-ranks.
+ * the collectives of a virtual rank's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/process/guard.h"
@@ -56,8 +56,9 @@ MlirValue tsr_sr_square(tsr_builder *b, MlirOperation op, MlirValue x) {
     return tsr_emit_mul(b, x, x);
 }
 
-/* Sums of squares of a whole value, padded with zeros at its end. It is squared before any data
- * movement: a moved summand of each virtual rank would be summed separately from the gradient. */
+/* Sums of squares of a whole value, padded with zeros at its end. The gradient is squared before
+ * any data movement, because a moved summand of each virtual rank would be summed separately from
+ * the gradient. */
 static MlirValue squares(tsr_builder *b, MlirOperation op) {
     uint64_t parts = tsr_type_of(tsr_op_result(op, 0)).shape.dims[0];
     MlirValue x = tsr_op_operand(op, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-handlers: a function that tessera.resilience.on_failure or on_recovery names
- * becomes an entry of the bundle, so that it is lowered like other entries. It has no arguments
- * and no results; it only reads and assigns tensors.
+ * becomes an entry of the bundle, so that it is lowered like other entries. A handler has no
+ * arguments and no results; it only reads and assigns tensors.
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
@@ -26,7 +26,7 @@ static bool resolve(MlirModule module, MlirOperation op) {
     const char *name = tsr_op_string(op, "handler");
     MlirOperation func = tsr_module_find(module, name ? name : "");
     MlirContext context = mlirOperationGetContext(op);
-    if (!tsr_op_is(func, TSR_FUNC_FUNC)) return refuse(op, name, "is no function of the module");
+    if (!tsr_op_is(func, TSR_FUNC_FUNC)) return refuse(op, name, "is not a function of the module");
     if (!tsr_op_has_body(func)) return refuse(op, name, "has no body");
     if (tsr_op_has(func, TSR_SR_HANDLER)) return true;
     if (tsr_op_has(func, "tessera.entry")) return refuse(op, name, "is an entry");

@@ -43,8 +43,8 @@ static int64_t budget_of(MlirOperation op) {
     return budget;
 }
 
-/* Numbers the ops; those of an inner checkpoint are numbered again when that one is inlined. A
- * null segment: no segment. */
+/* Numbers the ops; ops of an inner checkpoint are numbered again when the inner checkpoint is
+ * inlined. A null segment: no segment. */
 static void number(MlirBlock block, MlirAttribute segment) {
     TSR_FOR_EACH_OP(op, block) {
         if (mlirAttributeIsNull(segment))

@@ -44,7 +44,7 @@ static bool take_request(exporter *e, MlirOperation op) {
     MlirAttribute include = tsr_op_attr(op, "include");
     if (e->found.include) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MANIFEST,
-                       "%s: the manifest is asked for twice", tsr_op_name(op));
+                       "%s: the manifest is requested twice", tsr_op_name(op));
         return false;
     }
     e->found.path = tsr_op_string(op, "path");
@@ -274,7 +274,7 @@ static bool read_pipelines(exporter *e) {
         if (read_pipeline(e, mlirArrayAttrGetElement(all, (intptr_t)i), &e->found.pipelines[i]))
             continue;
         tsr_diag_error(mlirOperationGetLocation(self), TSR_DIAG_SR_MANIFEST,
-                       TSR_PLANNED_PIPELINES " of the module: element %zu is no pipeline", i);
+                       TSR_PLANNED_PIPELINES " of the module: element %zu is not a pipeline", i);
         return false;
     }
     e->found.pipeline_count = count;

@@ -350,7 +350,7 @@ static bool thread_import(threader *t, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     if (count > TSR_SR_VALUES_MAX)
         return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER,
-                                 "gives more values than a region can yield");
+                                 "returns more values than a region can yield");
     if (is_exported(t, tsr_op_string(op, "name")))
         return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "comes after the export of its region");
     for (size_t i = 0; i < count; i++)

@@ -61,7 +61,8 @@ static bool check_yield(MlirOperation op, size_t first) {
                           mlirValueGetType(tsr_op_result(op, first + i))))
             continue;
         tsr_diag_error(where(last), TSR_DIAG_SR_REGION,
-                       "%s: the type of yielded value %zu is not the result's", tsr_op_name(op), i);
+                       "%s: the type of yielded value %zu differs from the result's",
+                       tsr_op_name(op), i);
         return false;
     }
     return true;
@@ -123,14 +124,14 @@ static bool check_token_op(MlirOperation op, size_t *out_tensors) {
         return fail_order(op, "takes more than 64 values and tokens");
     if (!check_order(op, false, out_tensors) || !check_order(op, true, &made)) return false;
     if (tsr_op_result_count(op) - made == 1) return true;
-    return fail_order(op, "its last result must be a token, its only one");
+    return fail_order(op, "its last result, and no other, must be a token");
 }
 
 static bool check_enter(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tensors || tsr_op_result_count(op) != 1)
-        return fail_order(op, "takes tokens alone and gives one");
+        return fail_order(op, "takes only tokens and returns one");
     static const char *const modes[] = {"replay", "restart", NULL};
     return check_choice(op, "mode", TSR_DIAG_SR_MODE, modes, "\"replay\" or \"restart\"");
 }
@@ -138,8 +139,8 @@ static bool check_enter(MlirOperation op) {
 static bool check_leave(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
-    if (tsr_op_result_count(op) != 1) return fail_order(op, "gives one token alone");
-    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "is left by more than 12 values");
+    if (tsr_op_result_count(op) != 1) return fail_order(op, "returns one token and nothing else");
+    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "yields more than 12 values");
     return true;
 }
 
@@ -158,7 +159,7 @@ static bool check_export_begin(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tensors % 2 || tsr_op_result_count(op) != 1)
-        return fail_order(op, "takes as many tensors as values and gives one token");
+        return fail_order(op, "takes one tensor for each value and returns one token");
     if (tensors > 2 * TSR_SR_VALUES_MAX) return fail_order(op, "takes more than 12 values");
     return check_pairs(op, tensors / 2, false);
 }
@@ -167,8 +168,8 @@ static bool check_import_begin(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tsr_op_result_count(op) != tensors + 1)
-        return fail_order(op, "gives as many values as it takes tensors, and a token");
-    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "gives more than 12 values");
+        return fail_order(op, "returns one value for each tensor, and a token");
+    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "returns more than 12 values");
     return check_pairs(op, tensors, true);
 }
 
@@ -220,16 +221,18 @@ static bool check_manifest(MlirOperation op) {
 static bool check_same_values(MlirOperation op) {
     size_t inputs = tsr_op_operand_count(op), results = tsr_op_result_count(op);
     if (inputs == 0 || inputs != results) {
-        tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
-                       "%s: has %zu operands and %zu results; needs at least one, and as many",
-                       tsr_op_name(op), inputs, results);
+        tsr_diag_error(
+            where(op), TSR_DIAG_SR_SHARD,
+            "%s: has %zu operands and %zu results; needs at least one, and the same number of both",
+            tsr_op_name(op), inputs, results);
         return false;
     }
     for (size_t i = 0; i < inputs; i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(op, i));
         if (!mlirTypeEqual(type, mlirValueGetType(tsr_op_result(op, i)))) {
             tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
-                           "%s: the type of result %zu is not the operand's", tsr_op_name(op), i);
+                           "%s: the type of result %zu differs from the operand's", tsr_op_name(op),
+                           i);
             return false;
         }
         if (mlirTypeIsATensor(type) || tsr_shim_is_opt_state(type)) continue;
@@ -251,8 +254,8 @@ static bool check_attr(MlirOperation op, const char *name, const char *mnemonic,
         *out_text = tsr_attr_string(text);
         return true;
     }
-    tsr_diag_error(where(op), TSR_DIAG_SR_SHARD, "%s: %s is no #tessera.%s", tsr_op_name(op), name,
-                   mnemonic);
+    tsr_diag_error(where(op), TSR_DIAG_SR_SHARD, "%s: %s is not a #tessera.%s", tsr_op_name(op),
+                   name, mnemonic);
     return false;
 }
 
@@ -375,7 +378,7 @@ static bool check_all_reduce(MlirOperation op) {
     if (tsr_value_type(tsr_op_result(op, 0), &result) && result.dtype == type.dtype &&
         tsr_shape_equal(&result.shape, &type.shape))
         return true;
-    return fail_collective(op, "the result's type is not the operands'");
+    return fail_collective(op, "the result's type differs from the operands'");
 }
 
 static bool check_broadcast(MlirOperation op) {
@@ -403,7 +406,7 @@ static bool check_take(MlirOperation op) {
         (uint64_t)end > count) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
                        "%s: [%" PRId64 ", %" PRId64 ") at position %" PRId64
-                       " is no range of %" PRIu64 " elements",
+                       " is not a range of %" PRIu64 " elements",
                        tsr_op_name(op), begin, end, position, count);
         return false;
     }
@@ -433,7 +436,8 @@ static bool check_squares(MlirOperation op) {
 
 static bool fail_vrank(MlirOperation op) {
     tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
-                   "%s: the result's type is not what a virtual rank has", tsr_op_name(op));
+                   "%s: the result's type differs from the type that a virtual rank has",
+                   tsr_op_name(op));
     return false;
 }
 
@@ -460,7 +464,7 @@ static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
 static bool check_vrank_rows(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0))) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
-                       "%s: the operand is no argument of the function", tsr_op_name(op));
+                       "%s: the operand is not an argument of the function", tsr_op_name(op));
         return false;
     }
     return check_times(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));

@@ -260,7 +260,7 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
 }
 
 /* A repair of rows that are split among virtual ranks: no virtual rank has a whole row, and
- * gathering them would take longer than all other work. They keep their plain numbers. */
+ * gathering rows would take longer than all other work. The rows keep their plain numbers. */
 static bool leave_plain(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
@@ -289,7 +289,7 @@ static bool is_of_parts(splitter *s, MlirOperation op) {
     return is;
 }
 
-/* The types are those of parts already; the whole operands next to them are scalars. */
+/* The types already are the types of parts; the whole operands next to them are scalars. */
 static bool keep_parts(splitter *s, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     bool joins = tsr_sr_is_vrank_part(op) && !tsr_op_is(op, TSR_SR_VRANK_PART);

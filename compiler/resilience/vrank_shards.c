@@ -3,8 +3,8 @@
  * Pass tessera-vrank-shards, after tessera-optimizer-shard and before tessera-local-collectives: if
  * the positions of an axis are the virtual ranks, the steps of all positions become one step, which
  * each virtual rank runs on its parts. Ranks then store the parts of their virtual ranks and
- * exchange data as the ZeRO stage requires. Since steps are elementwise, the bits are those of the
- * whole step.
+ * exchange data as the ZeRO stage requires. Because steps are elementwise, the bits equal those of
+ * the whole step.
  *
  *   shard_slice %t of a tensor           vrank_part %t
  *   shard_slice (all_reduce %g)          vrank_part %g {tessera_sr.summed}

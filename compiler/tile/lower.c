@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each tsched.func becomes a tile.func: this file makes the function, the kernel family fills it.
+ * Each tsched.func becomes a tile.func: this file creates the function, and the kernel family adds
+ * its body.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"

@@ -24,7 +24,7 @@ static const tsr_type *type_of(const tsr_tile_group *group, const tsr_tile_seque
         if (value < step->output_count) return &step->outputs[value];
         value -= step->output_count;
     }
-    TSR_ASSERT(!"a value of no step");
+    TSR_ASSERT(!"a value that no step computes");
     return NULL;
 }
 

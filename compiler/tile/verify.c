@@ -130,7 +130,7 @@ static bool check_ring_type(MlirOperation op, const tsr_matrix *m) {
 bool tsr_check_ring(MlirOperation op, MlirValue ring) {
     tsr_matrix m = tsr_check_matrix(ring);
     if (tsr_op_is(tsr_value_owner(ring), TSR_TILE_ALLOC_SHARED)) return check_ring_type(op, &m);
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a ring is no result of tile.alloc_shared");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a ring is not a result of tile.alloc_shared");
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static bool is_released(MlirOperation wait) {
     return false;
 }
 
-/* Attention uses all stages of copies alone. */
+/* A program with attention has no other copies: attention uses all their stages. */
 static bool look_at_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;
@@ -192,7 +192,7 @@ static bool look_at(contents *c, MlirOperation op) {
         c->foreign = op;
     if (tsr_op_is(op, TSR_TILE_WAIT_ASYNC) && !is_released(op))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                 "the stage is not released after it, in its block");
+                                 "no tile.release of the stage follows in the same block");
     if (tsr_op_is(op, TSR_TILE_ATTEND)) return look_at_attend(c, op);
     if (!tsr_op_is(op, TSR_TILE_ASYNC_COPY)) return true;
     if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
@@ -206,13 +206,13 @@ static bool look_at(contents *c, MlirOperation op) {
     MlirValue first = tsr_op_operand(c->copy, tsr_op_operand_count(c->copy) - 1);
     if (!mlirBlockEqual(mlirOperationGetBlock(op), mlirOperationGetBlock(c->copy)) ||
         !mlirValueEqual(first, tsr_op_operand(op, count - 1)))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                 "is not where the program's first copy is, with "
-                                 "its stage");
+        return tsr_op_emit_error(
+            op, TSR_DIAG_TILE_STAGE,
+            "is not in the same place, with the same stage, as the program's first copy");
     if (ring.stages == c->stages) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
                              "the ring has %" PRId64
-                             " stages; another one that is copied to has %" PRId64,
+                             " stages; another target of copies has %" PRId64,
                              ring.stages, c->stages);
 }
 
@@ -322,7 +322,7 @@ static bool rule_each(MlirOperation op) {
     MlirValue buffer = tsr_op_operand(op, is_store);
     MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     if (mlirTypeEqual(type, mlirShapedTypeGetElementType(mlirValueGetType(value)))) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "elements are not of the buffer's type");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "the element type differs from the buffer's");
 }
 
 static bool rule_barrier(MlirOperation op) {
@@ -411,7 +411,7 @@ static bool rule_async_copy(MlirOperation op) {
     if (mlirTypeEqual(ring.element, mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
         return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                             "the buffer and the ring differ in their elements");
+                             "the buffer and the ring differ in element type");
 }
 
 static bool rule_stage(MlirOperation op) { return tsr_check_together(op); }
@@ -435,7 +435,8 @@ static bool rule_fill(MlirOperation op) {
     tsr_matrix m = tsr_check_matrix(tsr_op_result(op, 0));
     if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (m.is_acc && mlirTypeEqual(m.element, mlirValueGetType(tsr_op_operand(op, 0)))) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "the value is not of the fragment's type");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                             "the type of the value differs from the fragment's");
 }
 
 static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matrix *b,
@@ -443,7 +444,7 @@ static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matri
     bool at = tsr_op_flag(op, "transpose_a"), bt = tsr_op_flag(op, "transpose_b");
     int64_t depth = at ? a->rows : a->columns;
     if (at && !a->stages)
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment is not transposed");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment cannot be transposed");
     if (!tsr_check_equal(op, "rows of A and of the sum", at ? a->columns : a->rows, acc->rows) ||
         !tsr_check_equal(op, "columns of B and of the sum", bt ? b->rows : b->columns,
                          acc->columns) ||
@@ -465,11 +466,11 @@ static bool rule_mma(MlirOperation op) {
     bool fits = a.stages ? tsr_check_ring(op, tsr_op_operand(op, 0)) : check_fragment(op, &a);
     if (!fits || !tsr_check_ring(op, tsr_op_operand(op, 1))) return false;
     if (!mlirTypeEqual(a.element, b.element))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "A and B differ in element type");
     if ((a.stages && !tsr_check_is_xor(tsr_op_operand(op, 0))) ||
         !tsr_check_is_xor(tsr_op_operand(op, 1)))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                 "the matrix units read rings of swizzle \"xor\" alone");
+                                 "the matrix units only read rings with swizzle \"xor\"");
     return check_factors(op, &a, &b, &acc);
 }
 
@@ -489,8 +490,8 @@ static bool rule_load_shared(MlirOperation op) {
     bool is_same = mlirTypeEqual(m.element, ring.element);
     if (is_same && (m.is_acc || !is_transposed)) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                             is_same ? "a fragment \"a\" is not transposed"
-                                     : "the ring and the fragment differ in their elements");
+                             is_same ? "a fragment \"a\" cannot be transposed"
+                                     : "the ring and the fragment differ in element type");
 }
 
 static bool rule_store_shared(MlirOperation op) {
@@ -518,7 +519,7 @@ static bool rule_map(MlirOperation op) {
         MlirType element = fits ? mlirShapedTypeGetElementType(type) : type;
         if (!fits || !(i < 2 ? mlirTypeIsAIndex(element) : mlirTypeIsAF32(element)))
             return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "argument %zd of the body is no vector<%dx%s>", i, ELEMENTS,
+                                     "argument %zd of the body is not a vector<%dx%s>", i, ELEMENTS,
                                      i < 2 ? "index" : "f32");
     }
     MlirOperation yield = mlirBlockGetTerminator(body);
@@ -573,7 +574,7 @@ static bool rule_store_fragment(MlirOperation op) {
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, indices + 1));
     if (!mlirTypeEqual(ring.element, stored))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the ring and the buffer differ in their elements");
+                                 "the ring and the buffer differ in element type");
     if (!tsr_check_is_xor(tsr_op_operand(op, indices + 1)))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE, "through: expected swizzle \"xor\"");
     return tsr_check_equal(op, "rows", m.rows, ring.rows) &&

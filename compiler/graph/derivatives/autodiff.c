@@ -130,7 +130,8 @@ bool tsr_autodiff_check(MlirOperation op) {
     return true;
 }
 
-/* Asks one op for the gradients of its active operands and adds them to those of the operands. */
+/* Computes the gradients of an op's active operands, and adds them to the gradients of these
+ * operands. */
 static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
     MlirOperation op = ad->ops[index];
     tsr_gradient of = {.builder = builder, .op = op};

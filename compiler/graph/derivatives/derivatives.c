@@ -230,7 +230,7 @@ static bool refuse_capture(MlirOperation op, MlirOperation reader, size_t operan
                            const char *what) {
     char text[256];
     snprintf(text, sizeof text,
-             "%s: %s pass through operand %zu of %.100s, which the function reads from outside; "
+             "%s: %s pass through operand %zu of %.100s, which the function captures from outside; "
              "make it an operand of the op",
              tsr_op_name(op), what, operand, tsr_op_name(reader));
     tsr_diag_error_note(mlirOperationGetLocation(op), TSR_DIAG_RULE_CAPTURE, text,

@@ -5,8 +5,8 @@
  * results; the new ops are inserted after it.
  *
  * Few ops have a forward rule. A gradient rule is linear in the gradient g of the result and
- * computes J^T g; its transpose, the gradient of that expression with respect to g, is J. So the
- * rule is applied to a placeholder for g, the ops that it emits are run in reverse from the
+ * computes J^T g; its transpose, the gradient of that expression with respect to g, is J. Therefore
+ * the rule is applied to a placeholder for g, the ops that it emits are run in reverse from the
  * tangents, and the ops that computed with g are dropped. If J is diagonal or the op linear, there
  * are simpler and shorter rules: column `forward` of ops.def.
  */

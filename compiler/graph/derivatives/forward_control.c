@@ -153,7 +153,7 @@ static bool forward_while(tsr_forward *f, MlirOperation op) {
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-/* Carried values, their tangents, sequences, tangents of those that have one. */
+/* Carried values, their tangents, sequences, and tangents of the sequences that have tangents. */
 static void take_all(tsr_forward *f, widened *w, size_t carried, size_t inputs) {
     MlirBlock body = tsr_region_block(w->op, 0);
     tsr_builder before = tsr_builder_before(w->op);

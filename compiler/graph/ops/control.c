@@ -176,7 +176,8 @@ static MlirOperation body_func(const tsr_rule *rule, size_t index, size_t inputs
                 func = op;
         }
     if (mlirOperationIsNull(func)) {
-        tsr_rule_fail(rule, TSR_DIAG_REGION, "body %zu is no function with " TSR_BODY_NAME, index);
+        tsr_rule_fail(rule, TSR_DIAG_REGION, "body %zu is not a function with " TSR_BODY_NAME,
+                      index);
         return none;
     }
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
@@ -402,8 +403,9 @@ static bool check_body(const tsr_rule *rule, const layout *l, size_t index, bool
         tsr_type must = rule->operands[l->first + i];
         bool is_sequence = i >= l->carried && i < l->carried + l->sequences;
         if (is_sequence && (must.shape.rank == 0 || must.shape.dims[0] != (uint64_t)l->times))
-            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "sequence %zu has not %" PRId64 " slices",
-                                 i - l->carried, l->times);
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE,
+                                 "sequence %zu does not have %" PRId64 " slices", i - l->carried,
+                                 l->times);
         if (is_sequence) must = slice_of(&must);
         if (!check_type(rule, "body argument", i,
                         mlirBlockGetArgument(tsr_op_body(func), (intptr_t)i), &must))
@@ -440,12 +442,12 @@ bool tsr_check_loop(tsr_rule *rule) {
     for (size_t i = 0; i < rule->result_count; i++) {
         const tsr_type *is = &rule->declared[i];
         if (i < l.carried && !type_fits(is, &rule->operands[i]))
-            return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE, "result %zu is not as it is carried",
-                                 i);
+            return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE,
+                                 "the type of result %zu differs from its carried value", i);
         if (i >= l.carried && !branches &&
             (is->shape.rank == 0 || is->shape.dims[0] != (uint64_t)l.times))
-            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "result %zu has not %" PRId64 " slices",
-                                 i, l.times);
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE,
+                                 "result %zu does not have %" PRId64 " slices", i, l.times);
     }
     if (!check_body(rule, &l, 0, repeats)) return false;
     return (!repeats && !branches) || check_body(rule, &l, 1, false);

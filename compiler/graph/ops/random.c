@@ -77,11 +77,12 @@ bool tsr_check_philox(tsr_rule *rule) {
     if (!tsr_op_i64(rule->op, "stream", &stream) || stream < 0 || stream > UINT32_MAX || draw < 0 ||
         draw > UINT32_MAX)
         return tsr_rule_fail(rule, TSR_DIAG_STREAM,
-                             "stream is %" PRId64 ", draw %" PRId64 "; both are unsigned 32 bits",
+                             "stream is %" PRId64 ", draw is %" PRId64 "; both need 0 to 2^32 - 1",
                              stream, draw);
     if (tsr_op_has(rule->op, "normal") && tsr_op_has(rule->op, "shared"))
-        return tsr_rule_fail(rule, TSR_DIAG_STREAM,
-                             "is normal and shared; 15 bits make no normal number");
+        return tsr_rule_fail(
+            rule, TSR_DIAG_STREAM,
+            "has both normal and shared; 15 bits are not enough for a normal number");
     rule->results[0].shape = rule->operands[0].shape;
     return true;
 }
@@ -131,7 +132,7 @@ MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
     return element;
 }
 
-/* i64, in this shape: an iteration's elements follow those of the one before. */
+/* i64, in this shape: an iteration's elements follow the elements of the previous iteration. */
 static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape,
                                  const tsr_samples *samples) {
     MlirValue element = tsr_random_places(b, shape);

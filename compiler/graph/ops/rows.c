@@ -92,10 +92,11 @@ bool tsr_check_repair(tsr_rule *rule) {
         return false;
     if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
     if (!is_repaired(of, &removes))
-        return tsr_rule_fail(rule, TSR_DIAG_WORD,
-                             "of is '%s'; expected mean, average, size, deviation, variance or "
-                             "offset",
-                             of ? of : "");
+        return tsr_rule_fail(
+            rule, TSR_DIAG_WORD,
+            "attribute \"of\" is '%s'; expected mean, average, size, deviation, variance or "
+            "offset",
+            of ? of : "");
     if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "needs at least one axis");
     tsr_shape kept = kept_of(&rule->operands[0].shape, count, axes, removes);
     for (size_t i = 1; i < operands; i++)
@@ -223,7 +224,7 @@ static bool check_norm(tsr_rule *rule, size_t most) {
         char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
         const tsr_rule_dim dims[] = {{names[i], i, from_dim}, {"the operand's", 0, dim}};
         return tsr_rule_fail_dims(rule, TSR_DIAG_STRETCH, broadcasts ? 0 : 2, dims,
-                                  "%s (%s) does not stretch to %s", names[i],
+                                  "%s (%s) does not broadcast to %s", names[i],
                                   tsr_type_text(&rule->operands[i], is),
                                   tsr_type_text(&rule->operands[0], must));
     }

@@ -2,10 +2,10 @@
  *
  * Pass tessera-count-samples: makes the samples of random ops in loops depend on the iteration. A
  * scan or while that contains random ops carries one more value: the count of its iterations until
- * now, including those of the enclosing loops. Its random ops are lowered to tessera.philox at
- * element offsets of that count times their size (attention that drops weights gets its first
- * offset). The samples are therefore those of one tensor that holds the slices of all iterations,
- * whether or not the loop is unrolled, and no two slices share samples.
+ * now, including those of the enclosing loops. The random ops in the loop are lowered to
+ * tessera.philox at element offsets of this count times their size (attention that drops weights
+ * gets its first offset). The samples are therefore those of one tensor that holds the slices of
+ * all iterations, whether or not the loop is unrolled, and no two slices share samples.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -118,7 +118,8 @@ static bool check_elements(const counting *c, MlirOperation op) {
         all <= UINT64_C(1) << 53)
         return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SAMPLES,
-                   "%s: draws in up to %" PRIu64 " iterations; all have more than 2^53 elements",
+                   "%s: draws samples in up to %" PRIu64
+                   " iterations; together they have more than 2^53 elements",
                    tsr_op_name(op), c->times);
     return false;
 }

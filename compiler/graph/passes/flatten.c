@@ -159,8 +159,7 @@ static bool check_copies(copier *c, MlirOperation op, uint64_t times, size_t eac
     if (__builtin_mul_overflow(times, (uint64_t)each, &copies) ||
         copies > TSR_UNROLLED_COPIES_MAX) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
-                       "%s: %" PRIu64
-                       " iterations of %zu ops; at most %d ops can be made of one loop",
+                       "%s: %" PRIu64 " iterations of %zu ops; a loop can become at most %d ops",
                        tsr_op_name(op), times, each, TSR_UNROLLED_COPIES_MAX);
         return false;
     }
@@ -168,7 +167,7 @@ static bool check_copies(copier *c, MlirOperation op, uint64_t times, size_t eac
     if (c->made <= TSR_UNROLLED_ALL_MAX) return true;
     tsr_diag_error(
         mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
-        "%s: the loops of one function, and those in them, would become more than %d ops",
+        "%s: the loops of one function, including nested loops, would become more than %d ops",
         tsr_op_name(op), TSR_UNROLLED_ALL_MAX);
     return false;
 }

@@ -3,10 +3,10 @@
  * Pass tessera-specialize-calls: each call of a function may have tensors of its own.
  *
  * A call with `tessera.prefix = "h.0"` becomes a call of a copy of the function, in which tensor
- * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. So a block is
- * written once, and twelve calls read the parameters of twelve layers; calls of one function with
- * one prefix share a copy and its tensors. A function that is only called with prefixes is
- * removed, because its tensor names are not part of the program.
+ * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. A block is
+ * therefore written once, and twelve calls read the parameters of twelve layers; calls of one
+ * function with one prefix share a copy and its tensors. A function that is only called with
+ * prefixes is removed, because its tensor names are not part of the program.
  *
  * The walk begins at entries and at functions that are never called, and continues with the
  * functions called from there, using a list of functions whose calls were not scanned yet. A
@@ -125,10 +125,11 @@ static void copy(specializer *p, MlirOperation func, const char *symbol, const c
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool refuse_prefix(MlirOperation call) {
-    tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
-                   "func.call: " PREFIX " needs 1 to %d bytes of printable UTF-8, those of the "
-                   "calls around it included",
-                   TSR_NAME_MAX - 1);
+    tsr_diag_error(
+        mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
+        "func.call: " PREFIX
+        " needs 1 to %d bytes of printable UTF-8, including the prefixes of the enclosing calls",
+        TSR_NAME_MAX - 1);
     return false;
 }
 
@@ -160,7 +161,7 @@ static void find_copy(specializer *p, MlirOperation call, MlirOperation func, co
         copy(p, func, symbol, prefix);
     } else {
         tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_SYMBOLS,
-                       "func.call: with prefixes, calls are of more than %d functions",
+                       "func.call: with prefixes, calls need more than %d functions",
                        TSR_MLIR_SYMBOLS_MAX);
         p->good = false;
     }

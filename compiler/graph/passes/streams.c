@@ -2,8 +2,8 @@
  *
  * The random numbers of an op depend on its call path: the entry, the calls on the path and the op
  * itself, each numbered among those of the same name in its function ("train/block#3/dropout#0").
- * So twelve calls of one block use twelve masks, and a line added elsewhere changes none of the
- * masks.
+ * Twelve calls of one block therefore use twelve masks, and a line added elsewhere changes none of
+ * the masks.
  *
  * Pass tessera-name-calls records names and numbers in the locations of calls and random ops;
  * inlining keeps locations as chains of call sites; pass tessera-streams reads them and sets

@@ -187,9 +187,7 @@ static void apply(tsr_row_flow *flow, tsr_rows_fn rule, tsr_row_kind kind, MlirV
     for (size_t k = 0; k < flow->operand_count && done; k++)
         if (flow->operands[k].kind == TSR_ROWS_APART &&
             tsr_row_digits(&flow->operands[k].layout) != rows)
-            done = tsr_row_mix(flow, k,
-                               "reads all rows in each iteration of a loop that goes "
-                               "along the rows");
+            done = tsr_row_mix(flow, k, "reads all rows in each iteration of a loop over the rows");
     done = done && rule(flow);
     for (size_t r = 0; r < flow->result_count && done && kind == TSR_ROWS_APART; r++)
         if (!is_empty(&flow->result_types[r]) && tsr_row_digits(&flow->results[r]) != rows)
@@ -415,11 +413,10 @@ static void report(tsr_row_walk *walk, const tsr_graph_entry *entry, MlirOperati
                           : "is \"eval\", for which it must be tessera.rows_independent";
     MlirOperation op = f->mixed.ptr ? maker_of(f->mixed) : ret;
     const char *what = f->mixed.ptr ? "" : tsr_arena_printf(&walk->arena, "result '%s' ", f->port);
-    const char *text = tsr_arena_printf(
-        &walk->arena,
-        "%s: %s%s; entry '@%s' %s, so a row of a result must depend on the same row "
-        "of the arguments alone",
-        tsr_op_name(op), what, f->reason, entry->name, why);
+    const char *text = tsr_arena_printf(&walk->arena,
+                                        "%s: %s%s; entry '@%s' %s, so a row of a result may only "
+                                        "depend on the same row of the arguments",
+                                        tsr_op_name(op), what, f->reason, entry->name, why);
     TSR_NEED(what && text);
     if (f->mixed.ptr) {
         const known *is = find(walk, f->mixed);
@@ -453,7 +450,8 @@ static bool all_have_rows(const tsr_graph_entry *entry, uint64_t rows) {
     return all;
 }
 
-/* The rows of a batch: those of data, else of the first argument. 0 if there are none. */
+/* The rows of a batch: the rows of the data, or of the first argument if there is no data. 0 if
+ * there are none. */
 static uint64_t count_rows(const tsr_graph_entry *entry) {
     const tsr_graph_port *port = entry->input_count ? &entry->inputs[0] : NULL;
     for (size_t i = 0; i < entry->input_count; i++)

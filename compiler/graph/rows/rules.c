@@ -34,11 +34,10 @@ bool tsr_row_mix(tsr_row_flow *flow, size_t operand, const char *format, ...) {
 }
 
 bool tsr_row_mix_joined(tsr_row_flow *flow, size_t operand, tsr_row_fault fault) {
-    if (fault == TSR_ROW_PAIRED)
-        return tsr_row_mix(flow, operand, "puts rows together with other rows");
+    if (fault == TSR_ROW_PAIRED) return tsr_row_mix(flow, operand, "combines rows with other rows");
     tsr_row_mix(flow, operand,
                 "combines the rows with a value that differs from row to row by "
-                "itself, so that results depend on a row's place in its batch");
+                "itself, so that results depend on the position of a row in its batch");
     flow->by_number = true;
     return false;
 }
@@ -71,7 +70,7 @@ static tsr_row_dims dims_of(const tsr_shape *shape, tsr_row_label label) {
 
 static bool set_result(tsr_row_flow *flow, size_t result, const tsr_row_dims *dims) {
     if (tsr_row_merge(dims, &flow->results[result])) return true;
-    return tsr_row_mix(flow, 0, "lays the rows out in too many parts to follow them");
+    return tsr_row_mix(flow, 0, "arranges the rows in too many parts");
 }
 
 /* Joins dims, which belong to the operand, into those of a result. */
@@ -181,7 +180,7 @@ bool tsr_rows_along(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     for (size_t i = 0; i < count; i++) {
         uint32_t axis = (uint32_t)axes[i];
-        if (!check_no_rows(flow, 0, &dims, "puts together elements along", axis)) return false;
+        if (!check_no_rows(flow, 0, &dims, "combines elements along", axis)) return false;
         dims.dims[axis] = tsr_row_layout_of(shape->dims[axis], TSR_ROW_VARIES);
     }
     for (size_t k = 1; k < flow->operand_count; k++)
@@ -232,9 +231,8 @@ bool tsr_rows_reshape(tsr_row_flow *flow) {
     tsr_row_dims dims;
     flow->results[0] = flow->operands[0].layout;
     if (tsr_row_split(&flow->results[0], &flow->result_types[0].shape, &dims)) return true;
-    return tsr_row_mix(flow, 0,
-                       "cuts the rows apart: one dim of its result holds a part of them "
-                       "together with other elements");
+    return tsr_row_mix(
+        flow, 0, "splits the rows: a dim of its result has a part of the rows and other elements");
 }
 
 bool tsr_rows_transpose(tsr_row_flow *flow) {
@@ -412,7 +410,7 @@ bool tsr_rows_scatter_add(tsr_row_flow *flow) {
     if (!check_no_rows(flow, 0, &result, "adds to elements of", axis)) return false;
     added = dims_of(&flow->types[0].shape, TSR_ROW_VARIES);
     for (uint32_t i = 0; i < indices.rank; i++)
-        if (!check_no_rows(flow, 1, &indices, "adds up what is named along", i) ||
+        if (!check_no_rows(flow, 1, &indices, "sums the elements that indices select along", i) ||
             !check_no_rows(flow, 2, &updates, "adds up", axis + i))
             return false;
     for (uint32_t i = 0; i < result.rank; i++)
@@ -464,8 +462,8 @@ bool tsr_rows_rotary(tsr_row_flow *flow) {
     uint32_t axis = read_axis(flow), last = flow->types[0].shape.rank - 1;
     tsr_row_dims dims;
     if (!view(flow, 0, &dims)) return false;
-    if (!check_no_rows(flow, 0, &dims, "turns by the place along", axis)) return false;
-    if (!check_no_rows(flow, 0, &dims, "puts together pairs of", last)) return false;
+    if (!check_no_rows(flow, 0, &dims, "rotates by the position along", axis)) return false;
+    if (!check_no_rows(flow, 0, &dims, "combines pairs of", last)) return false;
     dims.dims[axis] = tsr_row_vary(&dims.dims[axis]);
     dims.dims[last] = tsr_row_vary(&dims.dims[last]);
     return set_result(flow, 0, &dims);
@@ -515,7 +513,7 @@ bool tsr_rows_attention(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     if (!check_no_rows(flow, 0, &dims, "sums over", DEPTH)) return false;
     if (tsr_op_flag(flow->op, "causal")) {
-        if (!check_no_rows(flow, 0, &dims, "masks by the place along", PLACE)) return false;
+        if (!check_no_rows(flow, 0, &dims, "masks by the position along", PLACE)) return false;
         dims.dims[PLACE] = tsr_row_vary(&dims.dims[PLACE]);
     }
     dims.dims[DEPTH] = tsr_row_layout_of(flow->types[2].shape.dims[DEPTH], TSR_ROW_SAME);
@@ -641,8 +639,7 @@ bool tsr_rows_varies(tsr_row_flow *flow) {
 bool tsr_rows_random(tsr_row_flow *flow) {
     if (tsr_row_get_scope(flow->walk)->by_row)
         return tsr_row_mix(flow, 0,
-                           "draws other numbers in each iteration, and the iterations go "
-                           "along the rows");
+                           "draws other numbers in each iteration, and iterates over the rows");
     return tsr_rows_varies(flow);
 }
 

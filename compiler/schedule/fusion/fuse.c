@@ -386,7 +386,7 @@ static TSR_RESULT read_chosen(fuser *f, MlirOperation op, MlirAttribute *out_cho
     if (!tsr_op_has(op, TSR_CHOSEN_TILE)) return TSR_SUCCESS;
     if (!tsr_op_i64s(op, TSR_CHOSEN_TILE, SIZES_MAX, sizes, &count)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GROUP_TILE,
-                       "%s: " TSR_CHOSEN_TILE " is no array of at most %d integers",
+                       "%s: " TSR_CHOSEN_TILE " is not an array of at most %d integers",
                        tsr_op_name(op), SIZES_MAX);
         FAIL(&f->ctx, TSR_COMPILE, "invalid tile sizes");
     }
@@ -449,8 +449,8 @@ static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
-/* The op alone: without local scope MLIR would number the values of the whole module each time. The
- * generic form, because the other is not there for a function without a name. */
+/* Prints only the op: without local scope, MLIR would number the values of the whole module each
+ * time. The form is generic, because a function without a name has no other form. */
 static void print_alone(MlirOperation op, tsr_buffer *out) {
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
     mlirOpPrintingFlagsUseLocalScope(flags);
@@ -668,7 +668,7 @@ static TSR_RESULT check_planned(fuser *f, const entry *e, const tsr_fuse_plan *p
             tsr_op_name(op), e->planned[planned - 1], tsr_op_name(other));
         tsr_diag_error_note(mlirOperationGetLocation(op), TSR_DIAG_PLAN_FUSE, text,
                             mlirOperationGetLocation(other), "the other op is here");
-        FAIL(&f->ctx, TSR_COMPILE, "a plan cannot be kept to");
+        FAIL(&f->ctx, TSR_COMPILE, "a plan cannot be applied");
     }
     return TSR_SUCCESS;
 }

@@ -279,7 +279,7 @@ static bool fits_columns(const form *f) {
            (kept / SIDE_BY_SIDE >= TSR_ROWS_LONG_MIN || all <= TSR_ROWS_BYTES_MAX);
 }
 
-/* Reductions alone are faster as separate kernels; a reshape leads to a reader. */
+/* Reductions without other ops are faster as separate kernels; a reshape leads to a reader. */
 static bool check_columns(const form *f, bool *out_idle) {
     const tsr_rows_set *set = f->set;
     bool reads = false, reshapes = false;

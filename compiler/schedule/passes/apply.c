@@ -2,8 +2,8 @@
  *
  * Pass tsched-apply: attaches the choices of plans to the ops that they name, as attributes, which
  * tsched-fuse copies to its groups or obeys: `tsched.tile`, the sizes of tiles, and
- * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. Their
- * pipelines stay recorded on the module, for the deployment manifest.
+ * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. The
+ * pipelines of the plans stay recorded on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
@@ -36,7 +36,7 @@ static void choose(apply *a, MlirOperation tile, MlirOperation func) {
         count++;
         if (!mlirAttributeIsNull(before) && !mlirAttributeEqual(before, chosen)) {
             tsr_diag_error(mlirOperationGetLocation(tile), TSR_DIAG_PLAN_TILE,
-                           "tsched.tile: %s of @%s has been given other sizes", tsr_op_name(op),
+                           "tsched.tile: %s of @%s already has other sizes", tsr_op_name(op),
                            tsr_op_symbol(func));
             a->good = false;
             return;

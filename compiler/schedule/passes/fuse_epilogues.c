@@ -72,8 +72,8 @@ static bool is_long(MlirOperation group) {
            dims[1] >= COLUMNS_LEAST;
 }
 
-/* True if all results of the second call have the shape of the first call's, and it has enough
- * operands. */
+/* True if all results of the second call have the shape of the first call's result, and the second
+ * call has enough operands. */
 static bool is_epilogue(const pair *p) {
     tsr_type made, other;
     size_t large = 0;
@@ -141,7 +141,7 @@ static void set_type(MlirModule module, MlirOperation made, MlirOperation map) {
                                                       inputs, count, results)));
 }
 
-/* Appends the ops of the map after those of the product. */
+/* Appends the ops of the map after the ops of the product. */
 static MlirOperation fuse_groups(MlirModule module, const pair *p) {
     MlirOperation made = mlirOperationClone(p->product), from = mlirOperationClone(p->map);
     MlirBlock to = tsr_op_body(made), block = tsr_op_body(from);

@@ -20,7 +20,7 @@ static bool check_view(MlirOperation op) {
     if (!given) return true;
     return tsr_op_emit_error(
         op, TSR_DIAG_ENTRY_VIEW,
-        "reads a value that no kernel computed, in another shape; a group must do that");
+        "reads a value that no kernel computed, in another shape; move the reshape into a group");
 }
 
 /* Rejects ops that the scheduler does not know. */
@@ -64,7 +64,7 @@ static bool holds(MlirModule module, tsr_op id) {
     return false;
 }
 
-/* The rules of Target IR are those of its ops, which have been checked. */
+/* The only rules of Target IR are the rules of its ops, which have been checked. */
 bool tsr_pass_verify_level(MlirModule module) {
     if (holds(module, TSR_TARGET_FUNC) || holds(module, TSR_TARGET_KERNEL)) return true;
     bool scheduled = holds(module, TSR_SCHED_FUNC) || holds(module, TSR_TILE_FUNC);

@@ -35,7 +35,7 @@ static bool check_values(MlirOperation op) {
     return true;
 }
 
-/* Finds root and return; every op must be one the scheduler knows. */
+/* Finds root and return; the scheduler must know every op. */
 static bool read_body(MlirOperation func, body *b) {
     MlirBlock block = tsr_op_body(func);
     const char *kind = tsr_op_string(func, "kind");
@@ -68,7 +68,7 @@ static bool read_body(MlirOperation func, body *b) {
             continue;
         if (!mlirOperationIsNull(b->root))
             return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP,
-                                     "a fusion group holds one such op at most");
+                                     "a fusion group has at most one op that is not elementwise");
         b->root = op;
         b->row = row;
     }
@@ -83,7 +83,7 @@ static bool check_parts(const body *b, size_t index) {
         !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
         tsr_op_operand_count(b->last) != tsr_op_result_count(b->root))
         return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
-                                 "returns something else than the results of its op, in order");
+                                 "does not return the results of its op in order");
     return true;
 }
 
@@ -93,7 +93,7 @@ static bool check_return(body *b) {
     bool parts = !mlirOperationIsNull(b->root) && tsr_op_result_count(b->root) > 1;
     if (count == 0)
         return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_RETURN,
-                                 "a fusion group has at least one output");
+                                 "a fusion group needs at least one output");
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
         return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
                                  "returns another number of values than the function declares");
@@ -115,7 +115,7 @@ static bool check_return(body *b) {
         if (parts && !check_parts(b, i)) return false;
         if (!parts && !b->rows && !tsr_shape_equal(&output.shape, &b->output.shape))
             return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_SHAPE,
-                                     "all outputs of a group have one shape");
+                                     "all outputs of a group must have the same shape");
     }
     return true;
 }
@@ -124,7 +124,7 @@ static bool check_stretch(MlirOperation op, const tsr_shape *shape) {
     tsr_type type;
     if (!tsr_value_type(tsr_op_result(op, 0), &type) || !tsr_shape_stretches(&type.shape, shape))
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
-                                 "its shape does not stretch to the shape the group runs over");
+                                 "its shape does not broadcast to the group's shape");
     return true;
 }
 
@@ -289,7 +289,7 @@ static bool check_rows(const body *b) {
     tsr_arena_finish(&r.arena);
     return good ||
            tsr_op_emit_error(b->func, TSR_DIAG_GROUP_KIND,
-                             "its ops make no rows group (compiler/schedule/fusion/rows.h)");
+                             "its ops do not form a rows group (compiler/schedule/fusion/rows.h)");
 }
 
 /* ---- strips ---- */
@@ -311,7 +311,7 @@ static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, Ml
                       : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
     if (!fits || !tsr_shape_equal(&shape, &to.shape))
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
-                                 "its types are not those of a matrix and its strips");
+                                 "its types do not match: expected a matrix and its strips");
     return true;
 }
 
@@ -344,9 +344,8 @@ static bool check_view(const body *b) {
     MlirValue strips = tsr_op_operand(op, 0), matrix = tsr_op_result(op, 0);
     if (!takes_strips(b) || !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
         !mlirValueIsABlockArgument(strips))
-        return tsr_op_emit_error(
-            op, TSR_DIAG_GROUP_OP,
-            "is the second operand of a product, not transposed, and nothing else");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP,
+                                 "may only be the second operand of a product, not transposed");
     TSR_FOR_EACH_OP(other, tsr_op_body(b->func)) {
         for (size_t i = 0; i < tsr_op_operand_count(other); i++) {
             MlirValue operand = tsr_op_operand(other, i);
@@ -378,17 +377,17 @@ static bool check_attributes(const body *b) {
     if (!tsr_op_has(b->func, "tile")) return true;
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
         return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE,
-                                 "tile is an array of at most 8 integers");
+                                 "tile must be an array of at most 8 integers");
     for (size_t i = 0; i < count; i++)
         if (sizes[i] < 0)
-            return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE, "no tile size is below 0");
+            return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE, "a tile size is below 0");
     return true;
 }
 
 bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
-        return tsr_op_emit_error(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
+        return tsr_op_emit_error(func, TSR_DIAG_GROUP_RETURN, "a fusion group needs a body");
     const char *kind = tsr_op_string(func, "kind");
     if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;

@@ -667,8 +667,8 @@ static tsr_result store_boxes(tsr_emit *emit, const through *stores, uint32_t co
     return TSR_SUCCESS;
 }
 
-/* A branch on "the grid has programs", which is always true, but neither LLVM nor the assembler
- * knows it. Code after such a condition is not computed earlier, where its results would occupy
+/* A branch on "the grid has programs", which is always true, but LLVM and the assembler cannot
+ * prove it. Code after such a condition is not computed earlier, where its results would occupy
  * registers. */
 static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
     LLVMValueRef grid = LLVMGetParam(emit->function, emit->block->grid_index);

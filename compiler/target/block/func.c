@@ -157,7 +157,8 @@ static void locate_rings(tsr_block *block) {
     locate_some(block, false);
 }
 
-/* Teams take turns at one loop of products, and know how many stages the other one uses in it. */
+/* Teams take turns at one loop of products, and each team knows how many stages the other team uses
+ * in the loop. */
 static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     tsr_block *block = emit->block;
     int64_t teams = 1;
@@ -274,11 +275,10 @@ static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
     tsr_op_i64(func, "grid", &grid);
     block->together = (uint32_t)count;
     if (count < 1 || count > TSR_TOGETHER_MAX || grid % count || (count > 1 && !block->has_wgmma))
-        FAIL(
-            emit->ctx, TSR_COMPILE,
-            "kernel '%s' runs %lld at a time of %lld programs; expected 1, or on 'sm_90a' up to %d "
-            "of a multiple of it",
-            emit->kernel, (long long)count, (long long)grid, TSR_TOGETHER_MAX);
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' runs %lld of %lld programs together; expected 1, or on 'sm_90a' a "
+             "divisor of the programs up to %d",
+             emit->kernel, (long long)count, (long long)grid, TSR_TOGETHER_MAX);
     if (block->exchange_bytes && block->teams > 1)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,
@@ -340,7 +340,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     for (unsigned i = 0; i < count; i++) params[i] = pointer;
     params[buffers + 2] = LLVMInt64TypeInContext(emit->llvm);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function =
         LLVMAddFunction(emit->module, emit->kernel,
                         LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count, false));

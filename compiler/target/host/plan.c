@@ -85,16 +85,16 @@ tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
     return TSR_SUCCESS;
 }
 
-/* The buffer that a kernel prepacks. It is the same one in all entries. */
+/* The buffer that a kernel prepacks. This buffer is the same in all entries. */
 static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
     value *from = NULL;
     tsr_prepacked_list *list = p->prepacked;
     if (tsr_op_operand_count(l->call) != 1 || tsr_op_result_count(l->call) != 1)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks something else than one buffer",
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks more or less than one buffer",
              p->entry->name, tsr_op_symbol(l->kernel));
     TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(l->call, 0), &from));
     if (from->buffer.space != TSR_SPACE_TENSOR)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks something else than a tensor",
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks a value that is not a tensor",
              p->entry->name, tsr_op_symbol(l->kernel));
     uint32_t index = 0;
     while (index < list->count && (!mlirOperationEqual(list->items[index].kernel, l->kernel) ||
@@ -115,7 +115,7 @@ tsr_result tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
     *l = (launch){.kind = kind, .call = op, .loop = NONE};
     if (callee) l->kernel = tsr_module_find(p->module, callee);
     if ((kind == KIND_LAUNCH || kind == KIND_SUM) && !tsr_op_is(l->kernel, TSR_TARGET_KERNEL))
-        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
+        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is not a kernel", p->entry->name,
              callee ? callee : "");
     *out_launch = l;
     if (!tsr_op_i64(op, TSR_VRANK_LOOP, &number)) return TSR_SUCCESS;
@@ -231,7 +231,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     return TSR_SUCCESS;
 }
 
-/* Its results are its operands, or a token. */
+/* The results of the op are its operands, or a token. */
 static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         if (tsr_planner_is_token(tsr_op_result(op, i))) continue;
@@ -725,7 +725,8 @@ static TSR_RESULT read_workspace_max(planner *p) {
     if (!tsr_op_has(module, TSR_WORKSPACE_MAX_NAME)) return TSR_SUCCESS;
     if (!tsr_op_i64(module, TSR_WORKSPACE_MAX_NAME, &bytes))
         FAIL(p->ctx, TSR_COMPILE,
-             "'" TSR_WORKSPACE_MAX_NAME "' of the module is no i64; expected a number of bytes");
+             "'" TSR_WORKSPACE_MAX_NAME
+             "' of the module is not an i64; expected a number of bytes");
     if (bytes < 1)
         FAIL(p->ctx, TSR_COMPILE,
              "'" TSR_WORKSPACE_MAX_NAME "' of the module is %lld; expected a number of bytes, at "

@@ -40,15 +40,15 @@ static TSR_RESULT collect_tensor_part(planner *p, MlirOperation op, MlirOperatio
     return TSR_SUCCESS;
 }
 
-/* One command between loops, or before the op that reads a tensor in one, from the op's operand to
- * its result. */
+/* Adds one command from the op's operand to its result. The command is between loops, or before the
+ * op that reads a tensor in a loop. */
 static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kind, tsr_space to) {
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, kind, NULL, &l));
     uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
     bool reads_tensor = from != NONE && p->values[from].buffer.space == TSR_SPACE_PART;
     if (from == NONE || (l->loop != NONE && !(kind == KIND_JOIN && reads_tensor)))
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of no value, or in a loop", p->entry->name,
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s has no operand, or is in a loop", p->entry->name,
              tsr_op_name(op));
     p->values[from].first_end = p->launch_count;
     return tsr_planner_add_value(p, tsr_op_result(op, 0),

@@ -36,7 +36,7 @@ static const char *location_text(MlirLocation location, tsr_arena *arena) {
         else if (mlirLocationIsAName(location))
             location = mlirLocationNameGetChildLoc(location);
         else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location) > 0) {
-            /* The C API gives all at once; the first is where the op began. */
+            /* The C API returns all locations at once; the op began at the first one. */
             unsigned count = mlirLocationFusedGetNumLocations(location);
             MlirLocation *all = TSR_NEW(arena, MlirLocation, count);
             if (!all) return NULL;
@@ -187,7 +187,7 @@ static TSR_RESULT find_handler(reader *r, MlirOperation op, const char *attr,
     if (!tsr_op_has(op, attr)) return TSR_SUCCESS;
     const tsr_config_entry *entry = name ? tsr_config_find_entry(r->config, name) : NULL;
     if (!entry)
-        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is no entry", r->entry->name, attr,
+        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is not an entry", r->entry->name, attr,
              name ? name : "");
     *out_handler = 1 + (uint32_t)(entry - r->config->entries);
     return TSR_SUCCESS;

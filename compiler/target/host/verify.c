@@ -102,7 +102,7 @@ static bool check_config(MlirOperation op) {
 bool tsr_rule_kernel(MlirOperation op) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
     if (!mlirTypeIsAFunction(type))
-        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "its type is not a function's");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "its type is not a function type");
     intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
     intptr_t outputs = mlirFunctionTypeGetNumResults(type);
     for (intptr_t i = 0; i < inputs + outputs; i++) {
@@ -111,9 +111,9 @@ bool tsr_rule_kernel(MlirOperation op) {
         if (!placed_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
                                     : mlirFunctionTypeGetResult(type, i - inputs),
                          &buffer, &pitch))
-            return tsr_op_emit_error(op, TSR_DIAG_TARGET,
-                                     "argument %zd is no static, dense buffer, nor has it a pitch",
-                                     i);
+            return tsr_op_emit_error(
+                op, TSR_DIAG_TARGET,
+                "argument %zd is neither a static, dense buffer nor a buffer with a pitch", i);
     }
     if (outputs == 0) return tsr_op_emit_error(op, TSR_DIAG_TARGET, "it writes nothing");
     if (inputs + outputs > TSR_PROGRAM_ARGUMENTS_MAX)
@@ -152,7 +152,7 @@ static bool check_buffer(MlirOperation op) {
     tsr_type type;
     if (buffer_type(mlirValueGetType(tsr_op_result(op, 0)), &type)) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TARGET,
-                             "its type is no static, dense buffer of a tensor");
+                             "its type is not a static, dense buffer of a tensor");
 }
 
 bool tsr_rule_tensor(MlirOperation op) {
@@ -168,9 +168,9 @@ static bool check_rows(MlirOperation op, int64_t *out_pitch) {
     tsr_type type;
     MlirValue buffer = tsr_op_result(op, 0);
     if (!placed_type(mlirValueGetType(buffer), &type, out_pitch))
-        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
-                                 "its type is no static, dense buffer of a tensor, nor has it "
-                                 "a pitch");
+        return tsr_op_emit_error(
+            op, TSR_DIAG_TARGET,
+            "its type is neither a static, dense buffer of a tensor nor a buffer with a pitch");
     for (MlirOpOperand use = mlirValueGetFirstUse(buffer); *out_pitch && !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
         if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_TARGET_LAUNCH))
@@ -231,7 +231,7 @@ static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number num
     MlirOperation owner = tsr_value_owner(value);
     if (!tsr_op_is(owner, TSR_TARGET_INPUT) && !tsr_op_is(owner, TSR_TARGET_VRANK_NUMBER))
         return true;
-    return tsr_op_emit_error(op, number, "writes a %s, which is only read", tsr_op_name(owner));
+    return tsr_op_emit_error(op, number, "writes a %s, which is read-only", tsr_op_name(owner));
 }
 
 bool tsr_rule_copy(MlirOperation op) {
@@ -312,7 +312,7 @@ bool tsr_rule_collective(MlirOperation op) {
                                  ranks, UINT16_MAX);
     if (!buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &to) ||
         !buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &from))
-        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "a type is no static, dense buffer");
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "a type is not a static, dense buffer");
     if (to.dtype != from.dtype ||
         !tsr_collective_fits(row, &to.shape, &from.shape, (uint64_t)ranks))
         return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
@@ -350,7 +350,7 @@ bool tsr_rule_control(MlirOperation op) {
     tsr_op_i64(op, "commands", &commands);
     tsr_op_i64(op, "times", &times);
     if (!row)
-        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of it",
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of this op",
                                  kind ? kind : "");
     if (tsr_op_operand_count(op) != row->operands)
         return tsr_op_emit_error(op, TSR_DIAG_TARGET, "\"%s\" takes %zu buffers; it has %zu", kind,
@@ -408,7 +408,8 @@ bool tsr_rule_vrank_gather(MlirOperation op) {
         fits = all.shape.dims[i] == part.shape.dims[i];
     if (fits) return true;
     return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
-                             "the first operand is not the second several times along dim 0");
+                             "dim 0 of the first operand is not a multiple of the second "
+                             "operand's, or another dim differs");
 }
 
 /* ---- tokens ---- */
@@ -546,9 +547,9 @@ static bool check_sum(MlirOperation op, MlirOperation kernel) {
                             i < 2 ? mlirFunctionTypeGetInput(type, i)
                                   : mlirFunctionTypeGetResult(type, 0));
     if (fits) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
-                             "@%s is no tessera_target.kernel that makes one such buffer of two",
-                             name);
+    return tsr_op_emit_error(
+        op, TSR_DIAG_LAUNCH,
+        "@%s is not a tessera_target.kernel that combines two buffers of this type into one", name);
 }
 
 static bool check_body(MlirOperation op, MlirOperation body) {

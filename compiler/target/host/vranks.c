@@ -113,7 +113,7 @@ static void add_phase(phases *t, MlirOperation op, uint32_t phase) {
     if (phase > t->phase_max && phase != AT_END) t->phase_max = phase;
 }
 
-/* It runs before the first loop that begins when all its operands are available. */
+/* Such an op runs before the first loop that begins when all operands of the op are available. */
 static TSR_RESULT read_token_op(phases *t, MlirOperation op) {
     bool passes = tsr_op_is(op, TSR_SR_BARRIER);
     const timing *is = NULL;

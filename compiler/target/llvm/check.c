@@ -56,7 +56,7 @@ static const char *why_no_element(MlirOperation op) {
     if (tsr_op_is(op, TSR_VECTOR_EXTRACT) &&
         (tsr_op_operand_count(op) != 1 || !tsr_op_i64s(op, "static_position", 1, &lane, &count) ||
          count != 1))
-        return "takes no element whose place is known";
+        return "takes an element whose position is unknown at build time";
     if (tsr_op_is(op, TSR_VECTOR_BROADCAST) &&
         mlirTypeIsAVector(mlirValueGetType(tsr_op_operand(op, 0))))
         return "repeats a vector; expected a scalar";
@@ -100,14 +100,14 @@ static const char *why_not(const refusal *r, MlirOperation op) {
          tsr_op_is(op, TSR_TILE_UNTIL_ALIGNED)) &&
         r->target->warp_lanes)
         return "is for CPUs";
-    if (has_unknown_mask(op)) return "is blocked, with a mask that no vector.create_mask makes";
+    if (has_unknown_mask(op)) return "is blocked, and its mask is not a vector.create_mask";
     if (tsr_op_is(op, TSR_SCF_FOR) && tsr_op_result_count(op) > TSR_EMIT_CARRIED_MAX)
         return "carries more than 64 values";
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_result(op, i));
         if (!is_emitted(r, type)) return "makes a vector or buffer that is too large";
         if (mlirTypeIsAVector(type) && mlirShapedTypeGetRank(type) != 1)
-            return "makes a vector that is no list of elements";
+            return "creates a vector with more than one dimension, or none";
         if (!has_registers(op, type)) return "makes a value of a type that has no machine code";
         if (mlirTypeIsAMemRef(type) && !of_tile)
             return "passes a buffer on; expected an argument, or the result of an op of tile";

@@ -203,7 +203,7 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
 }
 
 /* LLVM turns a store of either the old value or a new one into a masked store, which takes AVX2 a
- * dozen cycles. It does not do so with a volatile store. */
+ * dozen cycles. LLVM keeps a volatile store. */
 static void keep_whole(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
     enum { FAST_MASKS_BYTES = 64 };
     bool is_vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
@@ -600,7 +600,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, 3, false);
     MlirBlock body = tsr_op_body(op);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
     emit->streams = emit->at_once = false;
     set_attributes(emit);

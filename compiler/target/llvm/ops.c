@@ -38,7 +38,7 @@ static LLVMValueRef conversion(const op *o) {
     return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
 }
 
-/* Returns the same bits, but hides from the assembler that it has widened the same value before: a
+/* Returns the same bits, but hides from the assembler that the same value was widened before: a
  * byte permutation with a selector that is the identity as long as a grid has less than 2^50
  * programs. */
 static LLVMValueRef forget(const op *o, LLVMValueRef value) {

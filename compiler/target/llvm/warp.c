@@ -695,7 +695,7 @@ static tsr_result make_function(tsr_emit *emit, MlirOperation func,
     LLVMTypeRef type =
         LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count + 3, false);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
     LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
     snprintf(threads, sizeof threads, "%u,1,1", launch->threads);
@@ -761,8 +761,8 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
     tsr_op_i64(func, "grid", &grid);
     if (beside < 1 || beside > TSR_BESIDE_MAX || grid % beside)
         FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' has %lld of %lld programs in a block; expected up to %d, of a multiple "
-             "of it",
+             "kernel '%s' has %lld of %lld programs in a block; expected a divisor of the programs "
+             "up to %d",
              emit->kernel, (long long)beside, (long long)grid, TSR_BESIDE_MAX);
     emit->beside = (unsigned)beside;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);

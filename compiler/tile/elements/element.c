@@ -197,8 +197,8 @@ static MlirValue unless_equal(MlirValue value) {
     return is ? other : value;
 }
 
-/* True for x - m if m is the largest element of a row of x. If m is the lowest number, so is every
- * x of the row. */
+/* True for x - m if m is the largest element of a row of x. If m is the lowest number, every x of
+ * the row is the lowest number, too. */
 static bool is_below_0(MlirValue value) {
     MlirOperation sub = owner_if(value, TSR_GRAPH_SUB);
     if (mlirOperationIsNull(sub)) return false;

@@ -117,7 +117,8 @@ static MlirValue log_positive(const draw *d, MlirValue x) {
     return two(d, "arith.addf", two(d, "arith.mulf", k, real(d, 0x1.62e42feep-1)), rest);
 }
 
-/* The numbers that are computed: computing rare ones for all lanes takes most of the time. */
+/* The numbers that are computed. Rare numbers are computed separately: computing them for all lanes
+ * would take most of the time. */
 typedef enum part { PART_ALL, PART_MIDDLE, PART_OUTER } part;
 
 static MlirValue quantile(const draw *d, MlirValue u, part which) {

@@ -34,7 +34,7 @@ typedef struct transposer {
 
 typedef bool (*visit)(const transposer *t, MlirOperation entry, MlirOperation call, void *context);
 
-/* Visits the calls of the group until a visitor returns false; returns false then. */
+/* Visits the calls of the group until a visitor returns false. Returns false if a visitor did. */
 static bool visit_calls(const transposer *t, visit visitor, void *context) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(t->module)) {
         if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;

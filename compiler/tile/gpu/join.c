@@ -10,7 +10,7 @@
  * are kernels, except for the reshapes; this pass moves the ops around attention into its group,
  * which is then one kernel. A group is changed only if all its calls have the same surroundings. If
  * another op still needs a result in its old layout, the result is transposed back: the gradient's
- * group takes that transpose in again.
+ * group then absorbs this transpose.
  */
 #include "compiler/ir/target.h"
 #include "compiler/tile/gpu/attention.h"
@@ -105,8 +105,8 @@ static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirV
     s->values[index] = tsr_op_operand(call, 0);
 }
 
-/* The concat along columns that all three results go to, each through its transpose and a reshape,
- * and nowhere else. */
+/* Finds the concat along columns that reads all three results, each through its transpose and a
+ * reshape. Returns false if another op reads one of them. */
 static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
     for (uint32_t r = 0; r < RESULTS_MAX; r++) {
         MlirOperation transpose = only_user(tsr_op_result(call, r));

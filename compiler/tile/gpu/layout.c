@@ -48,7 +48,7 @@ MlirValue tsr_gpu_build_transpose(tsr_builder *b, MlirValue value, size_t dim) {
                            attrs);
 }
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory runs out. */
 static const char *free_name(MlirModule module, tsr_arena *arena, const char *group,
                              const char *suffix) {
     const char *name = tsr_arena_printf(arena, "%s_%s", group, suffix);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: read (the groups, their calls) · collect (tensors that may have a pitch, and the uses of
- * each) · weigh (all tensors start with a pitch; those whose pitch does not pay lose it, one after
- * the other, until nothing changes) · write (attributes of groups or of their clones).
+ * each) · weigh (all tensors start with a pitch; a tensor whose pitch costs more than it saves
+ * loses its pitch; this is repeated until nothing changes) · write (attributes of groups or of
+ * their clones).
  */
 #include "compiler/tile/gpu/pitch.h"
 

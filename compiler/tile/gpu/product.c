@@ -74,7 +74,7 @@ static bool find_operand(const product *p, size_t index, uint32_t *out_number) {
     return type->shape.rank >= 2 && tsr_dtype_is_float(type->dtype);
 }
 
-/* True if the batch dimensions are those of the result. */
+/* True if the batch dimensions equal those of the result. */
 static bool has_whole_batch(const product *p, const tsr_shape *shape) {
     if (shape->rank != p->whole.rank) return false;
     for (uint32_t d = 0; d + 2 < shape->rank; d++)
@@ -117,8 +117,8 @@ static int64_t pitch_of(const product *p, uint32_t number) {
     return pitch ? pitch : (int64_t)shape->dims[shape->rank - 1];
 }
 
-/* Replaces a view's strides by strides over [batch,] rows, columns. False if there are no such
- * strides. */
+/* Replaces a view's strides by strides over [batch,] rows, columns. Returns false if no strides
+ * describe the view. */
 static bool narrow_view(const product *p, tsr_view *view) {
     uint32_t rank = p->whole.rank, to = p->space.rank - 2;
     int64_t strides[3] = {0}, column = view->strides[rank - 1], row = view->strides[rank - 2];
@@ -166,7 +166,7 @@ static tsr_node *find_user(const product *p, const tsr_node *node) {
     return user;
 }
 
-/* The one op that uses the node, after any casts. Casts change nothing here, because all values are
+/* The one op that uses the node, after any casts. Casts have no effect here, because all values are
  * f32. */
 static tsr_node *find_reader(const product *p, const tsr_node *node) {
     tsr_node *user = find_user(p, node);

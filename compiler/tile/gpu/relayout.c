@@ -57,7 +57,8 @@ static TSR_RESULT read_group(relayouter *l, MlirOperation func, bool *out_fits) 
     return tsr_tile_time_product(&l->group, out_fits, &l->cycles);
 }
 
-/* True if only kernels write and read the value. It may then have a pitch without a copy. */
+/* True if only kernels write and read the value. That tensor may then have a pitch without a
+ * copy. */
 static bool is_owned(MlirValue value) {
     if (mlirValueIsABlockArgument(value) || !tsr_op_is(tsr_value_owner(value), TSR_SCHED_CALL))
         return false;

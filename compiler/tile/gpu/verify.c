@@ -17,7 +17,7 @@ bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
     if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
     return tsr_op_emit_error(
         op, TSR_DIAG_TILE_TYPE,
-        "factors of f32 are read along their rows: expected transpose_b alone");
+        "factors of f32 are read along their rows; expected transpose_b and no transpose_a");
 }
 
 /* The only user of the value, if it is the op `id` in the same block; null otherwise. */
@@ -54,7 +54,7 @@ static bool check_rows(MlirOperation op, MlirValue buffer) {
 }
 
 /* The store of the one tile.map result that is computed from the loaded fragment; null if there is
- * none. Neither op has been verified yet. */
+ * no such store. Neither the map nor the store has been verified yet. */
 static MlirOperation store_of(MlirOperation op, MlirValue ring) {
     MlirOperation none = {NULL}, map = reader_of(tsr_op_result(op, 0), TSR_TILE_MAP);
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) != 4 ||
@@ -74,8 +74,8 @@ static bool check_reader(MlirOperation op, MlirValue ring) {
     MlirOperation store = store_of(op, ring);
     if (mlirOperationIsNull(store))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
-                                 "expected one tile.map to read it, and one tile.store_fragment "
-                                 "to store that, through the ring that it comes by");
+                                 "expected one tile.map to read it, and one tile.store_fragment to "
+                                 "store the result, through the same ring");
     MlirOperation map = tsr_value_owner(tsr_op_operand(store, 0));
     if (!mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
                        mlirValueGetType(tsr_op_operand(map, 0))))
@@ -91,12 +91,12 @@ static bool check_buffer(MlirOperation op, MlirValue buffer, MlirValue ring) {
     if (rank < 2 || indices != rank)
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
                                  "%" PRId64 " indices of %" PRId64
-                                 " dimensions; expected two or more, as many of both",
+                                 " dimensions; expected the same number of both, at least 2",
                                  indices, rank);
     if (!tsr_shim_tile_shared(mlirValueGetType(ring), dims, &element) ||
         !mlirTypeEqual(element, mlirShapedTypeGetElementType(type)))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the ring and the buffer differ in their elements");
+                                 "the ring and the buffer differ in element type");
     return check_rows(op, buffer);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel families `gather` and `scatter_add` along an axis, one kernel each. On a GPU scatter.c has
- * most of the latter.
+ * Kernel families `gather` and `scatter_add` along an axis, one kernel each. On a GPU most of the
+ * scatter-add is in scatter.c.
  *
  * An index outside [0, size) sets the fault record and moves nothing; on a GPU it counts as 0.
- * scatter_add adds the updates of an element in ascending order of their positions, however the
- * work is split over programs: each program owns some columns of `inner`.
+ * scatter_add adds the updates of an element in ascending order of their positions, for every
+ * division of the work: each program owns some columns of `inner`.
  */
 #include "compiler/tile/kernels/gather.h"
 

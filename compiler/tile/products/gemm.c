@@ -6,16 +6,16 @@
 #include <string.h>
 
 enum {
-    CHAINS_FULL = 12,    /* number of chains that hides the latency of a multiply-add at two per
-                            cycle; fewer chains run slower */
-    ALIAS_BYTES = 4096,  /* rows this far apart share one set of the first-level cache ... */
-    ALIAS_ROWS = 8,      /* ... which has this number of ways on all supported CPUs */
-    CHAINS_LARGE = 22,   /* to begin and end a tile with this number of chains ... */
-    LARGE_STEPS = 3,     /* ... takes as long as these steps of its loop; hence for a loop ... */
-    SHORT_STEPS = 128,   /* ... with at most this number of steps smaller tiles are tried, ... */
-    CHAINS_SHORT = 18,   /* ... with at most these chains, a little slower in the loop, ... */
-    ROWS_SHORT = 6,      /* ... and at least this number of rows, but fewer rows ... */
-    FEW_STEPS = 32,      /* ... for at most this number of steps */
+    CHAINS_FULL = 12,   /* number of chains that hides the latency of a multiply-add at two per
+                           cycle; fewer chains run slower */
+    ALIAS_BYTES = 4096, /* rows this far apart share one set of the first-level cache ... */
+    ALIAS_ROWS = 8,     /* ... which has this number of ways on all supported CPUs */
+    CHAINS_LARGE = 22,  /* to begin and end a tile with this number of chains ... */
+    LARGE_STEPS = 3,   /* ... takes as long as these steps of its loop; therefore, for a loop ... */
+    SHORT_STEPS = 128, /* ... with at most this number of steps smaller tiles are tried, ... */
+    CHAINS_SHORT = 18, /* ... with at most these chains, a little slower in the loop, ... */
+    ROWS_SHORT = 6,    /* ... and at least this number of rows, but fewer rows ... */
+    FEW_STEPS = 32,    /* ... for at most this number of steps */
     FAR_RUN_BYTES = 192, /* minimum for the part of a row of B in a panel if B is far: lines of
                             shorter parts take long */
     LINE_BYTES = 64,

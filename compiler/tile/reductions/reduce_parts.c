@@ -25,9 +25,8 @@ enum {
     LANES = 32,
     WIDE_LANES = 128, /* columns of a warp if they cannot be blocked */
     ROWS_MIN = 1024,
-    REGISTERS =
-        128, /* limit of a lane: without it the assembler aims at 32, and waits for each load */
-    IN_FLIGHT = 96, /* registers for rows */
+    REGISTERS = 128, /* per lane; by default the assembler uses 32, and waits for each load */
+    IN_FLIGHT = 96,  /* registers for rows */
     ROWS_AT_ONCE_MAX = 16,
     PROGRAMS_MIN = 700,  /* number that keeps a GPU busy */
     CHAIN_MIN = 32,      /* minimum rows of a partial result */

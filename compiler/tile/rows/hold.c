@@ -88,7 +88,7 @@ static void find_cached(rows *r) {
     }
 }
 
-/* Is the value costly, and does a reduction or a later stage read it? */
+/* True if the value is costly, and a reduction or a later stage reads it. */
 bool tsr_rows_is_cached_column(const rows *r, const item *it) {
     if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
@@ -143,7 +143,7 @@ static bool reserve(rows *r, const item *it, int64_t *capacity) {
     return first < last;
 }
 
-/* Finds the values that lanes hold: costly ones and inputs, as far as registers suffice. */
+/* Finds the values that lanes hold: costly values and inputs, while registers are available. */
 static void find_held(rows *r) {
     enum { STAGES_MAX = 31 };
     int64_t capacity[STAGES_MAX];

@@ -138,14 +138,15 @@ static tsr_result add_op(rows *r, MlirOperation op) {
     item *made = NULL, *operands[TSR_ELEMENT_OPERANDS_MAX] = {NULL};
     if ((!reduction && !same && !repairs && !tsr_element_is(op)) ||
         count > TSR_ELEMENT_OPERANDS_MAX)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s has no place in rows", group->name,
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s is not allowed in a rows kernel", group->name,
              tsr_op_name(op));
     for (size_t i = 0; i < count; i++) {
         MlirValue operand = tsr_op_operand(op, i);
         tsr_type from, to;
         bool known = tsr_value_type(operand, &from) && tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
-        /* Reshapes and repairs use the shape of the operand, other ops that of their result. */
+        /* Reshapes and repairs use the shape of the operand; other ops use the shape of their
+         * result. */
         uint32_t rank = same || repairs ? from.shape.rank : to.shape.rank;
         bool over_kept = !reduction && rank != r->full.rank;
         if (is_leaf(operand))

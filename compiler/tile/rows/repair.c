@@ -38,7 +38,7 @@ typedef struct group {
     MlirType wide, type;   /* f64; type of the items */
     uint32_t lanes;        /* adjacent columns; 0: one row */
     MlirValue odd;         /* i1: the row is recomputed */
-    MlirValue root;        /* the unrepaired reciprocal size; null: the mean has no group */
+    MlirValue root;        /* the unrepaired reciprocal size; null: no group computes the mean */
     MlirValue small;       /* i1: the size has vanished; null: it cannot vanish */
     MlirValue scale;       /* scale of f64 rows; null: not scaled */
     MlirValue high, low;   /* the mean, in f64 and scaled, as the sum of two numbers */
@@ -54,7 +54,8 @@ static bool is_size(const item *it) { return is_of(it, "size") || is_of(it, "dev
 
 /* ---- which repairs are one group ------------------------------------------------------------- */
 
-/* The only later repair of a size of this mean's row; NULL if there is no such repair or several.
+/* The only later repair of a size of this mean's row; Returns NULL if there is no such repair, or
+ * more than one.
  */
 static item *find_size(const rows *r, const item *mean) {
     item *found = NULL;
@@ -248,7 +249,7 @@ static MlirValue emit_mean(const group *g) {
 }
 
 /* 1 / sqrt(power + eps) of the unscaled row, clamped to the largest number of its type; *out_root:
- * that of the scaled row. If all elements are equal it is 1 / sqrt(eps), rounded as usual. */
+ * the root of the scaled row. If all elements are equal it is 1 / sqrt(eps), rounded as usual. */
 static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root) {
     tsr_tile_builder *b = g->b;
     MlirValue eps = number(g, g->eps), flat_root = number(g, root_of_eps(g));
@@ -340,7 +341,7 @@ static void emit_group(group *g) {
 
 /* ---- columns, one after the other ------------------------------------------------------------ */
 
-/* Marks the items that are read to recompute `it`; those of a level below 2 are constant along a
+/* Marks the items that are read to recompute `it`; values of a level below 2 are constant along a
  * column. */
 static void find_of_columns(item *it) {
     if (it->of_columns) return;
@@ -385,9 +386,9 @@ static void emit_column(group *g, MlirValue lane, MlirValue first) {
         if (g->parts[i]) store_beside(g, g->parts[i], g->parts[i]->scalar, lane);
 }
 
-/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. Their
- * values are in local buffers during that time: values carried by such a loop would occupy
- * registers in the code around it. */
+/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. The values
+ * of the columns are in local buffers during that time: values that the loop carries would occupy
+ * registers in the code around the loop. */
 static void emit_columns(group *g) {
     tsr_tile_builder *b = g->b;
     rows *r = g->r;
