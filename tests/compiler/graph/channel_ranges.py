@@ -8,8 +8,9 @@ The rows of norm_ranges.py (near the largest and the least numbers of the type, 
 stored in tensors with several layouts: as rows, as adjacent columns, as columns of each of several blocks, and as channels whose
 elements are split over the blocks. The reference is computed in NumPy's longdouble. The guarantees:
 
-- layernorm, rmsnorm, softmax and logsumexp give the same results for such rows as for rows of the last dim.
-- batch_norm_train normalizes like layernorm. The running mean and variance are correct whenever they fit the type, for old values
+- layernorm, rmsnorm, softmax and logsumexp give the same results for such rows as for rows of the last dim, and the norms have
+  the same gradients, for incoming gradients over the whole range.
+- batch_norm_train normalizes like layernorm, and has its gradient. The running mean and variance are correct whenever they fit the type, for old values
   of any size.
 - batch_norm and its gradients are correct whenever x - mean fits the type.
 - A mean is correct whenever its elements are finite.
@@ -36,7 +37,7 @@ except ImportError:
 
 import subprocess
 
-from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, load, logsumexp, norm, rows, save, softmax, stored
+from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, crossed, gradient_scale, load, logsumexp, norm, rows, save, softmax, stored
 
 COLUMNS = (16, 50)  # the second, and types other than f32, in some layouts alone
 WHOLE, OF_V2 = 128, ('f32', 'bf16')  # rows that are whole vectors, also in each of two blocks; the types that have them
@@ -87,6 +88,7 @@ class Case:
     """One op of rows in one layout. `results`: names of what is compared, y and dx first."""
 
     per_row = ()  # inputs and results that have one number a row
+    is_crossed = False  # incoming gradients are from the whole range, too
 
     def __init__(self, title, layouts):
         self.title, self.layouts = title, layouts
@@ -94,8 +96,9 @@ class Case:
     def inputs(self, dtype, x, g):
         return {'x': x, 'g': g}
 
-    def takes(self, dtype):
-        return True
+    def scale(self, name, dtype, given):
+        """What an error is relative to, if that is more than the largest element of a row."""
+        return L(0)
 
 
 def lines(name, inputs, outputs, body):
@@ -122,11 +125,11 @@ def through(x, to, op, attrs, more=()):
 
 
 class Norm(Case):
-    results = ('y', 'dx')
+    results, is_crossed, is_centred = ('y', 'dx'), True, True
 
     def __init__(self, kind, eps, layouts):
         super().__init__(f'{kind} eps {eps}', layouts)
-        self.kind, self.eps = kind, eps
+        self.kind, self.eps, self.is_centred = kind, eps, kind == 'layernorm'
 
     def function(self, name, dtype, layout, shape):
         full = text(layout.shape(*shape), dtype)
@@ -135,11 +138,19 @@ class Norm(Case):
 
     def expected(self, dtype, given, got):
         x, g = given['x'].astype(L), given['g'].astype(L)
-        return dict(zip(self.results, norm(x, g, self.eps, self.kind == 'layernorm', MOST['f64' if dtype == 'f64' else 'f32'])))
+        return dict(zip(self.results, norm(x, g, self.eps, self.is_centred, MOST['f64' if dtype == 'f64' else 'f32'])))
+
+    def of_gradient(self, name, dtype, given):
+        if name != 'dx':
+            return L(0), L(0)
+        return gradient_scale(given['x'].astype(L), given['g'].astype(L), self.eps, self.is_centred, dtype)
+
+    def scale(self, name, dtype, given):
+        return self.of_gradient(name, dtype, given)[0]
 
     def slack(self, name, dtype, given, right):
         """By how much more than TOLERANCE of the largest element of a row."""
-        return L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2)
+        return L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2) + np.nan_to_num(self.of_gradient(name, dtype, given)[1])
 
 
 class Exponential(Case):
@@ -188,13 +199,13 @@ class Mean(Case):
         return L(LEAST[dtype]) * 2 + L({'f64': 1e-15, 'f32': 3e-7}.get(dtype, 3e-7)) * most
 
 
-class Train(Case):
+class Train(Norm):
     """The old mean and variance are `old` of the largest number."""
 
     results, per_row = ('y', 'dx', 'mean', 'variance'), ('mean', 'variance')
 
     def __init__(self, eps, old, momentum, layouts):
-        super().__init__(f'batch_norm_train eps {eps}, old numbers {old} of the largest, momentum {momentum}', layouts)
+        Case.__init__(self, f'batch_norm_train eps {eps}, old numbers {old} of the largest, momentum {momentum}', layouts)
         self.eps, self.old, self.momentum = eps, old, momentum
 
     def number(self, dtype):
@@ -231,7 +242,7 @@ class Train(Case):
 
     def slack(self, name, dtype, given, right):
         step = L(2.0**-50 if dtype == 'f64' else 2.0**-21)
-        least = L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2)
+        least = super().slack(name, dtype, given, right)
         if name not in self.per_row:
             return least
         most = np.maximum(np.abs(given['x'].astype(L)).max(1, keepdims=True), abs(L(self.number(dtype))))
@@ -300,12 +311,13 @@ class Run:
 
     def __init__(self, name, case, layout, dtype, columns, whole, random):
         self.name, self.case, self.layout, self.dtype = name, case, layout, dtype
-        self.made = rows(dtype, columns, random)
+        made = rows(dtype, columns, random)
+        pairs = crossed(made, dtype, random) if case.is_crossed else {n: (row, stored(random.standard_normal(columns), dtype)) for n, row in made.items()}
         self.whole = whole  # no vector needs a mask
-        while len(self.made) % (WHOLE if whole else 2):  # also as many in both blocks
-            self.made[f'ordinary, {len(self.made)}'] = stored(random.standard_normal(columns), dtype)
-        x = np.stack(list(self.made.values()))
-        self.given = case.inputs(dtype, x, stored(random.standard_normal(x.shape), dtype))
+        while len(pairs) % (WHOLE if whole else 2):  # also as many in both blocks
+            pairs[f'ordinary, {len(pairs)}'] = tuple(stored(random.standard_normal((2, columns)), dtype))
+        self.made = list(pairs)
+        self.given = case.inputs(dtype, *(np.stack(of) for of in zip(*pairs.values())))
         self.title = f'{case.title}, {layout.name}, {dtype}, {columns} columns'
 
     def function(self):
@@ -334,12 +346,13 @@ class Run:
             for result in self.case.results:
                 right, mine = want[result].reshape(got[result].shape), got[result].astype(L)
                 finite = np.where(np.isfinite(right), np.abs(right), 0).max(1, keepdims=True)
-                allowed = L(TOLERANCE[self.dtype]) * finite + self.case.slack(result, self.dtype, self.given, right)
-                bad = ~(np.abs(mine - right) <= allowed) & (np.abs(right) < L(MOST[self.dtype])) & ~np.isnan(right)
+                scale = L(TOLERANCE[self.dtype]) * np.fmax(finite, self.case.scale(result, self.dtype, self.given))
+                allowed = scale + self.case.slack(result, self.dtype, self.given, right)
+                bad = ~(np.abs(mine - right) <= allowed) & (np.abs(right) + scale < L(MOST[self.dtype])) & ~np.isnan(right)
                 compared += bad.size
                 for row in np.flatnonzero(bad.any(1)):
                     at = int(np.argmax(bad[row]))
-                    said.append(f'{result} of row "{list(self.made)[row]}" [{at}] is {mine[row, at]}, expected {right[row, at]}')
+                    said.append(f'{result} of row "{self.made[row]}" [{at}] is {mine[row, at]}, expected {right[row, at]}')
         return said, compared
 
     def check(self, tools, work, bundles):
