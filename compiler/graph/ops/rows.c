@@ -46,9 +46,9 @@ static MlirValue mean(const rows *r, MlirValue x) {
 }
 
 enum { REPAIR_X, REPAIR_PLAIN, REPAIR_MEAN, REPAIR_OPERANDS };
-/* Operands of repairs of incoming gradients: the gradient of the normalized row, that row, the
- * plain mean of their product, the row's reciprocal size, and if it was centred the plain mean of
- * the gradient. */
+/* Operands of repairs of incoming gradients: the gradient of the normalized row, that row, minus
+ * the plain mean of their product, the row's reciprocal size, and if it was centred minus the plain
+ * mean of the gradient. */
 enum {
     INCOMING_ROW,
     INCOMING_NORMAL,
@@ -118,8 +118,8 @@ static tsr_shape kept_of(const tsr_shape *full, size_t count, const int64_t *axe
 bool tsr_check_repair(tsr_rule *rule) {
     static const char *const names[][INCOMING_OPERANDS] = {
         {"the operand", "the plain result", "the mean"},
-        {"the operand", "the normalized row", "the plain mean of products", "the reciprocal size",
-         "the plain mean"}};
+        {"the operand", "the normalized row", "minus the plain mean of products",
+         "the reciprocal size", "minus the plain mean"}};
     int64_t axes[TSR_RANK_MAX];
     size_t count;
     double eps = 0;
@@ -331,19 +331,18 @@ static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     of->of_operands[index] = tsr_emit_cast(of->builder, gradient, type.dtype);
 }
 
-/* through_normal if no number overflows. */
-static MlirValue through_normal_plain(const rows *r, const MlirValue *operands, bool centred) {
-    tsr_builder *b = r->b;
-    MlirValue h = operands[INCOMING_ROW];
-    MlirValue along = tsr_emit_mul(b, operands[INCOMING_NORMAL], operands[INCOMING_PRODUCT]);
-    MlirValue rest = centred ? tsr_emit_sub(b, h, operands[INCOMING_MEAN]) : h;
-    return tsr_emit_mul(b, operands[INCOMING_SIZE], tsr_emit_sub(b, rest, along));
-}
-
 static MlirValue repair_incoming(const rows *r, const char *of, const MlirValue *operands,
                                  size_t count) {
     const tsr_repair what = {of, 0, r->axis_count, r->axes};
     return tsr_emit_repair_of(r->b, &what, operands, count);
+}
+
+/* Minus the mean over the axes, for broadcasting: what is added needs no op that negates it. */
+static MlirValue minus_mean(const rows *r, MlirValue x) {
+    double count = 1;
+    for (size_t i = 0; i < r->axis_count; i++) count *= (double)r->full.dims[r->axes[i]];
+    MlirValue total = sum(r, x);
+    return expand(r, tsr_emit_mul(r->b, total, tsr_emit_number(r->b, x, -1.0 / count)));
 }
 
 /* With n the normalized x and h the gradient of n: (h - mean h - n mean(h n)) / size; without the
@@ -352,24 +351,26 @@ static MlirValue repair_incoming(const rows *r, const char *of, const MlirValue 
 static MlirValue through_normal(const rows *r, const tsr_gradient *of, MlirValue n,
                                 MlirValue rscale, MlirValue h, bool centred) {
     tsr_builder *b = r->b;
-    MlirValue product = mean(r, tsr_emit_mul(b, h, n));
-    MlirValue operands[INCOMING_OPERANDS] = {h, n, product, rscale};
+    MlirValue operands[INCOMING_OPERANDS] = {h, n, minus_mean(r, tsr_emit_mul(b, h, n)), rscale};
     size_t count = centred ? INCOMING_OPERANDS : INCOMING_MEAN;
     bool is_half = tsr_type_of(of->of_result).dtype == TSR_DTYPE_F16;
-    if (centred) operands[INCOMING_MEAN] = mean(r, h);
-    if (of->is_linear || is_half || !r->axis_count)
-        return through_normal_plain(r, operands, centred);
-    MlirValue slope = repair_incoming(r, "incoming_product", operands, count);
-    MlirValue size = repair_incoming(r, "incoming_size", operands, count), rest;
-    MlirValue terms[] = {h, repair_incoming(r, "incoming_scale", operands, count), {NULL}};
-    if (centred) {
-        MlirValue centre = repair_incoming(r, "incoming_mean", operands, count);
-        terms[2] = tsr_emit_unary(b, TSR_GRAPH_NAME("neg"), centre);
-    } else {
-        terms[2] = tsr_emit_mul(b, n, tsr_emit_unary(b, TSR_GRAPH_NAME("neg"), slope));
+    bool repairs = !of->is_linear && !is_half && r->axis_count;
+    MlirValue product = operands[INCOMING_PRODUCT], size = rscale;
+    MlirValue scale = {NULL}, centre = {NULL}, rest;
+    if (centred) operands[INCOMING_MEAN] = centre = minus_mean(r, h);
+    if (repairs) {
+        product = repair_incoming(r, "incoming_product", operands, count);
+        size = repair_incoming(r, "incoming_size", operands, count);
+        scale = repair_incoming(r, "incoming_scale", operands, count);
+        if (centred) centre = repair_incoming(r, "incoming_mean", operands, count);
     }
-    rest = tsr_build_value(b, TSR_GRAPH_NAME("mul_add"), terms, 3, mlirValueGetType(h), NULL);
-    if (centred) rest = tsr_emit_sub(b, rest, tsr_emit_mul(b, n, slope));
+    MlirValue along = tsr_emit_mul(b, n, product);
+    MlirValue terms[] = {h, scale, centred ? centre : along};
+    if (repairs)
+        rest = tsr_build_value(b, TSR_GRAPH_NAME("mul_add"), terms, 3, mlirValueGetType(h), NULL);
+    else
+        rest = tsr_emit_add(b, h, terms[2]);
+    if (centred) rest = tsr_emit_add(b, rest, along);
     return tsr_emit_mul(b, size, rest);
 }
 

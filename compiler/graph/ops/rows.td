@@ -54,11 +54,11 @@ def Tessera_RepairOp : Tessera_ManyOp<"repair",
     is below that; at most the largest number of the type.
     "deviation": the same of squares around the mean.
     "offset": (the mean operand - the mean) times "deviation"; -0 where that is not computed again. `plain` is "deviation"'s.
-    Of the gradient h that comes in through a normalized row n, with operands h, n, the plain mean of h n, 1 / size of the row, and if the row was
-    centred the plain mean of h; h and n have the same type. Computed again are rows where a mean is not finite or so large that the difference
+    Of the gradient h that comes in through a normalized row n, with operands h, n, minus the plain mean of h n, 1 / size of the row, and if
+    the row was centred minus the plain mean of h; h and n have the same type. Computed again are rows where a mean is not finite or so large that the difference
     from h, or from h and n times the mean, may overflow; all four numbers then, so that h, and what is subtracted from it, can be scaled:
     "incoming_scale": a power of two, below 1, for h and the means; 1 where that is not computed again.
-    "incoming_product": the mean of h n, times that scale. "incoming_mean": the mean of h, times that scale.
+    "incoming_product": minus the mean of h n, times that scale. "incoming_mean": minus the mean of h, times that scale.
     "incoming_size": 1 / size, divided by that scale; at most the largest number of the type.
     Rows of f32 are summed in f64, one element after the other; those of f64 times a power of two. What lowering makes of norms and means.
   }];

@@ -336,11 +336,11 @@ static MlirValue emit_power(const group *g, MlirValue power) {
     return narrow(g, power);
 }
 
-/* The means of an incoming gradient, and of its product with the normalized row. */
+/* Minus the means of an incoming gradient, and of its product with the normalized row. */
 static void walk_incoming(group *g, MlirValue *out_mean, MlirValue *out_product) {
     tsr_tile_builder *b = g->b;
     rows *r = g->r;
-    MlirValue values[] = {number(g, 0), number(g, 0)}, count = number(g, (double)r->columns);
+    MlirValue values[] = {number(g, 0), number(g, 0)}, count = number(g, -(double)r->columns);
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, 2,
                         values);
