@@ -17,11 +17,8 @@ elements are split over the blocks. The reference is computed in NumPy's longdou
 - The bits of a row do not depend on the other rows; they are equal on every level of this CPU with FMA, and for the Tile IR of a
   GPU.
 
-For f32 every case is tried in every layout, for the other types in one or two layouts. The level without FMA, v2, has no masked
-loads: a load of the last columns becomes a branch for each lane there, and a kernel with many of them takes the compiler up to 20
-seconds. So v2 is tried with f32 and bf16, 16 columns, and row counts that fill whole vectors; masks are tested on the other
-levels with rows of 50 columns, of f64 and of f16. --full (minutes): row counts that need masks and every type on each level, 50
-columns for each type.
+For f32 every case is tried in every layout, for the other types in one or two layouts, with 16 columns. The Tile IR of a GPU is tried
+with f32 and 16 columns. --full (minutes): 50 columns for each type, and the Tile IR of a GPU with both.
 
 Exits with 77 without NumPy.
 """
@@ -40,7 +37,6 @@ import subprocess
 from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, crossed, gradient_scale, load, logsumexp, norm, rows, save, softmax, stored
 
 COLUMNS = (16, 50)  # the second, and types other than f32, in some layouts alone
-WHOLE, OF_V2 = 128, ('f32', 'bf16')  # rows that are whole vectors, also in each of two blocks; the types that have them
 PARTS = 2  # of a row, in tensors where others lie between them
 
 
@@ -309,12 +305,11 @@ CASES += [Mean('mean', list(LAYOUTS))]
 class Run:
     """A case in a layout and a type: its function, its rows, and what they should give."""
 
-    def __init__(self, name, case, layout, dtype, columns, whole, random):
+    def __init__(self, name, case, layout, dtype, columns, random):
         self.name, self.case, self.layout, self.dtype = name, case, layout, dtype
         made = rows(dtype, columns, random)
         pairs = crossed(made, dtype, random) if case.is_crossed else {n: (row, stored(random.standard_normal(columns), dtype)) for n, row in made.items()}
-        self.whole = whole  # no vector needs a mask
-        while len(pairs) % (WHOLE if whole else 2):  # also as many in both blocks
+        while len(pairs) % 2:  # as many in both blocks
             pairs[f'ordinary, {len(pairs)}'] = tuple(stored(random.standard_normal((2, columns)), dtype))
         self.made = list(pairs)
         self.given = case.inputs(dtype, *(np.stack(of) for of in zip(*pairs.values())))
@@ -383,8 +378,7 @@ def chosen(dtype, full, random):
         for case in CASES:
             few = columns != COLUMNS[0] or dtype in (('f64', 'f16') if full else ('f64', 'f16', 'bf16'))
             for layout in case.layouts[1:4:2] if few else case.layouts:
-                whole = columns == COLUMNS[0] and dtype in OF_V2 and not full
-                runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, whole, random))
+                runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
     return runs
 
 
@@ -392,17 +386,10 @@ def build_all(tools, assembler, work, runs, dtype, full):
     """{run: bundles}"""
     def text(chosen):
         return ''.join(run.function() for run in chosen)
-    # The Tile IR of a GPU takes as long as two levels of the CPU: rows of 50 columns have it in the full form.
-    of_gpu = [run for run in runs if dtype == 'f32' and (full or run.whole)]
-    masked = [level for level in cpu_levels() if full or level != 'x86-64-v2']
-    bundles = build(tools, assembler, work, text(runs), text(of_gpu), masked)
-    found = {run: {title: b for title, b in bundles.items() if title in masked or run in of_gpu} for run in runs}
-    whole = [run for run in runs if run.whole]
-    if whole:
-        more = build(tools, assembler, work, text(whole), '', ['x86-64-v2'], 'whole')
-        for run in whole:
-            found[run].update(more)
-    return found
+    # The Tile IR of a GPU takes as long as two levels of the CPU.
+    of_gpu = [run for run in runs if dtype == 'f32' and (full or run.given['x'].shape[1] == COLUMNS[0])]
+    bundles = build(tools, assembler, work, text(runs), text(of_gpu))
+    return {run: {title: b for title, b in bundles.items() if title in cpu_levels() or run in of_gpu} for run in runs}
 
 
 def main():
