@@ -107,8 +107,9 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
 typedef struct tsr_gradient {
     tsr_builder *builder; /* insertion point of gradient ops; has the op's location */
     MlirOperation op;
-    MlirValue of_result;                          /* of_results[0] */
-    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* gradients of the results; null: zero */
+    MlirValue of_result;                        /* of_results[0] */
+    MlirValue of_results[TSR_RULE_RESULTS_MAX]; /* gradients of the results; null: zero */
+    bool is_linear; /* what the rule emits will be transposed: it must be linear in the gradients */
     bool wanted[TSR_RULE_OPERANDS_MAX];           /* operands whose gradient is requested */
     MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* out; has the operand's type; null: zero */
 } tsr_gradient;

@@ -83,7 +83,10 @@ static bool split_repair(tsr_split *s) {
     if (!tsr_op_i64s(s->op, "axes", TSR_RANK_MAX, axes, &count)) return false;
     int dim = s->operands[0], below = 0;
     for (size_t i = 0; i < count; i++) {
-        if (axes[i] == dim) return false;
+        for (size_t k = 0; k < s->operand_count; k++)
+            if (axes[i] == s->operands[k] &&
+                s->operand_types[k].shape.rank == s->operand_types[0].shape.rank)
+                return false;
         below += axes[i] < dim;
     }
     if (s->result_types[0].shape.rank == s->operand_types[0].shape.rank) return split_map(s);

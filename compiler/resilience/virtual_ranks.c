@@ -268,13 +268,23 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     int state = view_of(s, tsr_op_operand(op, 0))->state;
     if (!tsr_op_is(op, TSR_GRAPH_REPAIR) || !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return false;
-    for (size_t i = 0; i < count; i++) over = over || axes[i] == state;
+    tsr_shape row = tsr_type_of(tsr_op_operand(op, 0)).shape;
+    for (size_t k = 0; k < tsr_op_operand_count(op); k++) {
+        tsr_shape shape = tsr_type_of(tsr_op_operand(op, k)).shape;
+        int state = view_of(s, tsr_op_operand(op, k))->state;
+        for (size_t i = 0; i < count && tsr_shape_equal(&shape, &row); i++)
+            over = over || axes[i] == state;
+    }
     if (!over) return false;
-    MlirValue plain = whole_of(s, tsr_op_operand(op, 1));
-    if (tsr_op_operand_count(op) > 2) { /* an offset is -0 for such rows */
+    double number;
+    size_t operand = tsr_repair_plain(op, &number);
+    MlirValue plain;
+    if (operand) {
+        plain = whole_of(s, tsr_op_operand(op, operand));
+    } else {
         tsr_builder b = tsr_builder_before(op);
-        tsr_type type = tsr_type_of(plain);
-        plain = tsr_emit_filled(&b, &type, -0.0);
+        tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+        plain = tsr_emit_filled(&b, &type, number);
     }
     view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
     s->replaced[s->replaced_count++] = op;

@@ -80,7 +80,7 @@ static bool transpose(tsr_tangent *of, const bool *wanted) {
     MlirBlock block = tsr_scratch_open(of->builder);
     tsr_builder inside = tsr_builder_at_end(block, location);
     MlirValue out[TSR_RULE_RESULTS_MAX];
-    tsr_gradient g = {.builder = &inside, .op = of->op};
+    tsr_gradient g = {.builder = &inside, .op = of->op, .is_linear = true};
     size_t results = tsr_op_result_count(of->op), kept = 0;
     for (size_t k = 0; k < results; k++) {
         MlirValue result = tsr_op_result(of->op, k);

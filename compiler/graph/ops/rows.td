@@ -57,8 +57,16 @@ def Tessera_RepairOp : Tessera_ManyOp<"repair",
     "deviation": like "size", for squared differences from the mean.
     "offset": (the mean operand - the mean) times "deviation"; -0 where "deviation" is not computed again. `plain` is the
     `plain` of "deviation".
+    The remaining numbers belong to the gradient h that enters through a normalized row n. Their operands are h, n, the negated plain mean
+    of h n, 1 / size of the row, and, if the row was centred, the negated plain mean of h; h and n have the same type. A row is computed again
+    where a mean is not finite, or is so large that the difference from h, or from h and n times the mean, may overflow. Then all four
+    numbers are computed again, so that h and the means subtracted from it can be scaled:
+    "incoming_scale": a power of two below 1, for h and the means; 1 where the row is not computed again.
+    "incoming_product": the negated mean of h n, times that scale.
+    "incoming_mean": the negated mean of h, times that scale.
+    "incoming_size": 1 / size, divided by that scale, at most the largest number of the type.
     Rows of f32 are summed in f64, one element after the other; rows of f64 are first multiplied by a power of
-    two. The lowering of norms and means creates this op.
+    two. The lowering of norms, their gradients and means creates this op.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64ArrayAttr:$axes, StrAttr:$of,
       DefaultValuedAttr<F64Attr, "0.0">:$eps);

@@ -151,7 +151,8 @@ bool tsr_rows_reduce(tsr_row_flow *flow) {
     return set_result(flow, 0, &result);
 }
 
-/* Operand 0 is reduced; the result and the others have size 1 for it, or no such dims. */
+/* Operand 0, and others as large, are reduced; the result and the others have size 1 for it, or no
+ * such dims. */
 bool tsr_rows_repair(tsr_row_flow *flow) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes);
@@ -166,8 +167,20 @@ bool tsr_rows_repair(tsr_row_flow *flow) {
         if (is_axis && removes) continue;
         dims.dims[dims.rank++] = is_axis ? tsr_row_layout_of(1, TSR_ROW_SAME) : all.dims[d];
     }
-    for (size_t k = 1; k < flow->operand_count; k++)
-        if (!join_stretched(flow, k, &flow->result_types[0].shape, &dims)) return false;
+    for (size_t k = 1; k < flow->operand_count; k++) {
+        tsr_row_dims whole;
+        bool is_whole = tsr_shape_equal(&flow->types[k].shape, &flow->types[0].shape);
+        if (!is_whole && !join_stretched(flow, k, &flow->result_types[0].shape, &dims))
+            return false;
+        if (!is_whole) continue;
+        if (!view(flow, k, &whole)) return false;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t axis = (uint32_t)axes[i];
+            if (!check_no_rows(flow, k, &whole, "reduces", axis)) return false;
+            whole.dims[axis] = tsr_row_layout_of(1, TSR_ROW_SAME);
+        }
+        if (!join_into(flow, k, &whole, &dims)) return false;
+    }
     return set_result(flow, 0, &dims);
 }
 

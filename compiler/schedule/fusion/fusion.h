@@ -76,6 +76,7 @@ typedef struct tsr_fuse_node {
                      * group */
     uint32_t axes;  /* REPAIR: a bit for each dim of a row */
     bool lone;      /* REPAIR: does not belong to a norm */
+    bool pairs;     /* REPAIR: of rows of operands 0 and 1 */
     bool stays;     /* REPAIR: only rows groups read it, so it is not stored */
     bool live_out;  /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */

@@ -406,6 +406,18 @@ static tsr_result emit_repairs(rows *r) {
     return TSR_SUCCESS;
 }
 
+/* The last vector of a CPU ends with the last column: some columns are computed twice, with the
+ * same bits. A mask that is not constant would be slower, and a branch for each lane on a CPU
+ * without masked loads: minutes of compilation. A GPU masks the lanes after the last column. */
+static void end_vectors(rows *r, int64_t beside, uint32_t lanes) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue *first = &r->point.index[r->space.rank - 1];
+    if (beside > (int64_t)lanes && !b->target->arch)
+        *first = tsr_tile_min(b, *first, tsr_tile_index(b, beside - (int64_t)lanes));
+    else
+        r->point.mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, beside), *first), lanes);
+}
+
 tsr_result tsr_rows_emit_columns(rows *r) {
     tsr_tile_group *group = r->group;
     tsr_tile_builder *b = &group->b;
@@ -428,9 +440,7 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     tsr_tile_share(group, count, each, &loop);
     tsr_point_unflatten(b, &r->point, outer, tsr_tile_div(b, loop.index, vectors));
     r->point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, loop.index, vectors), lanes);
-    if (beside % lanes)
-        r->point.mask = tsr_tile_mask(
-            b, tsr_tile_sub(b, tsr_tile_index(b, beside), r->point.index[last]), lanes);
+    if (beside % lanes) end_vectors(r, beside, lanes);
     emit_columns(r);
     tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;

@@ -106,11 +106,11 @@ static void emit_scalars(rows *r, uint32_t stage) {
         if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE ||
             it->kind == TSR_ROW_SUM || it->ahead)
             continue;
-        for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         if (it->kind == TSR_ROW_REPAIR) {
             tsr_rows_emit_repair(r, it, stage);
             continue;
         }
+        for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
                      : it->kind == TSR_ROW_SAME ? operands[0]
                                                 : tsr_element_build(b, it->node.op, operands);

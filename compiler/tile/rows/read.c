@@ -135,9 +135,9 @@ static tsr_result add_op(rows *r, MlirOperation op) {
     const tsr_reduction_op *reduction = tsr_reduction_op_of(op);
     bool same = tsr_op_is(op, TSR_GRAPH_RESHAPE), repairs = is_repair(op);
     size_t count = tsr_op_operand_count(op);
-    item *made = NULL, *operands[TSR_ELEMENT_OPERANDS_MAX] = {NULL};
+    item *made = NULL, *operands[TSR_ROW_OPERANDS_MAX] = {NULL};
     if ((!reduction && !same && !repairs && !tsr_element_is(op)) ||
-        count > TSR_ELEMENT_OPERANDS_MAX)
+        count > (repairs ? TSR_ROW_OPERANDS_MAX : TSR_ELEMENT_OPERANDS_MAX))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': %s is not allowed in a rows kernel", group->name,
              tsr_op_name(op));
     for (size_t i = 0; i < count; i++) {

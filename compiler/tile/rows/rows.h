@@ -13,7 +13,10 @@
 
 #include "compiler/tile/reductions/reduce.h"
 
-enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row held in registers */
+enum {
+    TSR_ROW_CHUNKS_MAX = 16,  /* vectors of a row held in registers */
+    TSR_ROW_OPERANDS_MAX = 5, /* of an item: those of a repair, or TSR_ELEMENT_OPERANDS_MAX */
+};
 
 typedef enum tsr_row_item_kind {
     TSR_ROW_LEAF,
@@ -28,7 +31,7 @@ typedef struct tsr_row_item {
     tsr_node node; /* LEAF: VIEW, SPLAT or IOTA; else its op and dtype */
     tsr_row_item_kind kind;
     bool over_kept; /* a view over only the kept dims */
-    struct tsr_row_item *operands[TSR_ELEMENT_OPERANDS_MAX];
+    struct tsr_row_item *operands[TSR_ROW_OPERANDS_MAX];
     uint32_t operand_count, level, stage;
     bool cached;      /* cached for later stages */
     MlirValue buffer; /* the buffer of the cached value; null: not cached */

@@ -195,7 +195,7 @@ func.func @f(%a: tensor<4x1xf32>, %b: tensor<4x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
-  // CHECK: [TSR-0141] tessera.repair: attribute "of" is 'median'; expected mean, average, size, deviation, variance or offset
+  // CHECK: [TSR-0141] tessera.repair: attribute "of" is 'median'; expected mean, average, size, deviation, variance, offset, incoming_mean, incoming_product, incoming_size or incoming_scale
   %0 = tessera.repair %a, %m {axes = [1], of = "median"} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
   return
 }
@@ -229,5 +229,29 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x3xf32>) {
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: [TSR-0138] tessera.repair: eps is -1, needs eps >= 0
   %0 = tessera.repair %a, %m {axes = [1], of = "size", eps = -1.0} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: [TSR-0117] tessera.repair: has 4 operands, needs 5 to 5
+  %0 = tessera.repair %a, %a, %m, %m {axes = [1], of = "incoming_mean"} : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: tessera.repair: the normalized row
+  %0 = tessera.repair %a, %m, %m, %m {axes = [1], of = "incoming_scale"} : tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: tessera.repair: the reciprocal size
+  %0 = tessera.repair %a, %a, %m, %a {axes = [1], of = "incoming_size"} : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x3xf32> -> tensor<4x1xf32>
   return
 }

@@ -120,6 +120,12 @@ def reductions():
     case("repair, a plain result for each row", [X],
          f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 1)}\n'
          f'%y = tessera.repair %x, %w {{axes = [1], of = "deviation"}} : {X}, {f(6, 1)} -> {f(6, 1)}', f(6, 1), ("repair", NUMBER))
+    incoming = ", ".join([X, X, f(6, 1), f(6, 1)])
+    case("repair of an incoming gradient", [X, X, f(6, 1), f(6, 1)],
+         f'%y = tessera.repair %x, %x1, %x2, %x3 {{axes = [1], of = "incoming_product"}} : {incoming} -> {f(6, 1)}', f(6, 1))
+    case("repair of a gradient beside rows", [X], f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 4)}\n%v = tessera.param "v" init = #tessera.constant<1.0> : {f(1, 4)}\n'
+         f'%m = tessera.repair %w, %x, %v, %v {{axes = [0], of = "incoming_product"}} : {", ".join([X, X, f(1, 4), f(1, 4)])} -> {f(1, 4)}\n'
+         f"%y = tessera.sub %x, %m : {X}, {f(1, 4)} -> {X}", X, ("repair", "reduces dim 0"))
     norm = "".join(f'%{n} = tessera.param "{n}" init = #tessera.constant<1.0> : {f(4)}\n' for n in "sbmv")
     types = ", ".join([X] + [f(4)] * 4)
     case("batch_norm", [X], norm + f"%y = tessera.batch_norm %x, %s, %b, %m, %v {{axis = 1}} : {types} -> {X}", X)
