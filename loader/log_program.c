@@ -48,7 +48,7 @@ tsr_result tsr_log_check(tsr_ctx *ctx, const tsr_model *model, size_t entry,
         FAIL(ctx, TSR_MISMATCH, "%s has numerics '%s'; the log was recorded with '%s'", what,
              mine.numerics, header->numerics);
     if (strcmp(header->entry, mine.entry) != 0)
-        FAIL(ctx, TSR_MISMATCH, "%s is of entry '%s'; the log was recorded with '%s'", what,
+        FAIL(ctx, TSR_MISMATCH, "%s runs entry '%s'; the log was recorded with '%s'", what,
              mine.entry, header->entry);
     bool trains = model->config.entries[entry].kind == TSR_ENTRY_TRAIN;
     return by_program && trains ? check_training(ctx, &mine, header) : TSR_SUCCESS;

@@ -14,7 +14,7 @@ static const char *describe(const tsr_use *use) {
     return texts[use->kind];
 }
 
-/* Each entry has its own inputs and outputs, so two entries can run at once. */
+/* Each entry has its own inputs and outputs, so two entries can run at the same time. */
 static bool allows(const tsr_use *use, tsr_use_kind kind, size_t entry) {
     if (use->kind == TSR_USE_FILL || kind != TSR_USE_CALL) return false;
     return use->kind == TSR_USE_TRAIN || use->entry != entry;

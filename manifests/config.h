@@ -112,8 +112,8 @@ TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
 tsr_digest tsr_config_program_digest(const tsr_config *config);
 
 /* Verifies (TSR_COMPILE), then writes version 1.1, or 1.0 if the operations are not known. The
- * bytes are a function of the struct alone, whatever its minor version; fields that the init kind
- * does not use are not written. *out_json is in the arena, NUL-terminated. */
+ * bytes depend only on the struct, not on its minor version; fields that the init kind does not use
+ * are not written. *out_json is in the arena, NUL-terminated. */
 TSR_RESULT tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
                              char **out_json, size_t *out_size_bytes);
 /* Verifies everything: versions (TSR_VERSION), names, uniqueness, order, limits, shapes, roles, and

@@ -137,7 +137,7 @@ tsr_result tsr_call_log_open(tsr_ctx *ctx, tsr_model *model, size_t entry,
     if (options->record && options->replay)
         FAIL(ctx, TSR_USAGE, "a call is either recorded or replayed, not both");
     if (options->records_values && !options->record)
-        FAIL(ctx, TSR_USAGE, "values of call %llu are asked for, but no log is written",
+        FAIL(ctx, TSR_USAGE, "the values of call %llu are requested, but no log is written",
              (unsigned long long)options->values_of);
     tsr_call_log *self = calloc(1, sizeof *self);
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for the log of a call");

@@ -31,7 +31,8 @@ typedef struct tsr_tensor {
 
 /* Returns the tensor with that name, or NULL. Names are not NULL. */
 const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name);
-/* The same in logarithmic time, for tensors that ascend by name, like those of a stored state. */
+/* Does the same in logarithmic time, for tensors that ascend by name, like those of a stored
+ * state. */
 const tsr_tensor *tsr_tensor_find_sorted(const tsr_tensor *tensors, size_t count, const char *name);
 
 TSR_API size_t tsr_dtype_size(tsr_dtype dtype);      /* bytes; 0 for an unknown number */
@@ -58,7 +59,7 @@ bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value);
  * without sign); UINT64_MAX if all are finite. The elements need not be aligned. */
 uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
                                   double *out_value);
-/* The same for NaN alone. */
+/* The same, but only for NaN. */
 uint64_t tsr_dtype_find_nan(tsr_dtype dtype, const void *data, uint64_t count);
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value);
 

@@ -10,11 +10,11 @@
 /* Bytes that tsr_executor_create allocates: tensors, padded to the aligned begin of the workspace
  * (a cache line of a GPU); memory prepared from them, workspace, inputs and outputs. handler_bytes
  * is the part of the workspace for entries that handle failures; vrank_bytes is the memory of one
- * virtual rank, sum_bytes that of one set of sums over them (there are several sets),
- * part_bytes that of the rank's parts of sums that are scattered during a loop, and round_bytes
- * that of data from other ranks during these exchanges. Host memory, not in the total:
- * offloaded_bytes for offloaded values, including offloaded_handler_bytes for the entries that
- * handle failures. */
+ * virtual rank, sum_bytes is the memory of one set of sums over virtual ranks (there are several
+ * sets), part_bytes is the memory of the rank's parts of sums that are scattered during a loop, and
+ * round_bytes is the memory of data from other ranks during these exchanges. Host memory, not in
+ * the total: offloaded_bytes for offloaded values, including offloaded_handler_bytes for the
+ * entries that handle failures. */
 typedef struct tsr_memory_plan {
     uint64_t tensor_bytes, prepacked_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
     uint64_t vrank_bytes, sum_bytes, part_bytes, round_bytes;

@@ -58,9 +58,13 @@ static tsr_result check_program(tsr_ctx *ctx, const tsr_token *token,
     if (tsr_digest_equal(mine, stored)) return TSR_SUCCESS;
     tsr_digest_format(mine, ours);
     tsr_digest_format(stored, theirs);
-    FAIL(ctx, TSR_MISMATCH, "generation %" PRIu64 " is of the %s %s; the bundle given %s %s%s",
-         token->generation, by_program ? "program" : "bundle", theirs, by_program ? "has" : "is",
-         ours, program->advice ? program->advice : "");
+    const char *advice = program->advice ? program->advice : "";
+    if (by_program)
+        FAIL(ctx, TSR_MISMATCH,
+             "generation %" PRIu64 " is of the program %s; the bundle given has %s%s",
+             token->generation, theirs, ours, advice);
+    FAIL(ctx, TSR_MISMATCH, "generation %" PRIu64 " belongs to bundle %s; the given bundle is %s%s",
+         token->generation, theirs, ours, advice);
 }
 
 tsr_result tsr_token_belongs(tsr_ctx *ctx, const tsr_token *token, const tsr_store_program *program,
@@ -77,7 +81,7 @@ tsr_result tsr_token_belongs(tsr_ctx *ctx, const tsr_token *token, const tsr_sto
     if (!same)
         tsr_log(ctx, TSR_LOG_WARNING,
                 "inexact: generation %" PRIu64
-                " was computed with numerics '%s' and goes on with '%s'",
+                " was computed with numerics '%s' and continues with '%s'",
                 token->generation, token->numerics, numerics);
     tsr_token_tell_changes(ctx, token, program);
     return TSR_SUCCESS;

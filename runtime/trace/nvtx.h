@@ -21,8 +21,8 @@ enum {
 };
 
 /* Opens the library, once per process; it stays loaded until the process ends. *out_ranges receives
- * the ranges of a trace. TSR_IO for a library that cannot be opened, has no
- * InitializeInjectionNvtx2, or refuses. */
+ * the ranges of a trace. Fails with TSR_IO if the library cannot be opened, has no
+ * InitializeInjectionNvtx2, or does not accept ranges. */
 TSR_API TSR_RESULT tsr_nvtx_open(tsr_ctx *ctx, const char *library,
                                  const tsr_trace_ranges **out_ranges);
 

@@ -196,8 +196,8 @@ static void refuse_with(size_t at, uint8_t byte, const char *part) {
     finish(&s);
 }
 Test(store_format, version_3_lists_what_can_be) {
-    refuse_with(264, 7, "its token has not the");             /* the list is shorter */
-    refuse_with(290, 200, "its token has not the");           /* a name beyond its end */
+    refuse_with(264, 7, "the size of its token differs");     /* the list is shorter */
+    refuse_with(290, 200, "the size of its token differs");   /* a name beyond its end */
     refuse_with(292, 'z', "not in the order of their names"); /* "zps" before "lr" */
     refuse_with(292, '\n', "a name of its hyper-parameters"); /* no text */
     refuse_with(292, 0xff, "a name of its hyper-parameters"); /* no UTF-8 */

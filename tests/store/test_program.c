@@ -43,10 +43,10 @@ Test(store_program, matched_by_program_or_bundle) {
         {{"a", "p", "0.1"}, {"a", "p", NULL}, NULL, "with lr 0.1; this run goes on with none"},
         {{"a", "p", NULL}, {"a", "q", NULL}, "is of the program", NULL},
         {{"a", NULL, NULL}, {"a", "p", "0.1"}, NULL, NULL},
-        {{"a", NULL, NULL}, {"b", "p", "0.1"}, "is of the bundle", NULL},
+        {{"a", NULL, NULL}, {"b", "p", "0.1"}, "belongs to bundle", NULL},
         {{"a", "p", "0.1"}, {"a", NULL, NULL}, NULL, NULL},
-        {{"a", "p", "0.1"}, {"b", NULL, NULL}, "is of the bundle", NULL},
-        {{"a", NULL, NULL}, {"b", NULL, NULL}, "is of the bundle", NULL},
+        {{"a", "p", "0.1"}, {"b", NULL, NULL}, "belongs to bundle", NULL},
+        {{"a", NULL, NULL}, {"b", NULL, NULL}, "belongs to bundle", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bench *b = begin();

@@ -262,7 +262,7 @@ static void text_program(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "\n");
 }
 
-/* The digest above is that of the whole bundle. */
+/* The digest above belongs to the whole bundle. */
 static void text_slice(const inspect_view *v, tsr_buffer *out) {
     const char *target = NULL;
     if (!tsr_bundle_is_slice(v->bundle)) return;

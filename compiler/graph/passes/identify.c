@@ -11,9 +11,9 @@
  * order: each use is hashed as if they stood there.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/ir/value_map.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/hash/hash.h"
 
@@ -48,7 +48,7 @@ enum {
 };
 
 static bool is_optimizer(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_MINIMIZE || id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD;
 }
 
@@ -343,7 +343,7 @@ static void put_kind(identifier *self, MlirNamedAttribute named) {
 
 /* MLIR sorts attributes by name. */
 static void put_attributes(identifier *self, MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     bool omits = is_optimizer(op) && !self->too_many;
     bool declares = id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE;
     for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
@@ -369,7 +369,7 @@ static void name_value(identifier *self, MlirValue value) {
 
 /* An op whose place in the order means nothing. */
 static bool is_placeless(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_STEP || id == TSR_GRAPH_SEED;
 }
 
@@ -420,7 +420,7 @@ static int by_symbol(const void *a, const void *b) {
 }
 
 static bool is_function(MlirOperation op) {
-    return tsr_op_is(op, "func.func") && tsr_op_has_body(op);
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
 }
 
 static void collect_functions(identifier *self, MlirModule module) {

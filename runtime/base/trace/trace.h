@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A record of a run: time spans on tracks and values over time. It is kept in memory that is
+ * A record of a run: time spans on tracks and values over time. The trace is kept in memory that is
  * allocated once, and written as JSON for trace viewers (Google, "Trace Event Format").
  *
  *     tsr_trace *trace;
@@ -12,7 +12,7 @@
  *     tsr_trace_destroy(trace);
  *
  * Any thread may record. Without a trace, each span costs one pointer test. Texts are borrowed
- * until the trace is written. Times come from CLOCK_MONOTONIC, in nanoseconds.
+ * until the trace is written. Times are read from CLOCK_MONOTONIC, in nanoseconds.
  */
 #ifndef TSR_BASE_TRACE_H
 #define TSR_BASE_TRACE_H
