@@ -7,9 +7,10 @@
 #ifndef TSR_LOADER_TRAINING_DATA_H
 #define TSR_LOADER_TRAINING_DATA_H
 
-#include "loader/tessera.h"
+#include "manifests/config.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/record/record.h"
+#include "tessera/tessera.h"
 
 typedef struct tsr_training_data {
     tsr_fingerprint_array arrays[TSR_CONFIG_PORTS_MAX]; /* data of the training entry; borrowed */

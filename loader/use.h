@@ -11,7 +11,8 @@
 #ifndef TSR_LOADER_USE_H
 #define TSR_LOADER_USE_H
 
-#include "loader/tessera.h"
+#include "runtime/base/result.h"
+#include "tessera/tessera.h"
 
 typedef enum tsr_use_kind {
     TSR_USE_FILL,  /* its state is being set: no other use may begin */

@@ -10,7 +10,7 @@
 #include "runtime/exec/sharded_view.h"
 #include "runtime/record/evidence.h"
 #include "runtime/record/record.h"
-#include "runtime/report.h"
+#include "tessera/report.h"
 
 #include <signal.h>
 

@@ -8,7 +8,7 @@
  *
  * Trains 500 steps without a state directory, then classifies two images from memory.
  */
-#include "loader/tessera.h"
+#include <tessera/tessera.h>
 
 #include <stdio.h>
 

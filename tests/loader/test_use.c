@@ -372,6 +372,6 @@ static void check_header(const char *path) {
 }
 
 Test(use, every_public_function_is_tried) {
-    check_header(SOURCE_ROOT "/loader/tessera.h");
-    check_header(SOURCE_ROOT "/runtime/store.h");
+    check_header(SOURCE_ROOT "/tessera/tessera.h");
+    check_header(SOURCE_ROOT "/tessera/state.h");
 }

@@ -3,9 +3,9 @@
  * tessera-aot build: compiles, shows stages, prints their times.
  */
 #include "compiler/compile.h"
-#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
+#include "tessera/tessera.h"
 #include "tools/aot/aot.h"
 #include "tools/aot/rebuild.h"
 

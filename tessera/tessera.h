@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libtessera: open a bundle, train it, call it. tessera-run trains, evaluates, calls and replays
- * through this header; for its commands on state directories it also uses runtime/store.h.
+ * through this header; for its commands on state directories it also uses tessera/state.h.
  *
  *     tsr_ctx ctx = {0};
  *     tsr_model *model = NULL;
@@ -19,20 +19,22 @@
  *
  * Options structs begin with their size, so that they can grow: the missing fields of a smaller
  * struct get their defaults, a larger one fails with TSR_USAGE; NULL means the defaults. Result
- * codes are those of runtime/base/codes.def.
+ * codes are those of tessera/codes.def.
  */
-#ifndef TSR_LOADER_TESSERA_H
-#define TSR_LOADER_TESSERA_H
+#ifndef TSR_TESSERA_H
+#define TSR_TESSERA_H
 
-#include "manifests/config.h"
-#include "runtime/base/hash/hash.h"
-#include "runtime/base/tensor.h"
-#include "runtime/base/trace/trace.h"
-#include "runtime/exec/memory.h"
-#include "runtime/report.h"
-#include "runtime/trace/nvtx.h"
+#include "tessera/arena.h"
+#include "tessera/config.h"
+#include "tessera/memory.h"
+#include "tessera/report.h"
+#include "tessera/trace.h"
 
 #include <signal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 TSR_API const char *tsr_version(void); /* "0.1.0" */
 
@@ -325,7 +327,7 @@ TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_opt
 
 /* ---- performance ---- */
 
-/* If the context had a trace (runtime/base/trace/trace.h) before tsr_model_open, everything that is
+/* If the context had a trace (tessera/trace.h) before tsr_model_open, everything that is
  * done is recorded in it; write the trace before the model is closed, because it uses names of the
  * model. This function writes a CSV file (docs/traces.md) with the time of each kernel while the
  * trace recorded, next to the limits of the machine, which are measured now; whole or not at all.
@@ -354,5 +356,9 @@ typedef struct tsr_bake_options {
  * equal inputs. TSR_MISMATCH for another bundle's state. */
 TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                             tsr_generation *out_generation);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
