@@ -76,7 +76,7 @@ typedef struct tsr_ctx {
     tsr_log_fn log;          /* may be NULL; must be callable from any thread that owns a context */
     void *log_user;          /* borrowed */
     tsr_log_level log_level; /* messages above it are not formatted */
-    const struct tsr_io *io; /* borrowed; NULL means tsr_io_system() */
+    const struct tsr_io *io; /* borrowed; NULL means the operating system */
     struct tsr_trace *trace; /* borrowed; records the run; NULL: no trace */
 } tsr_ctx;
 

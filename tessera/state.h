@@ -66,6 +66,16 @@ typedef struct tsr_save_status {
         persist_seconds; /* last save: time that callers waited; time that the thread took */
 } tsr_save_status;
 
+/* Which tensors of the state of another bundle are taken (tsr_model_adopt). */
+typedef struct tsr_rename {
+    const char *from, *to; /* borrowed; a name, or a prefix of names that ends before a dot */
+} tsr_rename;
+typedef struct tsr_adopt_options {
+    const char *directory; /* read without its lock */
+    const tsr_rename *renames;
+    size_t rename_count;
+} tsr_adopt_options;
+
 /* Reads everything, changes nothing. One line per finding goes to `report`. TSR_STATE if no
  * generation is good or a committed one is damaged. */
 typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
@@ -82,10 +92,10 @@ TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool veri
  * token, or the damage to it; then the counts. Other messages of tsr_store_list are logged. */
 TSR_API TSR_RESULT tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
                                        tsr_fsck_report_fn report, void *user);
-/* Exports the tensors of a generation (mode and number as in tsr_store_open, without
- * TSR_RESUME_NEVER) to a safetensors file. The file is written completely or not at all. Metadata:
- * generation, epoch, the seven integers, bundle, state and manifest hash. Reads as tsr_store_read
- * does, with any bundle; TSR_STATE if nothing was committed yet. */
+/* Exports the tensors of a generation (without TSR_RESUME_NEVER) to a safetensors file. The file is
+ * written completely or not at all. Metadata: generation, epoch, the seven integers, bundle, state
+ * and manifest hash. Reads the state of any bundle, without its lock; TSR_STATE if nothing was
+ * committed yet. */
 TSR_API TSR_RESULT tsr_store_export(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,
                                     uint64_t generation, const char *path,
                                     tsr_recovery *out_recovery);

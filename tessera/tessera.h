@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libtessera: open a bundle, train it, call it. tessera-run trains, evaluates, calls and replays
- * through this header; for its commands on state directories it also uses tessera/state.h.
+ * libtessera: open a bundle, train it, call it. This header includes all others of tessera/. A
+ * program in C++ includes it as it is. tessera-run trains, evaluates, calls and replays through it.
  *
  *     tsr_ctx ctx = {0};
  *     tsr_model *model = NULL;
@@ -29,6 +29,7 @@
 #include "tessera/memory.h"
 #include "tessera/report.h"
 #include "tessera/trace.h"
+#include "tessera/trainer.h"
 
 #include <signal.h>
 
@@ -188,14 +189,6 @@ TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t
 TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                                         tsr_resume_mode mode, uint64_t generation,
                                         tsr_generation *out_generation);
-typedef struct tsr_rename {
-    const char *from, *to; /* borrowed; a name, or a prefix of names that ends before a dot */
-} tsr_rename;
-typedef struct tsr_adopt_options {
-    const char *directory; /* read without its lock */
-    const tsr_rename *renames;
-    size_t rename_count;
-} tsr_adopt_options;
 /* Call after initialize: takes the newest good generation of a state directory of any bundle, and
  * copies the tensors whose name, dtype and shape match the model's. If several renames match, the
  * most specific one applies. Logs which tensors were taken, which were not and why. Fails with
@@ -319,9 +312,12 @@ typedef struct tsr_train_options {
  * digest, is TSR_MISMATCH without `new_data`. If data is missing: TSR_USAGE listing names, dtypes
  * and shapes. A state at or past `steps` is not an error: nothing is run. A state of another
  * bundle, seed or numerics is TSR_MISMATCH. The trained tensors stay in the model; without a state
- * directory each call starts from the beginning. Errors of the run: see tsr_train_run
- * (runtime/train.h). A replay needs `steps` only to end early, and the state directory only if the
- * log begins after step 0; it writes nothing. */
+ * directory each call starts from the beginning. Errors of the run:
+ * TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay; TSR_DATA from a kernel;
+ * TSR_SAVE after three failed saves in a row; TSR_LOCKED when another run took over the directory.
+ * An error that leaves the state intact ends the run after a save of it. A replay needs `steps`
+ * only to end early, and the state directory only if the log begins after step 0; it writes
+ * nothing. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
 

@@ -32,13 +32,16 @@
 #define TSR_TESSERA_TRAINER_H
 
 #include "tessera/report.h"
-#include "tessera/tessera.h"
+#include "tessera/state.h"
+#include "tessera/tensor.h"
 
 #include <signal.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef struct tsr_model tsr_model; /* tessera/tessera.h */
 
 /* ---- tensors of the caller ---- */
 
