@@ -138,12 +138,14 @@ TSR_API const tsr_tensor *tsr_trainer_get_outputs(const tsr_trainer *trainer, si
  * (TSR_USAGE), with the dtype and shape of the config (TSR_DATA with both). Outputs are optional
  * and matched in the same way; they are copied to the caller's memory.
  *
- * After these two errors, and after a failed save, nothing has changed and the trainer goes on.
- * After an error inside the step the state may hold a part of it: TSR_DATA from a kernel (names the
- * row of the batch), TSR_NONFINITE (names output or tensor), TSR_MACHINE. Then every further step,
- * save and run fails with TSR_USAGE; close the trainer, and open one on the last committed state.
- * Saves that run beside the steps report their errors here: TSR_SAVE after three failures in a row,
- * TSR_LOCKED when another run took the directory over. */
+ * After an error about the views nothing has changed, and the trainer goes on. After an error
+ * inside the step the state may hold a part of it: TSR_DATA from a kernel (names the row of the
+ * batch), TSR_NONFINITE (names output or tensor), TSR_MACHINE. Then every further step, save and
+ * run fails with TSR_USAGE; close the trainer, and open one on the last committed state. Saves that
+ * run beside the steps report their errors here, after the step was made (the position shows it):
+ * TSR_SAVE after three failures in a row, TSR_LOCKED when another run took the directory over. A
+ * region of resilience of mode restart is not restarted: its failure is an error inside the step.
+ */
 TSR_API TSR_RESULT tsr_trainer_step(tsr_ctx *ctx, tsr_trainer *trainer, const tsr_view *inputs,
                                     size_t input_count, const tsr_view *outputs,
                                     size_t output_count);

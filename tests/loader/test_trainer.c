@@ -617,6 +617,43 @@ Test(trainer, a_file_operation_that_fails_loses_no_committed_step) {
     cr_assert(failed > 5 && survived > 5, "%u failed, %u survived", failed, survived);
 }
 
+/* ---- arguments ---- */
+
+/* w -= 0.1 * d(mean(x * w * rate))/dw, from w = 1: computed in double precision here. */
+Test(trainer, an_argument_is_given_with_each_batch) {
+    const char *path = getenv("TESSERA_RATED_BUNDLE");
+    if (!path || !path[0]) cr_skip_test("TESSERA_RATED_BUNDLE names no bundle");
+    float x[4][3], rate = 0, w[3], value = 0;
+    double expected[3] = {1, 1, 1}, expected_loss = 0;
+    tsr_model *model = NULL;
+    tsr_trainer *trainer = NULL;
+    digits_must(&d, tsr_model_open(&d.ctx, path, NULL, &model));
+    digits_must(&d, tsr_trainer_open(&d.ctx, model, NULL, &trainer));
+    const tsr_view inputs[] = {{"x", TSR_DTYPE_F32, {2, {4, 3}}, x, TSR_PLACE_HOST},
+                               {"rate", TSR_DTYPE_F32, {0}, &rate, TSR_PLACE_HOST}};
+    const tsr_view output = {"loss", TSR_DTYPE_F32, {0}, &value, TSR_PLACE_HOST};
+    for (int round = 1; round <= 3; round++) {
+        double sums[3] = {0};
+        rate = 0.5F * (float)round;
+        expected_loss = 0;
+        for (int i = 0; i < 12; i++) {
+            x[i / 3][i % 3] = (float)(i * round % 7) - 2.5F;
+            sums[i % 3] += (double)x[i / 3][i % 3] * (double)rate / 12;
+        }
+        for (int j = 0; j < 3; j++) expected_loss += sums[j] * expected[j];
+        for (int j = 0; j < 3; j++) expected[j] -= 0.1 * sums[j];
+        digits_must(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 2, &output, 1));
+        cr_assert_float_eq((double)value, expected_loss, 1e-6, "step %d", round);
+    }
+    const tsr_view parameter = {"w", TSR_DTYPE_F32, {1, {3}}, w, TSR_PLACE_HOST};
+    digits_must(&d, tsr_model_read_tensor(&d.ctx, model, &parameter));
+    for (int j = 0; j < 3; j++) cr_assert_float_eq((double)w[j], expected[j], 1e-6, "w[%d]", j);
+    REFUSED(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 1, NULL, 0), TSR_USAGE,
+            "input 'rate' of entry 'train' is missing");
+    tsr_trainer_close(&d.ctx, trainer);
+    tsr_model_close(&d.ctx, model);
+}
+
 /* ---- options ---- */
 
 Test(trainer, options_of_any_age) {
