@@ -64,12 +64,12 @@ typedef struct tsr_bundle_spec {
     size_t target_count;
 } tsr_bundle_spec;
 
-/* Writes `path` whole or not at all. The bytes are a function of the spec alone. The writer makes
- * the chunk tables. It hashes and writes concurrently, on every CPU this process may use; chunks of
- * zeros become holes of the file. It takes 4 MiB of memory per thread, plus the digests and the
- * compressed blobs. Fails with TSR_USAGE for a spec outside the format (no target, a duplicate or
- * malformed name, an empty blob, too many or too large blobs), TSR_IO when the file cannot be
- * written. */
+/* Writes `path` whole or not at all. The bytes depend only on the spec. The writer makes
+ * the chunk tables. The writer hashes and writes concurrently, on every CPU that this process may
+ * use; chunks of zeros become holes of the file. The writer needs 4 MiB of memory per thread, plus
+ * the digests and the compressed blobs. Fails with TSR_USAGE for a spec outside the format (no
+ * target, a duplicate or malformed name, an empty blob, too many or too large blobs), TSR_IO when
+ * the file cannot be written. */
 TSR_RESULT tsr_bundle_write(tsr_ctx *ctx, const char *path, const tsr_bundle_spec *spec);
 
 /* Writes the canonical bytes of a bundle in any form that tsr_bundle_open accepts, whole or not at

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An open bundle, used by the source files that read. It does not change after it is opened, so
- * threads may share it.
+ * An open bundle, used by the source files that read. A bundle does not change after it is opened,
+ * so threads may share it.
  */
 #ifndef TSR_BUNDLE_INTERNAL_H
 #define TSR_BUNDLE_INTERNAL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names, and the JSON that the writer stores. Key order is that of Go's OCI structures.
+ * Names, and the JSON that the writer stores. The order of keys equals that of Go's OCI structures.
  */
 #include "bundle/layout.h"
 

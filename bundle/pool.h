@@ -20,8 +20,8 @@ typedef struct tsr_pool_job {
     const char *subject; /* borrowed; the subject of messages */
 } tsr_pool_job;
 
-/* Tasks are started in order. After a failure no further task is started; the error is that of the
- * first task that failed. The calling thread works too; threads that cannot be started are left
+/* Tasks are started in order. After a failure no further task is started; the error is the error of
+ * the first task that failed. The calling thread works too; threads that cannot be started are left
  * out. */
 TSR_RESULT tsr_pool_run(tsr_ctx *ctx, const tsr_pool_job *job);
 

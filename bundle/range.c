@@ -3,7 +3,8 @@
  * Reading parts of layers. A span is the range of bytes that one digest covers: a chunk or a whole
  * blob. A span is read in windows and hashed window by window, while its bytes are in the cache. A
  * window inside one requested piece is read directly to its destination, any other window through
- * scratch memory. So nothing is read or hashed twice, and memory use does not grow with the layer.
+ * scratch memory. Therefore nothing is read or hashed twice, and memory use does not grow with the
+ * layer.
  */
 #include "bundle/internal.h"
 #include "bundle/pool.h"
@@ -349,8 +350,9 @@ static tsr_result read_file(tsr_ctx *ctx, const tsr_bundle_file *file,
     if (result.code != TSR_CORRUPT) return result;
     char text[TSR_ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s", ctx->error.text);
-    FAIL(ctx, TSR_MISMATCH, "weights '%s' are not those the bundle was built with: %.800s",
-         file->path, text);
+    FAIL(ctx, TSR_MISMATCH,
+         "weights '%s' differ from the weights that the bundle was built with: %.800s", file->path,
+         text);
 }
 
 tsr_result tsr_bundle_read_file_segments(tsr_ctx *ctx, const tsr_bundle_file *file,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Detached signatures of bundles: FORMAT.md, "Signature". A signature is stored next to its bundle,
- * in `<bundle>.sigstore.json`. It signs the digest of the index blob, which covers every other
- * byte.
+ * in `<bundle>.sigstore.json`. The signature covers the digest of the index blob, which covers
+ * every other byte.
  *
  * Keys are ECDSA on the curve P-256 in PEM files; a key is identified by its key ID, the SHA-256 of
  * its SubjectPublicKeyInfo. Signatures of the file by minisign, `<bundle>.minisig`, are also

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: check the spec; list the blobs (compressing where the media type says so); plan the
- * archive, whose offsets depend on sizes alone; hash the blobs while they are written to their
+ * archive, whose offsets depend only on sizes; hash the blobs while they are written to their
  * places; make chunk tables, manifests and index from the digests, and write the rest.
  *
  *     check -> list -> plan -> hash and write -> name -> plan again -> write heads and metadata

@@ -3,8 +3,8 @@
  * Rejects tiles that do not lead to good code. Each kernel on matrix units, and each kernel over
  * rows that lanes hold, is assembled by itself. Where it spills registers or the assembler refuses
  * it, its group gets the next best tile, and after a number of tries no tile. If the assembler
- * crashes or its answer cannot be read, that tells nothing about the tile, and the whole search
- * ends.
+ * crashes or its answer cannot be read, this does not show that the tile is bad, and the whole
+ * search ends.
  *
  * Other kernels have a single tile, or no better one. The assembler chooses the number of
  * registers of a thread, and may prefer more warps with spills, or it was given a limit. Kernels
@@ -37,7 +37,7 @@ enum { TRIES_MAX = 24, SYMBOL_MAX = 256 };
 enum { REGISTERS_ALL = 64 << 10 };
 static const uint32_t registers_tried[] = {64, 96, 128, 168, 255};
 
-/* Returns a module with a copy of this kernel alone. */
+/* Returns a module that contains only a copy of this kernel. */
 static MlirModule isolate(MlirOperation func) {
     MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(func));
     mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), mlirOperationClone(func));
@@ -66,7 +66,7 @@ static tsr_result probe(tsr_ctx *ctx, MlirOperation func, const tsr_target *targ
     *out_good = !result.code && !spill_bytes;
     if (!*out_good)
         tsr_log(ctx, TSR_LOG_DEBUG,
-                "'%s' for %s gets another tile: %u bytes of registers spilt%s%s",
+                "'%s' for %s gets another tile, because %u bytes of registers were spilled%s%s",
                 tsr_op_symbol(func), target->name, spill_bytes, result.code ? "; " : "",
                 result.code ? own.error.text : "");
     return !result.code || result.code == TSR_COMPILE ? TSR_SUCCESS : tsr_error_adopt(ctx, &own);
@@ -108,7 +108,7 @@ static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule til
         bool good = true;
         int64_t skip = 0;
         MlirOperation group = {NULL};
-        if (tsr_op_is(func, "tile.func")) group = find_group(schedule, func);
+        if (tsr_op_is(func, TSR_TILE_FUNC)) group = find_group(schedule, func);
         if (mlirOperationIsNull(group) || tsr_op_has(group, GOOD_NAME) ||
             tsr_op_has(group, BAD_NAME))
             continue;
@@ -121,7 +121,7 @@ static tsr_result scan_kernels(tsr_ctx *ctx, MlirModule schedule, MlirModule til
         *out_changed = true;
     }
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(schedule)) {
-        if (tsr_op_is(group, "tsched.func") &&
+        if (tsr_op_is(group, TSR_SCHED_FUNC) &&
             !mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(BAD_NAME)))
             tsr_op_set(group, GOOD_NAME, unit);
     }
@@ -164,7 +164,7 @@ static size_t find_spillers(MlirModule device, const tsr_fatbin *fatbin, spiller
     size_t count = 0;
     uint32_t index = 0;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(device)) {
-        if (!tsr_op_is(func, "tile.func")) continue;
+        if (!tsr_op_is(func, TSR_TILE_FUNC)) continue;
         const tsr_fatbin_kernel *kernel = &fatbin->kernels[index++];
         int64_t given = 0;
         /* The number of blocks of some kernels is computed from their register count: skip those.
@@ -225,7 +225,7 @@ tsr_result tsr_choose_registers(tsr_ctx *ctx, MlirModule device, const tsr_targe
         TRY_GOTO(ctx, result, try_registers(ctx, registers_tried[t], target, ptxas, all, count));
     for (size_t i = 0; i < count; i++) {
         if (!all[i].registers) continue;
-        tsr_log(ctx, TSR_LOG_DEBUG, "'%s' for %s may take %u registers: else some are spilt",
+        tsr_log(ctx, TSR_LOG_DEBUG, "'%s' for %s may use %u registers, because fewer would spill",
                 tsr_op_symbol(all[i].func), target->name, all[i].registers);
         tsr_op_set(all[i].func, REGISTERS_NAME,
                    tsr_attr_make_i64(mlirOperationGetContext(all[i].func), all[i].registers));

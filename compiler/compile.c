@@ -116,15 +116,15 @@ static TSR_RESULT find_assembler(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++) wanted = wanted || c->jobs[i].target->arch;
     if (!wanted && c->options->ptxas)
         FAIL(c->ctx, TSR_USAGE,
-             "'%s' would assemble code for NVIDIA GPUs; no target is one: '%s'%s",
+             "'%s' assembles code for NVIDIA GPUs; expected a target cuda:…, got '%s'%s",
              c->options->ptxas, c->jobs[0].target->name, c->job_count > 1 ? ", …" : "");
     if (!wanted) return TSR_SUCCESS;
     TRY(c->ctx, tsr_ptxas_find(c->ctx, c->options->ptxas, c->options->tool_path,
                                c->options->toolkit_path, &c->arena, &c->ptxas));
     if (!c->ptxas.path)
         tsr_log(c->ctx, TSR_LOG_NOTICE,
-                "there is no ptxas: code for NVIDIA GPUs is PTX alone, "
-                "which the driver translates at each start");
+                "no ptxas was found: the bundle contains only PTX for NVIDIA GPUs, which the "
+                "driver translates at each start");
     for (size_t i = 0; i < c->job_count; i++)
         if (c->jobs[i].target->arch && c->ptxas.path) c->jobs[i].ptxas = &c->ptxas;
     return TSR_SUCCESS;
@@ -179,14 +179,13 @@ static unsigned thread_limit(const tsr_compile_options *options) {
 static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
     MlirOperation body = mlirBlockGetFirstOperation(mlirModuleGetBody(j->device));
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(j->module)) {
-        if (!tsr_op_is(op, "tessera_target.kernel")) continue;
-        while (!mlirOperationIsNull(body) && !tsr_op_is(body, "tile.func"))
+        if (!tsr_op_is(op, TSR_TARGET_KERNEL)) continue;
+        while (!mlirOperationIsNull(body) && !tsr_op_is(body, TSR_TILE_FUNC))
             body = mlirOperationGetNextInBlock(body);
         const char *found = mlirOperationIsNull(body) ? "none" : tsr_op_symbol(body);
         if (strcmp(found, tsr_op_symbol(op)) != 0)
             FAIL(ctx, TSR_COMPILE,
-                 "'%s': kernel '%s' of the host is followed by '%s' of @device; "
-                 "expected both in one order",
+                 "'%s': the host has kernel '%s' where @device has '%s'; expected the same order",
                  j->target->name, tsr_op_symbol(op), found);
         body = mlirOperationGetNextInBlock(body);
     }
@@ -342,15 +341,16 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
 /* The ops of a later stage would otherwise be refused one by one. */
 static TSR_RESULT refuse_later(compilation *c) {
     static const struct {
-        const char *op, *stage;
+        tsr_op op;
+        const char *stage;
     } later[] = {
-        {"tessera_target.func", "target"}, {"tile.func", "tile"}, {"tsched.func", "schedule"}};
+        {TSR_TARGET_FUNC, "target"}, {TSR_TILE_FUNC, "tile"}, {TSR_SCHED_FUNC, "schedule"}};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         TSR_FOR_EACH_OP(op, mlirModuleGetBody(c->module)) {
             if (tsr_op_is(op, later[i].op))
                 FAIL(c->ctx, TSR_USAGE,
-                     "%s holds a %s: it is no source, but --from=%s goes on from it", c->base_name,
-                     later[i].op, later[i].stage);
+                     "%s contains a %s, so it is not a source; give --from=%s to continue from it",
+                     c->base_name, tsr_op_text(later[i].op), later[i].stage);
         }
     return TSR_SUCCESS;
 }
@@ -389,8 +389,8 @@ static TSR_RESULT read_target(compilation *c, job **out_job) {
              c->base_name);
     TRY(c->ctx, tsr_target_find(c->ctx, name, &target));
     if (c->job_count && (c->job_count > 1 || j->target != target))
-        FAIL(c->ctx, TSR_USAGE, "%s is for target '%s' alone; asked for is '%s'%s", c->base_name,
-             name, j->target->name, c->job_count > 1 ? " and others" : "");
+        FAIL(c->ctx, TSR_USAGE, "%s is only for target '%s'; the requested target is '%s'%s",
+             c->base_name, name, j->target->name, c->job_count > 1 ? " and others" : "");
     j->target = target;
     j->ctx = tsr_ctx_fork(c->ctx);
     c->job_count = 1;
@@ -470,7 +470,8 @@ static TSR_RESULT show_program(compilation *c, const job *j, tsr_buffer *out) {
 /* ---- the table, and walking it ---- */
 
 static TSR_RESULT load_nothing(compilation *c) {
-    FAIL(c->ctx, TSR_USAGE, "no source can be read as the result of stage '%s'",
+    FAIL(c->ctx, TSR_USAGE,
+         "stage '%s' cannot be the first stage: its result cannot be read from a file",
          tsr_stage_get(c->options->from)->name);
 }
 

@@ -24,12 +24,12 @@ enum { WEIGHTS_ALIGN_BYTES = 64 * 1024 };
 static TSR_RESULT number_stored(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                                 tsr_names *out_names, MlirAttribute **out_data) {
     uint32_t count = 0;
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tessera_target.data");
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, TSR_TARGET_DATA);
     MlirAttribute *data = TSR_NEW(arena, MlirAttribute, (size_t)count + 1);
     if (!data) FAIL(ctx, TSR_MEMORY, "no memory for %u tensors", count);
     count = 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        const char *name = tsr_op_is(op, "tessera_target.data") ? tsr_op_string(op, "name") : NULL;
+        const char *name = tsr_op_is(op, TSR_TARGET_DATA) ? tsr_op_string(op, "name") : NULL;
         if (name && tsr_names_add(out_names, name, count) == count)
             data[count++] = tsr_op_attr(op, "value");
     }

@@ -258,19 +258,20 @@ static const char *advise(const check *self, tsr_code code) {
                                 self->report->cpu);
     case TSR_MACHINE:
         if (on_gpu)
-            return "install or renew the NVIDIA driver, or leave --device out to run it on the CPU";
+            return "install or update the NVIDIA driver, or leave --device out to run it on the "
+                   "CPU";
         return self->options.cpu ? "leave --cpu out, or name a level that this CPU has"
                                  : "run it on a CPU of at least x86-64-v2 (2009 or later)";
     case TSR_MEMORY:
         if (self->is_device_short)
             return tsr_arena_printf(
                 arena,
-                "free memory of the GPU (nvidia-smi tells who has it), allow more of it, or build "
-                "it with a smaller batch; it plans %.1f MiB there",
+                "free memory of the GPU (nvidia-smi lists its processes), allow more of it, or "
+                "build the bundle with a smaller batch; the bundle plans %.1f MiB on the GPU",
                 (double)self->report->memory.device_bytes / (1 << 20));
         return tsr_arena_printf(arena,
                                 "free memory, raise the limit of the process or its group, or "
-                                "build it with a smaller batch; it plans %.1f MiB",
+                                "build the bundle with a smaller batch; the bundle plans %.1f MiB",
                                 (double)self->report->memory.host_bytes / (1 << 20));
     case TSR_VERSION:
         return "install the tessera-run that the message names, or build the bundle again";
@@ -279,11 +280,10 @@ static const char *advise(const check *self, tsr_code code) {
                "restores "
                "a bundle that a registry has rearranged";
     case TSR_SIGNATURE:
-        return "get it, and its .sigstore.json, from whoever signs it; or give the right --key";
+        return "get the bundle and its .sigstore.json from its signer, or give the right --key";
     case TSR_IO:
-        return "check that the path exists and can be read; weights that the bundle only names "
-               "must be "
-               "next to it or in a --weights-dir";
+        return "check that the path exists and can be read; weights that the bundle does not "
+               "contain must be next to it or in a --weights-dir";
     case TSR_MISMATCH:
         return "get the weights that the bundle was built with";
     default:

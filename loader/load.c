@@ -139,8 +139,8 @@ static void clear(tsr_model *model) {
     model->state_count = 0;
 }
 
-/* With "auto" the model should run in any case: if a GPU does not open, or has no room for the
- * model, the CPU is used. Later failures end the run on either device. */
+/* With "auto" the model runs in any case: if a GPU cannot be opened, or does not have enough memory
+ * for the model, the CPU is used. Later failures end the run on either device. */
 static tsr_result choose_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
     tsr_match match;
     tsr_ctx trial = tsr_ctx_fork(ctx);

@@ -56,9 +56,9 @@ static void explain_gpu(const tsr_bundle *bundle, size_t target, const tsr_match
     else if (!match->may_be_gpu)
         tsr_buffer_text(out_text, "needs a GPU as the device");
     else if (!has)
-        tsr_buffer_text(out_text, "there is no GPU that can be used");
+        tsr_buffer_text(out_text, "this machine has no usable GPU");
     else if (!arch)
-        tsr_buffer_text(out_text, "no GPU that is known here");
+        tsr_buffer_text(out_text, "a GPU of an unknown kind");
     else if (arch > has)
         tsr_buffer_printf(out_text, "this GPU has compute capability %u.%u", has / 10, has % 10);
     else if (exactly && arch != has)
@@ -68,7 +68,7 @@ static void explain_gpu(const tsr_bundle *bundle, size_t target, const tsr_match
         tsr_buffer_printf(out_text, "%s suits this GPU better",
                           tsr_bundle_get_target_name(bundle, match->target));
     else
-        tsr_buffer_text(out_text, "this GPU could not take it");
+        tsr_buffer_text(out_text, "this GPU could not load it");
 }
 
 void tsr_match_explain(const tsr_bundle *bundle, size_t target, const tsr_match *match,
@@ -81,9 +81,9 @@ void tsr_match_explain(const tsr_bundle *bundle, size_t target, const tsr_match 
     else if (is_gpu_target(bundle, match->target))
         tsr_buffer_text(out_text, "a GPU runs it");
     else if (!match->may_be_cpu)
-        tsr_buffer_text(out_text, "a GPU is asked for");
+        tsr_buffer_text(out_text, "a GPU is requested");
     else if (chosen && match->forced)
-        tsr_buffer_text(out_text, "asked for");
+        tsr_buffer_text(out_text, "requested");
     else if (chosen && level == cpu_level)
         tsr_buffer_text(out_text, "the highest level this CPU has");
     else if (chosen)
@@ -94,7 +94,7 @@ void tsr_match_explain(const tsr_bundle *bundle, size_t target, const tsr_match 
     else if (level < 2)
         tsr_buffer_text(out_text, "at least x86-64-v2 is needed");
     else
-        tsr_buffer_text(out_text, match->forced ? "not asked for" : "a lower level");
+        tsr_buffer_text(out_text, match->forced ? "not requested" : "a lower level");
 }
 
 static void explain(const tsr_bundle *bundle, const tsr_match *match, tsr_buffer *out_text) {
@@ -115,10 +115,10 @@ static tsr_result refuse(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_le
         FAIL(ctx, TSR_MACHINE, "this CPU has %s; at least x86-64-v2 is needed", level);
     if (forced && !tsr_cpu_parse_level(forced))
         FAIL(ctx, TSR_USAGE,
-             "'%s' is no CPU level; expected x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-bf16",
+             "'%s' is not a CPU level; expected x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-bf16",
              forced);
     if (forced && tsr_cpu_parse_level(forced) > cpu_level)
-        FAIL(ctx, TSR_MACHINE, "'%s' was asked for; this CPU has %s", forced, level);
+        FAIL(ctx, TSR_MACHINE, "'%s' was requested; this CPU has %s", forced, level);
     if (forced)
         FAIL(ctx, TSR_TARGET, "'%s' has no code for '%s'; it has %s", tsr_bundle_get_path(bundle),
              forced, targets);

@@ -24,7 +24,7 @@ typedef struct tsr_match {
  * run, or the level named by `forced` (NULL: not forced). *out_reason (in the arena) says why it
  * was chosen and why each other target was not. Fails with TSR_MACHINE for a CPU below v2 or a
  * forced level that the CPU lacks (both levels); TSR_USAGE if `forced` is not a level; TSR_TARGET,
- * listing the bundle's targets, if none is suitable. */
+ * listing the bundle's targets, if no target is suitable. */
 TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
                             const char *forced, tsr_arena *arena, size_t *out_target,
                             const char **out_reason);
@@ -53,9 +53,10 @@ tsr_result tsr_match_add_reason(tsr_ctx *ctx, tsr_result result, const char *abo
                                 const char *reason);
 
 /* Returns the text for the numerics of a target: equal texts mean equal bits. `numerics` is the
- * bundle's. "portable+fma.2": multiply-adds are rounded once; "native+cuda:sm_90a.2": those of this
- * target's matrix units, or of its dot products. The version at the end is the bundle's: without
- * one, sums and products have the order of version 1. In the arena; NULL if out of memory. */
+ * bundle's. "portable+fma.2": multiply-adds are rounded once; "native+cuda:sm_90a.2": the numerics
+ * of this target's matrix units, or of its dot products. The version at the end is the bundle's:
+ * without one, sums and products have the order of version 1. In the arena; NULL if out of
+ * memory. */
 const char *tsr_match_numerics(const char *target, const char *numerics, tsr_arena *arena);
 
 /* Appends to out_text why a target is the one that runs ("the highest level this CPU has"), or why

@@ -22,7 +22,7 @@ struct tsr_model {
     tsr_config config;
     tsr_program program;
     tsr_memory_plan plan;
-    tsr_transport *transport; /* borrowed; NULL: one process alone */
+    tsr_transport *transport; /* borrowed; NULL: only one process */
     tsr_device *device;       /* owned */
     tsr_executor *executor;   /* owned */
     /* array in the arena; views of the executor's memory, sorted by name */
@@ -63,7 +63,7 @@ TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);
  * reads parameters that still have their initial values. */
 TSR_RESULT tsr_model_check_ready(tsr_ctx *ctx, tsr_model *model, size_t entry);
 
-/* Fills the tensors of role CONSTANT. They are not part of a state, so neither a state nor a
+/* Fills the tensors of role CONSTANT. Constants are not part of a state, so neither a state nor a
  * parameter file contains them. */
 TSR_RESULT tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model);
 

@@ -55,7 +55,7 @@ typedef struct group {
     rank_report *reports;
     child *children;
     uint32_t running, ended;
-    uint64_t failed_at_ms; /* time at which the first one failed; 0: none has failed */
+    uint64_t failed_at_ms; /* time at which the first one failed; 0: no rank has failed */
     bool stopping, killed;
     pid_t parent;
 } group;
@@ -222,8 +222,8 @@ static const char *describe_end(const child *c, char *out, size_t size) {
     return out;
 }
 
-/* Finds the rank whose end explains the ends of the others: the first that was killed from outside,
- * else the first with an error of its own, else the first. */
+/* Finds the rank whose end explains the ends of the others: the first rank that another process
+ * killed, otherwise the first rank with an error of its own, otherwise the first rank. */
 static uint32_t find_cause(const group *g) {
     uint32_t best = UINT32_MAX, best_weight = 0;
     for (uint32_t r = 0; r < g->options.rank_count; r++) {
@@ -303,8 +303,8 @@ static tsr_result run_all(tsr_ctx *ctx, group *g) {
     for (uint32_t tried = 0;; tried++) {
         tsr_result result = run_once(ctx, g);
         if (!is_worth_another(g, result, tried)) return result;
-        tsr_log(ctx, TSR_LOG_WARNING, "%s; all ranks start again, %u of %u time%s", ctx->error.text,
-                tried + 1, g->options.restarts, TSR_PLURAL(g->options.restarts));
+        tsr_log(ctx, TSR_LOG_WARNING, "%s; all ranks start again (restart %u of at most %u)",
+                ctx->error.text, tried + 1, g->options.restarts);
         if (g->options.restarting) g->options.restarting(g->user, tried + 1);
     }
 }
@@ -314,7 +314,7 @@ tsr_result tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_ran
     group g = {.body = body, .user = user, .parent = getpid()};
     TRY(ctx, tsr_options_copy(ctx, "tsr_ranks_options", options, &g.options, sizeof g.options));
     if (g.options.rank_count == 0 || g.options.rank_count > TSR_TRANSPORT_RANKS_MAX)
-        FAIL(ctx, TSR_USAGE, "%u ranks are asked for; expected 1 to %d", g.options.rank_count,
+        FAIL(ctx, TSR_USAGE, "%u ranks are requested; expected 1 to %d", g.options.rank_count,
              TSR_TRANSPORT_RANKS_MAX);
     size_t bytes = g.options.rank_count * sizeof *g.reports;
     void *reports = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

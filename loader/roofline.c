@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The performance of each kernel next to the limits of the machine. Floating-point operations are
- * those that the bundle's schedule counts for a kernel; bytes are those of its buffers.
+ * those that the bundle's schedule counts for a kernel; the bytes are the sizes of its buffers.
  */
 #include "loader/model.h"
 #include "runtime/base/buffer.h"

@@ -72,7 +72,7 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
     if (self->options.record && self->options.replay)
         FAIL(ctx, TSR_USAGE, "a run is either recorded or replayed, not both");
     if (self->options.records_values && !self->options.record)
-        FAIL(ctx, TSR_USAGE, "values of step %llu are asked for, but no log is written",
+        FAIL(ctx, TSR_USAGE, "the values of step %llu are requested, but no log is written",
              (unsigned long long)self->options.values_of);
     if (!self->options.record && !self->options.replay) return TSR_SUCCESS;
     if (!self->model->transport) TRY(ctx, digest_data(ctx, self));
@@ -193,7 +193,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         memcpy(self->parts, self->model->state_parts,
                self->model->state_count * sizeof *self->parts);
     if (several_ranks(self) && !self->model->transport->beside)
-        FAIL(ctx, TSR_INTERNAL, "a transport of %u ranks has no end for the state store",
+        FAIL(ctx, TSR_INTERNAL, "the transport of %u ranks has no channel for the state store",
              self->model->transport->rank_count);
     tsr_store_options store_options = {
         .size_bytes = sizeof store_options,

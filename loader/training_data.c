@@ -88,7 +88,7 @@ tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
     return tsr_agree(ctx, transport, "data", &digest, sizeof digest);
 }
 
-/* Returns "1100 rows with digest 0123456789abcdef", or the rows alone. */
+/* Returns "1100 rows with digest 0123456789abcdef", or only the rows. */
 static const char *describe(uint64_t rows, const tsr_digest *digest, char out_text[static 96]) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(digest, hex);
@@ -107,8 +107,8 @@ static tsr_result refuse(tsr_ctx *ctx, tsr_training_data *data, const tsr_positi
         digest = digest_of(data);
     }
     FAIL(ctx, TSR_MISMATCH,
-         "the data has %s; the state was trained with %s: the order of its samples would not fit; "
-         "new data has to be asked for (--new-data), and begins with the next epoch",
+         "the data has %s; the state was trained with %s: the run would not continue the order of "
+         "the samples; --new-data accepts the new data from the next epoch on",
          describe(data->rows, &digest, mine), describe(position->rows, &position->data, stored));
 }
 
@@ -125,8 +125,8 @@ static tsr_result begin_epoch(tsr_ctx *ctx, const tsr_training_data *data, tsr_p
         FAIL(ctx, TSR_MISMATCH, "epoch %llu of %llu rows is out of range", (count)epoch,
              (count)data->rows);
     tsr_log(ctx, TSR_LOG_WARNING,
-            "new data: %llu row%s; the state was trained with %llu. Epoch %llu begins with it at "
-            "sample %llu; skips %llu sample%s of the epoch before",
+            "new data: %llu row%s; the state was trained with %llu. Epoch %llu begins with the new "
+            "data at sample %llu; %llu sample%s of the current epoch are skipped",
             (count)data->rows, TSR_PLURAL(data->rows), (count)old_rows, (count)epoch,
             (count)position->sample, (count)left, TSR_PLURAL(left));
     position->epoch_base = epoch;
@@ -175,13 +175,15 @@ tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_po
         tsr_digest digest = digest_of(data);
         same = tsr_digest_equal(&digest, &position->data);
         if (same && data->accepts_new)
-            tsr_log(ctx, TSR_LOG_NOTICE, "the data is that of the state: nothing new begins");
+            tsr_log(ctx, TSR_LOG_NOTICE,
+                    "the state was trained with the same data: there is no new data");
         if (same) return TSR_SUCCESS;
     }
     if (data->accepts_new) return begin_epoch(ctx, data, position);
     if (!same) return refuse(ctx, data, position);
     tsr_log(ctx, TSR_LOG_WARNING,
-            "the state does not say which data it was trained with: it is taken to be this data of "
+            "the state does not record the data it was trained with; the run assumes that it was "
+            "this data of "
             "%llu row%s",
             (count)data->rows, TSR_PLURAL(data->rows));
     return TSR_SUCCESS;

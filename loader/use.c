@@ -21,7 +21,7 @@ static const struct {
     [TSR_USE_SET] = {"a tensor is being set", "no tensor can be set", 0},
 };
 
-/* Each entry has its own inputs and outputs, so two entries can run at once. */
+/* Each entry has its own inputs and outputs, so two entries can run at the same time. */
 static bool allows(const tsr_use *use, tsr_use_kind kind, size_t entry) {
     bool same_entry = use->kind == TSR_USE_CALL && kind == TSR_USE_CALL && use->entry == entry;
     return (kinds[use->kind].allowed >> kind & 1u) && !same_entry;

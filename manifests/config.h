@@ -35,7 +35,7 @@ bool tsr_config_numerics_native(const char *numerics);
  * rows; `batch` of a training entry is a multiple of virtual_ranks. */
 TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code);
 
-/* Verifies (TSR_COMPILE), then writes. The bytes are a function of the struct alone; fields that
+/* Verifies (TSR_COMPILE), then writes. The bytes depend only on the struct; fields that
  * the init kind does not use are not written. *out_json is in the arena, NUL-terminated. */
 TSR_RESULT tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
                              char **out_json, size_t *out_size_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Config <-> canonical JSON. Decoding is lenient while it reads and exact at the end: the decoded
- * struct is verified, encoded again, and compared with the input bytes. So spelling, order and
- * unknown members need no code of their own.
+ * struct is verified, encoded again, and compared with the input bytes. Spelling, order and unknown
+ * members therefore need no separate code.
  */
 #include "manifests/config.h"
 #include "manifests/hexfloat.h"

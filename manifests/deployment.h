@@ -103,11 +103,11 @@ TSR_RESULT tsr_deployment_find_collectives(tsr_ctx *ctx, const tsr_config *confi
                                            const tsr_program *program, tsr_arena *arena,
                                            tsr_deployment *io_deployment);
 
-/* Writes the manifest with the requested parts: TSR_PART_ALL in a bundle. It describes one physical
- * rank, which has every virtual rank and every position. First verifies `config`, that it has the
- * tensors and entries named by the deployment, and that shards cover their tensors (TSR_COMPILE).
- * `deployment` NULL: nothing is sharded or recomputed. The bytes are a function of these inputs
- * alone; *out_json is in the arena, NUL-terminated. */
+/* Writes the manifest with the requested parts: TSR_PART_ALL in a bundle. The manifest describes
+ * one physical rank, which has every virtual rank and every position. First verifies `config`, that
+ * it has the tensors and entries named by the deployment, and that shards cover their tensors
+ * (TSR_COMPILE). `deployment` NULL: nothing is sharded or recomputed. The bytes depend only on
+ * these inputs; *out_json is in the arena, NUL-terminated. */
 TSR_RESULT tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config,
                                  const tsr_deployment *deployment, unsigned parts, tsr_arena *arena,
                                  char **out_json, size_t *out_size_bytes);

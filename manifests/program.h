@@ -99,11 +99,11 @@ typedef enum tsr_opcode {
 } tsr_opcode;
 
 /* Virtual ranks: a training entry of a program with V > 1 virtual ranks works on one V-th of the
- * batch at a time. Its data inputs are buffers of batch / V rows, those of the current virtual
- * rank. The commands of an EACH_VRANK loop may read and write VRANK and PART and read the virtual
- * rank's inputs and number; other commands must not access these. When the loop has ended, its sums
- * and gathered values are available on every rank. Exception: if a COLLECTIVE (other than slice)
- * takes a sum, only that command exchanges it, and nothing else reads it. */
+ * batch at a time. The data inputs of the loop are buffers of batch / V rows: the rows of the
+ * current virtual rank. The commands of an EACH_VRANK loop may read and write VRANK and PART and
+ * read the virtual rank's inputs and number; other commands must not access these. When the loop
+ * has ended, its sums and gathered values are available on every rank. Exception: if a COLLECTIVE
+ * (other than slice) takes a sum, only that command exchanges it, and nothing else reads it. */
 
 /* An entry with loops and branches has no virtual ranks, regions or collectives. Commands in a loop
  * or branch write only to the workspace; STOP, TAKE and PUT are inside a loop and not inside one of
@@ -195,8 +195,8 @@ typedef struct tsr_program {
 TSR_RESULT tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const tsr_config *config,
                               tsr_code code);
 
-/* Writes without verifying against a config: call tsr_program_verify first. The bytes are a
- * function of the struct alone; *out_bytes is in the arena. */
+/* Writes without verifying against a config: call tsr_program_verify first. The bytes depend only
+ * on the struct; *out_bytes is in the arena. */
 TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,
                               void **out_bytes, size_t *out_size_bytes);
 /* Verifies everything, and that there are no trailing bytes. Errors are TSR_CORRUPT (or
@@ -238,7 +238,7 @@ uint32_t tsr_program_written_end(const tsr_program_command *command);
 /* Numbers the tensors that the entry writes 1, 2, … in the order of first writes; out_numbers has
  * an element for each tensor of the config, and must be zero before. */
 void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers);
-/* Returns true if some entry runs this one after a failure or a restart. Such entries have no
+/* Returns true if another entry runs this entry after a failure or a restart. Such entries have no
  * inputs and no regions. */
 bool tsr_program_is_handler(const tsr_program *program, uint32_t entry);
 /* Returns the name of the region that is exported with each step of the entry: the last region, or

@@ -85,7 +85,7 @@ static tsr_result read_challenge(tsr_ctx *ctx, const tsr_remote *remote,
         if (!isalnum((unsigned char)*at) && *at != '-') *at = '?';
     if (out->bearer || out->basic) return TSR_SUCCESS;
     FAIL(ctx, TSR_DENIED, "registry '%s' asks for a login by '%s'; known are Basic and Bearer",
-         remote->reference.host, out->other[0] ? out->other : "nothing it names");
+         remote->reference.host, out->other[0] ? out->other : "no scheme");
 }
 
 /* ---- tokens ---- */
@@ -205,8 +205,8 @@ static tsr_result refuse_login(tsr_ctx *ctx, const tsr_remote *remote,
                                const tsr_credential *credential, long status) {
     if (credential->kind == TSR_CREDENTIAL_NONE)
         FAIL(ctx, TSR_DENIED,
-             "registry '%s' wants a login (status %ld), and no file has one for it; give one by "
-             "--authfile, or log in with another OCI tool",
+             "registry '%s' requires a login (status %ld), but no file has a login for it; give "
+             "one with --authfile, or log in with another OCI tool",
              remote->reference.host, status);
     FAIL(ctx, TSR_DENIED, "registry '%s' refuses the login%s%.100s%s (status %ld)",
          remote->reference.host, credential->user ? " of '" : "",

@@ -119,8 +119,8 @@ bool tsr_url_same_origin(const char *a, const char *b);
 TSR_RESULT tsr_http_send(tsr_ctx *ctx, tsr_http *http, const tsr_http_request *request,
                          const char *url, const char *authorization, tsr_http_response *response);
 
-/* Defined in auth.c: answers a 401 by a new header; `generation` is that of the refused header.
- * Fails with TSR_DENIED without a login, or if the login is refused. */
+/* Defined in auth.c: answers a 401 by a new header; `generation` is the generation of the refused
+ * header. Fails with TSR_DENIED without a login, or if the login is refused. */
 TSR_RESULT tsr_auth_renew(tsr_ctx *ctx, tsr_http *http, const tsr_http_response *response,
                           unsigned generation);
 

@@ -104,8 +104,9 @@ static tsr_result choose_signature(tsr_ctx *ctx, pull *p) {
         if (result.code && result.code != TSR_SIGNATURE) break;
     }
     if (p->signed_ && count > 1)
-        tsr_log(ctx, TSR_LOG_NOTICE, "the registry has %zu signature%s of the bundle; one is kept",
-                count, TSR_PLURAL(count));
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "the registry has %zu signature%s of the bundle; only one is kept", count,
+                TSR_PLURAL(count));
     if (!count && p->options->require_signature)
         FAIL(ctx, TSR_SIGNATURE,
              "'%s/%s' has no signature in the registry: expected one by a given key",
@@ -128,7 +129,7 @@ static tsr_result place_signature(tsr_ctx *ctx, const pull *p) {
 
 /* ---- the part ---- */
 
-/* Opens and locks the part for this pull alone. If the file was renamed between opening and
+/* Opens the part and locks it for this pull. If the file was renamed between opening and
  * locking, it has become another pull's bundle. */
 static tsr_result open_part(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
@@ -275,7 +276,8 @@ static tsr_result check_path(tsr_ctx *ctx, const char *path) {
     struct stat info;
     if (!path[0]) FAIL(ctx, TSR_USAGE, "output path is empty");
     if (strcmp(path, "-") == 0)
-        FAIL(ctx, TSR_USAGE, "output path is '-'; expected a file, standard output cannot be one");
+        FAIL(ctx, TSR_USAGE,
+             "output path is '-'; expected a file: the output cannot go to standard output");
     int fd = io->open(io->self, TSR_IO_CWD, path, O_PATH, 0);
     if (fd < 0) return TSR_SUCCESS;
     int code = io->fstat(io->self, fd, &info);

@@ -189,7 +189,8 @@ static tsr_result push_signature(tsr_ctx *ctx, tsr_http *http, const push *p, bo
     const char *minisign = tsr_arena_printf(&arena, "%s" TSR_MINISIGN_SUFFIX, p->bundle->path);
     if (!path || !minisign) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to send a signature");
     if (is_there(ctx, minisign))
-        tsr_log(ctx, TSR_LOG_NOTICE, "'%s' stays here: registries carry Sigstore signatures",
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "'%s' was not sent: only Sigstore signatures can be stored in a registry",
                 minisign);
     if (!is_there(ctx, path)) goto done;
     TRY_GOTO(ctx, result,
@@ -207,7 +208,7 @@ static tsr_result check_digest(tsr_ctx *ctx, const push *p) {
     const tsr_reference *reference = &p->remote.reference;
     const tsr_digest *digest = &p->bundle->layout.index.digest;
     if (!reference->has_digest || tsr_digest_equal(digest, &reference->digest)) return TSR_SUCCESS;
-    FAIL(ctx, TSR_USAGE, "the reference asks for %s; '%s' is %s",
+    FAIL(ctx, TSR_USAGE, "the reference requests %s; '%s' is %s",
          tsr_digest_text_of(&reference->digest).text, p->bundle->path,
          tsr_digest_text_of(digest).text);
 }

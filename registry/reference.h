@@ -23,7 +23,7 @@ typedef struct tsr_reference {
 /* Fails with TSR_USAGE if the text is not a reference: OCI distribution specification 1.1, "Pulling
  * manifests". */
 TSR_RESULT tsr_reference_parse(tsr_ctx *ctx, const char *text, tsr_reference *out_reference);
-/* Checks the name of a repository alone. */
+/* Checks only the name of a repository. */
 bool tsr_reference_name_valid(const char *name);
 /* True for localhost, 127.0.0.0/8, [::1]; `host` may include a port. */
 bool tsr_host_is_loopback(const char *host);

@@ -50,8 +50,8 @@ TSR_RESULT tsr_blob_push(tsr_ctx *ctx, tsr_http *http, const tsr_blob_source *so
 TSR_RESULT tsr_blob_get(tsr_ctx *ctx, tsr_http *http, const tsr_digest *digest, size_t size_bytes,
                         void *bytes);
 
-/* A range of a blob from `begin` on, in order; the sink keeps count. It is told where the answer
- * begins: at `begin`, or at 0 from a server without ranges. */
+/* A range of a blob from `begin` on, in order; the sink keeps count. The sink is told where the
+ * answer begins: at `begin`, or at 0 from a server without ranges. */
 typedef struct tsr_blob_range {
     tsr_digest digest;
     uint64_t size_bytes; /* size of the blob */

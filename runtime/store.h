@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state store: immutable generations of parameters and optimizer state in a directory, and the
- * commit protocol that never loses one (docs/state-store.md). One run holds a store at a time: a
- * process, or several ranks, where each rank writes and verifies its part of every generation.
+ * commit protocol that never loses one (docs/state-store.md). Only one run uses a store at a time:
+ * a process, or several ranks, where each rank writes and verifies its part of every generation.
  *
  * With several ranks, every rank calls open, load, reserve, save and close in the same order, with
  * the same options, tensors and positions. All ranks get the same results of saves. A rank that
@@ -29,9 +29,9 @@ tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *d
 
 typedef struct tsr_store tsr_store;
 
-/* A callback that reads bytes of a tensor that may not be in memory in full. Its address is `data`.
- * The bytes are at *out_bytes until the same reader calls again. Readers are numbered from 0 and
- * are different threads. */
+/* A callback that reads bytes of a tensor that may not be in memory in full. The address of the
+ * tensor is `data`. The bytes are at *out_bytes until the same reader calls again. Readers are
+ * numbered from 0 and are different threads. */
 enum { TSR_STORE_READERS_MAX = 9, TSR_STORE_READ_BYTES_MAX = 4 << 20 };
 typedef struct tsr_store_source {
     tsr_result (*read)(tsr_ctx *ctx, void *user, unsigned reader, const void *data,
@@ -91,10 +91,10 @@ TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count);
 
-/* Reserves the staging memory for asynchronous saves of these tensors. Their data must stay at the
- * same address until the store is closed. They are copied in this order; the best order is the one
- * in which they are overwritten next. Called once, before the first save. Names are unique, at most
- * 255 bytes, without control characters; TSR_USAGE otherwise. */
+/* Reserves the staging memory for asynchronous saves of these tensors. The data of the tensors must
+ * stay at the same address until the store is closed. The tensors are copied in this order; the
+ * best order is the one in which they are overwritten next. Called once, before the first save.
+ * Names are unique, at most 255 bytes, without control characters; TSR_USAGE otherwise. */
 TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count);
 /* Size of the reserved memory: a copy of this rank's part, and the buffers to read it back. */
@@ -104,8 +104,8 @@ uint64_t tsr_store_get_kept_bytes(const tsr_store *store);
  * Refused when no further commit is allowed: TSR_LOCKED (fenced), TSR_SAVE (outcome unknown). */
 TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
 /* The same in two parts, so that code that only reads the tensors need not wait: from begin until
- * wait_copied returns, other threads copy the tensors, and nobody may write them. `data`: waits for
- * the tensor at this address alone, which may then be written; NULL, or an address of no tensor:
+ * wait_copied returns, other threads copy the tensors, and nobody may write them. `data`: waits
+ * only for the tensor at this address, which may then be written; NULL, or an address of no tensor:
  * waits for all. */
 TSR_RESULT tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
 void tsr_store_wait_copied(tsr_store *store, const void *data); /* at once if all is copied */

@@ -4,20 +4,20 @@
  * are adjacent in the grid. The division is the same for equal launches, so that a thread's data
  * stays in its cache. A share's word holds the launch's number and the number of its claimed parts;
  * a part is claimed by compare-and-swap on that word: by its owner, usually without contention, or
- * by a thread that has finished its own share. So the caller never waits for a sleeping worker,
- * only for parts that were claimed. A launch takes as long as two cores need to exchange three
- * cache lines: the description of the launch, which only the caller writes; the word of another
- * thread's share; and the number of parts that workers have done.
+ * by a thread that has finished its own share. Therefore the caller never waits for a sleeping
+ * worker, only for parts that workers have claimed. A launch takes as long as two cores need to
+ * exchange three cache lines: the description of the launch, which only the caller writes; the word
+ * of another thread's share; and the number of parts that workers have done.
  *
  * The claim of a late worker fails. The number is odd while the fields of a launch change; a thread
- * that reads the same even number before and after the fields has read those of one launch. The
- * caller begins the next launch only after all parts of this one are claimed and done, so a claim
- * that succeeds belongs to the current launch. A word with an older number counts as unclaimed.
- * Numbers do not wrap around during the life of a thread.
+ * that reads the same even number before and after the fields has read the fields of one launch.
+ * The caller begins the next launch only after all parts of this one are claimed and done, so a
+ * claim that succeeds belongs to the current launch. A word with an older number counts as
+ * unclaimed. Numbers do not wrap around during the life of a thread.
  *
  * Sleeping: a worker that had nothing to run for a while registers in `sleepers`, checks once more,
- * and waits on `signal`. Waking it takes as long as a small launch; the caller does so when the
- * cost of the launches that it ran without help exceeds a threshold.
+ * and waits on `signal`. To wake a worker takes as long as a small launch; the caller does so when
+ * the cost of the launches that it ran without help exceeds a threshold.
  *
  * If another process takes a worker's CPU in the middle of a part, the caller waits until the
  * worker runs again. For a while after such a wait, small launches are not shared.

@@ -20,8 +20,8 @@ typedef struct run {
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* deadline_ns: for waits for other ranks */
     uint64_t saves_reported;
-    bool whole;                      /* the state is that of summary->position */
-    bool unsaved;                    /* the state is not that of the last save that has begun */
+    bool whole;                      /* the state belongs to summary->position */
+    bool unsaved;                    /* the last save that began has another state */
     bool together;                   /* all ranks stop here, with intact states of the same step */
     bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first non-finite value was logged */
     uint64_t sent_bytes;             /* bytes that the last step sent */
@@ -179,8 +179,8 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
     TRY(ctx, check_copied(ctx, self, status));
     if (status->outcome_unknown)
         FAIL(ctx, TSR_SAVE,
-             "the outcome of a save is unknown: its directory could not be synced; the next run "
-             "decides");
+             "the result of a save is unknown, because its directory could not be synced; the next "
+             "run decides");
     if (status->fenced)
         FAIL(ctx, TSR_LOCKED,
              "another run took the state directory over; no further commit is possible");
@@ -454,8 +454,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-/* Saves the trained state after an error elsewhere, in the data or a log; several ranks do so only
- * if all know of the error. */
+/* Saves the trained state after an error elsewhere, in the data or a log; several ranks save only
+ * if all ranks know of the error. */
 static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
     tsr_ctx apart = tsr_ctx_fork(ctx);
     unsigned long long step = self->summary->position.step;
@@ -629,8 +629,8 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
             double value = tsr_dtype_read(port->dtype, data, j);
             if (needs_finite && !isfinite(value))
                 FAIL(ctx, TSR_NONFINITE,
-                     "output '%s' is %g in row %llu of them; expected finite numbers", port->name,
-                     without_sign_of_nan(value), (unsigned long long)(j / per_row));
+                     "output '%s' is %g in row %llu of this batch; expected finite numbers",
+                     port->name, without_sign_of_nan(value), (unsigned long long)(j / per_row));
             sums[i] += value / (double)per_row;
         }
     }

@@ -18,8 +18,8 @@
  * workspace returns false, and closing it only logs an error.
  *
  * Options structs begin with their size, so that they can grow: the missing fields of a smaller
- * struct get their defaults, a larger one fails with TSR_USAGE; NULL means the defaults. Result
- * codes are those of tessera/codes.def.
+ * struct get their defaults, a larger one fails with TSR_USAGE; NULL means the defaults.
+ * tessera/codes.def lists the result codes.
  */
 #ifndef TSR_TESSERA_H
 #define TSR_TESSERA_H
@@ -58,7 +58,8 @@ typedef struct tsr_ranks_options {
 
 /* Starts `rank_count` processes on this host, each bound to its share of the processors, and waits
  * for them. Call it before this process has threads. When a rank fails, all ranks end, and the
- * error is that of the first one: TSR_RANK names the rank, the place in its run and the reason. */
+ * error is the error of the first rank that failed: TSR_RANK names the rank, the place in its run
+ * and the reason. */
 TSR_API TSR_RESULT tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_rank_body body,
                                  void *user);
 /* Runs this process as a rank of the MPI job (mpirun, srun) that started it. Fails with TSR_USAGE
@@ -88,7 +89,7 @@ typedef struct tsr_model_options {
      * that has code in the bundle, opens and has enough memory; else the CPU */
     const char *device;
     uint64_t device_memory_max; /* the most bytes to take of a GPU's memory; 0: all that is free */
-    tsr_transport *transport;   /* transport of a rank, borrowed; NULL: one process alone */
+    tsr_transport *transport;   /* transport of a rank, borrowed; NULL: only one process */
     bool one_by_one; /* a GPU runs one kernel at a time, so that errors name the kernel: much slower
                       */
     tsr_finite_mode check_finite; /* how runs handle outputs that are not finite */
@@ -120,8 +121,8 @@ TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
 TSR_API TSR_RESULT tsr_model_find_weights(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
                                           const char **out_path);
 /* Measure the peak use of the workspace by all entries that run after the mark. Marking writes the
- * whole workspace once; it returns false, and nothing can be measured, on a device with memory of
- * its own and while the model is in use. */
+ * whole workspace once; it returns false, and nothing is measured, on a device with its own memory
+ * and while the model is in use. */
 TSR_API bool tsr_model_mark_workspace(tsr_model *model);
 TSR_API tsr_workspace_use tsr_model_measure_workspace(const tsr_model *model);
 /* The state (parameters and optimizer state) in memory, sorted by name. A caller that writes to it
@@ -172,7 +173,7 @@ typedef struct tsr_check_report {
 } tsr_check_report;
 
 /* Reads only metadata (no weights; kernels only for a GPU) and reports whether the bundle runs
- * here. It allocates no memory for the run and maps no code, but creates a GPU context for a
+ * here. The check allocates no memory for the run and maps no code, but creates a GPU context for a
  * moment, because nothing else reports the GPU's free memory. The result is TSR_OK or report->code,
  * with the problem in the context; in both cases the report contains everything that could be read.
  * The report is in the arena. */
@@ -185,7 +186,7 @@ TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_mod
  * this seed for their random numbers, too. */
 TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed);
 /* Loads a generation of a state directory, read-only and without its lock, and verifies it. Fails
- * with TSR_STATE if there is no such generation. */
+ * with TSR_STATE if this generation does not exist. */
 TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                                         tsr_resume_mode mode, uint64_t generation,
                                         tsr_generation *out_generation);
@@ -291,7 +292,8 @@ typedef struct tsr_train_options {
     const char *record, *replay; /* log files, or NULL; not both */
     const char *params;          /* start from these parameters if no state is resumed, or NULL */
     /* Continue from the matching tensors of another bundle's state if no state is resumed: at its
-     * step and with its seed. directory NULL: no. Not allowed with params or with a replay. */
+     * step and with its seed. directory NULL: no. This option cannot be combined with params or
+     * with a replay. */
     tsr_adopt_options adopt;
     tsr_train_callbacks callbacks;
     void (*begun)(void *user, const tsr_recovery *recovery,
@@ -346,7 +348,7 @@ typedef struct tsr_bake_options {
 } tsr_bake_options;
 
 /* Writes the bundle at `in_path` with the parameters of a generation or a file stored in it (the
- * optimizer state starts from its initial values, unless with_state); the parameters alone; or
+ * optimizer state starts from its initial values, unless with_state); only the parameters; or
  * both. Tensors whose elements are all equal become init rules; the others fill blobs of at most 4
  * GiB in the order of their names. Each file is written whole or not at all, byte-identical for
  * equal inputs. TSR_MISMATCH for another bundle's state. */

@@ -26,7 +26,7 @@ typedef struct arguments {
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values;
-    tsr_transport *transport; /* transport of a rank; NULL: one process alone */
+    tsr_transport *transport; /* transport of a rank; NULL: only one process */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, new_data,
         verify_data, help, version;
     bool require_signature, check, json, mpi, one_by_one, measure_memory;
@@ -411,8 +411,9 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
     TRY(ctx, tsr_report_open_metrics(ctx, report, a->metrics, tsr_run_get_stop()));
     if (a->measure_memory && tsr_model_mark_workspace(model)) report->measured = model;
     if (a->measure_memory && !report->measured && !a->quiet)
-        fprintf(stderr, "%s: notice: --measure-memory is of the CPU's memory; this is %s\n", tool,
-                tsr_model_get_target(model));
+        fprintf(stderr,
+                "%s: notice: --measure-memory measures only the CPU's memory; the device is %s\n",
+                tool, tsr_model_get_target(model));
     if (mode == MODE_TRAIN || mode == MODE_REPLAY)
         TRY(ctx, train(ctx, a, model, report));
     else if (mode == MODE_EVALUATE)
@@ -445,16 +446,17 @@ static tsr_result check_device_flags(tsr_ctx *ctx, const arguments *a) {
              "--device-memory %" PRIu64 " limits a GPU's memory; the device is the CPU",
              a->device_memory);
     if (a->one_by_one && is_cpu)
-        FAIL(ctx, TSR_USAGE, "--one-by-one is of a GPU's kernels; the device is the CPU");
+        FAIL(ctx, TSR_USAGE, "--one-by-one applies to a GPU's kernels; the device is the CPU");
     if (a->measure_memory && is_gpu)
-        FAIL(ctx, TSR_USAGE, "--measure-memory is of the CPU's memory; the device is '%s'",
+        FAIL(ctx, TSR_USAGE, "--measure-memory measures only the CPU's memory; the device is '%s'",
              a->device);
     if (a->cpu && is_gpu)
         FAIL(ctx, TSR_USAGE, "--cpu %s chooses code for the CPU; the device is '%s'", a->cpu,
              a->device);
     if (a->threads && is_gpu && !a->quiet)
         fprintf(stderr,
-                "%s: notice: --threads %" PRIu64 " is of the CPU's kernels; the device is '%s'\n",
+                "%s: notice: --threads %" PRIu64
+                " applies to the CPU's kernels; the device is '%s'\n",
                 tool, a->threads, a->device);
     return TSR_SUCCESS;
 }
@@ -579,7 +581,8 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
                                 a->out);
     }
     if (!is_given(a, "--keep"))
-        FAIL(ctx, TSR_USAGE, "prune: --keep is missing; expected how many stay");
+        FAIL(ctx, TSR_USAGE,
+             "prune: --keep is missing; expected the number of generations to keep");
     return tsr_store_prune(ctx, directories[0], (uint32_t)a->keep, a->allow_network_fs, print_line,
                            NULL);
 }

@@ -99,7 +99,7 @@ static tsr_result decode(tsr_ctx *ctx, const tsr_crypto *crypto, const char *pat
     if (!key->pkey)
         FAIL(ctx, TSR_USAGE, "'%s' holds no %s key in PEM%s: %s", path,
              key->is_private ? "private" : "public",
-             key->is_private ? " without a passphrase" : ", nor of minisign", last_reason());
+             key->is_private ? " without a passphrase" : ", and no key of minisign", last_reason());
     return identify(ctx, path, key);
 }
 

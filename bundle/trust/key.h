@@ -35,7 +35,7 @@ typedef struct tsr_key {
 TSR_RESULT tsr_key_read(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path, bool is_private,
                         tsr_key *out_key);
 TSR_RESULT tsr_key_generate(tsr_ctx *ctx, const tsr_crypto *crypto, tsr_key *out_key);
-/* Both files are new: neither may exist. The private one is readable by its owner only. */
+/* Both files are new: neither may exist. Only the owner can read the file of the private key. */
 TSR_RESULT tsr_key_write(tsr_ctx *ctx, const tsr_key *key, const char *private_path,
                          const char *public_path);
 void tsr_key_finish(tsr_key *key); /* accepts zeros */

@@ -23,8 +23,8 @@ typedef struct tsr_minisign {
 TSR_RESULT tsr_minisign_parse(tsr_ctx *ctx, const char *path, const void *text, size_t size_bytes,
                               tsr_arena *arena, tsr_minisign *out_file);
 /* Reads the whole bundle. The hashed bytes begin with the head of a canonical archive that names
- * the index of the bundle as it was opened. So the signature covers that index, even if the file
- * changes during verification. */
+ * the index of the bundle as it was opened. The signature therefore covers that index, even if the
+ * file changes during verification. */
 TSR_RESULT tsr_minisign_verify(tsr_ctx *ctx, const tsr_bundle *bundle, const char *path,
                                const tsr_minisign *file, const tsr_crypto *crypto,
                                const tsr_key *key);

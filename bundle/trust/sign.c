@@ -303,7 +303,7 @@ tsr_result tsr_signature_check(tsr_ctx *ctx, const tsr_bundle *bundle,
     tsr_result result = TSR_SUCCESS;
     TSR_ASSERT(policy->size_bytes == sizeof *policy);
     if (policy->required && !policy->key_count)
-        FAIL(ctx, TSR_USAGE, "a signature is required, but no key that may have made it is given");
+        FAIL(ctx, TSR_USAGE, "a signature is required, but no key is given to check it");
     if (policy->key_count > TSR_SIGNATURE_KEYS_MAX)
         FAIL(ctx, TSR_USAGE, "%zu keys are given; at most %d are accepted", policy->key_count,
              TSR_SIGNATURE_KEYS_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Diagnostics: the messages for the author of a model, many per compile. They are collected as
- * records; a tool prints them.
+ * Diagnostics: the messages for the author of a model, many per compile. Diagnostics are collected
+ * as records; a tool prints them.
  *
  *     tsr_diag_list list = {.on_diag = print, .user = stderr};
  *     tsr_mlir_context_create(ctx, &list, &mlir);

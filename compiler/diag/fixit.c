@@ -64,8 +64,8 @@ static const alias *find_alias(const alias *rows, size_t count, const char *wron
     return NULL;
 }
 
-/* A source is written in the ops of `tessera`, `tessera_sr` and `func`: those of later stages are
- * offered only to a program that uses their dialect. */
+/* A source uses ops of `tessera`, `tessera_sr` and `func`. Ops of later stages are suggested only
+ * for a program that uses their dialect. */
 static void offer_op(MlirStringRef name, void *user) {
     static const char *const dialects[] = {source_dialect, "tessera_sr.", "func."};
     tsr_suggestion *s = user;

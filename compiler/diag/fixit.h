@@ -11,8 +11,8 @@
 /* A record whose text ends in "; did you mean 'NAME'?" gets a fix-it that replaces the wrong word
  * by NAME. The wrong word is the one that the record is about, else the last word that the text
  * quotes earlier; it is searched for in the source line from the record's column on. There is no
- * fix-it if it occurs several times. A record about an unknown op, value or symbol first gets this
- * question appended if a registered op, or a name in the source, is similar. */
+ * fix-it if the wrong text occurs several times. A record about an unknown op, value or symbol
+ * first gets this question appended if a registered op, or a name in the source, is similar. */
 void tsr_diag_add_fix(tsr_diag_list *list, tsr_diag *diag);
 
 #endif

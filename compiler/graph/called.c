@@ -7,8 +7,8 @@
  * walk with an explicit stack; recursive calls are refused later.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/ir/source_limits.h"
-#include "compiler/resilience/resilience.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,10 +38,12 @@ static int by_address(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-static bool has_body(MlirOperation op) { return tsr_op_is(op, "func.func") && tsr_op_has_body(op); }
+static bool has_body(MlirOperation op) {
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
+}
 
 static MlirWalkResult count_call(MlirOperation op, void *user) {
-    *(size_t *)user += tsr_op_is(op, "func.call");
+    *(size_t *)user += tsr_op_is(op, TSR_FUNC_CALL);
     return MlirWalkResultAdvance;
 }
 
@@ -52,7 +54,7 @@ typedef struct reading {
 
 /* NULL: `op` is not a call, or its function has no body. */
 static node *find_callee(sizer *s, MlirOperation op) {
-    const char *callee = tsr_op_is(op, "func.call") ? tsr_op_string(op, "callee") : NULL;
+    const char *callee = tsr_op_is(op, TSR_FUNC_CALL) ? tsr_op_string(op, "callee") : NULL;
     if (!callee) return NULL;
     const node key = {.func = mlirSymbolTableLookup(s->symbols, tsr_ref(callee))};
     return bsearch(&key, s->nodes, s->node_count, sizeof key, by_address);
@@ -120,13 +122,13 @@ static const node *add_up(sizer *s, node *root) {
 /* ---- calls in regions ------------------------------------------------------------------------ */
 
 bool tsr_graph_changes(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_ASSIGN || id == TSR_GRAPH_MINIMIZE;
 }
 
 MlirOperation tsr_graph_computing(MlirOperation op) {
     MlirOperation around = mlirOperationGetParentOperation(op);
-    while (!mlirOperationIsNull(around) && !tsr_op_is(around, "func.func")) {
+    while (!mlirOperationIsNull(around) && !tsr_op_is(around, TSR_FUNC_FUNC)) {
         if (!tsr_sr_is_region(around)) return around;
         around = mlirOperationGetParentOperation(around);
     }
@@ -134,7 +136,7 @@ MlirOperation tsr_graph_computing(MlirOperation op) {
 }
 
 static MlirOperation func_of(MlirOperation op) {
-    while (!tsr_op_is(op, "func.func")) op = mlirOperationGetParentOperation(op);
+    while (!tsr_op_is(op, TSR_FUNC_FUNC)) op = mlirOperationGetParentOperation(op);
     return op;
 }
 
@@ -148,7 +150,7 @@ static MlirWalkResult check_call(MlirOperation op, void *user) {
     const char *kind = tsr_op_name(callee->change);
     const char *target = tsr_op_string(callee->change, "target");
     snprintf(text, sizeof text,
-             "func.call: is not allowed in a region of %s: '@%.200s' comes to a %s",
+             "func.call: is not allowed in a region of %s: '@%.200s' leads to a %s",
              tsr_op_name(around), tsr_op_symbol(callee->func), kind);
     snprintf(change, sizeof change, "%s%s%.150s%s in '@%.200s'", kind, target ? " to '" : "",
              target ? target : "", target ? "'" : "", tsr_op_symbol(func_of(callee->change)));
@@ -170,7 +172,7 @@ bool tsr_graph_check_called(MlirModule module) {
                        "no memory to count called functions");
     if (large)
         tsr_diag_error(mlirOperationGetLocation(large->func), TSR_DIAG_CALLED_OPS,
-                       "func.func: '@%s' and all that it calls come to more than %d ops",
+                       "func.func: '@%s' and its callees have more than %d ops in total",
                        tsr_op_symbol(large->func), TSR_MLIR_CALLED_OPS_MAX);
     if (read && !large) /* in the order of the text */
         mlirOperationWalk(mlirModuleGetOperation(module), check_call, &s, MlirWalkPreOrder);

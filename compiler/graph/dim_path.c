@@ -105,7 +105,7 @@ static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at)
     return step_to_operand(op, index, shape.rank - from_end, at);
 }
 
-/* Results whose dims, except for one, are those of the operand. */
+/* Results whose dims, except for one, equal the operand's dims. */
 static bool through_other_dims(MlirOperation op, const tsr_shape *result, place *at) {
     int64_t axis = 0;
     TSR_ASSERT(at->dim < result->rank);
@@ -126,42 +126,26 @@ static bool through_slice(MlirOperation op, const tsr_shape *result, place *at) 
            from.dims[at->dim] == result->dims[at->dim] && step_to_operand(op, 0, at->dim, at);
 }
 
-/* Indexed by shape rule: ops with the same rule pass dims on in the same way. A path ends at every
- * other op. */
-static const struct {
-    tsr_check_fn check;
-    bool (*step)(MlirOperation op, const tsr_shape *result, place *at);
-} steps[] = {
-    {tsr_check_arithmetic, through_aligned}, {tsr_check_float_arithmetic, through_aligned},
-    {tsr_check_ipow, through_aligned},       {tsr_check_logic, through_aligned},
-    {tsr_check_compare, through_aligned},    {tsr_check_where, through_aligned},
-    {tsr_check_broadcast, through_aligned},  {tsr_check_sign, through_same},
-    {tsr_check_float_unary, through_same},   {tsr_check_gelu, through_same},
-    {tsr_check_clamp, through_same},         {tsr_check_logic_not, through_same},
-    {tsr_check_cast, through_same},          {tsr_check_cumsum, through_same},
-    {tsr_check_sort, through_same},          {tsr_check_softmax, through_same},
-    {tsr_check_layernorm, through_same},     {tsr_check_rmsnorm, through_same},
-    {tsr_check_batch_norm, through_same},    {tsr_check_rotary, through_same},
-    {tsr_check_dropout, through_same},       {tsr_check_transpose, through_transpose},
-    {tsr_check_reshape, through_reshape},    {tsr_check_matmul, through_matmul},
-    {tsr_check_reduce, through_reduction},   {tsr_check_mean, through_reduction},
-    {tsr_check_extremum, through_reduction}, {tsr_check_logsumexp, through_reduction},
-    {tsr_check_argmax, through_reduction},   {tsr_check_concat, through_other_dims},
-    {tsr_check_split, through_other_dims},   {tsr_check_top_k, through_other_dims},
-    {tsr_check_slice, through_slice},        {tsr_check_pad, through_slice},
+/* A path ends at every other op. */
+static bool through_ends(MlirOperation op, const tsr_shape *result, place *at) {
+    (void)op, (void)result, (void)at;
+    return false;
+}
+
+static bool (*const steps[TSR_OP_COUNT])(MlirOperation op, const tsr_shape *result, place *at) = {
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
+    [TSR_GRAPH_##ID] = through_##dims,
+#include "compiler/graph/ops.def"
+#undef X
 };
 
 /* Steps to the operand that determines the dim's size; false if the op itself does, or is not
  * known. */
 static bool step_back(MlirOperation op, place *at) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     tsr_shape result;
-    if (id == TSR_GRAPH_NONE || tsr_op_operand_count(op) == 0 || !read_shape(at->value, &result) ||
-        at->dim >= result.rank)
-        return false;
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
-        if (tsr_graph_rules(id)->check == steps[i].check) return steps[i].step(op, &result, at);
-    return false;
+    return steps[id] && tsr_op_operand_count(op) > 0 && read_shape(at->value, &result) &&
+           at->dim < result.rank && steps[id](op, &result, at);
 }
 
 /* ---- the path -------------------------------------------------------------------------------- */
@@ -170,7 +154,7 @@ static void name_argument(MlirValue value, tsr_buffer *out) {
     MlirOperation func = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
     intptr_t index = mlirBlockArgumentGetArgNumber(value);
     tsr_graph_port port;
-    const char *symbol = tsr_op_is(func, "func.func") ? tsr_op_symbol(func) : NULL;
+    const char *symbol = tsr_op_is(func, TSR_FUNC_FUNC) ? tsr_op_symbol(func) : NULL;
     bool named = symbol && tsr_op_has(func, "tessera.entry") &&
                  tsr_graph_input_read(func, (size_t)index, &port);
     if (named)
@@ -186,7 +170,7 @@ static void name_origin(MlirValue value, tsr_buffer *out) {
         name_argument(value, out);
         return;
     }
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     const char *name = tsr_op_string(op, "name");
     if (name && (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE))
         tsr_buffer_printf(out, "%s '%s'", id == TSR_GRAPH_PARAM ? "parameter" : "state", name);

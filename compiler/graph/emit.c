@@ -176,19 +176,24 @@ MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, co
 
 MlirValue tsr_emit_repair(tsr_builder *builder, const tsr_repair *repair, MlirValue x,
                           MlirValue plain, MlirValue centre) {
-    MlirContext context = builder->context;
     MlirValue operands[] = {x, plain, centre};
     size_t operand_count = mlirValueIsNull(centre) ? 2 : 3;
     tsr_type type = tsr_type_of(plain);
     if (repair->axis_count == 0) /* rows of one element: no sum can overflow */
         return operand_count == 2 ? plain : tsr_emit_filled(builder, &type, -0.0);
+    return tsr_emit_repair_of(builder, repair, operands, operand_count);
+}
+
+MlirValue tsr_emit_repair_of(tsr_builder *builder, const tsr_repair *repair,
+                             const MlirValue *operands, size_t operand_count) {
+    MlirContext context = builder->context;
     tsr_attr attrs[] = {
         {"axes", tsr_attr_make_i64s(context, repair->axis_count, repair->axes)},
         {"of", tsr_attr_make_string(context, repair->of)},
         {"eps", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), repair->eps)},
         {0}};
     return tsr_build_value(builder, TSR_GRAPH_NAME("repair"), operands, operand_count,
-                           mlirValueGetType(plain), attrs);
+                           mlirValueGetType(operands[operand_count - 1]), attrs);
 }
 
 /* ---- moving elements ------------------------------------------------------------------------- */

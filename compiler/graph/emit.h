@@ -47,7 +47,7 @@ MlirValue tsr_emit_wide(tsr_builder *builder, MlirValue x);
 /* The mean over sorted, distinct axes, which are removed: the sum times 1/n. */
 MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, const int64_t *axes);
 typedef struct tsr_repair {
-    const char *of; /* "mean", "average", "size", "deviation", "variance" or "offset" */
+    const char *of; /* the op's attribute: rows.td */
     double eps;
     size_t axis_count; /* sorted, distinct */
     const int64_t *axes;
@@ -58,6 +58,11 @@ typedef struct tsr_repair {
  * -0. */
 MlirValue tsr_emit_repair(tsr_builder *builder, const tsr_repair *repair, MlirValue x,
                           MlirValue plain, MlirValue centre);
+/* With these operands, the last of which has the type of the result. There must be axes. */
+MlirValue tsr_emit_repair_of(tsr_builder *builder, const tsr_repair *repair,
+                             const MlirValue *operands, size_t operand_count);
+/* The operand that is the result for a row that is not computed again; 0: *out_number is. */
+size_t tsr_repair_plain(MlirOperation op, double *out_number);
 
 /* ---- moving elements ------------------------------------------------------------------------- */
 

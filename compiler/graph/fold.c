@@ -14,7 +14,7 @@
 
 typedef struct folding {
     MlirOperation op;
-    tsr_graph_op id;
+    tsr_op id;
     const MlirAttribute *constants; /* constants of the operands; null if unknown */
     tsr_type result;
     double x, y; /* the first two operands, valid if is_x, is_y */
@@ -55,7 +55,7 @@ static bool is_identity_permutation(MlirOperation op) {
 /* The operand of the op that defines the operand, if it is of the same kind; else null. */
 static MlirValue inner_operand(const folding *f) {
     MlirOperation inner = tsr_value_owner(operand(f, 0));
-    if (mlirOperationIsNull(inner) || tsr_graph_op_of(inner) != f->id) return (MlirValue){NULL};
+    if (mlirOperationIsNull(inner) || tsr_op_of(inner) != f->id) return (MlirValue){NULL};
     return tsr_op_operand(inner, 0);
 }
 
@@ -147,7 +147,7 @@ static bool is_exact(const folding *f, double value) {
 
 bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
                        MlirAttribute *out_attr, MlirValue *out_value) {
-    folding f = {.op = op, .id = tsr_graph_op_of(op), .constants = constants};
+    folding f = {.op = op, .id = tsr_op_of(op), .constants = constants};
     MlirValue inner = {NULL};
     double value;
     if (f.id == TSR_GRAPH_CONSTANT) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Graph IR: the dialect `tessera`, its lowering to straight-line ops, and the tensors and entries
- * of a program. Op names are in ops.def; forms before and after lowering in README.md.
+ * of a program. Ops are in ops.def; forms before and after lowering in README.md.
  */
 #ifndef TSR_COMPILER_GRAPH_GRAPH_H
 #define TSR_COMPILER_GRAPH_GRAPH_H
@@ -19,8 +19,8 @@
 #define TSR_TF32_NAME "allow_tf32"
 
 /* Attribute of tessera.exp: the operand is x minus the largest element of its row. Kernels may use
- * TSR_SHIFTED_NAME of compiler/target/target.h for it. It is on the op, so that no bit depends on
- * fusion. */
+ * TSR_SHIFTED_NAME of compiler/target/target.h for it. The attribute is on the op, so that no bit
+ * depends on fusion. */
 #define TSR_EXP_SHIFTED "tessera.shifted"
 
 /* Attribute of a result of an entry: an infinity is an intended value. */
@@ -58,20 +58,9 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
 TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                            const tsr_pass_options *options);
 
-/* ---- names of ops ---------------------------------------------------------------------------- */
-
-typedef enum tsr_graph_op {
-    TSR_GRAPH_NONE, /* not an op of dialect tessera */
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows) TSR_GRAPH_##ID,
-#include "compiler/graph/ops.def"
-#undef X
-    TSR_GRAPH_OP_COUNT
-} tsr_graph_op;
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 #define TSR_GRAPH_NAME(mnemonic) "tessera." mnemonic
-/* TSR_GRAPH_NONE for ops of other dialects. */
-tsr_graph_op tsr_graph_op_of(MlirOperation op);
-const char *tsr_graph_op_name(tsr_graph_op op); /* "tessera.matmul" */
 
 /* The value of `compare`'s attribute `predicate`. */
 typedef enum tsr_predicate {
@@ -149,6 +138,9 @@ bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_
 bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
 bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind);
 bool tsr_graph_entry_read(MlirOperation func, tsr_arena *arena, tsr_graph_entry *out_entry);
+/* The rules of whole programs, as pass tessera-verify; `scheduled`: entries also contain calls of
+ * groups. False after an error. */
+bool tsr_graph_verify(MlirModule module, bool scheduled);
 /* called.c, part of tsr_pass_verify: checks that no function, with all that it calls, has too many
  * ops, and that no function that changes a tensor is called where changes are not allowed. */
 bool tsr_graph_check_called(MlirModule module);

@@ -3,8 +3,8 @@
 // Graph IR: dialect `tessera`. Syntax, types and effects are here; the rules for shapes, values
 // and gradients are in C, with one row per op in ops.def.
 //
-// Values are immutable tensors. Shapes are NumPy's: row-major, broadcasting from the right, a
-// missing or 1-sized dimension is broadcast.
+// Values are immutable tensors. Shapes follow NumPy: storage is row-major, shapes are aligned at their
+// last dimension, and a missing dimension or a dimension of size 1 is broadcast.
 #ifndef TSR_GRAPH_TD
 #define TSR_GRAPH_TD
 
@@ -51,21 +51,21 @@ class Tessera_RuleAttr<string cppName, string attrMnemonic>
     : Tessera_Attr<cppName, attrMnemonic, [TypedAttrInterface]>;
 
 def Tessera_UniformAttr : Tessera_RuleAttr<"Uniform", "uniform"> {
-  let summary = "initial values drawn uniformly from [low, high)";
+  let summary = "draws initial values uniformly from [low, high)";
   let parameters = (ins AttributeSelfTypeParameter<"">:$type, Tessera_F64<"lowest value">:$low,
-      Tessera_F64<"bound">:$high);
+      Tessera_F64<"upper bound, which is excluded">:$high);
   let assemblyFormat = "`<` $low `,` $high `>`";
 }
 
 def Tessera_NormalAttr : Tessera_RuleAttr<"Normal", "normal"> {
-  let summary = "initial values drawn from a normal distribution";
+  let summary = "draws initial values from a normal distribution";
   let parameters = (ins AttributeSelfTypeParameter<"">:$type, Tessera_F64<"mean">:$mean,
       Tessera_F64<"standard deviation">:$deviation);
   let assemblyFormat = "`<` $mean `,` $deviation `>`";
 }
 
 def Tessera_ConstantAttr : Tessera_RuleAttr<"Constant", "constant"> {
-  let summary = "every element has this initial value";
+  let summary = "gives every element this initial value";
   let parameters = (ins AttributeSelfTypeParameter<"">:$type, Tessera_F64<"value">:$value);
   let assemblyFormat = "`<` $value `>`";
 }
@@ -75,15 +75,15 @@ def Tessera_InitAttr : AnyAttrOf<[Tessera_UniformAttr, Tessera_NormalAttr, Tesse
 
 def Tessera_AdamWAttr : Tessera_Attr<"AdamW", "adamw"> {
   let summary = "AdamW with decoupled weight decay (Loshchilov and Hutter 2019, algorithm 2)";
-  let parameters = (ins Tessera_F64<"learning rate">:$lr, Tessera_F64<"decay of the mean">:$beta1,
-      Tessera_F64<"decay of the square">:$beta2, Tessera_F64<"added to the root">:$eps,
-      Tessera_F64<"per step, times lr">:$weight_decay);
+  let parameters = (ins Tessera_F64<"learning rate">:$lr, Tessera_F64<"decay of the first moment">:$beta1,
+      Tessera_F64<"decay of the second moment">:$beta2, Tessera_F64<"added to the square root">:$eps,
+      Tessera_F64<"decay per step, multiplied by lr">:$weight_decay);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
 class Tessera_SgdBase<string cppName, string attrMnemonic> : Tessera_Attr<cppName, attrMnemonic> {
   let parameters = (ins Tessera_F64<"learning rate">:$lr, Tessera_F64<"decay of the velocity">:$momentum,
-      Tessera_F64<"added to the gradient, times the parameter">:$weight_decay);
+      Tessera_F64<"factor of the parameter that is added to the gradient">:$weight_decay);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -92,7 +92,7 @@ def Tessera_SgdAttr : Tessera_SgdBase<"Sgd", "sgd"> {
 }
 
 def Tessera_NesterovAttr : Tessera_SgdBase<"Nesterov", "nesterov"> {
-  let summary = "sgd that looks ahead along the velocity (Sutskever et al. 2013, section 2)";
+  let summary = "gradient descent with Nesterov momentum (Sutskever et al. 2013, section 2)";
 }
 
 def Tessera_SgdAttrs : AnyAttrOf<[Tessera_SgdAttr, Tessera_NesterovAttr],
@@ -114,7 +114,7 @@ class Tessera_Op<string mnemonic, list<Trait> traits = []> : Op<Tessera_Dialect,
   let hasVerifier = 1;
 }
 
-// One result, no effect: common subexpressions merge, unused ones vanish, constants fold.
+// Ops with one result and no effect: equal ops merge, unused ops are removed, constants fold.
 class Tessera_ValueOp<string mnemonic, list<Trait> traits = []>
     : Tessera_Op<mnemonic, traits # [Pure]> {
   let results = (outs Tessera_Tensor:$result);
@@ -151,7 +151,7 @@ class Tessera_ShapeOp<string mnemonic, string what, dag args> : Tessera_ValueOp<
 // ---- parameters, state, training -----------------------------------------------------------
 
 def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
-  let summary = "a parameter's value as it was before this step";
+  let summary = "reads the value that a parameter has before this step";
   let description = [{
     A parameter has a stable name, and either an `init` rule or stored `data`.
     `tessera.param "w" init = #tessera.uniform<-0.1, 0.1> : tensor<4x4xf32>`
@@ -166,11 +166,12 @@ def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
 }
 
 def Tessera_OptStateOp : Tessera_Op<"opt.state", [Pure]> {
-  let summary = "optimizer state of a parameter, as it was before this step";
+  let summary = "reads the optimizer state that belongs to a parameter, as it is before this step";
   let description = [{
-    Of any static shape and element type; `of` names the parameter, `kind` what it is of it ("adam_m").
-    Starts as `init` says. As `!tessera.opt.state` it only declares what tessera.optimizer.shard
-    speaks of, and no program computes with it.
+    The state may have any static shape and element type. `of` is the name of the parameter, and `kind` tells
+    which state of that parameter it is, for example "adam_m". `init` is the rule for its initial value. An op
+    with a result of type `!tessera.opt.state` only declares the state for tessera.optimizer.shard; programs
+    cannot compute with it.
   }];
   let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$of,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<Tessera_InitAttr>:$init);
@@ -181,31 +182,31 @@ def Tessera_OptStateOp : Tessera_Op<"opt.state", [Pure]> {
 }
 
 def Tessera_AssignOp : Tessera_Op<"assign"> {
-  let summary = "the value becomes the named tensor's next value, when the step ends";
+  let summary = "sets the next value of a tensor; the change takes effect when the step ends";
   let description = [{
-    `target` is the name of a tessera.param or tessera.opt.state of the value's type that some entry
-    reads. One entry assigns a name at most once. Reads see the old value until the step ends.
+    `target` is the name of a tessera.param or tessera.opt.state that an entry reads; the value has the same
+    type. An entry assigns each name at most once. Reads see the old value until the step ends.
   }];
   let arguments = (ins Tessera_Tensor:$value, StrAttr:$target);
   let assemblyFormat = "$value `to` $target attr-dict `:` type($value)";
 }
 
 def Tessera_StepOp : Tessera_Op<"step", [Pure]> {
-  let summary = "the number of this step, from 1";
+  let summary = "returns the number of this step, counted from 1";
   let description = [{
-    A scalar i64. The same number after a restart that goes on with this step.
+    The result is a scalar i64. A step that is repeated after a restart has the same number as before.
   }];
   let results = (outs Tessera_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def Tessera_MinimizeOp : Tessera_Op<"minimize"> {
-  let summary = "one optimizer step on every parameter the loss depends on";
+  let summary = "makes one optimizer step for every parameter that the loss depends on";
   let description = [{
-    The loss is a scalar f32 or f64. Pass tessera-autodiff makes of it the gradients of every parameter
-    the loss depends on, the optimizer's ops and the assignments. Only train entries may hold it.
-    `clip_norm` bounds the global norm of the gradients; the result, which need not be there, is that norm
-    before, of the loss's type.
+    The loss is a scalar f32 or f64. Pass tessera-autodiff replaces this op with the gradients of all parameters
+    that the loss depends on, the optimizer's ops and the assignments. Only train entries may contain this op.
+    `clip_norm` is the largest global norm of the gradients: larger gradients are scaled down to it. The
+    optional result is the global norm before scaling, in the type of the loss.
   }];
   let arguments = (ins Tessera_Tensor:$loss, Tessera_OptimizerAttr:$optimizer,
       OptionalAttr<AnyAttr>:$clip_norm, OptionalAttr<AnyAttr>:$lr_schedule);
@@ -215,12 +216,12 @@ def Tessera_MinimizeOp : Tessera_Op<"minimize"> {
 
 def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
     AllTypesMatch<["param", "grad", "m", "v", "new_param", "new_m", "new_v"]>]> {
-  let summary = "new parameter, first and second moment after one AdamW step";
+  let summary = "makes one AdamW step: returns the new parameter, first moment and second moment";
   let description = [{
-    All tensors have the parameter's type, f32 or f64; the step is a scalar i64, from 1. Decoupled weight
-    decay, bias corrections in f64: Loshchilov and Hutter 2019, algorithm 2, in the order of operations of
-    torch.optim.AdamW. A scalar `scale` of the parameter's element type is what the gradient is multiplied
-    by first.
+    All tensors have the parameter's type, f32 or f64; the step is a scalar i64, counted from 1. The op
+    implements decoupled weight decay with bias corrections in f64 (Loshchilov and Hutter 2019, algorithm 2), in
+    the order of operations of torch.optim.AdamW. `scale` is an optional scalar of the parameter's element type;
+    the gradient is multiplied by it first.
   }];
   let arguments = (ins Tessera_Tensor:$param, Tessera_Tensor:$grad, Tessera_Tensor:$m,
       Tessera_Tensor:$v, Tessera_Tensor:$step, Optional<Tessera_Tensor>:$scale,
@@ -234,11 +235,13 @@ def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
 
 def Tessera_SgdOp : Tessera_Op<"sgd", [Pure,
     AllTypesMatch<["param", "grad", "velocity", "new_param", "new_velocity"]>]> {
-  let summary = "new parameter and velocity after one step of gradient descent";
+  let summary = "makes one step of gradient descent: returns the new parameter and velocity";
   let description = [{
-    All tensors have the parameter's type, f32 or f64. The velocity is momentum times itself plus the
-    gradient (with `weight_decay` times the parameter added); #tessera.nesterov looks ahead along it:
-    Sutskever et al. 2013, section 2. As torch.optim.SGD without dampening. `scale` as of adamw.
+    All tensors have the parameter's type, f32 or f64. The new velocity is the old one times `momentum`, plus
+    the gradient; `weight_decay` times the parameter is added to the gradient before. With #tessera.nesterov the
+    parameter moves along the gradient plus `momentum` times the new velocity (Sutskever et al. 2013, section
+    2). The order of operations is that of torch.optim.SGD without dampening. `scale` is an optional scalar of
+    the parameter's element type; the gradient is multiplied by it first.
   }];
   let arguments = (ins Tessera_Tensor:$param, Tessera_Tensor:$grad, Tessera_Tensor:$velocity,
       Optional<Tessera_Tensor>:$scale, Tessera_SgdAttrs:$optimizer,
@@ -249,7 +252,7 @@ def Tessera_SgdOp : Tessera_Op<"sgd", [Pure,
   }];
 }
 
-// ---- the other ops, one file a family -------------------------------------------------------
+// ---- all other ops, one file per family -----------------------------------------------------
 
 include "compiler/graph/ops/elementwise.td"
 include "compiler/graph/ops/shape.td"

@@ -8,59 +8,20 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-static const tsr_op_rules table[TSR_GRAPH_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
-    [TSR_GRAPH_##ID] = {TSR_GRAPH_NAME(mnemonic), tsr_check_##check, tsr_gradient_##gradient,      \
-                        tsr_forward_##forward, tsr_lower_##lowering},
+static const tsr_op_rules table[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
+    [TSR_GRAPH_##ID] = {tsr_check_##check, tsr_gradient_##gradient, tsr_forward_##forward,         \
+                        tsr_lower_##lowering},
 #include "compiler/graph/ops.def"
 #undef X
 };
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-/* Names are looked up several times for each op and pass: by hash, in a table at most half full. */
-enum { SLOTS = 512 };
-static_assert(TSR_GRAPH_OP_COUNT <= SLOTS / 2 && TSR_GRAPH_OP_COUNT <= UINT8_MAX, "the slots");
-static uint8_t slots[SLOTS]; /* tsr_graph_op, or 0 */
-
-static size_t slot_of(const char *name) {
-    uint32_t hash = 0x811c9dc5u; /* FNV-1a */
-    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x01000193u;
-    return (hash ^ hash >> 16) % SLOTS;
-}
-
-static void fill_slots(void) {
-    for (size_t i = TSR_GRAPH_NONE + 1; i < TSR_GRAPH_OP_COUNT; i++) {
-        size_t at = slot_of(table[i].name);
-        while (slots[at]) at = (at + 1) % SLOTS;
-        slots[at] = (uint8_t)i;
-    }
-}
-
-tsr_graph_op tsr_graph_op_of(MlirOperation op) {
-    static const char prefix[] = TSR_GRAPH_NAME("");
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (mlirOperationIsNull(op)) return TSR_GRAPH_NONE;
-    const char *name = tsr_op_name(op);
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_GRAPH_NONE;
-    pthread_once(&once, fill_slots);
-    for (size_t at = slot_of(name); slots[at]; at = (at + 1) % SLOTS)
-        if (strcmp(table[slots[at]].name, name) == 0) return (tsr_graph_op)slots[at];
-    return TSR_GRAPH_NONE;
-}
-
-const char *tsr_graph_op_name(tsr_graph_op op) {
-    TSR_ASSERT(op > TSR_GRAPH_NONE && op < TSR_GRAPH_OP_COUNT);
-    return table[op].name;
-}
-
-const tsr_op_rules *tsr_graph_rules(tsr_graph_op op) {
-    TSR_ASSERT(op > TSR_GRAPH_NONE && op < TSR_GRAPH_OP_COUNT);
+const tsr_op_rules *tsr_graph_rules(tsr_op op) {
+    TSR_ASSERT(tsr_op_dialect(op) == TSR_DIALECT_GRAPH);
     return &table[op];
 }
 
@@ -188,7 +149,7 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value) {
     double value = otherwise;
     if (tsr_op_has(rule->op, name) && !tsr_op_f64(rule->op, name, &value))
-        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is no number", name);
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is not a number", name);
     if (!isfinite(value)) return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is not finite", name);
     *out_value = value;
     return true;
@@ -312,19 +273,19 @@ static bool read_types(tsr_rule *rule) {
     return true;
 }
 
-static bool check_op(MlirOperation op, tsr_graph_op id, tsr_rule *out_rule) {
-    TSR_ASSERT(id != TSR_GRAPH_NONE);
+static bool check_op(MlirOperation op, tsr_op id, tsr_rule *out_rule) {
+    TSR_ASSERT(tsr_op_dialect(id) == TSR_DIALECT_GRAPH);
     /* All but the types, which are large: only those that exist are filled in. */
     memset(out_rule, 0, offsetof(tsr_rule, operands));
     out_rule->op = op;
-    out_rule->name = table[id].name;
+    out_rule->name = tsr_op_text(id);
     out_rule->operand_count = tsr_op_operand_count(op);
     out_rule->result_count = tsr_op_result_count(op);
     return read_types(out_rule) && table[id].check(out_rule);
 }
 
 bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
-    return check_op(op, tsr_graph_op_of(op), out_rule);
+    return check_op(op, tsr_op_of(op), out_rule);
 }
 
 /* Offers a fix-it: the correct type instead of the written one. */
@@ -365,7 +326,7 @@ static bool check_result(const tsr_rule *rule, size_t index) {
 
 /* Programs may read parameters of other element types (quantised weights, for example) or unranked
  * ones; pass tessera-verify checks the types that a program may contain. */
-static bool is_open(MlirOperation op, tsr_graph_op id) {
+static bool is_open(MlirOperation op, tsr_op id) {
     tsr_type type;
     return (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) &&
            !tsr_value_type(tsr_op_result(op, 0), &type);
@@ -393,7 +354,7 @@ static bool check_attributes(MlirOperation op) {
 
 bool tsr_graph_verify_op(MlirOperation op) {
     tsr_rule rule;
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     if (!check_attributes(op)) return false;
     if (is_open(op, id)) return true;
     if (!check_op(op, id, &rule)) return false;

@@ -39,7 +39,7 @@ static MlirWalkResult find_tensor(MlirOperation op, void *user) {
 static size_t find_tensors(MlirModule module, found *out_found) {
     search s = {.found = out_found};
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func))
             mlirOperationWalk(func, find_tensor, &s, MlirWalkPreOrder);
     }
     return s.count;
@@ -63,7 +63,7 @@ tsr_result tsr_graph_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* An attribute of argument or result `index`; null if there is none. */
+/* An attribute of argument or result `index`; null if it is missing. */
 static MlirAttribute port_attr(MlirOperation func, const char *list, size_t index,
                                const char *name) {
     MlirAttribute all = tsr_op_attr(func, list);
@@ -151,7 +151,7 @@ void tsr_graph_watch(MlirOperation func, MlirValue value, const char *name) {
 }
 
 bool tsr_graph_is_lowered_func(MlirOperation op) {
-    return tsr_op_is(op, "func.func") && tsr_op_has_body(op) &&
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op) &&
            (tsr_op_has(op, "tessera.entry") || tsr_op_has(op, TSR_BODY_NAME));
 }
 

@@ -12,8 +12,9 @@
 
 enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
 
-/* outline.c: true if the scan, while or if stays a loop or branch. Else tessera-flatten makes it
- * straight-line: if it is small, or in a function with virtual ranks or regions of resilience. */
+/* outline.c: true if the scan, while or if stays a loop or branch. Otherwise tessera-flatten
+ * replaces it with straight-line ops: if it is small, or in a function with virtual ranks or
+ * regions of resilience. */
 bool tsr_graph_loop_stays(MlirOperation op);
 enum {
     TSR_UNROLLED_COPIES_MAX = 1 << 16, /* maximum ops created for one loop */
@@ -106,8 +107,9 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
 typedef struct tsr_gradient {
     tsr_builder *builder; /* insertion point of gradient ops; has the op's location */
     MlirOperation op;
-    MlirValue of_result;                          /* of_results[0] */
-    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* gradients of the results; null: zero */
+    MlirValue of_result;                        /* of_results[0] */
+    MlirValue of_results[TSR_RULE_RESULTS_MAX]; /* gradients of the results; null: zero */
+    bool is_linear; /* what the rule emits will be transposed: it must be linear in the gradients */
     bool wanted[TSR_RULE_OPERANDS_MAX];           /* operands whose gradient is requested */
     MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* out; has the operand's type; null: zero */
 } tsr_gradient;
@@ -136,14 +138,13 @@ typedef bool (*tsr_forward_fn)(tsr_tangent *tangent);
 typedef bool (*tsr_lower_fn)(MlirOperation op);
 
 typedef struct tsr_op_rules {
-    const char *name;
     tsr_check_fn check;
     tsr_gradient_fn gradient;
     tsr_forward_fn forward;
     tsr_lower_fn lower;
 } tsr_op_rules;
 
-const tsr_op_rules *tsr_graph_rules(tsr_graph_op op);
+const tsr_op_rules *tsr_graph_rules(tsr_op op);
 /* Reads an op and runs its check. False after an error; *out_rule is complete on true. */
 bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule);
 

@@ -7,7 +7,7 @@
 
 #include "compiler/graph/rule.h"
 
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     bool tsr_check_##check(tsr_rule *rule);                                                        \
     bool tsr_gradient_##gradient(tsr_gradient *of);                                                \
     bool tsr_forward_##forward(tsr_tangent *of);                                                   \
@@ -67,6 +67,6 @@ bool tsr_takes_first(MlirOperation gather);
  * are sorted. */
 bool tsr_top_k_is_kept(MlirOperation op);
 /* True for ops that only move elements, and ops that have kernels for bf16 and f16: decompose.c. */
-bool tsr_takes_small(tsr_graph_op id, bool is_native);
+bool tsr_takes_small(tsr_op id, bool is_native);
 
 #endif

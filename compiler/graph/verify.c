@@ -10,10 +10,9 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
-#include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 #include "runtime/base/suggest.h"
 
@@ -28,7 +27,7 @@ static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op
 /* Regions contain neither returns nor ops that change tensors; called.c checks the functions that
  * they call. */
 static bool check_nested(MlirOperation op) {
-    bool returns = tsr_op_is(op, "func.return");
+    bool returns = tsr_op_is(op, TSR_FUNC_RETURN);
     if (!returns && !tsr_graph_changes(op)) return true;
     MlirOperation around = returns ? mlirOperationGetParentOperation(op) : tsr_graph_computing(op);
     if (mlirOperationIsNull(around)) return true;
@@ -41,22 +40,22 @@ static bool check_nested(MlirOperation op) {
  * from them. */
 static bool is_scheduling(MlirOperation op, bool scheduled) {
     return tsr_op_is_plan(op) ||
-           (scheduled && (tsr_op_is(op, "tsched.call") || tsr_op_is(op, "tsched.func") ||
-                          tsr_op_is(op, "tile.func")));
+           (scheduled && (tsr_op_is(op, TSR_SCHED_CALL) || tsr_op_is(op, TSR_SCHED_FUNC) ||
+                          tsr_op_is(op, TSR_TILE_FUNC)));
 }
 
 /* Ops that a module contains in addition to its program: plans, groups and kernels, texts for
  * later stages. */
 static bool is_beside(MlirOperation op, bool scheduled) {
-    return is_scheduling(op, scheduled) || tsr_op_is(op, "tessera_target.document");
+    return is_scheduling(op, scheduled) || tsr_op_is(op, TSR_TARGET_DOCUMENT);
 }
 
 static bool check_op(MlirOperation op, bool scheduled) {
     bool done = true;
     if (is_scheduling(op, scheduled)) return true;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && tsr_sr_op_of(op) == TSR_SR_NONE &&
-        !tsr_op_is(op, "func.call") && !tsr_op_is(op, "func.return") &&
-        !tsr_op_is(op, "async.await")) {
+    if (!tsr_op_is_of(op, TSR_DIALECT_GRAPH) && !tsr_op_is_of(op, TSR_DIALECT_SR) &&
+        !tsr_op_is(op, TSR_FUNC_CALL) && !tsr_op_is(op, TSR_FUNC_RETURN) &&
+        !tsr_op_is(op, TSR_ASYNC_AWAIT)) {
         tsr_diag_error(where(op), TSR_DIAG_OPERATION,
                        "%s: functions hold only tessera ops, func.call and func.return",
                        tsr_op_name(op));
@@ -76,7 +75,7 @@ static bool check_op(MlirOperation op, bool scheduled) {
 static bool check_func(MlirOperation func, bool scheduled) {
     bool done = true;
     if (is_beside(func, scheduled)) return true;
-    if (!tsr_op_is(func, "func.func")) {
+    if (!tsr_op_is(func, TSR_FUNC_FUNC)) {
         tsr_diag_error(where(func), TSR_DIAG_MODULE_OP, "%s: a program holds only functions",
                        tsr_op_name(func));
         return false;
@@ -109,7 +108,7 @@ static bool is_declared_only(MlirOperation op) {
 
 static bool check_declaration(MlirOperation op) {
     const char *name = tsr_op_string(op, "name"), *kind = tsr_op_name(op);
-    bool is_state = tsr_graph_op_of(op) == TSR_GRAPH_OPT_STATE;
+    bool is_state = tsr_op_is(op, TSR_GRAPH_OPT_STATE);
     tsr_type type;
     char text[TSR_TYPE_TEXT_MAX];
     if (!is_name(name)) {
@@ -154,7 +153,7 @@ static bool same_attr(MlirOperation a, MlirOperation b, const char *name) {
 
 static bool check_same(MlirOperation op, MlirOperation first) {
     char text[512];
-    bool same = strcmp(tsr_op_name(op), tsr_op_name(first)) == 0 &&
+    bool same = tsr_op_of(op) == tsr_op_of(first) &&
                 mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
                               mlirValueGetType(tsr_op_result(first, 0))) &&
                 same_attr(op, first, "init") && same_attr(op, first, "data") &&
@@ -269,14 +268,14 @@ static bool check_training(MlirOperation op, MlirOperation func) {
     if (!tsr_op_has(func, "tessera.entry")) return true;
     if (tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
     tsr_diag_error(where(op), TSR_DIAG_READ_ONLY,
-                   "%s: only a train entry changes tensors; '@%s' is \"%s\"", tsr_op_name(op),
+                   "%s: only a train entry can change tensors; '@%s' is \"%s\"", tsr_op_name(op),
                    tsr_op_symbol(func), tsr_op_string(func, "tessera.entry"));
     return false;
 }
 
 static MlirWalkResult check_use(MlirOperation op, void *user) {
     program *p = user;
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_PARAM:
     case TSR_GRAPH_OPT_STATE:
         p->done = (is_declared_only(op) || check_tensor_op(op, p->tensors, p->count)) && p->done;
@@ -517,9 +516,9 @@ static bool check_port_names(MlirOperation func, const char *list, const char *w
 
 static MlirWalkResult check_inner(MlirOperation op, void *user) {
     bool *done = user;
-    if (tsr_op_is(op, "func.call"))
+    if (tsr_op_is(op, TSR_FUNC_CALL))
         *done = check_own(op, "a call", of_call) && *done;
-    else if (!tsr_op_is(op, "func.func"))
+    else if (!tsr_op_is(op, TSR_FUNC_FUNC))
         *done = check_own(op, "it", of_op) && *done;
     return MlirWalkResultAdvance;
 }
@@ -540,7 +539,7 @@ static bool check_attributes(MlirModule module, bool scheduled) {
 
 static MlirWalkResult declare(MlirOperation op, void *user) {
     bool *done = user;
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     if ((id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) && !is_declared_only(op))
         *done = check_declaration(op) && *done;
     return MlirWalkResultAdvance;
@@ -554,7 +553,7 @@ static bool check_declarations(MlirModule module) {
     return done;
 }
 
-static bool verify(MlirModule module, bool scheduled) {
+bool tsr_graph_verify(MlirModule module, bool scheduled) {
     tsr_arena arena = {0};
     tsr_ctx ctx = {0};
     tsr_graph_tensor *tensors;
@@ -573,23 +572,5 @@ static bool verify(MlirModule module, bool scheduled) {
 }
 
 bool tsr_pass_verify(MlirModule module) {
-    return verify(module, false) && tsr_graph_check_called(module);
-}
-
-bool tsr_pass_verify_scheduled(MlirModule module) {
-    return verify(module, true) && tsr_schedule_verify_entries(module);
-}
-
-static bool holds(MlirModule module, const char *name) {
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, name)) return true;
-    }
-    return false;
-}
-
-/* The rules of Target IR are those of its ops, which have been checked. */
-bool tsr_pass_verify_level(MlirModule module) {
-    if (holds(module, "tessera_target.func") || holds(module, "tessera_target.kernel")) return true;
-    bool scheduled = holds(module, "tsched.func") || holds(module, "tile.func");
-    return scheduled ? tsr_pass_verify_scheduled(module) : tsr_pass_verify(module);
+    return tsr_graph_verify(module, false) && tsr_graph_check_called(module);
 }

@@ -4,29 +4,31 @@
  * entry of static tessera ops that are `kept` in ops.def.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
-#include "compiler/resilience/resilience.h"
 
 #include <string.h>
 
-static bool is_lowered(tsr_graph_op op) {
+static bool is_lowered(tsr_op op) {
     return op == TSR_GRAPH_CONCAT || op == TSR_GRAPH_ATTENTION || op == TSR_GRAPH_ATTENTION_GRAD ||
            op == TSR_GRAPH_TOP_K || op == TSR_GRAPH_GATHER || op == TSR_GRAPH_CONV2D ||
            op == TSR_GRAPH_CONV2D_GRAD_INPUT ||
-           (op != TSR_GRAPH_NONE && tsr_graph_rules(op)->lower == tsr_lower_kept);
+           (tsr_op_dialect(op) == TSR_DIALECT_GRAPH &&
+            tsr_graph_rules(op)->lower == tsr_lower_kept);
 }
 
 /* Ops that only order others, and compute nothing. */
 static bool is_order(MlirOperation op) {
-    switch (tsr_sr_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_SR_BARRIER:
     case TSR_SR_ENTER:
     case TSR_SR_LEAVE:
     case TSR_SR_EXPORT_BEGIN:
     case TSR_SR_IMPORT_BEGIN:
+    case TSR_ASYNC_AWAIT:
         return true;
     default:
-        return tsr_op_is(op, "async.await");
+        return false;
     }
 }
 
@@ -45,9 +47,9 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
 static bool check_small(MlirOperation op, MlirValue value, bool is_native) {
     tsr_type type;
     char text[TSR_TYPE_TEXT_MAX];
-    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE || !tsr_value_type(value, &type) ||
+    if (!tsr_op_is_of(op, TSR_DIALECT_GRAPH) || !tsr_value_type(value, &type) ||
         (type.dtype != TSR_DTYPE_BF16 && type.dtype != TSR_DTYPE_F16) ||
-        tsr_takes_small(tsr_graph_op_of(op), is_native))
+        tsr_takes_small(tsr_op_of(op), is_native))
         return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                    "%s: has a value of %s; f32 is needed after lowering", tsr_op_name(op),
@@ -56,12 +58,12 @@ static bool check_small(MlirOperation op, MlirValue value, bool is_native) {
 }
 
 static bool check_op(MlirOperation op, bool is_native) {
-    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) && !is_order(op) &&
+    if (!tsr_op_is(op, TSR_FUNC_RETURN) && !is_lowered(tsr_op_of(op)) && !is_order(op) &&
         !tsr_sr_is_vrank(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
-                       tsr_sr_op_of(op) == TSR_SR_NONE
-                           ? "%s: must be gone after lowering"
-                           : "%s: no build runs it; it can only be read and checked",
+                       tsr_op_is_of(op, TSR_DIALECT_SR)
+                           ? "%s: this op can only be read and checked; it cannot be compiled"
+                           : "%s: must not exist after lowering",
                        tsr_op_name(op));
         return false;
     }

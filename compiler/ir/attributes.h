@@ -18,9 +18,9 @@
 #define TSR_PLANNED_GROUP "tsched.group"
 
 /* [segments, inputs of a segment]: a group or kernel that does the same computation on the
- * arguments of several segments; its inputs are those of the first segment, of the second one and
- * so on, then the shared inputs; outputs likewise. An output only overwrites inputs of its own
- * segment. */
+ * arguments of several segments; its inputs are the inputs of the first segment, then of the second
+ * segment and so on, then the shared inputs; outputs likewise. An output only overwrites inputs of
+ * its own segment. */
 #define TSR_SEGMENTS_NAME "tile.segments"
 
 /* tsched.func, while its target's Tile IR is made: for each input, then each output, the elements

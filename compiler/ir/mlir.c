@@ -39,6 +39,7 @@ tsr_result tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContex
     mlirDialectRegistryDestroy(registry);
     if (mlirContextIsNull(context)) FAIL(ctx, TSR_MEMORY, "no memory for an MLIR context");
     mlirContextLoadAllAvailableDialects(context);
+    tsr_ops_learn(context);
     tsr_diag_attach(list, context);
     *out_context = context;
     return TSR_SUCCESS;
@@ -233,11 +234,6 @@ bool tsr_ref_is(MlirStringRef ref, const char *text) {
 
 const char *tsr_op_name(MlirOperation op) {
     return mlirIdentifierStr(mlirOperationGetName(op)).data;
-}
-
-bool tsr_op_is(MlirOperation op, const char *name) {
-    return !mlirOperationIsNull(op) &&
-           tsr_ref_is(mlirIdentifierStr(mlirOperationGetName(op)), name);
 }
 
 const char *tsr_op_symbol(MlirOperation op) {

@@ -2,7 +2,7 @@
  *
  * Checked helpers over the MLIR C API, which crashes on misuse: contexts, parsing and printing,
  * reading types and attributes, walking, building ops, running passes. The rest of the compiler
- * goes through these wherever one exists.
+ * uses these functions wherever one exists.
  *
  * Readers accept null attributes and attributes of the wrong kind and say so by returning false.
  * Builders assert: a wrong op name, type or attribute there is a bug of ours.
@@ -11,6 +11,7 @@
 #define TSR_COMPILER_IR_MLIR_H
 
 #include "compiler/diag/diag.h"
+#include "compiler/ir/op.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/tensor.h"
 
@@ -45,9 +46,9 @@ void tsr_mlir_print(MlirOperation op, tsr_print_form form, tsr_buffer *out);
 
 MlirStringRef tsr_ref(const char *text);
 bool tsr_ref_is(MlirStringRef ref, const char *text);
-/* "tessera.matmul"; lives as long as the context; NUL-terminated. */
+/* "tessera.matmul", for texts and for building an op of the same name; code that depends on the op
+ * asks for its number (op.h). Lives as long as the context; NUL-terminated. */
 const char *tsr_op_name(MlirOperation op);
-bool tsr_op_is(MlirOperation op, const char *name);
 /* The symbol name of a function or group, or "". Lives as long as the context. */
 const char *tsr_op_symbol(MlirOperation op);
 

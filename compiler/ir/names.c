@@ -60,7 +60,7 @@ bool tsr_assigned_has(tsr_assigned *assigned, MlirOperation entry, const char *n
         assigned->entry = entry;
         TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
             const char *target =
-                tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
+                tsr_op_is(op, TSR_GRAPH_ASSIGN) ? tsr_op_string(op, "target") : NULL;
             if (target) tsr_names_add(&assigned->names, target, 0);
         }
     }

@@ -6,22 +6,21 @@
 
 #include <string.h>
 
-static const tsr_op_row rows[] = {
-#define X(op, cls, cost, can_fault)                                                                \
-    {.name = op, .op_class = TSR_CLASS_##cls, .weight = cost, .faults = can_fault},
+static const tsr_op_row rows[TSR_OP_COUNT] = {
+#define X(ID, cls, cost, can_fault)                                                                \
+    [TSR_##ID] = {.id = TSR_##ID, .op_class = TSR_CLASS_##cls, .weight = cost, .faults = can_fault},
 #include "compiler/ir/op_rows.def"
 #undef X
 };
 
 const tsr_op_row *tsr_op_row_find(MlirOperation op) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return &rows[i];
-    return NULL;
+    const tsr_op_row *row = &rows[tsr_op_of(op)];
+    return row->op_class == TSR_CLASS_OTHER ? NULL : row;
 }
 
 bool tsr_op_is_width_cast(MlirOperation op) {
     tsr_type from, to;
-    if (!tsr_op_is(op, "tessera.cast") || !tsr_value_type(tsr_op_operand(op, 0), &from) ||
+    if (!tsr_op_is(op, TSR_GRAPH_CAST) || !tsr_value_type(tsr_op_operand(op, 0), &from) ||
         !tsr_value_type(tsr_op_result(op, 0), &to))
         return false;
     bool widens = to.dtype == TSR_DTYPE_F32;
@@ -54,7 +53,7 @@ const char *tsr_op_group_kind(const tsr_op_row *row) {
         return "reduce";
     case TSR_CLASS_ALONE:
     case TSR_CLASS_WIDE:
-        return strchr(row->name, '.') + 1;
+        return strchr(tsr_op_text(row->id), '.') + 1;
     default:
         return "map";
     }

@@ -9,7 +9,7 @@
 #include "compiler/ir/mlir.h"
 
 typedef enum tsr_op_class {
-    TSR_CLASS_OTHER, /* not in ops.def */
+    TSR_CLASS_OTHER, /* not in op_rows.def */
     TSR_CLASS_SOURCE,
     TSR_CLASS_CONSTANT,
     TSR_CLASS_MAP,
@@ -29,19 +29,20 @@ typedef enum tsr_op_class {
 } tsr_op_class;
 
 typedef struct tsr_op_row {
-    const char *name;
+    tsr_op id;
     tsr_op_class op_class;
     uint32_t weight;
     bool faults;
 } tsr_op_row;
 
-/* The op's row of ops.def; NULL if it has none. */
+/* The op's row of op_rows.def; NULL if it has none, or the op is null. */
 const tsr_op_row *tsr_op_row_find(MlirOperation op);
 /* True if a kernel computes the op, so that it may be in a fusion group. */
 bool tsr_op_row_is_computed(const tsr_op_row *row);
 /* True if the op widens 16 bits to f32, or narrows f32 to 16 bits. */
 bool tsr_op_is_width_cast(MlirOperation op);
-/* "map", "reduce", "matmul", or the name of an op that forms a group alone ("cross_entropy"). */
+/* "map", "reduce", "matmul", or the name of an op that is the only op of its group
+ * ("cross_entropy"). */
 const char *tsr_op_group_kind(const tsr_op_row *row);
 /* Approximate floating-point operations of an op that is not elementwise; saturates. */
 uint64_t tsr_op_work(MlirOperation op);

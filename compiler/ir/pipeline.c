@@ -64,8 +64,8 @@ double tsr_wavefront_bubble(const tsr_wavefront *pipeline) {
 /* Determined by the stages that a region contains; 1 if it contains none. */
 static int64_t ranks_needed(MlirOperation op, int64_t chunks) {
     int64_t count = 0;
-    if (tsr_op_is(op, "tsched.pipeline.region")) {
-        TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
+    if (tsr_op_is(op, TSR_SCHED_PIPELINE_REGION)) {
+        TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, TSR_SCHED_STAGE);
     }
     return count < chunks ? 1 : count / chunks;
 }
@@ -93,7 +93,8 @@ bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront) {
                                  chunks);
     if (interleaved && microbatches % stages != 0)
         return tsr_op_emit_error(op, TSR_DIAG_PLAN_PIPELINE,
-                                 "%" PRId64 " microbatches are no multiple of %" PRId64 " stages",
+                                 "%" PRId64 " microbatches are not a multiple of %" PRId64
+                                 " stages",
                                  microbatches, stages);
     *out_wavefront = (tsr_wavefront){.ranks = (uint32_t)stages,
                                      .microbatches = (uint32_t)microbatches,
@@ -113,13 +114,13 @@ typedef struct pipelines {
 static MlirAttribute stages_of(MlirOperation op, pipelines *p) {
     MlirContext context = mlirOperationGetContext(op);
     size_t count = 0;
-    if (!tsr_op_is(op, "tsched.pipeline.region")) return mlirArrayAttrGet(context, 0, NULL);
-    TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
+    if (!tsr_op_is(op, TSR_SCHED_PIPELINE_REGION)) return mlirArrayAttrGet(context, 0, NULL);
+    TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, TSR_SCHED_STAGE);
     MlirAttribute *names = TSR_NEW(&p->arena, MlirAttribute, count + 1);
     if (!names) return mlirAttributeGetNull();
     count = 0;
     TSR_FOR_EACH_OP(stage, tsr_op_body(op)) {
-        if (!tsr_op_is(stage, "tsched.stage")) continue;
+        if (!tsr_op_is(stage, TSR_SCHED_STAGE)) continue;
         names[count++] = tsr_attr_make_string(context, tsr_op_string(stage, "callee"));
     }
     return mlirArrayAttrGet(context, (intptr_t)count, names);
@@ -161,7 +162,7 @@ static bool append_pipeline(pipelines *p, MlirAttribute one) {
 static MlirWalkResult find_pipeline(MlirOperation op, void *user) {
     pipelines *p = user;
     tsr_wavefront pipeline;
-    if (!tsr_op_is(op, "tsched.pipeline") && !tsr_op_is(op, "tsched.pipeline.region"))
+    if (!tsr_op_is(op, TSR_SCHED_PIPELINE) && !tsr_op_is(op, TSR_SCHED_PIPELINE_REGION))
         return MlirWalkResultAdvance;
     p->good = tsr_wavefront_read(op, &pipeline) && append_pipeline(p, describe(op, &pipeline, p));
     return p->good ? MlirWalkResultAdvance : MlirWalkResultInterrupt;

@@ -57,13 +57,13 @@ uint64_t tsr_op_work(MlirOperation op) {
     tsr_shape result = shape_of(tsr_op_result(op, 0));
     if (tsr_op_operand_count(op) == 0) return multiply(row->weight, elements(&result));
     tsr_shape first = shape_of(tsr_op_operand(op, 0));
-    if (tsr_op_is(op, "tessera.attention")) return attention_work(op, 2);
-    if (tsr_op_is(op, "tessera.attention_grad")) return attention_work(op, 5);
+    if (tsr_op_is(op, TSR_GRAPH_ATTENTION)) return attention_work(op, 2);
+    if (tsr_op_is(op, TSR_GRAPH_ATTENTION_GRAD)) return attention_work(op, 5);
     if (tsr_op_operand_count(op) > 1) {
         tsr_shape second = shape_of(tsr_op_operand(op, 1));
-        if (tsr_op_is(op, "tessera.conv2d")) return convolution_work(&second, &result);
-        if (tsr_op_is(op, "tessera.conv2d_grad_input")) return convolution_work(&first, &second);
-        if (tsr_op_is(op, "tessera.conv2d_grad_filter")) return convolution_work(&result, &second);
+        if (tsr_op_is(op, TSR_GRAPH_CONV2D)) return convolution_work(&second, &result);
+        if (tsr_op_is(op, TSR_GRAPH_CONV2D_GRAD_INPUT)) return convolution_work(&first, &second);
+        if (tsr_op_is(op, TSR_GRAPH_CONV2D_GRAD_FILTER)) return convolution_work(&result, &second);
     }
     return multiply(row->weight, elements(&first));
 }

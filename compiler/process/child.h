@@ -22,7 +22,7 @@ typedef struct tsr_child_options {
     uint64_t timeout_ns;   /* wall clock */
 } tsr_child_options;
 
-/* The function's own error comes back as it is. Death by a signal, by the clock or by exit is
+/* The function's own error is returned unchanged. Death by a signal, by the clock or by exit is
  * TSR_INTERNAL with the signal, the note and the last line the child wrote to stderr. */
 TSR_RESULT tsr_child_run(tsr_ctx *ctx, const tsr_child_options *options, tsr_child_fn run,
                          void *user, tsr_arena *arena, void **out_bytes, size_t *out_size_bytes);

@@ -74,7 +74,7 @@ void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes) {
 }
 
 /* A process created by the child handles this itself: its input may be damaged and only claim to
- * need that much memory. It dies as LLVM would let it. */
+ * need that much memory. Such a process dies in the same way as without the guard. */
 void tsr_guard_end_memory(void) {
     static const char text[] = "Allocation failed\n";
     if (!own || getpid() != own->pid) {
@@ -215,7 +215,7 @@ static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
     return report_signal(ctx, g, WTERMSIG(status));
 }
 
-/* False at the end of the stream, also if that comes too early. */
+/* Returns false at the end of the stream, also if the stream ends too early. */
 static bool read_all(int fd, size_t size_bytes, tsr_buffer *out) {
     char block[65536];
     while (size_bytes) {

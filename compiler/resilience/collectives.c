@@ -3,7 +3,7 @@
  * Pass tessera-local-collectives: on one rank, which has every position, collectives are local
  * data movement. Sums over positions follow the binary tree of ascending positions: n leaves are
  * split at the largest power of two below n. Sums of squares are computed from the whole value;
- * those of a virtual rank's part are left to tessera-virtual-ranks.
+ * the collectives of a virtual rank's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/process/guard.h"
@@ -56,8 +56,9 @@ MlirValue tsr_sr_square(tsr_builder *b, MlirOperation op, MlirValue x) {
     return tsr_emit_mul(b, x, x);
 }
 
-/* Sums of squares of a whole value, padded with zeros at its end. It is squared before any data
- * movement: a moved summand of each virtual rank would be summed separately from the gradient. */
+/* Sums of squares of a whole value, padded with zeros at its end. The gradient is squared before
+ * any data movement, because a moved summand of each virtual rank would be summed separately from
+ * the gradient. */
 static MlirValue squares(tsr_builder *b, MlirOperation op) {
     uint64_t parts = tsr_type_of(tsr_op_result(op, 0)).shape.dims[0];
     MlirValue x = tsr_op_operand(op, 0);
@@ -76,7 +77,7 @@ static MlirValue squares(tsr_builder *b, MlirOperation op) {
 static void lower(MlirOperation op, tsr_arena *arena) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue value;
-    switch (tsr_sr_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_SR_ALL_REDUCE:
         value = tree_sum(&b, op, 0, tsr_op_operand_count(op));
         break;
@@ -94,7 +95,7 @@ static void lower(MlirOperation op, tsr_arena *arena) {
         value = joined(&b, op, arena);
         break;
     case TSR_SR_SQUARES:
-        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.vrank_part")) return;
+        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), TSR_SR_VRANK_PART)) return;
         value = squares(&b, op);
         break;
     default:
@@ -105,7 +106,7 @@ static void lower(MlirOperation op, tsr_arena *arena) {
 
 bool tsr_pass_local_collectives(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         tsr_arena arena = {0};
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) lower(op, &arena);
         tsr_arena_finish(&arena);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of dialect `tessera` that belongs to this folder: dotted spellings of the ops of
-// `tessera_sr`, which canonicalization rewrites to those, and optimizer state as a type.
+// `tessera_sr`, which canonicalization replaces with these ops, and the type of optimizer state.
 #ifndef TSR_RESILIENCE_DOTTED_TD
 #define TSR_RESILIENCE_DOTTED_TD
 
@@ -11,10 +11,10 @@ include "compiler/resilience/resilience.td"
 
 def Tessera_OptStateType : TypeDef<Tessera_Dialect, "OptState"> {
   let mnemonic = "opt.state";
-  let summary = "optimizer state; perhaps of which type it is state, and its kind";
+  let summary = "is optimizer state, optionally with the type of its parameter and its kind";
   let description = [{
-    `!tessera.opt.state` or `!tessera.opt.state<of = tensor<4xf32>, kind = "adam_m">`; either part may
-    be absent.
+    Examples are `!tessera.opt.state` and `!tessera.opt.state<of = tensor<4xf32>, kind = "adam_m">`. Both parts
+    are optional.
   }];
   let parameters = (ins OptionalParameter<"::mlir::Type">:$of,
       OptionalParameter<"::mlir::StringAttr">:$kind);
@@ -22,24 +22,24 @@ def Tessera_OptStateType : TypeDef<Tessera_Dialect, "OptState"> {
 }
 
 def Tessera_OptShardAttr : Tessera_Attr<"OptShard", "opt.shard"> {
-  let summary = "the axis of the mesh that optimizer state is sharded over";
+  let summary = "names the mesh axis over which optimizer state is sharded";
   let parameters = (ins "::mlir::StringAttr":$axis, OptionalParameter<"::mlir::Attribute">:$mesh);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 def Tessera_OptPartitionAttr : Tessera_Attr<"OptPartition", "opt.partition"> {
-  let summary = "what is sharded: zero1, zero2 or zero3 (Rajbhandari et al. 2020, section 5)";
+  let summary = "selects what is sharded: zero1, zero2 or zero3 (Rajbhandari et al. 2020, section 5)";
   let parameters = (ins "::mlir::StringAttr":$policy);
   let assemblyFormat = "`<` $policy `>`";
 }
 def Tessera_OptOffloadAttr : Tessera_Attr<"OptOffload", "opt.offload"> {
-  let summary = "where state lies between steps: host or nvme";
+  let summary = "selects where state is offloaded between steps: host or nvme";
   let parameters = (ins "::mlir::StringAttr":$place);
   let assemblyFormat = "`<` $place `>`";
 }
 
 // ---- dotted ops ------------------------------------------------------------------------------
 
-// Their dictionary comes before the region.
+// The attribute dictionary of these two ops comes before the region.
 def Tessera_ScheduleCheckpointOp : Sr_CheckpointBase<Tessera_Dialect, "schedule.checkpoint"> {
   let hasCustomAssemblyFormat = 1;
   let hasCanonicalizeMethod = 1;
@@ -60,10 +60,10 @@ def Tessera_TargetExportOp : Sr_ExportBase<Tessera_Dialect, "target.export">;
 def Tessera_TargetImportOp : Sr_ImportBase<Tessera_Dialect, "target.import">;
 
 def Tessera_TileGemmOp : Sr_CommonOp<Tessera_Dialect, "tile.gemm", [Pure]> {
-  let summary = "matrix product in the result's element type; canonicalizes to tessera.matmul";
+  let summary = "multiplies matrices in the result's element type; canonicalizes to tessera.matmul";
   let description = [{
-    [M, K] by [K, N], floats of one element type, gives [M, N] of a float type, which operands of another are
-    cast to first.
+    The product of [M, K] and [K, N], floats of the same element type, is [M, N] of a float type. Operands with
+    another element type are cast to the result's type first.
   }];
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
   let results = (outs AnyRankedTensor:$result);
@@ -71,9 +71,9 @@ def Tessera_TileGemmOp : Sr_CommonOp<Tessera_Dialect, "tile.gemm", [Pure]> {
 }
 def Tessera_TileReluOp : Sr_CommonOp<Tessera_Dialect, "tile.relu",
     [Pure, AllTypesMatch<["input", "result"]>]> {
-  let summary = "max(x, 0); canonicalizes to tessera.relu";
+  let summary = "returns max(x, 0); canonicalizes to tessera.relu";
   let description = [{
-    Elementwise, of what tessera.relu takes.
+    This elementwise op takes the types that tessera.relu takes.
   }];
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$result);

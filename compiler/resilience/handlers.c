@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tessera-handlers: a function that tessera.resilience.on_failure or on_recovery names
- * becomes an entry of the bundle, so that it is lowered like other entries. It has no arguments
- * and no results; it only reads and assigns tensors.
+ * becomes an entry of the bundle, so that it is lowered like other entries. A handler has no
+ * arguments and no results; it only reads and assigns tensors.
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
@@ -15,8 +15,8 @@ static bool refuse(MlirOperation op, const char *name, const char *text) {
 
 static bool check_ops(MlirOperation op, const char *name, MlirBlock block) {
     TSR_FOR_EACH_OP(inner, block) {
-        if (tsr_op_is(inner, "tessera.minimize")) return refuse(op, name, "trains");
-        if (tsr_sr_op_of(inner) != TSR_SR_NONE)
+        if (tsr_op_is(inner, TSR_GRAPH_MINIMIZE)) return refuse(op, name, "trains");
+        if (tsr_op_is_of(inner, TSR_DIALECT_SR))
             return refuse(op, name, "holds regions, events or tokens");
     }
     return true;
@@ -26,7 +26,7 @@ static bool resolve(MlirModule module, MlirOperation op) {
     const char *name = tsr_op_string(op, "handler");
     MlirOperation func = tsr_module_find(module, name ? name : "");
     MlirContext context = mlirOperationGetContext(op);
-    if (!tsr_op_is(func, "func.func")) return refuse(op, name, "is no function of the module");
+    if (!tsr_op_is(func, TSR_FUNC_FUNC)) return refuse(op, name, "is not a function of the module");
     if (!tsr_op_has_body(func)) return refuse(op, name, "has no body");
     if (tsr_op_has(func, TSR_SR_HANDLER)) return true;
     if (tsr_op_has(func, "tessera.entry")) return refuse(op, name, "is an entry");
@@ -43,7 +43,7 @@ static bool resolve(MlirModule module, MlirOperation op) {
 static bool resolve_block(MlirModule module, MlirBlock block) {
     bool done = true;
     TSR_FOR_EACH_OP(op, block) {
-        tsr_sr_op id = tsr_sr_op_plain(op);
+        tsr_op id = tsr_sr_op_plain(op);
         if (id == TSR_SR_ON_FAILURE || id == TSR_SR_ON_RECOVERY) done = resolve(module, op) && done;
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
             MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
@@ -56,7 +56,7 @@ static bool resolve_block(MlirModule module, MlirBlock block) {
 bool tsr_pass_handlers(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func))
             done = resolve_block(module, tsr_op_body(func)) && done;
     }
     return done;

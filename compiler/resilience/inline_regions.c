@@ -43,13 +43,13 @@ static int64_t budget_of(MlirOperation op) {
     return budget;
 }
 
-/* Numbers the ops; those of an inner checkpoint are numbered again when that one is inlined. A
- * null segment: no segment. */
+/* Numbers the ops; ops of an inner checkpoint are numbered again when the inner checkpoint is
+ * inlined. A null segment: no segment. */
 static void number(MlirBlock block, MlirAttribute segment) {
     TSR_FOR_EACH_OP(op, block) {
         if (mlirAttributeIsNull(segment))
             mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(TSR_SR_SEGMENT));
-        else if (!tsr_op_is(op, "tessera.yield"))
+        else if (!tsr_op_is(op, TSR_GRAPH_YIELD))
             mlirOperationSetDiscardableAttributeByName(op, tsr_ref(TSR_SR_SEGMENT), segment);
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
             MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
@@ -64,7 +64,7 @@ static void splice(MlirOperation op, size_t first) {
     MlirBlock block = tsr_sr_body(op);
     if (!mlirBlockIsNull(block)) {
         TSR_FOR_EACH_OP(inner, block) {
-            if (!tsr_op_is(inner, "tessera.yield")) {
+            if (!tsr_op_is(inner, TSR_GRAPH_YIELD)) {
                 mlirOperationMoveBefore(inner, op);
                 continue;
             }
@@ -125,7 +125,7 @@ static bool collect_events(inliner *o, MlirOperation region, MlirOperation enter
     MlirBlock block = tsr_sr_body(region);
     if (mlirBlockIsNull(block)) return true;
     TSR_FOR_EACH_OP(op, block) {
-        tsr_sr_op id = tsr_sr_op_plain(op);
+        tsr_op id = tsr_sr_op_plain(op);
         if (id == TSR_SR_RESILIENCE_REGION)
             return refuse_region(op, "is inside another region of resilience");
         if (id == TSR_SR_ON_FAILURE && !note_handler(enter, "on_failure", op)) return false;
@@ -137,7 +137,7 @@ static bool collect_events(inliner *o, MlirOperation region, MlirOperation enter
 
 static bool is_name_taken(const inliner *o, MlirOperation except, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(o->func)) {
-        if (!tsr_op_is(op, "tessera_sr.enter") || mlirOperationEqual(op, except)) continue;
+        if (!tsr_op_is(op, TSR_SR_ENTER) || mlirOperationEqual(op, except)) continue;
         if (strcmp(tsr_op_string(op, "name"), name) == 0) return true;
     }
     return false;
@@ -184,8 +184,8 @@ static bool inline_region(inliner *o, MlirOperation op) {
 /* The name of the parameter that is sharded: operand 0 is its value, or its state. */
 static const char *sharded_name(MlirOperation op) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
-    if (tsr_op_is(owner, "tessera.param")) return tsr_op_string(owner, "name");
-    if (tsr_op_is(owner, "tessera.opt.state")) return tsr_op_string(owner, "of");
+    if (tsr_op_is(owner, TSR_GRAPH_PARAM)) return tsr_op_string(owner, "name");
+    if (tsr_op_is(owner, TSR_GRAPH_OPT_STATE)) return tsr_op_string(owner, "of");
     return NULL;
 }
 
@@ -270,7 +270,7 @@ static bool inline_minimize(inliner *o, MlirOperation op) {
 /* Drops states of the declaration-only type. */
 static void drop_declared(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tessera.opt.state") && !tsr_value_is_used(tsr_op_result(op, 0)) &&
+        if (tsr_op_is(op, TSR_GRAPH_OPT_STATE) && !tsr_value_is_used(tsr_op_result(op, 0)) &&
             tsr_shim_is_opt_state(mlirValueGetType(tsr_op_result(op, 0))))
             mlirOperationDestroy(op);
     }
@@ -307,7 +307,7 @@ static bool note_hint(inliner *o, MlirOperation op) {
     return true;
 }
 
-static bool inline_op(inliner *o, MlirOperation op, tsr_sr_op id, bool *changed) {
+static bool inline_op(inliner *o, MlirOperation op, tsr_op id, bool *changed) {
     switch (id) {
     case TSR_SR_CHECKPOINT:
         *changed = true;
@@ -326,7 +326,7 @@ static bool inline_op(inliner *o, MlirOperation op, tsr_sr_op id, bool *changed)
     }
 }
 
-static bool is_inlined(const inliner *o, tsr_sr_op id) {
+static bool is_inlined(const inliner *o, tsr_op id) {
     switch (id) {
     case TSR_SR_RESILIENCE_REGION:
     case TSR_SR_ON_FAILURE:
@@ -344,13 +344,13 @@ static bool is_inlined(const inliner *o, tsr_sr_op id) {
 /* The ops of an inlined op are before `op`, so nested ones are found by starting again. */
 static bool inline_block(inliner *o, MlirBlock block, bool *changed) {
     TSR_FOR_EACH_OP(op, block) {
-        tsr_sr_op id = tsr_sr_op_plain(op);
+        tsr_op id = tsr_sr_op_plain(op);
         if (is_inlined(o, id)) {
             if (!inline_op(o, op, id, changed)) return false;
             continue;
         }
         if (o->regions_alone) continue;
-        if (tsr_op_is(op, "tessera.minimize") && !inline_minimize(o, op)) return false;
+        if (tsr_op_is(op, TSR_GRAPH_MINIMIZE) && !inline_minimize(o, op)) return false;
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
             MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
             if (!mlirBlockIsNull(inner) && !inline_block(o, inner, changed)) return false;
@@ -382,7 +382,8 @@ static bool inline_func(MlirOperation func) {
 bool tsr_pass_inline_regions(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func)) done = inline_func(func) && done;
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func))
+            done = inline_func(func) && done;
     }
     return done;
 }

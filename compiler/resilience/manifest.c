@@ -44,7 +44,7 @@ static bool take_request(exporter *e, MlirOperation op) {
     MlirAttribute include = tsr_op_attr(op, "include");
     if (e->found.include) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MANIFEST,
-                       "%s: the manifest is asked for twice", tsr_op_name(op));
+                       "%s: the manifest is requested twice", tsr_op_name(op));
         return false;
     }
     e->found.path = tsr_op_string(op, "path");
@@ -59,7 +59,7 @@ static bool take_request(exporter *e, MlirOperation op) {
 
 static bool take_requests(exporter *e) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(e->module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
             if (tsr_sr_op_plain(op) == TSR_SR_EXPORT_MANIFEST && !take_request(e, op)) return false;
         }
@@ -97,7 +97,7 @@ static bool read_mesh(exporter *e) {
 /* ---- contents of the ops --------------------------------------------------------------------- */
 
 static bool is_step(MlirOperation op) {
-    return tsr_op_is(op, "tessera.adamw") || tsr_op_is(op, "tessera.sgd");
+    return tsr_op_is(op, TSR_GRAPH_ADAMW) || tsr_op_is(op, TSR_GRAPH_SGD);
 }
 
 /* True if the virtual ranks are the positions of the axis. The positions of other axes are all on
@@ -114,10 +114,9 @@ static bool is_over_ranks(const exporter *e, const char *axis) {
 static const char *sliced_name(MlirValue value) {
     for (int depth = 0; depth < 4; depth++) {
         MlirOperation owner = tsr_value_owner(value);
-        if (tsr_op_is(owner, "tessera.param") || tsr_op_is(owner, "tessera.opt.state"))
+        if (tsr_op_is(owner, TSR_GRAPH_PARAM) || tsr_op_is(owner, TSR_GRAPH_OPT_STATE))
             return tsr_op_string(owner, "name");
-        if (!tsr_op_is(owner, "tessera_sr.shard_slice") &&
-            !tsr_op_is(owner, "tessera_sr.all_gather"))
+        if (!tsr_op_is(owner, TSR_SR_SHARD_SLICE) && !tsr_op_is(owner, TSR_SR_ALL_GATHER))
             return NULL;
         value = tsr_op_operand(owner, 0);
     }
@@ -168,16 +167,16 @@ static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
 static bool note_step(exporter *e, MlirOperation step) {
     for (size_t i = 0; i < tsr_op_operand_count(step); i++) {
         MlirOperation slice = tsr_value_owner(tsr_op_operand(step, i));
-        if (!tsr_op_is(slice, "tessera_sr.shard_slice")) continue;
+        if (!tsr_op_is(slice, TSR_SR_SHARD_SLICE)) continue;
         const char *name = sliced_name(tsr_op_result(slice, 0));
         bool state = i >= 2 && name, param = i == 0 && name;
         /* Only zero3 gathers the parameter for its readers; the others gather it after the step. */
         if (param) {
             MlirOperation whole = tsr_value_owner(tsr_op_operand(slice, 0));
-            bool gathered = tsr_op_is(whole, "tessera_sr.all_gather");
+            bool gathered = tsr_op_is(whole, TSR_SR_ALL_GATHER);
             for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(step, 0));
                  !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
-                gathered = gathered || tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.assemble");
+                gathered = gathered || tsr_op_is(mlirOpOperandGetOwner(use), TSR_SR_ASSEMBLE);
             param = gathered;
         }
         if ((state || param) && !note_slice(e, slice, name)) return false;
@@ -196,7 +195,7 @@ static bool note_name(exporter *e, MlirOperation step) {
     MlirValue param = tsr_op_operand(step, 0);
     MlirOperation owner = tsr_value_owner(param);
     const char *entry = tsr_op_symbol(e->func), *tensor = sliced_name(param);
-    if (!tensor && tsr_op_is(owner, "tessera_sr.all_gather"))
+    if (!tensor && tsr_op_is(owner, TSR_SR_ALL_GATHER))
         tensor = sliced_name(tsr_op_operand(owner, 0));
     if (!tensor || e->virtual_ranks == 1) return true;
     const tsr_deployment_step *last =
@@ -275,7 +274,7 @@ static bool read_pipelines(exporter *e) {
         if (read_pipeline(e, mlirArrayAttrGetElement(all, (intptr_t)i), &e->found.pipelines[i]))
             continue;
         tsr_diag_error(mlirOperationGetLocation(self), TSR_DIAG_SR_MANIFEST,
-                       TSR_PLANNED_PIPELINES " of the module: element %zu is no pipeline", i);
+                       TSR_PLANNED_PIPELINES " of the module: element %zu is not a pipeline", i);
         return false;
     }
     e->found.pipeline_count = count;
@@ -312,7 +311,7 @@ static bool read_funcs(exporter *e) {
     e->found.recomputes = TSR_NEW(&e->arena, tsr_deployment_recompute, funcs + 1);
     if (!e->found.recomputes) return no_memory(e);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(e->module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         e->func = func;
         if (!read_ops(e)) return false;
         read_recompute(e);

@@ -63,7 +63,7 @@ static uint64_t work_of(MlirOperation op) {
 }
 
 static bool is_source(MlirOperation op) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_PARAM:
     case TSR_GRAPH_OPT_STATE:
     case TSR_GRAPH_CONSTANT:
@@ -95,7 +95,7 @@ static bool add_node(recompute *r, MlirOperation op) {
                         .segment = TSR_SR_NO_SEGMENT,
                         .backward = tsr_op_has(op, TSR_SR_BACKWARD),
                         .source = is_source(op),
-                        .fixed = tsr_graph_op_of(op) == TSR_GRAPH_NONE,
+                        .fixed = !tsr_op_is_of(op, TSR_DIALECT_GRAPH),
                         .work = work_of(op),
                         .operand_count = (uint32_t)tsr_op_operand_count(op),
                         .result_count = (uint32_t)tsr_op_result_count(op),
@@ -147,8 +147,8 @@ static bool decide_by_budget(recompute *r, uint32_t segment, int64_t budget) {
     if (!tsr_sr_choose(&r->program, segment, 0, false, &choice)) return false;
     if (choice.saved_bytes > (uint64_t)budget) {
         tsr_diag_error(mlirOperationGetLocation(r->func), TSR_DIAG_SR_BUDGET,
-                       "'@%s': segment %u must save %llu bytes even if all is computed again; its "
-                       "budget is %lld",
+                       "'@%s': segment %u must save %llu bytes even if it recomputes everything "
+                       "else; its budget is %lld",
                        tsr_op_symbol(r->func), segment, (unsigned long long)choice.saved_bytes,
                        (long long)budget);
         return false;
@@ -270,7 +270,7 @@ static bool is_barred(const recompute *r, const tsr_sr_node *node, uint32_t valu
     const tsr_sr_value *v = &r->program.values[value];
     if (!is_leaf(r, value)) return false;
     if (v->op == NONE || !r->program.nodes[v->op].source) return true;
-    if (tsr_graph_op_of(r->program.nodes[v->op].mlir) == TSR_GRAPH_CONSTANT) return false;
+    if (tsr_op_is(r->program.nodes[v->op].mlir, TSR_GRAPH_CONSTANT)) return false;
     for (uint32_t i = 0; i < node->operand_count; i++) {
         const tsr_sr_value *other = &r->program.values[node->operands[i]];
         bool source = other->op != NONE && r->program.nodes[other->op].source;
@@ -413,7 +413,7 @@ static bool run_on(MlirOperation func) {
 bool tsr_pass_insert_recompute(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         if (tsr_sr_wants_recompute(func) && has_backward(func)) done = run_on(func) && done;
     }
     return done;

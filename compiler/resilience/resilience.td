@@ -18,7 +18,7 @@ def Sr_Dialect : Dialect {
 
 def Sr_TokenType : TypeDef<Sr_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "orders export before import across a restart; !tessera.res.token is the same type";
+  let summary = "orders an export before an import across a restart; !tessera.res.token is the same type";
 }
 
 // ---- requests; the dotted spellings of dialect tessera have the same attributes --------------
@@ -40,32 +40,34 @@ class Sr_RegionOp<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic, [Sing
 }
 
 class Sr_CheckpointBase<Dialect of, string mnemonic> : Sr_RegionOp<of, mnemonic> {
-  let summary = "a segment whose values the backward pass may compute again";
+  let summary = "marks a segment whose values the backward pass may recompute";
   let description = [{
-    `policy` is "full" (only what the segment reads is saved), "selective" (values that save many bytes
-    for few operations are computed again, the others saved; the default) or "none". With
-    `budget_bytes` selective goes on until at most so many bytes of the segment are saved. Values that
-    are used outside leave through `tessera.yield`.
+    `policy` is "full", "selective" or "none"; the default is "selective". With "full" the program only saves
+    the values that the segment reads. With "selective" it recomputes values that need many bytes but few
+    operations, and saves the others. With `budget_bytes`, "selective" recomputes more values, until the saved
+    values of the segment fit into that many bytes. Values that ops outside the segment use leave it through
+    `tessera.yield`.
   }];
   let arguments = checkpointAttrs;
   let results = (outs Variadic<AnyTensor>:$results);
 }
 
 class Sr_HintBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
-  let summary = "advises tessera-insert-recompute to find segments of this function by itself";
+  let summary = "lets tessera-insert-recompute choose the segments of this function";
   let description = [{
-    Stands in a function whose checkpoints are not marked. `policy` and `budget_bytes` as
-    tessera_sr.checkpoint's.
+    This op belongs in a function without marked checkpoints. `policy` and `budget_bytes` are those of
+    tessera_sr.checkpoint.
   }];
   let arguments = checkpointAttrs;
   let assemblyFormat = "attr-dict";
 }
 
 class Sr_ResilienceBase<Dialect of, string mnemonic> : Sr_RegionOp<of, mnemonic> {
-  let summary = "a critical stage: it runs whole, or again";
+  let summary = "marks a critical stage, which runs completely or is repeated";
   let description = [{
-    `mode` "replay" runs the stage again from its entry boundary, in place; "restart" (the default) goes
-    on from the last exported token. Values that are used outside leave through `tessera.yield`.
+    With `mode` "replay" the stage runs again from its beginning, in the same process. With "restart", the
+    default, the run continues from the last exported token. Values that ops outside the region use leave it
+    through `tessera.yield`.
   }];
   let arguments = regionAttrs;
   let results = (outs Sr_TokenType:$token, Variadic<AnyTensor>:$results);
@@ -81,21 +83,22 @@ class Sr_HandlerBase<Dialect of, string mnemonic, string what> : Sr_CommonOp<of,
 }
 
 class Sr_ManifestBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
-  let summary = "asks for the deployment manifest, as JSON";
+  let summary = "requests the deployment manifest as JSON";
   let description = [{
-    `path` is where tools write it; `include` names the parts: mesh, pipeline, optimizer, checkpoint,
-    collectives, stages (all if absent).
+    Tools write the manifest to `path`. `include` lists its parts: mesh, pipeline, optimizer, checkpoint,
+    collectives, stages. If `include` is absent, the manifest has all parts.
   }];
   let arguments = manifestAttrs;
   let assemblyFormat = "attr-dict";
 }
 
 class Sr_ShardBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
-  let summary = "the parameter's optimizer state is sharded over an axis of the mesh";
+  let summary = "shards the optimizer state of a parameter over an axis of the mesh";
   let description = [{
-    Operands: a parameter, or states, or both; the results are the same values. `axis` names an axis of
-    the mesh, `policy` is "zero1" (state), "zero2" (state and gradient) or "zero3" (parameter too);
-    or `shard` and `partition` say the same. `mesh` names the axes: "dataxmodel" or ["data", "model"].
+    The operands are a parameter, or states, or both; the results are the same values. `axis` names an axis of
+    the mesh. `policy` is "zero1" (shards the state), "zero2" (state and gradient) or "zero3" (the parameter,
+    too). Alternatively `shard` and `partition` state the axis and the policy. `mesh` names the axes:
+    "dataxmodel" or ["data", "model"].
   }];
   let arguments = !con((ins Variadic<AnyType>:$inputs), shardAttrs);
   let results = (outs Variadic<AnyType>:$results);
@@ -103,19 +106,19 @@ class Sr_ShardBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
 }
 
 class Sr_ExportBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
-  let summary = "what the token stands for is made durable, after all that the token waits for";
+  let summary = "makes the values of a token durable, after all operations that the token waits for";
   let description = [{
-    The token is that of a critical stage.
+    The operand is the token of a critical stage.
   }];
   let arguments = (ins Sr_TokenType:$token);
   let assemblyFormat = "$token attr-dict `:` type($token)";
 }
 
 class Sr_ImportBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
-  let summary = "what a region of this name yielded when it was last exported; zeros before the first time";
+  let summary = "returns the values of a region from its last export; zeros before the first export";
   let description = [{
-    `%t, %v = tessera_sr.import "stage" : !tessera_sr.token, tensor<4xf32>`: the values come back after a
-    restart, too. Stands before the region.
+    `%t, %v = tessera_sr.import "stage" : !tessera_sr.token, tensor<4xf32>` also returns the exported values
+    after a restart. This op belongs before the region with this name.
   }];
   let arguments = (ins StrAttr:$name);
   let results = (outs Sr_TokenType:$token, Variadic<AnyRankedTensor>:$values);
@@ -142,47 +145,54 @@ def Sr_ImportOp : Sr_ImportBase<Sr_Dialect, "import">;
 // ---- ops that the passes create --------------------------------------------------------------
 
 def Sr_BarrierOp : Sr_CommonOp<Sr_Dialect, "barrier"> {
-  let summary = "its results are its first operands, not before all operands are there";
+  let summary = "returns its first operands after all operands are computed";
   let description = [{
-    Values saved by the forward pass enter a replay through a barrier; the operands behind them are
-    gradients that come first. So a replay begins when the backward pass needs it, replays keep their
-    order, and a value computed again is not taken for the one that was not saved. Operands behind the
-    tensors may be tokens to wait for, and the last result a token that waits for all operands.
+    Values that the forward pass saved enter a replay through a barrier; the operands after them are gradients
+    that must be computed first. The barrier delays a replay until the backward pass needs it, keeps the order
+    of replays, and keeps recomputed values apart from the values that were not saved. The operands after the
+    tensors may also be tokens to wait for; the last result may be a token that waits for all operands.
   }];
   let arguments = (ins Variadic<AnyType>:$inputs, OptionalAttr<I64Attr>:$segment);
   let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $results)";
 }
 
-// An inlined region: its ops are between these two. Tokens are !tessera_sr.token at first;
-// tessera-resilience-restart threads them and makes them !async.token.
+// An inlined region: its ops are between an `enter` and a `leave`. Tokens are !tessera_sr.token at first;
+// tessera-resilience-restart threads the tokens and gives them the type !async.token.
 class Sr_OrderedOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic> {
   let summary = what;
   let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = "$name `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
 }
-def Sr_EnterOp : Sr_OrderedOp<"enter", "a region begins, when the tokens are there"> {
+def Sr_EnterOp : Sr_OrderedOp<"enter", "begins a region as soon as its tokens are complete"> {
   let description = [{
-    Operands are tokens; the result is one. `mode` is "replay" or "restart", `on_failure` the handler.
+    The operands and the result are tokens. `mode` is "replay" or "restart"; `on_failure` names the handler.
   }];
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs, StrAttr:$mode,
       OptionalAttr<FlatSymbolRefAttr>:$on_failure);
 }
-def Sr_LeaveOp : Sr_OrderedOp<"leave", "a region ends: what it yields must be finite"> {
-  let description = "Operands: what the region yields, then tokens, its enter's among them; the result is a token.";
+def Sr_LeaveOp : Sr_OrderedOp<"leave", "ends a region, whose values must be finite"> {
+  let description = [{
+    The operands are the values that the region yields, then tokens, including the token of its enter. The
+    result is a token.
+  }];
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
 }
-def Sr_ExportBeginOp : Sr_OrderedOp<"export_begin", "begins to store values as the next ones of tensors"> {
-  let description = "Operands: the values, as many reads of the tensors, then tokens.";
+def Sr_ExportBeginOp : Sr_OrderedOp<"export_begin", "begins to store values as the next values of tensors"> {
+  let description = [{
+    The operands are the values, then one read of a tensor for each value, then tokens.
+  }];
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
 }
-def Sr_ImportBeginOp : Sr_OrderedOp<"import_begin", "begins to bring back what was exported"> {
-  let description = "Operands: reads of tensors, then tokens. Results: their values, then a token.";
+def Sr_ImportBeginOp : Sr_OrderedOp<"import_begin", "begins to restore exported values"> {
+  let description = [{
+    The operands are reads of tensors, then tokens. The results are the values of the tensors, then a token.
+  }];
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
 }
 
 // Collectives along an axis of the mesh. Operand i is the contribution of position i; a single operand
-// is the value that all positions have, or its sum.
+// is the value that all positions have, or the sum of all contributions.
 class Sr_CollectiveOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
   let summary = what;
   let results = (outs AnyRankedTensor:$result);
@@ -195,51 +205,54 @@ class Sr_TakeOp<string mnemonic, string what> : Sr_CollectiveOp<mnemonic, what> 
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, StrAttr:$axis, I64Attr:$position,
       I64Attr:$begin, I64Attr:$end);
 }
-def Sr_AllReduceOp : Sr_JoinOp<"all_reduce", "the sum over positions, by the binary tree, at each"> {
+def Sr_AllReduceOp : Sr_JoinOp<"all_reduce", "returns the sum over all positions to each position"> {
   let description = [{
-    Operands and result have one type. The sum follows the binary tree over positions, split at the largest
-    power of two below their number, in f32, so that its bits do not depend on who computes it.
+    Operands and result have the same type. The sum follows the binary tree over positions, which splits at the
+    largest power of two below their number. It is computed in f32, so that its bits do not depend on which
+    ranks compute it.
   }];
 }
-def Sr_BroadcastOp : Sr_JoinOp<"broadcast", "one position's value, at each"> {
+def Sr_BroadcastOp : Sr_JoinOp<"broadcast", "returns the value of one position to each position"> {
   let description = [{
-    Operand and result have one type.
+    Operand and result have the same type.
   }];
 }
-def Sr_AllGatherOp : Sr_JoinOp<"all_gather", "the slices of all positions side by side, at each"> {
+def Sr_AllGatherOp : Sr_JoinOp<"all_gather", "returns the concatenated slices of all positions to each position"> {
   let description = [{
-    Operands are 1-D slices, perhaps empty or of unequal sizes, which add up to the elements of the result,
-    row-major.
+    The operands are 1-D slices, which may be empty or differ in size. Together they have the elements of the
+    result in row-major order.
   }];
 }
 def Sr_AssembleOp : Sr_JoinOp<"assemble",
-    "a logical tensor whose slices lie at their positions; nothing is sent"> {
+    "returns a sharded view: a logical tensor whose slices stay at their positions; no bytes are sent"> {
   let description = [{
-    Operands as all_gather's. For tessera.assign: state keeps its name and its shape while each position
-    holds and writes its own elements.
+    The operands are like those of all_gather. tessera.assign uses the result: the state keeps its name and
+    shape, and each position stores and writes its own elements.
   }];
 }
 def Sr_ReduceScatterOp : Sr_TakeOp<"reduce_scatter",
-    "elements [begin, end) of the sum over positions, at `position`"> {
+    "returns elements [begin, end) of the sum over positions to `position`"> {
   let description = [{
-    Operands have one type, the result is 1-D of end - begin elements, perhaps none. The sum is
-    all_reduce's.
+    The operands have the same type. The result is 1-D and has end - begin elements, possibly 0. The order of
+    the sum is that of all_reduce.
   }];
 }
 def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
-    "elements [begin, end) of the row-major tensor, which `position` holds; nothing is sent"> {
+    "returns elements [begin, end) of the row-major tensor, which `position` stores; no bytes are sent"> {
   let description = [{
-    The result is 1-D of end - begin elements, perhaps none; 0 <= begin <= end <= the operand's elements.
+    The result is 1-D and has end - begin elements, possibly 0; 0 <= begin <= end <= the number of the operand's
+    elements.
   }];
 }
 
-// Created by tessera-autodiff for `clip_norm`, so that a norm does not depend on the distribution of elements.
+// Pass tessera-autodiff creates this op for `clip_norm`, so that a norm does not depend on the distribution of elements.
 def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
-  let summary = "sums of squares of V parts of a gradient";
+  let summary = "returns the sums of squares of V parts of a gradient";
   let description = [{
-    `[...] -> [V]`: element i is that of elements [i c, (i + 1) c) of the row-major operand, c = ceil(n / V),
-    in f64 or in the operand's type, f32 or f64. Elements are multiplied by `scale`, a power of two, first.
-    Of a vrank_part it is that of each virtual rank's part.
+    `[...] -> [V]`: element i of the result is the sum of squares of elements [i c, (i + 1) c) of the row-major
+    operand, with c = ceil(n / V). The sum is in f64 or in the operand's type, f32 or f64. Elements are first
+    multiplied by `scale`, a power of two. For the result of a vrank_part, element i belongs to the part of
+    virtual rank i.
   }];
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<F64Attr>:$scale);
   let results = (outs AnyRankedTensor:$result);
@@ -248,39 +261,41 @@ def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
 
 // ---- virtual ranks ---------------------------------------------------------------------------
 
-// Created by tessera-virtual-ranks: the ops between these are run once for each virtual rank, on its rows.
+// Pass tessera-virtual-ranks creates these ops: the ops between them run once for each virtual rank, on its rows.
 class Sr_VrankOp_<string mnemonic, string what, string more> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
   let summary = what;
   let description = more;
   let results = (outs AnyRankedTensor:$result);
 }
-def Sr_VrankOp : Sr_VrankOp_<"vrank", "the virtual rank's number, from 0",
-    "A scalar of an integer type. Random ops count their elements from it, as if there were no virtual ranks."> {
+def Sr_VrankOp : Sr_VrankOp_<"vrank", "returns the number of the virtual rank, from 0",
+    "The result is a scalar of an integer type. Random ops use it to number their elements as if there were no virtual "
+    "ranks."> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 class Sr_VrankTakeOp<string mnemonic, string what, string more> : Sr_VrankOp_<mnemonic, what, more> {
   let arguments = (ins AnyRankedTensor:$input);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
-def Sr_VrankRowsOp : Sr_VrankTakeOp<"vrank_rows", "the virtual rank's rows of an argument: of dim 0",
-    "`[N, ...] -> [N / V, ...]` for V virtual ranks; V divides N (TSR-0612). Virtual rank i has the rows from i * N / V.">;
-def Sr_VrankSumOp : Sr_VrankTakeOp<"vrank_sum", "the sum over virtual ranks, by the binary tree",
-    "Virtual ranks 2 i and 2 i + 1 are added, then what they gave, in pairs, up to the root: the same bits however "
-    "many ranks share the virtual ranks. `combine` is the function that adds two."> {
+def Sr_VrankRowsOp : Sr_VrankTakeOp<"vrank_rows", "returns the rows of an argument (along dim 0) that belong to the virtual rank",
+    "`[N, ...] -> [N / V, ...]` for V virtual ranks; V divides N (TSR-0612). The rows of virtual rank i begin at i * N / V.">;
+def Sr_VrankSumOp : Sr_VrankTakeOp<"vrank_sum", "returns the sum over virtual ranks, in the order of the binary tree",
+    "The values of virtual ranks 2 i and 2 i + 1 are added, then these sums in pairs, and so on up to the root. The bits do "
+    "not depend on the number of ranks that share the virtual ranks. `combine` is the function that adds two values."> {
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<FlatSymbolRefAttr>:$combine);
 }
-def Sr_VrankGatherOp : Sr_VrankTakeOp<"vrank_gather", "what all virtual ranks have, side by side along dim 0",
-    "`[N, ...] -> [N * V, ...]`, in the order of the virtual ranks; every rank has the whole.">;
+def Sr_VrankGatherOp : Sr_VrankTakeOp<"vrank_gather", "returns the values of all virtual ranks, concatenated along dim 0",
+    "`[N, ...] -> [N * V, ...]`, in the order of the virtual ranks. Every rank gets the complete result.">;
 
 // Sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); virtual rank i has
 // part i, a vector of c elements. Elements from index n on are unused padding.
-def Sr_VrankPartOp : Sr_VrankTakeOp<"vrank_part", "the virtual rank's part of what all virtual ranks have",
-    "Of a tensor, where it lies; of a sum over virtual ranks, what nobody else reads is summed only where it is needed "
-    "(reduce_scatter).">;
-def Sr_VrankAllGatherOp : Sr_VrankTakeOp<"vrank_all_gather", "the tensor whose parts the virtual ranks have, at each",
-    "Every rank has the whole.">;
+def Sr_VrankPartOp : Sr_VrankTakeOp<"vrank_part", "returns the virtual rank's part of a value that all virtual ranks have",
+    "The part of a tensor is read in place. For a sum over virtual ranks that no other op reads, each rank only computes "
+    "the parts that it needs (reduce_scatter).">;
+def Sr_VrankAllGatherOp : Sr_VrankTakeOp<"vrank_all_gather", "returns the tensor whose parts the virtual ranks have",
+    "Every rank gets the complete tensor.">;
 def Sr_VrankAssembleOp : Sr_VrankTakeOp<"vrank_assemble",
-    "the tensor whose parts lie at their virtual ranks; nothing is sent",
-    "For tessera.assign: each virtual rank writes its part, and a rank holds those of its virtual ranks alone.">;
+    "returns a sharded view: the tensor whose parts stay at their virtual ranks; no bytes are sent",
+    "tessera.assign uses the result: each virtual rank writes its part, and a rank only stores the parts of its virtual "
+    "ranks.">;
 
 #endif

@@ -157,11 +157,11 @@ static bool comes_in(const threader *t, MlirOperation op, size_t index) {
     bool outside = mlirOperationIsNull(owner) || mlirOperationIsBeforeInBlock(owner, t->enter);
     if (is_token(value)) return false;
     if (mlirOperationIsNull(owner) || !is_source(owner)) return outside;
-    if (tsr_op_is(owner, "tessera.constant")) return false;
+    if (tsr_op_is(owner, TSR_GRAPH_CONSTANT)) return false;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation other = tsr_value_owner(tsr_op_operand(op, i));
         if (mlirOperationIsNull(other) || !is_source(other)) return false;
-        if (i < index && !tsr_op_is(other, "tessera.constant")) return false;
+        if (i < index && !tsr_op_is(other, TSR_GRAPH_CONSTANT)) return false;
     }
     return true;
 }
@@ -278,7 +278,7 @@ static bool thread_leave(threader *t, MlirOperation old) {
 /* State belongs to a parameter: the first that the function reads. */
 static const char *first_param(const threader *t) {
     TSR_FOR_EACH_OP(op, t->block) {
-        if (tsr_op_is(op, "tessera.param")) return tsr_op_string(op, "name");
+        if (tsr_op_is(op, TSR_GRAPH_PARAM)) return tsr_op_string(op, "name");
     }
     return NULL;
 }
@@ -297,11 +297,11 @@ static bool read_tensor(threader *t, tsr_builder *b, MlirOperation op, MlirValue
     if (!name) return no_memory(op);
     TSR_FOR_EACH_OP(other, t->block) {
         const char *taken =
-            tsr_op_is(other, "tessera.opt.state") ? tsr_op_string(other, "name") : NULL;
+            tsr_op_is(other, TSR_GRAPH_OPT_STATE) ? tsr_op_string(other, "name") : NULL;
         if (!taken || strcmp(taken, name) != 0) continue;
         for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(other, 0));
              !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
-            if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.import_begin"))
+            if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_SR_IMPORT_BEGIN))
                 return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER,
                                          "its tensor is read elsewhere in the function; import it");
     }
@@ -320,7 +320,7 @@ static bool thread_export(threader *t, MlirOperation op) {
     const char *entry = tsr_op_string(t->func, "tessera.entry");
     MlirValue values[2 * TSR_SR_VALUES_MAX];
     size_t count = 0;
-    if (!tsr_op_is(leave, "tessera_sr.leave"))
+    if (!tsr_op_is(leave, TSR_SR_LEAVE))
         return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "needs the token of a region");
     if (entry && strcmp(entry, "train") != 0)
         return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "only a train entry exports");
@@ -350,7 +350,7 @@ static bool thread_import(threader *t, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     if (count > TSR_SR_VALUES_MAX)
         return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER,
-                                 "gives more values than a region can yield");
+                                 "returns more values than a region can yield");
     if (is_exported(t, tsr_op_string(op, "name")))
         return tsr_op_emit_error(op, TSR_DIAG_SR_ORDER, "comes after the export of its region");
     for (size_t i = 0; i < count; i++)
@@ -429,7 +429,7 @@ static contents look_at(MlirBlock block) {
     contents c = {0};
     TSR_FOR_EACH_OP(op, block) {
         c.closed = c.closed || tsr_sr_op_plain(op) == TSR_SR_RESILIENCE_REGION;
-        c.waits = c.waits || tsr_op_is(op, "tessera.minimize");
+        c.waits = c.waits || tsr_op_is(op, TSR_GRAPH_MINIMIZE);
         c.ordered += is_ordered(op);
     }
     return c;
@@ -465,7 +465,8 @@ static bool thread_func(MlirOperation func) {
 bool tsr_pass_resilience_restart(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func)) done = thread_func(func) && done;
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func))
+            done = thread_func(func) && done;
     }
     return done;
 }

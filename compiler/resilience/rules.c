@@ -37,7 +37,7 @@ static bool check_yield(MlirOperation op, size_t first) {
     MlirBlock block = tsr_sr_body(op);
     MlirOperation last =
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
-    bool yields = tsr_op_is(last, "tessera.yield");
+    bool yields = tsr_op_is(last, TSR_GRAPH_YIELD);
     size_t results = tsr_op_result_count(op) - first;
     size_t values = yields ? tsr_op_operand_count(last) : 0;
     if (!mlirOperationIsNull(last) && !yields) {
@@ -61,7 +61,8 @@ static bool check_yield(MlirOperation op, size_t first) {
                           mlirValueGetType(tsr_op_result(op, first + i))))
             continue;
         tsr_diag_error(where(last), TSR_DIAG_SR_REGION,
-                       "%s: the type of yielded value %zu is not the result's", tsr_op_name(op), i);
+                       "%s: the type of yielded value %zu differs from the result's",
+                       tsr_op_name(op), i);
         return false;
     }
     return true;
@@ -91,20 +92,6 @@ static bool check_region(MlirOperation op) {
 
 enum { ORDERED_MAX = 64 }; /* maximum operands of one op */
 static_assert(TSR_SR_VALUES_MAX == 12, "the messages below say so");
-
-bool tsr_sr_is_token(MlirType type) {
-    MlirContext context = mlirTypeGetContext(type);
-    return mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!async.token"))) ||
-           mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!tessera_sr.token")));
-}
-
-bool tsr_sr_has_token(MlirOperation op) {
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        if (tsr_sr_is_token(mlirValueGetType(tsr_op_operand(op, i)))) return true;
-    for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        if (tsr_sr_is_token(mlirValueGetType(tsr_op_result(op, i)))) return true;
-    return false;
-}
 
 static bool fail_order(MlirOperation op, const char *text) {
     tsr_diag_error(where(op), TSR_DIAG_SR_ORDER, "%s: %s", tsr_op_name(op), text);
@@ -137,14 +124,14 @@ static bool check_token_op(MlirOperation op, size_t *out_tensors) {
         return fail_order(op, "takes more than 64 values and tokens");
     if (!check_order(op, false, out_tensors) || !check_order(op, true, &made)) return false;
     if (tsr_op_result_count(op) - made == 1) return true;
-    return fail_order(op, "its last result must be a token, its only one");
+    return fail_order(op, "its last result, and no other, must be a token");
 }
 
 static bool check_enter(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tensors || tsr_op_result_count(op) != 1)
-        return fail_order(op, "takes tokens alone and gives one");
+        return fail_order(op, "takes only tokens and returns one");
     static const char *const modes[] = {"replay", "restart", NULL};
     return check_choice(op, "mode", TSR_DIAG_SR_MODE, modes, "\"replay\" or \"restart\"");
 }
@@ -152,8 +139,8 @@ static bool check_enter(MlirOperation op) {
 static bool check_leave(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
-    if (tsr_op_result_count(op) != 1) return fail_order(op, "gives one token alone");
-    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "is left by more than 12 values");
+    if (tsr_op_result_count(op) != 1) return fail_order(op, "returns one token and nothing else");
+    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "yields more than 12 values");
     return true;
 }
 
@@ -172,7 +159,7 @@ static bool check_export_begin(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tensors % 2 || tsr_op_result_count(op) != 1)
-        return fail_order(op, "takes as many tensors as values and gives one token");
+        return fail_order(op, "takes one tensor for each value and returns one token");
     if (tensors > 2 * TSR_SR_VALUES_MAX) return fail_order(op, "takes more than 12 values");
     return check_pairs(op, tensors / 2, false);
 }
@@ -181,8 +168,8 @@ static bool check_import_begin(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tsr_op_result_count(op) != tensors + 1)
-        return fail_order(op, "gives as many values as it takes tensors, and a token");
-    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "gives more than 12 values");
+        return fail_order(op, "returns one value for each tensor, and a token");
+    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "returns more than 12 values");
     return check_pairs(op, tensors, true);
 }
 
@@ -234,16 +221,18 @@ static bool check_manifest(MlirOperation op) {
 static bool check_same_values(MlirOperation op) {
     size_t inputs = tsr_op_operand_count(op), results = tsr_op_result_count(op);
     if (inputs == 0 || inputs != results) {
-        tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
-                       "%s: has %zu operands and %zu results; needs at least one, and as many",
-                       tsr_op_name(op), inputs, results);
+        tsr_diag_error(
+            where(op), TSR_DIAG_SR_SHARD,
+            "%s: has %zu operands and %zu results; needs at least one, and the same number of both",
+            tsr_op_name(op), inputs, results);
         return false;
     }
     for (size_t i = 0; i < inputs; i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(op, i));
         if (!mlirTypeEqual(type, mlirValueGetType(tsr_op_result(op, i)))) {
             tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
-                           "%s: the type of result %zu is not the operand's", tsr_op_name(op), i);
+                           "%s: the type of result %zu differs from the operand's", tsr_op_name(op),
+                           i);
             return false;
         }
         if (mlirTypeIsATensor(type) || tsr_shim_is_opt_state(type)) continue;
@@ -265,8 +254,8 @@ static bool check_attr(MlirOperation op, const char *name, const char *mnemonic,
         *out_text = tsr_attr_string(text);
         return true;
     }
-    tsr_diag_error(where(op), TSR_DIAG_SR_SHARD, "%s: %s is no #tessera.%s", tsr_op_name(op), name,
-                   mnemonic);
+    tsr_diag_error(where(op), TSR_DIAG_SR_SHARD, "%s: %s is not a #tessera.%s", tsr_op_name(op),
+                   name, mnemonic);
     return false;
 }
 
@@ -389,7 +378,7 @@ static bool check_all_reduce(MlirOperation op) {
     if (tsr_value_type(tsr_op_result(op, 0), &result) && result.dtype == type.dtype &&
         tsr_shape_equal(&result.shape, &type.shape))
         return true;
-    return fail_collective(op, "the result's type is not the operands'");
+    return fail_collective(op, "the result's type differs from the operands'");
 }
 
 static bool check_broadcast(MlirOperation op) {
@@ -417,7 +406,7 @@ static bool check_take(MlirOperation op) {
         (uint64_t)end > count) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
                        "%s: [%" PRId64 ", %" PRId64 ") at position %" PRId64
-                       " is no range of %" PRIu64 " elements",
+                       " is not a range of %" PRIu64 " elements",
                        tsr_op_name(op), begin, end, position, count);
         return false;
     }
@@ -447,7 +436,8 @@ static bool check_squares(MlirOperation op) {
 
 static bool fail_vrank(MlirOperation op) {
     tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
-                   "%s: the result's type is not what a virtual rank has", tsr_op_name(op));
+                   "%s: the result's type differs from the type that a virtual rank has",
+                   tsr_op_name(op));
     return false;
 }
 
@@ -474,7 +464,7 @@ static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
 static bool check_vrank_rows(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0))) {
         tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
-                       "%s: the operand is no argument of the function", tsr_op_name(op));
+                       "%s: the operand is not an argument of the function", tsr_op_name(op));
         return false;
     }
     return check_times(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
@@ -515,58 +505,11 @@ static bool check_vrank_join(MlirOperation op) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name, *canonical;
-    check_fn check;
-} table[TSR_SR_OP_COUNT] = {
-#define X(ID, op_name, DIALECT, Class, rule, canonical_name)                                       \
-    [TSR_SR_##ID] = {.name = op_name, .canonical = canonical_name, .check = check_##rule},
+static const check_fn checks[TSR_OP_COUNT] = {
+#define X(ID, name, DIALECT, Class, rule, CANONICAL) [TSR_SR_##ID] = check_##rule,
 #include "compiler/resilience/ops.def"
 #undef X
 };
-
-static tsr_sr_op find(const char *name) {
-    for (size_t i = TSR_SR_NONE + 1; i < TSR_SR_OP_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0) return (tsr_sr_op)i;
-    return TSR_SR_NONE;
-}
-
-tsr_sr_op tsr_sr_op_of(MlirOperation op) {
-    static const char prefix[] = "tessera";
-    if (mlirOperationIsNull(op)) return TSR_SR_NONE;
-    const char *name = tsr_op_name(op);
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_SR_NONE;
-    const char *rest = name + sizeof prefix - 1;
-    /* Plain ops of dialect tessera, the majority, have one dot. */
-    if (rest[0] == '.' && !strchr(rest + 1, '.')) return TSR_SR_NONE;
-    return find(name);
-}
-
-tsr_sr_op tsr_sr_op_plain(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
-    tsr_sr_op plain = id == TSR_SR_NONE ? TSR_SR_NONE : find(table[id].canonical);
-    return plain == TSR_SR_NONE ? id : plain;
-}
-
-bool tsr_sr_is_vrank(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
-    return id == TSR_SR_VRANK || id == TSR_SR_VRANK_ROWS || id == TSR_SR_VRANK_SUM ||
-           id == TSR_SR_VRANK_GATHER || tsr_sr_is_vrank_part(op);
-}
-
-bool tsr_sr_is_vrank_part(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
-    return id == TSR_SR_VRANK_PART || id == TSR_SR_VRANK_ALL_GATHER || id == TSR_SR_VRANK_ASSEMBLE;
-}
-
-bool tsr_sr_is_region(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_plain(op);
-    return id == TSR_SR_CHECKPOINT || id == TSR_SR_RESILIENCE_REGION;
-}
-
-MlirBlock tsr_sr_body(MlirOperation op) {
-    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
-}
 
 bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
     const char *text = tsr_op_string(op, "policy");
@@ -581,18 +524,8 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
     return true;
 }
 
-bool tsr_sr_wants_recompute(MlirOperation func) {
-    return tsr_op_has(func, TSR_SR_SEGMENTS) || tsr_op_has(func, TSR_SR_HINT);
-}
-
-void tsr_sr_mark_backward(MlirOperation last, MlirOperation end) {
-    MlirOperation op = mlirOperationGetNextInBlock(last);
-    for (; !mlirOperationEqual(op, end); op = mlirOperationGetNextInBlock(op))
-        tsr_op_set(op, TSR_SR_BACKWARD, tsr_attr_make_unit(mlirOperationGetContext(op)));
-}
-
 bool tsr_sr_verify_op(MlirOperation op) {
-    tsr_sr_op id = tsr_sr_op_of(op);
-    TSR_ASSERT(id != TSR_SR_NONE);
-    return table[id].check(op);
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(tsr_op_dialect(id) == TSR_DIALECT_SR);
+    return checks[id](op);
 }

@@ -278,19 +278,19 @@ static bool shard_step(sharder *s, MlirOperation step, MlirOperation param, cons
 /* The read of the whole parameter, also through a gather that an earlier step inserted. */
 static MlirOperation param_of(MlirOperation step) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(step, 0));
-    if (tsr_op_is(owner, "tessera_sr.all_gather"))
+    if (tsr_op_is(owner, TSR_SR_ALL_GATHER))
         owner = tsr_value_owner(tsr_op_operand(tsr_value_owner(tsr_op_operand(owner, 0)), 0));
     return owner;
 }
 
 static bool shard_func(sharder *s) {
     TSR_FOR_EACH_OP(op, tsr_op_body(s->func)) {
-        tsr_graph_op id = tsr_graph_op_of(op);
+        tsr_op id = tsr_op_of(op);
         declared d;
         if (id != TSR_GRAPH_ADAMW && id != TSR_GRAPH_SGD) continue;
         MlirOperation param = param_of(op);
         const char *name = mlirOperationIsNull(param) ? NULL : tsr_op_string(param, "name");
-        if (tsr_graph_op_of(param) != TSR_GRAPH_PARAM || !name) continue;
+        if (!tsr_op_is(param, TSR_GRAPH_PARAM) || !name) continue;
         if (!find_declared(s, op, name, &d)) return false;
         if (!d.axis) continue;
         s->backward = false;
@@ -303,7 +303,7 @@ static bool shard_func(sharder *s) {
 
 static bool has_step(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        tsr_graph_op id = tsr_graph_op_of(op);
+        tsr_op id = tsr_op_of(op);
         if (id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD) return true;
     }
     return false;
@@ -312,7 +312,7 @@ static bool has_step(MlirOperation func) {
 bool tsr_pass_optimizer_shard(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         if (!tsr_op_has(func, TSR_SR_SHARDS) || !has_step(func)) continue;
         sharder s = {.module = module, .func = func, .context = mlirOperationGetContext(func)};
         bool sharded = shard_func(&s);

@@ -48,7 +48,7 @@ static bool split_map(tsr_split *s) {
 }
 
 /* Applied to summands, the op gives summands of its result. */
-static bool is_linear(tsr_graph_op id) {
+static bool is_linear(tsr_op id) {
     return id == TSR_GRAPH_ADD || id == TSR_GRAPH_SUB || id == TSR_GRAPH_NEG ||
            id == TSR_GRAPH_RESHAPE || id == TSR_GRAPH_TRANSPOSE;
 }
@@ -70,7 +70,7 @@ static bool split_reduce(tsr_split *s) {
         if (axes[i] < dim) below++;
         if (axes[i] != dim) continue;
         s->results[0] = PARTIAL;
-        return tsr_graph_op_of(s->op) == TSR_GRAPH_SUM && has_sums(s->result_types[0].dtype);
+        return tsr_op_is(s->op, TSR_GRAPH_SUM) && has_sums(s->result_types[0].dtype);
     }
     s->results[0] = dim - below;
     return true;
@@ -83,7 +83,10 @@ static bool split_repair(tsr_split *s) {
     if (!tsr_op_i64s(s->op, "axes", TSR_RANK_MAX, axes, &count)) return false;
     int dim = s->operands[0], below = 0;
     for (size_t i = 0; i < count; i++) {
-        if (axes[i] == dim) return false;
+        for (size_t k = 0; k < s->operand_count; k++)
+            if (axes[i] == s->operands[k] &&
+                s->operand_types[k].shape.rank == s->operand_types[0].shape.rank)
+                return false;
         below += axes[i] < dim;
     }
     if (s->result_types[0].shape.rank == s->operand_types[0].shape.rank) return split_map(s);
@@ -231,7 +234,7 @@ static bool split_gather(tsr_split *s) {
 static bool is_zero(MlirValue value) {
     MlirOperation op = tsr_value_owner(value);
     double splat = 1;
-    return tsr_op_is(op, "tessera.constant") && tsr_attr_splat(tsr_op_attr(op, "value"), &splat) &&
+    return tsr_op_is(op, TSR_GRAPH_CONSTANT) && tsr_attr_splat(tsr_op_attr(op, "value"), &splat) &&
            splat == 0;
 }
 
@@ -266,7 +269,7 @@ static bool split_losses(tsr_split *s) {
     return true;
 }
 
-static bool find(tsr_split *s, tsr_graph_op id) {
+static bool find(tsr_split *s, tsr_op id) {
     switch (id) {
     case TSR_GRAPH_SUM:
     case TSR_GRAPH_REDUCE_MAX:
@@ -321,7 +324,7 @@ static bool find(tsr_split *s, tsr_graph_op id) {
 }
 
 bool tsr_split_find(tsr_split *s) {
-    tsr_graph_op id = tsr_graph_op_of(s->op);
+    tsr_op id = tsr_op_of(s->op);
     const tsr_op_row *row = tsr_op_row_find(s->op);
     for (size_t i = 0; i < s->result_count; i++) s->results[i] = WHOLE;
     if (is_linear(id) && all_are(s, PARTIAL) && same_shapes(s)) {
@@ -329,7 +332,7 @@ bool tsr_split_find(tsr_split *s) {
         return true;
     }
     want_partial_whole(s);
-    if (tsr_sr_op_of(s->op) == TSR_SR_BARRIER) {
+    if (tsr_op_is(s->op, TSR_SR_BARRIER)) {
         for (size_t i = 0; i < s->result_count; i++) s->results[i] = s->operands[i];
         return true;
     }

@@ -17,7 +17,6 @@ enum {
     TSR_SPLIT_WHOLE = -1, /* other values: the dim that is split */
     TSR_SPLIT_PARTIAL = -2,
     TSR_SPLIT_OWN = -3, /* a virtual rank's part of a tensor; the rules never see this state */
-    TSR_SPLIT_PARTS_MAX = 4096,
 };
 
 typedef struct tsr_split {

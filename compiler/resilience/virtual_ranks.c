@@ -46,47 +46,6 @@ typedef struct splitter {
     size_t replaced_count;
 } splitter;
 
-/* ---- virtual ranks of a module --------------------------------------------------------------- */
-
-uint64_t tsr_sr_virtual_ranks(MlirModule module) {
-    int64_t count = 1;
-    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &count);
-    return count > 0 ? (uint64_t)count : 1;
-}
-
-bool tsr_sr_is_batch_axis(MlirStringRef name) {
-    return tsr_ref_is(name, "data") || tsr_ref_is(name, "dp") || tsr_ref_is(name, "batch");
-}
-
-static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
-                   "%s is %" PRId64 "; expected 1 to %d", what, has, TSR_SPLIT_PARTS_MAX);
-    return false;
-}
-
-/* The number in the attribute, else the product of the batch axes of the mesh. */
-bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
-    MlirOperation op = mlirModuleGetOperation(module);
-    MlirAttribute mesh = tsr_op_attr(op, "tessera.mesh");
-    int64_t parts = 1, size = 0;
-    if (tsr_op_has(op, TSR_SR_VIRTUAL_RANKS)) {
-        if (!tsr_op_i64(op, TSR_SR_VIRTUAL_RANKS, &parts)) parts = 0;
-    } else if (!mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh)) {
-        for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(mesh); i++) {
-            MlirNamedAttribute axis = mlirDictionaryAttrGetElement(mesh, i);
-            if (!tsr_sr_is_batch_axis(mlirIdentifierStr(axis.name))) continue;
-            if (!tsr_attr_i64(axis.attribute, &size) || size < 1 || size > TSR_SPLIT_PARTS_MAX)
-                return fail_mesh(op, "a batch axis of tessera.mesh", size);
-            parts *= size;
-            if (parts > TSR_SPLIT_PARTS_MAX) break;
-        }
-    }
-    if (parts < 1 || parts > TSR_SPLIT_PARTS_MAX)
-        return fail_mesh(op, "the number of virtual ranks", parts);
-    *out_count = (uint64_t)parts;
-    return true;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static uint32_t view_add(splitter *s, MlirValue value, int state, MlirValue local) {
@@ -204,14 +163,14 @@ static MlirValue fill(tsr_builder *b, const tsr_type *type, MlirAttribute elemen
 static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     tsr_type type = tsr_type_of(value), part = divided(type, dim, s->parts);
     MlirOperation op = tsr_value_owner(value);
-    const tsr_op_row *row = mlirOperationIsNull(op) ? NULL : tsr_op_row_find(op);
+    const tsr_op_row *row = tsr_op_row_find(op);
     uint64_t size = part.shape.dims[dim];
     int64_t axis = 0;
-    if (tsr_op_is(op, "tessera.constant")) {
+    if (tsr_op_is(op, TSR_GRAPH_CONSTANT)) {
         MlirAttribute element = tsr_attr_splat_element(tsr_op_attr(op, "value"));
         if (!mlirAttributeIsNull(element)) return fill(b, &part, element);
     }
-    if (tsr_op_is(op, "tessera.iota") && tsr_op_i64(op, "axis", &axis)) {
+    if (tsr_op_is(op, TSR_GRAPH_IOTA) && tsr_op_i64(op, "axis", &axis)) {
         MlirValue places = tsr_op_result(clone_with(b, op, NULL, &part), 0);
         return axis == dim ? tsr_emit_add(b, places, vrank_begin(s, b, size, type.dtype)) : places;
     }
@@ -258,7 +217,7 @@ static tsr_split read_op(splitter *s, MlirOperation op) {
 static void set_size(MlirOperation op, int dim, uint64_t size) {
     int64_t sizes[TSR_RANK_MAX];
     size_t count = 0;
-    if (!tsr_op_is(op, "tessera.slice") || !tsr_op_i64s(op, "size", TSR_RANK_MAX, sizes, &count))
+    if (!tsr_op_is(op, TSR_GRAPH_SLICE) || !tsr_op_i64s(op, "size", TSR_RANK_MAX, sizes, &count))
         return;
     sizes[dim] = (int64_t)size;
     tsr_op_set(op, "size", tsr_attr_make_i64s(mlirOperationGetContext(op), count, sizes));
@@ -278,7 +237,7 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     size_t count = 0;
     MlirValue from = tsr_op_operand(op, 0);
     sharded_view *of = view_of(s, from);
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     bool reduces = id == TSR_GRAPH_SUM || id == TSR_GRAPH_REDUCE_MAX ||
                    id == TSR_GRAPH_REDUCE_MIN || id == TSR_GRAPH_REDUCE_PROD;
     bool over = false;
@@ -301,22 +260,31 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
 }
 
 /* A repair of rows that are split among virtual ranks: no virtual rank has a whole row, and
- * gathering them would take longer than all other work. They keep their plain numbers. */
+ * gathering rows would take longer than all other work. The rows keep their plain numbers. */
 static bool leave_plain(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     bool over = false;
     int state = view_of(s, tsr_op_operand(op, 0))->state;
-    if (!tsr_op_is(op, TSR_GRAPH_NAME("repair")) ||
-        !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
+    if (!tsr_op_is(op, TSR_GRAPH_REPAIR) || !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return false;
-    for (size_t i = 0; i < count; i++) over = over || axes[i] == state;
+    tsr_shape row = tsr_type_of(tsr_op_operand(op, 0)).shape;
+    for (size_t k = 0; k < tsr_op_operand_count(op); k++) {
+        tsr_shape shape = tsr_type_of(tsr_op_operand(op, k)).shape;
+        int state = view_of(s, tsr_op_operand(op, k))->state;
+        for (size_t i = 0; i < count && tsr_shape_equal(&shape, &row); i++)
+            over = over || axes[i] == state;
+    }
     if (!over) return false;
-    MlirValue plain = whole_of(s, tsr_op_operand(op, 1));
-    if (tsr_op_operand_count(op) > 2) { /* an offset is -0 for such rows */
+    double number;
+    size_t operand = tsr_repair_plain(op, &number);
+    MlirValue plain;
+    if (operand) {
+        plain = whole_of(s, tsr_op_operand(op, operand));
+    } else {
         tsr_builder b = tsr_builder_before(op);
-        tsr_type type = tsr_type_of(plain);
-        plain = tsr_emit_filled(&b, &type, -0.0);
+        tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+        plain = tsr_emit_filled(&b, &type, number);
     }
     view_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, plain);
     s->replaced[s->replaced_count++] = op;
@@ -331,10 +299,10 @@ static bool is_of_parts(splitter *s, MlirOperation op) {
     return is;
 }
 
-/* The types are those of parts already; the whole operands next to them are scalars. */
+/* The types already are the types of parts; the whole operands next to them are scalars. */
 static bool keep_parts(splitter *s, MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    bool joins = tsr_sr_is_vrank_part(op) && !tsr_op_is(op, "tessera_sr.vrank_part");
+    bool joins = tsr_sr_is_vrank_part(op) && !tsr_op_is(op, TSR_SR_VRANK_PART);
     if (!tsr_sr_is_vrank_part(op) && (!row || row->op_class != TSR_CLASS_MAP)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        "%s: cannot be run on a virtual rank's part of a tensor", tsr_op_name(op));
@@ -382,8 +350,8 @@ static bool split_squares(splitter *s, MlirOperation op) {
 }
 
 static bool is_squares_of_part(MlirOperation op) {
-    return tsr_op_is(op, "tessera_sr.squares") &&
-           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.vrank_part");
+    return tsr_op_is(op, TSR_SR_SQUARES) &&
+           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), TSR_SR_VRANK_PART);
 }
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
@@ -427,7 +395,7 @@ static void build_barrier(splitter *s, tsr_builder *b, MlirOperation op, bool vr
 static void split_barrier(splitter *s, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue token = {NULL};
-    if (tsr_sr_op_of(op) != TSR_SR_BARRIER) {
+    if (!tsr_op_is(op, TSR_SR_BARRIER)) {
         keep_op(s, op);
         return;
     }
@@ -540,7 +508,7 @@ static bool split_entry(splitter *s) {
 
 static bool is_training(MlirOperation func) {
     tsr_entry_kind kind;
-    return tsr_op_is(func, "func.func") && tsr_op_has_body(func) &&
+    return tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func) &&
            tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN;
 }
 
@@ -558,7 +526,7 @@ static bool is_tensor(MlirValue value) {
 
 /* Only ops of regions may have tokens. */
 static bool fits(MlirOperation op, MlirValue value) {
-    bool orders = tsr_sr_op_of(op) != TSR_SR_NONE || tsr_op_is(op, "async.await");
+    bool orders = tsr_op_is_of(op, TSR_DIALECT_SR) || tsr_op_is(op, TSR_ASYNC_AWAIT);
     return is_tensor(value) || (orders && is_token(value));
 }
 

@@ -3,8 +3,8 @@
  * Pass tessera-vrank-shards, after tessera-optimizer-shard and before tessera-local-collectives: if
  * the positions of an axis are the virtual ranks, the steps of all positions become one step, which
  * each virtual rank runs on its parts. Ranks then store the parts of their virtual ranks and
- * exchange data as the ZeRO stage requires. Since steps are elementwise, the bits are those of the
- * whole step.
+ * exchange data as the ZeRO stage requires. Because steps are elementwise, the bits equal those of
+ * the whole step.
  *
  *   shard_slice %t of a tensor           vrank_part %t
  *   shard_slice (all_reduce %g)          vrank_part %g {tessera_sr.summed}
@@ -25,12 +25,12 @@
 enum { OPERANDS_MAX = 8 };
 
 static bool is_step(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD;
 }
 
 static bool is_slice(MlirOperation op) {
-    return tsr_op_is(op, "tessera_sr.shard_slice") || tsr_op_is(op, "tessera_sr.reduce_scatter");
+    return tsr_op_is(op, TSR_SR_SHARD_SLICE) || tsr_op_is(op, TSR_SR_REDUCE_SCATTER);
 }
 
 static MlirOperation owner_of(MlirOperation op, size_t operand) {
@@ -58,7 +58,7 @@ static bool is_first(MlirOperation slice) {
 static MlirValue part_of(tsr_builder *b, MlirOperation slice) {
     MlirValue from = tsr_op_operand(slice, 0);
     MlirOperation sum = tsr_value_owner(from);
-    bool summed = tsr_op_is(sum, "tessera_sr.all_reduce") && tsr_op_operand_count(sum) == 1;
+    bool summed = tsr_op_is(sum, TSR_SR_ALL_REDUCE) && tsr_op_operand_count(sum) == 1;
     if (summed) from = tsr_op_operand(sum, 0);
     const tsr_attr attrs[] = {
         {TSR_SR_SUMMED, summed ? mlirUnitAttrGet(b->context) : mlirAttributeGetNull()}, {0}};
@@ -67,7 +67,7 @@ static MlirValue part_of(tsr_builder *b, MlirOperation slice) {
 }
 
 static bool is_ours(MlirOperation op) {
-    return is_step(op) || is_slice(op) || tsr_op_is(op, "tessera_sr.all_reduce");
+    return is_step(op) || is_slice(op) || tsr_op_is(op, TSR_SR_ALL_REDUCE);
 }
 
 /* Erases a step, slice or sum that is no longer used, and its operands if they become unused:
@@ -99,8 +99,7 @@ static int64_t position_of(MlirOperation op) {
 static bool is_join(MlirOperation op) {
     size_t count = tsr_op_operand_count(op);
     int64_t before = -1;
-    if (!tsr_op_is(op, "tessera_sr.all_gather") && !tsr_op_is(op, "tessera_sr.assemble"))
-        return false;
+    if (!tsr_op_is(op, TSR_SR_ALL_GATHER) && !tsr_op_is(op, TSR_SR_ASSEMBLE)) return false;
     for (size_t i = 0; i < count; i++) {
         MlirOperation owner = owner_of(op, i);
         int64_t position = mlirOperationIsNull(owner) ? -1 : position_of(owner);
@@ -154,7 +153,7 @@ static void fold_step(MlirOperation first) {
     for (size_t i = 0; i < results; i++) {
         tsr_builder at = tsr_builder_before(joins[i]);
         MlirValue made = tsr_op_result(step, i), whole = tsr_op_result(joins[i], 0);
-        bool gathers = tsr_op_is(joins[i], "tessera_sr.all_gather");
+        bool gathers = tsr_op_is(joins[i], TSR_SR_ALL_GATHER);
         MlirValue next = tsr_build_value(
             &at, gathers ? "tessera_sr.vrank_all_gather" : "tessera_sr.vrank_assemble", &made, 1,
             mlirValueGetType(whole), NULL);
@@ -176,7 +175,7 @@ static void fold_gather(MlirOperation gather) {
 
 static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t vranks) {
     TSR_FOR_EACH_OP(op, block) {
-        bool gathers = tsr_op_is(op, "tessera_sr.all_gather") && is_join(op);
+        bool gathers = tsr_op_is(op, TSR_SR_ALL_GATHER) && is_join(op);
         if (!gathers && !(is_step(op) && is_joined(op))) continue;
         MlirOperation slice = owner_of(op, 0);
         if (is_first(slice) && is_over_vranks(module, slice, vranks)) return op;
@@ -190,7 +189,7 @@ static void fold_squares(MlirOperation squares) {
     for (MlirOpOperand use = mlirValueGetFirstUse(gradient); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation part = mlirOpOperandGetOwner(use);
-        if (!tsr_op_is(part, "tessera_sr.vrank_part")) continue;
+        if (!tsr_op_is(part, TSR_SR_VRANK_PART)) continue;
         if (!mlirOperationIsBeforeInBlock(part, squares)) mlirOperationMoveBefore(part, squares);
         mlirOperationSetOperand(squares, 0, tsr_op_result(part, 0));
         return;
@@ -202,16 +201,16 @@ static void fold_squares(MlirOperation squares) {
 /* True if the tensor's next value is made of parts in the training entry. */
 static bool lies_in_parts(MlirOperation func, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
+        const char *target = tsr_op_is(op, TSR_GRAPH_ASSIGN) ? tsr_op_string(op, "target") : NULL;
         if (target && strcmp(target, name) == 0)
-            return tsr_op_is(owner_of(op, 0), "tessera_sr.vrank_assemble");
+            return tsr_op_is(owner_of(op, 0), TSR_SR_VRANK_ASSEMBLE);
     }
     return false;
 }
 
 static MlirValue find_part(MlirOperation func, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "tessera_sr.vrank_part")) continue;
+        if (!tsr_op_is(op, TSR_SR_VRANK_PART)) continue;
         MlirOperation source = owner_of(op, 0);
         const char *of = mlirOperationIsNull(source) ? NULL : tsr_op_string(source, "name");
         if (of && strcmp(of, name) == 0) return tsr_op_result(op, 0);
@@ -222,7 +221,7 @@ static MlirValue find_part(MlirOperation func, const char *name) {
 /* Redirects reads of the tensor in `func` to the gathered value. */
 static void gather_in(MlirOperation func, const char *name, MlirType part) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        const char *of = tsr_graph_op_of(op) == TSR_GRAPH_PARAM ? tsr_op_string(op, "name") : NULL;
+        const char *of = tsr_op_is(op, TSR_GRAPH_PARAM) ? tsr_op_string(op, "name") : NULL;
         if (!of || strcmp(of, name) != 0) continue;
         tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(op));
         MlirValue whole = tsr_op_result(op, 0);
@@ -236,7 +235,7 @@ static void gather_in(MlirOperation func, const char *name, MlirType part) {
 
 static bool is_assigned(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_op_is(op, "tessera.assign")) return true;
+        if (tsr_op_is(op, TSR_GRAPH_ASSIGN)) return true;
     }
     return false;
 }
@@ -245,16 +244,15 @@ static bool is_assigned(MlirOperation func) {
  * parts (zero3). */
 static void gather_elsewhere(MlirModule module, MlirOperation trains) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        bool other = tsr_op_is(func, "func.func") && !mlirOperationEqual(func, trains);
+        bool other = tsr_op_is(func, TSR_FUNC_FUNC) && !mlirOperationEqual(func, trains);
         if (other && tsr_op_has_body(func) && is_assigned(func)) return;
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(trains)) {
-        const char *name =
-            tsr_graph_op_of(op) == TSR_GRAPH_PARAM ? tsr_op_string(op, "name") : NULL;
+        const char *name = tsr_op_is(op, TSR_GRAPH_PARAM) ? tsr_op_string(op, "name") : NULL;
         if (!name || !lies_in_parts(trains, name)) continue;
         MlirType part = mlirValueGetType(find_part(trains, name));
         TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-            bool other = tsr_op_is(func, "func.func") && !mlirOperationEqual(func, trains);
+            bool other = tsr_op_is(func, TSR_FUNC_FUNC) && !mlirOperationEqual(func, trains);
             if (other && tsr_op_has_body(func)) gather_in(func, name, part);
         }
     }
@@ -265,7 +263,7 @@ bool tsr_pass_vrank_shards(MlirModule module) {
     if (!tsr_sr_find_virtual_ranks(module, &vranks)) return false;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         tsr_entry_kind kind;
-        if (vranks == 1 || !tsr_op_is(func, "func.func") || !tsr_op_has_body(func) ||
+        if (vranks == 1 || !tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func) ||
             !tsr_graph_entry_kind(func, &kind) || kind != TSR_ENTRY_TRAIN)
             continue;
         for (MlirOperation op;
@@ -276,7 +274,7 @@ bool tsr_pass_vrank_shards(MlirModule module) {
                 fold_gather(op);
         }
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            if (tsr_op_is(op, "tessera_sr.squares")) fold_squares(op);
+            if (tsr_op_is(op, TSR_SR_SQUARES)) fold_squares(op);
         }
         gather_elsewhere(module, func);
     }

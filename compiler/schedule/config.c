@@ -55,7 +55,7 @@ static TSR_RESULT add_constants(tsr_ctx *ctx, MlirModule module, tsr_config_tens
         for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
              !mlirOperationIsNull(op); op = tsr_op_next_(op)) {
             const char *name = tsr_op_string(op, TSR_CONSTANT_NAME);
-            if (!tsr_op_is(op, "tessera.constant")) continue;
+            if (!tsr_op_is(op, TSR_GRAPH_CONSTANT)) continue;
             if (!name)
                 FAIL_GOTO(ctx, result, TSR_INTERNAL, "@%s holds a constant without a name",
                           tsr_op_symbol(func));
@@ -75,7 +75,7 @@ static size_t count_constants(MlirModule module) {
         if (!is_entry(func)) continue;
         for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
              !mlirOperationIsNull(op); op = tsr_op_next_(op))
-            count += tsr_op_is(op, "tessera.constant");
+            count += tsr_op_is(op, TSR_GRAPH_CONSTANT);
     }
     return count;
 }
@@ -135,15 +135,15 @@ static uint64_t find_batch(const tsr_graph_entry *entry) {
     return 0;
 }
 
-static bool reads(MlirOperation func, const char *name) {
+static bool reads(MlirOperation func, tsr_op id) {
     bool found = false;
-    TSR_FOR_EACH_OP(op, tsr_op_body(func)) found |= tsr_op_is(op, name);
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) found |= tsr_op_is(op, id);
     return found;
 }
 
 /* Adds an input that the runtime fills, if the entry reads it: "step", or "step_", "step__", … if
  * an input already has that name. */
-static bool add_filled(const tsr_graph_entry *from, const char *op, tsr_port_source source,
+static bool add_filled(const tsr_graph_entry *from, tsr_op op, tsr_port_source source,
                        tsr_arena *arena, tsr_config_entry *to) {
     const char *name = tsr_port_source_name(source);
     if (!reads(from->func, op)) return true;
@@ -183,8 +183,8 @@ static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_a
     if (!to->inputs || !to->outputs)
         FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
     to->batch = find_batch(from);
-    if (!add_filled(from, "tessera.step", TSR_PORT_STEP, arena, to) ||
-        !add_filled(from, "tessera.seed", TSR_PORT_SEED, arena, to))
+    if (!add_filled(from, TSR_GRAPH_STEP, TSR_PORT_STEP, arena, to) ||
+        !add_filled(from, TSR_GRAPH_SEED, TSR_PORT_SEED, arena, to))
         FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
     return TSR_SUCCESS;
 }

@@ -172,7 +172,7 @@ static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
     return bytes;
 }
 
-/* Less growth than this counts as none: scalars that others wait for come early. */
+/* Growth below this limit is ignored, so that scalars that other groups wait for come early. */
 enum { NEGLIGIBLE_BYTES = 256 };
 
 static bool is_better(const ready *a, const ready *b) {
@@ -209,8 +209,8 @@ static uint32_t pop(orderer *o) {
     return best;
 }
 
-/* Picks a group that can run: the one that frees most, else the first in source order (a group's
- * position is that of its last node). */
+/* Picks a group that can run: the group that frees most memory, otherwise the first one in source
+ * order (the position of a group is the position of its last node). */
 static uint32_t pick(orderer *o, const bool *done) {
     uint32_t best = pop(o);
     while (done[best]) best = pop(o);

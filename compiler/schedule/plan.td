@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans in Schedule IR: which ops share a kernel, how tensors are laid out on a mesh, tiles, collectives and
-// pipelines, before there are groups. All attributes may be left out; pass tsched-verify,
-// not the verifier of the op, looks up names of functions. Included by schedule.td.
+// Plans in Schedule IR choose ops that share a kernel, layouts of tensors on a mesh, tiles, collectives and
+// pipelines, before there are groups. All attributes are optional. Pass tsched-verify, not the verifier of the
+// op, looks up names of functions. schedule.td includes this file.
 
 def Tsched_ValueType : TypeDef<Tsched_Dialect, "Value"> {
   let mnemonic = "value";
-  let summary = "a tensor or a group, as plans speak of it";
+  let summary = "is a tensor or a group in a plan";
 }
 
 def Tsched_FuncType : TypeDef<Tsched_Dialect, "Func"> {
   let mnemonic = "func";
-  let summary = "a fusion group that is to become a kernel";
+  let summary = "is a fusion group that will become a kernel";
 }
 
 class Tsched_PlanOp<string mnemonic, list<Trait> traits = []> : Op<Tsched_Dialect, mnemonic, traits> {
@@ -19,18 +19,20 @@ class Tsched_PlanOp<string mnemonic, list<Trait> traits = []> : Op<Tsched_Dialec
 }
 
 def Tsched_ValueOp : Tsched_PlanOp<"value", [Pure]> {
-  let summary = "a tensor as plans speak of it";
-  let description = "`%Q = tsched.value %q : tensor<8x16x128x64xf32>`";
+  let summary = "makes a tensor available to a plan";
+  let description = [{
+    `%Q = tsched.value %q : tensor<8x16x128x64xf32>`
+  }];
   let arguments = (ins AnyRankedTensor:$tensor);
   let results = (outs Tsched_ValueType:$result);
   let assemblyFormat = "$tensor attr-dict `:` type($tensor)";
 }
 
 def Tsched_ModuleOp : Tsched_PlanOp<"module", [SingleBlock, NoTerminator]> {
-  let summary = "a plan";
+  let summary = "contains a plan";
   let description = [{
-    Holds ops that say which functions become one kernel and how their tensors lie; tsched.return names the
-    kernels. Pass tsched-apply gives what it says to the ops it speaks of.
+    The ops in a plan state which functions become one kernel and which layouts their tensors have.
+    tsched.return names the kernels. Pass tsched-apply applies the plan to the ops of the program.
 
     ```mlir
     tsched.module {
@@ -48,10 +50,10 @@ def Tsched_ModuleOp : Tsched_PlanOp<"module", [SingleBlock, NoTerminator]> {
 }
 
 def Tsched_FuseOp : Tsched_PlanOp<"fuse"> {
-  let summary = "the ops of a function shall share a kernel";
+  let summary = "puts the ops of a function into one kernel";
   let description = [{
-    pattern   what the group is, for tuning: "flash_attention", "matmul", ...
-    source    who chose: "default", "user" or "autotune".
+    pattern   the kind of group, for tuning: "flash_attention", "matmul", ...
+    source    the author of the choice: "default", "user" or "autotune".
     flops, bytes, time_ns  estimates for one run.
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Tsched_ValueType>:$inputs,
@@ -62,11 +64,11 @@ def Tsched_FuseOp : Tsched_PlanOp<"fuse"> {
 }
 
 def Tsched_LayoutOp : Tsched_PlanOp<"layout"> {
-  let summary = "ShardSpec: how a tensor lies on the mesh";
+  let summary = "defines the layout of a tensor on the mesh (ShardSpec)";
   let description = [{
-    partition  names of the dims that are cut, in order.
-    mesh_axes  the axis of the mesh that each of them is cut over; none twice.
-    order      names of all dims, outermost first, where they are not stored as declared.
+    partition  the names of the sharded dims, in order.
+    mesh_axes  the mesh axis for each of these dims; each axis occurs once.
+    order      the names of all dims, outermost first, if they are not stored in the declared order.
   }];
   let arguments = (ins Tsched_ValueType:$tensor, OptionalAttr<StrArrayAttr>:$partition,
       OptionalAttr<StrArrayAttr>:$mesh_axes, OptionalAttr<StrArrayAttr>:$order);
@@ -74,12 +76,12 @@ def Tsched_LayoutOp : Tsched_PlanOp<"layout"> {
 }
 
 def Tsched_TileOp : Tsched_PlanOp<"tile"> {
-  let summary = "sizes of a group's tiles";
+  let summary = "selects the tile sizes of a group";
   let description = [{
-    candidates  what tuning may choose from: arrays of sizes of one length.
-    chosen      what is built: one array of sizes, one of the candidates if there are any.
+    candidates  the choices for tuning: arrays of sizes with the same length.
+    chosen      the sizes to build: one array, which is one of the candidates if there are any.
     loops       the loop nest, outermost first; one name for each size.
-    source      who chose: "default", "user" or "autotune".
+    source      the author of the choice: "default", "user" or "autotune".
   }];
   let arguments = (ins Tsched_ValueType:$group, OptionalAttr<ArrayAttr>:$candidates,
       OptionalAttr<I64ArrayAttr>:$chosen, OptionalAttr<StrArrayAttr>:$loops,
@@ -90,14 +92,14 @@ def Tsched_TileOp : Tsched_PlanOp<"tile"> {
 }
 
 def Tsched_CollectiveOp : Tsched_PlanOp<"collective"> {
-  let summary = "what a group exchanges, and how";
+  let summary = "defines the collective of a group";
   let description = [{
-    pattern   "all_reduce", "all_gather", "reduce_scatter", "all_to_all", or "RS_MM_AG": reduce-scatter,
-              matmul and all-gather that overlap.
+    pattern   "all_reduce", "all_gather", "reduce_scatter", "all_to_all", or "RS_MM_AG": a reduce-scatter, a matmul
+              and an all-gather that overlap.
     axis      the axis of the mesh.
     algo      "ring" or "tree".
-    topology  hint: "nvlink", "pcie", "ib" or "shm".
-    quantize  "off", "fp8" or "int8": how values travel.
+    topology  a hint: "nvlink", "pcie", "ib" or "shm".
+    quantize  "off", "fp8" or "int8": the format in which values are sent.
   }];
   let arguments = (ins Tsched_ValueType:$group, OptionalAttr<StrAttr>:$pattern,
       OptionalAttr<StrAttr>:$axis, OptionalAttr<StrAttr>:$algo, OptionalAttr<StrAttr>:$topology,
@@ -106,8 +108,10 @@ def Tsched_CollectiveOp : Tsched_PlanOp<"collective"> {
 }
 
 def Tsched_PipelineOp : Tsched_PlanOp<"pipeline"> {
-  let summary = "a function runs as a pipeline over an axis of the mesh";
-  let description = "`tsched.pipeline @train {axis = \"pp\", stages = 3, microbatch = 8}`";
+  let summary = "runs a function as a pipeline over an axis of the mesh";
+  let description = [{
+    `tsched.pipeline @train {axis = "pp", stages = 3, microbatch = 8}`
+  }];
   let arguments = (ins FlatSymbolRefAttr:$callee, OptionalAttr<StrAttr>:$axis,
       OptionalAttr<I64Attr>:$stages, OptionalAttr<I64Attr>:$microbatch,
       OptionalAttr<StrAttr>:$schedule, OptionalAttr<I64Attr>:$chunks);
@@ -115,10 +119,10 @@ def Tsched_PipelineOp : Tsched_PlanOp<"pipeline"> {
 }
 
 def Tsched_MaterializeOp : Tsched_PlanOp<"materialize"> {
-  let summary = "the group becomes a tsched.func";
+  let summary = "turns the group into a tsched.func";
   let description = [{
-    `%f = tsched.materialize %g : !tsched.func`, for the plan's tsched.return. Pass tsched-apply has the
-    function that the group names fused as one kernel.
+    `%f = tsched.materialize %g : !tsched.func` makes an operand for the plan's tsched.return. Pass tsched-apply
+    then fuses the function of the group into one kernel.
   }];
   let arguments = (ins Tsched_ValueType:$group);
   let results = (outs Tsched_FuncType:$func);
@@ -126,12 +130,12 @@ def Tsched_MaterializeOp : Tsched_PlanOp<"materialize"> {
 }
 
 def Tsched_MeshRegionOp : Tsched_PlanOp<"mesh.region", [SingleBlock, NoTerminator]> {
-  let summary = "`with mesh.axis(...)`: what stands inside runs along an axis of the mesh";
+  let summary = "runs its ops along an axis of the mesh: `with mesh.axis(...)`";
   let description = [{
     `tsched.mesh.region "data" of {data = 4, model = 2} { ... }`
 
-    The mesh may be left out inside another mesh.region. Axes in use outside cannot be used again; every
-    layout, collective and pipeline inside names axes of the mesh.
+    The mesh is optional inside another mesh.region. Axes that an enclosing region uses cannot be used again.
+    Each layout, collective and pipeline in the region names axes of the mesh.
   }];
   let arguments = (ins StrAttr:$axis, OptionalAttr<DictionaryAttr>:$mesh);
   let regions = (region SizedRegion<1>:$body);
@@ -139,7 +143,7 @@ def Tsched_MeshRegionOp : Tsched_PlanOp<"mesh.region", [SingleBlock, NoTerminato
 }
 
 def Tsched_PipelineRegionOp : Tsched_PlanOp<"pipeline.region", [SingleBlock, NoTerminator]> {
-  let summary = "`pipeline.region(schedule=\"1f1b\")`: stages, and the edges between them";
+  let summary = "contains the stages of a pipeline and their edges: `pipeline.region(schedule=\"1f1b\")`";
   let description = [{
     ```mlir
     tsched.pipeline.region(schedule = "1f1b") attributes {microbatch = 8} {
@@ -149,11 +153,11 @@ def Tsched_PipelineRegionOp : Tsched_PlanOp<"pipeline.region", [SingleBlock, NoT
     ```
 
     schedule    "1f1b" or "interleaved".
-    stages      ranks p of the pipeline, else as many as its stages need; chunks v (interleaved) are the stages of each rank, so that there
-                are p * v stages, stage i on rank i mod p.
-    microbatch  microbatches m of a step, else 1; interleaved: a multiple of p.
+    stages      the number p of the pipeline's ranks; by default as many as the stages need.
+    chunks      the number v of stages on each rank (interleaved): there are p * v stages, stage i on rank i mod p.
+    microbatch  the number m of microbatches per step, 1 by default; with interleaved a multiple of p.
 
-    A stage reads the stage before it alone; all but the last are read once.
+    A stage only reads the stage before it. Each stage but the last is read once.
   }];
   let arguments = (ins StrAttr:$schedule, OptionalAttr<I64Attr>:$stages,
       OptionalAttr<I64Attr>:$microbatch, OptionalAttr<I64Attr>:$chunks, OptionalAttr<StrAttr>:$axis);
@@ -162,10 +166,10 @@ def Tsched_PipelineRegionOp : Tsched_PlanOp<"pipeline.region", [SingleBlock, NoT
 }
 
 def Tsched_StageOp : Tsched_PlanOp<"stage", [HasParent<"PipelineRegionOp">]> {
-  let summary = "one stage of a pipeline, on a rank of it";
+  let summary = "places one stage of a pipeline on one of its ranks";
   let description = [{
-    `%1 = tsched.stage @head(%0) on 1`: the function runs on that rank of the pipeline, which is
-    0 <= rank < p, and reads the stage before it.
+    `%1 = tsched.stage @head(%0) on 1` runs the function on this rank of the pipeline, 0 <= rank < p. The
+    function reads the result of the stage before it.
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Tsched_ValueType>:$inputs, I64Attr:$rank);
   let results = (outs Tsched_ValueType:$result);

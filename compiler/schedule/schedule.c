@@ -43,7 +43,7 @@ static void json_group(MlirOperation func, tsr_buffer *out) {
     }
     tsr_buffer_text(out, ",\"ops\":[");
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) continue;
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) continue;
         tsr_buffer_printf(out, "%s\"%s\"", ops++ ? "," : "", tsr_op_name(op));
     }
     tsr_buffer_text(out, "]}");
@@ -55,7 +55,7 @@ static void json_entry(MlirOperation func, tsr_buffer *out) {
     tsr_buffer_json_string(out, tsr_op_symbol(func));
     tsr_buffer_text(out, ",\"calls\":[");
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "tsched.call")) continue;
+        if (!tsr_op_is(op, TSR_SCHED_CALL)) continue;
         tsr_buffer_text(out, calls++ ? ",{\"group\":" : "{\"group\":");
         tsr_buffer_json_string(out, tsr_op_string(op, "callee"));
         json_types(out, "inputs", op, false);
@@ -69,14 +69,14 @@ void tsr_schedule_json(MlirModule module, tsr_buffer *out) {
     size_t count = 0;
     tsr_buffer_text(out, "{\"formatVersion\":1,\"entries\":[");
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(op, "func.func")) continue;
+        if (!tsr_op_is(op, TSR_FUNC_FUNC)) continue;
         if (count++) tsr_buffer_text(out, ",");
         json_entry(op, out);
     }
     count = 0;
     tsr_buffer_text(out, "],\"groups\":[");
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(op, "tsched.func")) continue;
+        if (!tsr_op_is(op, TSR_SCHED_FUNC)) continue;
         if (count++) tsr_buffer_text(out, ",");
         json_group(op, out);
     }

@@ -13,8 +13,6 @@
 #include "compiler/ir/mlir.h"
 #include "compiler/ir/names.h"
 
-/* True for an op of plan.td: it describes the schedule, and computes nothing. */
-bool tsr_op_is_plan(MlirOperation op);
 /* Tile sizes that a plan chose, on the op that they are for. */
 #define TSR_CHOSEN_TILE "tsched.tile"
 /* Part of tessera-verify-scheduled: entries contain only calls, and ops that later stages place
@@ -31,8 +29,8 @@ bool tsr_pass_pipeline(MlirModule module);
 /* Pass tsched-fuse. Entries that already contain calls of groups stay unchanged. */
 bool tsr_pass_fuse(MlirModule module);
 /* Pass tsched-pack: if the second operand of a product is a tensor that the entry does not change,
- * a group of its own (kind "pack") packs it, which runs only when the tensor has changed. Not a
- * pass of this stage: tsr_tile_lower runs it for targets whose vectors fit a strip. */
+ * a group of its own (kind "pack") packs it, which runs only when the tensor has changed.
+ * tsr_tile_lower runs this pass, not the schedule stage, for targets whose vectors fit a strip. */
 bool tsr_pass_pack(MlirModule module);
 /* The same; `pairs`: products of bf16 take pairs of rows. */
 bool tsr_schedule_pack(MlirModule module, bool pairs);

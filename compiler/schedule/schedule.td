@@ -21,9 +21,9 @@ def Tsched_Dialect : Dialect {
 }
 
 def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFromAbove]> {
-  let summary = "a fusion group: what one kernel computes";
+  let summary = "defines a fusion group, which one kernel computes";
   let description = [{
-    Graph IR ops from the group's inputs to its outputs.
+    The body has Graph IR ops that compute the group's outputs from its inputs.
 
     ```mlir
     tsched.func @k0_matmul_add_relu(%a: tensor<64x64xf32>, %b: tensor<64x128xf32>, %c: tensor<128xf32>)
@@ -35,14 +35,16 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
     }
     ```
 
-    kind    "map": elementwise ops over one shape, or a lone transpose or reshape; "matmul",
-            "reduce": one such op, elementwise ops before (reduce) and after; the name of the op for
-            a group of one other op; "rows": reductions over the same dims and elementwise ops
-            anywhere around them; "pack": what a tensor becomes once, not at each run.
-    source  who chose: "default" (the cost model), "user" (a plan) or "autotune".
-    tile    sizes for the kernel's tiles, family by family (compiler/tile/README.md); 0 or absent: chosen
-            by the kernel's own model.
-    flops, bytes  estimates for one run: floating-point operations, bytes read and written.
+    kind    "map": elementwise ops over one shape, or a single transpose or reshape.
+            "matmul", "reduce": one op of this kind, with epilogue fusion: elementwise ops follow it. In a reduce,
+            elementwise ops may also come before it.
+            "rows": reductions over the same dims, with elementwise ops before, between and after them.
+            "pack": a prepacked tensor, which is computed once and not in each run.
+            A group with one other op has the name of that op as its kind.
+    source  the author of the choice: "default" (the cost model), "user" (a plan) or "autotune".
+    tile    the tile sizes of the kernel; their meaning depends on the kernel family (compiler/tile/README.md). If a
+            size is 0 or absent, the kernel's own model chooses it.
+    flops, bytes  estimates for one run: floating-point operations, and bytes read and written.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
       StrAttr:$kind, OptionalAttr<StrAttr>:$source, OptionalAttr<I64ArrayAttr>:$tile,
@@ -60,26 +62,30 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
 
 def Tsched_CallOp : Op<Tsched_Dialect, "call",
     [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "runs a fusion group, or the kernel it has become";
-  let description = "`%y = tsched.call @group(%x) : (tensor<4xf32>) -> tensor<4xf32>`";
+  let summary = "runs a fusion group, or the kernel that it has become";
+  let description = [{
+    `%y = tsched.call @group(%x) : (tensor<4xf32>) -> tensor<4xf32>`
+  }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyRankedTensor>:$inputs);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
 }
 
 def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
-  let summary = "a matrix in the order in which products read it";
+  let summary = "prepacks a matrix in the order in which products read it";
   let description = [{
-    Strips of as many columns as 64 bytes hold, each with all rows one after the other; zeros where
-    the last strip is wider than the matrix: result[s][k][c] = matrix[k][s * width + c], or
-    matrix[s * width + c][k] with `transpose`. All dims before the last are one.
+    The result consists of strips. A strip has as many columns as fit into 64 bytes, and all rows one after the
+    other. If the last strip is wider than the rest of the matrix, zeros fill it. All dims of the operand before
+    the last one count as one dim. The formula is
+    `result[s][k][c] = matrix[k][s * width + c]`,
+    or, with `transpose`, `matrix[s * width + c][k]`.
 
     `%p = tsched.pack %w : tensor<768x100xf32> -> tensor<7x768x16xf32>`
 
-    pairs  of rows, for dot products of bf16: result[s][k][2 c + i] = matrix[2 k + i][s * width + c] where
-           64 bytes hold `width` pairs; a zero stands for the row behind an odd last one.
+    pairs  packs pairs of rows, for dot products of bf16: result[s][k][2 c + i] = matrix[2 k + i][s * width + c], where
+           64 bytes have space for `width` pairs. If the number of rows is odd, zeros complete the last pair.
 
-    Strips of f32 hold what a matrix of bf16 or f16 is in f32.
+    Strips of f32 contain a matrix of bf16 or f16 converted to f32.
   }];
   let arguments = (ins AnyRankedTensor:$matrix, DefaultValuedAttr<BoolAttr, "false">:$transpose,
       DefaultValuedAttr<BoolAttr, "false">:$pairs);
@@ -88,14 +94,15 @@ def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
 }
 
 def Tsched_UnpackOp : Op<Tsched_Dialect, "unpack", [Pure, HasParent<"FuncOp">]> {
-  let summary = "the matrix that lies in strips";
+  let summary = "returns the matrix that strips contain";
   let description = [{
-    What `tsched.pack` took; second operand of the group's matmul, or conv2d without groups, and of
-    nothing else, so that nothing is ever moved back.
+    The result is the matrix that `tsched.pack` packed. Only the matmul of the group, or a conv2d without
+    groups, uses it, as its second operand; the matrix is therefore never unpacked in memory.
 
     `%w = tsched.unpack %p : tensor<7x768x16xf32> -> tensor<768x100xf32>`
 
-    A matmul's matrix may be of bf16 or f16 and lie in strips of f32, or the other way round.
+    For a matmul, a matrix of bf16 or f16 may have strips of f32, and a matrix of f32 may have strips of bf16 or
+    f16.
   }];
   let arguments = (ins AnyRankedTensor:$strips, DefaultValuedAttr<BoolAttr, "false">:$pairs);
   let results = (outs AnyRankedTensor:$matrix);
@@ -103,10 +110,10 @@ def Tsched_UnpackOp : Op<Tsched_Dialect, "unpack", [Pure, HasParent<"FuncOp">]> 
 }
 
 def Tsched_ReturnOp : Op<Tsched_Dialect, "return", [Pure, Terminator, ParentOneOf<["FuncOp", "ModuleOp"]>]> {
-  let summary = "outputs of a fusion group, or what a plan makes";
+  let summary = "returns the outputs of a fusion group, or the kernels of a plan";
   let description = [{
-    `tsched.return %0 : tensor<4xf32>` in a `tsched.func`; `tsched.return %f` in a `tsched.module`, where
-    every operand is a `!tsched.func`.
+    The form in a `tsched.func` is `tsched.return %0 : tensor<4xf32>`. The form in a `tsched.module` is
+    `tsched.return %f`, where every operand is a `!tsched.func`.
   }];
   let arguments = (ins Variadic<AnyType>:$values);
   let hasCustomAssemblyFormat = 1;

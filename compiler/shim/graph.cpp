@@ -3,6 +3,8 @@
 // TableGen glue of dialect `tessera`. Each verifier and folder calls C (compiler/graph/ops.c).
 #include "compiler/shim/graph.hpp"
 
+#include "compiler/ir/op.h"
+
 #include <llvm/ADT/StringExtras.h>
 
 #include <algorithm>
@@ -90,7 +92,7 @@ mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> ope
     mlir::OpFoldResult Class::fold(FoldAdaptor adaptor) {                                          \
         return ::tessera::graph::fold(getOperation(), adaptor.getOperands());                      \
     }
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     TSR_VERIFY(Class, tsr_graph_verify_op)                                                         \
     TSR_FOLD_##KIND(Class)
 #include "compiler/graph/ops.def"
@@ -131,7 +133,7 @@ static mlir::LogicalResult rename(TileGemmOp op, llvm::StringRef name,
 #define TSR_DOTTED_TESSERA(Class, canonical)                                                       \
     TSR_VERIFY(Class, tsr_sr_verify_op)                                                            \
     mlir::LogicalResult Class::canonicalize(Class op, mlir::PatternRewriter &rewriter) {           \
-        return rename(op, canonical, rewriter);                                                    \
+        return rename(op, tsr_op_text(TSR_##canonical), rewriter);                                 \
     }
 #define X(ID, name, DIALECT, Class, check, canonical) TSR_DOTTED_##DIALECT(Class, canonical)
 #include "compiler/resilience/ops.def"

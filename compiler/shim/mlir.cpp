@@ -63,6 +63,11 @@ bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t 
     return true;
 }
 
+const void *tsr_shim_op_type(MlirContext context, MlirStringRef name) {
+    auto info = mlir::RegisteredOperationName::lookup(unwrap(name), unwrap(context));
+    return info ? info->getTypeID().getAsOpaquePointer() : nullptr;
+}
+
 void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user) {
     for (mlir::RegisteredOperationName name : unwrap(context)->getRegisteredOperations())
         each(wrap(name.getStringRef()), user);

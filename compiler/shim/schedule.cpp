@@ -69,8 +69,10 @@ void ReturnOp::print(mlir::OpAsmPrinter &printer) {
     if (getNumOperands() && !plan) printer << " : " << getOperandTypes();
 }
 
-#define X(Class, mnemonic, rule) TSR_VERIFY(Class, tsr_schedule_verify_plan)
-#include "compiler/schedule/plan.def"
+#define TSR_RULE_GROUP(Class)
+#define TSR_RULE_PLAN(Class) TSR_VERIFY(Class, tsr_schedule_verify_plan)
+#define X(ID, mnemonic, Class, KIND, rule) TSR_RULE_##KIND(Class)
+#include "compiler/schedule/dialect.def"
 #undef X
 
 void TschedDialect::initialize() {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The C side of the C++ glue in this folder: the few functions that MLIR's C API lacks. It contains
- * no logic. Only compiler/ir/mlir.c and the files named below may include it.
+ * no logic. Only compiler/ir/mlir.c, op.c and the files named below may include it.
  */
 #ifndef TSR_COMPILER_SHIM_SHIM_H
 #define TSR_COMPILER_SHIM_SHIM_H
@@ -36,6 +36,9 @@ void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_
  * shaped, unranked, or has more than `limit` dims. */
 bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t *out_dims,
                     size_t *out_rank);
+/* The identity of a registered op, which mlirOperationGetTypeID returns for it in every context;
+ * NULL if no op of this name is registered. */
+const void *tsr_shim_op_type(MlirContext context, MlirStringRef name);
 /* Calls `each` with the name of every registered op. */
 void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user);
 /* Calls `each` with the name of every attribute that the op's declaration has. */
@@ -97,7 +100,7 @@ bool tsr_sr_verify_op(MlirOperation op);
 /* Called from the glue, defined in compiler/schedule/. `callee` is null if there is no callee. */
 bool tsr_schedule_verify_func(MlirOperation func);
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee);
-bool tsr_schedule_verify_plan(MlirOperation op); /* every op of plan.def */
+bool tsr_schedule_verify_plan(MlirOperation op); /* every PLAN op of dialect.def */
 
 /* ---- tile.cpp ---- */
 /* Stages, rows and columns of !tile.shared, rows and columns of !tile.fragment; false for any other

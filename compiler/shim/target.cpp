@@ -20,7 +20,7 @@
 // clang-format on
 
 namespace tessera::target {
-#define X(Class, mnemonic, rule) TSR_VERIFY(Class, tsr_target_verify_op)
+#define X(ID, mnemonic, Class, ...) TSR_VERIFY(Class, tsr_target_verify_op)
 #include "compiler/target/host/ops.def"
 #undef X
 

@@ -37,10 +37,13 @@ void TileDialect::initialize() {
         >();
 }
 
-#define X(Class, mnemonic, rule, when)                                                             \
-    mlir::LogicalResult Class::when() {                                                            \
+#define TSR_RULE_NEVER(Class)
+#define TSR_RULE_OP(Class) TSR_VERIFY(Class, tsr_tile_verify_op)
+#define TSR_RULE_REGIONS(Class)                                                                    \
+    mlir::LogicalResult Class::verifyRegions() {                                                   \
         return mlir::success(tsr_tile_verify_op(wrap(getOperation())));                            \
     }
+#define X(ID, mnemonic, Class, WHEN, rule) TSR_RULE_##WHEN(Class)
 #include "compiler/tile/ops.def"
 #undef X
 

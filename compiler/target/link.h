@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LLD in this process. Its C++ side is link.cpp.
+ * LLD in this process. The C++ implementation is in link.cpp.
  */
 #ifndef TSR_COMPILER_TARGET_LINK_H
 #define TSR_COMPILER_TARGET_LINK_H

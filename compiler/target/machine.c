@@ -123,12 +123,13 @@ static tsr_result generate(tsr_ctx *ctx, machine *m, LLVMCodeGenFileType kind,
 
 /* True for long chains of multiply-adds, the same for each vector. */
 static bool computes_functions(MlirBlock block) {
-    static const char *const names[] = {"math.exp",  "math.expm1", "math.log",  "math.log1p",
-                                        "math.tanh", "math.erf",   "math.powf", "tile.gelu"};
+    static const bool computes[TSR_OP_COUNT] = {
+        [TSR_MATH_EXP] = true,   [TSR_MATH_EXPM1] = true, [TSR_MATH_LOG] = true,
+        [TSR_MATH_LOG1P] = true, [TSR_MATH_TANH] = true,  [TSR_MATH_ERF] = true,
+        [TSR_MATH_POWF] = true,  [TSR_TILE_GELU] = true};
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for") && computes_functions(tsr_op_body(op))) return true;
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            if (tsr_op_is(op, names[i])) return true;
+        tsr_op id = tsr_op_of(op);
+        if (computes[id] || (id == TSR_SCF_FOR && computes_functions(tsr_op_body(op)))) return true;
     }
     return false;
 }
@@ -141,7 +142,7 @@ static tsr_result generate_cpu(tsr_ctx *ctx, machine *m, MlirModule kernels,
     size_t counts[2] = {0};
     bool few_registers = m->emit.target->vector_bytes < FULL_VECTOR_BYTES;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(kernels)) {
-        if (!tsr_op_is(op, "tile.func")) continue;
+        if (!tsr_op_is(op, TSR_TILE_FUNC)) continue;
         bool waits =
             few_registers && !tsr_op_has(op, TSR_TILE_NAME) && computes_functions(tsr_op_body(op));
         const char *name = tsr_op_string(op, "sym_name");
@@ -160,7 +161,7 @@ static tsr_result generate_cpu(tsr_ctx *ctx, machine *m, MlirModule kernels,
 
 static size_t count_kernels(MlirModule module) {
     size_t count = 0;
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tile.func");
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, TSR_TILE_FUNC);
     return count;
 }
 

@@ -15,7 +15,7 @@
 /* One or two object files -> an ELF shared object, by LLD. */
 TSR_RESULT tsr_cpu_link(tsr_ctx *ctx, const LLVMMemoryBufferRef *objects, size_t object_count,
                         tsr_buffer *out);
-/* PTX and the launch data of its kernels -> the bytes of manifests/fatbin.h, with PTX alone. */
+/* PTX and the launch data of its kernels -> the bytes of manifests/fatbin.h, with only PTX. */
 TSR_RESULT tsr_nvptx_pack(tsr_ctx *ctx, const tsr_target *target, const tsr_fatbin_kernel *launches,
                           uint32_t kernel_count, LLVMMemoryBufferRef ptx, tsr_buffer *out);
 

@@ -89,7 +89,8 @@ static tsr_result run_program(tsr_ctx *ctx, const char *const *args, int log, co
     return TSR_SUCCESS;
 }
 
-/* Returns a descriptor above the child's ones, so that none is overwritten before it is copied. */
+/* Returns a descriptor above the child's descriptors, so that no descriptor is overwritten before
+ * it is copied. */
 static int open_memory(const char *name) {
     int low = memfd_create(name, MFD_CLOEXEC);
     if (low < 0) return -1;
@@ -113,7 +114,7 @@ static tsr_result read_version(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     close(log);
     TRY(ctx, result);
     char *version = strstr(text, ", V");
-    if (status || !version) FAIL(ctx, TSR_USAGE, "'%s' does not tell a version of ptxas", path);
+    if (status || !version) FAIL(ctx, TSR_USAGE, "'%s' does not print a version of ptxas", path);
     version += 3;
     version[strspn(version, "0123456789.")] = 0;
     *out_version = version;
@@ -207,8 +208,8 @@ static tsr_result read_resources(tsr_ctx *ctx, const tsr_ptxas *ptxas, const cha
     if (!begin || !read_number(begin, end, " registers", &kernel->registers) ||
         !read_number(begin, end, " bytes spill stores", &kernel->spill_bytes))
         FAIL(ctx, TSR_USAGE,
-             "'%s' does not tell what kernel '%s' takes; expected registers and spills, as ptxas "
-             "-v tells them",
+             "'%s' does not print the resources of kernel '%s'; expected registers and spills, as "
+             "ptxas -v prints them",
              ptxas->path, name);
     if (read_number(begin, end, " bytes smem", &shared)) kernel->static_bytes = shared;
     return TSR_SUCCESS;
@@ -219,7 +220,7 @@ static tsr_result check_code(tsr_ctx *ctx, const tsr_ptxas *ptxas, const char *b
                              size_t size_bytes) {
     Elf64_Ehdr header;
     if (size_bytes < sizeof header || memcmp(bytes, ELFMAG, SELFMAG) != 0)
-        FAIL(ctx, TSR_USAGE, "'%s' wrote %zu bytes that are no ELF file; expected machine code",
+        FAIL(ctx, TSR_USAGE, "'%s' wrote %zu bytes that are not an ELF file; expected machine code",
              ptxas->path, size_bytes);
     memcpy(&header, bytes, sizeof header);
     if (bytes[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_CUDA)
@@ -298,7 +299,7 @@ tsr_result tsr_ptxas_assemble(tsr_ctx *ctx, const tsr_ptxas *ptxas, MlirModule t
         tsr_arena_memdup(arena, fatbin.kernels, (fatbin.kernel_count + 1) * sizeof *kernels);
     if (!kernels) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", fatbin.kernel_count);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(tile_module)) {
-        if (tsr_op_is(op, "tile.func") && index < fatbin.kernel_count)
+        if (tsr_op_is(op, TSR_TILE_FUNC) && index < fatbin.kernel_count)
             TRY(ctx, read_resources(ctx, ptxas, log, tsr_op_symbol(op), &kernels[index++]));
     }
     fatbin.kernels = kernels;

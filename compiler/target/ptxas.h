@@ -15,7 +15,7 @@ typedef struct tsr_ptxas {
 } tsr_ptxas;
 
 /* Uses `given`; otherwise the first one in the folders of `search_path` ("/usr/bin:/bin"), then of
- * `toolkit_path`; each may be NULL. Only an executable file counts. If none is found,
+ * `toolkit_path`; each may be NULL. Only an executable file counts. If no ptxas is found,
  * out_ptxas->path is NULL; TSR_USAGE if `given` is not an executable file that reports its version.
  */
 TSR_RESULT tsr_ptxas_find(tsr_ctx *ctx, const char *given, const char *search_path,

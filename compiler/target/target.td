@@ -409,8 +409,8 @@ def Target_AwaitOp : Target_Op<"await"> {
 //===--- in the bodies of kernels ----------------------------------------------------------------===//
 
 // Memory spaces of GPUs have LLVM's numbers: 0 generic, 1 global, 3 shared, 4 constant, 5 private.
-// No stage makes these ops, and they have no machine code yet: they are checked, printed and parsed,
-// and code generation refuses a kernel with one of them (TSR-0511).
+// No stage creates the ops of this section, and code generation has no machine code for these ops yet: the
+// ops are checked, printed and parsed, and a kernel that contains one is an error (TSR-0511).
 class Target_Instr<string mnemonic> : Target_Op<mnemonic> {
   let arguments = (ins StrAttr:$text, StrAttr:$constraints, Variadic<AnyType>:$inputs,
       OptionalAttr<StrAttr>:$requires);

@@ -28,16 +28,16 @@
  * lanes keep the operand and not the result. */
 #define TSR_AGAIN_NAME "tile.again"
 
-/* scf.for: only a few programs enter the loop. It may be slow but must take few registers. Changes
- * no bit of a result. */
+/* scf.for: only a few programs enter the loop. The code may be slow but must use few registers.
+ * Changes no bit of a result. */
 #define TSR_RARE_NAME "tile.rare"
 
 /* tile.load or tile.store on a warp, of a vector of whole multiples of 256 elements, at an address
  * that is a multiple of 8 elements or of 16 bytes: the elements have a blocked arrangement, 8
  * consecutive ones in each lane, so that each lane moves 16 bytes at a time (8 elements of one
- * byte). It permutes the vector's elements: element i is number i / 32 of lane i % 32. This is
- * correct if all vectors that are combined have the same permutation. A mask has it, too, and then
- * ends at a multiple of 8 elements: an access with another mask is not permuted. */
+ * byte). This order permutes the vector's elements: element i is number i / 32 of lane i % 32. This
+ * is correct if all vectors that are combined have the same permutation. A mask has it, too, and
+ * then ends at a multiple of 8 elements: an access with another mask is not permuted. */
 #define TSR_BLOCKED_NAME "tile.blocked"
 enum { TSR_BLOCKED_ELEMENTS = 256, TSR_BLOCKED_RUN = 8 };
 
@@ -77,9 +77,10 @@ enum { TSR_BESIDE_MAX = 15 };
 enum { TSR_TOGETHER_MAX = 8 };
 #define TSR_SHARED_NAME "tile.shared"
 
-/* Loop of a tile.func with warps: in this number of its last iterations warp groups multiply one
- * after the other, so that all but the last one may continue while the others multiply. Needs more
- * stages than that, and at least twice as many iterations as stages. No result depends on it. */
+/* Loop of a tile.func with warps: in this number of the loop's last iterations, warp groups
+ * multiply one after the other, so that each group but the last one may continue while the later
+ * groups multiply. Needs more stages than that, and at least twice as many iterations as stages. No
+ * result depends on it. */
 #define TSR_TAIL_NAME "tile.tail"
 
 /* tile.attend: for each of its buffers the first column of adjacent heads: head h of batch b is in
@@ -105,8 +106,8 @@ tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer);
 int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d);
 /* Checks the rules of both attributes; reports errors at the op. */
 bool tsr_attend_check_heads(MlirOperation attend);
-/* The number of its buffers without those of dropout: three after the others, if it has
- * `dropout`. */
+/* The number of its buffers without the buffers of dropout. With `dropout`, three such buffers
+ * follow the others. */
 size_t tsr_attend_buffers(MlirOperation attend);
 /* Does dropout support this number of queries and keys? */
 bool tsr_attend_can_drop(double rate, int64_t queries, int64_t keys);

@@ -144,7 +144,7 @@ MlirValue tsr_tile_index(tsr_tile_builder *b, int64_t value) {
 
 bool tsr_tile_index_known(MlirValue value, int64_t *out_value) {
     MlirOperation owner = tsr_value_owner(value);
-    if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant")) return false;
+    if (!tsr_op_is(owner, TSR_ARITH_CONSTANT)) return false;
     return tsr_attr_i64(tsr_op_attr(owner, "value"), out_value);
 }
 
@@ -368,12 +368,12 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
  * narrow value gives the same bits as rounding again. */
 static bool is_rounded(MlirValue value, MlirType storage, MlirValue *out_narrow) {
     MlirOperation owner = tsr_value_owner(value);
-    if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.extf")) return false;
+    if (!tsr_op_is(owner, TSR_ARITH_EXTF)) return false;
     MlirValue narrow = tsr_op_operand(owner, 0);
     if (!mlirTypeEqual(mlirValueGetType(narrow), storage)) return false;
     owner = tsr_value_owner(narrow);
     *out_narrow = narrow;
-    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "arith.truncf");
+    return tsr_op_is(owner, TSR_ARITH_TRUNCF);
 }
 
 static MlirValue to_storage(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {
@@ -437,17 +437,17 @@ MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue e
 
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for")) tsr_tile_approximate(b, tsr_op_body(op));
-        if (strncmp(tsr_op_name(op), "math.", 5) == 0 || tsr_op_is(op, "tile.gelu"))
+        if (tsr_op_is(op, TSR_SCF_FOR)) tsr_tile_approximate(b, tsr_op_body(op));
+        if (tsr_op_is_of(op, TSR_DIALECT_MATH) || tsr_op_is(op, TSR_TILE_GELU))
             tsr_op_set(op, TSR_APPROXIMATE_NAME, tsr_attr_make_unit(b->at.context));
     }
 }
 
 void tsr_tile_set_blocked(tsr_tile_builder *b, MlirBlock block, bool masks) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for")) tsr_tile_set_blocked(b, tsr_op_body(op), masks);
-        bool is_load = tsr_op_is(op, "tile.load"), is_store = tsr_op_is(op, "tile.store");
-        bool is_mask = masks && tsr_op_is(op, "vector.create_mask");
+        if (tsr_op_is(op, TSR_SCF_FOR)) tsr_tile_set_blocked(b, tsr_op_body(op), masks);
+        bool is_load = tsr_op_is(op, TSR_TILE_LOAD), is_store = tsr_op_is(op, TSR_TILE_STORE);
+        bool is_mask = masks && tsr_op_is(op, TSR_VECTOR_CREATE_MASK);
         if (!is_load && !is_store && !is_mask) continue;
         MlirType type = mlirValueGetType(is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
         size_t plain = is_load ? 2 : 3; /* operands without the mask */

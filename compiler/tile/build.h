@@ -122,15 +122,17 @@ MlirValue tsr_tile_program_end(tsr_tile_builder *b);
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
 /* GPUs only: a local buffer with the lanes' own elements (TSR_OWN_NAME), which tile.fetch fills. */
 MlirValue tsr_tile_local_own(tsr_tile_builder *b, MlirType element, int64_t count);
-/* tsr_tile_fetch begins to copy `elements` elements to such a buffer. tsr_tile_fetched waits for
- * all copies, except those that were begun since its last `but` calls. */
+/* tsr_tile_fetch begins to copy `elements` elements to a buffer that tsr_tile_local_own made.
+ * tsr_tile_fetched waits for all copies, except those that were begun since its last `but`
+ * calls. */
 void tsr_tile_fetch(tsr_tile_builder *b, MlirValue from, MlirValue offset, MlirValue to,
                     MlirValue at, int64_t elements, MlirValue mask);
 void tsr_tile_fetched(tsr_tile_builder *b, int64_t but);
-/* The sum over the programs of a block. `local` is a local buffer of lanes' own elements, as long
- * as the vector. */
+/* The sum over the programs of a block. `local` is a local buffer of the lanes' own elements, with
+ * as many elements as the vector. */
 MlirValue tsr_tile_add_beside(tsr_tile_builder *b, MlirValue value, MlirValue local);
-/* lanes 0: a scalar. mask null: no mask. Both convert between storage and value type of `dtype`. */
+/* lanes 0: a scalar. mask null: no mask. Load and store convert between the storage type and the
+ * value type of `dtype`. */
 MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
                         uint32_t lanes, MlirValue mask);
 void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
@@ -161,7 +163,8 @@ void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue bu
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
 /* Marks loads and stores of whole vectors, so that each lane moves 16 bytes. All vectors of the
  * block are permuted in the same way, so no reduction and no elementwise op may depend on the order
- * of elements. `masks`: masked ones are marked, too; their masks must end after whole runs. */
+ * of elements. With `masks`, masked loads and stores are marked, too; their masks must end after
+ * whole runs. */
 void tsr_tile_set_blocked(tsr_tile_builder *b, MlirBlock block, bool masks);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each tsched.func becomes a tile.func: this file makes the function, the kernel family fills it.
+ * Each tsched.func becomes a tile.func: this file creates the function, and the kernel family adds
+ * its body.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
@@ -31,25 +32,21 @@
 #include <string.h>
 
 typedef struct family {
-    const char *root; /* NULL: the group has only elementwise ops */
     tsr_result (*lower)(tsr_tile_group *group);
     tsr_carries carries;
 } family;
 
-static const family families[] = {
-    {NULL, tsr_tile_lower_map, TSR_CARRIES_VIEWS},
-#define X(root, lower, carries) {root, lower, TSR_CARRIES_##carries},
+/* By the group's op that is not elementwise; TSR_OP_NONE: the group has only elementwise ops. */
+static const family families[TSR_OP_COUNT] = {
+    [TSR_OP_NONE] = {tsr_tile_lower_map, TSR_CARRIES_VIEWS},
+#define X(ID, lower, carries) [TSR_##ID] = {lower, TSR_CARRIES_##carries},
 #include "compiler/tile/families.def"
 #undef X
 };
 
 static const family *find_family(MlirOperation root) {
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        if (mlirOperationIsNull(root) ? !families[i].root
-                                      : families[i].root && tsr_op_is(root, families[i].root))
-            return &families[i];
-    }
-    return NULL;
+    const family *found = &families[tsr_op_of(root)];
+    return found->lower ? found : NULL;
 }
 
 /* Several reductions: the family does not follow from a single op. */
@@ -61,7 +58,7 @@ static bool is_rows(const tsr_tile_group *group) {
 /* The group may contain ops that move its heads: gpu/heads.h. */
 static bool is_attention(const tsr_tile_group *group) {
     TSR_FOR_EACH_OP(op, group->body) {
-        if (tsr_op_is(op, "tessera.attention") || tsr_op_is(op, "tessera.attention_grad"))
+        if (tsr_op_is(op, TSR_GRAPH_ATTENTION) || tsr_op_is(op, TSR_GRAPH_ATTENTION_GRAD))
             return true;
     }
     return false;
@@ -133,9 +130,9 @@ tsr_result tsr_tile_group_read(tsr_tile_group *group) {
     group->returned = values + group->input_count;
     group->root = (MlirOperation){NULL};
     TSR_FOR_EACH_OP(op, group->body) {
-        if (tsr_element_is(op) || tsr_op_is(op, "tessera.constant") ||
-            tsr_op_is(op, "tessera.iota") || tsr_op_is(op, "tsched.unpack") ||
-            tsr_op_is(op, "tsched.return") || (tsr_gpu_is_move(op) && is_attention(group)))
+        if (tsr_element_is(op) || tsr_op_is(op, TSR_GRAPH_CONSTANT) ||
+            tsr_op_is(op, TSR_GRAPH_IOTA) || tsr_op_is(op, TSR_SCHED_UNPACK) ||
+            tsr_op_is(op, TSR_SCHED_RETURN) || (tsr_gpu_is_move(op) && is_attention(group)))
             continue;
         if (!mlirOperationIsNull(group->root) && !is_rows(group))
             FAIL(ctx, TSR_INTERNAL, "'%s' holds both %s and %s", group->name,
@@ -170,8 +167,7 @@ tsr_result tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block) {
 static bool is_read(MlirValue operand, MlirValue argument) {
     MlirOperation cast = tsr_value_owner(operand);
     if (mlirValueEqual(operand, argument)) return true;
-    return !mlirOperationIsNull(cast) && tsr_op_is(cast, "tessera.cast") &&
-           mlirValueEqual(tsr_op_operand(cast, 0), argument);
+    return tsr_op_is(cast, TSR_GRAPH_CAST) && mlirValueEqual(tsr_op_operand(cast, 0), argument);
 }
 
 /* True if only elementwise ops read the argument, so that an output of its type may share its
@@ -362,7 +358,7 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
     if (target->arguments_max && !tsr_schedule_batch(module, target->arguments_max))
         FAIL(ctx, TSR_MEMORY, "no memory to batch the calls for '%s'", target->name);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(op, "tsched.func")) continue;
+        if (!tsr_op_is(op, TSR_SCHED_FUNC)) continue;
         tsr_tile_group group = tsr_tile_group_make(ctx, arena, target, native, op);
         TRY(ctx, lower_group(&group));
         mlirOperationDestroy(op);

@@ -176,7 +176,8 @@ static tsr_result add_place(collector *c, tsr_node *node) {
     if (!tsr_value_type(node->source, &type) || !tsr_op_i64(node->op, "axis", &axis) || axis < 0 ||
         axis >= (int64_t)type.shape.rank)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed iota", group->name);
-    /* As if only the axis had a size: then its stride is 1 and the others' are 0. */
+    /* Computes the strides as if only the axis had a size: its stride is 1, and all other strides
+     * are 0. */
     for (uint32_t d = 0; d < type.shape.rank; d++)
         if (d != axis) type.shape.dims[d] = 1;
     node->kind = TSR_NODE_IOTA;
@@ -192,8 +193,7 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
     if (find_node(c->region, source)) return TSR_SUCCESS;
     TRY(group->ctx, add_node(c, source, &node));
     node->op = tsr_value_owner(source);
-    if (!mlirOperationIsNull(node->op) && tsr_op_is(node->op, "tessera.iota"))
-        return add_place(c, node);
+    if (tsr_op_is(node->op, TSR_GRAPH_IOTA)) return add_place(c, node);
     if (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given)) {
         node->kind = TSR_NODE_GIVEN;
         return TSR_SUCCESS;
@@ -207,8 +207,8 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
 
 static bool is_leaf(const collector *c, MlirValue source) {
     MlirOperation owner = tsr_value_owner(source);
-    return mlirOperationIsNull(owner) || tsr_op_is(owner, "tessera.constant") ||
-           tsr_op_is(owner, "tessera.iota") ||
+    return mlirOperationIsNull(owner) || tsr_op_is(owner, TSR_GRAPH_CONSTANT) ||
+           tsr_op_is(owner, TSR_GRAPH_IOTA) ||
            (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given));
 }
 
@@ -489,7 +489,7 @@ bool tsr_region_may_block(const tsr_region *region, const tsr_view *outputs, con
         const tsr_node *node = region->nodes[i];
         bool placed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_IOTA;
         if (!placed || !node->view.strides[last]) continue;
-        /* A lane that computes its index would have to know the permuted order. */
+        /* A lane that computes its own index would need the permuted order. */
         if (node->kind == TSR_NODE_IOTA || !is_even(&node->view, space, columns)) return false;
         views++;
     }

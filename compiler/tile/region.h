@@ -58,7 +58,7 @@ TSR_RESULT tsr_tile_group_open(tsr_tile_group *group, MlirBlock *out_block);
 typedef enum tsr_carries {
     TSR_CARRIES_NONE,
     TSR_CARRIES_VIEWS,     /* all: they are read and written through views */
-    TSR_CARRIES_ROWS,      /* those of the reduced shape, if only its last dim is reduced */
+    TSR_CARRIES_ROWS,      /* strides of the reduced shape, if only its last dim is reduced */
     TSR_CARRIES_PRODUCT,   /* all, if matrix units compute the group */
     TSR_CARRIES_TRANSPOSE, /* the same */
 } tsr_carries;
@@ -187,8 +187,8 @@ int64_t tsr_region_bytes(const tsr_region *region, const tsr_view *outputs, cons
 uint32_t tsr_region_width(const tsr_region *region);
 uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count); /* halved while at least `count` remain */
 
-/* Computes a region at every point of a collapsed space and stores its results. The second half of
- * the map family. */
+/* Computes a region at every point of a collapsed space and stores its results. This is the second
+ * half of the map family. */
 void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view *outputs,
                        const tsr_space *space);
 

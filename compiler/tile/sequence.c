@@ -24,7 +24,7 @@ static const tsr_type *type_of(const tsr_tile_group *group, const tsr_tile_seque
         if (value < step->output_count) return &step->outputs[value];
         value -= step->output_count;
     }
-    TSR_ASSERT(!"a value of no step");
+    TSR_ASSERT(!"a value that no step computes");
     return NULL;
 }
 
@@ -132,10 +132,10 @@ static tsr_result replace_call(tsr_tile_group *group, const tsr_tile_sequence *s
 tsr_result tsr_tile_call_sequence(tsr_tile_group *group, const tsr_tile_sequence *sequence,
                                   MlirBlock module) {
     TSR_FOR_EACH_OP(entry, module) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(entry)) {
             const char *callee =
-                tsr_op_is(call, "tsched.call") ? tsr_op_string(call, "callee") : NULL;
+                tsr_op_is(call, TSR_SCHED_CALL) ? tsr_op_string(call, "callee") : NULL;
             if (callee && strcmp(callee, group->name) == 0)
                 TRY(group->ctx, replace_call(group, sequence, call));
         }

@@ -3,10 +3,10 @@
  * Schedule IR -> Tile IR: each tsched.func is replaced by one tile.func of the same name. Its
  * arguments are the group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its
  * `grid` is the number of independent programs. Entries are not changed, with these exceptions. On
- * a CPU products take the ops after them if they hide their cost (tsr_pass_fuse_epilogues),
- * products widen matrices of bf16 and f16 (tsr_pass_narrow), and weights are packed
- * (tsr_schedule_pack). A GPU runs elementwise groups of one expression as one group
- * (tsr_schedule_batch). With native numerics, factors of products have a pitch if it pays:
+ * a CPU products compute the ops after them as epilogues if they hide the cost of these ops
+ * (tsr_pass_fuse_epilogues), products widen matrices of bf16 and f16 (tsr_pass_narrow), and weights
+ * are packed (tsr_schedule_pack). A GPU runs elementwise groups of one expression as one group
+ * (tsr_schedule_batch). With native numerics, factors of products have a pitch if that saves time:
  * arguments are memrefs with that layout (gpu/pitch.h). The module's attribute TSR_TARGET_NAME
  * names the target.
  *
@@ -53,15 +53,15 @@
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
- * With numerics "native", products of bf16 are dot products on CPUs that have them: dot.h. So are
- * the products of attention; its weights and gradients of scores are rounded to bf16 first, and are
- * 0 for an unseen key that shares a pair with a seen one. Products on other CPUs, and of f16, are
- * as above. A GPU's matrix units compute products and attention: gpu/product.h, gpu/attention.h;
- * sums and norms of rows are computed in an order that follows from the row's length and the
- * target. Reductions over many rows have 64 partial results or a power of two times this number:
- * reduce_parts.c. Sums over rows that a kernel computes in the same walk as other results are first
- * taken over the rows of each program, on every target: rows/sums.c. Cross entropy has a maximum
- * and a sum for each lane: rows/cross_entropy_lanes.c.
+ * With numerics "native", products of bf16 are dot products on CPUs that have them: dot.h. The
+ * products of attention are dot products, too; its weights and gradients of scores are rounded to
+ * bf16 first, and are 0 for an unseen key that shares a pair with a seen one. Products on other
+ * CPUs, and of f16, are as above. A GPU's matrix units compute products and attention:
+ * gpu/product.h, gpu/attention.h; sums and norms of rows are computed in an order that follows from
+ * the row's length and the target. Reductions over many rows have 64 partial results or a power of
+ * two times this number: reduce_parts.c. Sums over rows that a kernel computes in the same walk as
+ * other results are first taken over the rows of each program, on every target: rows/sums.c. Cross
+ * entropy has a maximum and a sum for each lane: rows/cross_entropy_lanes.c.
  *
  * In-place: an output may be the same memory as an input of a `map` group, of its segment of a
  * `batch`, or of a matmul's epilogue, if both have the same shape and element size and the group

@@ -36,12 +36,12 @@ tsr_where tsr_check_place(MlirOperation op) {
     tsr_where p = {.func = {NULL}};
     for (MlirOperation at = op; !mlirOperationIsNull(at);
          at = mlirOperationGetParentOperation(at)) {
-        if (tsr_op_is(at, "tile.map") && at.ptr != op.ptr) p.in_map = true;
-        if (tsr_op_is(at, "tile.func") && mlirOperationIsNull(p.func)) {
+        if (tsr_op_is(at, TSR_TILE_MAP) && at.ptr != op.ptr) p.in_map = true;
+        if (tsr_op_is(at, TSR_TILE_FUNC) && mlirOperationIsNull(p.func)) {
             p.func = at;
             tsr_op_i64(at, "warps", &p.warps);
         }
-        if (!p.target && tsr_op_is(at, "builtin.module"))
+        if (!p.target && tsr_op_is(at, TSR_BUILTIN_MODULE))
             p.target = tsr_op_string(at, TSR_TARGET_NAME);
     }
     if (p.target && strncmp(p.target, "cuda:", 5) == 0) p.has = tsr_feature_find(p.target + 5);
@@ -129,8 +129,8 @@ static bool check_ring_type(MlirOperation op, const tsr_matrix *m) {
 
 bool tsr_check_ring(MlirOperation op, MlirValue ring) {
     tsr_matrix m = tsr_check_matrix(ring);
-    if (tsr_op_is(tsr_value_owner(ring), "tile.alloc_shared")) return check_ring_type(op, &m);
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a ring is no result of tile.alloc_shared");
+    if (tsr_op_is(tsr_value_owner(ring), TSR_TILE_ALLOC_SHARED)) return check_ring_type(op, &m);
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a ring is not a result of tile.alloc_shared");
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -145,13 +145,13 @@ typedef struct contents {
 static bool is_released(MlirOperation wait) {
     for (MlirOperation op = mlirOperationGetNextInBlock(wait); !mlirOperationIsNull(op);
          op = mlirOperationGetNextInBlock(op))
-        if (tsr_op_is(op, "tile.release") &&
+        if (tsr_op_is(op, TSR_TILE_RELEASE) &&
             mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(wait, 0)))
             return true;
     return false;
 }
 
-/* Attention uses all stages of copies alone. */
+/* A program with attention has no other copies: attention uses all their stages. */
 static bool look_at_attend(contents *c, MlirOperation op) {
     bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
     c->attend = op;
@@ -161,23 +161,19 @@ static bool look_at_attend(contents *c, MlirOperation op) {
 
 /* The buffer that an op writes, or null; attention and rings are checked elsewhere. */
 static MlirValue written_by(MlirOperation op) {
-    static const struct {
-        const char *name;
-        size_t operand;
-    } writers[] = {{"tile.store", 1},
-                   {"tile.scatter", 1},
-                   {"tile.fetch", 2},
-                   {"tile.add_beside", 1},
-                   {"tile.store_fragment", 1}};
-    for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++)
-        if (tsr_op_is(op, writers[i].name)) return tsr_op_operand(op, writers[i].operand);
-    return (MlirValue){NULL};
+    static const size_t writers[TSR_OP_COUNT] = {[TSR_TILE_STORE] = 1,
+                                                 [TSR_TILE_SCATTER] = 1,
+                                                 [TSR_TILE_FETCH] = 2,
+                                                 [TSR_TILE_ADD_BESIDE] = 1,
+                                                 [TSR_TILE_STORE_FRAGMENT] = 1};
+    size_t operand = writers[tsr_op_of(op)];
+    return operand ? tsr_op_operand(op, operand) : (MlirValue){NULL};
 }
 
 static bool check_written(MlirOperation op) {
     MlirValue buffer = written_by(op);
     if (mlirValueIsNull(buffer) || mlirOperationIsNull(tsr_value_owner(buffer)) ||
-        !tsr_op_is(tsr_value_owner(buffer), "tile.constant"))
+        !tsr_op_is(tsr_value_owner(buffer), TSR_TILE_CONSTANT))
         return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
                              "writes a tile.constant; expected an argument or a tile.local");
@@ -185,20 +181,20 @@ static bool check_written(MlirOperation op) {
 
 static bool look_at(contents *c, MlirOperation op) {
     if (!check_written(op)) return false;
-    if (tsr_op_is(op, "tile.alloc_shared")) {
+    if (tsr_op_is(op, TSR_TILE_ALLOC_SHARED)) {
         tsr_matrix ring = tsr_check_matrix(tsr_op_result(op, 0));
         if (ring.stages <= STAGES_MAX && ring.rows <= ROWS_MAX && ring.columns <= COLUMNS_MAX)
             c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
     }
-    if (tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.local") ||
-        tsr_op_is(op, "tile.scatter") || tsr_op_is(op, "tile.check_index") ||
-        tsr_op_is(op, "tile.prefetch"))
+    if (tsr_op_is(op, TSR_TILE_STORE) || tsr_op_is(op, TSR_TILE_LOCAL) ||
+        tsr_op_is(op, TSR_TILE_SCATTER) || tsr_op_is(op, TSR_TILE_CHECK_INDEX) ||
+        tsr_op_is(op, TSR_TILE_PREFETCH))
         c->foreign = op;
-    if (tsr_op_is(op, "tile.wait_async") && !is_released(op))
+    if (tsr_op_is(op, TSR_TILE_WAIT_ASYNC) && !is_released(op))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                 "the stage is not released after it, in its block");
-    if (tsr_op_is(op, "tile.attend")) return look_at_attend(c, op);
-    if (!tsr_op_is(op, "tile.async_copy")) return true;
+                                 "no tile.release of the stage follows in the same block");
+    if (tsr_op_is(op, TSR_TILE_ATTEND)) return look_at_attend(c, op);
+    if (!tsr_op_is(op, TSR_TILE_ASYNC_COPY)) return true;
     if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
     size_t count = tsr_op_operand_count(op);
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
@@ -210,13 +206,13 @@ static bool look_at(contents *c, MlirOperation op) {
     MlirValue first = tsr_op_operand(c->copy, tsr_op_operand_count(c->copy) - 1);
     if (!mlirBlockEqual(mlirOperationGetBlock(op), mlirOperationGetBlock(c->copy)) ||
         !mlirValueEqual(first, tsr_op_operand(op, count - 1)))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
-                                 "is not where the program's first copy is, with "
-                                 "its stage");
+        return tsr_op_emit_error(
+            op, TSR_DIAG_TILE_STAGE,
+            "is not in the same place, with the same stage, as the program's first copy");
     if (ring.stages == c->stages) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_STAGE,
                              "the ring has %" PRId64
-                             " stages; another one that is copied to has %" PRId64,
+                             " stages; another target of copies has %" PRId64,
                              ring.stages, c->stages);
 }
 
@@ -271,8 +267,7 @@ static bool rule_func(MlirOperation op) {
 
 MlirValue tsr_check_argument(MlirValue buffer) {
     MlirOperation owner = tsr_value_owner(buffer);
-    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.view"))
-        buffer = tsr_op_operand(owner, 0);
+    if (tsr_op_is(owner, TSR_TILE_VIEW)) buffer = tsr_op_operand(owner, 0);
     return mlirValueIsABlockArgument(buffer) ? buffer : (MlirValue){NULL};
 }
 
@@ -327,7 +322,7 @@ static bool rule_each(MlirOperation op) {
     MlirValue buffer = tsr_op_operand(op, is_store);
     MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     if (mlirTypeEqual(type, mlirShapedTypeGetElementType(mlirValueGetType(value)))) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "elements are not of the buffer's type");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "the element type differs from the buffer's");
 }
 
 static bool rule_barrier(MlirOperation op) {
@@ -416,7 +411,7 @@ static bool rule_async_copy(MlirOperation op) {
     if (mlirTypeEqual(ring.element, mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
         return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                             "the buffer and the ring differ in their elements");
+                             "the buffer and the ring differ in element type");
 }
 
 static bool rule_stage(MlirOperation op) { return tsr_check_together(op); }
@@ -440,7 +435,8 @@ static bool rule_fill(MlirOperation op) {
     tsr_matrix m = tsr_check_matrix(tsr_op_result(op, 0));
     if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (m.is_acc && mlirTypeEqual(m.element, mlirValueGetType(tsr_op_operand(op, 0)))) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "the value is not of the fragment's type");
+    return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                             "the type of the value differs from the fragment's");
 }
 
 static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matrix *b,
@@ -448,7 +444,7 @@ static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matri
     bool at = tsr_op_flag(op, "transpose_a"), bt = tsr_op_flag(op, "transpose_b");
     int64_t depth = at ? a->rows : a->columns;
     if (at && !a->stages)
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment is not transposed");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "a fragment cannot be transposed");
     if (!tsr_check_equal(op, "rows of A and of the sum", at ? a->columns : a->rows, acc->rows) ||
         !tsr_check_equal(op, "columns of B and of the sum", bt ? b->rows : b->columns,
                          acc->columns) ||
@@ -470,11 +466,11 @@ static bool rule_mma(MlirOperation op) {
     bool fits = a.stages ? tsr_check_ring(op, tsr_op_operand(op, 0)) : check_fragment(op, &a);
     if (!fits || !tsr_check_ring(op, tsr_op_operand(op, 1))) return false;
     if (!mlirTypeEqual(a.element, b.element))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "A and B differ in element type");
     if ((a.stages && !tsr_check_is_xor(tsr_op_operand(op, 0))) ||
         !tsr_check_is_xor(tsr_op_operand(op, 1)))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                 "the matrix units read rings of swizzle \"xor\" alone");
+                                 "the matrix units only read rings with swizzle \"xor\"");
     return check_factors(op, &a, &b, &acc);
 }
 
@@ -494,8 +490,8 @@ static bool rule_load_shared(MlirOperation op) {
     bool is_same = mlirTypeEqual(m.element, ring.element);
     if (is_same && (m.is_acc || !is_transposed)) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                             is_same ? "a fragment \"a\" is not transposed"
-                                     : "the ring and the fragment differ in their elements");
+                             is_same ? "a fragment \"a\" cannot be transposed"
+                                     : "the ring and the fragment differ in element type");
 }
 
 static bool rule_store_shared(MlirOperation op) {
@@ -523,11 +519,11 @@ static bool rule_map(MlirOperation op) {
         MlirType element = fits ? mlirShapedTypeGetElementType(type) : type;
         if (!fits || !(i < 2 ? mlirTypeIsAIndex(element) : mlirTypeIsAF32(element)))
             return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "argument %zd of the body is no vector<%dx%s>", i, ELEMENTS,
+                                     "argument %zd of the body is not a vector<%dx%s>", i, ELEMENTS,
                                      i < 2 ? "index" : "f32");
     }
     MlirOperation yield = mlirBlockGetTerminator(body);
-    if (!mlirOperationIsNull(yield) && tsr_op_is(yield, "tile.yield") &&
+    if (tsr_op_is(yield, TSR_TILE_YIELD) &&
         mlirTypeEqual(mlirValueGetType(tsr_op_operand(yield, 0)),
                       mlirValueGetType(mlirBlockGetArgument(body, 2))))
         return true;
@@ -578,7 +574,7 @@ static bool rule_store_fragment(MlirOperation op) {
     tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, indices + 1));
     if (!mlirTypeEqual(ring.element, stored))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the ring and the buffer differ in their elements");
+                                 "the ring and the buffer differ in element type");
     if (!tsr_check_is_xor(tsr_op_operand(op, indices + 1)))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE, "through: expected swizzle \"xor\"");
     return tsr_check_equal(op, "rows", m.rows, ring.rows) &&
@@ -588,20 +584,18 @@ static bool rule_store_fragment(MlirOperation op) {
             tsr_check_multiple(op, "columns", m.columns, ring.columns));
 }
 
+#define rule_none NULL
 #define rule_attend tsr_tile_rule_attend
 #define rule_load_fragment tsr_tile_rule_load_fragment
 #define rule_segment tsr_tile_rule_segment
 #define rule_dot tsr_tile_rule_dot
 bool tsr_tile_verify_op(MlirOperation op) {
-    static const struct {
-        const char *name;
-        bool (*rule)(MlirOperation op);
-    } rules[] = {
-#define X(Class, mnemonic, rule, when) {"tile." mnemonic, rule_##rule},
+    static bool (*const rules[TSR_OP_COUNT])(MlirOperation op) = {
+#define X(ID, mnemonic, Class, WHEN, rule) [TSR_TILE_##ID] = rule_##rule,
 #include "compiler/tile/ops.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return true;
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]); /* of a WHEN that is not NEVER */
+    return rules[id](op);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that rules of dialect tile share. Those that return bool return false after they
- * emitted an error.
+ * Functions that rules of dialect tile share. Functions that return bool return false after they
+ * have emitted an error.
  */
 #ifndef TSR_COMPILER_TILE_VERIFY_H
 #define TSR_COMPILER_TILE_VERIFY_H
@@ -34,7 +34,8 @@ bool tsr_check_is_xor(MlirValue ring);
 bool tsr_check_count(MlirOperation op, const char *what, int64_t value, int64_t min, int64_t max);
 bool tsr_check_multiple(MlirOperation op, const char *what, int64_t value, int64_t unit);
 bool tsr_check_equal(MlirOperation op, const char *what, int64_t a, int64_t b);
-/* Checks that the allocation of a ring is known. It may be after `op`, and not yet verified. */
+/* Checks that the allocation of a ring is known. The allocation may be after `op`, and may not be
+ * verified yet. */
 bool tsr_check_ring(MlirOperation op, MlirValue ring);
 /* The kernel's argument that a value is, or views; null for other values. */
 MlirValue tsr_check_argument(MlirValue buffer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls an entry once, or for any number of rows in batches if its rows are independent. Inputs
- * come from memory or array files, outputs go to memory or array files; a wire connects one of
- * them.
+ * come from memory or array files, outputs go to memory or array files; a wire connects one input
+ * or output.
  */
 #include "loader/calls/call_log.h"
 #include "loader/calls/finite.h"
@@ -20,7 +20,7 @@
 typedef struct wire {
     const tsr_config_port *port; /* NULL: not connected */
     void *memory;                /* the executor's memory for one batch */
-    uint64_t row_bytes;          /* bytes of the whole tensor if the entry has no rows */
+    uint64_t row_bytes;          /* bytes of a row; of the whole tensor if the entry has no rows */
     tsr_array *array;            /* input file; owned */
     void *tensor;                /* input or output in memory; borrowed */
     tsr_array_writer *writer;    /* writer of the output's file; borrowed from the call */
@@ -168,7 +168,8 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
     self->rows = UINT64_MAX;
     if (self->entry->kind == TSR_ENTRY_TRAIN)
         FAIL(ctx, TSR_USAGE,
-             "entry '%s' trains: it is run over data with a number of steps, not called",
+             "entry '%s' is a train entry and cannot be called; run it over data, with a number of "
+             "steps",
              self->entry->name);
     return tsr_model_check_ready(ctx, model, self->index);
 }
@@ -235,8 +236,8 @@ static tsr_result check_output(tsr_ctx *ctx, call *self, size_t index, uint64_t 
         found =
             tsr_error_prefix(&apart, found, "call %llu", (unsigned long long)self->called_count);
     self->told[index] = found.code != 0;
-    tsr_log(ctx, TSR_LOG_WARNING, "%s; others of '%s' are not reported", apart.error.text,
-            port.name);
+    tsr_log(ctx, TSR_LOG_WARNING, "%s; more values of '%s' that are not finite are not reported",
+            apart.error.text, port.name);
     return TSR_SUCCESS;
 }
 
@@ -372,8 +373,9 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
     if (self->entry->rows_independent) shape->dims[0] = self->rows;
     if (!self->options.repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
     if (shape->rank == TSR_RANK_MAX)
-        FAIL(ctx, TSR_USAGE, "output '%s' has %u dim%s: there is no dim left for the calls",
-             port->name, shape->rank, TSR_PLURAL(shape->rank));
+        FAIL(ctx, TSR_USAGE,
+             "output '%s' has %u dim%s: one more dim, for the calls, is not possible", port->name,
+             shape->rank, TSR_PLURAL(shape->rank));
     memmove(shape->dims + 1, shape->dims, shape->rank * sizeof shape->dims[0]);
     shape->dims[0] = self->options.repeat;
     shape->rank++;
@@ -526,7 +528,9 @@ tsr_result tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry
     if (self.options.repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
     if (output_count == 0 && !keeps)
         FAIL_GOTO(ctx, result, TSR_USAGE,
-                  "no output of entry '%s' is asked for; nothing would be kept", self.entry->name);
+                  "no output of entry '%s' is requested, so all results would be lost; request at "
+                  "least one output",
+                  self.entry->name);
     TRY_GOTO(ctx, result, connect_inputs(ctx, &self, inputs, input_count));
     TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
     TRY_GOTO(ctx, result, open_log(ctx, &self));

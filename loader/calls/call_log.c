@@ -103,7 +103,7 @@ static tsr_result check_header(tsr_ctx *ctx, const tsr_call_log *self) {
         FAIL(ctx, TSR_MISMATCH, "this call has numerics '%s'; the log was recorded with '%s'",
              self->model->numerics, header->numerics);
     if (strcmp(header->entry, entry) != 0)
-        FAIL(ctx, TSR_MISMATCH, "this call is of entry '%s'; the log was recorded with '%s'", entry,
+        FAIL(ctx, TSR_MISMATCH, "this call runs entry '%s'; the log was recorded with '%s'", entry,
              header->entry);
     if (header->seed != self->model->initial_seed)
         FAIL(ctx, TSR_MISMATCH, "this call has seed %u; the log was recorded with %llu",
@@ -146,7 +146,7 @@ tsr_result tsr_call_log_open(tsr_ctx *ctx, tsr_model *model, size_t entry,
     if (options->record && options->replay)
         FAIL(ctx, TSR_USAGE, "a call is either recorded or replayed, not both");
     if (options->records_values && !options->record)
-        FAIL(ctx, TSR_USAGE, "values of call %llu are asked for, but no log is written",
+        FAIL(ctx, TSR_USAGE, "the values of call %llu are requested, but no log is written",
              (unsigned long long)options->values_of);
     tsr_call_log *self = calloc(1, sizeof *self);
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for the log of a call");

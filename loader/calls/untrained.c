@@ -4,9 +4,9 @@
  *
  * A parameter that is drawn from a distribution is untrained: no baked bundle has one. A parameter
  * whose rule is one value may come from training, because a tensor of equal elements is stored as
- * such a rule. It counts as untrained if the entry reads no parameter whose elements are stored,
- * and the provenance names no input other than the source, as it does for a state or a parameter
- * file.
+ * such a rule. A parameter counts as untrained if the entry reads no parameter whose elements are
+ * stored, and the provenance names no input other than the source, as it does for a state or a
+ * parameter file.
  */
 #include "bundle/provenance.h"
 #include "loader/model.h"

@@ -96,7 +96,8 @@ static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_sharded_view
         bsearch(&key, a->candidates, a->stored_count, sizeof *a->candidates, by_name);
     if (!found) {
         tsr_log(ctx, TSR_LOG_WARNING,
-                "'%s' starts from its initial value: the state has no such tensor", tensor->name);
+                "'%s' starts from its initial value: the state has no tensor of this name",
+                tensor->name);
         return TSR_SUCCESS;
     }
     const tsr_tensor *stored = found->tensor;
@@ -116,7 +117,7 @@ static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_sharded_view
 static void tell(tsr_ctx *ctx, const adoption *a, const tsr_generation *from) {
     for (size_t i = 0; i < a->stored_count; i++)
         if (!a->candidates[i].taken)
-            tsr_log(ctx, TSR_LOG_WARNING, "'%s' of the state is left: the program has no '%s'",
+            tsr_log(ctx, TSR_LOG_WARNING, "'%s' of the state is not used: the program has no '%s'",
                     a->candidates[i].tensor->name, a->candidates[i].name);
     tsr_log(
         ctx, TSR_LOG_WARNING,
@@ -149,7 +150,8 @@ static tsr_result adopt(tsr_ctx *ctx, adoption *a, tsr_generation *out_generatio
     for (size_t i = 0; i < view.count; i++) TRY(ctx, adopt_tensor(ctx, a, &view, i));
     tell(ctx, a, &recovery.generation);
     if (a->taken_count == 0)
-        FAIL(ctx, TSR_MISMATCH, "state '%s' has nothing that the program has, too",
+        FAIL(ctx, TSR_MISMATCH,
+             "state '%s' has no tensor with the name, type and shape of a tensor of the program",
              a->options->directory);
     *out_generation = recovery.generation;
     return TSR_SUCCESS;

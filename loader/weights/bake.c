@@ -331,16 +331,18 @@ static tsr_result check_options(tsr_ctx *ctx, const tsr_bake_options *given) {
              given->params ? "a state directory and a parameter file are given"
                            : "no state directory is given");
     if (given->params && (given->with_state || given->export_params))
-        FAIL(ctx, TSR_USAGE, "'%s' holds parameters alone: %s need a state directory",
+        FAIL(ctx, TSR_USAGE, "'%s' contains only parameters; %s need a state directory",
              given->params, given->with_state ? "optimizer states" : "exports");
     const char *ending = given->params ? strrchr(given->params, '.') : NULL;
     if (given->reference && (!ending || strcmp(ending, ".safetensors") != 0))
-        FAIL(ctx, TSR_USAGE, "only a .safetensors file can be named by a bundle, not '%s'",
+        FAIL(ctx, TSR_USAGE, "a bundle cannot refer to '%s'; expected a .safetensors file",
              given->params ? given->params : "");
     if (!given->out_path && !given->export_params)
         FAIL(ctx, TSR_USAGE, "no output is given; expected a bundle, a parameter file, or both");
     if (given->with_state && !given->out_path)
-        FAIL(ctx, TSR_USAGE, "an optimizer state is stored in a bundle, and none is given");
+        FAIL(ctx, TSR_USAGE,
+             "an optimizer state can only be stored in a bundle; expected the path of an output "
+             "bundle, got none");
     if (given->out_path && given->export_params &&
         strcmp(given->out_path, given->export_params) == 0)
         FAIL(ctx, TSR_USAGE, "the bundle and the parameters both go to '%s'", given->out_path);

@@ -55,17 +55,18 @@ tsr_result tsr_external_make(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     int fd = -1;
     if (!title_valid(external.title))
         FAIL(ctx, TSR_USAGE,
-             "'%s' cannot be named by a bundle; expected a name of at most %d bytes of printable "
+             "'%s' cannot be a file name in a bundle; expected a name of at most %d bytes of "
+             "printable "
              "UTF-8 that does not begin with '.'",
              path, TSR_NAME_MAX);
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &fd));
     tsr_result result = tsr_io_file_size(ctx, fd, path, &external.file.size_bytes);
     if (!result.code && external.file.size_bytes > file_bytes_max)
-        result =
-            tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                      "'%s' has %llu byte%s; a bundle names files of at most %llu", path,
-                      (unsigned long long)external.file.size_bytes,
-                      TSR_PLURAL(external.file.size_bytes), (unsigned long long)file_bytes_max);
+        result = tsr_fail_(
+            ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+            "'%s' has %llu byte%s; expected at most %llu in a file that a bundle refers to", path,
+            (unsigned long long)external.file.size_bytes, TSR_PLURAL(external.file.size_bytes),
+            (unsigned long long)file_bytes_max);
     if (!result.code) result = hash_file(ctx, fd, arena, &external.file);
     io->close(io->self, fd);
     if (!result.code) *out_external = external;
@@ -126,7 +127,7 @@ static tsr_result decode(tsr_ctx *ctx, const struct cJSON *root, const tsr_json_
     if (!digests || !out->title) FAIL(ctx, TSR_MEMORY, "no memory for %zu digests", count);
     cJSON_ArrayForEach(item, chunks) {
         if (!parse_digest(cJSON_IsString(item) ? item->valuestring : NULL, &digests[at++]))
-            FAIL(ctx, TSR_CORRUPT, "%s: chunk %zu is no digest", options->subject, at - 1);
+            FAIL(ctx, TSR_CORRUPT, "%s: chunk %zu is not a digest", options->subject, at - 1);
     }
     out->file.chunks = digests;
     return TSR_SUCCESS;

@@ -26,9 +26,9 @@ TSR_RESULT tsr_external_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, ts
                              bool *out_found, tsr_external *out_external);
 
 /* Opens the file: looks in each folder for <digest>, blobs/sha256/<digest>, then the title; takes
- * the first file with the expected size. Its chunks are verified when they are read. Sets file.fd
- * and file.path. If there is no such file, fails with TSR_IO, naming the file and the folders;
- * fails with TSR_MISMATCH and both sizes if a file has the title but another size. */
+ * the first file with the expected size. The file's chunks are verified when they are read. Sets
+ * file.fd and file.path. If there is no such file, fails with TSR_IO, naming the file and the
+ * folders; fails with TSR_MISMATCH and both sizes if a file has the title but another size. */
 TSR_RESULT tsr_external_open(tsr_ctx *ctx, const char *const *folders, size_t folder_count,
                              tsr_arena *arena, tsr_external *external);
 void tsr_external_close(tsr_ctx *ctx, tsr_external *external);

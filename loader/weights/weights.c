@@ -148,7 +148,7 @@ static bool is_sent(const loading *l, const tsr_weights *weights, uint64_t size_
            (weights->external || tsr_bundle_has_chunks(weights->bundle, &weights->layer));
 }
 
-/* *out_sent stays false if the device has no room for the additional memory that sending takes. */
+/* *out_sent stays false if the device does not have the additional memory that sending needs. */
 static tsr_result send_segments(tsr_ctx *ctx, const loading *l, const tsr_weights *weights,
                                 const tsr_bundle_segment *segments, size_t count, bool *out_sent) {
     tsr_sender *sender = l->sender;

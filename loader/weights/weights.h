@@ -43,8 +43,8 @@ typedef struct tsr_params tsr_params;
 TSR_RESULT tsr_params_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
                            tsr_params **out_params);
 void tsr_params_close(tsr_ctx *ctx, tsr_params *params); /* accepts NULL */
-/* Returns the value of a parameter with the given dtype and shape; else fails with TSR_MISMATCH. It
- * is valid as long as `params`; members of an .npz are read into the arena. */
+/* Returns the value of a parameter with the given dtype and shape; else fails with TSR_MISMATCH.
+ * The result is valid as long as `params`; members of an .npz are read into the arena. */
 TSR_RESULT tsr_params_get(tsr_ctx *ctx, tsr_params *params, const tsr_config_tensor *tensor,
                           tsr_value *out_value);
 
@@ -59,8 +59,8 @@ typedef struct tsr_weights_folders {
 /* Loads every tensor of init DATA whose role is in the set `roles` (bit 1 << role), from the
  * weights blobs of a target or from the file that it names, into data[i], as large as
  * config->tensors[i]. Fails with TSR_CORRUPT if a tensor is not stored or has another type. With a
- * sender (else NULL), data[i] is in the host's copy of its memory, and large tensors go directly to
- * its device: then out_sent[i] is set. */
+ * sender (otherwise NULL), data[i] is in the host's copy of the sender's memory, and large tensors
+ * are sent directly to the device; out_sent[i] is then set. */
 TSR_RESULT tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                             const tsr_config *config, unsigned roles,
                             const tsr_weights_folders *folders, void *const *data,

@@ -197,8 +197,8 @@ static TSR_RESULT check_shards(tsr_ctx *ctx, const tsr_config *config, const tsr
         const tsr_config_tensor *tensor = tsr_config_find_tensor(config, shard->tensor);
         uint64_t count = 0, last = shard->end[shard->position_count - 1];
         if (!tensor || !tsr_shape_count(&tensor->shape, &count))
-            FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s', which is no tensor of the config",
-                 shard->tensor);
+            FAIL(ctx, TSR_COMPILE,
+                 "deployment: shards of '%s', which is not a tensor of the config", shard->tensor);
         if (last != count)
             FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s' cover %llu element%s; it has %llu",
                  shard->tensor, (unsigned long long)last, TSR_PLURAL(last),
@@ -221,7 +221,7 @@ tsr_result tsr_deployment_check_names(tsr_ctx *ctx, const tsr_config *config,
     for (size_t i = 0; i < d->recompute_count; i++)
         if (entries && !tsr_config_find_entry(config, d->recomputes[i].entry))
             return tsr_fail_(ctx, code, 0, __FILE__, __LINE__,
-                             "deployment: recomputation in '%s', which is no entry",
+                             "deployment: recomputation in '%s', which is not an entry",
                              d->recomputes[i].entry);
     return TSR_SUCCESS;
 }

@@ -24,7 +24,7 @@ static TSR_RESULT get_u64(reader *r, const cJSON *object, const char *key, uint6
 
 /* ---- mesh ---- */
 
-/* Programs without a named mesh have one axis, that of the virtual ranks. */
+/* Programs without a named mesh have one axis, the axis of the virtual ranks. */
 static bool is_unnamed(const tsr_deployment_manifest *m, bool batch) {
     const tsr_deployment *d = &m->deployment;
     return d->axis_count == 1 && batch && strcmp(d->axes[0].name, "data") == 0 &&
@@ -165,7 +165,7 @@ static TSR_RESULT read_all_tensors(reader *r, const cJSON *root) {
     qsort(config->tensors, total, sizeof *config->tensors, by_name);
     for (size_t i = 1; i < total; i++)
         if (by_name(&config->tensors[i - 1], &config->tensors[i]) == 0)
-            FAIL(CTX, TSR_CORRUPT, "deployment: tensor '%s' is there twice",
+            FAIL(CTX, TSR_CORRUPT, "deployment: tensor '%s' is listed twice",
                  config->tensors[i].name);
     return TSR_SUCCESS;
 }

@@ -2,7 +2,7 @@
  *
  * Verifies the loops and branches of a program: ranges of commands are properly nested, conditions
  * are scalars, slices match their sequences, and no command in a range writes a value that outlives
- * the run. So the rules of outputs and tensors are satisfied for any number of iterations.
+ * the run. The rules of outputs and tensors are therefore satisfied for any number of iterations.
  */
 #include "manifests/program.h"
 #include "runtime/base/plural.h"

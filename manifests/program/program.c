@@ -371,7 +371,7 @@ static TSR_RESULT check_prepare(const checker *p, const tsr_program_buffer *buff
     return TSR_SUCCESS;
 }
 
-/* ENTER … AWAIT: what stands in the command; the order is checked in program_regions.c. */
+/* ENTER … AWAIT: the fields of the command; the order is checked in program_regions.c. */
 static TSR_RESULT check_ordered(const checker *p, const tsr_program_buffer *buffers,
                                 const tsr_program_command *command) {
     const tsr_program_entry *entry = &p->program->entries[p->entry];
@@ -408,7 +408,7 @@ static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check pe
 
 /* ---- virtual ranks ---- */
 
-/* Seen by the commands of a loop alone. */
+/* Only the commands of a loop see these buffers. */
 static bool is_of_vrank(const checker *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     return buffer->space == TSR_SPACE_VRANK || buffer->space == TSR_SPACE_VRANK_NUMBER ||

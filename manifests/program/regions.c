@@ -200,7 +200,7 @@ static TSR_RESULT check_commands(walk *w) {
         tsr_opcode opcode = entry->commands[w->index].opcode;
         bool must = begins(&entry->commands[w->index]) && opcode != TSR_OP_IMPORT;
         if (must && !w->awaited[w->index])
-            REFUSE(w, "%s: expected it to be awaited, got none that does",
+            REFUSE(w, "%s: expected an await of this command, got none",
                    opcode == TSR_OP_EXPORT    ? "export"
                    : opcode == TSR_OP_OFFLOAD ? "offload"
                                               : "prefetch");

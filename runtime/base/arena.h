@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arena: memory that is released all at once. Grows by blocks; the memory that it returns is zeroed
- * and never moves. One arena belongs to one thread at a time.
+ * and never moves. Only one thread uses an arena at a time.
  */
 #ifndef TSR_BASE_ARENA_H
 #define TSR_BASE_ARENA_H

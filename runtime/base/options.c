@@ -12,7 +12,7 @@ tsr_result tsr_options_copy(tsr_ctx *ctx, const char *type, const void *options,
     if (given < sizeof given)
         FAIL(ctx, TSR_USAGE, "%s: size_bytes is %zu; expected sizeof(%s)", type, given, type);
     if (given > size_bytes)
-        FAIL(ctx, TSR_USAGE, "%s has %zu byte%s; this libtessera knows %zu of them", type, given,
+        FAIL(ctx, TSR_USAGE, "%s has %zu byte%s; this libtessera knows only %zu", type, given,
              TSR_PLURAL(given), size_bytes);
     memset(out_options, 0, size_bytes);
     if (options) memcpy(out_options, options, given);

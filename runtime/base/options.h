@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Option structs of public functions. Each begins with `size_t size_bytes`, the struct's size when
- * the caller was compiled. New fields are added only at the end; zero is the default of every
- * field.
+ * Option structs of public functions. Each options struct begins with `size_t size_bytes`, the
+ * struct's size when the caller was compiled. New fields are added only at the end; zero is the
+ * default of every field.
  */
 #ifndef TSR_BASE_OPTIONS_H
 #define TSR_BASE_OPTIONS_H

@@ -2,8 +2,8 @@
  *
  * Finds the name that was probably meant: the one with the smallest edit distance, if it is close
  * enough. Two names that begin with the same "dialect." are compared only by the rest. At most a
- * third of the letters may be wrong, and at most three; a name of up to four letters must also have
- * the right first letter.
+ * third of the letters, and at most three letters, may be wrong; a name of up to four letters must
+ * also have the right first letter.
  */
 #ifndef TSR_BASE_SUGGEST_H
 #define TSR_BASE_SUGGEST_H
@@ -22,7 +22,7 @@ void tsr_suggest(tsr_suggestion *suggestion, const char *name);
 /* Number of insertions, deletions, substitutions and transpositions of adjacent letters that turn
  * `a` into `b` (optimal string alignment: Damerau, "A technique for computer detection and
  * correction of spelling errors", 1964), or `limit` if there are more. At most 127 bytes of each
- * are compared. */
+ * name are compared. */
 size_t tsr_edit_distance(const char *a, const char *b, size_t limit);
 
 #endif

@@ -10,7 +10,8 @@
 
 /* Returns the tensor with that name, or NULL. Names are not NULL. */
 const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name);
-/* The same in logarithmic time, for tensors that ascend by name, like those of a stored state. */
+/* Does the same in logarithmic time, for tensors that ascend by name, like those of a stored
+ * state. */
 const tsr_tensor *tsr_tensor_find_sorted(const tsr_tensor *tensors, size_t count, const char *name);
 
 const char *tsr_dtype_names(void); /* "f64, f32, ...": for messages */
@@ -23,7 +24,7 @@ bool tsr_dtype_rounds_finite(tsr_dtype dtype, double value);
  * without sign); UINT64_MAX if all are finite. The elements need not be aligned. */
 uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
                                   double *out_value);
-/* The same for NaN alone. */
+/* The same, but only for NaN. */
 uint64_t tsr_dtype_find_nan(tsr_dtype dtype, const void *data, uint64_t count);
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value);
 

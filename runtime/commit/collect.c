@@ -33,8 +33,8 @@ static bool epoch_has_manifest(const tsr_listing *sorted, uint64_t epoch) {
            sorted->names[at].epoch == epoch;
 }
 
-/* A failed removal is harmless: the next collection finds the file again. But a removal that failed
- * may still have happened. */
+/* A failed removal is harmless: the next collection finds the file again. However, a removal that
+ * failed may still have happened. */
 static void remove_name(tsr_ctx *ctx, tsr_coordinator *c, const tsr_name *name) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
@@ -97,7 +97,8 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     remove_records(ctx, c);
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
-        /* It was acknowledged but could not be read back: it is removed with the older ones. */
+        /* This generation was acknowledged but could not be read back: it is removed with the older
+         * generations. */
         bool newer = name->epoch == c->epoch && name->generation > c->good[0].generation;
         if (TSR_MUTANT(UNREAD_REMOVED)) newer = false;
         if (name->kind != TSR_NAME_MANIFEST || newer || is_good(c, name)) continue;
@@ -128,7 +129,7 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
         if (tsr_save_check_fence(&aside, c).code == TSR_LOCKED)
             return tsr_save_fail(ctx, c, tsr_error_adopt(ctx, &aside), false);
         tsr_event(&c->events, "damaged", &c->previous, ctx->error.text);
-        return tsr_error_prefix(ctx, result, "generation %" PRIu64 " does not read back",
+        return tsr_error_prefix(ctx, result, "generation %" PRIu64 " cannot be read back",
                                 c->previous.generation);
     }
     if (!result.code) {
@@ -139,7 +140,7 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
         result = tsr_coordinator_remove_old(ctx, c);
     }
     if (result.code)
-        tsr_log(ctx, TSR_LOG_WARNING, "old generations stay for now: %s", ctx->error.text);
+        tsr_log(ctx, TSR_LOG_WARNING, "old generations are kept for now: %s", ctx->error.text);
     tsr_save_make_ready(ctx, c);
     return TSR_SUCCESS;
 }

@@ -126,7 +126,8 @@ static tsr_result apply_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_token *token = &c->recovered.token;
     if (c->options.choice.refuse_damage && c->scan.damaged_count)
         FAIL(ctx, TSR_STATE,
-             "committed records are damaged (%" PRIu32 "): nothing was removed; fsck tells more",
+             "committed records are damaged (%" PRIu32
+             "): nothing was removed; run fsck for details",
              c->scan.damaged_count);
     c->recovery.damaged_count = c->scan.damaged_count;
     c->recovery.uncommitted_count = (uint32_t)c->scan.unfinished.count;
@@ -163,7 +164,7 @@ static tsr_result finish_choice(tsr_ctx *ctx, tsr_coordinator *c) {
     if (!TSR_MUTANT(SWEEP_UNFENCED)) result = tsr_save_check_fence(ctx, c);
     if (!result.code) result = tsr_collect_sweep(ctx, c);
     if (result.code)
-        tsr_log(ctx, TSR_LOG_WARNING, "unfinished saves stay for now: %s", ctx->error.text);
+        tsr_log(ctx, TSR_LOG_WARNING, "unfinished saves are kept for now: %s", ctx->error.text);
     tsr_coordinator_ask(c, TSR_PHASE_AGREEING,
                         &(tsr_message){.kind = TSR_MESSAGE_AGREE, .subject = c->previous},
                         &c->recovered);

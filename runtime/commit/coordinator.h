@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The coordinator: one per store, for any number of ranks. It locks the directory, publishes EPOCH,
- * BASE and manifests, decides which generation all ranks resume, and removes files that are no
- * longer needed (docs/state-store.md). It is a state machine: it runs inside the calls below, never
- * waits, reads no clock and starts no thread. Files go through the context's io table, messages and
- * time through tsr_outside, so that a simulation can replace them.
+ * The coordinator: one per store, for any number of ranks. The coordinator locks the directory,
+ * publishes EPOCH, BASE and manifests, decides which generation all ranks resume, and removes files
+ * that are no longer needed (docs/state-store.md). The coordinator is a state machine: it runs
+ * inside the calls below, never waits, reads no clock and starts no thread. Files go through the
+ * context's io table, messages and time through tsr_outside, so that a simulation can replace them.
  *
  *     tsr_coordinator_open(ctx, &options, &c);       ranks are asked to verify a generation
  *     while (c->phase != TSR_PHASE_IDLE)             messages from the network
@@ -110,9 +110,9 @@ TSR_RESULT tsr_coordinator_receive(tsr_ctx *ctx, tsr_coordinator *c, const uint8
                                    size_t size_bytes);
 /* Called when time has passed: repeats requests or gives up. Calls need not be regular. */
 TSR_RESULT tsr_coordinator_tick(tsr_ctx *ctx, tsr_coordinator *c);
-/* Sets the plan of all saves (tsr_manifest_plan, with rank_count writers). Its token is complete
- * except for the numbers of a generation. Borrowed until closed; the coordinator fills in the
- * digests. Called once, when IDLE. */
+/* Sets the plan of all saves (tsr_manifest_plan, with rank_count writers). The token of the state
+ * is complete except for the numbers of a generation. Borrowed until closed; the coordinator fills
+ * in the digests. Called once, when IDLE. */
 TSR_RESULT tsr_coordinator_plan(tsr_ctx *ctx, tsr_coordinator *c, tsr_manifest *plan);
 /* Begins a save, when IDLE. Nothing is allocated after this point. */
 TSR_RESULT tsr_coordinator_save(tsr_ctx *ctx, tsr_coordinator *c, const tsr_position *position);

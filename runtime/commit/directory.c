@@ -32,8 +32,8 @@ static tsr_result refuse_network(tsr_ctx *ctx, int fd) {
     TRY(ctx, tsr_disk_network_fs(ctx, fd, &name));
     if (name)
         FAIL(ctx, TSR_STATE,
-             "it is on a network file system (%s), which may lose synced data; a local "
-             "one is needed, or a network file system must be allowed by name",
+             "it is on a network file system (%s), which may lose synced data; use a local file "
+             "system, or allow this network file system explicitly",
              name);
     return TSR_SUCCESS;
 }
@@ -48,7 +48,7 @@ static tsr_result take_lock(tsr_ctx *ctx, uint64_t process_id, tsr_directory *di
         ssize_t size = io->pread(io->self, dir->lock, owner, sizeof owner - 1, 0);
         owner[size > 0 ? (size_t)size : 0] = 0;
         owner[strcspn(owner, "\n")] = 0;
-        FAIL(ctx, TSR_LOCKED, "it is in use by %s; this is process %" PRIu64,
+        FAIL(ctx, TSR_LOCKED, "%s uses it; this is process %" PRIu64,
              owner[0] ? owner : "another process", process_id);
     }
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot lock 'LOCK'");

@@ -8,7 +8,8 @@
 
 #include "runtime/base/result.h"
 
-/* All functions return at once. None calls back into the coordinator or rank that called it. */
+/* All functions return at once. No function calls back into the coordinator or rank that called
+ * it. */
 typedef struct tsr_outside {
     void *self;                     /* borrowed; passed first to every function */
     uint64_t (*now_ns)(void *self); /* monotonic */

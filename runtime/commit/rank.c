@@ -105,8 +105,9 @@ static tsr_result check_prepare(tsr_ctx *ctx, const tsr_rank *rank, const tsr_me
         FAIL(ctx, TSR_SAVE, "its state has another layout than the coordinator's");
     uint64_t step = data->step(data->user);
     if (m->step != step && !TSR_MUTANT(STEP_UNCHECKED))
-        FAIL(ctx, TSR_SAVE, "its state is of step %" PRIu64 "; step %" PRIu64 " is to be saved",
-             step, m->step);
+        FAIL(ctx, TSR_SAVE,
+             "its state belongs to step %" PRIu64 "; step %" PRIu64 " is to be saved", step,
+             m->step);
     return TSR_SUCCESS;
 }
 
@@ -151,7 +152,7 @@ static tsr_result verify(tsr_ctx *ctx, const tsr_rank *rank, tsr_arena *arena, c
     }
     if (!tsr_digest_equal(&manifest->hash, &m->subject.manifest_hash) ||
         (uint64_t)m->part.first + m->part.count > manifest->chunk_count)
-        FAIL(ctx, TSR_STATE, "its manifest is not the one the coordinator read");
+        FAIL(ctx, TSR_STATE, "its manifest differs from the manifest that the coordinator read");
     *out_bytes = 0;
     for (uint32_t i = 0; i < m->part.count; i++)
         *out_bytes += manifest->chunks[m->part.first + i].size_bytes;

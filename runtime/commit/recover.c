@@ -80,7 +80,7 @@ tsr_result tsr_store_scan_note_damaged(tsr_ctx *ctx, tsr_store_scan *scan, const
     TRY(ctx, tsr_store_scan_check_again(ctx, scan, name, &collected));
     if (collected) {
         tsr_log(ctx, TSR_LOG_NOTICE,
-                "generation %" PRIu64 " of epoch %" PRIu64 ": it was removed, newer ones are there",
+                "generation %" PRIu64 " of epoch %" PRIu64 ": it was removed; newer ones exist",
                 name->generation, name->epoch);
         return TSR_SUCCESS;
     }
@@ -115,7 +115,7 @@ static void report_missing(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch,
     char text[TSR_ERROR_TEXT_MAX];
     snprintf(text, sizeof text,
              "generation %" PRIu64 " of epoch %" PRIu64
-             " was committed and its manifest is missing",
+             " was committed, but its manifest is missing",
              generation, epoch);
     report(ctx, scan, epoch, generation, text);
 }
@@ -133,7 +133,7 @@ static void report_lost(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch, uint
 }
 
 /* If a BASE cannot be read, the lowest readable manifest of its epoch has the same link, unless the
- * first manifests were removed. Then only the number bounds the epochs below. */
+ * first manifests were removed. In that case, only the number limits the epochs below. */
 static tsr_result guess_base(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t epoch, size_t first,
                              uint64_t bound, tsr_link *out_link) {
     *out_link = (tsr_link){.generation = bound, .epoch = epoch_below(scan, epoch)};
@@ -158,8 +158,8 @@ static void add_base(tsr_store_scan *scan, const tsr_link *base) {
         scan->bases[scan->base_count++] = *base;
 }
 
-/* `link` is the link in BASE.<epoch>. Its generation must exist, unless newer ones do: then it was
- * removed, even if its manifest has come back without its data. */
+/* `link` is the link in BASE.<epoch>. Its generation must exist, unless newer generations exist: in
+ * that case it was removed, even if its manifest has come back without its data. */
 static void check_present(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_link *link) {
     const uint64_t of = link->epoch, number = link->generation;
     bool named = tsr_listing_has(&scan->names, TSR_NAME_MANIFEST, of, number);
@@ -215,7 +215,8 @@ static tsr_result list_reachable(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t ep
 /* ---- survey ---- */
 
 /* The generation from which the newest run resumed may have a name that is not durable, because a
- * failed sync left it out. Then the second name that this run gave it still exists. */
+ * failed sync left it out. In that case, the second name that this run gave to the file still
+ * exists. */
 static tsr_result put_back(tsr_ctx *ctx, tsr_store_scan *scan) {
     const tsr_io *io = tsr_ctx_io(ctx);
     const tsr_listing *names = &scan->names;
@@ -289,8 +290,9 @@ tsr_result tsr_store_scan_run(tsr_ctx *ctx, tsr_store_scan *scan) {
 /* A generation that was requested by number becomes the first candidate although the newest records
  * do not lead to it: they may be damaged, or belong to a later run that replaced it. */
 static tsr_result seek(tsr_ctx *ctx, tsr_store_scan *scan, uint64_t generation, bool *out_found) {
-    static const char text[] = "generation %" PRIu64 " of epoch %" PRIu64 " is tried because it "
-                               "was asked for by its number: the newest records do not lead to it";
+    static const char text[] =
+        "generation %" PRIu64 " of epoch %" PRIu64
+        " is only tried because its number was given: the newest records do not refer to it";
     const tsr_name *name =
         tsr_listing_find_other(&scan->names, generation, scan->candidates, scan->candidate_count);
     if (!(*out_found = name)) return TSR_SUCCESS;
@@ -304,8 +306,8 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_store_scan *scan, const tsr_
     char list[TSR_NAMES_TEXT_MAX];
     if (choice->mode != TSR_RESUME_EXACT)
         FAIL(ctx, TSR_STATE,
-             "nothing good is left: %u committed record%s %s damaged; nothing was changed, and no "
-             "run starts again at step 0 by itself; fsck lists what is left",
+             "there is no good generation: %u committed record%s %s damaged. Nothing was changed, "
+             "and no run starts again at step 0 by itself; fsck lists the remaining records",
              scan->damaged_count, TSR_PLURAL_ARE(scan->damaged_count));
     tsr_names_list(scan->candidates, scan->candidate_count, list);
     FAIL(ctx, TSR_STATE,
@@ -320,13 +322,13 @@ tsr_result tsr_store_scan_next(tsr_ctx *ctx, tsr_store_scan *scan, const tsr_cho
     bool refuse_old = choice->mode == TSR_RESUME_NEVER && scan->committed;
     if (refuse_old && scan->candidate_count)
         FAIL(ctx, TSR_STATE,
-             "a fresh start was asked for; committed generations are there: %zu, the newest "
+             "a fresh start was requested, but there are %zu committed generations; the newest is "
              "%" PRIu64,
              scan->candidate_count, scan->candidates[0].generation);
     if (refuse_old)
         FAIL(ctx, TSR_STATE,
-             "a fresh start was asked for, and generations were committed here: no manifest is "
-             "left, %u committed record%s %s damaged or missing",
+             "a fresh start was requested, but generations were committed here: no manifest is "
+             "left, and %u committed record%s %s damaged or missing",
              scan->damaged_count, TSR_PLURAL_ARE(scan->damaged_count));
     /* Only before the first proposal: ranks do not accept a second candidate of the same number. */
     bool seeks = choice->mode == TSR_RESUME_EXACT && *index == 0;

@@ -32,8 +32,8 @@ struct tsr_array {
 TSR_RESULT tsr_array_fetch(tsr_ctx *ctx, const tsr_array *array, uint64_t at, void *out_bytes,
                            size_t size_bytes);
 
-/* Each reads the window, sets dtype and shape, and narrows the window to the elements. `member` is
- * NULL if the spec has no member. */
+/* Each function reads the window, sets dtype and shape, and narrows the window to the elements.
+ * `member` is NULL if the spec has no member. */
 TSR_RESULT tsr_npy_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat);
 TSR_RESULT tsr_npz_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat);
 TSR_RESULT tsr_safetensors_locate(tsr_ctx *ctx, tsr_array *array, const char *member,

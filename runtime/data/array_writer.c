@@ -148,10 +148,11 @@ static tsr_result choose_format(tsr_ctx *ctx, tsr_array_writer *self, const tsr_
         dot = NULL;
     }
     if (dot && dot != name)
-        FAIL(ctx, TSR_USAGE,
-             "'%s' says the format '%s', which is not written; expected .npy, .npz, .safetensors, "
-             ".bin (elements alone) or .txt (text)",
-             self->path, dot);
+        FAIL(
+            ctx, TSR_USAGE,
+            "'%s' has the format '%s', which cannot be written; expected .npy, .npz, .safetensors, "
+            ".bin (elements alone) or .txt (text)",
+            self->path, dot);
     if (self->count != 1 && !self->format->holds_several)
         FAIL(ctx, TSR_USAGE,
              "'%s' and '%s' both go to '%s'; expected one array, or a file that ends in .npz or "

@@ -99,7 +99,7 @@ static tsr_result fit(tsr_ctx *ctx, const tsr_dataset_port *port, const char *sp
     out_column->row_bytes = (size_t)bytes;
     if (!same && !tsr_array_is_flat(array) && have->dims[0] % out_column->row_elements)
         tsr_log(ctx, TSR_LOG_NOTICE,
-                "data '%s': the last %llu element%s of '%s' fill no row of %llu", port->name,
+                "data '%s': the last %llu element%s of '%s' do not fill a row of %llu", port->name,
                 (unsigned long long)(have->dims[0] % out_column->row_elements),
                 TSR_PLURAL((have->dims[0] % out_column->row_elements)), spec,
                 (unsigned long long)out_column->row_elements);

@@ -58,8 +58,8 @@ void tsr_dataset_set_epoch_base(tsr_dataset *dataset, uint64_t epoch, uint64_t s
 uint64_t tsr_dataset_get_row(const tsr_dataset *dataset, uint32_t seed, uint64_t sample);
 
 /* Reads the samples first_sample … first_sample+batch-1 of the stream of `seed` into outs[port]
- * (batch rows each, in the order of the ports given to open). Any batch size. One thread at a time
- * per data set. */
+ * (batch rows each, in the order of the ports given to open). Any batch size. Only one thread may
+ * use a data set at a time. */
 TSR_RESULT tsr_dataset_batch(tsr_ctx *ctx, tsr_dataset *dataset, uint32_t seed,
                              uint64_t first_sample, uint64_t batch, void *const *outs);
 /* Reads rows first_row … first_row+count-1 in order; rows past the end are zeros. first_row <= row

@@ -30,7 +30,7 @@ typedef struct tsr_fingerprint_options {
 
 enum { TSR_FINGERPRINT_ARRAYS_MAX = 256 };
 
-/* Opens the arrays and looks them up in the cache; reads none of their elements. */
+/* Opens the arrays and looks them up in the cache; does not read their elements. */
 TSR_RESULT tsr_fingerprint_open(tsr_ctx *ctx, const tsr_fingerprint_array *arrays, size_t count,
                                 const tsr_fingerprint_options *options,
                                 tsr_fingerprint **out_fingerprint);

@@ -30,7 +30,7 @@ bool tsr_file_state_equal(const tsr_file_state *a, const tsr_file_state *b) {
 
 /* ---- reading ---- */
 
-/* Returns the file without its last line, which is the hash of the others; NULL: unusable. */
+/* Returns the file without its last line, which is the hash of the other lines; NULL: unusable. */
 static char *read_lines(tsr_ctx *ctx, const char *path, tsr_arena *arena) {
     enum { LAST_LINE = TSR_DIGEST_HEX + 1 };
     tsr_ctx aside = tsr_ctx_fork(ctx);

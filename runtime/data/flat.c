@@ -35,9 +35,9 @@ void tsr_array_tell_flat(tsr_ctx *ctx, const tsr_array *array, const char *what,
     tsr_type_format(array->dtype, &row, row_text);
     row_text[row.rank ? strlen(row_text) - strlen(dtype) - 1 : 0] = 0; /* "28x28xui8" */
     if (tsr_shape_count(shape, &elements) && elements < array->count)
-        snprintf(rest_text, sizeof rest_text, "; its last %llu element%s fill%s no row",
+        snprintf(rest_text, sizeof rest_text, "; its last %llu element%s %s not fill a row",
                  (unsigned long long)(array->count - elements), TSR_PLURAL(array->count - elements),
-                 array->count - elements == 1 ? "s" : "");
+                 array->count - elements == 1 ? "does" : "do");
     tsr_log(ctx, TSR_LOG_NOTICE, "%s '%s': '%s' is a flat file of %s, %llu row%s%s%s%s", what, name,
             array->spec, dtype, (unsigned long long)shape->dims[0], TSR_PLURAL(shape->dims[0]),
             row.rank ? " of " : "", row_text, rest_text);

@@ -81,7 +81,8 @@ static tsr_result find_directory(tsr_ctx *ctx, const tsr_array *array, tsr_arena
                                  zip_directory *out) {
     const uint64_t file_size = array->size_bytes;
     size_t tail_size = END_BYTES + COMMENT_MAX;
-    if (file_size < END_BYTES) return malformed(ctx, array, "it is shorter than an end record");
+    if (file_size < END_BYTES)
+        return malformed(ctx, array, "the file is shorter than an end record");
     if (tail_size > file_size) tail_size = (size_t)file_size;
     unsigned char *tail = TSR_NEW(scratch, unsigned char, tail_size);
     if (!tail) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", array->spec);
@@ -106,7 +107,7 @@ static tsr_result find_directory(tsr_ctx *ctx, const tsr_array *array, tsr_arena
     return malformed(ctx, array, "no end record (truncated?)");
 }
 
-/* 64-bit values replace those of the entry that are all ones, in this order. */
+/* 64-bit values replace the entry's values that are all ones, in this order. */
 static bool read_zip64(const unsigned char *extra, size_t size, zip_entry *entry) {
     while (size >= 4) {
         size_t length = get16(extra + 2);
@@ -173,7 +174,7 @@ static tsr_result select_entry(tsr_ctx *ctx, const tsr_array *array, const zip_d
         return malformed(ctx, array, "the directory has more bytes than entries");
     if (matches == 1) return TSR_SUCCESS;
     if (!matches)
-        FAIL(ctx, TSR_DATA, "'%s': %s; those there are: %s", array->spec,
+        FAIL(ctx, TSR_DATA, "'%s': %s; the archive has: %s", array->spec,
              member ? "no such member" : "the archive has no member",
              names.length ? names.text : "none");
     FAIL(ctx, TSR_DATA, "'%s': %llu members match; name one as FILE.npz:MEMBER: %s", array->spec,

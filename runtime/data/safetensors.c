@@ -110,7 +110,7 @@ static tsr_result take_number(tsr_ctx *ctx, reader *r, const tsr_json_event *eve
     uint64_t value = 0;
     bool is_shape = r->member == MEMBER_SHAPE;
     if (event->kind != TSR_JSON_NUMBER)
-        ENTRY_FAIL(r, is_shape ? ": 'shape' holds something else than numbers"
+        ENTRY_FAIL(r, is_shape ? ": 'shape' is not a list of numbers"
                                : ": 'data_offsets' is not a pair of numbers");
     for (size_t i = 0; i < event->size_bytes; i++)
         value = value * 10 + (uint64_t)(event->text[i] - '0');
@@ -304,7 +304,7 @@ static tsr_result select_tensor(tsr_ctx *ctx, tsr_array *array, const tsr_safete
         array->shape = entry->shape;
         return TSR_SUCCESS;
     }
-    FAIL(ctx, TSR_DATA, "'%s': %s; those there are: %s", array->spec,
+    FAIL(ctx, TSR_DATA, "'%s': %s; the file has: %s", array->spec,
          member ? "no such tensor" : "name a tensor as FILE.safetensors:NAME",
          names.length ? names.text : "none");
 }

@@ -2,7 +2,7 @@
  *
  * The order of training samples, version 1. Samples form one endless stream: global sample index g
  * is position g % count of epoch g / count, and each epoch is its own permutation of 0 … count-1.
- * The permutation is counter-based, so (seed, step) alone determine the batch and nothing has to be
+ * The permutation is counter-based, so only (seed, step) determine the batch and nothing has to be
  * saved: a balanced Feistel network over Z_a x Z_a, a the smallest integer with a^2 >= count, with
  * Philox4x32-10 as round function and addition modulo a, cycle-walked into range (Black & Rogaway,
  * "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, methods 2 and 3). 8 rounds, and 12 for
@@ -23,7 +23,7 @@ enum { TSR_SHUFFLE_VERSION = 1 };
 uint64_t tsr_shuffle_index(uint32_t seed, uint64_t count, uint64_t sample);
 
 /* The same order for many samples, about ten times as fast: the round functions of one epoch are
- * kept as a table, filled when the epoch changes. One thread at a time. */
+ * kept as a table, filled when the epoch changes. Only one thread may use a shuffle at a time. */
 typedef struct tsr_shuffler {
     uint64_t count, side, epoch;
     uint32_t seed, rounds;

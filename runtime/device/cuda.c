@@ -9,8 +9,8 @@
  *
  * Other threads may be reading memory that commands write: the first command of a list that writes
  * such memory begins a second graph, which is launched when they have finished, while the commands
- * before it run. An event in the first graph tells when to copy the memory that they have not read
- * yet.
+ * before it run. An event in the first graph marks the time to copy the memory that these threads
+ * have not read yet.
  *
  * All addresses are known at that time and the step number is an ordinary input, so a graph is
  * never changed; copies whose addresses change are put into the stream without a graph.
@@ -86,8 +86,8 @@ static tsr_result refuse(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_fa
                                image->kind == TSR_FATBIN_PTX ? "PTX" : "machine code",
                                image->arch / 10, image->arch % 10, image->exactly ? " alone" : "");
     }
-    FAIL(ctx, TSR_TARGET, "no code for %s of compute capability %u.%u; there is %s", self->about,
-         self->gpu.capability / 10, self->gpu.capability % 10, list);
+    FAIL(ctx, TSR_TARGET, "no code for %s of compute capability %u.%u; the bundle has %s",
+         self->about, self->gpu.capability / 10, self->gpu.capability % 10, list);
 }
 
 static tsr_result load_module(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_fatbin_image *image) {

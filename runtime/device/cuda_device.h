@@ -12,8 +12,8 @@
 
 #include <pthread.h>
 
-/* A reader of memory concurrent with runs. It uses its staging rooms alternately, because bus
- * writes are slower into a room that is in a CPU's cache after a read. */
+/* A reader of memory concurrent with runs. A reader uses its staging buffers alternately, because
+ * bus writes into a buffer are slower if the buffer is in a CPU's cache after a read. */
 enum { TSR_CUDA_READ_BUFFERS = 2 };
 typedef struct tsr_cuda_reader {
     struct CUstream_st *stream;
@@ -161,7 +161,7 @@ TSR_RESULT tsr_cuda_allocate_offloaded(tsr_ctx *ctx, const tsr_cuda_device *self
                                        uint64_t size_bytes, tsr_device_memory *memory);
 void tsr_cuda_release_offloaded(const tsr_cuda_device *self, const tsr_device_memory *memory);
 /* Create the events for capturing a list's concurrent copies, and for capturing them with times.
- * Both may fail half way: finish destroys the existing events. */
+ * Both functions may fail half way: finish destroys the events that exist. */
 TSR_RESULT tsr_cuda_ready_beside(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
                                  tsr_arena *arena, tsr_cuda_beside *out_beside);
 TSR_RESULT tsr_cuda_time_beside(tsr_ctx *ctx, const tsr_cuda_device *self,

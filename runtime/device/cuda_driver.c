@@ -93,8 +93,8 @@ static tsr_result no_device(tsr_ctx *ctx) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (!visible) FAIL(ctx, TSR_MACHINE, "the NVIDIA driver shows no device");
     FAIL(ctx, TSR_MACHINE,
-         "the NVIDIA driver shows no device; CUDA_VISIBLE_DEVICES is '%s', which may hide those "
-         "there are",
+         "the NVIDIA driver shows no device; CUDA_VISIBLE_DEVICES is '%s', which may hide the "
+         "devices of this machine",
          visible);
 }
 

@@ -3,9 +3,9 @@
  * Tensors that are read while they change. Readers begin with the tensors themselves, which do not
  * change until the step writes its results. Some time before these writes, the parts that have not
  * been read completely are copied within the device, concurrently with the remaining commands.
- * Readers continue with the copy, and a read in progress is repeated from the copy. So no command
- * waits for readers, the parts that were read need not be copied, and the device is not idle while
- * the host determines these parts.
+ * Readers continue with the copy, and a read in progress is repeated from the copy. Therefore no
+ * command waits for readers, the parts that were read need not be copied, and the device is not
+ * idle while the host determines these parts.
  *
  * A run's own results use the same copy engine, which does one transfer at a time. Readers of the
  * copy are not urgent: they begin when the writing run has its results, and at most one of their

@@ -2,7 +2,7 @@
  *
  * The runtime's own kernels, which are independent of a model's code: as PTX for the driver's
  * compiler, and the leaf hash kernel also as machine code, because it is needed before there is
- * time to compile. Each kernel gives the same bits as the CPU's function.
+ * time to compile. Each kernel computes the same bits as the CPU's function.
  */
 #ifndef TSR_RUNTIME_DEVICE_CUDA_PTX_H
 #define TSR_RUNTIME_DEVICE_CUDA_PTX_H
@@ -17,7 +17,7 @@ enum { TSR_CUDA_PTX_THREADS = 64 };
  * of TSR_HASH_LEAF_BYTES each, to its 32 bytes of `digests`; both are aligned to 16 bytes. */
 #define TSR_CUDA_PTX_LEAVES "tsr_leaves"
 /* tsr_normals(out, first, count, a, b, seed, stream), 64-bit parameters up to b (a, b: f64), then
- * 32-bit: thread i writes a + b * normal, rounded to f32; the normals are those of
+ * 32-bit: thread i writes a + b * normal, rounded to f32; the normal samples equal those of
  * tsr_philox_normals. */
 #define TSR_CUDA_PTX_NORMALS "tsr_normals"
 /* Used by cuda_limits.c, only to measure its speed. */

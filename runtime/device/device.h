@@ -83,7 +83,7 @@ typedef struct tsr_device_list {
     void *prepared; /* private to the device; NULL before prepare */
     /* One span for each command, then one each for the transfers of inputs and outputs, which a run
      * fills (zeros if there is no transfer); NULL: no timing. The span of an offload or prefetch is
-     * the time of the copy; that of an await is the time without other work. Borrowed. */
+     * the time of the copy; the span of an await is the time without other work. Borrowed. */
     tsr_device_span *spans;
 } tsr_device_list;
 
@@ -179,7 +179,7 @@ typedef struct tsr_device_type {
     /* Keep the values of a range, so that runs need not wait for its readers: read_kept returns the
      * values at the time of keep, as above, also when runs have written the range since. Each part
      * is read once, best in the order of the memory, before the next keep. ready_keeping allocates
-     * memory for this: *out_capacity is false if there is not enough. NULL: not supported. */
+     * memory for this; *out_capacity is false if memory is insufficient. NULL: not supported. */
     tsr_result (*ready_keeping)(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
                                 bool *out_fits);
     tsr_result (*keep)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);

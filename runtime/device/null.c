@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A device with its own memory that executes copies and skips launches: a template for devices, and
- * a device for tests of transfers. It never computes.
+ * a device for tests of transfers. This device never computes.
  */
 #include "runtime/base/clock.h"
 #include "runtime/base/trace/trace.h"

@@ -38,7 +38,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
     tsr_memory_plan plan;
     TSR_ASSERT(config->entry_count == program->entry_count);
     if (transport && transport->rank_count > 1 && !device->type->shares_memory)
-        FAIL(ctx, TSR_MACHINE, "%u ranks exchange through the host's memory; %s has its own",
+        FAIL(ctx, TSR_MACHINE, "%u ranks exchange data through host memory; %s has its own memory",
              transport->rank_count, device->type->describe(device));
     TRY(ctx, tsr_executor_plan(ctx, config, program, transport, &plan));
     tsr_executor *executor = calloc(1, sizeof *executor);
@@ -383,7 +383,7 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
 
 /* A rank that has failed in a region continues with the other ranks to the end of the region: it
  * computes nothing more, but takes part in the exchanges with meaningless data, because the others
- * wait for it. Its own error stays in `ctx`. */
+ * wait for it. The rank's own error stays in `ctx`. */
 static tsr_result go_along(tsr_ctx *ctx, tsr_executor *executor, tsr_result failure) {
     if (!executor->goes_along) return failure;
     TSR_ASSERT(ctx->error.text[0]);
@@ -482,9 +482,8 @@ static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t ent
                                      tsr_program_buffer_size(buffer)));
         uint64_t element = tsr_tensor_find_nonfinite(&tensor, &value);
         if (element == UINT64_MAX) continue;
-        FAIL(ctx, TSR_NONFINITE,
-             "value %u that leaves it has %g at element %llu; expected finite numbers", i, value,
-             (unsigned long long)element);
+        FAIL(ctx, TSR_NONFINITE, "its value %u has %g at element %llu; expected finite numbers", i,
+             value, (unsigned long long)element);
     }
     return TSR_SUCCESS;
 }

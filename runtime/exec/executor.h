@@ -29,8 +29,8 @@ typedef struct tsr_executor tsr_executor;
  * are more ranks than virtual ranks. */
 TSR_RESULT tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              const tsr_transport *transport, tsr_memory_plan *out_plan);
-/* Describes the plan for messages, in the arena: "'net' plans 900 bytes, of them 600 for tensors: w
- * (400), b (200)", with the largest tensors; offloaded bytes are listed separately. NULL: out of
+/* Describes the plan for messages, in the arena: "'net' plans 900 bytes, including 600 for tensors:
+ * w (400), b (200)", with the largest tensors; offloaded bytes are listed separately. NULL: out of
  * memory. */
 const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memory_plan *plan,
                                        tsr_arena *arena);
@@ -85,7 +85,7 @@ void tsr_executor_touch(tsr_executor *executor);
 uint64_t tsr_executor_count_changes(const tsr_executor *executor);
 
 /* Returns the host memory of a tensor (borrowed), which the caller will overwrite completely; its
- * old value is not fetched. It is transferred to the device before the next run. */
+ * old value is not fetched. The tensor is transferred to the device before the next run. */
 void *tsr_executor_replace(tsr_executor *executor, size_t tensor);
 /* Sets the tensor to zero, as all tensors are at creation: nothing is written if it is still zero.
  */

@@ -188,7 +188,7 @@ const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memor
     size_t index = 0, named = 0;
     if (!text) return NULL;
     size_t at =
-        (size_t)snprintf(text, TEXT_MAX, "'%.*s' plans %llu byte%s, of them %llu for tensors",
+        (size_t)snprintf(text, TEXT_MAX, "'%.*s' plans %llu byte%s, including %llu for tensors",
                          NAME_SHOWN, config->name, (unsigned long long)plan->total_bytes,
                          TSR_PLURAL(plan->total_bytes), (unsigned long long)plan->tensor_bytes);
     for (; named < NAMED; named++) {

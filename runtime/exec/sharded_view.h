@@ -11,7 +11,7 @@
 #include "runtime/store/reshard.h"
 #include "runtime/transport/transport.h"
 
-/* All borrowed. */
+/* The view borrows all of these. */
 typedef struct tsr_sharded_view {
     const tsr_tensor *tensors; /* shapes are full shapes, data is this rank's part */
     size_t count;
@@ -29,8 +29,8 @@ void tsr_sharded_view_fill(const tsr_sharded_view *view, size_t tensor, const vo
 TSR_RESULT tsr_sharded_view_gather(tsr_ctx *ctx, const tsr_sharded_view *view, size_t tensor,
                                    void *out_whole);
 /* Collective: tsr_state_hash of the full tensors. `digests`, one per tensor, must have the digests
- * of tensors that are not spread, and receives the others. Needs a megabyte of memory for tensors
- * of any size. */
+ * of tensors that are not spread, and receives the digests of all other tensors. Needs a megabyte
+ * of memory for tensors of any size. */
 TSR_RESULT tsr_sharded_view_hash(tsr_ctx *ctx, const tsr_sharded_view *view, tsr_digest *digests,
                                  tsr_digest *out_hash);
 

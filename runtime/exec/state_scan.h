@@ -10,7 +10,7 @@
 #include "runtime/exec/sharded_view.h"
 #include "runtime/store.h"
 
-/* Reads tensors of the executor, which may be valid only on the device: none is fetched.
+/* Reads tensors of the executor, which may be valid only on the device: no tensor is fetched.
  * out_digests: tsr_hash_tree of each tensor that is full here. *out_nonfinite: the first tensor in
  * order that is not finite, if any, and the index of the element in the full tensor (the caller
  * sets `step`). No other thread may read concurrently with runs during this call. */

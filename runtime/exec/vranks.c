@@ -34,7 +34,8 @@ bool tsr_vranks_have_rounds(const tsr_vranks *vranks) {
     return vranks->total % ranks == 0 && ((ranks & (ranks - 1)) == 0 || ranks == vranks->total);
 }
 
-/* One gather, or one a round: where each begins, and what each rank has of it. */
+/* One gather, or one gather for each round: where each gather begins, and the part of it that each
+ * rank has. */
 static uint32_t divide_rows(const tsr_vranks *vranks, size_t vrank_bytes, size_t *out_first_byte) {
     for (uint32_t r = 0; r <= vranks->rank_count; r++)
         out_first_byte[r] = (vranks->by_rounds ? r : tsr_vranks_first(vranks, r)) * vrank_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which virtual ranks a rank runs, and how it sums over them: the partial sums it
- * keeps, and what is added when the next virtual rank is there. What a rank ends with are the sums
- * of the subtrees of transport/tree.h that hold its virtual ranks.
+ * The virtual ranks that a rank runs, and the sums over them: the partial sums that the rank keeps,
+ * and the additions after each virtual rank. At the end, a rank has the sums of the subtrees of
+ * transport/tree.h that contain its virtual ranks.
  */
 #ifndef TSR_RUNTIME_VRANKS_H
 #define TSR_RUNTIME_VRANKS_H
@@ -15,41 +15,42 @@ typedef struct tsr_vranks {
     uint32_t total;        /* V */
     uint32_t first, count; /* of this rank; the positions whose parts it holds */
     uint32_t rank, rank_count;
-    /* In turn i the ranks run the virtual ranks i W … i W + W - 1, which are a subtree. Else each
-     * runs those from its first one on. */
+    /* In turn i the ranks run the virtual ranks i W … i W + W - 1, which are a subtree. Otherwise
+     * each rank runs consecutive virtual ranks, beginning with its first one. */
     bool by_rounds;
 } tsr_vranks;
 
-/* Virtual ranks of rank `rank`: all ranks have as many, or one more or less. TSR_USAGE where there
- * are more ranks than virtual ranks, or too many virtual ranks. */
+/* Finds the virtual ranks of rank `rank`. The numbers of virtual ranks of two ranks differ by at
+ * most one. Fails with TSR_USAGE if there are more ranks than virtual ranks, or too many virtual
+ * ranks. */
 TSR_RESULT tsr_vranks_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_t rank_count,
                             tsr_vranks *out_vranks);
 /* The first virtual rank of rank `rank`; rank_count: the total. */
 uint32_t tsr_vranks_first(const tsr_vranks *vranks, uint32_t rank);
 
-/* The virtual rank that this rank runs as its `index`-th. */
+/* The number of the virtual rank with index `index` among those of this rank. */
 uint32_t tsr_vranks_number(const tsr_vranks *vranks, uint32_t index);
-/* Virtual ranks can be dealt by turns: all ranks have as many, and those of a turn are a subtree.
- */
+/* Virtual ranks can be assigned in turns: all ranks have the same number of virtual ranks, and the
+ * virtual ranks of a turn form a subtree. */
 bool tsr_vranks_have_rounds(const tsr_vranks *vranks);
-/* `bytes` has `vrank_bytes` for each virtual rank, those of the virtual ranks that this rank has
- * run are there. */
+/* `bytes` has `vrank_bytes` for each virtual rank; the bytes of the virtual ranks that this rank
+ * has run are set. */
 TSR_RESULT tsr_vranks_gather(tsr_ctx *ctx, const tsr_vranks *vranks, tsr_transport *transport,
                              void *bytes, size_t vrank_bytes);
-/* What this rank sends with it. */
+/* The bytes that this rank sends in the gather. */
 uint64_t tsr_vranks_plan_gather(const tsr_vranks *vranks, const tsr_transport *transport,
                                 size_t vrank_bytes);
 
-/* `of` with the virtual ranks that each rank has of a sum: of all virtual ranks, or of those of a
- * turn. first_leaf has rank_count + 1 places and is borrowed by the result. */
+/* Returns `of` with the virtual ranks that each rank adds to a sum: over all virtual ranks, or over
+ * the virtual ranks of a turn. first_leaf has rank_count + 1 elements; the result borrows it. */
 tsr_reduce_options tsr_vranks_divide(const tsr_vranks *vranks, tsr_reduce_options of,
                                      uint32_t *first_leaf);
 
-/* How values of this type are summed: f32, f64, else i64. */
+/* The type in which values of this type are summed: f32, f64, otherwise i64. */
 tsr_reduction tsr_vranks_reduction(tsr_dtype dtype);
 
-/* What is done when a virtual rank's summand is there. Slots hold sums; the summand is slot NONE.
- */
+/* The additions after a virtual rank has computed its summand. Slots contain sums; the summand is
+ * slot NONE. */
 enum { TSR_VRANK_STEPS_MAX = TSR_TREE_DEPTH_MAX, TSR_VRANK_SUMMAND = UINT32_MAX };
 typedef struct tsr_vrank_step {
     uint32_t out, a, b; /* slot out <- slot a + slot b */

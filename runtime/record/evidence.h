@@ -3,7 +3,7 @@
  * The values of a step that a log records in addition to the state: the batch as read by all ranks
  * together, and the result of each sum and gather over the leaves, at the time when it is computed.
  * If each rank has a part of a result, as in ZeRO stages 2 and 3, rank 0 receives the other ranks'
- * parts. Both are the same for any number of ranks.
+ * parts. Both values are the same for any number of ranks.
  */
 #ifndef TSR_RUNTIME_EVIDENCE_H
 #define TSR_RUNTIME_EVIDENCE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Locates differences between two tensors, when one is in memory and only sums of the other were
- * kept. Each element counts as the unsigned number x of its bytes, all modulo 2^64. A tensor has 8
- * parts, and two sums of each part are kept: the sum of x, and the sum of hashes mix(mix(i) ^ x),
+ * kept. The bytes of each element are an unsigned number x; all sums are modulo 2^64. A tensor has
+ * 8 parts, and two sums of each part are kept: the sum of x, and the sum of hashes mix(mix(i) ^ x),
  * where i is the position in the part, from 1; mix is mix64variant13 of Steele, Lea and Flood
  * ("Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 16). If one element of a
  * part differs, the first sums give the difference, and the second sums give its position. Several

@@ -194,7 +194,7 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
                                .values_of = header->values_of};
     if (header->has_values && header->values_of < header->step)
         FAIL_GOTO(ctx, result, TSR_USAGE,
-                  "the log '%s' begins with step %llu; the values of step %llu are asked for", path,
+                  "the log '%s' begins with step %llu; the values of step %llu are requested", path,
                   (unsigned long long)header->step, (unsigned long long)header->values_of);
     if (!recorder->path) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the path '%s'", path);
     recorder->fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
@@ -264,7 +264,7 @@ static tsr_result read_digest(tsr_ctx *ctx, const cJSON *item, const tsr_json_op
                               tsr_digest *out_digest) {
     if (!cJSON_IsString(item) ||
         !tsr_digest_parse(item->valuestring, strlen(item->valuestring), out_digest))
-        FAIL(ctx, options->code, "%s: '%s' is no digest; expected 64 hexadecimal digits",
+        FAIL(ctx, options->code, "%s: '%s' is not a digest; expected 64 hexadecimal digits",
              options->subject, cJSON_IsString(item) ? item->valuestring : "a value");
     return TSR_SUCCESS;
 }
@@ -295,7 +295,8 @@ static tsr_result read_tensors(tsr_ctx *ctx, tsr_replay *replay, const cJSON *ro
     if (!replay->tensors) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     cJSON_ArrayForEach(item, array) {
         if (!cJSON_IsString(item))
-            FAIL(ctx, options->code, "%s: 'tensors' holds something that is no name",
+            FAIL(ctx, options->code,
+                 "%s: 'tensors' has a member that is not a name; expected strings",
                  options->subject);
         replay->tensors[index] = tsr_arena_strdup(&replay->arena, item->valuestring);
         if (!replay->tensors[index++]) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
@@ -310,8 +311,11 @@ static tsr_result read_rows(tsr_ctx *ctx, tsr_record_header *header, const cJSON
     TRY(ctx, tsr_json_get_u64(ctx, root, "epoch_base", options, &header->epoch_base));
     TRY(ctx, tsr_json_get_u64(ctx, root, "epoch_base_sample", options, &header->epoch_base_sample));
     if (!header->rows || header->epoch_base > INT64_MAX / header->rows)
-        FAIL(ctx, options->code, "%s: epoch %llu of %llu rows is out of range", options->subject,
-             (unsigned long long)header->epoch_base, (unsigned long long)header->rows);
+        FAIL(ctx, options->code,
+             "%s: rows is %llu and epoch_base is %llu; expected at least 1 row, and less than 2^63 "
+             "samples up to epoch_base",
+             options->subject, (unsigned long long)header->rows,
+             (unsigned long long)header->epoch_base);
     return TSR_SUCCESS;
 }
 
@@ -356,15 +360,15 @@ static tsr_result read_sums(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
     size_t count = 0, index = 0;
     TRY(ctx, tsr_json_get_array(ctx, root, "sums", options, &array, &count));
     if (count != replay->tensor_count)
-        FAIL(ctx, options->code, "%s: %zu sum%s; expected %zu, one a tensor", options->subject,
+        FAIL(ctx, options->code, "%s: %zu sum%s; expected %zu, one per tensor", options->subject,
              count, TSR_PLURAL(count), replay->tensor_count);
     step->sums = TSR_NEW(&replay->arena, tsr_sums, count + 1);
     if (!step->sums) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     cJSON_ArrayForEach(item, array) {
         const char *text = cJSON_IsString(item) ? item->valuestring : "";
         if (!tsr_sums_parse(text, strlen(text), &step->sums[index++]))
-            FAIL(ctx, options->code, "%s: '%.40s' are no sums; expected %d hexadecimal digits",
-                 options->subject, text, TSR_SUMS_HEX);
+            FAIL(ctx, options->code, "%s: sums[%zu] is '%.40s'; expected %d hexadecimal digits",
+                 options->subject, index - 1, text, TSR_SUMS_HEX);
     }
     return TSR_SUCCESS;
 }
@@ -405,7 +409,8 @@ static tsr_result read_values(tsr_ctx *ctx, tsr_replay *replay, const cJSON *roo
         tsr_digest digest =
             bytes ? tsr_hash_tree(bytes, step->value_bytes[index]) : (tsr_digest){0};
         if (!bytes || !tsr_digest_equal(&digest, &step->digests[index]))
-            FAIL(ctx, options->code, "%s: the values of tensor '%s' are not those of its digest",
+            FAIL(ctx, options->code,
+                 "%s: the digest of tensor '%s' does not match its recorded values",
                  options->subject, replay->tensors[index]);
         step->values[index++] = bytes;
     }
@@ -440,7 +445,7 @@ static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON
              (unsigned long long)step.step, (unsigned long long)expected);
     TRY(ctx, tsr_json_get_array(ctx, root, "digests", options, &array, &count));
     if (count != replay->tensor_count)
-        FAIL(ctx, options->code, "%s: %zu digest%s; expected %zu, one a tensor", options->subject,
+        FAIL(ctx, options->code, "%s: %zu digest%s; expected %zu, one per tensor", options->subject,
              count, TSR_PLURAL(count), replay->tensor_count);
     step.digests = TSR_NEW(&replay->arena, tsr_digest, count + 1);
     if (!step.digests) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
@@ -494,7 +499,7 @@ static tsr_result read_log(tsr_ctx *ctx, tsr_replay *replay, const char *path) {
     if (at < end)
         tsr_log(ctx, TSR_LOG_WARNING, "log '%s': line %zu is unfinished and ignored", path,
                 number + 1);
-    if (replay->step_count == 0) FAIL(ctx, TSR_DATA, "log '%s' holds no step", path);
+    if (replay->step_count == 0) FAIL(ctx, TSR_DATA, "log '%s' contains no step", path);
     return TSR_SUCCESS;
 }
 
@@ -576,8 +581,8 @@ static bool may_be_missing(const char *name) {
 tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
                             const tsr_tensor *tensors, size_t tensor_count) {
     if (step < replay->header.step || step - replay->header.step >= replay->step_count)
-        FAIL(ctx, TSR_DATA, "log '%s' has no step %llu; it holds %llu to %llu", replay->path,
-             (unsigned long long)step, (unsigned long long)replay->header.step,
+        FAIL(ctx, TSR_DATA, "log '%s' has no step %llu; it contains steps %llu to %llu",
+             replay->path, (unsigned long long)step, (unsigned long long)replay->header.step,
              (unsigned long long)tsr_replay_get_last_step(replay));
     const char *const *locations = replay->locations;
     if (replay->is_first_version && tensor_count > replay->tensor_count) {
@@ -601,7 +606,8 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
         known++;
     }
     if (known < replay->tensor_count)
-        FAIL(ctx, TSR_MISMATCH, "log '%s' tracks %zu tensor%s; this program has %zu of them",
+        FAIL(ctx, TSR_MISMATCH,
+             "log '%s' tracks %zu tensor%s; this program has only %zu of these tensors",
              replay->path, replay->tensor_count, TSR_PLURAL(replay->tensor_count), known);
     return TSR_SUCCESS;
 }

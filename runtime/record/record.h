@@ -15,8 +15,8 @@
  *     {"step":1,"digests":["<hex>",…],"sums":["<hex>",…],"chain":"<hex>"}
  *
  * A log may contain the values of one step, whose number is `values_of` in the first line: the line
- * of that step then also has `"values":["<hex>",…]`, the bytes of every tensor. They show the first
- * differing element of that step if the sums cannot.
+ * of that step then also has `"values":["<hex>",…]`, the bytes of every tensor. The values show the
+ * first differing element of that step if the sums cannot.
  *
  * Older versions can be read. Versions 2 and 3 (with values) have no `rows` and epoch; version 1
  * has neither sums nor chain, and tracks only state and outputs.
@@ -83,7 +83,7 @@ void tsr_replay_set_locations(tsr_replay *replay, const char *const *locations);
 /* Compares the tensors' values after `step` with the record. TSR_DIVERGED names the step, the first
  * tensor that differs, and the element with both values, or, if several elements in an eighth of
  * the tensor differ, that eighth and both digests; TSR_MISMATCH when the log tracks other tensors;
- * TSR_DATA when the log has no such step. */
+ * Fails with TSR_DATA if the log does not have this step. */
 TSR_RESULT tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
                             const tsr_tensor *tensors, size_t tensor_count);
 

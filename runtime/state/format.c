@@ -43,7 +43,7 @@ static uint8_t *put_hash(uint8_t *begin, uint8_t *at, tsr_digest *out_digest) {
 typedef struct cursor {
     const uint8_t *at, *end;
     bool failed;    /* read past the end: all later values are zero */
-    bool no_memory; /* out of memory for a text; this is no verdict on the bytes */
+    bool no_memory; /* out of memory for a text; the bytes may be good */
 } cursor;
 
 static const uint8_t *take_bytes(cursor *in, size_t size) {
@@ -115,8 +115,8 @@ static tsr_digest manifest_state_hash(const tsr_manifest *manifest) {
 }
 
 /* Finds the next names above `after` (NULL: the lowest), ascending. Sorts without extra memory: one
- * pass per SORT_BATCH tensors. Of equal names, only those of one batch are counted, so that the
- * caller's sum is too small. */
+ * pass per SORT_BATCH tensors. Equal names are only counted in one batch, so that the caller's sum
+ * is then too small. */
 static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *after,
                            const tsr_tensor *batch[static SORT_BATCH]) {
     size_t used = 0;
@@ -496,9 +496,10 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
     token->topology = take_text(in, lengths[2], arena);
     take_bytes(in, TSR_DIGEST_BYTES);
     if (in->failed || size != (size_t)(in->at - begin) || size > TSR_TOKEN_BYTES_MAX)
-        DAMAGED(ctx, subject, "its token has not the %llu byte%s it states",
+        DAMAGED(ctx, subject, "the size of its token differs from the %llu byte%s that it states",
                 (unsigned long long)size, TSR_PLURAL(size));
-    if (lengths[3]) DAMAGED(ctx, subject, "its token is signed, which versions 1 and 2 are not");
+    if (lengths[3])
+        DAMAGED(ctx, subject, "its token is signed; expected no signature in versions 1 and 2");
     if (in->no_memory) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     if (!token->region || !token->numerics || !token->topology)
         DAMAGED(ctx, subject, "a text of its token is not usable");
@@ -601,7 +602,7 @@ static tsr_result take_map(tsr_ctx *ctx, const char *subject, cursor *in, tsr_ar
                 (uint64_t)manifest->tensor_count * TENSOR_FIXED_BYTES +
                 (uint64_t)manifest->chunk_count * CHUNK_BYTES >
             (uint64_t)(in->end - in->at))
-        DAMAGED(ctx, subject, "%u segment%s, %u tensor%s and %u chunks do not fit in it",
+        DAMAGED(ctx, subject, "%u segment%s, %u tensor%s and %u chunks do not fit into its bytes",
                 manifest->segment_count, TSR_PLURAL(manifest->segment_count),
                 manifest->tensor_count, TSR_PLURAL(manifest->tensor_count), manifest->chunk_count);
     manifest->segment_sizes = TSR_NEW(arena, uint64_t, (size_t)manifest->segment_count + 1);

@@ -2,7 +2,7 @@
  *
  * Messages between the coordinator and the ranks. Every message has exactly one encoding, which
  * docs/state-store.md defines, and decoding accepts no other. Messages may be lost, repeated and
- * reordered: each can be decoded alone, and no message is obeyed twice.
+ * reordered: each message can be decoded independently, and no message is obeyed twice.
  *
  *     saving        PREPARE →   ← PREPARED or ABORT     COMMITTED → or ABORT →
  *     recovering    PROPOSE →   ← VERDICT               AGREE →   ← AGREE
@@ -44,12 +44,12 @@ typedef enum tsr_verdict {
 
 typedef struct tsr_message {
     tsr_message_kind kind;
-    uint32_t rank;          /* receiver or sender */
-    uint64_t epoch;         /* epoch of the coordinator; >= 1 */
-    tsr_link subject;       /* the generation that the message is about. Its hash is known from
-                               COMMITTED on: zero in PREPARE, PREPARED and ABORT. All zero in AGREE:
-                               the store is empty. */
-    uint64_t step;          /* PREPARE: step of the state to save */
+    uint32_t rank;    /* receiver or sender */
+    uint64_t epoch;   /* epoch of the coordinator; >= 1 */
+    tsr_link subject; /* the generation that the message is about. The hash of the manifest is known
+                         from COMMITTED on: it is zero in PREPARE, PREPARED and ABORT. If all fields
+                         are zero in AGREE, the store is empty. */
+    uint64_t step;    /* PREPARE: step of the state to save */
     tsr_digest layout;      /* PREPARE, PREPARED: tsr_manifest_layout of the plan */
     tsr_part part;          /* PREPARED: chunks of the rank; PROPOSE, VERDICT: chunks to verify */
     tsr_purpose purpose;    /* PROPOSE, VERDICT */

@@ -40,7 +40,7 @@ tsr_result tsr_token_belongs(tsr_ctx *ctx, const tsr_token *token, const tsr_dig
         tsr_digest_format(bundle_hash, ours);
         tsr_digest_format(&token->bundle_hash, theirs);
         FAIL(ctx, TSR_MISMATCH,
-             "generation %" PRIu64 " is of the bundle %s; the bundle given is %s",
+             "generation %" PRIu64 " belongs to bundle %s; the given bundle is %s",
              token->generation, theirs, ours);
     }
     if (!numerics || strcmp(numerics, token->numerics) == 0) return TSR_SUCCESS;
@@ -50,7 +50,8 @@ tsr_result tsr_token_belongs(tsr_ctx *ctx, const tsr_token *token, const tsr_dig
              "which does not give the same bits",
              token->generation, token->numerics, numerics);
     tsr_log(ctx, TSR_LOG_WARNING,
-            "inexact: generation %" PRIu64 " was computed with numerics '%s' and goes on with '%s'",
+            "inexact: generation %" PRIu64
+            " was computed with numerics '%s' and continues with '%s'",
             token->generation, token->numerics, numerics);
     return TSR_SUCCESS;
 }

@@ -121,7 +121,7 @@ static tsr_result verify(tsr_ctx *ctx, void *user, const tsr_manifest *manifest,
     int gens = store->gens;
     void **destinations = NULL;
     if (purpose == TSR_PURPOSE_RECOVER) {
-        /* Checks the sizes first: no memory is allocated on the basis of a manifest alone. */
+        /* Checks the sizes first: no memory is allocated only because a manifest requests it. */
         TRY(ctx, tsr_read_sizes(ctx, gens, manifest));
         land(ctx, store, manifest);
         destinations = store->landed;

@@ -68,9 +68,10 @@ tsr_result tsr_store_export(tsr_ctx *ctx, const char *directory, tsr_resume_mode
              tsr_store_read(ctx, directory, NULL, mode, generation, &arena, &recovery, &tensors,
                             &count));
     if (!recovery.found)
-        FAIL_GOTO(ctx, result, TSR_STATE,
-                  "state directory '%s': nothing was committed yet, so there is nothing to export",
-                  directory);
+        FAIL_GOTO(
+            ctx, result, TSR_STATE,
+            "state directory '%s': no generation was committed yet, so there is nothing to export",
+            directory);
     TRY_GOTO(ctx, result, write_tensors(ctx, path, &recovery.generation, tensors, count));
     *out_recovery = recovery;
 done:

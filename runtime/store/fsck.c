@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports on the contents of a store. They run recovery without its writes; the log messages of
- * recovery become lines of the report.
+ * Reports on the contents of a store. fsck and ls run recovery without its writes; the log messages
+ * of recovery become lines of the report.
  */
 #include "runtime/base/plural.h"
 #include "runtime/commit/recover.h"
@@ -81,7 +81,7 @@ static void report_strays(const tsr_ctx *ctx, const tsr_store_scan *scan) {
     }
 }
 
-/* No run needs these, so an error in one does not count as damage. */
+/* No run needs unreached generations, so an error in such a generation does not count as damage. */
 static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
     const tsr_name *name;
     for (size_t at = e->scan.names.count; next_unreached(&e->scan, &at, &name);) {
@@ -91,9 +91,9 @@ static tsr_result report_unreached(tsr_ctx *ctx, const examination *e) {
         if (result.code && result.code != TSR_STATE) return tsr_error_adopt(ctx, &aside);
         tsr_log(ctx, TSR_LOG_NOTICE,
                 "generation %" PRIu64 " of epoch %" PRIu64
-                ": ignored, a later run went on from an earlier one; it is %s%s",
+                ": ignored, because a later run continued from an earlier generation; it is %s%s",
                 name->generation, name->epoch,
-                result.code ? "damaged: " : "good, and used when it is asked for by its number",
+                result.code ? "damaged: " : "good: resume it by its number to use it",
                 result.code ? aside.error.text : "");
     }
     return TSR_SUCCESS;
@@ -170,7 +170,7 @@ static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manife
                 " bytes %" PRIu64 " state %s good%s",
                 token->generation, token->epoch, token->position.step, token->position.seed,
                 tsr_manifest_data_bytes(manifest), hash,
-                reached ? "" : ", ignored unless it is asked for by its number");
+                reached ? "" : ", ignored unless a run resumes it by its number");
         return TSR_SUCCESS;
     }
     tsr_digest_format(&manifest->hash, hash);

@@ -45,7 +45,7 @@ enum { TSR_COPY_TASKS_MAX = 256 };
 
 /* A chunk that is copied to staging. */
 typedef struct tsr_copy {
-    uint32_t chunk, row; /* indices in the plan; the row is that of its tensor */
+    uint32_t chunk, row; /* indices in the plan; the row of the chunk's tensor */
     bool is_own;         /* false: another rank's chunk, which is only checked */
 } tsr_copy;
 
@@ -90,7 +90,7 @@ struct tsr_store {
     void **landed;      /* addresses of the recovered tensors, verified; NULL: only on disk */
     tsr_reader *reader; /* owned; used by the thread that opens, then by the one that saves */
 
-    /* Set by reserve; with several ranks, recovery sets the first few. They do not change
+    /* Set by reserve; with several ranks, recovery sets the first few. These fields do not change
      * afterwards. */
     uint64_t segment_bytes_max;
     tsr_manifest plan;
@@ -171,7 +171,7 @@ TSR_RESULT tsr_copy_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tenso
                          size_t tensor_count);
 void tsr_copy_begin(tsr_store *store); /* called with the mutex locked */
 /* Run by the thread pool and the caller. If tensors have parts, it only checks the gathered bytes,
- * for a verdict of this rank alone; otherwise status.nonfinite is known afterwards. */
+ * for a verdict of only this rank; otherwise status.nonfinite is known afterwards. */
 void tsr_copy_run(tsr_store *store);
 /* Finds the caller's memory, in the order of the manifest; TSR_MISMATCH with both values. */
 TSR_RESULT tsr_find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,

@@ -26,11 +26,13 @@ static tsr_result match_tensors(tsr_ctx *ctx, const tsr_manifest *stored,
         const tsr_tensor_row *want = i < wanted->tensor_count ? &wanted->tensors[i] : NULL;
         int order = !have ? 1 : !want ? -1 : strcmp(have->name, want->name);
         if (order < 0)
-            FAIL(ctx, TSR_MISMATCH, "the state has tensor '%s' (%s), which the program has not",
-                 have->name, tsr_type_format(have->dtype, &have->shape, a));
+            FAIL(ctx, TSR_MISMATCH,
+                 "the state has tensor '%s' (%s), which the program does not have", have->name,
+                 tsr_type_format(have->dtype, &have->shape, a));
         if (order > 0)
-            FAIL(ctx, TSR_MISMATCH, "the program has tensor '%s' (%s), which the state has not",
-                 want->name, tsr_type_format(want->dtype, &want->shape, a));
+            FAIL(ctx, TSR_MISMATCH,
+                 "the program has tensor '%s' (%s), which the state does not have", want->name,
+                 tsr_type_format(want->dtype, &want->shape, a));
         if (have->dtype != want->dtype || !tsr_shape_equal(&have->shape, &want->shape))
             FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; the program has %s",
                  have->name, tsr_type_format(have->dtype, &have->shape, a),

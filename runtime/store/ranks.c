@@ -103,7 +103,8 @@ static tsr_result hand_out(tsr_ctx *ctx, tsr_store *store, tsr_letter *own) {
     return TSR_SUCCESS;
 }
 
-/* Sends from all to rank 0: letters, then the answers, which are stored after those of rank 0. */
+/* All ranks send to rank 0: letters, then the answers, which are stored after the answers of rank
+ * 0. */
 static tsr_result collect(tsr_ctx *ctx, tsr_store *store) {
     tsr_transport_segment sends[TSR_TRANSPORT_RANKS_MAX] = {0},
                           receives[TSR_TRANSPORT_RANKS_MAX] = {0};

@@ -79,7 +79,7 @@ static void start_pools(tsr_reader *reader, uint64_t state_bytes) {
     if (state_bytes < TSR_THREAD_POOL_BYTES_MIN || reader->workers.thread_count) return;
     tsr_thread_pool_start(&reader->workers, 1);
     tsr_thread_pool_start(&reader->readers, TSR_READERS_PER_CPU);
-    /* If there is no memory for more, one slot is enough. */
+    /* If there is no memory for more slots, one slot is enough. */
     (void)map_buffers(reader,
                       reader->workers.thread_count + reader->readers.thread_count + TSR_READ_AHEAD);
 }

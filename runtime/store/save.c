@@ -263,7 +263,7 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
              store->directory);
     if (status.outcome_unknown)
         FAIL(ctx, TSR_SAVE,
-             "not saved: whether the last save of '%s' is durable is not known; the next run "
+             "not saved: it is unknown whether the last save of '%s' is durable; the next run "
              "decides",
              store->directory);
     if (status.lost) FAIL(ctx, TSR_RANK, "%s", status.lost);

@@ -20,8 +20,8 @@ static uint64_t now_ns(void *self) {
     (void)self;
     return tsr_clock_ns();
 }
-/* Makes a nonce for this opening. It uses the wall clock, because times since boot could be equal
- * in two boots. */
+/* Makes a nonce for this opening. The number is made from the wall clock, because times since boot
+ * could be equal in two boots. */
 static uint64_t make_nonce(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -130,7 +130,7 @@ static tsr_result check_options(tsr_ctx *ctx, const tsr_store_options *options) 
     if (!options->directory || !options->directory[0])
         FAIL(ctx, TSR_USAGE, "the path of the state directory is empty");
     if (options->keep < 2 || options->keep > TSR_KEEP_MAX)
-        FAIL(ctx, TSR_USAGE, "%u generation%s cannot be kept; expected 2 … %d", options->keep,
+        FAIL(ctx, TSR_USAGE, "%u generation%s to keep; expected 2 … %d", options->keep,
              TSR_PLURAL(options->keep), TSR_KEEP_MAX);
     const char *texts[] = {options->region, options->numerics};
     for (size_t i = 0; i < 2; i++)

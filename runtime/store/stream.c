@@ -61,7 +61,7 @@ bool tsr_stream_copy(tsr_dtype dtype, void *to, const void *from, size_t size_by
         return copy_and_scan(dtype, to, from, size_bytes);
     size_t whole = (size_bytes - head) / LINE_BYTES * LINE_BYTES;
     bool found = find_stream(dtype)((uint8_t *)to + head, (const uint8_t *)from + head, whole);
-    /* Must precede any store that tells other threads that the data is there. */
+    /* This fence must come before any store that tells other threads that the data is complete. */
     _mm_sfence();
     found |= copy_and_scan(dtype, to, from, head);
     return found | copy_and_scan(dtype, (uint8_t *)to + head + whole,

@@ -68,7 +68,7 @@ tsr_result tsr_nvtx_open(tsr_ctx *ctx, const char *library, const tsr_trace_rang
     memcpy(&initialize, &address, sizeof initialize);
     if (!initialize) FAIL(ctx, TSR_IO, "the profiler's library '%s' has no %s", library, symbol);
     if (initialize(get_table) != 1)
-        FAIL(ctx, TSR_IO, "the profiler's library '%s' refuses ranges", library);
+        FAIL(ctx, TSR_IO, "the profiler's library '%s' does not accept ranges", library);
     *out_ranges = &ranges;
     return TSR_SUCCESS;
 }

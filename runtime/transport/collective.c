@@ -144,7 +144,7 @@ tsr_result tsr_agree(tsr_ctx *ctx, tsr_transport *t, const char *what, const voi
 
 /* ---- reductions ---- */
 
-/* The subtrees of all ranks in order; those of rank r are first[r] … first[r + 1]. */
+/* The subtrees of all ranks in order; the subtrees of rank r are first[r] … first[r + 1]. */
 typedef struct reduction {
     const tsr_reduce_options *options;
     tsr_transport *t;

@@ -47,7 +47,7 @@ typedef struct tsr_reduce_options {
     const uint32_t *first_leaf; /* rank_count + 1 elements: rank r has leaves first_leaf[r] … [r +
                                    1] */
     /* This rank's partial results: a row of `count` elements for each subtree that tsr_tree_cover
-     * gives for its leaves. */
+     * returns for the rank's leaves. */
     const void *rows;
     size_t stride_bytes, count;
     /* True if other ranks can read the rows of every rank (tsr_transport_can_expose): they are then

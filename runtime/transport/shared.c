@@ -62,7 +62,7 @@ tsr_result tsr_shared_create(tsr_ctx *ctx, const tsr_shared_options *options, in
         FAIL(ctx, TSR_USAGE, "%u rank%s asked for; 1 to %d are supported", options->rank_count,
              TSR_PLURAL(options->rank_count), TSR_TRANSPORT_RANKS_MAX);
     if (!find_layout(options->rank_count, options->heap_bytes, &l))
-        FAIL(ctx, TSR_MEMORY, "%u rank%s of %llu byte%s each are more than can be addressed",
+        FAIL(ctx, TSR_MEMORY, "%u rank%s of %llu byte%s each exceed the address space",
              options->rank_count, TSR_PLURAL(options->rank_count),
              (unsigned long long)options->heap_bytes, TSR_PLURAL(options->heap_bytes));
     int fd = memfd_create("tessera-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -137,7 +137,7 @@ static tsr_result reopen(tsr_ctx *ctx, shared_end *s, int fd) {
     if (s->fd < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot open the memory that ranks share");
     struct stat about_it;
     if (fstat(s->fd, &about_it))
-        FAIL_ERRNO(ctx, TSR_IO, errno, "cannot ask for the size of the memory that ranks share");
+        FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read the size of the memory that ranks share");
     s->memory_bytes = (size_t)about_it.st_size;
     if (s->memory_bytes < sizeof(shared_head))
         FAIL(ctx, TSR_CORRUPT, "memory that ranks share has %zu byte%s, not even a head of %zu",
@@ -176,7 +176,8 @@ static tsr_result use_layout(tsr_ctx *ctx, shared_end *s) {
 
 static tsr_result sit_down(tsr_ctx *ctx, shared_end *s, uint32_t rank, bool is_private) {
     if (rank >= s->base.rank_count)
-        FAIL(ctx, TSR_USAGE, "there is no rank %u among %u", rank, s->base.rank_count);
+        FAIL(ctx, TSR_USAGE, "rank %u does not exist; the run has %u ranks", rank,
+             s->base.rank_count);
     struct flock lock = {
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)rank, .l_len = 1};
     shared_seat *seat = &s->seats[rank];

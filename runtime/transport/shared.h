@@ -33,7 +33,8 @@ typedef struct tsr_shared_join_options {
     bool is_private;
 } tsr_shared_join_options;
 
-/* TSR_LOCKED: this rank has already joined. TSR_CORRUPT: not such memory. */
+/* Fails with TSR_LOCKED if this rank has already joined, and with TSR_CORRUPT if the descriptor is
+ * not memory that ranks share. */
 TSR_RESULT tsr_shared_join(tsr_ctx *ctx, const tsr_shared_join_options *options,
                            tsr_transport **out_transport);
 /* Describes the last position of rank `rank` in this memory: "in region 'train' at step 7, after

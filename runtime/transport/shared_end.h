@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank's end of the shared memory, and its waiting. Private to shared*.c.
+ * The end of the shared memory that one rank uses, and how the rank waits. Private to shared*.c.
  */
 #ifndef TSR_RUNTIME_TRANSPORT_SHARED_END_H
 #define TSR_RUNTIME_TRANSPORT_SHARED_END_H

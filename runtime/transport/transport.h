@@ -75,8 +75,8 @@ typedef struct tsr_meeting {
 
 typedef struct tsr_transport tsr_transport;
 
-/* An implementation of a transport. A new one is a file with such a table, a row in the conformance
- * tests and an open function. */
+/* An implementation of a transport. A new transport consists of a file with such a table, a row in
+ * the conformance tests and an open function. */
 typedef struct tsr_transport_kind {
     const char *name;
     TSR_RESULT (*exchange)(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange);
@@ -113,8 +113,8 @@ struct tsr_transport {
     void *scratch;
     size_t scratch_bytes;
     size_t meeting_bytes; /* maximum bytes that a rank contributes to a meeting; 0: no meetings */
-    /* Owned: a second end between the same ranks, for another thread; or NULL. It fails when this
-     * one does, and is closed with it. */
+    /* Owned: a second end between the same ranks, for another thread; or NULL. The second end fails
+     * when this transport fails, and is closed together with it. */
     tsr_transport *beside;
     bool is_beside; /* this is such a second end */
 };

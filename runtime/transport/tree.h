@@ -8,7 +8,7 @@
  *                  +
  *             +         \           V = 6, two ranks of three leaves: rank 0 holds the subtrees
  *           +   +        +          {0 1} and {2}, rank 1 {3} and {4 5}. With W = 3 each rank
- *          0 1 2 3      4 5         holds one.
+ *          0 1 2 3      4 5         has one subtree.
  */
 #ifndef TSR_RUNTIME_TRANSPORT_TREE_H
 #define TSR_RUNTIME_TRANSPORT_TREE_H

@@ -117,7 +117,7 @@ MUTANTS = {
         (OPEN, "blob->size_bytes != d->size_bytes", "false"),
         (OPEN, "if (!bundle->target_count)\n        FAIL", "if (false)\n        FAIL"),
     ],
-    "metadata at most": [
+    "index and manifests at most": [
         (PARSE, "out->size_bytes > size_max", "false"),
         (OPEN, "size > TSR_BUNDLE_METADATA_BYTES_MAX", "false"),
         (PARSE, "manifest->layers[last].size_bytes > TSR_BUNDLE_TABLE_BYTES_MAX", "false"),

@@ -219,6 +219,6 @@ Test(minisign, key_files) {
         sample_store(path, bad[i], strlen(bad[i]));
         tsr_result result = check(&ctx, s.path, keys, false, &report);
         cr_assert_eq(result.code, TSR_USAGE, "%zu: got %d: %s", i, result.code, ctx.error.text);
-        cr_assert(strstr(ctx.error.text, "nor of minisign"), "%s", ctx.error.text);
+        cr_assert(strstr(ctx.error.text, "and no key of minisign"), "%s", ctx.error.text);
     }
 }

@@ -22,7 +22,7 @@ static size_t name_count, modules, wrong;
 static MlirWalkResult note_op(MlirOperation op, void *user) {
     (void)user;
     for (size_t i = 0; i < name_count; i++)
-        if (tsr_op_is(op, names[i])) seen[i] = true;
+        if (strcmp(tsr_op_name(op), names[i]) == 0) seen[i] = true;
     return MlirWalkResultAdvance;
 }
 

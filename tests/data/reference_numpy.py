@@ -93,7 +93,7 @@ def check_npz(folder):
             expect_same(f"{folder}/m.npz:{name}", array)
         save(folder / "one.npz", np.arange(5))
         expect_same(folder / "one.npz", np.arange(5))
-    expect_refused(f"{folder}/m.npz:none", "no such member; those there are: f8_0.npy, f8_1.npy")
+    expect_refused(f"{folder}/m.npz:none", "no such member; the archive has: f8_0.npy, f8_1.npy")
     np.savez(folder / "m.npz", f=np.asfortranarray(np.ones((3, 4))), o=np.array([None], object))
     expect_refused(f"{folder}/m.npz:f", "Fortran order")
     expect_refused(f"{folder}/m.npz:o", "Python objects")

@@ -128,7 +128,7 @@ Test(array_writer, other_formats_are_refused) {
     fill();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         tsr_result result = write_parts(&ctx, files_path(&dir, names[i]), arrays, 1);
-        expect_error(&ctx, result, TSR_USAGE, "which is not written; expected .npy, .npz");
+        expect_error(&ctx, result, TSR_USAGE, "which cannot be written; expected .npy, .npz");
         cr_assert(strstr(ctx.error.text, strrchr(names[i], '.')), "%s", ctx.error.text);
         cr_assert_eq(files_count(&dir), 0, "%s", names[i]);
     }

@@ -186,7 +186,7 @@ Test(foreign, a_flat_file_is_told_of) {
         {640, {2, {10, 64}}, "is a flat file of ui8, 10 rows of 64"},
         {650,
          {2, {10, 64}},
-         "is a flat file of ui8, 10 rows of 64; its last 10 elements fill no row"},
+         "is a flat file of ui8, 10 rows of 64; its last 10 elements do not fill a row"},
         {48, {3, {2, 4, 6}}, "is a flat file of ui8, 2 rows of 4x6"},
         {7, {1, {7}}, "is a flat file of ui8, 7 rows"},
     };

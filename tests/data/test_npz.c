@@ -109,7 +109,7 @@ Test(npz, members) {
 Test(npz, selection) {
     make_npz("a.npz", layouts[1], 7, true);
     expect_refused(spec("a.npz", "third"), TSR_DATA,
-                   "no such member; those there are: first.npy, second.npy");
+                   "no such member; the archive has: first.npy, second.npy");
     expect_refused(spec("a.npz", "firs"), TSR_DATA, "no such member");
     expect_refused(spec("a.npz", ""), TSR_USAGE, "no member after the colon");
     expect_refused(files_path(&dir, "a.npz"), TSR_DATA, "2 members match; name one as");
@@ -130,7 +130,7 @@ Test(npz, selection) {
     archive_write_set_format_zip(zip);
     archive_write_open_filename(zip, files_path(&dir, "d.npz"));
     archive_write_free(zip);
-    expect_refused(files_path(&dir, "d.npz"), TSR_DATA, "no member; those there are: none");
+    expect_refused(files_path(&dir, "d.npz"), TSR_DATA, "no member; the archive has: none");
 }
 
 /* Names in messages are one line of UTF-8, regardless of the bytes in the archive. */
@@ -138,9 +138,9 @@ Test(npz, hostile_names) {
     static const struct {
         const char *name, *shown;
     } rows[] = {
-        {"a\x1b[2J\n", "those there are: a?[2J?, ok.npy"},
-        {"caf\xc3\xa9", "those there are: caf\xc3\xa9, ok.npy"},
-        {"caf\xe9", "those there are: caf?, ok.npy"},
+        {"a\x1b[2J\n", "the archive has: a?[2J?, ok.npy"},
+        {"caf\xc3\xa9", "the archive has: caf\xc3\xa9, ok.npy"},
+        {"caf\xe9", "the archive has: caf?, ok.npy"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char long_name[200];

@@ -49,7 +49,7 @@ if grep -qw avx2 /proc/cpuinfo && grep -qw fma /proc/cpuinfo; then
         40 acc6de4eab2adef771d36cad7234cb728b1af2d3493d6bcdd52aa14c97cb57a2 "${DATA[@]}" --cpu x86-64-v3
     replays digits 4 d1f906bd17f1065a811734109edc136edae160588a2ae83fc697e4b99a2b9d5e "${DATA[@]}" --cpu x86-64-v3
     thaw digits
-    expect "digits: of another bundle" 12 'generation 2 is of the bundle [0-9a-f]{64}; the bundle given is [0-9a-f]{64}' \
+    expect "digits: of another bundle" 12 'generation 2 belongs to bundle [0-9a-f]{64}; the given bundle is [0-9a-f]{64}' \
         "$RUN" "$ROOT/tests/golden/digits-1.0.tsb" "${DATA[@]}" --cpu x86-64-v3 --steps 40 --state-dir digits.state
     expect "digits: of other numerics" 12 'portable\+fma' \
         "$RUN" "$FROZEN/digits.tsb" "${DATA[@]}" --cpu x86-64-v2 --steps 40 --state-dir digits.state

@@ -54,7 +54,7 @@ Test(call, what_does_not_fit) {
     digits_must(&d, CALL(NULL, &x, 1, 1));
     digits_must(&d, CALL("predict", &x, 1, 0));
     REFUSED(&d, CALL("predickt", &x, 1, 1), TSR_USAGE, "'predickt'", "evaluate, predict, train");
-    REFUSED(&d, CALL("train", &x, 1, 1), TSR_USAGE, "'train' trains");
+    REFUSED(&d, CALL("train", &x, 1, 1), TSR_USAGE, "'train' is a train entry");
     REFUSED(&d, CALL("predict", NULL, 0, 1), TSR_USAGE, "'x' of entry 'predict' is missing",
             "x (64x64xui8)");
     REFUSED(&d, CALL("predict", ((tsr_tensor[]){x, x}), 2, 1), TSR_USAGE, "'x'", "given twice");

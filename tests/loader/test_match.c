@@ -125,17 +125,17 @@ Test(match, reasons) {
         {&cuda, "cuda:sm_90a", "cuda:sm_90a", "code for this GPU"},
         {&cuda, "cuda:sm_90a", "cuda:sm_80", "cuda:sm_90a suits this GPU better"},
         {&cuda, "cuda:sm_90a", "cuda:sm_100", "this GPU has compute capability 9.0"},
-        {&cuda, "cuda:sm_90a", "cuda:odd", "no GPU that is known here"},
+        {&cuda, "cuda:sm_90a", "cuda:odd", "a GPU of an unknown kind"},
         {&cuda, "cuda:sm_90a", "cpu:x86-64-v3", "a GPU runs it"},
         {&newer, "cuda:sm_100", "cuda:sm_90a",
          "for compute capability 9.0 alone; this GPU has 10.3"},
         {&older, NULL, "cuda:sm_80", "this GPU has compute capability 7.5"},
-        {&older, NULL, "cpu:x86-64-v3", "a GPU is asked for"},
-        {&absent, NULL, "cuda:sm_80", "there is no GPU that can be used"},
+        {&older, NULL, "cpu:x86-64-v3", "a GPU is requested"},
+        {&absent, NULL, "cuda:sm_80", "this machine has no usable GPU"},
         {&cpu, "cpu:x86-64-v3", "cuda:sm_80", "needs a GPU as the device"},
         {&cpu, "cpu:x86-64-v3", "cpu:x86-64-v3", "the highest level this CPU has"},
-        {&none, "cpu:x86-64-v3", "cuda:sm_80", "there is no GPU that can be used"},
-        {&left, "cpu:x86-64-v3", "cuda:sm_80", "this GPU could not take it"},
+        {&none, "cpu:x86-64-v3", "cuda:sm_80", "this machine has no usable GPU"},
+        {&left, "cpu:x86-64-v3", "cuda:sm_80", "this GPU could not load it"},
     };
     open_bundle(names);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -203,18 +203,18 @@ Test(match, the_highest_level_of_the_cpu) {
 
 Test(match, a_forced_level) {
     open_bundle(all);
-    static const char reason[] = "cpu:x86-64-v2: asked for; not cpu:x86-64-v4: this CPU has "
+    static const char reason[] = "cpu:x86-64-v2: requested; not cpu:x86-64-v4: this CPU has "
                                  "x86-64-v3; not cpu:x86-64-v3: not "
-                                 "asked for";
+                                 "requested";
     chosen(3, "x86-64-v2", "cpu:x86-64-v2", reason);
     chosen(3, "cpu:x86-64-v2", "cpu:x86-64-v2", reason);
-    refused(3, "x86-64-v4", TSR_MACHINE, "'x86-64-v4' was asked for; this CPU has x86-64-v3");
+    refused(3, "x86-64-v4", TSR_MACHINE, "'x86-64-v4' was requested; this CPU has x86-64-v3");
     for (const char *const *wrong =
              (const char *const[]){"", "v3", "x86-64-v0", "x86-64-v5", "x86-64-v33", "x86-64-v4-",
                                    "x86-64-v3-bf16", "cpu:", NULL};
          *wrong; wrong++)
         refused(3, *wrong, TSR_USAGE,
-                "is no CPU level; expected x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-bf16");
+                "is not a CPU level; expected x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-bf16");
 }
 
 Test(match, a_level_the_bundle_lacks) {
@@ -224,7 +224,7 @@ Test(match, a_level_the_bundle_lacks) {
     refused(4, "x86-64-v3", TSR_TARGET,
             "has no code for 'x86-64-v3'; it has cuda:sm_80, cpu:x86-64-v4");
     chosen(4, "x86-64-v4", "cpu:x86-64-v4",
-           "cpu:x86-64-v4: asked for; not cuda:sm_80: needs a GPU as the device");
+           "cpu:x86-64-v4: requested; not cuda:sm_80: needs a GPU as the device");
     refused(4, "x86-64-v1", TSR_TARGET, "has no code for 'x86-64-v1'");
     chosen(
         4, NULL, "cpu:x86-64-v4",
@@ -252,10 +252,10 @@ Test(match, dot_products) {
            "cpu:x86-64-v4: the highest level this CPU has; not cpu:x86-64-v4-bf16: this CPU has "
            "x86-64-v4; not cpu:x86-64-v3: a lower level");
     chosen(TSR_CPU_LEVEL_V4_BF16, "x86-64-v4", "cpu:x86-64-v4",
-           "cpu:x86-64-v4: asked for; not cpu:x86-64-v4-bf16: not asked for; not cpu:x86-64-v3: "
-           "not asked for");
+           "cpu:x86-64-v4: requested; not cpu:x86-64-v4-bf16: not requested; not cpu:x86-64-v3: "
+           "not requested");
     refused(4, "x86-64-v4-bf16", TSR_MACHINE,
-            "'x86-64-v4-bf16' was asked for; this CPU has x86-64-v4");
+            "'x86-64-v4-bf16' was requested; this CPU has x86-64-v4");
 }
 
 Test(match, dot_products_alone) {

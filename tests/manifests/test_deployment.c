@@ -222,7 +222,8 @@ Test(deployment, what_does_not_fit_the_config_is_refused) {
     cr_assert_eq(
         tsr_deployment_encode(&ctx, &config, &changed, TSR_PART_ALL, &arena, &json, &size).code,
         TSR_COMPILE);
-    cr_assert_str_eq(ctx.error.text, "deployment: shards of 'v', which is no tensor of the config");
+    cr_assert_str_eq(ctx.error.text,
+                     "deployment: shards of 'v', which is not a tensor of the config");
     other = (tsr_deployment_shard){"w", "data", 3, begins, short_ends};
     cr_assert_eq(
         tsr_deployment_encode(&ctx, &config, &changed, TSR_PART_ALL, &arena, &json, &size).code,
@@ -341,7 +342,7 @@ static const struct {
     {"\"optimizer\":[]",
      "\"optimizer\":[{\"name\":\"w\",\"of\":\"w\",\"kind\":\"m\",\"dtype\":\"f32\","
      "\"shape\":[],\"shards\":[{\"rank\":0,\"begin\":0,\"end\":1}]}]",
-     "deployment: tensor 'w' is there twice", TSR_CORRUPT},
+     "deployment: tensor 'w' is listed twice", TSR_CORRUPT},
     {"all_gather", "all_scatter",
      "deployment: collectives[0]: kind: expected a collective that sends, got 'all_scatter'",
      TSR_CORRUPT},
@@ -350,7 +351,7 @@ static const struct {
     {"\"policy\":\"recompute\"", "\"policy\":\"some\"",
      "deployment: checkpoint: policy: expected none or recompute, got 'some'", TSR_CORRUPT},
     {"\"entry\":\"train\",\"bytesBefore\"", "\"entry\":\"no\",\"bytesBefore\"",
-     "deployment: recomputation in 'no', which is no entry", TSR_CORRUPT},
+     "deployment: recomputation in 'no', which is not an entry", TSR_CORRUPT},
     {"\"stages\":[", "\"stages\":[{},", "deployment: pipeline: expected 1 stage, got 2",
      TSR_CORRUPT},
     {"\"after\":[],\"entries\":[", "\"entries\":7,\"after\":[",

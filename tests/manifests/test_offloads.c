@@ -219,9 +219,9 @@ Test(offloads, the_host_is_written_by_offloads_and_read_by_prefetches) {
 
 Test(offloads, each_is_awaited_once) {
     REFUSED(c[AWAIT] = c[MAKE_B],
-            "commands[1]: offload: expected it to be awaited, got none that does");
+            "commands[1]: offload: expected an await of this command, got none");
     REFUSED(c[AWAIT_BACK] = c[USE_A],
-            "commands[7]: prefetch: expected it to be awaited, got none that does");
+            "commands[7]: prefetch: expected an await of this command, got none");
     REFUSED(c[AWAIT_B] = c[AWAIT], "commands[6]: await: expected command 1 once, got it again");
     REFUSED(swap(&c[OFFLOAD], &c[AWAIT]),
             "commands[1]: await: expected an export, import, offload or prefetch before it, got "

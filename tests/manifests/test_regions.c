@@ -155,7 +155,7 @@ Test(regions, a_broken_order_is_refused) {
     REFUSED(commands[AWAIT_EXPORT] = commands[AWAIT_IMPORT],
             "commands[6]: await: expected command 0 once, got it again");
     REFUSED(e.entries[2].command_count = AWAIT_EXPORT,
-            "commands[4]: export: expected it to be awaited, got none that does");
+            "commands[4]: export: expected an await of this command, got none");
     REFUSED(commands[LEAVE] = commands[ENTER],
             "commands[3]: enter: expected region 'stage' to be left before 'stage' begins, got it "
             "open");

@@ -278,7 +278,7 @@ REFUSED = [
     (of_none('param', 'name = "w", init = #tessera.normal<0.0, 0x7FF8000000000000>'), 'tessera.param: init has a number that is not finite'),
     (of_one('one_hot', 'tensor<3000000000xi64>', 'axis = 1 : i64', 'tensor<3000000000x4000000000xf32>'),
      'tessera.one_hot: result 0 has more than 2^63 bytes'),
-    (of_one('argmax', 'tensor<3x0xf32>', 'axis = 1 : i64', 'tensor<3xi64>'), 'tessera.argmax: dim 1 is 0: nothing is largest'),
+    (of_one('argmax', 'tensor<3x0xf32>', 'axis = 1 : i64', 'tensor<3xi64>'), 'tessera.argmax: dim 1 is 0, so there is no largest element'),
     (of_one('add', 'tensor<3xi1>').replace('(%x) {} : (tensor<3xi1>)', '(%x, %x) : (tensor<3xi1>, tensor<3xi1>)'),
      'tessera.add: element type of lhs is i1'),
     ('func.func @f(%x: memref<3xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {\n  return\n}\n', "entry '@f': argument 0 has the type memref<3xf32>; expected a ranked tensor"),
@@ -286,10 +286,10 @@ REFUSED = [
     (CALLER.replace('CALLEE', 'f'), "func.call: '@f' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'g') + calling('private @g', 'h') + calling('private @h', 'g'),
      "func.call: '@g' calls itself or was not inlined"),
-    *((in_a_scan('g', times) + ASSIGNS, "func.call: is not allowed in a region of tessera.scan: '@g' comes to a tessera.assign")
+    *((in_a_scan('g', times) + ASSIGNS, "func.call: is not allowed in a region of tessera.scan: '@g' leads to a tessera.assign")
       for times in (1, 3, 300)),
     (in_a_scan('h', 3) + calling('private @h', 'g') + ASSIGNS,
-     "func.call: is not allowed in a region of tessera.scan: '@h' comes to a tessera.assign"),
+     "func.call: is not allowed in a region of tessera.scan: '@h' leads to a tessera.assign"),
 ]
 
 

@@ -128,7 +128,8 @@ class Interpreter:
         x, e = [np.asarray(v) for v, _ in inputs], [b for _, b in inputs]
         results = evaluate(op, x)
         if op.name == 'repair':
-            bound = np.where(interpret.is_repaired(op, x[1], e[1]), np.inf, 0 if op.text('of') == 'offset' else e[1])
+            plain = interpret.plain_of(op)
+            bound = np.where(interpret.is_repaired(op, x, e), np.inf, 0 if plain is None else e[plain])
             return [(results[0], np.broadcast_to(bound, np.shape(results[0])))]
         if not self.rounding:
             self.singular = self.singular or steep(op, x, results)

@@ -458,13 +458,29 @@ def max_pool_grad(op, x, g):
     return result
 
 
-def repair(op, x, plain, *_):
+# Operands that are the results for rows that are not computed again; other kinds have the second.
+PLAIN_OF_INCOMING = {'incoming_product': 2, 'incoming_size': 3, 'incoming_mean': 4}
+# Numbers of rows that are not computed again.
+PLAIN_NUMBERS = {'offset': -0.0, 'incoming_scale': 1.0}
+
+
+def plain_of(op):
+    """The index of an operand; None: a number."""
+    of = op.text('of')
+    return None if of in PLAIN_NUMBERS else PLAIN_OF_INCOMING.get(of, 1)
+
+
+def repair(op, *x):
     """Of rows whose numbers have neither overflowed nor vanished."""
-    return np.full(plain.shape, -0.0, plain.dtype) if op.text('of') == 'offset' else plain
+    at, like = plain_of(op), x[2 if op.text('of').startswith('incoming') else 1]
+    return np.full(like.shape, PLAIN_NUMBERS[op.text('of')], like.dtype) if at is None else x[at]
 
 
-def is_repaired(op, plain, error):
-    """May a row be computed again? Then what it is hangs on more than `plain`."""
+def is_repaired(op, x, errors):
+    """May a row be computed again? Then what it is hangs on more than the plain number."""
+    if op.text('of').startswith('incoming'):  # far below the largest number, so that every count of elements is safe
+        return ~(sum(np.abs(x[k]) + errors[k] for k in (2, 4) if k < len(x)) < 2.0**64)
+    plain, error = x[1], errors[1]
     odd = ~np.isfinite(plain) | (error > 0) & ~np.isfinite(error)
     return odd if op.text('of') in ('mean', 'average', 'variance') else odd | ~(plain - error > 0)
 

@@ -279,7 +279,7 @@ def cases(seed, count, wanted):
 def main():
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 32)
     count = int(sys.argv[4]) if len(sys.argv) > 4 else 24
-    rows = re.findall(r'^X\(\w+, "([\w.]+)", (?:\w+, ){4}(\w+), \w+, \w+\)$', pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'), re.MULTILINE)
+    rows = re.findall(r'^X\(\w+, "([\w.]+)", (?:\w+, ){4}(\w+), \w+, \w+, \w+\)$', pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'), re.MULTILINE)
     wanted = {name for name, forward in rows if forward not in ('none', 'unsupported') or name in CONTROL}
     wanted -= set(MADE)
     ops = len(wanted)

@@ -331,7 +331,7 @@ def names_of(ops):
 
 def differentiable(table):
     """The ops that have a gradient, by ops.def; what is wrong with the reasons of the others."""
-    rows = dict(re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+, \w+, \w+\)$', table, re.MULTILINE))
+    rows = dict(re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+, \w+, \w+, \w+\)$', table, re.MULTILINE))
     wanted = {name for name, gradient in rows.items() if gradient not in ('none', 'unsupported') or name in CONTROL} - set(MADE)
     wrong = [f'{name} has no gradient, and no reason is given' for name in rows if name not in wanted and name not in NO_GRADIENT and name not in MADE]
     wrong += [f'{name} is no op without a gradient' for name in NO_GRADIENT if name in wanted or name not in rows]

@@ -55,7 +55,7 @@ printf '{"auths": {"%s": {"auth": "dXNlcjpwYXNz"}}}' "$H" >auth.json
 export REGISTRY_AUTH_FILE=auth.json
 case_ negotiate 19 "asks for a login by 'Negotiate'; known are Basic and Bearer"
 case_ digest-login 19 "asks for a login by 'Digest'"
-case_ no-challenge 19 "asks for a login by 'nothing it names'"
+case_ no-challenge 19 "asks for a login by 'no scheme'"
 case_ no-realm 18 'names no token server'
 case_ open-quote 18 'names no token server'
 case_ far-realm 19 "names the token server 'http://example.org/token': expected https"

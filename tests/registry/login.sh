@@ -35,7 +35,7 @@ pull() { # WHAT CODE REGEX ENVIRONMENT…
     shift 3
     expect "$what" "$code" "$regex" env "$@" "$AOT" pull "$B/a/b" -o out.tsb --ca ca.pem
 }
-pull "no login" 19 "wants a login \(status 401\), and no file has one" A=b
+pull "no login" 19 "requires a login \(status 401\), but no file has a login" A=b
 login "$B" user:wrong
 pull "a wrong password, told without it" 19 'status 401: UNAUTHORIZED' REGISTRY_AUTH_FILE=auth.json
 if grep -rq 'wrong' .out .err; then fail "a message tells the password"; fi
@@ -54,9 +54,9 @@ pull "a key that is a URL" 0 '' REGISTRY_AUTH_FILE=auth.json
 login "$B/a" 'user:päss:word'
 pull "a key that is a namespace" 0 '' REGISTRY_AUTH_FILE=auth.json
 login "$B/c" 'user:päss:word'
-pull "another namespace" 19 'wants a login' REGISTRY_AUTH_FILE=auth.json
+pull "another namespace" 19 'requires a login' REGISTRY_AUTH_FILE=auth.json
 login "example.org" 'user:päss:word'
-pull "another host" 19 'wants a login' REGISTRY_AUTH_FILE=auth.json
+pull "another host" 19 'requires a login' REGISTRY_AUTH_FILE=auth.json
 printf '{"auths": {"%s": {"auth": "%s"}, "%s/a/b": {"auth": "%s"}}}' "$B" "$(base64_of user:wrong)" "$B" "$(base64_of 'user:päss:word')" >auth.json
 pull "the most exact key" 0 '' REGISTRY_AUTH_FILE=auth.json
 printf '{"auths": {"%s": {}}, "credsStore": "desktop", "a": 1.5}' "$B" >auth.json
@@ -80,7 +80,7 @@ realm=http://127.0.0.1:$PORT/token
 serve bearer "auth:
   token: {realm: '$realm', service: the service, issuer: issuer, rootcertbundle: $WORK/token.pem}"
 T=127.0.0.1:$PORT
-expect "no login" 19 'wants a login' "$AOT" push a.tsb "$T/a"
+expect "no login" 19 'requires a login' "$AOT" push a.tsb "$T/a"
 login "$T" 'user:päss:word'
 expect "push" 0 '^pushed' "$AOT" push a.tsb "$T/a" --authfile auth.json
 check "asked for once, for what is needed" test "$(grep -c "GET True \['the service'\] \['repository:a:pull,push'\]" tokens.log)" = 1

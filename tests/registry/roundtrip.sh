@@ -86,7 +86,7 @@ equal "blobs mounted" "$(number mountedBlobs)" 12
 # ---- references ----
 expect "no such tag" 20 "manifest 'none': status 404: MANIFEST_UNKNOWN" "$AOT" pull "$R:none" -o no.tsb
 expect "no such repository" 20 'status 404' "$AOT" pull "127.0.0.1:$PORT/none/none" -o no.tsb
-expect "another digest" 6 'the reference asks for sha256:0{64}' "$AOT" push a.tsb "$R@sha256:$(printf %064d 0)"
+expect "another digest" 6 'the reference requests sha256:0{64}' "$AOT" push a.tsb "$R@sha256:$(printf %064d 0)"
 expect "a digest that is right" 0 '' "$AOT" push a.tsb "$R:both@sha256:$digest"
 expect "no host" 6 "reference 'models/a': expected host" "$AOT" push a.tsb models/a
 expect "capitals" 6 'expected a repository name' "$AOT" push a.tsb "127.0.0.1:$PORT/Models"
@@ -95,7 +95,7 @@ expect "a bad port" 6 'expected a host name' "$AOT" push a.tsb 127.0.0.1:99999/a
 expect "no file" 7 'No such file' "$AOT" push none.tsb "$R:x"
 expect "no folder" 7 'No such file' "$AOT" pull "$R:ours" -o none/out.tsb
 expect "a folder" 7 'is a directory' "$AOT" pull "$R:ours" -o layout
-expect "standard output" 6 'standard output cannot be one' "$AOT" pull "$R:ours" -o -
+expect "standard output" 6 'the output cannot go to standard output' "$AOT" pull "$R:ours" -o -
 expect "nobody listens" 18 'refused|connect' "$AOT" pull "127.0.0.1:$(free_port)/a" -o no.tsb --retries 0
 printf 'x' | dd of=theirs.tsb bs=1 seek=$(($(stat -c %s theirs.tsb) - 3000)) conv=notrunc status=none
 expect "damage is not pushed" 2 'digest of the chunk' "$AOT" push theirs.tsb "127.0.0.1:$PORT/damage"

@@ -37,15 +37,15 @@ Test(bad_input, all_manifests_deleted_by_hand_are_no_fresh_start) {
     remove_all(b, "MANIFEST.", 1, 3, ".1");
     for (int i = 0; i < 2; i++)
         must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
-                  "nothing good is left: 2 committed records are damaged");
-    cr_assert(strstr(b->log.last_error, "was committed and its manifest is missing"), "%s",
+                  "there is no good generation: 2 committed records are damaged");
+    cr_assert(strstr(b->log.last_error, "was committed, but its manifest is missing"), "%s",
               b->log.last_error);
     must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE,
-              "a fresh start was asked for, and generations were committed here: no manifest is "
-              "left, 2 committed records are damaged or missing");
+              "a fresh start was requested, but generations were committed here: no manifest is "
+              "left, and 2 committed records are damaged or missing");
     cr_assert(exists(b, "/s/gen/1-3/segment.0"), "refusing removes nothing");
     remove_all(b, "BASE.", 1, 9, "");
-    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "there is no good generation");
     cr_assert(exists(b, "/s/gen/1-2/segment.0"));
     end(b);
 }

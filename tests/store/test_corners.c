@@ -123,8 +123,9 @@ Test(corners, a_stray_manifest_hides_nothing_that_is_asked_for) {
         bench *b = begin_many();
         put_file(b, strays[i], i ? "garbage" : "");
         if (i == 0) {
-            must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "fsck lists what is left");
-            must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
+            must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
+                      "fsck lists the remaining records");
+            must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was requested");
         }
         must_fail(b, reopen(b, TSR_RESUME_EXACT, 8), TSR_STATE, "generation 8 cannot be resumed");
         cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 3).code, TSR_OK, "%s", b->ctx.error.text);
@@ -320,13 +321,13 @@ Test(corners, all_of_a_run_is_gone) {
                 if (way != MARKS_STAY) remove_file(b, "gen/", run, n);
             }
         }
-        must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
-        cr_assert(strstr(b->log.last_error, "generation 4 of epoch 2 was committed and its "
+        must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was requested");
+        cr_assert(strstr(b->log.last_error, "generation 4 of epoch 2 was committed, but its "
                                             "manifest is missing"),
                   "%s", b->log.last_error);
         if (way == BOTH_RUNS) {
             must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
-                      "nothing good is left: 1 committed record is damaged");
+                      "there is no good generation: 1 committed record is damaged");
         } else {
             must_open(b);
             must_load(b, 2);
@@ -472,8 +473,7 @@ Test(corners, lock_of_a_process_without_a_name) {
     tsr_recovery recovery;
     must_open(b);
     put_file(b, "/s/LOCK", "");
-    must_fail(b, model_open(&b->ctx, &second, &recovery), TSR_LOCKED,
-              "it is in use by another process");
+    must_fail(b, model_open(&b->ctx, &second, &recovery), TSR_LOCKED, "another process uses it");
     end(b);
 }
 

@@ -68,7 +68,7 @@ Test(identity, generation_that_is_gone) {
     must_open(b);
     cr_assert_eq(b->recovery.damaged_count, 1);
     cr_assert_str_eq(b->log.last_error,
-                     "generation 2 of epoch 1 was committed and its manifest is missing");
+                     "generation 2 of epoch 1 was committed, but its manifest is missing");
     must_load(b, 1);
     end(b);
 }

@@ -46,7 +46,7 @@ Test(protocol, a_second_run_is_refused) {
     tsr_store *second = NULL;
     tsr_recovery recovery;
     must_open(b);
-    must_fail(b, model_open(&b->ctx, &second, &recovery), TSR_LOCKED, "it is in use by process");
+    must_fail(b, model_open(&b->ctx, &second, &recovery), TSR_LOCKED, "process");
     must_save(b, 1, 1);
     end(b);
 }
@@ -191,7 +191,7 @@ Test(protocol, a_rank_refuses_another_layout_and_step) {
     other.step = 6;
     tell(&b, other);
     cr_assert_eq(last_sent(b.w, text).kind, TSR_MESSAGE_ABORT);
-    cr_assert_str_eq(text, "its state is of step 5; step 6 is to be saved");
+    cr_assert_str_eq(text, "its state belongs to step 5; step 6 is to be saved");
     cr_assert_eq(b.w->hashed, 0);
     end_rank(&b);
 }
@@ -276,9 +276,9 @@ Test(protocol, a_rank_compares_the_manifest) {
     cr_assert_eq(io->pwrite(io->self, fd, bytes, size, 0), (ssize_t)size);
     io->close(io->self, fd);
     const tsr_digest other = tsr_hash("x", 1);
-    static const char *const says[] = {"its manifest is not the one the coordinator read",
-                                       "its manifest is not the one the coordinator read",
-                                       "not asked for"};
+    static const char *const says[] = {
+        "its manifest differs from the manifest that the coordinator read",
+        "its manifest differs from the manifest that the coordinator read", "not asked for"};
     for (unsigned i = 0; i < 3; i++) {
         tsr_message m = propose(i ? &plan->hash : &other, SUBJECT, TSR_PURPOSE_RECOVER,
                                 i == 1 ? plan->chunk_count + 1 : plan->chunk_count);

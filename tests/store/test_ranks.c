@@ -352,7 +352,7 @@ Test(ranks, one_that_fails_aborts_for_all) {
             .code,
         TSR_OK);
     cr_assert_eq(deliver(&home).code, TSR_SAVE);
-    cr_assert(strstr(home.ctx.error.text, "rank 2: its state is of step 5; step 4"), "%s",
+    cr_assert(strstr(home.ctx.error.text, "rank 2: its state belongs to step 5; step 4"), "%s",
               home.ctx.error.text);
     end(&home);
     fault_io_destroy(disk);

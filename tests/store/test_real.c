@@ -92,7 +92,7 @@ Test(store_real, second_process_is_refused) {
     char byte = 1;
     cr_assert_eq(read(ready[0], &byte, 1), 1);
     cr_assert_eq(byte, TSR_OK);
-    snprintf(expected, sizeof expected, "in use by process %ld on ", (long)child);
+    snprintf(expected, sizeof expected, "process %ld on ", (long)child);
     cr_assert_eq(
         tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
         TSR_LOCKED);

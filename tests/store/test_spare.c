@@ -307,7 +307,7 @@ Test(spare, what_came_back_is_nothing_to_go_on_from) {
     flip(b, "/s/gen/2-5/segment.0", 100);
     flip(b, "/s/gen/2-6/segment.0", 100);
     must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
-              "nothing good is left: 2 committed records are damaged");
+              "there is no good generation: 2 committed records are damaged");
     end(b);
 }
 

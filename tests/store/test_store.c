@@ -99,7 +99,7 @@ Test(store, large_tensors_and_many_segments) {
     cr_assert(tsr_digest_equal(&hash, &b->recovery.generation.state_hash));
     flip(b, "/s/gen/1-1/segment.1", 12345);
     must_fail(b, tsr_store_load(&b->ctx, b->store, tensors, 3), TSR_STATE, "'large' is damaged");
-    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "there is no good generation");
     free(large);
     end(b);
 }
@@ -248,7 +248,7 @@ Test(store, all_damaged_refuses) {
     for (int i = 0; i < 2; i++)
         must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "2 committed records are damaged");
     cr_assert_eq(b->log.errors, 2);
-    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
+    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was requested");
     end(b);
 }
 
@@ -263,10 +263,10 @@ Test(store, missing_is_damaged_too) {
     must_load(b, 2);
     cr_assert_eq(b->recovery.damaged_count, 1);
     cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/segment.0"));
-    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "there is no good generation");
     cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
     cr_assert(fault_io_remove(b->disk, "/s/SPARE.3"));
-    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "there is no good generation");
     end(b);
 }
 
@@ -410,7 +410,7 @@ Test(store, other_tensors) {
     tsr_tensor other[MODEL_TENSORS];
     memcpy(other, b->m.tensors, sizeof other);
     must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS - 1), TSR_MISMATCH,
-              "the state has tensor 'w.moment' (5xi64), which the program has not");
+              "the state has tensor 'w.moment' (5xi64), which the program does not have");
     other[0].shape.dims[1] = 50;
     must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS), TSR_MISMATCH,
               "tensor 'w' is 7x200xf32 in the state; the program has 7x50xf32");
@@ -421,7 +421,7 @@ Test(store, other_tensors) {
     other[0] = b->m.tensors[0];
     other[0].name = "v";
     must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS), TSR_MISMATCH,
-              "the program has tensor 'v' (7x200xf32), which the state has not");
+              "the program has tensor 'v' (7x200xf32), which the state does not have");
     end(b);
 }
 
@@ -458,7 +458,7 @@ Test(store, resume_modes) {
     bench *b = begin();
     must_open(b);
     must_save(b, 1, 3);
-    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "the newest 3");
+    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "the newest is 3");
     must_fail(b, reopen(b, TSR_RESUME_EXACT, 9), TSR_STATE,
               "there is no generation 9; there are: 2, 3");
     cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 2).code, TSR_OK);
@@ -495,7 +495,7 @@ Test(store, options_out_of_range) {
     tsr_store_options options = model_options("/s");
     options.keep = 1;
     must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
-              TSR_USAGE, "1 generation cannot be kept; expected 2");
+              TSR_USAGE, "1 generation to keep; expected 2");
     options = model_options("");
     must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
               TSR_USAGE, "is empty");
@@ -664,7 +664,7 @@ Test(store, read_without_lock) {
     must_fail(b,
               tsr_store_read(&b->ctx, "/s", &other, TSR_RESUME_AUTO, 0, &arena, &recovery, &tensors,
                              &count),
-              TSR_MISMATCH, "is of the bundle");
+              TSR_MISMATCH, "belongs to bundle");
     tsr_arena_finish(&arena);
     end(b);
 }
@@ -711,7 +711,7 @@ Test(store, acknowledged_and_not_read_back) {
         fault_io_arm(b->disk,
                      &(fault_plan){.kind = FAULT_ERROR, .error = EMFILE, .name = "open", .at = at});
         bool saved = model_save(&b->ctx, b->store, &b->m, 3);
-        met = saved && b->log.warnings == 1; /* "old generations stay for now" */
+        met = saved && b->log.warnings == 1; /* "old generations are kept for now" */
         cr_assert(met || at < 20, "reading back was not met");
         fault_io_arm(b->disk, NULL);
         if (met) {

@@ -68,7 +68,7 @@ Test(store, list_and_fsck_tell_what_a_stray_manifest_hides) {
               "%s", all.text);
     cr_assert(strstr(all.text, "generation 1 epoch 3 damaged: MANIFEST.1.3"), "%s", all.text);
     cr_assert(strstr(all.text, "generation 2 epoch 1 step 2 "), "%s", all.text);
-    cr_assert(strstr(all.text, " good, ignored unless it is asked for by its number\n"), "%s",
+    cr_assert(strstr(all.text, " good, ignored unless a run resumes it by its number\n"), "%s",
               all.text);
     all = (text_of){0};
     must_fail(b, tsr_store_list_json(&b->ctx, "/s", true, append_to, &all), TSR_STATE, "2 commit");
@@ -78,14 +78,16 @@ Test(store, list_and_fsck_tell_what_a_stray_manifest_hides) {
     all = (text_of){0};
     must_fail(b, tsr_store_fsck(&b->ctx, "/s", append_to, &all), TSR_STATE,
               "0 generations are good");
-    cr_assert(strstr(all.text,
-                     "generation 2 of epoch 1: ignored, a later run went on from an earlier "
-                     "one; it is good, and used when it is asked for by its number\n"),
-              "%s", all.text);
-    cr_assert(strstr(all.text,
-                     "generation 1 of epoch 1: ignored, a later run went on from an earlier "
-                     "one; it is damaged: "),
-              "%s", all.text);
+    cr_assert(
+        strstr(all.text,
+               "generation 2 of epoch 1: ignored, because a later run continued from an earlier "
+               "generation; it is good: resume it by its number to use it\n"),
+        "%s", all.text);
+    cr_assert(
+        strstr(all.text,
+               "generation 1 of epoch 1: ignored, because a later run continued from an earlier "
+               "generation; it is damaged: "),
+        "%s", all.text);
     end(b);
 }
 
@@ -119,7 +121,7 @@ Test(store, prune_keeps_what_was_asked) {
         tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
         TSR_OK);
     must_save(b, 1, 5);
-    must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_LOCKED, "in use");
+    must_fail(b, tsr_store_prune(&b->ctx, "/s", 2, false, add_to, &l), TSR_LOCKED, "uses it");
     tsr_store_close(&b->ctx, b->store);
     b->store = NULL;
     must_fail(b, tsr_store_prune(&b->ctx, "/s", 1, false, add_to, &l), TSR_USAGE, "1 generation");

@@ -70,7 +70,7 @@ has err '--threads'
 run 6 "$aot" build "$source" -o x.tsb --timing=yes
 has err 'takes no value'
 run 6 "$aot" build "$source" -o x.tsb --target=cpu:x86-64-v2 --ptxas=/nowhere/ptxas
-has err "'/nowhere/ptxas' would assemble code for NVIDIA GPUs; no target is one: 'cpu:x86-64-v2'"
+has err "'/nowhere/ptxas' assembles code for NVIDIA GPUs; expected a target cuda:…, got 'cpu:x86-64-v2'"
 run 6 "$aot" build "$source" -o x.tsb --diagnostics=xml
 has err 'text or json'
 run 6 "$aot" inspect

@@ -50,9 +50,9 @@ run 21 "$aot" diff a.tsb weights.tsb
 has err "'a.tsb' and 'weights.tsb' differ: [0-9]+ differences"
 one_error
 # 3.0000002 is the next float after 3; 6 and -6 are 2 * 0x40c00000 apart in the order of floats.
-has out '^tensor +w changed: 2 of 6 elements, the first at 2: 3, then 3.00000024; at most 12 apart, 2172649472 ulp$'
+has out '^tensor +w changed: 2 of 6 elements differ, the first at 2: 3 became 3.00000024; the largest difference is 12, 2172649472 ulp$'
 has out '^layer +weights.safetensors changed: '
-has out "^text +graph.mlir changed: line [0-9]+, byte [0-9]+: '.*', then '.*'$"
+has out "^text +graph.mlir changed: the texts first differ at line [0-9]+, byte [0-9]+: '.*' became '.*'$"
 grep -q '^kernel\|^program' out && fail 'other weights changed a kernel'
 
 run 21 "$aot" diff a.tsb kernel.tsb

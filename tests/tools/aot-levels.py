@@ -94,12 +94,12 @@ def check_refusals(dumps):
     tile = dumps / "tile.x86-64-v3.mlir"
     target = (dumps / "target.x86-64-v3.mlir").read_text()
     cases = [
-        (tile, "tile", ["--target", OTHER], 6, "is for target 'cpu:x86-64-v3' alone; asked for is 'cpu:x86-64-v2'"),
+        (tile, "tile", ["--target", OTHER], 6, "is only for target 'cpu:x86-64-v3'; the requested target is 'cpu:x86-64-v2'"),
         (dumps / "schedule.mlir", "tile", [], 9, "the module has no attribute 'tessera.target'"),
         (tile, "target", [], 9, "the module has no document 'config'"),
         (tile, "llvm", [], 6, "--from 'llvm' is unknown; known are graph autodiff schedule tile target"),
-        (tile, None, [], 6, "holds a tile.func: it is no source, but --from=tile goes on from it"),
-        (dumps / "schedule.mlir", None, [], 6, "holds a tsched.func: it is no source, but --from=schedule goes on from it"),
+        (tile, None, [], 6, "contains a tile.func, so it is not a source; give --from=tile to continue from it"),
+        (dumps / "schedule.mlir", None, [], 6, "contains a tsched.func, so it is not a source; give --from=schedule to continue from it"),
         (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0309] tessera.minimize"),
     ]
     edits = [

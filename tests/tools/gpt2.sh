@@ -64,7 +64,7 @@ check 'all of them are the same' cmp thrice.bin <(cat once.bin once.bin once.bin
 check 'three that are only timed' "$RUN" gpt2.tsb "${PREDICT[@]}" --repeat 3 --metrics calls.jsonl
 checks=$((checks + 1))
 [ "$(sed -n 's/^{"event":"call","call":\([1-9]\),"seconds":0\.[0-9]*}$/\1/p' calls.jsonl | paste -sd ' ')" = '1 2 3' ] || fail "three calls: $(cat calls.jsonl)"
-expect 'none that nothing is kept of' 6 "no output of entry 'predict' is asked for" "$RUN" gpt2.tsb "${PREDICT[@]}" --repeat 3
+expect 'none that nothing is kept of' 6 "no output of entry 'predict' is requested" "$RUN" gpt2.tsb "${PREDICT[@]}" --repeat 3
 printf '\x21\0\0\0\0\0\0\0' >place.bin
 expect 'a place outside the window' 8 'index\[0\] is 32; expected 0 to 31' "$RUN" gpt2.tsb "${WRITE[@]}" --input place=place.bin --output token=token.bin
 finish

@@ -73,11 +73,11 @@ for log in --metrics --store-log; do
     check "$log: it is kept" test "$(head -n 2 end.jsonl | grep -cxF "$line")" -eq 2
     for text in 'func.func @f() {' 'a,b,c' $'\x93NUMPY\x01' "$(printf '%s\nnotes' "$line")"; do
         printf '%s' "$text" >other.txt && cp other.txt kept.txt
-        expect "$log: another file '$text'" 6 "'other.txt' is no log that (metrics|events) can continue: its last line is '.*'; expected JSON objects, one a line" next other.txt
+        expect "$log: another file '$text'" 6 "'other.txt' is not a log that (metrics|events) can continue: its last line is '.*'; expected JSON objects, one per line" next other.txt
         check "$log: it is as it was" cmp other.txt kept.txt
     done
     head -c 3000000 /dev/zero | tr '\0' '{' >long.txt && cp long.txt kept.txt
-    expect "$log: one endless line" 6 "'long.txt' is no log" next long.txt
+    expect "$log: one endless line" 6 "'long.txt' is not a log" next long.txt
     check "$log: it is as it was, too" cmp long.txt kept.txt
     : >empty.jsonl
     check "$log: an empty file" next empty.jsonl

@@ -32,8 +32,8 @@ expect "what was adopted is resumed then" 0 'resumed generation 1 at step 30' \
 # Tensors that do not match start with initial values, and are named.
 expect "a shape that changed" 0 "'layer3.weight' starts from its initial value: it is 64x10xf32 in the state, 64x12xf32 in the program" \
     train edited.tsb --steps 25 --adopt before --state-dir edited
-expect "a name that is new" 0 "'layer2.offset' starts from its initial value: the state has no such tensor" train edited.tsb --steps 25 --adopt before
-expect "one that is gone" 0 "'layer2.bias.adam_m' of the state is left: the program has no 'layer2.bias.adam_m'" \
+expect "a name that is new" 0 "'layer2.offset' starts from its initial value: the state has no tensor of this name" train edited.tsb --steps 25 --adopt before
+expect "one that is gone" 0 "'layer2.bias.adam_m' of the state is not used: the program has no 'layer2.bias.adam_m'" \
     train edited.tsb --steps 25 --adopt before
 expect "how many" 0 '9 of 18 tensors of generation 1, step 20, are taken over \(0 renamed\); the program has 18' \
     train edited.tsb --steps 25 --adopt before
@@ -44,7 +44,7 @@ expect "a name that the state has not" 6 "has no tensor 'layer9' that could be r
 expect "half a name" 6 "has no tensor 'layer' that could be renamed to 'x'" train renamed.tsb --steps 30 --adopt before --rename layer=x
 expect "two of one name" 6 "would both be 'layer2" train renamed.tsb --steps 30 --adopt before --rename layer1=layer2
 expect "renamed twice" 6 "names 'layer1' twice: 'a' and 'b'" train renamed.tsb --steps 30 --adopt before --rename layer1=a --rename layer1=b
-expect "nothing in common" 12 'has nothing that the program has, too' \
+expect "nothing in common" 12 'has no tensor with the name, type and shape of a tensor of the program' \
     train renamed.tsb --steps 30 --adopt before --rename layer1=a --rename layer2=b --rename layer3=c
 expect "no such directory" 7 "state directory 'none'" train renamed.tsb --steps 30 --adopt none
 expect "an empty one" 10 'holds no generation' bash -c "mkdir -p empty && '$RUN' renamed.tsb ${DATA[*]} --steps 30 --adopt empty"

@@ -39,34 +39,34 @@ done
 for flag in '--steps 3' '--save-every 3' '--eval-every 3' '--keep 3' '--data images=a'; do
     expect "$flag to a call" 6 "${flag%% *} does not apply to a call, which takes --input" "$RUN" "$BUNDLE" --entry predict "${flag%% *}" "${flag##* }"
 done
-expect "a call without an output" 6 "no output of entry 'predict' is asked for" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
+expect "a call without an output" 6 "no output of entry 'predict' is requested" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
 expect "output of an evaluation" 6 '--output does not apply to an evaluation, which takes --data' \
     "$RUN" "$BUNDLE" --entry evaluate "${TEST_DATA[@]}" --output loss=a.npy
 for flag in '--save-every 3' '--eval-every 3' '--keep 3' '--resume never'; do
     expect "$flag to a replay" 6 "${flag%% *} does not apply to a replay" "$RUN" "$BUNDLE" "${DATA[@]}" --replay a --state-dir S "${flag%% *}" "${flag##* }"
 done
 expect "the workspace of an export" 6 '--measure-memory does not apply to an export' "$RUN" "$BUNDLE" --export-params a --measure-memory
-expect "the workspace on a GPU" 6 "--measure-memory is of the CPU's memory; the device is 'cuda'" "$RUN" "$BUNDLE" --device cuda --measure-memory
+expect "the workspace on a GPU" 6 "--measure-memory measures only the CPU's memory; the device is 'cuda'" "$RUN" "$BUNDLE" --device cuda --measure-memory
 expect "metrics of an export" 6 '--metrics does not apply to an export' "$RUN" "$BUNDLE" --export-params a --metrics b
 check "it is not created" test ! -e b
 expect "fsck of nothing" 6 'fsck: 0 directories are given; expected one' "$RUN" fsck
 expect "fsck of two" 6 'fsck: 2 directories are given; expected one' "$RUN" fsck a b
 expect "fsck with steps" 6 '--steps does not apply to fsck' "$RUN" fsck a --steps 3
-expect "cpu nonsense" 6 "'pentium' is no CPU level" "$RUN" "$BUNDLE" --cpu pentium "${DATA[@]}" --steps 3
+expect "cpu nonsense" 6 "'pentium' is not a CPU level" "$RUN" "$BUNDLE" --cpu pentium "${DATA[@]}" --steps 3
 expect "eval without data" 6 'evaluation every 2 steps needs' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --eval-every 2
 check "nothing was left behind" test -z "$(ls)"
 
 # Flags for the other device are refused, except threads, which cause a notice. "auto" may become either device.
 for row in '--device cuda --cpu x86-64-v3|--cpu x86-64-v3 chooses code for the CPU; the device is .cuda.' \
     '--device cuda:1 --check --cpu x86-64-v3|--cpu x86-64-v3 chooses code for the CPU; the device is .cuda:1.' \
-    '--device cpu --one-by-one|--one-by-one is of a GPU.s kernels; the device is the CPU' '--one-by-one|--one-by-one is of a GPU.s kernels' \
+    '--device cpu --one-by-one|--one-by-one applies to a GPU.s kernels; the device is the CPU' '--one-by-one|--one-by-one applies to a GPU.s kernels' \
     '--device-memory 5|--device-memory 5 limits a GPU.s memory; the device is the CPU'; do
     read -ra flags <<<"${row%%|*}"
     expect "${row%%|*}" 6 "error: ${row#*|}" "$RUN" "$BUNDLE" "${flags[@]}"
 done
 mkdir none && touch none/libcuda.so.1
 export LD_LIBRARY_PATH=none
-expect "threads of a GPU" 17 "notice: --threads 3 is of the CPU's kernels; the device is 'cuda'" "$RUN" "$BUNDLE" --device cuda --threads 3
+expect "threads of a GPU" 17 "notice: --threads 3 applies to the CPU's kernels; the device is 'cuda'" "$RUN" "$BUNDLE" --device cuda --threads 3
 expect "quiet threads of a GPU" 17 "no NVIDIA driver" "$RUN" "$BUNDLE" --device cuda --threads 3 --quiet
 check "no notice" sh -c '! grep -q notice .err'
 expect "auto takes all of them" 0 '^state ' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 1 --device auto --threads 3 --cpu x86-64-v2 --device-memory 5 --one-by-one

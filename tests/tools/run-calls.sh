@@ -147,7 +147,7 @@ for output in d b h; do
 done
 silent "integers" 0 "$RUN" finite.tsb --entry types --quiet --input x=negative.npy --output i=t.bin --check-finite=error
 means() { "$RUN" finite.tsb --entry means --quiet --data x=big.npy "$@"; }
-expect "an evaluation" 14 "output 'y' is inf in row 3 of them; expected finite" means
+expect "an evaluation" 14 "output 'y' is inf in row 3 of this batch; expected finite" means
 expect "an evaluation, warned" 0 "warning: the mean of output 'y' is inf; expected a finite number" means --check-finite=warn
 expect "whose result is printed" 0 'y inf' means --check-finite=off
 

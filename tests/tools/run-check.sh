@@ -27,11 +27,11 @@ check "target v2" "$AOT" build "$DIGITS/digits.mlir" -o one.tsb --target=cpu:x86
 expect "another level" 5 '^one.tsb: does not run here$' "$RUN" --check one.tsb --cpu x86-64-v3
 cp .out refused
 check "advice" grep -q '^do this: build it with --target=cpu:x86-64-v' refused
-expect "no level" 6 "is no CPU level" "$RUN" --check --json one.tsb --cpu pentium
+expect "no level" 6 "is not a CPU level" "$RUN" --check --json one.tsb --cpu pentium
 head -c 5120 "$BUNDLE" >cut.tsb
 expect "truncated" 2 '^do this: copy it again' "$RUN" --check cut.tsb
 expect "not there" 7 '"runs":false,"exitCode":7,"code":"IO"' "$RUN" --check --json no.tsb
-expect "unsigned, though it must be" 4 '^do this: get it' sh -c '"$0" keygen -o k >/dev/null && "$1" --check --require-signature --key k.pub one.tsb' "$AOT" "$RUN"
+expect "unsigned, though it must be" 4 '^do this: get the bundle' sh -c '"$0" keygen -o k >/dev/null && "$1" --check --require-signature --key k.pub one.tsb' "$AOT" "$RUN"
 (ulimit -v 150000 2>/dev/null && "$RUN" --check one.tsb >limited 2>.err)
 check "a limit on memory is told" grep -Eq 'available on this host +[0-9]{1,9}$' limited
 
@@ -62,7 +62,7 @@ check "targets of CPU and GPU" "$AOT" build net.mlir -o net.tsb --target=cpu:x86
 mkdir none fake
 touch none/libcuda.so.1
 ln -s "$FAKE_CUDA" fake/libcuda.so.1
-expect "no driver" 17 '^do this: install or renew the NVIDIA driver' env LD_LIBRARY_PATH=none "$RUN" --check --device cuda net.tsb
+expect "no driver" 17 '^do this: install or update the NVIDIA driver' env LD_LIBRARY_PATH=none "$RUN" --check --device cuda net.tsb
 expect "no code" 5 '^do this: build it with a --target=cuda:' env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda one.tsb
 # on HOW FLAG…: --check with a driver that behaves as HOW says.
 on() {
@@ -88,7 +88,7 @@ expect "too little is free" 15 "^why:     [0-9]+ bytes of device memory are need
     on free=400 --device cuda
 cp .out short
 cp .err short.err
-for line in '^net.tsb: does not run here$' '^do this: free memory of the GPU .*; it plans [0-9.]+ MiB there$' '^  free on the device +400$'; do
+for line in '^net.tsb: does not run here$' '^do this: free memory of the GPU .*; the bundle plans [0-9.]+ MiB on the GPU$' '^  free on the device +400$'; do
     check "a line $line" grep -Eq -- "$line" short
 done
 env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='free=400 any=1' "$RUN" net.tsb --device cuda --data x=x --steps 1 2>run.err
@@ -101,7 +101,7 @@ expect "no context" 15 '^why:     cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_ME
 expect "auto takes the CPU where a GPU is too small" 0 '^device   cpu:x86-64-v2: .*; cuda:sm_90a was chosen, but: [0-9]+ bytes of device memory are needed' \
     on free=400 --device auto
 cp .out left
-for line in '^  \* cpu:x86-64-v2 ' '^    cuda:sm_90a +not: this GPU could not take it; ' '^  device +0$' '^  free on the device +0$'; do
+for line in '^  \* cpu:x86-64-v2 ' '^    cuda:sm_90a +not: this GPU could not load it; ' '^  device +0$' '^  free on the device +0$'; do
     check "a line $line" grep -Eq -- "$line" left
 done
 
@@ -136,7 +136,7 @@ expect "no room for scratch memory" 15 \
 # A reason for each target that is not chosen, for each cause.
 for row in "major=8|cuda:sm_90a +not: this GPU has compute capability 8.0" "major=10|cuda:sm_90a +not: for compute capability 9.0 alone; this GPU has 10.0" \
     "major=10|cpu:x86-64-v2 +not: a GPU runs it" "major=7|cuda:sm_80 +not: this GPU has compute capability 7.0" \
-    "major=7|cpu:x86-64-v2 +not: a GPU is asked for" "devices=0|cuda:sm_80 +not: there is no GPU that can be used"; do
+    "major=7|cpu:x86-64-v2 +not: a GPU is requested" "devices=0|cuda:sm_80 +not: this machine has no usable GPU"; do
     on "${row%%|*}" --device cuda >why 2>.err
     check "${row%%|*}: ${row#*|}" grep -Eq -- "^    ${row#*|}(\$|; needs)" why
 done

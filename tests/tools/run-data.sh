@@ -184,15 +184,15 @@ fi
 
 # An output has the format of its name, or is refused before anything is computed.
 for suffix in csv pt json h5 parquet npy.gz tmp; do
-    expect "output .$suffix" 6 "'q.$suffix' says the format '.*', which is not written; expected .npy, .npz, .safetensors, .bin" \
+    expect "output .$suffix" 6 "'q.$suffix' has the format '.*', which cannot be written; expected .npy, .npz, .safetensors, .bin" \
         predict --input "x=$DIGITS/test-images.npy" --output "y=q.$suffix"
     check "nothing is there" test ! -e "q.$suffix"
 done
 expect "numbers as text" 6 "'y' is .*, and 'q.txt' would hold text, whose elements are bytes" predict --input "x=$DIGITS/test-images.npy" --output y=q.txt
 for name in q.csv q.npz q.npy q.pt; do
-    expect "export to $name" 6 "'$name' says the format '.*', which is not written; expected .safetensors" "$RUN" "$BUNDLE" --export-params "$name"
-    expect "state to $name" 6 "'$name' says the format" "$RUN" export Flat -o "$name"
-    expect "bake to $name" 6 "'$name' says the format" "$AOT" bake "$BUNDLE" --state-dir Flat --export-params "$name"
+    expect "export to $name" 6 "'$name' has the format '.*', which cannot be written; expected .safetensors" "$RUN" "$BUNDLE" --export-params "$name"
+    expect "state to $name" 6 "'$name' has the format" "$RUN" export Flat -o "$name"
+    expect "bake to $name" 6 "'$name' has the format" "$AOT" bake "$BUNDLE" --state-dir Flat --export-params "$name"
     check "nothing is there" test ! -e "$name"
 done
 check "a name that says none" "$RUN" "$BUNDLE" --export-params parameters

@@ -56,7 +56,7 @@ expect "values wait on the host" 0 "^state $whole step 8$" offloaded ''
 expect "as early as they can" 0 "^state $whole step 8$" offloaded early=1 --trace a.json
 expect "one command at a time" 0 "^state $whole step 8$" offloaded '' --one-by-one
 for span in offload prefetch await; do check "$span is in the trace" grep -q "\"name\":\"$span\",\"ph\":\"X\"" a.json; done
-expect "they are counted" 0 'values that wait on the host +64$' env LD_LIBRARY_PATH=fake "$RUN" --check offloaded.tsb --device cuda
+expect "they are counted" 0 'offloaded values on the host +64$' env LD_LIBRARY_PATH=fake "$RUN" --check offloaded.tsb --device cuda
 expect "they are shown" 0 'on cuda:sm_90a: workspace 192 .peak in use [0-9]+., and 64 bytes of the host for values' "$AOT" inspect offloaded.tsb
 expect "in JSON, too" 0 '"away":\[\{"target":"cuda:sm_90a","workspaceBytes":192,"peakBytes":[0-9]+,"hostBytes":64\}\]' "$AOT" inspect --json offloaded.tsb
 expect "no memory for them" 15 '[0-9]+ bytes of the host.s memory are to be locked: cuMemHostRegister_v2: CUDA_ERROR_OUT_OF_MEMORY .2.: .*; and 64 of the host.s memory for values that wait' \
@@ -98,7 +98,7 @@ refused() {
 }
 refused "an old driver" 'version=11080' 17 'the NVIDIA driver is for CUDA 11.8; expected 12.0 or later'
 refused "no device" 'devices=0' 17 'the NVIDIA driver shows no device$'
-CUDA_VISIBLE_DEVICES='' refused "no device is to be seen" 'devices=0' 17 "shows no device; CUDA_VISIBLE_DEVICES is '', which may hide those there are"
+CUDA_VISIBLE_DEVICES='' refused "no device is to be seen" 'devices=0' 17 "shows no device; CUDA_VISIBLE_DEVICES is '', which may hide the devices of this machine"
 refused "code for another GPU" 'major=8' 5 "has no code for a GPU of compute capability 8.0; it has cuda:sm_90a"
 refused "too little memory" 'free=400' 15 \
     "[0-9]+ bytes of device memory are needed on Fake A .*\); 400 of [0-9]+ bytes of device memory are free; $planned"
@@ -112,7 +112,7 @@ refused "no memory for a context" 'fail=cuDevicePrimaryCtxRetain at=1 code=2' 15
 DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
 refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
 # Advice for a driver that does not start, or refuses code.
-for row in 'cuInit|34|the toolkit.s, which is for linking alone: .*LD_LIBRARY_PATH' 'cuInit|803|not that of the running driver: after an update reboot' \
+for row in 'cuInit|34|the toolkit.s library, which is only for linking: .*LD_LIBRARY_PATH' 'cuInit|803|not that of the running driver: after an update, reboot' \
     'cuInit|804|cuda-compat package, which this GPU does not support' 'cuDevicePrimaryCtxRetain|805|start nvidia-cuda-mps-control' \
     'cuDevicePrimaryCtxRetain|807|try again in a while' 'cuModuleLoadDataEx|221|libnvidia-ptxjitcompiler.so.1 is missing' \
     'cuModuleLoadDataEx|223|CUDA_DISABLE_PTX_JIT' 'cuModuleLoadDataEx|200|update the driver, or build the bundle again' 'cuInit|999|dmesg may tell more'; do
@@ -135,7 +135,7 @@ check "a larger program" "$AOT" build net.mlir -o net.tsb --target=cuda:sm_90a
 if [ -x /usr/local/cuda/bin/ptxas ]; then
     expect "the assembler is named" 0 'ptxas' "$AOT" inspect net.tsb
 else
-    expect "no assembler" 0 'notice: there is no ptxas: code for NVIDIA GPUs is PTX alone' env PATH="$PWD/empty" "$AOT" build net.mlir -o ptx.tsb --target=cuda:sm_90a
+    expect "no assembler" 0 'notice: no ptxas was found: the bundle contains only PTX for NVIDIA GPUs' env PATH="$PWD/empty" "$AOT" build net.mlir -o ptx.tsb --target=cuda:sm_90a
 fi
 expect "more than --device-memory" 15 \
     "[0-9]+ bytes of device memory are needed on .*; 1048576 are allowed; .* are free; 'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), " \
@@ -169,7 +169,7 @@ NVTX_INJECTION64_PATH=none/libcuda.so.1 expect "no library" 0 "warning: cannot o
 NVTX_INJECTION64_PATH=$FAKE_CUDA expect "another library" 0 "warning: the profiler's library '.*' has no InitializeInjectionNvtx2" \
     gpu '' --state-dir ranged-other
 unset FAKE_NVTX_LOG
-NVTX_INJECTION64_PATH=$FAKE_NVTX expect "a library that refuses" 0 "warning: the profiler's library '.*' refuses ranges" gpu '' --state-dir ranged-off
+NVTX_INJECTION64_PATH=$FAKE_NVTX expect "a library that refuses" 0 "warning: the profiler's library '.*' does not accept ranges" gpu '' --state-dir ranged-off
 
 # By UUID, or the beginning of it.
 DEVICE=cuda:GPU-1011 expect "the second one" 0 "^state $whole step 8 " gpu '' --state-dir second
@@ -204,11 +204,11 @@ auto() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="any=1 $1" "$RUN" both.tsb --de
 expect "the CPU" 0 '^state [0-9a-f]{64} step 2' "$RUN" both.tsb --data x=z.bin --steps 2
 on_cpu=$(state_of .out)
 for row in 'fail=cuDevicePrimaryCtxRetain at=1 code=2|cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY' \
-    'fail=cuDevicePrimaryCtxRetain at=1 code=46|cuDevicePrimaryCtxRetain: .* .46.: .*; another process has the GPU for itself' \
+    'fail=cuDevicePrimaryCtxRetain at=1 code=46|cuDevicePrimaryCtxRetain: .* .46.: .*; another process uses the GPU exclusively' \
     'free=1000000000 fail=cuModuleLoadDataEx at=1 code=222|cuModuleLoadDataEx: .* .222.' \
     'free=1000000000 fail=cuMemAllocAsync at=1 code=2|bytes of device memory are needed: cuMemAllocAsync' \
     'free=400|bytes of device memory are needed on Fake A'; do
-    expect "auto leaves the GPU: ${row%%|*}" 0 "notice: cpu:x86-64-v2: .*; not cuda:sm_90a: this GPU could not take it; cuda:sm_90a was chosen, but: .*${row#*|}" \
+    expect "auto leaves the GPU: ${row%%|*}" 0 "notice: cpu:x86-64-v2: .*; not cuda:sm_90a: this GPU could not load it; cuda:sm_90a was chosen, but: .*${row#*|}" \
         auto "${row%%|*}"
     check "its bits are the CPU's" test "$(state_of .out)" = "$on_cpu"
 done
@@ -218,7 +218,7 @@ DEVICE=auto expect "a graph is not made, and there is no code for the CPU" 15 \
     gpu 'fail=cuGraphInstantiateWithFlags at=1 code=2' --state-dir L
 DEVICE=auto expect "what fails in the first step stays with the GPU" 17 'step 1: cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS' \
     gpu 'fail=cuGraphLaunch at=1 code=700' --state-dir L
-expect "a GPU is asked for" 17 'the NVIDIA driver shows no device' \
+expect "a GPU is requested" 17 'the NVIDIA driver shows no device' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" "$BUNDLE" --device cuda "${DATA[@]}" --steps 1
 
 finish

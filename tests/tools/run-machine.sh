@@ -45,7 +45,7 @@ expect "a v3 CPU" 0 'cpu:x86-64-v3: the highest level this CPU has' emulate Hasw
 v3=$(state_of .out)
 expect "a v3 CPU, a v2 bundle" 0 'cpu:x86-64-v2: the highest level that the bundle shares with this CPU .x86-64-v3.' emulate Haswell one.tsb
 [ -z "${v4-}" ] || [ "$v3" = "$v4" ] || fail "v3 on an emulated CPU: another state than v4 here"
-expect "a level the CPU lacks" 17 "'x86-64-v3' was asked for; this CPU has x86-64-v2" emulate Nehalem "$BUNDLE" --cpu x86-64-v3
+expect "a level the CPU lacks" 17 "'x86-64-v3' was requested; this CPU has x86-64-v2" emulate Nehalem "$BUNDLE" --cpu x86-64-v3
 expect "dot products that the CPU lacks" 5 'has no code for this CPU \(x86-64-v3\); it has cpu:x86-64-v4-bf16' emulate Haswell dots.tsb
 expect "what it would need" 5 'cpu:x86-64-v4-bf16 +not: this CPU has x86-64-v3' qemu-x86_64 -cpu Haswell "$RUN" --check dots.tsb
 expect "nothing for this CPU" 5 'has no code for this CPU \(x86-64-v2\); it has cpu:x86-64-v4' emulate Nehalem four.tsb

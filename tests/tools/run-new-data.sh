@@ -94,7 +94,7 @@ for ranks in 2 3; do
     same_end "$ranks ranks, between saves" K
     checks=$((checks + 1))
     if [ "$(told)" -eq 0 ] || [ "$(told)" -ne "$(grep -c 'new data: ' .err)" ]; then fail "$ranks ranks: one epoch of new data begins"; fi
-    grep -q 'nothing new begins' .err && fail "a restart warns of the data that it goes on with"
+    grep -q 'there is no new data' .err && fail "a restart warns of the data that it goes on with"
     afterwards "$ranks ranks" K train --ranks $ranks
 done
 killed "from the first generation" K 10000 "100 300" --ranks 2 --resume 1

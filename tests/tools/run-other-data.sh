@@ -71,7 +71,7 @@ once "one epoch" 999 once.txt
 
 # New data: an epoch with it begins at once, and continues after a restart.
 rm -rf D && cp -a S D
-expect "new data" 0 'new data: 1100 rows; the state was trained with 999. Epoch 1 begins with it at sample 498; skips 501 samples of the epoch before' \
+expect "new data" 0 'new data: 1100 rows; the state was trained with 999. Epoch 1 begins with the new data at sample 498; 501 samples of the current epoch are skipped' \
     "$RUN" ids.tsb --data x=more.npy --steps 400 --state-dir D --new-data --metrics new1.jsonl
 expect "its token" 0 '"epochBase":1,"epochBaseSample":498,"rows":1100' "$RUN" ls D --json
 expect "goes on without the flag" 0 'resumed generation 2 at step 400' train --data x=more.npy --steps 540 --state-dir D --metrics new2.jsonl
@@ -89,7 +89,7 @@ expect "its epoch" 0 '"epochBase":3,"epochBaseSample":1620,"rows":900' "$RUN" ls
 # At the end of an epoch no sample is left out.
 rm -rf D
 check "a whole epoch" train --data x=x.npy --steps 333 --state-dir D
-expect "new data at its end" 0 'Epoch 1 begins with it at sample 999; skips 0 samples' "$RUN" ids.tsb --data x=more.npy --steps 340 --state-dir D --new-data
+expect "new data at its end" 0 'Epoch 1 begins with the new data at sample 999; 0 samples' "$RUN" ids.tsb --data x=more.npy --steps 340 --state-dir D --new-data
 
 # Logs and baked positions.
 cp -a S L
@@ -105,7 +105,7 @@ expect "a baked state, other data" 12 'the data has 999 rows .* trained with 110
 
 # States that do not name the data they were trained with.
 cp -r "$FROZEN/ids.state" old.state
-expect "an old state adopts the data" 0 'the state does not say which data it was trained with: it is taken to be this data of 999 rows' \
+expect "an old state adopts the data" 0 'the state does not record the data it was trained with; the run assumes that it was this data of 999 rows' \
     "$RUN" "$FROZEN/ids.tsb" --data "x=$FROZEN/ids.npy" --steps 200 --state-dir old.state
 expect "once" 0 '"rows":999,"data":"[0-9a-f]{64}"' "$RUN" ls old.state --json
 expect "and then refuses others" 12 'trained with 999 rows' "$RUN" "$FROZEN/ids.tsb" --quiet --data x=more.npy --steps 300 --state-dir old.state

@@ -102,7 +102,7 @@ wait $launcher || fail "a run with restarts failed"
 cp r.err .err && cp r.out .out
 checks=$((checks + 1))
 [ "$(state_of r.out)" = "$undisturbed" ] || fail "restarts changed the bits"
-grep -q 'all ranks start again, 1 of 100 times' r.err || fail "no restart was told"
+grep -q 'all ranks start again (restart 1 of at most 100)' r.err || fail "no restart was told"
 
 # A stopped rank is detected by its deadline.
 rm -f m.jsonl

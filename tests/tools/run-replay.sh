@@ -80,15 +80,15 @@ expect "values on two ranks" 0 'step 5' several --steps 5 --record v2.log --reco
 expect "and on one" 0 'step 5' several --steps 5 --record v1.log --record-values 4
 check "equal logs with values" cmp v1.log v2.log
 sed '6s/,"values":\["\(.\)/,"values":["x\1/' v1.log >bad.log
-expect "values that are no bytes" 8 "line 6: the values of tensor 'batch images' are not those of its digest" several --replay bad.log
+expect "values that are no bytes" 8 "line 6: the digest of tensor 'batch images' does not match its recorded values" several --replay bad.log
 sed '6s/,"values":\["0*[1-9a-f]/,"values":["00/' v1.log >bad.log
-expect "other values" 8 "line 6: the values of tensor 'batch images' are not those of its digest" several --replay bad.log
+expect "other values" 8 "line 6: the digest of tensor 'batch images' does not match its recorded values" several --replay bad.log
 sed '6s/,"values":\["[0-9a-f]*",/,"values":[/' v1.log >bad.log
 expect "values of too few" 8 'line 6: values of [0-9]+ tensors; expected [0-9]+' several --replay bad.log
 sed '1s/,"values_of":4//' v1.log >bad.log
 expect "values of no step" 8 "line 2: the chain is" several --replay bad.log
 expect "values of a step that did not come" 0 "the log 'few.log' ends with step 5; it has no values of step 9" train --steps 5 --record few.log --record-values 9
-expect "values without a log" 6 'values of step 4 are asked for, but no log is written' train --steps 9 --record-values 4
+expect "values without a log" 6 'values of step 4 are requested, but no log is written' train --steps 9 --record-values 4
 # Other data, although the log's header names them: one pixel of an image differs, and the batch that draws it is found.
 head -c -1 "$DIGITS/train-images.npy" >pixel.npy && printf '\020' >>pixel.npy
 cmp -s pixel.npy "$DIGITS/train-images.npy" && fail 'the pixel is another one'
@@ -133,7 +133,7 @@ expect "a log without an output" 12 "tracks tensor ''; this program has 'output 
 # A recording that begins at a resumed generation.
 expect "first part" 0 '' train --steps 40 --state-dir S --seed 3
 expect "recorded second part" 0 '' train --steps 60 --state-dir S --record second.log
-expect "values of a step before" 6 "the log 'third.log' begins with step 60; the values of step 59 are asked for" \
+expect "values of a step before" 6 "the log 'third.log' begins with step 60; the values of step 59 are requested" \
     train --steps 70 --state-dir S --record third.log --record-values 59
 expect "replay needs the state" 6 'begins at step 40' train --replay second.log
 expect "replay from a state" 0 'matches: 20 steps' train --replay second.log --state-dir S
@@ -153,7 +153,7 @@ expect "other inputs" 12 'the hash of input x is [0-9a-f]+; the log was recorded
 expect "other parameters" 12 'the hash of parameters is [0-9a-f]+; the log was recorded with' \
     "$RUN" "$BUNDLE" --entry predict --quiet --input "x=$DIGITS/test-images.npy" --replay calls.log
 expect "another seed" 12 'this call has seed 5; the log was recorded with 0' predict --replay calls.log --seed 5
-expect "a log of training" 12 "this call is of entry 'predict'; the log was recorded with 'train'" predict --replay run.log
+expect "a log of training" 12 "this call runs entry 'predict'; the log was recorded with 'train'" predict --replay run.log
 "$LOG" calls.log bent.log 2 'output y' 640 77 0 >.out
 expect "an output that differs" 13 "step 2, tensor 'output y'.*: recorded [0-9a-f]+, replayed [0-9a-f]+; region 'predict', at digits.mlir:[0-9]+:[0-9]+" \
     predict --replay bent.log
@@ -163,7 +163,7 @@ head -n 5 calls.log >short.log
 expect "a log of fewer calls" 8 'has no step 4; it holds 0 to 3' predict --replay short.log
 check "with the values of a call" predict --record values2.log --record-values 2
 expect "are replayed" 0 'replay matches: 6 calls' predict --replay values2.log
-expect "values without a log" 6 'values of call 2 are asked for, but no log is written' predict --output y=z.npy --record-values 2
+expect "values without a log" 6 'values of call 2 are requested, but no log is written' predict --output y=z.npy --record-values 2
 expect "both" 6 'either recorded or replayed' predict --record new.log --replay calls.log
 cat >again.mlir <<'END'
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {

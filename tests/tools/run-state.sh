@@ -44,10 +44,10 @@ expect "fsck of nothing" 7 '' "$RUN" fsck missing
 
 rm -rf D && cp -a S D
 rm D/MANIFEST.*
-expect "all manifests deleted by hand: no fresh start" 10 'was committed and its manifest is missing' train --steps 500 --state-dir D
-expect "nor by asking for one" 10 'a fresh start was asked for' train --steps 500 --state-dir D --resume never
+expect "all manifests deleted by hand: no fresh start" 10 'was committed, but its manifest is missing' train --steps 500 --state-dir D
+expect "nor by asking for one" 10 'a fresh start was requested' train --steps 500 --state-dir D --resume never
 check "the data is left" test "$(find D -name 'segment.*' | wc -l)" -eq "$(find S -name 'segment.*' | wc -l)"
-expect "fsck tells" 10 'was committed and its manifest is missing' "$RUN" fsck D
+expect "fsck tells" 10 'was committed, but its manifest is missing' "$RUN" fsck D
 rm -rf D && cp -a S D
 rm "$(newest D)"
 expect "the newest deleted: one back, loudly" 0 'error: generation 4 of epoch 1 was committed' train --steps 300 --state-dir D
@@ -55,10 +55,10 @@ expect "the newest deleted: one back, loudly" 0 'error: generation 4 of epoch 1 
 # A manifest that no run wrote hides the generations below it by default, but not from a user who names one.
 rm -rf D && cp -a S D
 : >D/MANIFEST.1.9
-expect "a stray manifest: refused by default" 10 'fsck lists what is left' train --steps 500 --state-dir D
+expect "a stray manifest: refused by default" 10 'fsck lists the remaining records' train --steps 500 --state-dir D
 expect "fsck tells of the stray" 10 "'MANIFEST.1.9' may be a stray file: epoch 9 has left no BASE.9 and no data in gen/" "$RUN" fsck D
-expect "and the generations that it hides" 10 '^generation 3 of epoch 1: .* it is good, and used when it is asked for' "$RUN" fsck D
-expect "ls, too" 10 '^generation 4 epoch 1 step 400 .* good, ignored unless it is asked for' "$RUN" ls D
+expect "and the generations that it hides" 10 '^generation 3 of epoch 1: .* it is good: resume it by its number' "$RUN" fsck D
+expect "ls, too" 10 '^generation 4 epoch 1 step 400 .* good, ignored unless a run resumes it' "$RUN" ls D
 expect "a hidden generation is exported" 0 'generation 3' "$RUN" export D -o hidden.safetensors --generation 3
 expect "read" 0 'generation 2, step 200' "$RUN" "$BUNDLE" --entry predict --state-dir D --resume 2 --input "x=$DIGITS/test-images.npy" --output y=y.npy
 expect "baked" 0 '^generation 1, step 100' "$AOT" bake "$BUNDLE" --state-dir D --generation 1 -o hidden.tsb
@@ -74,7 +74,7 @@ expect "ls of one generation" 0 '^1 generation, 0 damaged, 0 uncommitted; the da
 expect "its replay" 0 '^replay matches: 1 step, every digest equal$' sh -c "\"$RUN\" \"$BUNDLE\" ${DATA[*]} --quiet --steps 1 --record one.log && \"$RUN\" \"$BUNDLE\" ${DATA[*]} --quiet --replay one.log"
 flip one/gen/*/segment.0 20000
 expect "one record is damaged" 10 'error: .*1 committed record is damaged; 0 generations are good$' "$RUN" fsck one
-expect "and refused" 10 'nothing good is left: 1 committed record is damaged; nothing was changed' train --steps 2 --state-dir one
+expect "and refused" 10 'there is no good generation: 1 committed record is damaged. Nothing was changed' train --steps 2 --state-dir one
 expect "ls reads no data" 0 'the data was not read' "$RUN" ls S
 rm -rf D && cp -a S D
 flip "$(find D -name 'segment.*' | sort | tail -n 1)" 20000
@@ -134,7 +134,7 @@ check "equal elements" cmp <(tail -c $elements y.npy) <(tail -c +$((30 + 5 + 20 
 check "equal elements" cmp <(tail -c $elements y.npy) <(tail -c $elements y.safetensors)
 both=(--input "test_images=$DIGITS/test-images.npy" --input "test_labels=$DIGITS/test-labels.npy")
 expect "two outputs in one file" 0 '' "$RUN" "$BUNDLE" --entry evaluate --state-dir S "${both[@]}" --output loss=e.npz --output accuracy=e.npz
-expect "they are called by their names" 8 'those there are: loss.npy, accuracy.npy' "$RUN" "$BUNDLE" --steps 1 --data images=e.npz:none --data labels=e.npz
+expect "they are called by their names" 8 'the archive has: loss.npy, accuracy.npy' "$RUN" "$BUNDLE" --steps 1 --data images=e.npz:none --data labels=e.npz
 expect "two outputs in one .npy" 6 "'loss' and 'accuracy' both go to 'e.npy'; expected one array, or a file that ends in .npz or .safetensors" \
     "$RUN" "$BUNDLE" --entry evaluate --state-dir S "${both[@]}" --output loss=e.npy --output accuracy=e.npy
 check "no file" test ! -e e.npy

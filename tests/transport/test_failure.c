@@ -241,7 +241,7 @@ Test(failure, a_rank_started_twice_is_refused) {
     cr_expect_eq(join(fd, 1, &second, text), TSR_LOCKED, "its place in the run is gone");
     cr_expect_str_eq(text, "rank 1 of 2 was started before");
     cr_expect_eq(join(fd, 2, &second, text), TSR_USAGE);
-    cr_expect_str_eq(text, "there is no rank 2 among 2");
+    cr_expect_str_eq(text, "rank 2 does not exist; the run has 2 ranks");
     close(fd);
 }
 

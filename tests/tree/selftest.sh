@@ -407,10 +407,30 @@ test_python() {
     bad "meson's own" 'tests/a/meson.build:1:'
 }
 
+test_op_names() {
+    file compiler/a.c 'bool is_add(MlirOperation op) {' '    return tsr_op_is(op, TSR_GRAPH_ADD) && strcmp(kind(op), "add") == 0;' '}' \
+        'void say(MlirOperation op) {' '    const char *name = tsr_op_name(op);' '    fail("%s: %s", name, strcmp(kind(op), "a") ? "a" : tsr_op_name(op));' '}' \
+        'bool is_kind(const char *name) {' '    return strcmp(name, "add") == 0;' '}'
+    file compiler/ir/mlir.c 'const char *tsr_op_name(MlirOperation op) { return mlirIdentifierStr(mlirOperationGetName(op)).data; }'
+    file tests/a.c 'bool is_add(MlirOperation op) { return strcmp(tsr_op_name(op), "tessera.add") == 0; }'
+    good 'numbers, texts of messages, names of other things, and a test'
+    file compiler/b.c 'bool is_add(MlirOperation op) {' '    return strcmp(tsr_op_name(op), "tessera.add") == 0;' '}'
+    bad 'a name compared' 'compiler/b.c:2: compares the name of an op'
+    file compiler/b.c 'bool is_add(MlirOperation op, size_t n) {' '    return strncmp("tessera.",' '                   tsr_op_name(of(op)), n) == 0;' '}'
+    bad 'in the second argument, on the next line' 'compiler/b.c:3: compares the name of an op'
+    file compiler/b.c 'bool same(tsr_op a, const char *b) { return tsr_ref_is(tsr_ref(b), tsr_op_text(a)); }'
+    bad "a number's text compared" 'compiler/b.c:1: compares the name of an op'
+    file compiler/b.c 'bool is_add(MlirOperation op) {' '    const char *name = tsr_op_name(op);' '    return strcmp(name, "tessera.add") == 0;' '}'
+    bad 'by a variable' 'compiler/b.c:3: compares "name", the name of an op'
+    file compiler/b.c 'MlirIdentifier of(MlirOperation op) {' '    return mlirOperationGetName(op);' '}'
+    bad "MLIR's name" 'compiler/b.c:2: asks for an op by mlirOperationGetName'
+}
+
 fresh
 case $check in
 costs | includes | json | lengths | folders | headers | licences | words | formatting | idioms | ops | packages | passes | links | python | scripts | shapes | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
+op-names) test_op_names ;;
 *)
     echo "selftest.sh: no check '$check'"
     exit 6

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot bake: stores the trained state of a run in a bundle, or exports the parameters alone.
+ * tessera-aot bake: stores the trained state of a run in a bundle, or exports only the parameters.
  */
 #include "tessera/tessera.h"
 #include "tools/aot/aot.h"

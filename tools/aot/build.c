@@ -66,7 +66,7 @@ static bool dumps(const tsr_stage_info *stage) { return stage->dumps; }
 static bool reads(const tsr_stage_info *stage) { return stage->reads; }
 static bool is_any(const tsr_stage_info *stage) { return stage != NULL; }
 
-/* Finds a stage that fits by its name, or fails with the names of those that do. */
+/* Finds a suitable stage by its name, or fails with the names of all suitable stages. */
 static tsr_result find_stage(tsr_ctx *ctx, const char *flag, const char *name,
                              bool (*fits)(const tsr_stage_info *stage), tsr_stage *out_stage) {
     tsr_buffer names = {0};
@@ -263,7 +263,8 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     TRY(ctx, check_output(ctx, b));
     if (b->virtual_ranks && b->options.from != TSR_STAGE_GRAPH)
         FAIL(ctx, TSR_USAGE,
-             "build: --virtual-ranks needs a model; --from '%s' has its virtual ranks already",
+             "build: --virtual-ranks needs a model; the input of --from '%s' already has virtual "
+             "ranks",
              b->from);
     if (b->targets || !tsr_stage_get(b->options.from)->per_target)
         TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
@@ -319,23 +320,21 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
         {"--threads", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.threads, "N",
          "targets compiled at once (default: CPUs)", 1, THREADS_MAX, false},
         {"--virtual-ranks", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.virtual_ranks, "V",
-         "positions a batch is spread over (default: the batch axes of the model's mesh)", 1,
+         "positions that share a batch (default: the batch axes of the model's mesh)", 1,
          VIRTUAL_RANKS_MAX, false},
         {"--ptxas", TSR_FLAG_TEXT, TSR_FILE_READ, &b.ptxas, "PATH",
          "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
          false},
         {"--numerics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.numerics, "NAME",
-         "portable (default), or native: matrix units of GPUs and dot products of CPUs, whose bits "
-         "are "
-         "their own",
+         "portable (default), or native: uses matrix units of GPUs and dot products of CPUs, which "
+         "give other bits",
          0, 0, false},
         {"--workspace-max", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.workspace_mib, "MIB",
-         "the most memory of a GPU for an entry's workspace; if it needs more, values that wait "
-         "long "
-         "are kept in the host's memory meanwhile",
+         "the largest workspace of an entry on a GPU; if an entry needs more, it offloads values "
+         "to host memory",
          1, UINT32_MAX, false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.verify_rebuild, NULL,
-         "build twice, in different surroundings, and compare the bytes", 0, 0, false},
+         "build twice, in different environments, and compare the bytes", 0, 0, false},
         {"--diagnostics", TSR_FLAG_TEXT, TSR_FILE_NONE, &b.diagnostics, "FORM",
          "text (default) or json", 0, 0, false},
     };

@@ -50,7 +50,7 @@ typedef struct inspect_view {
  * NULL if no target has a program. */
 const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry);
 /* Returns the entry's program for that target if it offloads values to the host's memory: then it
- * has a plan of its own. Else NULL. */
+ * has a plan of its own. Otherwise NULL. */
 const tsr_program_entry *inspect_offloaded(const inspect_view *view, size_t target, size_t entry);
 /* Returns the bytes of one of the parts in which ranks store the tensor; 0: it is whole on each
  * rank. */

@@ -115,7 +115,7 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "]");
 }
 
-/* The numbers are those of text_init. */
+/* The numbers equal those of text_init. */
 static void json_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
     tsr_buffer_printf(out, ",\"init\":{\"kind\":\"%s\"", tsr_init_kind_name(tensor->init));
     switch (tensor->init) {

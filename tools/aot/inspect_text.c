@@ -247,7 +247,7 @@ static void text_schedule(const inspect_view *v, tsr_buffer *out) {
                       schedule->origin ? schedule->origin : "not recorded");
 }
 
-/* The digest above is that of the whole bundle. */
+/* The digest above belongs to the whole bundle. */
 static void text_slice(const inspect_view *v, tsr_buffer *out) {
     const char *target = NULL;
     if (!tsr_bundle_is_slice(v->bundle)) return;

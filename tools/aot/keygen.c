@@ -41,7 +41,8 @@ tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {
         .name = "keygen",
         .notes =
             "ECDSA on the curve P-256, as PEM files that OpenSSL reads. The private key has no "
-            "passphrase:\nwhat protects it is that only its owner can read the file.\n",
+            "passphrase:\nit is protected by the permissions of the file, which only its owner can "
+            "read.\n",
         .flags = flags,
         .flag_count = sizeof flags / sizeof flags[0],
         .positional = positional,

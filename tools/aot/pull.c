@@ -55,7 +55,7 @@ tsr_result tsr_aot_pull(tsr_ctx *ctx, int argc, char **argv) {
         {"--require-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.require_signature, NULL,
          "refuse a bundle that is not signed by one of the keys", 0, 0, false},
         {"--no-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.no_signature, NULL,
-         "do not ask for one", 0, 0, false},
+         "do not fetch a signature", 0, 0, false},
     };
     const tsr_aot_word positional[] = {{"REF", TSR_FILE_NONE}, {NULL, TSR_FILE_NONE}};
     tsr_remote_line_init(&remote);

@@ -34,7 +34,7 @@ tsr_result tsr_aot_push(tsr_ctx *ctx, int argc, char **argv) {
         {"--mount-from", TSR_FLAG_LIST, TSR_FILE_NONE, &mount, "NAME",
          "a repository there that may have the blobs; more than one may be given", 0, 0, false},
         {"--no-signature", TSR_FLAG_SWITCH, TSR_FILE_NONE, &options.no_signature, NULL,
-         "leave FILE.sigstore.json here", 0, 0, false},
+         "do not send FILE.sigstore.json", 0, 0, false},
     };
     const tsr_aot_word positional[] = {
         {"FILE", TSR_FILE_BUNDLE}, {"REF", TSR_FILE_NONE}, {NULL, TSR_FILE_NONE}};

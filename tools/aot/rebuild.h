@@ -13,10 +13,10 @@
 TSR_RESULT tsr_aot_source_date(tsr_ctx *ctx, tsr_arena *arena, const char **out_text);
 
 /* Builds again in another process and compares the result with `output`, byte by byte. argc and
- * argv are those of `build`. The second build runs with a changed environment (locale, time zone,
- * home, user; only PATH and SOURCE_DATE_EPOCH are kept), umask, address randomisation, stack size
- * and priority, and on one thread. Prints the common digest. Fails with TSR_DIFFERENT if a byte
- * differs; the second bundle is then kept as OUTPUT.rebuild. */
+ * argv are the arguments of `build`. The second build runs with a changed environment (locale, time
+ * zone, home, user; only PATH and SOURCE_DATE_EPOCH are kept), umask, address randomisation, stack
+ * size and priority, and on one thread. Prints the common digest. Fails with TSR_DIFFERENT if a
+ * byte differs; the second bundle is then kept as OUTPUT.rebuild. */
 TSR_RESULT tsr_aot_verify_rebuild(tsr_ctx *ctx, int argc, char **argv, const char *output);
 
 #endif

@@ -250,7 +250,7 @@ static tsr_result check_location(tsr_ctx *ctx, const tsr_file *row, const locati
     if (!is_written(row->use)) return TSR_SUCCESS;
     if (row->use == TSR_FILE_WEIGHTS && tsr_array_says_other(row->path, ".safetensors"))
         FAIL(ctx, TSR_USAGE,
-             "%s '%s' says the format '%s', which is not written; expected "
+             "%s '%s' has the format '%s', which cannot be written; expected "
              ".safetensors",
              row->flag, row->path, strrchr(row->path, '.'));
     if (at->exists && S_ISDIR(at->about.st_mode))

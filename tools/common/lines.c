@@ -67,8 +67,8 @@ static tsr_result mend(tsr_ctx *ctx, const tsr_lines *lines, off_t size, const t
     show(end->line, end->line_bytes, shown);
     if (end->line_bytes == LINE_MAX_BYTES || end->line[0] != '{')
         FAIL(ctx, TSR_USAGE,
-             "'%s' is no log that %s can continue: its last line is '%s'; expected JSON objects, "
-             "one a line",
+             "'%s' is not a log that %s can continue: its last line is '%s'; expected JSON "
+             "objects, one per line",
              lines->path, lines->what, shown);
     if (is_object(end->line, end->line_bytes)) {
         if (write(lines->fd, "\n", 1) != 1)

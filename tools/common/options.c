@@ -198,7 +198,8 @@ static bool has_lost_messages(void) {
 int tsr_tool_end(const char *tool, tsr_result result) {
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        /* A longer text than the buffer failed earlier: writing one more byte gives the reason. */
+        /* If the text is longer than the buffer, an earlier write failed; writing one more byte
+         * shows the reason. */
         if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) errno = EIO;
         fprintf(stderr, "%s: error: cannot write to standard output: %s\n", tool,
                 strerror(errno ? errno : EIO));

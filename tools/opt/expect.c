@@ -35,8 +35,8 @@ static TSR_RESULT read_one(tsr_ctx *ctx, tsr_expectations *all, const char *at, 
     if (rest) rest += strspn(rest, " ");
     const char *end = rest && strncmp(rest, "{{", 2) == 0 ? strstr(rest, "}}") : NULL;
     if (!end)
-        FAIL(ctx, TSR_USAGE, "%s:%u: '%.*s' is no expectation; see tessera-opt --help", all->name,
-             line, (int)strcspn(at, "\n"), at);
+        FAIL(ctx, TSR_USAGE, "%s:%u: '%.*s' is not an expectation; see tessera-opt --help",
+             all->name, line, (int)strcspn(at, "\n"), at);
     one.severity = (tsr_severity)kind;
     one.words = tsr_arena_strndup(&all->arena, rest + 2, (size_t)(end - rest - 2));
     tsr_expectation *grown = TSR_NEW(&all->arena, tsr_expectation, all->count + 1);
@@ -94,7 +94,7 @@ bool tsr_expect_finish(tsr_expectations *all) {
     for (size_t i = 0; i < all->count; i++) {
         const tsr_expectation *one = &all->items[i];
         if (one->met) continue;
-        fprintf(stderr, "%s:%u: expected %s at line %u did not come: %s\n", all->name, one->written,
+        fprintf(stderr, "%s:%u: expected %s at line %u, got none: %s\n", all->name, one->written,
                 names[one->severity], one->line, one->words);
         all->wrong++;
     }

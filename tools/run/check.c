@@ -22,7 +22,7 @@ static void list_memory(const tsr_check_memory *memory, memory_row rows[static M
         {"preparedBytes", "prepared weights", memory->prepared_bytes},
         {"workspaceBytes", "workspace", memory->workspace_bytes},
         {"portBytes", "inputs and outputs", memory->port_bytes},
-        {"awayBytes", "values that wait on the host", memory->away_bytes},
+        {"awayBytes", "offloaded values on the host", memory->away_bytes},
         {"codeBytes", "code of kernels", memory->code_bytes},
         {"scratchBytes", "scratch memory of kernels", memory->scratch_bytes},
         {"stagingBytes", "staging while loading, a thread", memory->staging_bytes},

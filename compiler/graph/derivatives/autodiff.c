@@ -14,9 +14,9 @@
 #include "compiler/graph/derivatives/autodiff.h"
 
 #include "compiler/graph/rules.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static bool reads_active(const autodiff *ad, MlirOperation op) {
 void tsr_autodiff_mark(autodiff *ad) {
     for (size_t i = 0; i < ad->op_count; i++) {
         MlirOperation op = ad->ops[i];
-        if (tsr_graph_op_of(op) != TSR_GRAPH_PARAM && !reads_active(ad, op)) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_PARAM) && !reads_active(ad, op)) continue;
         for (size_t k = 0; k < tsr_op_result_count(op); k++) {
             MlirValue result = tsr_op_result(op, k);
             tsr_autodiff_slot(ad, result)->active = tsr_value_is_float(result);
@@ -110,10 +110,10 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
 
 bool tsr_autodiff_check(MlirOperation op) {
     tsr_rule rule;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) {
+    if (!tsr_op_is_of(op, TSR_DIALECT_GRAPH)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_CALL,
                        "%s: no gradient rule for this op%s", tsr_op_name(op),
-                       tsr_op_is(op, "func.call") ? "; inline calls first" : "");
+                       tsr_op_is(op, TSR_FUNC_CALL) ? "; inline calls first" : "");
         return false;
     }
     if (!tsr_graph_check(op, &rule)) return false;
@@ -130,7 +130,8 @@ bool tsr_autodiff_check(MlirOperation op) {
     return true;
 }
 
-/* Asks one op for the gradients of its active operands and adds them to those of the operands. */
+/* Computes the gradients of an op's active operands, and adds them to the gradients of these
+ * operands. */
 static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
     MlirOperation op = ad->ops[index];
     tsr_gradient of = {.builder = builder, .op = op};
@@ -144,7 +145,7 @@ static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
     if (!any) return true;
     builder->location = mlirOperationGetLocation(op);
     if (!tsr_autodiff_check(op)) return false;
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     if (id == TSR_GRAPH_SCAN || id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE)
         return tsr_autodiff_control(ad, builder, index);
     if (id == TSR_GRAPH_CUSTOM_DERIVATIVE) return tsr_custom_reverse(ad, builder, op);
@@ -216,7 +217,7 @@ bool tsr_gradient_lowered(tsr_gradient *of) {
     }
     for (size_t i = 0; i < results; i++) values[i] = tsr_op_result(copy, i);
     tsr_block_yield(block, of->builder->location, values, results);
-    if (!tsr_graph_rules(tsr_graph_op_of(copy))->lower(copy)) return false;
+    if (!tsr_graph_rules(tsr_op_of(copy))->lower(copy)) return false;
     MlirOperation end = mlirBlockGetTerminator(block);
     for (size_t i = 0; i < results; i++) values[i] = tsr_op_operand(end, i);
     mlirOperationDestroy(end);
@@ -244,8 +245,7 @@ bool tsr_gradient_lowered(tsr_gradient *of) {
 /* Returns the location of an assign of the parameter before the step, for the error. */
 static MlirLocation find_assign(const autodiff *ad, const char *name) {
     TSR_FOR_EACH_OP(op, ad->block) {
-        const char *target =
-            tsr_graph_op_of(op) == TSR_GRAPH_ASSIGN ? tsr_op_string(op, "target") : NULL;
+        const char *target = tsr_op_is(op, TSR_GRAPH_ASSIGN) ? tsr_op_string(op, "target") : NULL;
         if (target && strcmp(target, name) == 0) return mlirOperationGetLocation(op);
     }
     return mlirOperationGetLocation(ad->minimize);
@@ -356,7 +356,7 @@ static bool clip(autodiff *ad, tsr_builder *builder) {
     if (clips) ad->scale = tsr_clip_emit(builder, op, norm);
     MlirOperation func = mlirBlockGetParentOperation(ad->block);
     tsr_entry_kind kind;
-    if (tsr_op_is(func, "func.func") && tsr_graph_entry_kind(func, &kind) &&
+    if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_graph_entry_kind(func, &kind) &&
         kind == TSR_ENTRY_TRAIN)
         tsr_graph_watch(func, norm, "gradient norm");
     return true;
@@ -391,7 +391,7 @@ static bool differentiate(autodiff *ad) {
 
 static bool run_on_block(MlirModule module, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_graph_op_of(op) != TSR_GRAPH_MINIMIZE) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_MINIMIZE)) continue;
         autodiff ad = {.module = module, .block = block, .minimize = op};
         bool done = differentiate(&ad);
         if (done && tsr_sr_wants_recompute(mlirBlockGetParentOperation(block)))
@@ -407,7 +407,7 @@ static bool run_on_block(MlirModule module, MlirBlock block) {
 bool tsr_pass_autodiff(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         MlirBlock block = tsr_op_body(func);
         bool good = tsr_derivatives_open(block) && run_on_block(module, block);
         if (good) tsr_derivatives_close(block);

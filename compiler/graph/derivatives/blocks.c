@@ -58,7 +58,7 @@ static void rewire(const tsr_copies *c, MlirOperation op) {
 
 void tsr_copies_ops(tsr_copies *c, MlirBlock from, tsr_builder *to) {
     TSR_FOR_EACH_OP(op, from) {
-        if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD) return;
+        if (tsr_op_is(op, TSR_GRAPH_YIELD)) return;
         MlirOperation copy = mlirOperationClone(op);
         rewire(c, copy);
         mlirBlockInsertOwnedOperationBefore(to->block, to->before, copy);
@@ -69,9 +69,7 @@ void tsr_copies_ops(tsr_copies *c, MlirBlock from, tsr_builder *to) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static bool is_yield(MlirOperation op) {
-    return !mlirOperationIsNull(op) && tsr_graph_op_of(op) == TSR_GRAPH_YIELD;
-}
+static bool is_yield(MlirOperation op) { return tsr_op_is(op, TSR_GRAPH_YIELD); }
 
 void tsr_block_yield(MlirBlock block, MlirLocation location, const MlirValue *values,
                      size_t count) {

@@ -3,10 +3,11 @@
  * Gradients of scan, while and if, for pass tessera-autodiff.
  *
  *   scan  stacks the values carried into each iteration. A second scan, in reverse order, computes
- *         the body again from these values, followed by the body's gradients. It carries the
- *         gradients of the carried values, and sums of the gradients of captured values.
+ *         the body again from these values, followed by the body's gradients. The gradient's loop
+ *         carries the gradients of the carried values, and sums of the gradients of captured
+ *         values.
  *   while becomes a scan of `limit` iterations, which do nothing once the condition has failed; its
- *         gradient is that of the scan.
+ *         gradient is the gradient of that scan.
  *   if    becomes another if with the same condition: each region computes the body again, and its
  *         gradients.
  *
@@ -31,7 +32,7 @@ static void hoist(MlirBlock block, MlirOperation before) {
     TSR_FOR_EACH_OP(op, block) {
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++)
             hoist(tsr_region_block(op, i), before);
-        if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) mlirOperationMoveBefore(op, before);
+        if (tsr_op_is(op, TSR_GRAPH_PARAM)) mlirOperationMoveBefore(op, before);
     }
 }
 
@@ -169,7 +170,7 @@ static MlirType stacked(const scan *s, MlirValue slice) {
     return tsr_type_make(s->b->context, &type);
 }
 
-/* Redirects the mapped results of `old` to those of s->op. */
+/* Redirects the mapped results of `old` to the results of s->op. */
 static void replace_results(scan *s, MlirOperation old) {
     for (size_t i = 0; i < s->operand_count; i++) {
         MlirValue operand = s->operands[i];
@@ -336,7 +337,7 @@ static void find_live(autodiff *ad, MlirBlock block, tsr_copies *out_live) {
     size_t count;
     MlirOperation *ops = list_ops(ad, block, &count);
     while (count-- > 0) {
-        bool needed = tsr_graph_op_of(ops[count]) == TSR_GRAPH_YIELD;
+        bool needed = tsr_op_is(ops[count], TSR_GRAPH_YIELD);
         for (size_t k = 0; k < tsr_op_result_count(ops[count]); k++)
             needed = needed || tsr_copies_has(out_live, tsr_op_result(ops[count], k));
         if (needed) mark_operands(out_live, ops[count]);
@@ -446,17 +447,17 @@ static void hand_on(scan *s, MlirOperation made) {
 static bool check_carried(const scan *s) {
     for (size_t k = 0; k < s->carried; k++) {
         if (tsr_type_of(tsr_op_operand(s->op, k)).shape.rank < TSR_RANK_MAX) continue;
-        tsr_diag_error(
-            s->location, TSR_DIAG_LIMIT,
-            "%s: carried value %zu has %d dims; a gradient keeps it of each iteration, so "
-            "that it may have %d",
-            tsr_op_name(s->op), k, TSR_RANK_MAX, TSR_RANK_MAX - 1);
+        tsr_diag_error(s->location, TSR_DIAG_LIMIT,
+                       "%s: carried value %zu has %d dims; a gradient keeps the value of each "
+                       "iteration, so the limit is %d",
+                       tsr_op_name(s->op), k, TSR_RANK_MAX, TSR_RANK_MAX - 1);
         return false;
     }
     if (s->results + s->carried <= TSR_RULE_RESULTS_MAX) return true;
-    tsr_diag_error(s->location, TSR_DIAG_OPERANDS,
-                   "%s: carries %zu values and gives %zu; with a gradient both together may be %d",
-                   tsr_op_name(s->op), s->carried, s->results, TSR_RULE_RESULTS_MAX);
+    tsr_diag_error(
+        s->location, TSR_DIAG_OPERANDS,
+        "%s: carries %zu values and returns %zu; with a gradient, at most %d in total are possible",
+        tsr_op_name(s->op), s->carried, s->results, TSR_RULE_RESULTS_MAX);
     return false;
 }
 
@@ -604,7 +605,7 @@ static MlirOperation make_scan(autodiff *ad, MlirOperation op) {
 
 bool tsr_autodiff_control(autodiff *ad, tsr_builder *builder, size_t index) {
     MlirOperation *op = &ad->ops[index];
-    tsr_graph_op id = tsr_graph_op_of(*op);
+    tsr_op id = tsr_op_of(*op);
     if (id == TSR_GRAPH_IF) return reverse_if(ad, builder, *op);
     size_t results = tsr_op_result_count(*op), first = id == TSR_GRAPH_WHILE;
     MlirValue *gradients = new_values(ad, first + results);

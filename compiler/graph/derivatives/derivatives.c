@@ -98,7 +98,7 @@ bool tsr_derivatives_open(MlirBlock block) {
             MlirBlock inner = tsr_region_block(op, i);
             if (!mlirBlockIsNull(inner) && !tsr_derivatives_open(inner)) return false;
         }
-        tsr_graph_op id = tsr_graph_op_of(op);
+        tsr_op id = tsr_op_of(op);
         if (id != TSR_GRAPH_JVP && id != TSR_GRAPH_VJP) continue;
         tsr_autodiff_hoist_from(op);
         if (!tsr_autodiff_check(op)) return false;
@@ -137,14 +137,14 @@ static bool passes_all(MlirBlock block) {
         tsr_copies_set(&active, argument, argument);
     }
     TSR_FOR_EACH_OP(op, block) {
-        tsr_graph_op id = tsr_graph_op_of(op);
+        tsr_op id = tsr_op_of(op);
         bool reads = false;
         if (id == TSR_GRAPH_YIELD) continue;
         for (size_t k = 0; k < tsr_op_operand_count(op); k++)
             reads = reads || tsr_copies_has(&active, tsr_op_operand(op, k));
         if (!reads) continue;
-        passes =
-            passes && id != TSR_GRAPH_NONE && tsr_graph_rules(id)->gradient != tsr_gradient_none;
+        passes = passes && tsr_op_dialect(id) == TSR_DIALECT_GRAPH &&
+                 tsr_graph_rules(id)->gradient != tsr_gradient_none;
         for (size_t k = 0; k < tsr_op_result_count(op); k++) {
             MlirValue result = tsr_op_result(op, k);
             passes = passes && tsr_value_is_float(result);
@@ -230,7 +230,7 @@ static bool refuse_capture(MlirOperation op, MlirOperation reader, size_t operan
                            const char *what) {
     char text[256];
     snprintf(text, sizeof text,
-             "%s: %s pass through operand %zu of %.100s, which the function reads from outside; "
+             "%s: %s pass through operand %zu of %.100s, which the function captures from outside; "
              "make it an operand of the op",
              tsr_op_name(op), what, operand, tsr_op_name(reader));
     tsr_diag_error_note(mlirOperationGetLocation(op), TSR_DIAG_RULE_CAPTURE, text,
@@ -307,7 +307,7 @@ void tsr_derivatives_close(MlirBlock block) {
             MlirBlock inner = tsr_region_block(op, i);
             if (!mlirBlockIsNull(inner)) tsr_derivatives_close(inner);
         }
-        if (tsr_graph_op_of(op) != TSR_GRAPH_CUSTOM_DERIVATIVE) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_CUSTOM_DERIVATIVE)) continue;
         for (size_t i = 0; i < tsr_op_operand_count(op); i++) operands[i] = tsr_op_operand(op, i);
         tsr_block_splice(op, operands);
     }

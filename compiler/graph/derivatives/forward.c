@@ -5,8 +5,8 @@
  * results; the new ops are inserted after it.
  *
  * Few ops have a forward rule. A gradient rule is linear in the gradient g of the result and
- * computes J^T g; its transpose, the gradient of that expression with respect to g, is J. So the
- * rule is applied to a placeholder for g, the ops that it emits are run in reverse from the
+ * computes J^T g; its transpose, the gradient of that expression with respect to g, is J. Therefore
+ * the rule is applied to a placeholder for g, the ops that it emits are run in reverse from the
  * tangents, and the ops that computed with g are dropped. If J is diagonal or the op linear, there
  * are simpler and shorter rules: column `forward` of ops.def.
  */
@@ -80,7 +80,7 @@ static bool transpose(tsr_tangent *of, const bool *wanted) {
     MlirBlock block = tsr_scratch_open(of->builder);
     tsr_builder inside = tsr_builder_at_end(block, location);
     MlirValue out[TSR_RULE_RESULTS_MAX];
-    tsr_gradient g = {.builder = &inside, .op = of->op};
+    tsr_gradient g = {.builder = &inside, .op = of->op, .is_linear = true};
     size_t results = tsr_op_result_count(of->op), kept = 0;
     for (size_t k = 0; k < results; k++) {
         MlirValue result = tsr_op_result(of->op, k);
@@ -89,7 +89,7 @@ static bool transpose(tsr_tangent *of, const bool *wanted) {
     }
     g.of_result = g.of_results[0];
     memcpy(g.wanted, wanted, sizeof g.wanted);
-    if (!tsr_graph_rules(tsr_graph_op_of(of->op))->gradient(&g) ||
+    if (!tsr_graph_rules(tsr_op_of(of->op))->gradient(&g) ||
         !tsr_autodiff_transpose(block, location, tsr_op_operand_count(of->op), g.of_operands,
                                 of->of_operands, out))
         return false;
@@ -130,7 +130,7 @@ bool tsr_forward_diagonal(tsr_tangent *of) {
         stretched[k] = !tsr_shape_equal(&is, &shape);
         any = any || stretched[k];
         if (stretched[k]) continue;
-        if (!tsr_graph_rules(tsr_graph_op_of(of->op))->gradient(&g)) return false;
+        if (!tsr_graph_rules(tsr_op_of(of->op))->gradient(&g)) return false;
         if (!mlirValueIsNull(g.of_operands[k]))
             tsr_autodiff_add(of->builder, &of->of_results[0], g.of_operands[k]);
     }
@@ -153,7 +153,7 @@ bool tsr_forward_lowered(tsr_tangent *of) {
             tsr_forward_set(&f, tsr_op_operand(copy, k), of->of_operands[k]);
     for (size_t k = 0; k < results; k++) values[k] = tsr_op_result(copy, k);
     tsr_block_yield(block, inside.location, values, results);
-    bool done = tsr_graph_rules(tsr_graph_op_of(copy))->lower(copy) && tsr_forward_block(&f, block);
+    bool done = tsr_graph_rules(tsr_op_of(copy))->lower(copy) && tsr_forward_block(&f, block);
     for (size_t k = 0; done && k < results; k++) {
         of->of_results[k] = tsr_forward_get(&f, tsr_op_operand(mlirBlockGetTerminator(block), k));
         if (!mlirValueIsNull(of->of_results[k])) values[kept++] = of->of_results[k];
@@ -184,7 +184,7 @@ static bool reads_tangent(const tsr_forward *f, MlirOperation op) {
 static bool forward_op(tsr_forward *f, tsr_builder *builder, MlirOperation op) {
     tsr_tangent of = {.builder = builder, .op = op};
     if (!tsr_autodiff_check(op)) return false;
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     if (id == TSR_GRAPH_SCAN || id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE)
         return tsr_forward_control(f, op);
     if (id == TSR_GRAPH_CUSTOM_DERIVATIVE) return tsr_custom_forward(f, builder, op);
@@ -199,7 +199,7 @@ static bool forward_op(tsr_forward *f, tsr_builder *builder, MlirOperation op) {
 
 bool tsr_forward_block(tsr_forward *f, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD || !reads_tangent(f, op)) continue;
+        if (tsr_op_is(op, TSR_GRAPH_YIELD) || !reads_tangent(f, op)) continue;
         tsr_builder builder = tsr_builder_before(op);
         builder.before = mlirOperationGetNextInBlock(op);
         if (!forward_op(f, &builder, op)) return false;

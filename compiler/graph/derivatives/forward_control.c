@@ -61,7 +61,7 @@ static MlirOperation build(const widened *w) {
         MlirNamedAttribute attr = mlirOperationGetAttribute(w->op, i);
         mlirOperationSetAttributeByName(made, mlirIdentifierStr(attr.name), attr.attribute);
     }
-    if (tsr_graph_op_of(w->op) == TSR_GRAPH_SCAN)
+    if (tsr_op_is(w->op, TSR_GRAPH_SCAN))
         tsr_op_set(made, "carried", tsr_attr_make_i64(b.context, w->carried));
     return made;
 }
@@ -153,7 +153,7 @@ static bool forward_while(tsr_forward *f, MlirOperation op) {
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-/* Carried values, their tangents, sequences, tangents of those that have one. */
+/* Carried values, their tangents, sequences, and tangents of the sequences that have tangents. */
 static void take_all(tsr_forward *f, widened *w, size_t carried, size_t inputs) {
     MlirBlock body = tsr_region_block(w->op, 0);
     tsr_builder before = tsr_builder_before(w->op);
@@ -227,7 +227,7 @@ static bool forward_scan(tsr_forward *f, MlirOperation op) {
 }
 
 bool tsr_forward_control(tsr_forward *f, MlirOperation op) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_IF:
         return forward_if(f, op);
     case TSR_GRAPH_WHILE:

@@ -16,7 +16,7 @@ enum { HEADS, STEP, SEED, SAMPLES, OPERANDS_MAX = GRAD_MASK + 1 + SAMPLES, RESUL
 
 /* Index of the mask, whether or not it is present. */
 static size_t mask_of(MlirOperation op) {
-    return tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION ? MASK : GRAD_MASK;
+    return tsr_op_is(op, TSR_GRAPH_ATTENTION) ? MASK : GRAD_MASK;
 }
 
 static bool has_samples(MlirOperation op) {
@@ -53,7 +53,7 @@ static bool check_qkv(const tsr_rule *rule) {
         (k->dims[1] == 0 ? q->dims[1] != 0 : q->dims[1] % k->dims[1] != 0))
         return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, 2,
                                   (const tsr_rule_dim[]){{names[0], QUERY, 1}, {names[1], KEY, 1}},
-                                  "%" PRIu64 " query heads are no multiple of %" PRIu64
+                                  "%" PRIu64 " query heads are not a multiple of %" PRIu64
                                   " key heads",
                                   q->dims[1], k->dims[1]);
     return tsr_rule_f64(rule, "scale", 1.0, &scale);
@@ -87,7 +87,7 @@ static bool check_mask(const tsr_rule *rule) {
     if (tsr_shape_broadcast(&mask->shape, &wide, &from_dim, &dim) &&
         (!is_static || tsr_shape_equal(&wide, &logits.shape)))
         return true;
-    return tsr_rule_fail(rule, TSR_DIAG_MASK, "the mask (%s) does not stretch to %s",
+    return tsr_rule_fail(rule, TSR_DIAG_MASK, "the mask (%s) does not broadcast to %s",
                          tsr_type_text(mask, is), tsr_type_text(&logits, must));
 }
 
@@ -114,8 +114,8 @@ static bool check_dropout(const tsr_rule *rule) {
         return tsr_rule_fail(rule, TSR_DIAG_RATE, "dropout is %g, needs 0 <= dropout < 1", rate);
     tsr_op_i64(rule->op, "stream", &stream);
     if (stream < 0 || stream > UINT32_MAX)
-        return tsr_rule_fail(rule, TSR_DIAG_STREAM,
-                             "stream is %" PRId64 "; it is of unsigned 32 bits", stream);
+        return tsr_rule_fail(rule, TSR_DIAG_STREAM, "stream is %" PRId64 ", needs 0 to 2^32 - 1",
+                             stream);
     if (!has_samples(rule->op)) return tsr_rule_operand_count(rule, low, low + 1);
     return tsr_rule_operand_count(rule, low + SAMPLES, low + 1 + SAMPLES) &&
            tsr_rule_dtype(rule, first + HEADS, "heads", TSR_DTYPES_I64) &&
@@ -270,13 +270,13 @@ static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 4]) {
 
 bool tsr_attention_will_sample(MlirOperation op) {
     double rate = 0;
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD) &&
            tsr_op_f64(op, "dropout", &rate) && !has_samples(op);
 }
 
-/* The number of the first head of each item of the batch; an iteration's heads follow those of the
- * previous iteration. */
+/* The number of the first head of each item of the batch; an iteration's heads follow the heads of
+ * the previous iteration. */
 static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_samples *samples) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
     tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
@@ -464,7 +464,7 @@ bool tsr_gradient_attention(tsr_gradient *of) {
                        "%s: has no stream yet; run -tessera-streams first", tsr_op_name(op));
         return false;
     }
-    /* To an added mask, and through the logsumexp, the way of simpler ops leads alone. */
+    /* Gradients of an added mask, and gradients through the logsumexp, need the simpler ops. */
     if (!mlirValueIsNull(of->of_results[1]) || (is_masked && of->wanted[MASK]))
         return tsr_gradient_lowered(of);
     if (tsr_op_result_count(op) == 1) op = with_logsumexp(op);

@@ -2,7 +2,7 @@
  *
  * `clip_norm` of minimize: gradients whose global norm is larger are scaled down to it (Pascanu,
  * Mikolov and Bengio 2013, "On the difficulty of training recurrent neural networks", algorithm 1;
- * the formula is that of torch.nn.utils.clip_grad_norm_).
+ * the formula equals that of torch.nn.utils.clip_grad_norm_).
  */
 #include "compiler/graph/rules.h"
 
@@ -21,7 +21,7 @@ bool tsr_clip_check(const tsr_rule *rule) {
     if (mlirAttributeIsNull(attr)) return true;
     if (!mlirAttributeIsAFloat(attr))
         return tsr_rule_fail(rule, TSR_DIAG_VALUE,
-                             "clip_norm is no floating-point number; write 1.0 for 1");
+                             "clip_norm is not a floating-point number; write 1.0 for 1");
     double most = mlirFloatAttrGetValueDouble(attr);
     if (most > 0 && isfinite(most)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_RATE, "clip_norm is %g, needs a finite clip_norm > 0",

@@ -3,7 +3,7 @@
  * Shape rules of ops with regions.
  */
 #include "compiler/graph/rules.h"
-#include "compiler/resilience/resilience.h"
+#include "compiler/ir/resilience_ops.h"
 #include "manifests/program.h"
 
 #include <inttypes.h>
@@ -12,8 +12,7 @@
 
 bool tsr_check_yield(tsr_rule *rule) {
     MlirOperation parent = mlirOperationGetParentOperation(rule->op);
-    tsr_graph_op id = mlirOperationIsNull(parent) ? TSR_GRAPH_NONE : tsr_graph_op_of(parent);
-    switch (id) {
+    switch (tsr_op_of(parent)) {
     case TSR_GRAPH_IF:
     case TSR_GRAPH_WHILE:
     case TSR_GRAPH_SCAN:
@@ -36,8 +35,7 @@ static bool body_of(const tsr_rule *rule, intptr_t index, const char *what, Mlir
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(rule->op, index));
     MlirOperation end =
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
-    if (mlirOperationIsNull(end) || tsr_graph_op_of(end) != TSR_GRAPH_YIELD ||
-        !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
+    if (!tsr_op_is(end, TSR_GRAPH_YIELD) || !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
         return tsr_rule_fail(rule, TSR_DIAG_REGION, "%s must end with tessera.yield", what);
     *out_block = block;
     *out_yield = end;
@@ -167,18 +165,19 @@ static MlirOperation body_func(const tsr_rule *rule, size_t index, size_t inputs
     if ((intptr_t)index < mlirArrayAttrGetNumElements(bodies))
         name = mlirArrayAttrGetElement(bodies, (intptr_t)index);
     MlirOperation top = rule->op, none = {NULL}, func = none;
-    while (!mlirOperationIsNull(top) && !tsr_op_is(top, "builtin.module"))
+    while (!mlirOperationIsNull(top) && !tsr_op_is(top, TSR_BUILTIN_MODULE))
         top = mlirOperationGetParentOperation(top);
     if (!mlirAttributeIsNull(name) && mlirAttributeIsAFlatSymbolRef(name) &&
         !mlirOperationIsNull(top))
         TSR_FOR_EACH_OP(op, tsr_op_body(top)) {
-            if (tsr_op_is(op, "func.func") && tsr_op_has(op, TSR_BODY_NAME) &&
+            if (tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has(op, TSR_BODY_NAME) &&
                 tsr_op_has_body(op) &&
                 tsr_ref_is(mlirFlatSymbolRefAttrGetValue(name), tsr_op_symbol(op)))
                 func = op;
         }
     if (mlirOperationIsNull(func)) {
-        tsr_rule_fail(rule, TSR_DIAG_REGION, "body %zu is no function with " TSR_BODY_NAME, index);
+        tsr_rule_fail(rule, TSR_DIAG_REGION, "body %zu is not a function with " TSR_BODY_NAME,
+                      index);
         return none;
     }
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
@@ -404,8 +403,9 @@ static bool check_body(const tsr_rule *rule, const layout *l, size_t index, bool
         tsr_type must = rule->operands[l->first + i];
         bool is_sequence = i >= l->carried && i < l->carried + l->sequences;
         if (is_sequence && (must.shape.rank == 0 || must.shape.dims[0] != (uint64_t)l->times))
-            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "sequence %zu has not %" PRId64 " slices",
-                                 i - l->carried, l->times);
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE,
+                                 "sequence %zu does not have %" PRId64 " slices", i - l->carried,
+                                 l->times);
         if (is_sequence) must = slice_of(&must);
         if (!check_type(rule, "body argument", i,
                         mlirBlockGetArgument(tsr_op_body(func), (intptr_t)i), &must))
@@ -442,12 +442,12 @@ bool tsr_check_loop(tsr_rule *rule) {
     for (size_t i = 0; i < rule->result_count; i++) {
         const tsr_type *is = &rule->declared[i];
         if (i < l.carried && !type_fits(is, &rule->operands[i]))
-            return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE, "result %zu is not as it is carried",
-                                 i);
+            return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE,
+                                 "the type of result %zu differs from its carried value", i);
         if (i >= l.carried && !branches &&
             (is->shape.rank == 0 || is->shape.dims[0] != (uint64_t)l.times))
-            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "result %zu has not %" PRId64 " slices",
-                                 i, l.times);
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE,
+                                 "result %zu does not have %" PRId64 " slices", i, l.times);
     }
     if (!check_body(rule, &l, 0, repeats)) return false;
     return (!repeats && !branches) || check_body(rule, &l, 1, false);

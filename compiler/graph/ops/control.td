@@ -12,49 +12,53 @@ class Tessera_RandomOp<string mnemonic, string what, dag args> : Tessera_Op<mnem
   let results = (outs Tessera_Tensor:$result);
 }
 def Tessera_DropoutOp : Tessera_RandomOp<"dropout",
-    "0 with probability `rate`, else x / (1 - rate); x itself outside train entries",
+    "sets elements to 0 with probability `rate` and divides the others by 1 - rate; outside train entries it returns x",
     (ins Tessera_Tensor:$input, F64Attr:$rate)> {
   let description = [{
-    Of floats; 0 <= rate < 1. Draws from a stream of its own, named by its call path; the same elements
-    fall whatever the number of ranks. Srivastava et al. 2014, section 4, scaled in training.
+    The operand has floats; 0 <= rate < 1. The op draws from its own random stream, which its call path
+    determines. Which elements become 0 does not depend on the number of ranks. Srivastava et al. 2014, section
+    4, with scaling during training.
   }];
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
-def Tessera_RandomUniformOp : Tessera_RandomOp<"random_uniform", "drawn uniformly from [low, high)",
+def Tessera_RandomUniformOp : Tessera_RandomOp<"random_uniform", "draws random samples uniformly from [low, high)",
     (ins DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high)> {
   let description = [{
-    Floats of a static type, as declared; both bounds finite in it, low below high. No result is `high`: one
-    that rounding would bring there is the largest number of the type below it. Draws from a stream of its
-    own, named by its call path.
+    The result has floats and the declared static type. Both bounds are finite in that type, and `low` is less
+    than `high`. No result equals `high`: where rounding would give `high`, the result is the largest number of
+    the type below it. The op draws from its own random stream, which its call path determines.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";
 }
-def Tessera_RandomNormalOp : Tessera_RandomOp<"random_normal", "drawn from a normal distribution",
+def Tessera_RandomNormalOp : Tessera_RandomOp<"random_normal", "draws random samples from a normal distribution",
     (ins DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation)> {
   let description = [{
-    Floats of a static type, as declared; both numbers finite, the deviation above 0. By the inverse of the cumulative function, so
-    that an element needs one random number. Draws from a stream of its own, named by its call path.
+    The result has floats and the declared static type. Both numbers are finite, and the deviation is greater
+    than 0. The op applies the inverse of the cumulative distribution function, so that each element uses one
+    random number. The op draws from its own random stream, which its call path determines.
   }];
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def Tessera_SeedOp : Tessera_Op<"seed", [Pure]> {
-  let summary = "the seed of the run";
+  let summary = "returns the seed of the run";
   let description = [{
-    A scalar i64, the same in every step of a run, which the random ops draw with.
+    The result is a scalar i64, which is the same in all steps of a run. Random ops draw their samples with it.
   }];
   let results = (outs Tessera_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def Tessera_PhiloxOp : Tessera_ValueOp<"philox"> {
-  let summary = "elementwise: Philox4x32-10 at each logical element";
+  let summary = "computes Philox4x32-10 for each logical element";
   let description = [{
-    Key: the seed's low 32 bits, `stream`. Counter: the step's low 32 bits, the element's low and high
-    32 bits, `draw`. f32: word 0 in [0, 1) with 24 bits; f64: words 0 (high) and 1 (low), 53 bits; or,
-    with `normal`, the standard normal of those two words, rounded (runtime/base/random/philox.h). With `shared`
-    eight elements have one counter, whose element is element / 8: element e has, in [0, 1), 15 bits of word
-    e % 8 / 2, the lower ones of its lower half where e is even, else of its upper half.
+    The key consists of the seed's low 32 bits and `stream`. The counter consists of the step's low 32 bits, the
+    low and the high 32 bits of the element's number, and `draw`. An f32 result is word 0 as a number in [0, 1)
+    with 24 bits; an f64 result is words 0 (high) and 1 (low) as a number with 53 bits. With `normal` the result
+    is the standard normal sample of these two words, rounded (runtime/base/random/philox.h). With `shared`,
+    eight elements use one counter, whose element number is element / 8. Element e then uses 15 bits of word e %
+    8 / 2 as a number in [0, 1): the low 15 bits of the word's lower half if e is even, or of its upper half if
+    e is odd.
   }];
   let arguments = (ins Tessera_Tensor:$element, Tessera_Tensor:$step, Tessera_Tensor:$seed,
       I64Attr:$stream, DefaultValuedAttr<I64Attr, "0">:$draw, UnitAttr:$normal, UnitAttr:$shared);
@@ -67,21 +71,21 @@ def Tessera_PhiloxOp : Tessera_ValueOp<"philox"> {
 // ---- control -------------------------------------------------------------------------------
 
 def Tessera_YieldOp : Tessera_Op<"yield", [Pure, Terminator]> {
-  let summary = "results of a region";
+  let summary = "ends a region and returns its results";
   let description = [{
-    Stands last in the regions of if, while, scan, jvp, vjp and custom_derivative, and in those of checkpoints
-    and critical stages; operands as the op around it asks.
+    This op is the last op in each region of if, while, scan, jvp, vjp and custom_derivative, and in the regions
+    of checkpoints and critical stages. The enclosing op defines the number and the types of the operands.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
 def Tessera_IfOp : Tessera_Op<"if", [RecursiveMemoryEffects]> {
-  let summary = "one of two regions, by a scalar i1";
+  let summary = "runs one of two regions; a scalar i1 selects it";
   let description = [{
-    Both regions have no arguments and yield values of the results' types, which are the same on both
-    sides. Regions hold ops that change no tensor. Of short branches tessera-flatten computes both and
-    picks, and the one not taken sees zeros; of others one is run (tessera-outline).
+    Both regions have no arguments and yield values of the results' types. Their ops cannot change tensors. For
+    short branches, tessera-flatten computes both regions and selects the results; the region that was not
+    selected reads zeros. For other branches only the selected region runs (tessera-outline).
   }];
   let arguments = (ins Tessera_Tensor:$condition);
   let regions = (region SizedRegion<1>:$then_body, SizedRegion<1>:$else_body);
@@ -92,9 +96,10 @@ def Tessera_IfOp : Tessera_Op<"if", [RecursiveMemoryEffects]> {
 }
 
 def Tessera_WhileOp : Tessera_Op<"while", [RecursiveMemoryEffects]> {
-  let summary = "the body again and again while the condition holds, at most `limit` times";
+  let summary = "repeats the body while the condition holds, at most `limit` times";
   let description = [{
-    Both regions take the carried values; the first yields a scalar i1, the second the next values.
+    Both regions take the carried values. The first region yields a scalar i1, the condition; the second region
+    yields the next carried values.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64Attr:$limit);
   let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
@@ -105,12 +110,12 @@ def Tessera_WhileOp : Tessera_Op<"while", [RecursiveMemoryEffects]> {
 }
 
 def Tessera_ScanOp : Tessera_Op<"scan", [RecursiveMemoryEffects]> {
-  let summary = "the body for each slice of the sequences along dim 0, in order";
+  let summary = "runs the body for each slice of the sequences along dim 0, in order";
   let description = [{
-    The first `carried` operands are carried from one iteration to the next, the others are sequences
-    of equal length. The region takes the carried values and one slice of each sequence; it yields the
-    next carried values, then one slice of each result sequence. Without sequences `length` says how
-    often. With `reverse` the last slice comes first.
+    The first `carried` operands are carried from one iteration to the next; the other operands are sequences of
+    equal length. The region takes the carried values and one slice of each sequence. It yields the next carried
+    values, then one slice of each result sequence. Without sequences, `length` is the number of iterations.
+    With `reverse`, the iterations begin with the last slice.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64Attr:$carried,
       OptionalAttr<I64Attr>:$length, UnitAttr:$reverse);
@@ -120,11 +125,12 @@ def Tessera_ScanOp : Tessera_Op<"scan", [RecursiveMemoryEffects]> {
 }
 
 def Tessera_JvpOp : Tessera_Op<"jvp", [RecursiveMemoryEffects]> {
-  let summary = "a function and how it changes along a direction: its Jacobian times a vector, in forward mode";
+  let summary = "computes a function and the product of its Jacobian and a vector, in forward mode";
   let description = [{
-    Operands: what the region takes, x, then a tangent for each float among them, of its type. The region takes x
-    and yields y. Results: y, then a tangent for each float among them. What the region reads from outside stays as
-    it is, parameters too. Pass tessera-autodiff makes it straight-line.
+    The operands are the region's arguments x, then one tangent for each float operand in x, of the same type.
+    The region takes x and yields y. The results are y, then one tangent for each float result in y. Values that
+    the region captures from outside, including parameters, count as constants. Pass tessera-autodiff replaces
+    this op with straight-line ops.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
   let regions = (region SizedRegion<1>:$body);
@@ -133,11 +139,12 @@ def Tessera_JvpOp : Tessera_Op<"jvp", [RecursiveMemoryEffects]> {
 }
 
 def Tessera_VjpOp : Tessera_Op<"vjp", [RecursiveMemoryEffects]> {
-  let summary = "a function and its gradients: a vector times its Jacobian, in reverse mode";
+  let summary = "computes a function and the product of a vector and its Jacobian, in reverse mode";
   let description = [{
-    Operands: what the region takes, x, then a cotangent for each float that it yields, of its type. The region takes
-    x and yields y. Results: y, then a gradient for each float of x, zeros where none passes. What the region reads
-    from outside gets none, parameters neither. Pass tessera-autodiff makes it straight-line.
+    The operands are the region's arguments x, then one cotangent for each float value that the region yields,
+    of the same type. The region takes x and yields y. The results are y, then one gradient for each float
+    operand in x; the gradient is zero where no gradient passes. Values that the region captures from outside,
+    including parameters, get no gradient. Pass tessera-autodiff replaces this op with straight-line ops.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
   let regions = (region SizedRegion<1>:$body);
@@ -146,13 +153,14 @@ def Tessera_VjpOp : Tessera_Op<"vjp", [RecursiveMemoryEffects]> {
 }
 
 def Tessera_CustomDerivativeOp : Tessera_Op<"custom_derivative", [RecursiveMemoryEffects]> {
-  let summary = "a function with derivatives of its own";
+  let summary = "defines a function together with its derivative rules";
   let description = [{
-    The first region is the function: it takes x, the operands, and yields y, the results. `vjp` takes x, y and a
-    cotangent for each float of y, and yields a gradient for each float of x; `jvp` takes x, y and a tangent for each
-    float of x, and yields a tangent for each float of y. One of them is enough: the other is its transpose, if it
-    is linear in its cotangents or tangents. The function must not read from outside what gradients or tangents pass
-    through; rules may, and nothing passes to it.
+    The first region is the function: it takes the operands x and yields the results y. The region `vjp` takes
+    x, y and one cotangent for each float in y, and yields one gradient for each float in x. The region `jvp`
+    takes x, y and one tangent for each float in x, and yields one tangent for each float in y. One of the two
+    regions is enough if it is linear in its cotangents or tangents: the other rule is then its transpose. The
+    function must not capture values that a gradient or tangent passes through. Rules may capture values; no
+    gradient or tangent passes to these.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs);
   let regions = (region SizedRegion<1>:$body, AnyRegion:$vjp, AnyRegion:$jvp);
@@ -163,16 +171,20 @@ def Tessera_CustomDerivativeOp : Tessera_Op<"custom_derivative", [RecursiveMemor
 }
 
 def Tessera_LoopOp : Tessera_Op<"loop", [Pure]> {
-  let summary = "a loop or branch that stays one: its bodies are functions";
+  let summary = "runs a loop or a branch whose bodies are functions";
   let description = [{
-    What pass tessera-outline makes of scan, while and if. `bodies` names functions with `tessera.body`, which take what
-    the bodies took and behind it what they read from outside, `captures`:
+    Pass tessera-outline replaces scan, while and if with this op. `bodies` names functions with the attribute
+    `tessera.body`. Each function takes the arguments of the region that it replaces, then the values that the
+    region captured from outside, the captures:
 
-    "scan"   [body], takes carried values, one slice of each sequence, captures; gives the next carried values, slices
-    "while"  [condition, body], take carried values, captures; give a scalar i1, and the next carried values
-    "if"     [then, else], take captures. The first operand is the condition, a scalar i1
+    "scan"   [body] takes the carried values, one slice of each sequence and the captures; it returns the next
+             carried values, then slices.
+    "while"  [condition, body] both take the carried values and the captures; the condition returns a scalar i1,
+             and the body returns the next carried values.
+    "if"     [then, else] both take the captures. The first operand of the op is the condition, a scalar i1.
 
-    Operands: (the condition), `carried` values, `sequences`, captures. `times`: iterations of a scan, the most of a while.
+    The operands are the condition (of "if"), the `carried` values, the `sequences` and the captures. `times` is
+    the number of iterations of a scan, and the largest number of iterations of a while.
   }];
   let arguments = (ins StrAttr:$kind, Variadic<Tessera_Tensor>:$inputs, ArrayAttr:$bodies,
       DefaultValuedAttr<I64Attr, "0">:$carried, DefaultValuedAttr<I64Attr, "0">:$sequences,

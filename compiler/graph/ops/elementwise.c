@@ -421,8 +421,8 @@ bool tsr_check_compare(tsr_rule *rule) {
 
 bool tsr_graph_predicate(MlirOperation compare, tsr_predicate *out_predicate) {
     int64_t value;
-    if (tsr_graph_op_of(compare) != TSR_GRAPH_COMPARE ||
-        !tsr_op_i64(compare, "predicate", &value) || value < 0 || value >= TSR_PREDICATE_COUNT)
+    if (!tsr_op_is(compare, TSR_GRAPH_COMPARE) || !tsr_op_i64(compare, "predicate", &value) ||
+        value < 0 || value >= TSR_PREDICATE_COUNT)
         return false;
     *out_predicate = (tsr_predicate)value;
     return true;

@@ -5,169 +5,178 @@
 // ---- values --------------------------------------------------------------------------------
 
 def Tessera_ConstantOp : Tessera_ValueOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
-  let summary = "a tensor known at build time";
+  let summary = "returns a tensor that is known at build time";
   let description = [{
-    `tessera.constant dense<[1.0, 2.0]> : tensor<2xf32>`, of a static type. Equal ones become one; other
-    ops fold with it where the folded bits are those that the op would give.
+    `tessera.constant dense<[1.0, 2.0]> : tensor<2xf32>` has a static type. Equal constants become one constant.
+    Other ops fold with constants where the folded bits equal the bits that the op would compute.
   }];
   let arguments = (ins ElementsAttr:$value);
   let assemblyFormat = "$value attr-dict";
 }
 
-def Tessera_AddOp : Tessera_BinaryOp<"add", "lhs + rhs"> {
+def Tessera_AddOp : Tessera_BinaryOp<"add", "adds: lhs + rhs"> {
   let description = [{
-    Two numbers of one element type; shapes broadcast as NumPy's. Integers wrap.
+    Both operands have numbers of the same element type. Their shapes broadcast like NumPy's. Integers wrap on
+    overflow.
   }];
 }
-def Tessera_SubOp : Tessera_BinaryOp<"sub", "lhs - rhs"> {
+def Tessera_SubOp : Tessera_BinaryOp<"sub", "subtracts: lhs - rhs"> {
   let description = [{
-    Two numbers of one element type; shapes broadcast as NumPy's. Integers wrap.
+    Both operands have numbers of the same element type. Their shapes broadcast like NumPy's. Integers wrap on
+    overflow.
   }];
 }
-def Tessera_MulOp : Tessera_BinaryOp<"mul", "lhs * rhs"> {
+def Tessera_MulOp : Tessera_BinaryOp<"mul", "multiplies: lhs * rhs"> {
   let description = [{
-    Two numbers of one element type; shapes broadcast as NumPy's. Integers wrap.
+    Both operands have numbers of the same element type. Their shapes broadcast like NumPy's. Integers wrap on
+    overflow.
   }];
 }
-def Tessera_DivOp : Tessera_BinaryOp<"div", "lhs / rhs; integers truncate toward zero"> {
+def Tessera_DivOp : Tessera_BinaryOp<"div", "divides: lhs / rhs; integers truncate toward zero"> {
   let description = [{
-    Two numbers of one element type; shapes broadcast as NumPy's. Floats as IEEE 754; of integers
-    x / 0 is 0, and the lowest number over -1 is itself.
+    Both operands have numbers of the same element type. Their shapes broadcast like NumPy's. Floats follow
+    IEEE 754. For integers, x / 0 is 0, and the lowest number divided by -1 is the lowest number.
   }];
 }
-def Tessera_MaxOp : Tessera_BinaryOp<"max", "the larger of lhs and rhs"> {
+def Tessera_MaxOp : Tessera_BinaryOp<"max", "returns the larger of lhs and rhs"> {
   let description = [{
-    Two numbers of one element type; shapes broadcast as NumPy's. NaN if one of them is. The
-    gradient goes to lhs where both are equal.
+    Both operands have numbers of the same element type. Their shapes broadcast like NumPy's. The result is NaN
+    if an operand is NaN. If both operands are equal, the gradient goes to lhs.
   }];
 }
-def Tessera_MinOp : Tessera_BinaryOp<"min", "the smaller of lhs and rhs"> {
+def Tessera_MinOp : Tessera_BinaryOp<"min", "returns the smaller of lhs and rhs"> {
   let description = [{
-    Two numbers of one element type; shapes broadcast as NumPy's. NaN if one of them is. The
-    gradient goes to lhs where both are equal.
+    Both operands have numbers of the same element type. Their shapes broadcast like NumPy's. The result is NaN
+    if an operand is NaN. If both operands are equal, the gradient goes to lhs.
   }];
 }
-def Tessera_IPowOp : Tessera_BinaryOp<"ipow", "lhs (float) to the power rhs (i64)"> {
+def Tessera_IPowOp : Tessera_BinaryOp<"ipow", "raises lhs (float) to the power rhs (i64)"> {
   let description = [{
-    Shapes broadcast; the result has lhs's element type. By multiplications alone; a negative exponent takes
-    one over the power.
-  }];
-}
-
-def Tessera_PowOp : Tessera_BinaryOp<"pow", "lhs (float) to the power rhs, as IEEE 754's pow"> {
-  let description = [{
-    Two floats of one element type; shapes broadcast. Signs, zeros, infinities and NaN as IEEE 754-2019,
-    section 9.2.1. No gradient goes to the exponent where the base is 0.
-  }];
-}
-def Tessera_AndOp : Tessera_BinaryOp<"and", "i1: both"> {
-  let description = [{
-    Of i1; shapes broadcast as NumPy's. Has no gradient.
-  }];
-}
-def Tessera_OrOp : Tessera_BinaryOp<"or", "i1: one or both"> {
-  let description = [{
-    Of i1; shapes broadcast as NumPy's. Has no gradient.
-  }];
-}
-def Tessera_XorOp : Tessera_BinaryOp<"xor", "i1: just one"> {
-  let description = [{
-    Of i1; shapes broadcast as NumPy's. Has no gradient.
+    The shapes broadcast, and the result has the element type of lhs. The op only multiplies; for a negative
+    exponent it returns 1 divided by the power.
   }];
 }
 
-def Tessera_NegOp : Tessera_UnaryOp<"neg", "-x"> {
+def Tessera_PowOp : Tessera_BinaryOp<"pow", "raises lhs (float) to the power rhs, like pow of IEEE 754"> {
   let description = [{
-    Of signed numbers, elementwise. Integers wrap: the lowest stays as it is.
+    Both operands have floats of the same element type. Their shapes broadcast. Signs, zeros, infinities and NaN
+    follow IEEE 754-2019, section 9.2.1. Where the base is 0, the exponent gets no gradient.
   }];
 }
-def Tessera_ReluOp : Tessera_UnaryOp<"relu", "max(x, 0)"> {
+def Tessera_AndOp : Tessera_BinaryOp<"and", "returns true where both lhs and rhs are true"> {
   let description = [{
-    Of signed numbers, elementwise; NaN stays. The gradient passes where x > 0.
+    Both operands have elements of i1. Their shapes broadcast like NumPy's. This op has no gradient.
   }];
 }
-def Tessera_ExpOp : Tessera_UnaryOp<"exp", "e to the x"> {
+def Tessera_OrOp : Tessera_BinaryOp<"or", "returns true where lhs or rhs or both are true"> {
   let description = [{
-    Of floats, elementwise; 0 at -inf, inf where the result overflows.
+    Both operands have elements of i1. Their shapes broadcast like NumPy's. This op has no gradient.
   }];
 }
-def Tessera_LogOp : Tessera_UnaryOp<"log", "natural logarithm"> {
+def Tessera_XorOp : Tessera_BinaryOp<"xor", "returns true where exactly one of lhs and rhs is true"> {
   let description = [{
-    Of floats, elementwise; -inf at 0, NaN below.
+    Both operands have elements of i1. Their shapes broadcast like NumPy's. This op has no gradient.
   }];
 }
-def Tessera_TanhOp : Tessera_UnaryOp<"tanh", "hyperbolic tangent"> {
+
+def Tessera_NegOp : Tessera_UnaryOp<"neg", "negates: -x"> {
   let description = [{
-    Of floats, elementwise; keeps its relative error near 0.
+    This elementwise op takes signed numbers. Integers wrap: the lowest number stays the same.
   }];
 }
-def Tessera_SqrtOp : Tessera_UnaryOp<"sqrt", "square root"> {
+def Tessera_ReluOp : Tessera_UnaryOp<"relu", "returns max(x, 0)"> {
   let description = [{
-    Of floats, elementwise; correctly rounded; NaN below 0, -0 at -0.
+    This elementwise op takes signed numbers. NaN stays NaN. The gradient passes where x > 0.
   }];
 }
-def Tessera_AbsOp : Tessera_UnaryOp<"abs", "absolute value"> {
+def Tessera_ExpOp : Tessera_UnaryOp<"exp", "returns e to the power x"> {
   let description = [{
-    Of signed numbers, elementwise. Integers wrap: the lowest stays as it is. No gradient at 0.
+    This elementwise op takes floats. The result is 0 for -inf, and inf where it overflows.
   }];
 }
-def Tessera_Expm1Op : Tessera_UnaryOp<"expm1", "e to the x, minus 1"> {
+def Tessera_LogOp : Tessera_UnaryOp<"log", "returns the natural logarithm of x"> {
   let description = [{
-    Of floats, elementwise; keeps its relative error near 0, where exp(x) - 1 would lose it.
+    This elementwise op takes floats. The result is -inf for 0 and NaN for negative numbers.
   }];
 }
-def Tessera_Log1pOp : Tessera_UnaryOp<"log1p", "natural logarithm of 1 + x"> {
+def Tessera_TanhOp : Tessera_UnaryOp<"tanh", "returns the hyperbolic tangent of x"> {
   let description = [{
-    Of floats, elementwise; keeps its relative error near 0; -inf at -1, NaN below.
+    This elementwise op takes floats. The relative error stays small near 0.
   }];
 }
-def Tessera_RsqrtOp : Tessera_UnaryOp<"rsqrt", "1 / square root"> {
+def Tessera_SqrtOp : Tessera_UnaryOp<"sqrt", "returns the square root of x"> {
   let description = [{
-    Of floats, elementwise; inf at 0, NaN below, 0 at inf.
+    This elementwise op takes floats. The result is correctly rounded. It is NaN for negative numbers and -0 for
+    -0.
   }];
 }
-def Tessera_ErfOp : Tessera_UnaryOp<"erf", "error function"> {
+def Tessera_AbsOp : Tessera_UnaryOp<"abs", "returns the absolute value of x"> {
   let description = [{
-    Of floats, elementwise; 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+    This elementwise op takes signed numbers. Integers wrap: the lowest number stays the same. The gradient at 0
+    is 0.
   }];
 }
-def Tessera_SigmoidOp : Tessera_UnaryOp<"sigmoid", "1 / (1 + exp(-x))"> {
+def Tessera_Expm1Op : Tessera_UnaryOp<"expm1", "returns e to the power x, minus 1"> {
   let description = [{
-    Of floats, elementwise; does not overflow on its way, and keeps its relative error in the lower tail.
+    This elementwise op takes floats. The relative error stays small near 0, where exp(x) - 1 loses digits.
   }];
 }
-def Tessera_SiluOp : Tessera_UnaryOp<"silu", "x / (1 + exp(-x))"> {
+def Tessera_Log1pOp : Tessera_UnaryOp<"log1p", "returns the natural logarithm of 1 + x"> {
   let description = [{
-    Of floats, elementwise; x times sigmoid(x); -0 at -inf. Elfwing et al. 2018, section 2.2.
+    This elementwise op takes floats. The relative error stays small near 0. The result is -inf for -1 and NaN
+    for smaller numbers.
   }];
 }
-def Tessera_SoftplusOp : Tessera_UnaryOp<"softplus", "log(1 + exp(x))"> {
+def Tessera_RsqrtOp : Tessera_UnaryOp<"rsqrt", "returns 1 divided by the square root of x"> {
   let description = [{
-    Of floats, elementwise; does not overflow, and keeps its relative error in the lower tail. Dugas et al.
-    2001, section 3.
+    This elementwise op takes floats. The result is inf for 0, NaN for negative numbers and 0 for inf.
   }];
 }
-def Tessera_SignOp : Tessera_UnaryOp<"sign", "-1, 1, or x where it is zero or NaN"> {
+def Tessera_ErfOp : Tessera_UnaryOp<"erf", "returns the error function of x"> {
   let description = [{
-    Of signed numbers, elementwise; keeps the sign of a zero. No gradient passes.
+    This elementwise op takes floats. It computes 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
   }];
 }
-def Tessera_FloorOp : Tessera_UnaryOp<"floor", "the largest integer that is not above x"> {
+def Tessera_SigmoidOp : Tessera_UnaryOp<"sigmoid", "returns 1 / (1 + exp(-x))"> {
   let description = [{
-    Of floats, elementwise; exact. No gradient passes.
+    This elementwise op takes floats. Intermediate results do not overflow, and the relative error stays small
+    in the lower tail.
   }];
 }
-def Tessera_NotOp : Tessera_UnaryOp<"not", "i1: the other"> {
+def Tessera_SiluOp : Tessera_UnaryOp<"silu", "returns x / (1 + exp(-x))"> {
   let description = [{
-    Of i1, elementwise. Has no gradient.
+    This elementwise op takes floats and computes x times sigmoid(x). The result is -0 for -inf. Elfwing et al.
+    2018, section 2.2.
+  }];
+}
+def Tessera_SoftplusOp : Tessera_UnaryOp<"softplus", "returns log(1 + exp(x))"> {
+  let description = [{
+    This elementwise op takes floats. Intermediate results do not overflow, and the relative error stays small
+    in the lower tail. Dugas et al. 2001, section 3.
+  }];
+}
+def Tessera_SignOp : Tessera_UnaryOp<"sign", "returns -1 or 1, or x where x is zero or NaN"> {
+  let description = [{
+    This elementwise op takes signed numbers. A zero keeps its sign. No gradient passes through this op.
+  }];
+}
+def Tessera_FloorOp : Tessera_UnaryOp<"floor", "returns the largest integer that is not greater than x"> {
+  let description = [{
+    This elementwise op takes floats. The result is exact. No gradient passes through this op.
+  }];
+}
+def Tessera_NotOp : Tessera_UnaryOp<"not", "inverts a value of i1"> {
+  let description = [{
+    This elementwise op takes i1. This op has no gradient.
   }];
 }
 
 def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>]> {
-  let summary = "x times the normal distribution's cumulative function at x";
+  let summary = "multiplies x by the normal distribution's cumulative function at x";
   let description = [{
-    `approximate` is "none": x (1 + erf(x / sqrt(2))) / 2, or "tanh":
-    x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. With `slope`, which gradients have, the former's derivative.
+    `approximate` is "none" for x (1 + erf(x / sqrt(2))) / 2, or "tanh" for x (1 + tanh(sqrt(2 / pi) (x +
+    0.044715 x^3))) / 2. With `slope` the result is the derivative of the first formula; gradients use this
+    form.
   }];
   let arguments = (ins Tessera_Tensor:$input,
       DefaultValuedAttr<StrAttr, "\"none\"">:$approximate, UnitAttr:$slope);
@@ -175,19 +184,21 @@ def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>
 }
 
 def Tessera_ClampOp : Tessera_ValueOp<"clamp", [AllTypesMatch<["input", "result"]>]> {
-  let summary = "low where x is below it, high where x is above it, else x";
+  let summary = "limits x to the range from low to high";
   let description = [{
-    Of numbers, elementwise; low is at most high. NaN stays. An integer type must hold both bounds. The
-    gradient passes where x is between the bounds or at one.
+    This elementwise op takes numbers; `low` is at most `high`. NaN stays NaN. If the type is an integer type,
+    it must be able to represent both bounds. The gradient passes where x is between the bounds or equal to one
+    of them.
   }];
   let arguments = (ins Tessera_Tensor:$input, F64Attr:$low, F64Attr:$high);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
 def Tessera_MulAddOp : Tessera_ValueOp<"mul_add"> {
-  let summary = "x y + z, rounded once where the target can";
+  let summary = "returns x y + z, rounded once where the target has an instruction for this";
   let description = [{
-    Of f64 or f32; y and z broadcast to x's shape. What lowering makes of norms: with a z of -0 the product.
+    The operands have f64 or f32; y and z broadcast to the shape of x. The lowering of norms creates this op. If
+    z is -0, the result is the product.
   }];
   let arguments = (ins Tessera_Tensor:$x, Tessera_Tensor:$y, Tessera_Tensor:$z);
   let assemblyFormat = [{
@@ -196,10 +207,10 @@ def Tessera_MulAddOp : Tessera_ValueOp<"mul_add"> {
 }
 
 def Tessera_CompareOp : Tessera_ValueOp<"compare"> {
-  let summary = "i1: does lhs compare so with rhs";
+  let summary = "compares lhs with rhs and returns i1";
   let description = [{
-    Two operands of one element type, also i1; shapes broadcast. The predicate is `eq`, `ne`, `lt`, `le`,
-    `gt` or `ge`; with NaN all but `ne` are false.
+    Both operands have the same element type, which may be i1. Their shapes broadcast. The predicate is `eq`,
+    `ne`, `lt`, `le`, `gt` or `ge`. If an operand is NaN, `ne` is true and all others are false.
   }];
   let arguments = (ins Tessera_Predicate:$predicate, Tessera_Tensor:$lhs, Tessera_Tensor:$rhs);
   let assemblyFormat = [{
@@ -208,10 +219,10 @@ def Tessera_CompareOp : Tessera_ValueOp<"compare"> {
 }
 
 def Tessera_WhereOp : Tessera_ValueOp<"where"> {
-  let summary = "on_true where the condition holds, else on_false";
+  let summary = "returns on_true where the condition is true, and on_false elsewhere";
   let description = [{
-    The condition is i1, the others have one element type; the three shapes broadcast. The operand that
-    is not chosen has no influence, NaN or not; its gradient is 0.
+    The condition is i1; the other two operands have the same element type. The three shapes broadcast. The
+    operand that is not selected has no influence on the result, even if it is NaN, and its gradient is 0.
   }];
   let arguments = (ins Tessera_Tensor:$condition, Tessera_Tensor:$on_true, Tessera_Tensor:$on_false);
   let assemblyFormat = [{
@@ -221,10 +232,11 @@ def Tessera_WhereOp : Tessera_ValueOp<"where"> {
 }
 
 def Tessera_CastOp : Tessera_ValueOp<"cast"> {
-  let summary = "the same values in another element type";
+  let summary = "converts values to another element type";
   let description = [{
-    Of any element type to any, elementwise. To a smaller float: rounded to nearest even. Floats to
-    integers: toward zero, saturating, NaN gives 0. Integers to smaller ones wrap. To i1: is it not 0.
+    This elementwise op converts any element type to any other. Floats that become smaller floats are rounded to
+    nearest, ties to even. Floats that become integers are rounded toward zero and saturate; NaN becomes 0.
+    Integers that become smaller integers wrap. A value that becomes i1 is true if it is not 0.
   }];
   let arguments = (ins Tessera_Tensor:$input);
   let assemblyFormat = "$input attr-dict `:` type($input) `to` type($result)";

@@ -81,8 +81,8 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
                                   x[3], f[2] * (uint64_t)groups);
     if (f[3] != TSR_DIM_DYNAMIC && f[3] % (uint64_t)groups)
         return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, given, &(tsr_rule_dim){"filter", 1, 3},
-                                  "%" PRIu64 " filters are no multiple of %" PRId64 " groups", f[3],
-                                  groups);
+                                  "%" PRIu64 " filters are not a multiple of %" PRId64 " groups",
+                                  f[3], groups);
     type.shape.dims[3] = f[3];
     *out_type = type;
     return true;
@@ -158,7 +158,7 @@ bool tsr_gradient_conv2d_grad_filter(tsr_gradient *of) {
 
 /* One tap, no stride, no padding: a product of places by channels with the filter. */
 bool tsr_conv_is_kept(MlirOperation op, bool is_native) {
-    bool forward = tsr_graph_op_of(op) == TSR_GRAPH_CONV2D;
+    bool forward = tsr_op_is(op, TSR_GRAPH_CONV2D);
     tsr_type filter = tsr_type_of(tsr_op_operand(op, forward ? 1 : 0));
     int64_t strides[2] = {1, 1}, padding[4] = {0}, groups = 1;
     size_t counts[2] = {0};
@@ -188,7 +188,8 @@ bool tsr_lower_conv2d_grad_input(MlirOperation op) {
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-/* The pooled type of an image. Padding narrower than the window: each one holds an element. */
+/* The pooled type of an image. Padding is narrower than the window, so each window contains an
+ * element. */
 static bool pool_type(const tsr_rule *rule, const tsr_type *image, tsr_type *out_type) {
     windows w;
     tsr_type type = *image;

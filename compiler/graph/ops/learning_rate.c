@@ -68,7 +68,7 @@ bool tsr_lr_schedule_check(const tsr_rule *rule) {
     MlirAttribute dictionary = tsr_op_attr(rule->op, attribute);
     if (mlirAttributeIsNull(dictionary)) return true;
     if (!mlirAttributeIsADictionary(dictionary))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "lr_schedule is no dictionary");
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "lr_schedule is not a dictionary");
     const char *wrong = read_schedule(dictionary, &s);
     if (wrong)
         return tsr_rule_fail(rule, TSR_DIAG_VALUE,
@@ -77,7 +77,7 @@ bool tsr_lr_schedule_check(const tsr_rule *rule) {
                              wrong);
     if (s.kind < 0)
         return tsr_rule_fail(rule, TSR_DIAG_VALUE,
-                             "lr_schedule names no kind, needs \"constant\", \"linear\" or "
+                             "lr_schedule has no kind, needs \"constant\", \"linear\" or "
                              "\"cosine\"");
     if (s.warmup_steps < 0)
         return tsr_rule_fail(rule, TSR_DIAG_INTEGER_LOW,

@@ -74,7 +74,7 @@ bool tsr_rule_holds(const tsr_rule *rule, const char *name, double value) {
 static bool check_fill(const tsr_rule *rule) {
     double value = 0;
     if (tsr_op_has(rule->op, "value") && !tsr_op_f64(rule->op, "value", &value))
-        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is no number");
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is not a number");
     return tsr_rule_holds(rule, "value", value);
 }
 
@@ -265,8 +265,8 @@ bool tsr_takes_first(MlirOperation gather) {
     tsr_type from = tsr_type_of(tsr_op_operand(gather, 0));
     tsr_type indices = tsr_type_of(tsr_op_operand(gather, 1));
     int64_t axis = 0;
-    return !mlirOperationIsNull(places) && tsr_graph_op_of(places) == TSR_GRAPH_IOTA &&
-           tsr_type_is_static(&from) && tsr_type_is_static(&indices) && indices.shape.rank == 1 &&
+    return tsr_op_is(places, TSR_GRAPH_IOTA) && tsr_type_is_static(&from) &&
+           tsr_type_is_static(&indices) && indices.shape.rank == 1 &&
            tsr_op_i64(gather, "axis", &axis) && indices.shape.dims[0] <= from.shape.dims[axis];
 }
 
@@ -424,8 +424,8 @@ bool tsr_check_top_k(tsr_rule *rule) {
     return true;
 }
 
-/* The values' gradient goes back to where they were. Along the axis that is a scatter of the
- * flattened operand, at index * stride + the place in the other dims. */
+/* The gradient of the values goes back to their former positions. Along the axis that is a scatter
+ * of the flattened operand, at index * stride + the place in the other dims. */
 bool tsr_gradient_sort(tsr_gradient *of) {
     tsr_builder *b = of->builder;
     tsr_type type = tsr_type_of(operand(of, 0));

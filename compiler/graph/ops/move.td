@@ -4,43 +4,46 @@
 
 // ---- moving elements -----------------------------------------------------------------------
 
-// Any number of operands of one kind.
+// Ops with any number of operands of the same kind.
 class Tessera_ManyOp<string mnemonic, string what, list<Trait> traits = []>
     : Tessera_ValueOp<mnemonic, traits> {
   let summary = what;
   let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($result)";
 }
 
-def Tessera_SliceOp : Tessera_ShapeOp<"slice", "`size` elements of each dim, from `start` by `stride`",
+def Tessera_SliceOp : Tessera_ShapeOp<"slice", "takes `size` elements of each dim, from `start` on, in steps of `stride`",
     (ins Tessera_Tensor:$input, I64ArrayAttr:$start, I64ArrayAttr:$size,
      OptionalAttr<I64ArrayAttr>:$stride)> {
   let description = [{
-    Of any element type. Three lists with an entry for each dim (`stride` 1 if absent, at least 1);
-    every element taken must lie inside. The result has the shape `size`.
+    The operand may have any element type. The three lists have one entry for each dim. `stride` is at least 1,
+    and 1 if it is absent. All elements that the op takes must be inside the operand. The result has the shape
+    `size`.
   }];
 }
 def Tessera_PadOp : Tessera_ShapeOp<"pad",
-    "`value` before and after each dim, and between its elements",
+    "inserts `value` before and after the elements of each dim, and between them",
     (ins Tessera_Tensor:$input, I64ArrayAttr:$low, I64ArrayAttr:$high,
      OptionalAttr<I64ArrayAttr>:$interior, DefaultValuedAttr<F64Attr, "0.0">:$value)> {
   let description = [{
-    Of any element type. `low` and `high` elements around each dim, `interior` between its elements (0 if
-    absent), none negative. Dim d becomes low + d + (d - 1) interior + high.
+    The operand may have any element type. `low` and `high` are the numbers of elements inserted before and
+    after each dim; `interior` is the number of elements inserted between two neighbours, 0 if absent. These
+    numbers are at least 0. A dim of size d gets the size low + d + (d - 1) interior + high.
   }];
 }
 
-def Tessera_ConcatOp : Tessera_ManyOp<"concat", "the operands one after the other along the axis"> {
+def Tessera_ConcatOp : Tessera_ManyOp<"concat", "concatenates the operands along the axis"> {
   let description = [{
-    1 to 64 operands of one element type, equal in all dims but the axis, whose sizes add up.
+    The op takes 1 to 64 operands of the same element type. Their dims are equal except along the axis, where
+    the sizes add up.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, I64Attr:$axis);
 }
 
 def Tessera_SplitOp : Tessera_Op<"split", [Pure]> {
-  let summary = "consecutive parts along the axis, of the results' sizes";
+  let summary = "splits the operand along the axis into consecutive parts";
   let description = [{
-    Of any element type. The results equal the operand in all dims but the axis, where their sizes, as
-    declared, add up to its.
+    The operand may have any element type. The dims of the results equal the operand's, except along the axis,
+    where the declared sizes add up to the operand's size.
   }];
   let arguments = (ins Tessera_Tensor:$input, I64Attr:$axis);
   let results = (outs Variadic<Tessera_Tensor>:$parts);
@@ -48,8 +51,10 @@ def Tessera_SplitOp : Tessera_Op<"split", [Pure]> {
 }
 
 def Tessera_GatherOp : Tessera_ValueOp<"gather"> {
-  let summary = "slices along the axis; the dims of the indices take its place";
-  let description = "An index outside the axis ends the step with an error that names it.";
+  let summary = "takes slices along the axis; the dims of the indices replace the axis";
+  let description = [{
+    An index outside the axis ends the step with an error that names the index.
+  }];
   let arguments = (ins Tessera_Tensor:$input, Tessera_Tensor:$indices, I64Attr:$axis);
   let assemblyFormat = [{
     $input `,` $indices attr-dict `:` type($input) `,` type($indices) `->` type($result)
@@ -57,10 +62,10 @@ def Tessera_GatherOp : Tessera_ValueOp<"gather"> {
 }
 
 def Tessera_ScatterAddOp : Tessera_ValueOp<"scatter_add", [AllTypesMatch<["input", "result"]>]> {
-  let summary = "the input, with each update added to the slice its index names";
+  let summary = "adds each update to the slice of the input that its index names";
   let description = [{
-    The inverse of gather: `updates` has the type that gather gives for these indices. Updates of one
-    element are added in ascending order of their place.
+    This op is the transpose of gather: `updates` has the type that gather returns for these indices. Updates of
+    the same element are added in ascending order of their positions.
   }];
   let arguments = (ins Tessera_Tensor:$input, Tessera_Tensor:$indices, Tessera_Tensor:$updates,
       I64Attr:$axis);
@@ -70,28 +75,30 @@ def Tessera_ScatterAddOp : Tessera_ValueOp<"scatter_add", [AllTypesMatch<["input
 }
 
 def Tessera_OneHotOp : Tessera_ShapeOp<"one_hot",
-    "1 where the place along the new axis is the index, else 0",
+    "returns 1 where the position along the new axis equals the index, and 0 elsewhere",
     (ins Tessera_Tensor:$input, I64Attr:$axis)> {
   let description = [{
-    Indices are i64 or i32; the result's type, as declared, has one dim more, at `axis`, of as many places
-    as there are classes. An index outside of them gives zeros. Has no gradient.
+    The indices are i64 or i32. The declared result type has one more dim, at `axis`, whose size is the number
+    of classes. An index outside the classes gives zeros. This op has no gradient.
   }];
 }
 
 def Tessera_IotaOp : Tessera_ValueOp<"iota"> {
-  let summary = "each element is its place along the axis";
+  let summary = "sets each element to its position along the axis";
   let description = [{
-    Of numbers, static, as declared; the type must hold every place along the axis exactly.
+    The result has numbers and the declared static type, which must represent every position along the axis
+    exactly.
   }];
   let arguments = (ins I64Attr:$axis);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 def Tessera_CumsumOp : Tessera_ValueOp<"cumsum", [AllTypesMatch<["input", "result"]>]> {
-  let summary = "sums of the elements up to each, in order of the axis";
+  let summary = "computes the sums of all elements up to each position along the axis";
   let description = [{
-    Of f64, f32, bf16, f16, i64 or i32, added one by one in order of the axis, or from its end with
-    `reverse`. With `exclusive` each sum leaves out its own element.
+    The operand has f64, f32, bf16, f16, i64 or i32. The elements are added one by one along the axis; with
+    `reverse` the sum begins at the end of the axis. With `exclusive` the sum at a position leaves out the
+    element at this position.
   }];
   let arguments = (ins Tessera_Tensor:$input, I64Attr:$axis,
       DefaultValuedAttr<BoolAttr, "false">:$reverse,
@@ -109,18 +116,20 @@ class Tessera_SortingOp<string mnemonic, string what, dag args> : Tessera_Op<mne
 }
 
 def Tessera_SortOp : Tessera_SortingOp<"sort",
-    "sorted along the axis, and where each element was; stable, NaN last",
+    "sorts along the axis and also returns the former positions; stable, NaN last",
     (ins Tessera_Tensor:$input, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$descending)> {
   let description = [{
-    Of numbers, ascending, or with `descending`; equal elements keep their order, NaN is last either way.
-    The second result is i64: where along the axis each element was. The gradient goes back there.
+    The operand has numbers. The order is ascending, or descending with `descending`. Equal elements keep their
+    order; NaN is last in both orders. The second result is i64: the position along the axis that each element
+    had before. The gradient goes back to these positions.
   }];
 }
 def Tessera_TopKOp : Tessera_SortingOp<"top_k",
-    "the k largest along the axis, largest first, and where they were",
+    "returns the k largest elements along the axis, largest first, and their positions",
     (ins Tessera_Tensor:$input, I64Attr:$axis, I64Attr:$k)> {
   let description = [{
-    Of numbers: the first `k` of a descending sort, 0 <= k <= the axis's size; the axis has k elements
-    afterwards. The second result is i64. The gradient goes back to where they were.
+    The operand has numbers. The results are the first `k` elements of a descending sort, with 0 <= k <= the
+    size of the axis; the axis of the results has k elements. The second result is i64: the positions of these
+    elements. The gradient goes back to these positions.
   }];
 }

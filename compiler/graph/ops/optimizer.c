@@ -70,7 +70,8 @@ static bool check_optimizer(const tsr_rule *rule) {
     tsr_sgd sgd;
     bool is_adamw = tsr_graph_adamw(rule->op, &adamw);
     if (!is_adamw && !read_sgd(rule->op, &sgd))
-        return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER, "optimizer is no optimizer");
+        return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER,
+                             "optimizer is not #tessera.adamw, #tessera.sgd or #tessera.nesterov");
     return (is_adamw ? check_adamw(rule, &adamw) : check_sgd(rule, &sgd)) &&
            tsr_lr_schedule_check(rule);
 }

@@ -77,11 +77,12 @@ bool tsr_check_philox(tsr_rule *rule) {
     if (!tsr_op_i64(rule->op, "stream", &stream) || stream < 0 || stream > UINT32_MAX || draw < 0 ||
         draw > UINT32_MAX)
         return tsr_rule_fail(rule, TSR_DIAG_STREAM,
-                             "stream is %" PRId64 ", draw %" PRId64 "; both are unsigned 32 bits",
+                             "stream is %" PRId64 ", draw is %" PRId64 "; both need 0 to 2^32 - 1",
                              stream, draw);
     if (tsr_op_has(rule->op, "normal") && tsr_op_has(rule->op, "shared"))
-        return tsr_rule_fail(rule, TSR_DIAG_STREAM,
-                             "is normal and shared; 15 bits make no normal number");
+        return tsr_rule_fail(
+            rule, TSR_DIAG_STREAM,
+            "has both normal and shared; 15 bits are not enough for a normal number");
     rule->results[0].shape = rule->operands[0].shape;
     return true;
 }
@@ -131,7 +132,7 @@ MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
     return element;
 }
 
-/* i64, in this shape: an iteration's elements follow those of the one before. */
+/* i64, in this shape: an iteration's elements follow the elements of the previous iteration. */
 static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape,
                                  const tsr_samples *samples) {
     MlirValue element = tsr_random_places(b, shape);
@@ -249,7 +250,7 @@ static bool lower_dropped(MlirOperation op, const tsr_samples *samples) {
 }
 
 bool tsr_random_lower(MlirOperation op, const tsr_samples *samples) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_RANDOM_UNIFORM:
         return lower_uniform(op, samples);
     case TSR_GRAPH_RANDOM_NORMAL:
@@ -264,7 +265,7 @@ bool tsr_random_lower(MlirOperation op, const tsr_samples *samples) {
 bool tsr_random_count(MlirOperation op, uint64_t *out_count) {
     tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
     uint64_t numbers = 1, heads;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION) {
+    if (tsr_op_is(op, TSR_GRAPH_ATTENTION)) {
         shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
         uint64_t keys = tsr_type_of(tsr_op_operand(op, 1)).shape.dims[2];
         if (!tsr_samples_of_head(shape.dims[2], keys, &numbers)) return false;
@@ -279,7 +280,7 @@ bool tsr_lower_random_normal(MlirOperation op) { return tsr_random_lower(op, NUL
 
 bool tsr_random_trains(MlirOperation op) {
     MlirOperation func = op; /* the function whose body or region contains the op */
-    while (!mlirOperationIsNull(func) && !tsr_op_is(func, "func.func"))
+    while (!mlirOperationIsNull(func) && !tsr_op_is(func, TSR_FUNC_FUNC))
         func = mlirOperationGetParentOperation(func);
     if (mlirOperationIsNull(func)) return false;
     const char *body = tsr_op_string(func, TSR_BODY_NAME);

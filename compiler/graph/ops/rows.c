@@ -46,6 +46,54 @@ static MlirValue mean(const rows *r, MlirValue x) {
 }
 
 enum { REPAIR_X, REPAIR_PLAIN, REPAIR_MEAN, REPAIR_OPERANDS };
+/* Operands of repairs of incoming gradients: the gradient of the normalized row, that row, minus
+ * the plain mean of their product, the row's reciprocal size, and if it was centred minus the plain
+ * mean of the gradient. */
+enum {
+    INCOMING_ROW,
+    INCOMING_NORMAL,
+    INCOMING_PRODUCT,
+    INCOMING_SIZE,
+    INCOMING_MEAN,
+    INCOMING_OPERANDS
+};
+
+typedef struct repair_kind {
+    const char *of;
+    bool removes;       /* the result is without the axes */
+    bool incoming;      /* of incoming gradients */
+    size_t least, most; /* operands */
+    size_t plain;       /* the operand that is the plain result; 0: `number` is */
+    double number;
+} repair_kind;
+
+static const repair_kind repair_kinds[] = {
+    {"mean", false, false, 2, 2, REPAIR_PLAIN, 0},
+    {"average", true, false, 2, 2, REPAIR_PLAIN, 0},
+    {"size", false, false, 2, 2, REPAIR_PLAIN, 0},
+    {"deviation", false, false, 2, 2, REPAIR_PLAIN, 0},
+    {"variance", true, false, 2, 2, REPAIR_PLAIN, 0},
+    {"offset", false, false, 3, 3, 0, -0.0},
+    {"incoming_mean", false, true, 5, 5, INCOMING_MEAN, 0},
+    {"incoming_product", false, true, 4, 5, INCOMING_PRODUCT, 0},
+    {"incoming_size", false, true, 4, 5, INCOMING_SIZE, 0},
+    {"incoming_scale", false, true, 4, 5, 0, 1},
+};
+
+/* NULL: the attribute `of` names none. */
+static const repair_kind *repair_kind_of(MlirOperation op) {
+    const char *of = tsr_op_string(op, "of");
+    for (size_t i = 0; of && i < sizeof repair_kinds / sizeof repair_kinds[0]; i++)
+        if (strcmp(of, repair_kinds[i].of) == 0) return &repair_kinds[i];
+    return NULL;
+}
+
+size_t tsr_repair_plain(MlirOperation op, double *out_number) {
+    const repair_kind *kind = repair_kind_of(op);
+    TSR_ASSERT(kind);
+    *out_number = kind->number;
+    return kind->plain;
+}
 
 /* The repair of `plain`, for broadcasting; `of` and `eps` become its attributes. `centre` may be
  * null. */
@@ -53,17 +101,6 @@ static MlirValue repair(const rows *r, const char *of, double eps, MlirValue x, 
                         MlirValue centre) {
     const tsr_repair what = {of, eps, r->axis_count, r->axes};
     return tsr_emit_repair(r->b, &what, x, plain, centre);
-}
-
-/* True for the numbers of a norm, or an average or variance by itself, whose axes are removed. */
-static bool is_repaired(const char *of, bool *out_removes) {
-    static const char *const names[] = {"average", "variance",  "mean",
-                                        "size",    "deviation", "offset"};
-    for (size_t i = 0; of && i < sizeof names / sizeof names[0]; i++) {
-        *out_removes = i < 2;
-        if (strcmp(of, names[i]) == 0) return true;
-    }
-    return false;
 }
 
 /* The shape without the axes, or with size 1 for them. */
@@ -79,37 +116,46 @@ static tsr_shape kept_of(const tsr_shape *full, size_t count, const int64_t *axe
 }
 
 bool tsr_check_repair(tsr_rule *rule) {
-    static const char *const names[] = {"the operand", "the plain result", "the mean"};
+    static const char *const names[][INCOMING_OPERANDS] = {
+        {"the operand", "the plain result", "the mean"},
+        {"the operand", "the normalized row", "minus the plain mean of products",
+         "the reciprocal size", "minus the plain mean"}};
     int64_t axes[TSR_RANK_MAX];
     size_t count;
     double eps = 0;
+    const repair_kind *kind = repair_kind_of(rule->op);
     const char *of = tsr_op_string(rule->op, "of");
-    bool offset = of && strcmp(of, "offset") == 0, removes;
-    size_t operands = offset ? REPAIR_OPERANDS : REPAIR_MEAN;
-    if (!tsr_rule_operand_count(rule, operands, operands) ||
-        !tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_WIDE_FLOAT) ||
+    if (!kind)
+        return tsr_rule_fail(
+            rule, TSR_DIAG_WORD,
+            "attribute \"of\" is '%s'; expected mean, average, size, deviation, variance, "
+            "offset, incoming_mean, incoming_product, incoming_size or "
+            "incoming_scale",
+            of ? of : "");
+    const char *const *name = names[kind->incoming];
+    if (!tsr_rule_operand_count(rule, kind->least, kind->most) ||
+        !tsr_rule_dtype(rule, 0, name[0], TSR_DTYPES_WIDE_FLOAT) ||
         !tsr_rule_axes(rule, axes, &count) || !tsr_rule_f64(rule, "eps", 0, &eps))
         return false;
     if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
-    if (!is_repaired(of, &removes))
-        return tsr_rule_fail(rule, TSR_DIAG_WORD,
-                             "of is '%s'; expected mean, average, size, deviation, variance or "
-                             "offset",
-                             of ? of : "");
     if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "needs at least one axis");
-    tsr_shape kept = kept_of(&rule->operands[0].shape, count, axes, removes);
-    for (size_t i = 1; i < operands; i++)
-        if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i]) ||
-            !tsr_rule_shape(rule, i, names[i], &kept))
+    tsr_shape kept = kept_of(&rule->operands[0].shape, count, axes, kind->removes);
+    for (size_t i = 1; i < rule->operand_count; i++) {
+        bool whole = kind->incoming && i == INCOMING_NORMAL;
+        if (!tsr_rule_same_dtype(rule, 0, name[0], i, name[i]) ||
+            !tsr_rule_shape(rule, i, name[i], whole ? &rule->operands[0].shape : &kept))
             return false;
+    }
     rule->results[0] = (tsr_type){.dtype = rule->operands[0].dtype, .shape = kept};
     return true;
 }
 
-/* A row that is not repaired passes the gradient to its plain number; an offset has no gradient. */
+/* A row that is not repaired passes the gradient to its plain number; offsets and scales have no
+ * gradient. */
 bool tsr_gradient_repair(tsr_gradient *of) {
-    bool passes = tsr_op_operand_count(of->op) == REPAIR_MEAN && of->wanted[REPAIR_PLAIN];
-    if (passes) of->of_operands[REPAIR_PLAIN] = of->of_result;
+    double number;
+    size_t plain = tsr_repair_plain(of->op, &number);
+    if (plain && of->wanted[plain]) of->of_operands[plain] = of->of_result;
     return true;
 }
 
@@ -223,7 +269,7 @@ static bool check_norm(tsr_rule *rule, size_t most) {
         char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
         const tsr_rule_dim dims[] = {{names[i], i, from_dim}, {"the operand's", 0, dim}};
         return tsr_rule_fail_dims(rule, TSR_DIAG_STRETCH, broadcasts ? 0 : 2, dims,
-                                  "%s (%s) does not stretch to %s", names[i],
+                                  "%s (%s) does not broadcast to %s", names[i],
                                   tsr_type_text(&rule->operands[i], is),
                                   tsr_type_text(&rule->operands[0], must));
     }
@@ -286,14 +332,47 @@ static void set_gradient(tsr_gradient *of, size_t index, MlirValue gradient) {
     of->of_operands[index] = tsr_emit_cast(of->builder, gradient, type.dtype);
 }
 
+static MlirValue repair_incoming(const rows *r, const char *of, const MlirValue *operands,
+                                 size_t count) {
+    const tsr_repair what = {of, 0, r->axis_count, r->axes};
+    return tsr_emit_repair_of(r->b, &what, operands, count);
+}
+
+/* Minus the mean over the axes, for broadcasting: what is added needs no op that negates it. */
+static MlirValue minus_mean(const rows *r, MlirValue x) {
+    double count = 1;
+    for (size_t i = 0; i < r->axis_count; i++) count *= (double)r->full.dims[r->axes[i]];
+    MlirValue total = sum(r, x);
+    return expand(r, tsr_emit_mul(r->b, total, tsr_emit_number(r->b, x, -1.0 / count)));
+}
+
 /* With n the normalized x and h the gradient of n: (h - mean h - n mean(h n)) / size; without the
- * mean of h if x was not centred. */
-static MlirValue through_normal(const rows *r, MlirValue n, MlirValue rscale, MlirValue h,
-                                bool centred) {
+ * mean of h if x was not centred. In a row whose means overflow, or whose differences may, all of h
+ * is scaled down, and 1 / size up. Sums of f16 never overflow in f32. */
+static MlirValue through_normal(const rows *r, const tsr_gradient *of, MlirValue n,
+                                MlirValue rscale, MlirValue h, bool centred) {
     tsr_builder *b = r->b;
-    MlirValue along = tsr_emit_mul(b, n, mean(r, tsr_emit_mul(b, h, n)));
-    MlirValue rest = centred ? tsr_emit_sub(b, h, mean(r, h)) : h;
-    return tsr_emit_mul(b, rscale, tsr_emit_sub(b, rest, along));
+    MlirValue operands[INCOMING_OPERANDS] = {h, n, minus_mean(r, tsr_emit_mul(b, h, n)), rscale};
+    size_t count = centred ? INCOMING_OPERANDS : INCOMING_MEAN;
+    bool is_half = tsr_type_of(of->of_result).dtype == TSR_DTYPE_F16;
+    bool repairs = !of->is_linear && !is_half && r->axis_count;
+    MlirValue product = operands[INCOMING_PRODUCT], size = rscale;
+    MlirValue scale = {NULL}, centre = {NULL}, rest;
+    if (centred) operands[INCOMING_MEAN] = centre = minus_mean(r, h);
+    if (repairs) {
+        product = repair_incoming(r, "incoming_product", operands, count);
+        size = repair_incoming(r, "incoming_size", operands, count);
+        scale = repair_incoming(r, "incoming_scale", operands, count);
+        if (centred) centre = repair_incoming(r, "incoming_mean", operands, count);
+    }
+    MlirValue along = tsr_emit_mul(b, n, product);
+    MlirValue terms[] = {h, scale, centred ? centre : along};
+    if (repairs)
+        rest = tsr_build_value(b, TSR_GRAPH_NAME("mul_add"), terms, 3, mlirValueGetType(h), NULL);
+    else
+        rest = tsr_emit_add(b, h, terms[2]);
+    if (centred) rest = tsr_emit_add(b, rest, along);
+    return tsr_emit_mul(b, size, rest);
 }
 
 static bool gradient_norm(tsr_gradient *of, bool centred) {
@@ -303,7 +382,7 @@ static bool gradient_norm(tsr_gradient *of, bool centred) {
     MlirValue g = tsr_emit_wide(b, of->of_result), h = g, rscale;
     MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred, &rscale, NULL);
     if (count > 1) h = tsr_emit_mul(b, g, tsr_emit_wide(b, operand(of->op, 1)));
-    if (of->wanted[0]) set_gradient(of, 0, through_normal(&r, n, rscale, h, centred));
+    if (of->wanted[0]) set_gradient(of, 0, through_normal(&r, of, n, rscale, h, centred));
     if (of->wanted[1]) set_gradient(of, 1, tsr_emit_mul(b, g, n));
     if (of->wanted[2]) set_gradient(of, 2, g);
     return true;
@@ -468,7 +547,7 @@ bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
     MlirValue g = tsr_emit_wide(b, of->of_result);
     MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), true, &rscale, NULL);
     MlirValue h = tsr_emit_mul(b, g, channel(&r, of->op, SCALE));
-    if (of->wanted[INPUT]) set_gradient(of, INPUT, through_normal(&r, n, rscale, h, true));
+    if (of->wanted[INPUT]) set_gradient(of, INPUT, through_normal(&r, of, n, rscale, h, true));
     if (of->wanted[SCALE]) set_gradient(of, SCALE, sum(&r, tsr_emit_mul(b, g, n)));
     if (of->wanted[BIAS]) set_gradient(of, BIAS, sum(&r, g));
     return true;

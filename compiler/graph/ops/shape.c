@@ -103,8 +103,8 @@ bool tsr_gradient_reduce_extremum(tsr_gradient *of) {
     return true;
 }
 
-/* The product of the other elements. Without a zero that is y / x. With one zero it is the product
- * of all but that one, and goes to it alone; with more it is 0. */
+/* The product of the other elements. Without a zero that is y / x. With one zero, only the zero
+ * gets a gradient, which is the product of all other elements; with more it is 0. */
 bool tsr_gradient_reduce_prod(tsr_gradient *of) {
     reduction r = reduction_of(of);
     tsr_builder *b = of->builder;
@@ -135,8 +135,8 @@ bool tsr_check_argmax(tsr_rule *rule) {
         return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "has no axis");
     if (!check_axis(rule, "axis", axis)) return false;
     if (rule->operands[0].shape.dims[axis] == 0)
-        return tsr_rule_fail(rule, TSR_DIAG_EMPTY, "dim %" PRId64 " is 0: nothing is largest",
-                             axis);
+        return tsr_rule_fail(rule, TSR_DIAG_EMPTY,
+                             "dim %" PRId64 " is 0, so there is no largest element", axis);
     rule->results[0].dtype = TSR_DTYPE_I64;
     rule->results[0].shape = tsr_shape_remove(&rule->operands[0].shape, 1, &axis);
     return true;
@@ -268,7 +268,7 @@ bool tsr_check_broadcast(tsr_rule *rule) {
             return tsr_rule_fail_dims(
                 rule, TSR_DIAG_STRETCH, 1, &(const tsr_rule_dim){"the operand's", 0, i},
                 "dim %" PRIu32 " of the operand is %" PRIu64 " (%s), dim %" PRIu32
-                " of the result is %" PRIu64 " (%s); only 1 stretches",
+                " of the result is %" PRIu64 " (%s); only a dim of 1 broadcasts",
                 from_dim, from->shape.dims[i], tsr_type_text(from, from_text), to_dim,
                 wide.dims[to_dim], tsr_type_text(to, to_text));
     }

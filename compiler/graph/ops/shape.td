@@ -5,14 +5,14 @@
 // ---- products, reductions, shapes ---------------------------------------------------------
 
 def Tessera_MatmulOp : Tessera_ValueOp<"matmul"> {
-  let summary = "matrix product over the last two dims; those before broadcast";
+  let summary = "multiplies matrices in the last two dims; the dims before them broadcast";
   let description = [{
-    Two floats of one element type and of at least 2 dims: [..., M, K] by [..., K, N] gives [..., M, N];
-    the dims before the last two broadcast. `transpose_a` and `transpose_b` swap an operand's last two
-    dims first. Each element is one chain of fused multiply-adds in ascending order of k; an empty K gives
-    0. Small floats accumulate in f32. `allow_tf32` lets a GPU's matrix units multiply f32 rounded to
-    10 bits of its fraction, in bundles of native numerics; everywhere else, and for other types, it
-    changes nothing. Gradients are products of the same permission.
+    Both operands have floats of the same element type and at least 2 dims: [..., M, K] times [..., K, N] gives
+    [..., M, N]. The dims before the last two broadcast. `transpose_a` and `transpose_b` swap the last two dims
+    of an operand first. Each element is one chain of fused multiply-adds in ascending order of k; if K is 0,
+    the result is 0. Small floats accumulate in f32. `allow_tf32` allows the matrix units of a GPU to round f32
+    operands to 10 bits of the fraction before they multiply, in bundles with native numerics. It has no effect
+    elsewhere or for other types. Products that compute gradients have the same `allow_tf32`.
   }];
   let arguments = (ins Tessera_Tensor:$lhs, Tessera_Tensor:$rhs,
       DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
@@ -22,69 +22,73 @@ def Tessera_MatmulOp : Tessera_ValueOp<"matmul"> {
   }];
 }
 
-def Tessera_SumOp : Tessera_ReduceOp<"sum", "sum over the axes, which disappear"> {
+def Tessera_SumOp : Tessera_ReduceOp<"sum", "computes the sum over the axes, which are removed"> {
   let description = [{
-    Of f64, f32, bf16, f16, i64 or i32; `axes` ascend. In a fixed order of partial sums, whatever the
-    target; bf16 and f16 in f32. Of nothing 0.
+    The operand has f64, f32, bf16, f16, i64 or i32. `axes` are in ascending order. The order of the partial
+    sums is fixed and the same on every target; bf16 and f16 are summed in f32. The sum over no elements is 0.
   }];
 }
-def Tessera_MeanOp : Tessera_ReduceOp<"mean", "mean over the axes, which disappear"> {
+def Tessera_MeanOp : Tessera_ReduceOp<"mean", "computes the mean over the axes, which are removed"> {
   let description = [{
-    Of floats; `axes` ascend. The sum divided by the count; of nothing NaN.
+    The operand has floats. `axes` are in ascending order. The mean is the sum divided by the count; over no
+    elements it is NaN.
   }];
 }
-def Tessera_ReduceMaxOp : Tessera_ReduceOp<"reduce_max", "largest over the axes, which disappear"> {
+def Tessera_ReduceMaxOp : Tessera_ReduceOp<"reduce_max", "returns the largest element over the axes, which are removed"> {
   let description = [{
-    Of numbers; `axes` ascend. NaN if there is one; of nothing the lowest value of the type. Elements
-    that tie share the gradient.
+    The operand has numbers. `axes` are in ascending order. The result is NaN if an element is NaN; over no
+    elements it is the lowest value of the type. Equal largest elements share the gradient.
   }];
 }
-def Tessera_ReduceMinOp : Tessera_ReduceOp<"reduce_min", "smallest over the axes, which disappear"> {
+def Tessera_ReduceMinOp : Tessera_ReduceOp<"reduce_min", "returns the smallest element over the axes, which are removed"> {
   let description = [{
-    Of numbers; `axes` ascend. NaN if there is one; of nothing the highest value of the type. Elements
-    that tie share the gradient.
+    The operand has numbers. `axes` are in ascending order. The result is NaN if an element is NaN; over no
+    elements it is the highest value of the type. Equal smallest elements share the gradient.
   }];
 }
-def Tessera_ReduceProdOp : Tessera_ReduceOp<"reduce_prod", "product over the axes, which disappear"> {
+def Tessera_ReduceProdOp : Tessera_ReduceOp<"reduce_prod", "computes the product over the axes, which are removed"> {
   let description = [{
-    Of f64, f32, bf16, f16, i64 or i32; `axes` ascend. Of nothing 1. The gradient of an element is the
-    product of the others, right also where some are 0.
+    The operand has f64, f32, bf16, f16, i64 or i32. `axes` are in ascending order. The product over no elements
+    is 1. The gradient of an element is the product of all other elements, which is correct even if some
+    elements are 0.
   }];
 }
 
-def Tessera_ArgmaxOp : Tessera_ShapeOp<"argmax", "i64: index of the first largest along the axis",
+def Tessera_ArgmaxOp : Tessera_ShapeOp<"argmax", "returns the index of the first largest element along the axis, as i64",
     (ins Tessera_Tensor:$input, I64Attr:$axis)> {
   let description = [{
-    Of numbers; the axis is removed. The first of equal ones; NaN counts as the largest. The axis must not
-    be empty. Has no gradient.
+    The operand has numbers; the axis is removed. Of equal elements the first one counts; NaN counts as the
+    largest. The axis must not be empty. This op has no gradient.
   }];
 }
-def Tessera_ReshapeOp : Tessera_ShapeOp<"reshape", "the same elements in another shape",
+def Tessera_ReshapeOp : Tessera_ShapeOp<"reshape", "gives the same elements another shape",
     (ins Tessera_Tensor:$input)> {
   let description = [{
-    Of any element type: the elements in row-major order, as many as before. One dim of the result may be
-    open (`?`) where the others tell it, and before it such as the operand has at the same place.
+    The operand may have any element type. The elements stay in row-major order, and their number stays the
+    same. One dim of the result may be dynamic (`?`) if the other dims determine it; dims before it may be
+    dynamic if the operand's dim at the same position is dynamic, too.
   }];
 }
-def Tessera_TransposeOp : Tessera_ShapeOp<"transpose", "result dim i is input dim permutation[i]",
+def Tessera_TransposeOp : Tessera_ShapeOp<"transpose", "permutes the dims: result dim i is input dim permutation[i]",
     (ins Tessera_Tensor:$input, I64ArrayAttr:$permutation)> {
   let description = [{
-    Of any element type; `permutation` names each dim once.
+    The operand may have any element type. `permutation` lists each dim once.
   }];
 }
-def Tessera_BroadcastOp : Tessera_ShapeOp<"broadcast", "stretch to the result's shape",
+def Tessera_BroadcastOp : Tessera_ShapeOp<"broadcast", "broadcasts the operand to the result's shape",
     (ins Tessera_Tensor:$input)> {
   let description = [{
-    Of any element type: missing dims before the first, and dims of size 1, stretch as NumPy's
-    broadcast_to does. The gradient is the sum over what was stretched.
+    The operand may have any element type. Missing leading dims, and dims of size 1, are repeated as NumPy's
+    broadcast_to repeats them. The gradient is the sum over the repeated dims.
   }];
 }
 
 def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy"> {
-  let summary = "per row: logsumexp(logits) - logits[label]";
+  let summary = "returns logsumexp(logits) - logits[label] for each row";
   let description = [{
-    Logits [R, C] of floats, labels [R] of i64 or i32 in [0, C); the result is [R]. The largest logit is taken
-    off first, so that nothing overflows. A label out of range ends the step with an error that names it.
+    The logits are [R, C] of floats; the labels are [R] of i64 or i32, each in [0, C). The result is [R]. The
+    largest logit is subtracted first, so that no exponential overflows. A label out of range ends the step with
+    an error that names it.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels);
   let assemblyFormat = [{
@@ -93,10 +97,10 @@ def Tessera_CrossEntropyOp : Tessera_ValueOp<"cross_entropy"> {
 }
 
 def Tessera_CrossEntropyGradOp : Tessera_ValueOp<"cross_entropy_grad"> {
-  let summary = "per row: (softmax(logits) - onehot(label)) * dloss";
+  let summary = "returns (softmax(logits) - onehot(label)) * dloss for each row";
   let description = [{
-    Logits [R, C] of floats, labels [R] of i64 or i32, dlosses [R]; the result is [R, C]. What autodiff makes of
-    tessera.cross_entropy.
+    The logits are [R, C] of floats, the labels are [R] of i64 or i32, and dlosses is [R]. The result is [R, C].
+    Pass tessera-autodiff creates this op as the gradient of tessera.cross_entropy.
   }];
   let arguments = (ins Tessera_Tensor:$logits, Tessera_Tensor:$labels, Tessera_Tensor:$dlosses);
   let assemblyFormat = [{

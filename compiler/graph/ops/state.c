@@ -39,10 +39,12 @@ static bool check_init(const tsr_rule *rule) {
     MlirType result = mlirValueGetType(tsr_op_result(rule->op, 0));
     init_rule init;
     if (mlirAttributeIsNull(attr)) return true;
-    if (!read_init(attr, &init)) return tsr_rule_fail(rule, TSR_DIAG_INIT_RULE, "init is no rule");
+    if (!read_init(attr, &init))
+        return tsr_rule_fail(rule, TSR_DIAG_INIT_RULE, "init is not a rule");
     if (!mlirTypeIsANone(mlirAttributeGetType(attr)) &&
         !mlirTypeEqual(mlirAttributeGetType(attr), result))
-        return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE, "the type of init is not the result's");
+        return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE,
+                             "the type of init differs from the result's");
     if (!isfinite(init.a) || !isfinite(init.b))
         return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "init has a number that is not finite");
     if (init.kind == TSR_INIT_UNIFORM) {
@@ -63,14 +65,15 @@ bool tsr_check_param(tsr_rule *rule) {
         return tsr_rule_fail(rule, TSR_DIAG_INIT_BOTH, "has both init and data");
     if (!mlirAttributeIsNull(data) &&
         !mlirTypeEqual(mlirAttributeGetType(data), mlirValueGetType(tsr_op_result(rule->op, 0))))
-        return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE, "the type of data is not the result's");
+        return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE,
+                             "the type of data differs from the result's");
     return check_init(rule);
 }
 
 bool tsr_check_opt_state(tsr_rule *rule) { return check_init(rule); }
 
 bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     tsr_graph_tensor tensor = {.op = op, .role = TSR_ROLE_PARAM, .data = {NULL}};
     init_rule init;
     if (id != TSR_GRAPH_PARAM && id != TSR_GRAPH_OPT_STATE) return false;
@@ -98,7 +101,7 @@ bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
 
 /* ---- constants, step, assign ----------------------------------------------------------------- */
 
-/* That value and result agree is a trait. */
+/* A trait checks that value and result have the same type. */
 bool tsr_check_constant(tsr_rule *rule) {
     if (mlirAttributeIsADenseElements(tsr_op_attr(rule->op, "value"))) return true;
     return tsr_rule_fail(rule, TSR_DIAG_DENSE, "the value is not dense<...>");

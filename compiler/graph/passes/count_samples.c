@@ -2,10 +2,10 @@
  *
  * Pass tessera-count-samples: makes the samples of random ops in loops depend on the iteration. A
  * scan or while that contains random ops carries one more value: the count of its iterations until
- * now, including those of the enclosing loops. Its random ops are lowered to tessera.philox at
- * element offsets of that count times their size (attention that drops weights gets its first
- * offset). The samples are therefore those of one tensor that holds the slices of all iterations,
- * whether or not the loop is unrolled, and no two slices share samples.
+ * now, including those of the enclosing loops. The random ops in the loop are lowered to
+ * tessera.philox at element offsets of this count times their size (attention that drops weights
+ * gets its first offset). The samples are therefore those of one tensor that holds the slices of
+ * all iterations, whether or not the loop is unrolled, and no two slices share samples.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -23,7 +23,7 @@ static MlirBlock region(MlirOperation op, intptr_t index) {
 }
 
 static bool is_random(MlirOperation op, bool trains) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_RANDOM_UNIFORM || id == TSR_GRAPH_RANDOM_NORMAL ||
            (trains && (id == TSR_GRAPH_DROPOUT || tsr_attention_will_sample(op)));
 }
@@ -40,13 +40,13 @@ static bool holds_random(MlirOperation op, bool trains) {
 }
 
 static bool is_loop(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
 static bool read_loop(MlirOperation op, int64_t *out_times, size_t *out_carried) {
     int64_t carried = (int64_t)tsr_op_operand_count(op);
-    bool scans = tsr_graph_op_of(op) == TSR_GRAPH_SCAN;
+    bool scans = tsr_op_is(op, TSR_GRAPH_SCAN);
     bool known = scans ? tsr_op_i64(op, "carried", &carried) && tsr_graph_scan_length(op, out_times)
                        : tsr_op_i64(op, "limit", out_times);
     *out_carried = (size_t)carried;
@@ -118,7 +118,8 @@ static bool check_elements(const counting *c, MlirOperation op) {
         all <= UINT64_C(1) << 53)
         return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SAMPLES,
-                   "%s: draws in up to %" PRIu64 " iterations; all have more than 2^53 elements",
+                   "%s: draws samples in up to %" PRIu64
+                   " iterations; together they have more than 2^53 elements",
                    tsr_op_name(op), c->times);
     return false;
 }

@@ -46,7 +46,7 @@ static bool is_small(MlirValue value) {
            (type.dtype == TSR_DTYPE_BF16 || type.dtype == TSR_DTYPE_F16);
 }
 
-bool tsr_takes_small(tsr_graph_op id, bool is_native) {
+bool tsr_takes_small(tsr_op id, bool is_native) {
     switch (id) {
     case TSR_GRAPH_MATMUL: /* matrix units accept them directly */
     case TSR_GRAPH_ATTENTION:
@@ -117,7 +117,7 @@ static bool touches_small(MlirOperation op) {
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static bool is_lowered(MlirOperation op, bool is_native) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     size_t operands = tsr_op_operand_count(op);
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
     if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
@@ -126,7 +126,7 @@ static bool is_lowered(MlirOperation op, bool is_native) {
     if (id == TSR_GRAPH_TOP_K) return tsr_top_k_is_kept(op);
     if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT)
         return tsr_conv_is_kept(op, is_native);
-    return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;
+    return tsr_op_dialect(id) != TSR_DIALECT_GRAPH || tsr_graph_rules(id)->lower == tsr_lower_kept;
 }
 
 /* The new ops may need lowering themselves: repeat until nothing changes. */
@@ -142,7 +142,7 @@ static bool lower_block(MlirBlock block, bool is_native) {
                 before = op;
                 continue;
             }
-            bool lowered = is_static(op) && tsr_graph_rules(tsr_graph_op_of(op))->lower(op);
+            bool lowered = is_static(op) && tsr_graph_rules(tsr_op_of(op))->lower(op);
             changed = changed || lowered;
             done = done && lowered;
             MlirOperation made = mlirOperationIsNull(before) ? mlirBlockGetFirstOperation(block)
@@ -160,13 +160,14 @@ bool tsr_pass_decompose(MlirModule module) {
     const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     bool is_native = numerics && strcmp(numerics, "native") == 0, done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         MlirBlock block = tsr_op_body(func);
         done = lower_block(block, is_native) && done;
         if (!done) continue;
         TSR_FOR_EACH_OP(op, block) {
-            tsr_graph_op id = tsr_graph_op_of(op);
-            if (id != TSR_GRAPH_NONE && !tsr_takes_small(id, is_native) && touches_small(op))
+            tsr_op id = tsr_op_of(op);
+            if (tsr_op_dialect(id) == TSR_DIALECT_GRAPH && !tsr_takes_small(id, is_native) &&
+                touches_small(op))
                 widen(op);
         }
     }

@@ -59,7 +59,7 @@ static MlirValue gated(copier *c, MlirValue x) {
     if (mlirValueIsNull(c->gate) || !tsr_value_type(x, &type) || type.dtype == TSR_DTYPE_I1)
         return x;
     MlirOperation owner = tsr_value_owner(x);
-    if (!mlirOperationIsNull(owner) && tsr_graph_op_of(owner) == TSR_GRAPH_CONSTANT) return x;
+    if (tsr_op_is(owner, TSR_GRAPH_CONSTANT)) return x;
     MlirValue zero = tsr_emit_constant(&c->b, type.dtype, 0.0);
     return c->gate_open ? tsr_emit_where(&c->b, c->gate, x, zero)
                         : tsr_emit_where(&c->b, c->gate, zero, x);
@@ -118,7 +118,7 @@ static void rewire(copier *c, MlirOperation copy) {
  * `out_values` receives the yielded values. */
 static void copy_block(copier *c, MlirBlock block, MlirValue *out_values) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD) {
+        if (tsr_op_is(op, TSR_GRAPH_YIELD)) {
             for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
                 MlirValue value = tsr_op_operand(op, i);
                 uint32_t number = tsr_value_map_get(&c->numbers, value);
@@ -131,7 +131,7 @@ static void copy_block(copier *c, MlirBlock block, MlirValue *out_values) {
         mlirBlockInsertOwnedOperationBefore(c->b.block, c->b.before, copy);
         for (size_t i = 0; i < tsr_op_result_count(op); i++) {
             MlirValue result = tsr_op_result(copy, i);
-            if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) result = gated(c, result);
+            if (tsr_op_is(op, TSR_GRAPH_PARAM)) result = gated(c, result);
             map(c, tsr_op_result(op, i), result);
         }
     }
@@ -159,8 +159,7 @@ static bool check_copies(copier *c, MlirOperation op, uint64_t times, size_t eac
     if (__builtin_mul_overflow(times, (uint64_t)each, &copies) ||
         copies > TSR_UNROLLED_COPIES_MAX) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
-                       "%s: %" PRIu64
-                       " iterations of %zu ops; at most %d ops can be made of one loop",
+                       "%s: %" PRIu64 " iterations of %zu ops; a loop can become at most %d ops",
                        tsr_op_name(op), times, each, TSR_UNROLLED_COPIES_MAX);
         return false;
     }
@@ -168,7 +167,7 @@ static bool check_copies(copier *c, MlirOperation op, uint64_t times, size_t eac
     if (c->made <= TSR_UNROLLED_ALL_MAX) return true;
     tsr_diag_error(
         mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
-        "%s: the loops of one function, and those in them, would become more than %d ops",
+        "%s: the loops of one function, including nested loops, would become more than %d ops",
         tsr_op_name(op), TSR_UNROLLED_ALL_MAX);
     return false;
 }
@@ -288,7 +287,7 @@ static bool flatten_scan(copier *c, MlirOperation op) {
 static bool flatten_op(MlirOperation op, uint64_t *made) {
     copier c = {.b = tsr_builder_before(op), .iteration = -1, .made = *made};
     bool done;
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_IF:
         done = flatten_if(&c, op);
         break;
@@ -305,14 +304,14 @@ static bool flatten_op(MlirOperation op, uint64_t *made) {
 }
 
 static bool has_regions(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
 /* Ops whose regions tessera-autodiff moves into the enclosing block, so they must be flat as well.
  */
 static bool asks_derivatives(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_JVP || id == TSR_GRAPH_VJP || id == TSR_GRAPH_CUSTOM_DERIVATIVE;
 }
 
@@ -339,7 +338,7 @@ static bool flatten_block(MlirBlock block, uint64_t *made) {
 bool tsr_pass_flatten(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         uint64_t made = 0;
-        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func) &&
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && tsr_op_has_body(func) &&
             !flatten_block(tsr_op_body(func), &made))
             return false;
     }

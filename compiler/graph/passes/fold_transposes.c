@@ -10,7 +10,7 @@
 static bool swaps_last_two(MlirOperation op) {
     int64_t permutation[TSR_RANK_MAX];
     size_t count = 0;
-    if (tsr_graph_op_of(op) != TSR_GRAPH_TRANSPOSE ||
+    if (!tsr_op_is(op, TSR_GRAPH_TRANSPOSE) ||
         !tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count < 2)
         return false;
     for (size_t i = 0; i + 2 < count; i++)
@@ -33,9 +33,9 @@ static void fold_operand(MlirOperation product, size_t index, const char *flag) 
 
 bool tsr_pass_fold_transposes(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            if (tsr_graph_op_of(op) != TSR_GRAPH_MATMUL) continue;
+            if (!tsr_op_is(op, TSR_GRAPH_MATMUL)) continue;
             fold_operand(op, 0, "transpose_a");
             fold_operand(op, 1, "transpose_b");
         }

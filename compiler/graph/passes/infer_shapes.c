@@ -40,7 +40,7 @@ static void refine_arguments(MlirBlock block, size_t *at, MlirOperation op, bool
 /* The arguments of the region: x; for a rule then y, and directions. */
 static void refine_region(MlirOperation op, intptr_t index, bool *changed) {
     MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index));
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     size_t at = 0;
     if (id != TSR_GRAPH_JVP && id != TSR_GRAPH_VJP && id != TSR_GRAPH_CUSTOM_DERIVATIVE) return;
     refine_arguments(block, &at, op, false, false, changed);
@@ -60,7 +60,7 @@ static bool refine_op(MlirOperation op, bool *changed) {
             if (!refine_op(inner, changed)) return false;
         }
     }
-    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) return true;
+    if (!tsr_op_is_of(op, TSR_DIALECT_GRAPH)) return true;
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         if (!tsr_value_type(tsr_op_result(op, i), &type)) return true;
     if (!tsr_graph_check(op, &rule)) return false;
@@ -106,11 +106,11 @@ bool tsr_pass_infer_shapes(MlirModule module) {
     while (changed && done) {
         changed = false;
         TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-            if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+            if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
             TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-                if (tsr_op_is(op, "func.call"))
+                if (tsr_op_is(op, TSR_FUNC_CALL))
                     refine_call(module, op, &changed);
-                else if (tsr_op_is(op, "func.return"))
+                else if (tsr_op_is(op, TSR_FUNC_RETURN))
                     refine_func(func, op, &changed);
                 else
                     done = refine_op(op, &changed) && done;

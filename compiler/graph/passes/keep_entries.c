@@ -8,7 +8,7 @@
 static bool check_calls(MlirOperation func) {
     bool done = true;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "func.call")) continue;
+        if (!tsr_op_is(op, TSR_FUNC_CALL)) continue;
         const char *callee = tsr_op_string(op, "callee");
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_CALL,
                        "func.call: '@%s' calls itself or was not inlined", callee ? callee : "");
@@ -21,7 +21,7 @@ bool tsr_pass_keep_entries(MlirModule module) {
     bool done = true;
     size_t entries = 0;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         if (!tsr_op_has(func, "tessera.entry")) continue;
         entries++;
         done = check_calls(func) && done;
@@ -33,7 +33,7 @@ bool tsr_pass_keep_entries(MlirModule module) {
         return false;
     }
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (tsr_op_is(func, "func.func") && !tsr_op_has(func, "tessera.entry"))
+        if (tsr_op_is(func, TSR_FUNC_FUNC) && !tsr_op_has(func, "tessera.entry"))
             mlirOperationDestroy(func);
     }
     return true;

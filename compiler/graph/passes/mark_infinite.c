@@ -92,7 +92,7 @@ static bool is_source(MlirOperation op) {
 static size_t count_passed(MlirOperation op) {
     enum { ATTENTION_VALUES = 3 };
     size_t count = tsr_op_operand_count(op);
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_SOFTMAX_SAFE:
     case TSR_GRAPH_SIGMOID:
     case TSR_GRAPH_TANH:
@@ -153,7 +153,7 @@ static void mark_entry(MlirOperation func) {
         if (result_count && carries(&set, op))
             for (size_t i = 0; i < result_count; i++)
                 if (is_float(tsr_op_result(op, i))) add_value(&set, tsr_op_result(op, i));
-        if (!tsr_op_is(op, "func.return")) continue;
+        if (!tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (size_t i = 0; i < tsr_op_operand_count(op); i++)
             if (has_value(&set, tsr_op_operand(op, i)) && tsr_graph_output_read(func, i, &port) &&
                 !port.may_be_infinite)
@@ -165,7 +165,7 @@ static void mark_entry(MlirOperation func) {
 bool tsr_pass_mark_infinite(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         tsr_entry_kind kind;
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         if (tsr_graph_entry_kind(func, &kind) && kind != TSR_ENTRY_TRAIN) mark_entry(func);
     }
     return true;

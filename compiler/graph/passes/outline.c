@@ -22,9 +22,9 @@
  */
 #include "compiler/graph/rule.h"
 #include "compiler/ir/op_rows.h"
+#include "compiler/ir/resilience_ops.h"
 #include "compiler/passes.h"
 #include "compiler/process/guard.h"
-#include "compiler/resilience/resilience.h"
 #include "manifests/program.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static MlirBlock region(MlirOperation op, intptr_t index) {
 }
 
 static bool is_control(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
 }
 
@@ -56,7 +56,7 @@ typedef struct content {
 } content;
 
 static MlirOperation func_of(MlirOperation op) {
-    while (!mlirOperationIsNull(op) && !tsr_op_is(op, "func.func"))
+    while (!mlirOperationIsNull(op) && !tsr_op_is(op, TSR_FUNC_FUNC))
         op = mlirOperationGetParentOperation(op);
     return op;
 }
@@ -66,7 +66,7 @@ static void scan_block(MlirBlock block, content *out) {
     if (mlirBlockIsNull(block)) return;
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
-        bool ends = tsr_graph_op_of(op) == TSR_GRAPH_YIELD;
+        bool ends = tsr_op_is(op, TSR_GRAPH_YIELD);
         out->ops++;
         out->costs = out->costs || (!ends && (!row || (row->op_class != TSR_CLASS_MAP &&
                                                        row->op_class != TSR_CLASS_CONSTANT)));
@@ -89,7 +89,7 @@ static bool is_straight(MlirOperation func) {
     if (!mlirOperationIsNull(module)) tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &vranks);
     if (vranks > 1 && tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_sr_op_of(op) != TSR_SR_NONE) return true;
+        if (tsr_op_is_of(op, TSR_DIALECT_SR)) return true;
     }
     return false;
 }
@@ -97,7 +97,7 @@ static bool is_straight(MlirOperation func) {
 static bool is_repeated_enough(MlirOperation op, const content *inside) {
     int64_t times = 0;
     uint64_t ops;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_SCAN) {
+    if (tsr_op_is(op, TSR_GRAPH_SCAN)) {
         if (!tsr_graph_scan_length(op, &times)) return false;
     } else {
         tsr_op_i64(op, "limit", &times);
@@ -120,7 +120,7 @@ bool tsr_graph_loop_stays(MlirOperation op) {
         if (one.depth > inside.depth) inside.depth = one.depth;
     }
     if (inside.depth > NESTED_MAX) return false;
-    if (tsr_graph_op_of(op) != TSR_GRAPH_IF) return is_repeated_enough(op, &inside);
+    if (!tsr_op_is(op, TSR_GRAPH_IF)) return is_repeated_enough(op, &inside);
     return inside.costs || inside.ops > BRANCH_OPS_MAX;
 }
 
@@ -156,7 +156,7 @@ static bool is_of(MlirValue value, MlirBlock block) {
 /* Sources are read again in each function. */
 static bool is_source(MlirValue value) {
     if (mlirValueIsABlockArgument(value)) return false;
-    tsr_graph_op id = tsr_graph_op_of(tsr_value_owner(value));
+    tsr_op id = tsr_op_of(tsr_value_owner(value));
     return id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE || id == TSR_GRAPH_CONSTANT;
 }
 
@@ -262,7 +262,7 @@ static MlirAttribute make_body(outliner *o, MlirBlock block, MlirLocation locati
 
 static void outline_op(outliner *o, MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     intptr_t regions = mlirOperationGetNumRegions(op);
     MlirAttribute bodies[2];
     int64_t carried = 0, times = 0;

@@ -3,10 +3,10 @@
  * Pass tessera-specialize-calls: each call of a function may have tensors of its own.
  *
  * A call with `tessera.prefix = "h.0"` becomes a call of a copy of the function, in which tensor
- * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. So a block is
- * written once, and twelve calls read the parameters of twelve layers; calls of one function with
- * one prefix share a copy and its tensors. A function that is only called with prefixes is
- * removed, because its tensor names are not part of the program.
+ * NAME is "h.0.NAME"; calls in that copy also have the prefix, before their own. A block is
+ * therefore written once, and twelve calls read the parameters of twelve layers; calls of one
+ * function with one prefix share a copy and its tensors. A function that is only called with
+ * prefixes is removed, because its tensor names are not part of the program.
  *
  * The walk begins at entries and at functions that are never called, and continues with the
  * functions called from there, using a list of functions whose calls were not scanned yet. A
@@ -67,12 +67,12 @@ static void reach(specializer *p, MlirOperation func) {
 }
 
 static bool is_func(MlirOperation op) {
-    return !mlirOperationIsNull(op) && tsr_op_is(op, "func.func") && tsr_op_has_body(op);
+    return tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op);
 }
 
 /* The function that is called; null if it does not exist or has no body. */
 static MlirOperation callee_of(specializer *p, MlirOperation call) {
-    const char *name = tsr_op_is(call, "func.call") ? tsr_op_string(call, "callee") : NULL;
+    const char *name = tsr_op_is(call, TSR_FUNC_CALL) ? tsr_op_string(call, "callee") : NULL;
     MlirOperation func = mlirSymbolTableLookup(p->symbols, tsr_ref(name ? name : ""));
     return is_func(func) ? func : (MlirOperation){NULL};
 }
@@ -88,7 +88,7 @@ static void rename_one(specializer *p, MlirOperation op, const char *attr) {
 }
 
 static MlirWalkResult rename_op(MlirOperation op, void *user) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_OPT_STATE:
         rename_one(user, op, "of");
         rename_one(user, op, "name");
@@ -125,10 +125,11 @@ static void copy(specializer *p, MlirOperation func, const char *symbol, const c
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static bool refuse_prefix(MlirOperation call) {
-    tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
-                   "func.call: " PREFIX " needs 1 to %d bytes of printable UTF-8, those of the "
-                   "calls around it included",
-                   TSR_NAME_MAX - 1);
+    tsr_diag_error(
+        mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
+        "func.call: " PREFIX
+        " needs 1 to %d bytes of printable UTF-8, including the prefixes of the enclosing calls",
+        TSR_NAME_MAX - 1);
     return false;
 }
 
@@ -160,7 +161,7 @@ static void find_copy(specializer *p, MlirOperation call, MlirOperation func, co
         copy(p, func, symbol, prefix);
     } else {
         tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_SYMBOLS,
-                       "func.call: with prefixes, calls are of more than %d functions",
+                       "func.call: with prefixes, calls need more than %d functions",
                        TSR_MLIR_SYMBOLS_MAX);
         p->good = false;
     }

@@ -2,8 +2,8 @@
  *
  * The random numbers of an op depend on its call path: the entry, the calls on the path and the op
  * itself, each numbered among those of the same name in its function ("train/block#3/dropout#0").
- * So twelve calls of one block use twelve masks, and a line added elsewhere changes none of the
- * masks.
+ * Twelve calls of one block therefore use twelve masks, and a line added elsewhere changes none of
+ * the masks.
  *
  * Pass tessera-name-calls records names and numbers in the locations of calls and random ops;
  * inlining keeps locations as chains of call sites; pass tessera-streams reads them and sets
@@ -19,7 +19,7 @@
 #include <string.h>
 
 static bool is_random(MlirOperation op) {
-    switch (tsr_graph_op_of(op)) {
+    switch (tsr_op_of(op)) {
     case TSR_GRAPH_DROPOUT:
     case TSR_GRAPH_RANDOM_UNIFORM:
     case TSR_GRAPH_RANDOM_NORMAL:
@@ -77,7 +77,7 @@ static uint32_t next_of(namer *n, const char *name) {
 static void name_op(MlirOperation op, void *user) {
     namer *n = user;
     const char *name = NULL;
-    if (tsr_op_is(op, "func.call")) name = tsr_op_string(op, "callee");
+    if (tsr_op_is(op, TSR_FUNC_CALL)) name = tsr_op_string(op, "callee");
     if (is_random(op)) name = tsr_op_name(op) + strlen(TSR_GRAPH_NAME(""));
     if (!name) return;
     char *text = tsr_arena_printf(&n->arena, "%s%s#%u", prefix, name, next_of(n, name));
@@ -92,7 +92,7 @@ bool tsr_pass_name_calls(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         namer n = {.count = 0};
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         walk(tsr_op_body(func), name_op, &n);
         if (n.failed)
             tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_MEMORY, "out of memory");
@@ -214,7 +214,7 @@ static bool check_streams(streamer *s) {
 bool tsr_pass_streams(MlirModule module) {
     streamer s = {.count = 0};
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         s.entry = tsr_op_symbol(func);
         walk(tsr_op_body(func), set_stream, &s);
         walk(tsr_op_body(func), set_group, &s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row rules of ops with regions: branches, loops, derivatives. They set outcomes, since one result
- * may be mixed while another is not.
+ * Row rules of ops with regions: branches, loops, derivatives. The rules set outcomes, because one
+ * result may mix rows while another does not.
  */
 #include "compiler/graph/rows/flow.h"
 
@@ -26,8 +26,7 @@ static tsr_row_value yielded(tsr_row_flow *flow, MlirOperation yield, size_t ind
     tsr_row_value is = tsr_row_get(flow->walk, value);
     uint64_t rows = tsr_row_get_scope(flow->walk)->rows;
     if (is.kind == TSR_ROWS_APART && tsr_row_digits(&is.layout) != rows)
-        return tsr_row_mixed(flow, value,
-                             "reads all rows in each of its iterations along the rows");
+        return tsr_row_mixed(flow, value, "reads all rows in each of its iterations over the rows");
     is.from = value;
     is.reason = NULL;
     return is;
@@ -111,11 +110,11 @@ static tsr_row_value slice_of(tsr_row_flow *flow, size_t operand, const tsr_row_
     tsr_row_merge(&dims, &slice.layout);
     if (along->count == 0) return slice;
     if (slice.kind == TSR_ROWS_APART && !tsr_row_layout_equal(&first, along))
-        return tsr_row_mixed(flow, from, "puts rows together with other rows");
+        return tsr_row_mixed(flow, from, "combines rows with other rows");
     if (slice.kind == TSR_ROWS_FREE && first.count && first.factors[0].label == TSR_ROW_VARIES)
         return tsr_row_mixed(flow, from,
-                             "goes along the rows, and reads by their number what "
-                             "differs from row to row by itself");
+                             "iterates over the rows, and reads a value that differs from row to "
+                             "row by the row's number");
     return slice;
 }
 
@@ -147,9 +146,10 @@ static void keep_carried(tsr_row_flow *flow, size_t index) {
     MlirValue from = tsr_op_operand(flow->op, index);
     tsr_row_value is = flow->operands[index];
     if (is.kind == TSR_ROWS_APART)
-        is = tsr_row_mixed(flow, from, "reads all rows in each of its iterations along the rows");
+        is = tsr_row_mixed(flow, from, "reads all rows in each of its iterations over the rows");
     else if (is.kind == TSR_ROWS_FREE && !mlirValueEqual(tsr_op_operand(yield, index), argument))
-        is = tsr_row_mixed(flow, from, "goes along the rows, and carries a value from row to row");
+        is = tsr_row_mixed(flow, from,
+                           "iterates over the rows, and carries a value from row to row");
     set_argument(flow, 0, index, from, is);
 }
 
@@ -166,7 +166,7 @@ static tsr_row_value stack(tsr_row_flow *flow, tsr_row_value slice, size_t resul
     if (along->count && slice.kind == TSR_ROWS_FREE)
         whole = tsr_row_layout_of(length, TSR_ROW_SAME);
     if (!tsr_row_append(&whole, &slice.layout))
-        return tsr_row_mixed(flow, slice.from, "lays the rows out in too many parts");
+        return tsr_row_mixed(flow, slice.from, "arranges the rows in too many parts");
     slice.layout = whole;
     return slice;
 }
@@ -272,9 +272,8 @@ bool tsr_rows_vjp(tsr_row_flow *flow) {
         gradient.is_sum = false;
         gradient.layout = tsr_row_vary(&flow->operands[i].layout);
         if (passed.kind == TSR_ROWS_APART && flow->operands[i].kind == TSR_ROWS_FREE)
-            gradient =
-                tsr_row_mixed(flow, passed.from,
-                              "adds up over all rows the gradient of an operand that has none");
+            gradient = tsr_row_mixed(flow, passed.from,
+                                     "sums the gradient of an operand without rows over all rows");
         flow->outcomes[result++] = gradient;
     }
     return true;

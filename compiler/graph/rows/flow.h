@@ -47,13 +47,13 @@ typedef struct tsr_row_flow {
  * and returns false if the op mixes rows. If all operands are FREE, there are no digits, and only
  * layouts matter. */
 typedef bool (*tsr_rows_fn)(tsr_row_flow *flow);
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     bool tsr_rows_##rows(tsr_row_flow *flow);
 #include "compiler/graph/ops.def"
 #undef X
 /* The rule for ops of other dialects. */
 bool tsr_rows_of_other(tsr_row_flow *flow);
-tsr_rows_fn tsr_graph_rows(tsr_graph_op op);
+tsr_rows_fn tsr_graph_rows(tsr_op op);
 /* For an op that mixes rows: whether it sums all rows, and whether its result is a sum over all
  * rows, with each term depending on one row, because some operands are (including all that are
  * MIXED). */

@@ -187,9 +187,7 @@ static void apply(tsr_row_flow *flow, tsr_rows_fn rule, tsr_row_kind kind, MlirV
     for (size_t k = 0; k < flow->operand_count && done; k++)
         if (flow->operands[k].kind == TSR_ROWS_APART &&
             tsr_row_digits(&flow->operands[k].layout) != rows)
-            done = tsr_row_mix(flow, k,
-                               "reads all rows in each iteration of a loop that goes "
-                               "along the rows");
+            done = tsr_row_mix(flow, k, "reads all rows in each iteration of a loop over the rows");
     done = done && rule(flow);
     for (size_t r = 0; r < flow->result_count && done && kind == TSR_ROWS_APART; r++)
         if (!is_empty(&flow->result_types[r]) && tsr_row_digits(&flow->results[r]) != rows)
@@ -221,7 +219,7 @@ static void visit_plain(tsr_row_flow *flow, tsr_rows_fn rule) {
 }
 
 static void visit(tsr_row_walk *walk, MlirOperation op) {
-    tsr_rows_fn rule = tsr_graph_rows(tsr_graph_op_of(op));
+    tsr_rows_fn rule = tsr_graph_rows(tsr_op_of(op));
     walk->open = walk->open || walk->depth == DEPTH_MAX;
     if (walk->open) return;
     if (!walk->flows[walk->depth])
@@ -246,7 +244,7 @@ static MlirOperation walk_block(tsr_row_walk *walk, MlirBlock block) {
     MlirOperation last = {NULL};
     TSR_FOR_EACH_OP(op, block) {
         last = op;
-        if (!tsr_op_is(op, "tessera.yield") && !tsr_op_is(op, "func.return")) visit(walk, op);
+        if (!tsr_op_is(op, TSR_GRAPH_YIELD) && !tsr_op_is(op, TSR_FUNC_RETURN)) visit(walk, op);
     }
     return last;
 }
@@ -415,11 +413,10 @@ static void report(tsr_row_walk *walk, const tsr_graph_entry *entry, MlirOperati
                           : "is \"eval\", for which it must be tessera.rows_independent";
     MlirOperation op = f->mixed.ptr ? maker_of(f->mixed) : ret;
     const char *what = f->mixed.ptr ? "" : tsr_arena_printf(&walk->arena, "result '%s' ", f->port);
-    const char *text = tsr_arena_printf(
-        &walk->arena,
-        "%s: %s%s; entry '@%s' %s, so a row of a result must depend on the same row "
-        "of the arguments alone",
-        tsr_op_name(op), what, f->reason, entry->name, why);
+    const char *text = tsr_arena_printf(&walk->arena,
+                                        "%s: %s%s; entry '@%s' %s, so a row of a result may only "
+                                        "depend on the same row of the arguments",
+                                        tsr_op_name(op), what, f->reason, entry->name, why);
     TSR_NEED(what && text);
     if (f->mixed.ptr) {
         const known *is = find(walk, f->mixed);
@@ -453,7 +450,8 @@ static bool all_have_rows(const tsr_graph_entry *entry, uint64_t rows) {
     return all;
 }
 
-/* The rows of a batch: those of data, else of the first argument. 0 if there are none. */
+/* The rows of a batch: the rows of the data, or of the first argument if there is no data. 0 if
+ * there are none. */
 static uint64_t count_rows(const tsr_graph_entry *entry) {
     const tsr_graph_port *port = entry->input_count ? &entry->inputs[0] : NULL;
     for (size_t i = 0; i < entry->input_count; i++)
@@ -517,7 +515,7 @@ bool tsr_pass_prove_rows(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         tsr_row_walk walk = {0};
         tsr_graph_entry entry;
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has(func, "tessera.entry")) continue;
         if (tsr_op_has_body(func) && tsr_graph_entry_read(func, &walk.arena, &entry))
             done = prove(&walk, &entry) && done;
         tsr_arena_finish(&walk.arena);

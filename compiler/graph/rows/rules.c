@@ -6,22 +6,20 @@
  * without operands.
  */
 #include "compiler/graph/rows/flow.h"
-#include "compiler/resilience/resilience.h"
+#include "compiler/ir/resilience_ops.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-static const tsr_rows_fn table[TSR_GRAPH_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+static const tsr_rows_fn table[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows, dims)               \
     [TSR_GRAPH_##ID] = tsr_rows_##rows,
 #include "compiler/graph/ops.def"
 #undef X
 };
 
-tsr_rows_fn tsr_graph_rows(tsr_graph_op op) {
-    return op == TSR_GRAPH_NONE ? tsr_rows_of_other : table[op];
-}
+tsr_rows_fn tsr_graph_rows(tsr_op op) { return table[op] ? table[op] : tsr_rows_of_other; }
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
@@ -36,11 +34,10 @@ bool tsr_row_mix(tsr_row_flow *flow, size_t operand, const char *format, ...) {
 }
 
 bool tsr_row_mix_joined(tsr_row_flow *flow, size_t operand, tsr_row_fault fault) {
-    if (fault == TSR_ROW_PAIRED)
-        return tsr_row_mix(flow, operand, "puts rows together with other rows");
+    if (fault == TSR_ROW_PAIRED) return tsr_row_mix(flow, operand, "combines rows with other rows");
     tsr_row_mix(flow, operand,
                 "combines the rows with a value that differs from row to row by "
-                "itself, so that results depend on a row's place in its batch");
+                "itself, so that results depend on the position of a row in its batch");
     flow->by_number = true;
     return false;
 }
@@ -73,7 +70,7 @@ static tsr_row_dims dims_of(const tsr_shape *shape, tsr_row_label label) {
 
 static bool set_result(tsr_row_flow *flow, size_t result, const tsr_row_dims *dims) {
     if (tsr_row_merge(dims, &flow->results[result])) return true;
-    return tsr_row_mix(flow, 0, "lays the rows out in too many parts to follow them");
+    return tsr_row_mix(flow, 0, "arranges the rows in too many parts");
 }
 
 /* Joins dims, which belong to the operand, into those of a result. */
@@ -154,7 +151,8 @@ bool tsr_rows_reduce(tsr_row_flow *flow) {
     return set_result(flow, 0, &result);
 }
 
-/* Operand 0 is reduced; the result and the others have size 1 for it, or no such dims. */
+/* Operand 0, and others as large, are reduced; the result and the others have size 1 for it, or no
+ * such dims. */
 bool tsr_rows_repair(tsr_row_flow *flow) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes);
@@ -169,8 +167,20 @@ bool tsr_rows_repair(tsr_row_flow *flow) {
         if (is_axis && removes) continue;
         dims.dims[dims.rank++] = is_axis ? tsr_row_layout_of(1, TSR_ROW_SAME) : all.dims[d];
     }
-    for (size_t k = 1; k < flow->operand_count; k++)
-        if (!join_stretched(flow, k, &flow->result_types[0].shape, &dims)) return false;
+    for (size_t k = 1; k < flow->operand_count; k++) {
+        tsr_row_dims whole;
+        bool is_whole = tsr_shape_equal(&flow->types[k].shape, &flow->types[0].shape);
+        if (!is_whole && !join_stretched(flow, k, &flow->result_types[0].shape, &dims))
+            return false;
+        if (!is_whole) continue;
+        if (!view(flow, k, &whole)) return false;
+        for (size_t i = 0; i < count; i++) {
+            uint32_t axis = (uint32_t)axes[i];
+            if (!check_no_rows(flow, k, &whole, "reduces", axis)) return false;
+            whole.dims[axis] = tsr_row_layout_of(1, TSR_ROW_SAME);
+        }
+        if (!join_into(flow, k, &whole, &dims)) return false;
+    }
     return set_result(flow, 0, &dims);
 }
 
@@ -183,7 +193,7 @@ bool tsr_rows_along(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     for (size_t i = 0; i < count; i++) {
         uint32_t axis = (uint32_t)axes[i];
-        if (!check_no_rows(flow, 0, &dims, "puts together elements along", axis)) return false;
+        if (!check_no_rows(flow, 0, &dims, "combines elements along", axis)) return false;
         dims.dims[axis] = tsr_row_layout_of(shape->dims[axis], TSR_ROW_VARIES);
     }
     for (size_t k = 1; k < flow->operand_count; k++)
@@ -234,9 +244,8 @@ bool tsr_rows_reshape(tsr_row_flow *flow) {
     tsr_row_dims dims;
     flow->results[0] = flow->operands[0].layout;
     if (tsr_row_split(&flow->results[0], &flow->result_types[0].shape, &dims)) return true;
-    return tsr_row_mix(flow, 0,
-                       "cuts the rows apart: one dim of its result holds a part of them "
-                       "together with other elements");
+    return tsr_row_mix(
+        flow, 0, "splits the rows: a dim of its result has a part of the rows and other elements");
 }
 
 bool tsr_rows_transpose(tsr_row_flow *flow) {
@@ -414,7 +423,7 @@ bool tsr_rows_scatter_add(tsr_row_flow *flow) {
     if (!check_no_rows(flow, 0, &result, "adds to elements of", axis)) return false;
     added = dims_of(&flow->types[0].shape, TSR_ROW_VARIES);
     for (uint32_t i = 0; i < indices.rank; i++)
-        if (!check_no_rows(flow, 1, &indices, "adds up what is named along", i) ||
+        if (!check_no_rows(flow, 1, &indices, "sums the elements that indices select along", i) ||
             !check_no_rows(flow, 2, &updates, "adds up", axis + i))
             return false;
     for (uint32_t i = 0; i < result.rank; i++)
@@ -466,8 +475,8 @@ bool tsr_rows_rotary(tsr_row_flow *flow) {
     uint32_t axis = read_axis(flow), last = flow->types[0].shape.rank - 1;
     tsr_row_dims dims;
     if (!view(flow, 0, &dims)) return false;
-    if (!check_no_rows(flow, 0, &dims, "turns by the place along", axis)) return false;
-    if (!check_no_rows(flow, 0, &dims, "puts together pairs of", last)) return false;
+    if (!check_no_rows(flow, 0, &dims, "rotates by the position along", axis)) return false;
+    if (!check_no_rows(flow, 0, &dims, "combines pairs of", last)) return false;
     dims.dims[axis] = tsr_row_vary(&dims.dims[axis]);
     dims.dims[last] = tsr_row_vary(&dims.dims[last]);
     return set_result(flow, 0, &dims);
@@ -517,7 +526,7 @@ bool tsr_rows_attention(tsr_row_flow *flow) {
     if (!view(flow, 0, &dims)) return false;
     if (!check_no_rows(flow, 0, &dims, "sums over", DEPTH)) return false;
     if (tsr_op_flag(flow->op, "causal")) {
-        if (!check_no_rows(flow, 0, &dims, "masks by the place along", PLACE)) return false;
+        if (!check_no_rows(flow, 0, &dims, "masks by the position along", PLACE)) return false;
         dims.dims[PLACE] = tsr_row_vary(&dims.dims[PLACE]);
     }
     dims.dims[DEPTH] = tsr_row_layout_of(flow->types[2].shape.dims[DEPTH], TSR_ROW_SAME);
@@ -643,14 +652,13 @@ bool tsr_rows_varies(tsr_row_flow *flow) {
 bool tsr_rows_random(tsr_row_flow *flow) {
     if (tsr_row_get_scope(flow->walk)->by_row)
         return tsr_row_mix(flow, 0,
-                           "draws other numbers in each iteration, and the iterations go "
-                           "along the rows");
+                           "draws other numbers in each iteration, and iterates over the rows");
     return tsr_rows_varies(flow);
 }
 
 /* Ops of compiler/resilience: some return their operands, some are other spellings of our ops. */
 bool tsr_rows_of_other(tsr_row_flow *flow) {
-    tsr_sr_op id = tsr_sr_op_plain(flow->op);
+    tsr_op id = tsr_sr_op_plain(flow->op);
     if (id == TSR_SR_TILE_GEMM) return tsr_rows_matmul(flow);
     if (id == TSR_SR_TILE_RELU) return tsr_rows_aligned(flow);
     if (id != TSR_SR_OPTIMIZER_SHARD && id != TSR_SR_BARRIER) return tsr_rows_opaque(flow);
@@ -668,7 +676,7 @@ bool tsr_rows_opaque(tsr_row_flow *flow) {
 /* ---- sums over all rows ---------------------------------------------------------------------- */
 
 bool tsr_row_sums_all(const tsr_row_flow *flow) {
-    tsr_graph_op id = tsr_graph_op_of(flow->op);
+    tsr_op id = tsr_op_of(flow->op);
     int64_t axes[TSR_RANK_MAX];
     size_t count = read_axes(flow, axes), next = 0;
     tsr_row_dims dims;
@@ -689,7 +697,7 @@ bool tsr_row_keeps_sum(const tsr_row_flow *flow) {
         if (!is_sum && flow->operands[k].kind != TSR_ROWS_FREE) return false;
         sums += is_sum;
     }
-    switch (tsr_graph_op_of(flow->op)) {
+    switch (tsr_op_of(flow->op)) {
     case TSR_GRAPH_NEG:
     case TSR_GRAPH_RESHAPE:
     case TSR_GRAPH_TRANSPOSE:

@@ -218,8 +218,8 @@ static bool is_stored(const planner *p, uint32_t node) {
            (p->home[node] != TSR_FUSE_NONE && p->storing[node] == TSR_FUSE_ASKED);
 }
 
-/* True if the node is as large as the other, so that it is worth recomputing. A repair takes no
- * time. */
+/* True if both nodes have the same size, so that it saves time to recompute the node. A repair
+ * takes no time. */
 static bool is_whole(const planner *p, uint32_t node, uint32_t other) {
     if (p->nodes[node].kind == TSR_FUSE_REPAIR) return true;
     return p->nodes[node].kind == TSR_FUSE_MAP &&

@@ -150,7 +150,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
-        node.fills = tsr_op_is(op, "tessera.scatter_add");
+        node.fills = tsr_op_is(op, TSR_GRAPH_SCATTER_ADD);
         node.on_units = f->native && node.kind == TSR_FUSE_MATMUL &&
                         tsr_dtype_size(e->nodes[operands[0]].dtype) == 2;
         tsr_rows_note(op, &node);
@@ -185,7 +185,7 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
 
 static bool is_sink(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    return (row && row->op_class == TSR_CLASS_SINK) || tsr_op_is(op, "func.return");
+    return (row && row->op_class == TSR_CLASS_SINK) || tsr_op_is(op, TSR_FUNC_RETURN);
 }
 
 static TSR_RESULT entry_alloc(fuser *f, entry *e) {
@@ -231,7 +231,7 @@ static void mark_live_out(entry *e, bool native) {
             uint32_t node = tsr_value_map_get(&e->numbers, tsr_op_operand(sink, k));
             TSR_ASSERT(node < e->node_count);
             e->nodes[node].live_out = true;
-            if (tsr_op_is(sink, "tessera.assign"))
+            if (tsr_op_is(sink, TSR_GRAPH_ASSIGN))
                 e->nodes[node].replaces = tsr_names_find(&reads, tsr_op_string(sink, "target"));
             /* batch.c puts such steps into one kernel. */
             e->nodes[node].apart = native && e->nodes[node].kind == TSR_FUSE_MAP &&
@@ -303,7 +303,9 @@ static int64_t group_flops(const entry *e, const tsr_fuse_group *group) {
     return flops > INT64_MAX ? INT64_MAX : (int64_t)flops;
 }
 
-static const char *short_name(const tsr_op_row *row) { return row->name + strlen("tessera."); }
+static const char *short_name(const tsr_op_row *row) {
+    return tsr_op_text(row->id) + strlen("tessera.");
+}
 
 /* "k7_matmul_add_relu": unique because of its number; a valid C identifier. */
 static const char *group_symbol(fuser *f, const entry *e, const tsr_fuse_group *group) {
@@ -384,7 +386,7 @@ static TSR_RESULT read_chosen(fuser *f, MlirOperation op, MlirAttribute *out_cho
     if (!tsr_op_has(op, TSR_CHOSEN_TILE)) return TSR_SUCCESS;
     if (!tsr_op_i64s(op, TSR_CHOSEN_TILE, SIZES_MAX, sizes, &count)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GROUP_TILE,
-                       "%s: " TSR_CHOSEN_TILE " is no array of at most %d integers",
+                       "%s: " TSR_CHOSEN_TILE " is not an array of at most %d integers",
                        tsr_op_name(op), SIZES_MAX);
         FAIL(&f->ctx, TSR_COMPILE, "invalid tile sizes");
     }
@@ -447,8 +449,8 @@ static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
-/* The op alone: without local scope MLIR would number the values of the whole module each time. The
- * generic form, because the other is not there for a function without a name. */
+/* Prints only the op: without local scope, MLIR would number the values of the whole module each
+ * time. The form is generic, because a function without a name has no other form. */
 static void print_alone(MlirOperation op, tsr_buffer *out) {
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
     mlirOpPrintingFlagsUseLocalScope(flags);
@@ -511,7 +513,7 @@ static TSR_RESULT intern_group(fuser *f, MlirOperation func, const char *symbol,
 
 /* A reshape of a value that one kernel passes to others is a view of its buffer. */
 static bool is_view(const entry *e, const tsr_fuse_group *group) {
-    if (group->root == TSR_FUSE_NONE || !tsr_op_is(e->ops[group->root], "tessera.reshape"))
+    if (group->root == TSR_FUSE_NONE || !tsr_op_is(e->ops[group->root], TSR_GRAPH_RESHAPE))
         return false;
     uint32_t from = e->nodes[group->root].operands[0];
     const tsr_fuse_node *maker = &e->nodes[from];
@@ -572,7 +574,7 @@ static MlirOperation write_sum(fuser *f, MlirType type, MlirLocation location) {
 static TSR_RESULT write_collective(fuser *f, entry *e, const tsr_fuse_group *group) {
     MlirOperation op = write_op(e, group);
     const char *symbol = NULL;
-    if (!tsr_op_is(op, "tessera_sr.vrank_sum")) return TSR_SUCCESS;
+    if (!tsr_op_is(op, TSR_SR_VRANK_SUM)) return TSR_SUCCESS;
     MlirOperation func =
         write_sum(f, mlirValueGetType(tsr_op_result(op, 0)), mlirOperationGetLocation(op));
     TRY(&f->ctx, intern_group(f, func, tsr_arena_printf(&f->arena, "k%u_vrank_sum", f->group_count),
@@ -666,7 +668,7 @@ static TSR_RESULT check_planned(fuser *f, const entry *e, const tsr_fuse_plan *p
             tsr_op_name(op), e->planned[planned - 1], tsr_op_name(other));
         tsr_diag_error_note(mlirOperationGetLocation(op), TSR_DIAG_PLAN_FUSE, text,
                             mlirOperationGetLocation(other), "the other op is here");
-        FAIL(&f->ctx, TSR_COMPILE, "a plan cannot be kept to");
+        FAIL(&f->ctx, TSR_COMPILE, "a plan cannot be applied");
     }
     return TSR_SUCCESS;
 }
@@ -696,7 +698,7 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
 
 static bool is_scheduled(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_op_is(op, "tsched.call")) return true;
+        if (tsr_op_is(op, TSR_SCHED_CALL)) return true;
     }
     return false;
 }

@@ -212,9 +212,9 @@ static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t 
     return bytes;
 }
 
-/* The step of an optimizer, which reads and writes a parameter and its state, is batched with
- * those of other parameters. Nor does a product on matrix units have registers left for it: its
- * result takes most registers. */
+/* The step of an optimizer, which reads and writes a parameter and its state, is batched with the
+ * steps of other parameters. A product on matrix units also has no registers for the step, because
+ * the result of the product uses most registers. */
 static bool holds_step(const planner *p, const uint32_t *members, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (p->nodes[members[i]].apart) return true;

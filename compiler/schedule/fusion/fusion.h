@@ -10,7 +10,7 @@
  *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
  *            result's shape; outputs have the result's shape;
  *   rows     reductions over the same dims with the nodes around them (rows.h);
- *   alone    a single node of any other kind, with the PARTs that are its further results; if it
+ *   alone    a single node of any other kind, with the PARTs that are its other results; if it
  *            `casts`, optionally with a cast of its operand 0 before it, and one of its result
  *            after it. An op that is not a kernel, such as a loop, is also alone.
  *
@@ -21,7 +21,8 @@
  * and only other rows groups read, which can be recomputed from values that are stored in any case
  * and a few numbers of each row; and map groups whose values are cheap.
  * Nodes that a plan puts in one group are merged first, whatever it costs, and with no others.
- * All arithmetic is on exact integers, and ties go to the earlier node: equal input, equal groups.
+ * All arithmetic uses exact integers, and ties go to the earlier node, so that equal inputs give
+ * equal groups.
  *
  * Cost model, in units of the time to move one byte through the second-level cache: a launch, the
  * bytes each group reads and writes (each value once), and per element the weights of the
@@ -75,6 +76,7 @@ typedef struct tsr_fuse_node {
                      * group */
     uint32_t axes;  /* REPAIR: a bit for each dim of a row */
     bool lone;      /* REPAIR: does not belong to a norm */
+    bool pairs;     /* REPAIR: of rows of operands 0 and 1 */
     bool stays;     /* REPAIR: only rows groups read it, so it is not stored */
     bool live_out;  /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */

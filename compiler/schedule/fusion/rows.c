@@ -119,6 +119,13 @@ static bool check_sum(form *f, const tsr_fuse_node *node) {
            f->set->output_count <= TSR_ROWS_OUTPUTS_MAX;
 }
 
+/* True for a repair of rows of FULL. */
+static bool are_rows(const form *f, const tsr_fuse_node *node) {
+    for (uint32_t k = 0; k < 1U + node->pairs; k++)
+        if (!tsr_shape_equal(&f->set->nodes[node->operands[k]].shape, &f->full)) return false;
+    return true;
+}
+
 static bool check_member(form *f, const tsr_fuse_node *node) {
     for (uint32_t k = 0; k < node->operand_count; k++)
         if (is_member(f->set, node->operands[k]) &&
@@ -135,9 +142,8 @@ static bool check_member(form *f, const tsr_fuse_node *node) {
                (tsr_shape_equal(&node->shape, &f->kept) && is_kept_with_ones(f, from));
     }
     case TSR_FUSE_REPAIR:
-        return tsr_shape_equal(&f->set->nodes[node->operands[0]].shape, &f->full) &&
-               (node->lone ? tsr_shape_equal(&node->shape, &f->kept)
-                           : is_kept_with_ones(f, &node->shape));
+        return are_rows(f, node) && (node->lone ? tsr_shape_equal(&node->shape, &f->kept)
+                                                : is_kept_with_ones(f, &node->shape));
     case TSR_FUSE_MAP:
         return check_map(f, node);
     default:
@@ -240,8 +246,7 @@ static bool check_column_member(const form *f, const tsr_fuse_node *node, bool *
                (tsr_shape_equal(&operand->shape, &f->ones) &&
                 tsr_shape_equal(&node->shape, &f->kept));
     case TSR_FUSE_REPAIR:
-        return tsr_shape_equal(&operand->shape, &f->full) &&
-               tsr_shape_equal(&node->shape, node->lone ? &f->kept : &f->ones);
+        return are_rows(f, node) && tsr_shape_equal(&node->shape, node->lone ? &f->kept : &f->ones);
     case TSR_FUSE_MAP:
         return check_column_map(f, node, out_reads);
     default:
@@ -279,7 +284,7 @@ static bool fits_columns(const form *f) {
            (kept / SIDE_BY_SIDE >= TSR_ROWS_LONG_MIN || all <= TSR_ROWS_BYTES_MAX);
 }
 
-/* Reductions alone are faster as separate kernels; a reshape leads to a reader. */
+/* Reductions without other ops are faster as separate kernels; a reshape leads to a reader. */
 static bool check_columns(const form *f, bool *out_idle) {
     const tsr_rows_set *set = f->set;
     bool reads = false, reshapes = false;
@@ -323,7 +328,8 @@ static bool check_repairs(form *f) {
             const tsr_fuse_node *operand = &set->nodes[node->operands[k]];
             if (!is_member(set, node->operands[k])) continue;
             if (operand->kind == TSR_FUSE_REPAIR && node->kind != TSR_FUSE_REPAIR) return false;
-            if (operand->kind == TSR_FUSE_MAP && node->kind == TSR_FUSE_REPAIR && k) return false;
+            if (operand->kind == TSR_FUSE_MAP && node->kind == TSR_FUSE_REPAIR && k > node->pairs)
+                return false;
         }
         if (node->kind == TSR_FUSE_MAP && !tsr_shape_equal(&node->shape, &f->full)) return false;
     }
@@ -388,14 +394,14 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     tsr_type from;
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
-    bool repairs = tsr_op_is(op, "tessera.repair"), trailing = true, runs;
+    bool repairs = tsr_op_is(op, TSR_GRAPH_REPAIR), trailing = true, runs;
     if ((tsr_op_operand_count(op) != 1 && !repairs) ||
         !tsr_value_type(tsr_op_operand(op, 0), &from))
         return;
-    if (tsr_op_is(op, "tessera.reshape") && keeps_others(&from.shape, &node->shape))
+    if (tsr_op_is(op, TSR_GRAPH_RESHAPE) && keeps_others(&from.shape, &node->shape))
         node->kind = TSR_FUSE_KEEP;
     if (repairs) node->kind = TSR_FUSE_REPAIR;
-    if ((node->kind != TSR_FUSE_REDUCE && !repairs) || tsr_op_is(op, "tessera.argmax") ||
+    if ((node->kind != TSR_FUSE_REDUCE && !repairs) || tsr_op_is(op, TSR_GRAPH_ARGMAX) ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return;
     runs = count > 0;
@@ -408,12 +414,13 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
         for (size_t i = 0; i < count; i++) node->axes |= 1U << axes[i];
         /* Groups of other rows are often just their reductions. */
         node->stays = of && strcmp(of, "offset") == 0 && trailing;
+        node->pairs = of && strncmp(of, "incoming", strlen("incoming")) == 0;
         node->lone = of && (strcmp(of, "average") == 0 || strcmp(of, "variance") == 0);
     } else if (trailing) {
         node->trailing = (uint32_t)count;
     } else if (runs && axes[0] + (int64_t)count < from.shape.rank) {
         node->across_begin = (uint32_t)axes[0];
         node->across = (uint32_t)count;
-        node->sums_rows = tsr_op_is(op, "tessera.sum") && from.dtype == TSR_DTYPE_F32;
+        node->sums_rows = tsr_op_is(op, TSR_GRAPH_SUM) && from.dtype == TSR_DTYPE_F32;
     }
 }

@@ -6,7 +6,7 @@
  *
  * FULL is the shape that is reduced, KEPT the shape of the results. A node is over FULL (its rank
  * is that of FULL) or over KEPT. A reshape that adds or drops the reduced dims as dims of size 1
- * leads from one to the other. Results have the shape FULL, KEPT, or KEPT with such dims.
+ * connects FULL and KEPT. Results have the shape FULL, KEPT, or KEPT with such dims.
  *
  * With native numerics a group may also contain sums over rows, of values as large as FULL. All
  * these sums are over the same last kept dims, or over all kept dims. No node of the group reads
@@ -18,7 +18,7 @@
  * together.
  *
  * Repairs of the same rows, over any dims, are a group without a reduction, with the elementwise
- * nodes that compute the rows' elements. It does not read rows that need no repair.
+ * nodes that compute the rows' elements. The group does not read rows that need no repair.
  */
 #ifndef TSR_COMPILER_SCHEDULE_FUSION_ROWS_H
 #define TSR_COMPILER_SCHEDULE_FUSION_ROWS_H

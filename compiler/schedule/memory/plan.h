@@ -6,11 +6,11 @@
  *
  * Method: values combined by take-overs form slots; slots are placed one after another, each into
  * the smallest gap it fits between the slots that overlap it in time (best fit), in several fixed
- * orders; the smallest result wins. While that is larger than the sum of the values alive at the
- * busiest command, slots that end at the peak are placed earlier, and all slots are placed again,
- * a bounded number of times. Greedy by size is Pisarchyk & Lee, "Efficient Memory Management for
- * Deep Neural Net Inference", 2020, section 5.2. More than 8,192 slots are placed in the order of
- * their commands (memory_sweep.h).
+ * orders; the smallest result wins. While the workspace is larger than the sum of the values alive
+ * at the busiest command, slots that end at the peak are placed earlier, and all slots are placed
+ * again, a bounded number of times. Greedy by size is Pisarchyk & Lee, "Efficient Memory Management
+ * for Deep Neural Net Inference", 2020, section 5.2. More than 8,192 slots are placed in the order
+ * of their commands (memory_sweep.h).
  */
 #ifndef TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
 #define TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H

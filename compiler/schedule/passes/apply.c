@@ -2,8 +2,8 @@
  *
  * Pass tsched-apply: attaches the choices of plans to the ops that they name, as attributes, which
  * tsched-fuse copies to its groups or obeys: `tsched.tile`, the sizes of tiles, and
- * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. Their
- * pipelines stay recorded on the module, for the deployment manifest.
+ * `tsched.group`, the kernel that a function is materialized as. Then it removes the plans. The
+ * pipelines of the plans stay recorded on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
@@ -12,17 +12,6 @@
 #include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>
-
-bool tsr_op_is_plan(MlirOperation op) {
-    static const char *const names[] = {
-#define X(Class, mnemonic, rule) "tsched." mnemonic,
-#include "compiler/schedule/plan.def"
-#undef X
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (tsr_op_is(op, names[i])) return true;
-    return false;
-}
 
 /* Ops whose kernels have tiles; a group has at most one. */
 static bool has_tiles(MlirOperation op) {
@@ -39,7 +28,7 @@ typedef struct apply {
 static void choose(apply *a, MlirOperation tile, MlirOperation func) {
     MlirAttribute chosen = tsr_op_attr(tile, "chosen");
     size_t count = 0;
-    if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func))
+    if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func))
         return; /* tsched-verify reports it */
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         MlirAttribute before = tsr_op_attr(op, TSR_CHOSEN_TILE);
@@ -47,7 +36,7 @@ static void choose(apply *a, MlirOperation tile, MlirOperation func) {
         count++;
         if (!mlirAttributeIsNull(before) && !mlirAttributeEqual(before, chosen)) {
             tsr_diag_error(mlirOperationGetLocation(tile), TSR_DIAG_PLAN_TILE,
-                           "tsched.tile: %s of @%s has been given other sizes", tsr_op_name(op),
+                           "tsched.tile: %s of @%s already has other sizes", tsr_op_name(op),
                            tsr_op_symbol(func));
             a->good = false;
             return;
@@ -62,24 +51,24 @@ static void choose(apply *a, MlirOperation tile, MlirOperation func) {
 
 /* Marks the function's ops as one kernel; tsched-fuse reports an error if they cannot be. */
 static void materialize(const apply *a, MlirOperation func) {
-    if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) return;
+    if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) return;
     MlirAttribute name = tsr_attr_make_string(mlirModuleGetContext(a->module), tsr_op_symbol(func));
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_graph_op_of(op) != TSR_GRAPH_NONE) tsr_op_set(op, TSR_PLANNED_GROUP, name);
+        if (tsr_op_is_of(op, TSR_DIALECT_GRAPH)) tsr_op_set(op, TSR_PLANNED_GROUP, name);
     }
 }
 
 /* Returns the function whose group a plan's op takes. */
 static MlirOperation find_func(const apply *a, MlirOperation op) {
     MlirOperation fuse = tsr_value_owner(tsr_op_operand(op, 0));
-    if (!tsr_op_is(fuse, "tsched.fuse")) return (MlirOperation){NULL};
+    if (!tsr_op_is(fuse, TSR_SCHED_FUSE)) return (MlirOperation){NULL};
     return tsr_module_find(a->module, tsr_op_string(fuse, "callee"));
 }
 
 static MlirWalkResult visit(MlirOperation op, void *user) {
     apply *a = user;
-    if (tsr_op_is(op, "tsched.tile") && tsr_op_has(op, "chosen")) choose(a, op, find_func(a, op));
-    if (tsr_op_is(op, "tsched.materialize")) materialize(a, find_func(a, op));
+    if (tsr_op_is(op, TSR_SCHED_TILE) && tsr_op_has(op, "chosen")) choose(a, op, find_func(a, op));
+    if (tsr_op_is(op, TSR_SCHED_MATERIALIZE)) materialize(a, find_func(a, op));
     MlirOperation parent = mlirOperationGetParentOperation(op);
     if (!mlirOperationIsNull(parent) && tsr_op_is_plan(parent) && !tsr_op_is_plan(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PLAN_OP,
@@ -110,7 +99,7 @@ bool tsr_pass_apply(MlirModule module) {
     if (!a.good || !tsr_pipelines_note(module)) return false;
     bool good = remove_plans(mlirModuleGetBody(module));
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, "func.func") && tsr_op_has_body(op))
+        if (tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op))
             good = remove_plans(tsr_op_body(op)) && good;
     }
     if (!good)

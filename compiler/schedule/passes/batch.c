@@ -82,8 +82,8 @@ static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t c
     tsr_type type;
     if (tsr_op_result_count(op) != 1 || !tsr_value_type(tsr_op_result(op, 0), &type)) return false;
     bool is_constant = row && row->op_class == TSR_CLASS_CONSTANT;
-    if (!row || (row->op_class != TSR_CLASS_MAP && !is_constant) || tsr_op_is(op, "tessera.iota") ||
-        tsr_op_is(op, "tessera.philox"))
+    if (!row || (row->op_class != TSR_CLASS_MAP && !is_constant) || tsr_op_is(op, TSR_GRAPH_IOTA) ||
+        tsr_op_is(op, TSR_GRAPH_PHILOX))
         return false;
     tsr_buffer_printf(text, "%s:%d%c", tsr_op_name(op), (int)type.dtype,
                       is_full(tsr_op_result(op, 0), count) ? 'f' : 's');
@@ -124,7 +124,7 @@ static bool append_group(batcher *t, const member *m, tsr_buffer *text) {
         t->failed |= !tsr_value_map_set(&numbers, &t->arena, argument, next++);
     }
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) {
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) {
             for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
                 tsr_type type;
                 tsr_value_type(tsr_op_operand(op, i), &type);
@@ -147,7 +147,7 @@ static void find_uses(batcher *t, member *m, bool *out_vranks) {
         for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(m->call, i));
              !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
             MlirOperation owner = mlirOpOperandGetOwner(use);
-            bool sinks = tsr_op_is(owner, "tessera.assign") || tsr_op_is(owner, "func.return");
+            bool sinks = tsr_op_is(owner, TSR_GRAPH_ASSIGN) || tsr_op_is(owner, TSR_FUNC_RETURN);
             uint32_t at = sinks || !tsr_op_result_count(owner)
                               ? AT_END
                               : tsr_value_map_get(&t->positions, tsr_op_result(owner, 0));
@@ -227,7 +227,7 @@ static bool read_entry(batcher *t, MlirOperation entry) {
         position++;
         t->era += row && (row->op_class == TSR_CLASS_BARRIER || row->op_class == TSR_CLASS_LOOP ||
                           row->op_class == TSR_CLASS_COLLECTIVE);
-        if (tsr_op_is(op, "tsched.call") &&
+        if (tsr_op_is(op, TSR_SCHED_CALL) &&
             tsr_value_map_get(&t->vranks, tsr_op_result(op, 0)) != 1)
             consider(t, op, position);
     }
@@ -304,7 +304,7 @@ static bool clone_segment(batcher *t, const member *m, uint32_t segment, MlirBlo
             return false;
     }
     TSR_FOR_EACH_OP(op, from) {
-        bool ends = tsr_op_is(op, "tsched.return");
+        bool ends = tsr_op_is(op, TSR_SCHED_RETURN);
         for (size_t i = 0; ends && i < a->outputs; i++)
             a->returned[segment * a->outputs + i] =
                 values[tsr_value_map_get(&numbers, tsr_op_operand(op, i))];
@@ -459,7 +459,7 @@ static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
         for (size_t i = 0; i < 2; i++) {
             MlirOperation func =
                 names[i] ? tsr_module_find(t->module, names[i]) : (MlirOperation){NULL};
-            if (mlirOperationIsNull(func) || !tsr_op_is(func, "tsched.func")) continue;
+            if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
             MlirValue key = {.ptr = func.ptr};
             if (!tsr_value_map_set(used, &t->arena, key, 1)) return false;
         }
@@ -471,13 +471,13 @@ static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
 static bool drop_unused(batcher *t) {
     tsr_value_map used = {0};
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(t->module)) {
-        if (tsr_op_is(op, "func.func") && tsr_op_has_body(op) &&
+        if (tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op) &&
             !note_used(t, &used, tsr_op_body(op)))
             return false;
     }
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(t->module)) {
         MlirValue key = {.ptr = op.ptr};
-        if (tsr_op_is(op, "tsched.func") && tsr_value_map_get(&used, key) != 1)
+        if (tsr_op_is(op, TSR_SCHED_FUNC) && tsr_value_map_get(&used, key) != 1)
             mlirOperationDestroy(op);
     }
     return true;
@@ -488,7 +488,7 @@ bool tsr_schedule_batch(MlirModule module, uint32_t arguments_max) {
         .module = module, .mlir = mlirModuleGetContext(module), .arguments_max = arguments_max};
     bool done = true;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (done && tsr_op_is(op, "func.func") && tsr_op_has_body(op)) done = batch_entry(&t, op);
+        if (done && tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has_body(op)) done = batch_entry(&t, op);
     }
     done = done && drop_unused(&t);
     tsr_arena_finish(&t.arena);

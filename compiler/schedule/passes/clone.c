@@ -64,9 +64,9 @@ void tsr_clone_add(MlirModule module, MlirOperation group, MlirOperation clone,
 
 bool tsr_group_is_called(MlirModule module, const char *symbol) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+            const char *callee = tsr_op_is(op, TSR_SCHED_CALL) ? tsr_op_string(op, "callee") : NULL;
             if (callee && strcmp(callee, symbol) == 0) return true;
         }
     }

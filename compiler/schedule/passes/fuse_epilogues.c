@@ -36,12 +36,9 @@ typedef struct pair {
 } pair;
 
 static MlirOperation group_of(MlirModule module, MlirOperation call, const char *kind) {
-    const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")
-                             ? NULL
-                             : tsr_op_string(call, "callee");
+    const char *callee = !tsr_op_is(call, TSR_SCHED_CALL) ? NULL : tsr_op_string(call, "callee");
     MlirOperation group = tsr_module_find(module, callee ? callee : "");
-    if (mlirOperationIsNull(group) || !tsr_op_is(group, "tsched.func") ||
-        mlirBlockIsNull(tsr_op_body(group)))
+    if (!tsr_op_is(group, TSR_SCHED_FUNC) || mlirBlockIsNull(tsr_op_body(group)))
         return (MlirOperation){NULL};
     const char *is = tsr_op_string(group, "kind"), *source = tsr_op_string(group, "source");
     bool fits = is && strcmp(is, kind) == 0 && source && strcmp(source, "default") == 0;
@@ -55,7 +52,7 @@ static bool is_used_once(MlirValue value) {
 
 static MlirOperation find_matmul(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        if (tsr_op_is(op, "tessera.matmul")) return op;
+        if (tsr_op_is(op, TSR_GRAPH_MATMUL)) return op;
     }
     return (MlirOperation){NULL};
 }
@@ -75,8 +72,8 @@ static bool is_long(MlirOperation group) {
            dims[1] >= COLUMNS_LEAST;
 }
 
-/* True if all results of the second call have the shape of the first call's, and it has enough
- * operands. */
+/* True if all results of the second call have the shape of the first call's result, and the second
+ * call has enough operands. */
 static bool is_epilogue(const pair *p) {
     tsr_type made, other;
     size_t large = 0;
@@ -144,7 +141,7 @@ static void set_type(MlirModule module, MlirOperation made, MlirOperation map) {
                                                       inputs, count, results)));
 }
 
-/* Appends the ops of the map after those of the product. */
+/* Appends the ops of the map after the ops of the product. */
 static MlirOperation fuse_groups(MlirModule module, const pair *p) {
     MlirOperation made = mlirOperationClone(p->product), from = mlirOperationClone(p->map);
     MlirBlock to = tsr_op_body(made), block = tsr_op_body(from);

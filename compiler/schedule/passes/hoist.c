@@ -16,9 +16,9 @@
 bool tsr_is_invariant(tsr_assigned *assigned, MlirOperation entry, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner)) return false;
-    if (tsr_op_is(owner, "tessera.constant")) return true;
+    if (tsr_op_is(owner, TSR_GRAPH_CONSTANT)) return true;
     const char *name = tsr_op_string(owner, "name");
-    return tsr_op_is(owner, "tessera.param") && name && !tsr_assigned_has(assigned, entry, name);
+    return tsr_op_is(owner, TSR_GRAPH_PARAM) && name && !tsr_assigned_has(assigned, entry, name);
 }
 
 MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
@@ -29,15 +29,15 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
 /* An elementwise group or a transpose, of one argument, with one result; not hoisted already. */
 static bool is_hoistable(MlirOperation group) {
     const char *kind = tsr_op_string(group, "kind");
-    if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0 ||
+    if (!tsr_op_is(group, TSR_SCHED_FUNC) || !kind || strcmp(kind, "map") != 0 ||
         tsr_op_has(group, TSR_HOISTED_NAME))
         return false;
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
         const tsr_op_row *row = tsr_op_row_find(op);
         bool computes =
             (row && (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT)) ||
-            tsr_op_is(op, "tessera.transpose");
-        if (!computes && !tsr_op_is(op, "tsched.return")) return false;
+            tsr_op_is(op, TSR_GRAPH_TRANSPOSE);
+        if (!computes && !tsr_op_is(op, TSR_SCHED_RETURN)) return false;
     }
     return true;
 }
@@ -47,7 +47,7 @@ static bool is_hoistable(MlirOperation group) {
 static bool is_for_kernels(MlirValue value) {
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tsched.call")) return false;
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_SCHED_CALL)) return false;
     return true;
 }
 
@@ -64,7 +64,7 @@ static void hoist_in(MlirModule module, MlirOperation func, tsr_assigned *assign
     MlirOperation entry = tsr_entry_of(module, func);
     if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
     TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
-        if (!tsr_op_is(call, "tsched.call") || tsr_op_operand_count(call) != 1 ||
+        if (!tsr_op_is(call, TSR_SCHED_CALL) || tsr_op_operand_count(call) != 1 ||
             tsr_op_result_count(call) != 1 ||
             !tsr_is_invariant(assigned, entry, tsr_op_operand(call, 0)) ||
             !is_for_kernels(tsr_op_result(call, 0)))

@@ -20,12 +20,9 @@
 enum { MATRIX = 1 /* operand of a matmul */ };
 
 static MlirOperation group_of(MlirModule module, MlirOperation call) {
-    const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")
-                             ? NULL
-                             : tsr_op_string(call, "callee");
+    const char *callee = !tsr_op_is(call, TSR_SCHED_CALL) ? NULL : tsr_op_string(call, "callee");
     MlirOperation group = tsr_module_find(module, callee ? callee : "");
-    bool known = !mlirOperationIsNull(group) && tsr_op_is(group, "tsched.func") &&
-                 !mlirBlockIsNull(tsr_op_body(group));
+    bool known = tsr_op_is(group, TSR_SCHED_FUNC) && !mlirBlockIsNull(tsr_op_body(group));
     return known ? group : (MlirOperation){NULL};
 }
 
@@ -35,12 +32,12 @@ static bool is_widening(MlirOperation group) {
     tsr_type to;
     return tsr_op_is_width_cast(cast) && tsr_value_type(tsr_op_result(cast, 0), &to) &&
            to.dtype == TSR_DTYPE_F32 &&
-           tsr_op_is(mlirOperationGetNextInBlock(cast), "tsched.return");
+           tsr_op_is(mlirOperationGetNextInBlock(cast), TSR_SCHED_RETURN);
 }
 
 static MlirOperation find_matmul(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        if (tsr_op_is(op, "tessera.matmul")) return op;
+        if (tsr_op_is(op, TSR_GRAPH_MATMUL)) return op;
     }
     return (MlirOperation){NULL};
 }

@@ -59,12 +59,12 @@ tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transpose
 static bool is_convolution(MlirOperation op) {
     int64_t groups = 1;
     tsr_op_i64(op, "groups", &groups);
-    return tsr_op_is(op, "tessera.conv2d") && groups == 1;
+    return tsr_op_is(op, TSR_GRAPH_CONV2D) && groups == 1;
 }
 
 static MlirOperation find_product(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        if (tsr_op_is(op, "tessera.matmul") || is_convolution(op)) return op;
+        if (tsr_op_is(op, TSR_GRAPH_MATMUL) || is_convolution(op)) return op;
     }
     return (MlirOperation){NULL};
 }
@@ -125,8 +125,7 @@ static void choose_strips(const packer *p, job *j) {
 static MlirValue find_argument(MlirOperation product) {
     MlirValue value = tsr_op_operand(product, 1);
     MlirOperation owner = tsr_value_owner(value);
-    bool widened = !mlirOperationIsNull(owner) && tsr_op_is(owner, "tessera.cast") &&
-                   tsr_op_is(product, "tessera.matmul");
+    bool widened = tsr_op_is(owner, TSR_GRAPH_CAST) && tsr_op_is(product, TSR_GRAPH_MATMUL);
     return widened ? tsr_op_operand(owner, 0) : value;
 }
 
@@ -199,7 +198,7 @@ static MlirOperation make_pack_group(packer *p, const job *j, const char *symbol
 static bool is_pack_group(MlirOperation group, const job *j) {
     MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(group));
     tsr_type type, strips;
-    return tsr_op_is(op, "tsched.pack") && tsr_op_flag(op, "transpose") == j->transposed &&
+    return tsr_op_is(op, TSR_SCHED_PACK) && tsr_op_flag(op, "transpose") == j->transposed &&
            tsr_op_flag(op, "pairs") == j->pairs && tsr_value_type(tsr_op_operand(op, 0), &type) &&
            tsr_value_type(tsr_op_result(op, 0), &strips) && type.dtype == j->matrix.dtype &&
            strips.dtype == j->strips.dtype && tsr_shape_equal(&type.shape, &j->matrix.shape);
@@ -208,7 +207,7 @@ static bool is_pack_group(MlirOperation group, const job *j) {
 static MlirOperation find_pack_group(packer *p, const job *j) {
     char symbol[64];
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(p->module)) {
-        if (tsr_op_is(op, "tsched.func") && is_pack_group(op, j)) return op;
+        if (tsr_op_is(op, TSR_SCHED_FUNC) && is_pack_group(op, j)) return op;
     }
     do snprintf(symbol, sizeof symbol, "p%u_pack", p->pack_count++);
     while (!mlirOperationIsNull(tsr_module_find(p->module, symbol)));
@@ -264,7 +263,7 @@ static MlirValue find_strips(packer *p, MlirOperation entry, const job *j) {
     for (MlirOpOperand use = mlirValueGetFirstUse(matrix); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation op = mlirOpOperandGetOwner(use);
-        const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+        const char *callee = tsr_op_is(op, TSR_SCHED_CALL) ? tsr_op_string(op, "callee") : NULL;
         if (callee && strcmp(callee, symbol) == 0 &&
             mlirBlockEqual(mlirOperationGetBlock(op), tsr_op_body(entry)) &&
             mlirOperationIsBeforeInBlock(op, j->call))
@@ -281,7 +280,7 @@ static void pack_entry(packer *p, MlirOperation func) {
     if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
     TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
         job j;
-        if (!tsr_op_is(call, "tsched.call") || !find_job(p, entry, call, &j)) continue;
+        if (!tsr_op_is(call, TSR_SCHED_CALL) || !find_job(p, entry, call, &j)) continue;
         mlirOperationSetOperand(call, (intptr_t)j.operand, find_strips(p, func, &j));
         MlirOperation group = find_product_group(p, &j);
         tsr_op_set(call, "callee", tsr_attr_make_symbol(p->mlir, tsr_op_symbol(group)));

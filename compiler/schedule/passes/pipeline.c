@@ -12,7 +12,7 @@
 static MlirWalkResult annotate(MlirOperation op, void *user) {
     tsr_wavefront pipeline;
     bool *good = user;
-    if (!tsr_op_is(op, "tsched.pipeline.region")) return MlirWalkResultAdvance;
+    if (!tsr_op_is(op, TSR_SCHED_PIPELINE_REGION)) return MlirWalkResultAdvance;
     int64_t *numbers = calloc(2 * (size_t)TSR_PIPELINE_RANKS_MAX, sizeof *numbers);
     if (!numbers || !tsr_wavefront_read(op, &pipeline)) {
         free(numbers);

@@ -35,7 +35,7 @@ static bool check_values(MlirOperation op) {
     return true;
 }
 
-/* Finds root and return; every op must be one the scheduler knows. */
+/* Finds root and return; the scheduler must know every op. */
 static bool read_body(MlirOperation func, body *b) {
     MlirBlock block = tsr_op_body(func);
     const char *kind = tsr_op_string(func, "kind");
@@ -45,7 +45,7 @@ static bool read_body(MlirOperation func, body *b) {
             return tsr_op_emit_error(func, TSR_DIAG_GROUP_TYPE,
                                      "every input must be a static tensor of a known element type");
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) {
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) {
             b->last = op;
             break;
         }
@@ -60,15 +60,15 @@ static bool read_body(MlirOperation func, body *b) {
             b->op_count--;
             continue;
         }
-        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape") &&
-            !tsr_op_is(op, "tessera.repair"))
+        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, TSR_GRAPH_RESHAPE) &&
+            !tsr_op_is(op, TSR_GRAPH_REPAIR))
             return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP, "is not allowed in a rows group");
-        b->repairs |= tsr_op_is(op, "tessera.repair");
+        b->repairs |= tsr_op_is(op, TSR_GRAPH_REPAIR);
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
         if (!mlirOperationIsNull(b->root))
             return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP,
-                                     "a fusion group holds one such op at most");
+                                     "a fusion group has at most one op that is not elementwise");
         b->root = op;
         b->row = row;
     }
@@ -83,7 +83,7 @@ static bool check_parts(const body *b, size_t index) {
         !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
         tsr_op_operand_count(b->last) != tsr_op_result_count(b->root))
         return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
-                                 "returns something else than the results of its op, in order");
+                                 "does not return the results of its op in order");
     return true;
 }
 
@@ -93,7 +93,7 @@ static bool check_return(body *b) {
     bool parts = !mlirOperationIsNull(b->root) && tsr_op_result_count(b->root) > 1;
     if (count == 0)
         return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_RETURN,
-                                 "a fusion group has at least one output");
+                                 "a fusion group needs at least one output");
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
         return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
                                  "returns another number of values than the function declares");
@@ -106,7 +106,7 @@ static bool check_return(body *b) {
         if (mlirOperationIsNull(tsr_value_owner(value)))
             return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
                                      "an input cannot be an output");
-        if (b->rows && tsr_op_is(tsr_value_owner(value), "tessera.constant"))
+        if (b->rows && tsr_op_is(tsr_value_owner(value), TSR_GRAPH_CONSTANT))
             return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_RETURN,
                                      "a constant cannot be an output of a group of kind \"rows\"");
         if (!tsr_value_type(value, &output))
@@ -115,7 +115,7 @@ static bool check_return(body *b) {
         if (parts && !check_parts(b, i)) return false;
         if (!parts && !b->rows && !tsr_shape_equal(&output.shape, &b->output.shape))
             return tsr_op_emit_error(b->last, TSR_DIAG_GROUP_SHAPE,
-                                     "all outputs of a group have one shape");
+                                     "all outputs of a group must have the same shape");
     }
     return true;
 }
@@ -124,7 +124,7 @@ static bool check_stretch(MlirOperation op, const tsr_shape *shape) {
     tsr_type type;
     if (!tsr_value_type(tsr_op_result(op, 0), &type) || !tsr_shape_stretches(&type.shape, shape))
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
-                                 "its shape does not stretch to the shape the group runs over");
+                                 "its shape does not broadcast to the group's shape");
     return true;
 }
 
@@ -181,7 +181,7 @@ static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOpera
                                  "only a reduction takes elementwise ops before it");
     for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
-        const tsr_op_row *row = mlirOperationIsNull(owner) ? NULL : tsr_op_row_find(owner);
+        const tsr_op_row *row = tsr_op_row_find(owner);
         if (row && row->op_class == TSR_CLASS_MAP &&
             tsr_value_map_get(before, tsr_op_operand(op, i)) == 1)
             return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
@@ -265,7 +265,7 @@ static bool read_rows(const body *b, rows_reader *r) {
         if (!rows_add(r, mlirBlockGetArgument(block, (intptr_t)i), b->func, NULL)) return false;
     }
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) break;
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) break;
         if (!rows_add(r, tsr_op_result(op, 0), op, tsr_op_row_find(op))) return false;
     }
     for (size_t i = 0; i < tsr_op_operand_count(b->last); i++)
@@ -289,7 +289,7 @@ static bool check_rows(const body *b) {
     tsr_arena_finish(&r.arena);
     return good ||
            tsr_op_emit_error(b->func, TSR_DIAG_GROUP_KIND,
-                             "its ops make no rows group (compiler/schedule/fusion/rows.h)");
+                             "its ops do not form a rows group (compiler/schedule/fusion/rows.h)");
 }
 
 /* ---- strips ---- */
@@ -305,13 +305,13 @@ static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, Ml
     tsr_type from, to;
     if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank < 2)
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
-    bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, "tsched.unpack");
+    bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, TSR_SCHED_UNPACK);
     tsr_shape shape = tsr_pack_shape(&from, to.dtype, transposed, pairs);
     bool fits = pairs ? from.dtype == TSR_DTYPE_BF16 && to.dtype == from.dtype
                       : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
     if (!fits || !tsr_shape_equal(&shape, &to.shape))
         return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
-                                 "its types are not those of a matrix and its strips");
+                                 "its types do not match: expected a matrix and its strips");
     return true;
 }
 
@@ -327,7 +327,7 @@ static bool takes_strips(const body *b) {
     tsr_type matrix;
     if (mlirOperationIsNull(b->root)) return false;
     tsr_op_i64(b->root, "groups", &groups);
-    if (tsr_op_is(b->root, "tessera.conv2d"))
+    if (tsr_op_is(b->root, TSR_GRAPH_CONV2D))
         return groups == 1 && !tsr_op_flag(b->view, "pairs") && lies_as_it_is(b->view);
     if (b->row->op_class != TSR_CLASS_MATMUL || tsr_op_flag(b->root, "transpose_b") ||
         !tsr_value_type(tsr_op_operand(b->root, 1), &matrix))
@@ -344,9 +344,8 @@ static bool check_view(const body *b) {
     MlirValue strips = tsr_op_operand(op, 0), matrix = tsr_op_result(op, 0);
     if (!takes_strips(b) || !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
         !mlirValueIsABlockArgument(strips))
-        return tsr_op_emit_error(
-            op, TSR_DIAG_GROUP_OP,
-            "is the second operand of a product, not transposed, and nothing else");
+        return tsr_op_emit_error(op, TSR_DIAG_GROUP_OP,
+                                 "may only be the second operand of a product, not transposed");
     TSR_FOR_EACH_OP(other, tsr_op_body(b->func)) {
         for (size_t i = 0; i < tsr_op_operand_count(other); i++) {
             MlirValue operand = tsr_op_operand(other, i);
@@ -378,21 +377,21 @@ static bool check_attributes(const body *b) {
     if (!tsr_op_has(b->func, "tile")) return true;
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
         return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE,
-                                 "tile is an array of at most 8 integers");
+                                 "tile must be an array of at most 8 integers");
     for (size_t i = 0; i < count; i++)
         if (sizes[i] < 0)
-            return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE, "no tile size is below 0");
+            return tsr_op_emit_error(b->func, TSR_DIAG_GROUP_TILE, "a tile size is below 0");
     return true;
 }
 
 bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
-        return tsr_op_emit_error(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
+        return tsr_op_emit_error(func, TSR_DIAG_GROUP_RETURN, "a fusion group needs a body");
     const char *kind = tsr_op_string(func, "kind");
     if (kind && strcmp(kind, "batch") == 0) return tsr_segments_verify(func);
     if (!read_body(func, &b)) return false;
-    bool pack = !mlirOperationIsNull(b.root) && tsr_op_is(b.root, "tsched.pack");
+    bool pack = tsr_op_is(b.root, TSR_SCHED_PACK);
     if (pack && !check_strips(b.root, tsr_op_operand(b.root, 0), tsr_op_flag(b.root, "transpose"),
                               tsr_op_result(b.root, 0)))
         return false;
@@ -424,8 +423,8 @@ static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
 }
 
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
-    if (tsr_op_is(callee, "tile.func")) return check_kernel_call(call, callee);
-    if (!tsr_op_is(callee, "tsched.func"))
+    if (tsr_op_is(callee, TSR_TILE_FUNC)) return check_kernel_call(call, callee);
+    if (!tsr_op_is(callee, TSR_SCHED_FUNC))
         return tsr_op_emit_error(call, TSR_DIAG_GROUP_CALL, "there is no such tsched.func");
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
     size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of plans: one function per rule of plan.def, and pass tsched-verify, which looks up the
- * functions they name.
+ * The rules of plans: one function per rule of dialect.def, and pass tsched-verify, which looks up
+ * the functions they name.
  */
 #include "compiler/ir/pipeline.h"
 #include "compiler/schedule/schedule.h"
@@ -25,10 +25,10 @@ static bool check_least(MlirOperation op, const char *name, int64_t least, tsr_d
 
 /* ---- the mesh ---- */
 
-/* The innermost mesh around `op`; null if none is declared. */
+/* The innermost mesh around `op`; null if no mesh is declared. */
 static MlirAttribute find_mesh(MlirOperation op) {
     for (; !mlirOperationIsNull(op); op = mlirOperationGetParentOperation(op))
-        if (tsr_op_is(op, "tsched.mesh.region") && tsr_op_has(op, "mesh"))
+        if (tsr_op_is(op, TSR_SCHED_MESH_REGION) && tsr_op_has(op, "mesh"))
             return tsr_op_attr(op, "mesh");
     return mlirAttributeGetNull();
 }
@@ -58,10 +58,10 @@ static bool rule_mesh_region(MlirOperation op) {
     for (MlirOperation outer = mlirOperationGetParentOperation(op); !mlirOperationIsNull(outer);
          outer = mlirOperationGetParentOperation(outer)) {
         const char *used =
-            tsr_op_is(outer, "tsched.mesh.region") ? tsr_op_string(outer, "axis") : NULL;
+            tsr_op_is(outer, TSR_SCHED_MESH_REGION) ? tsr_op_string(outer, "axis") : NULL;
         if (used && strcmp(used, axis) == 0)
-            return tsr_op_emit_error(op, TSR_DIAG_PLAN_MESH, "axis \"%s\" is in use around it",
-                                     axis);
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_MESH,
+                                     "axis \"%s\" is already used by an enclosing region", axis);
     }
     return check_axis(op, axis);
 }
@@ -101,13 +101,13 @@ static bool rule_layout(MlirOperation op) {
     size_t dims = array_size(op, "partition"), axes = array_size(op, "mesh_axes");
     if (dims != axes)
         return tsr_op_emit_error(op, TSR_DIAG_PLAN_LAYOUT,
-                                 "%zu dims are cut over %zu axes of the mesh", dims, axes);
+                                 "%zu dims are sharded over %zu axes of the mesh", dims, axes);
     MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
     tsr_type type;
-    if (tsr_op_is(owner, "tsched.value") && tsr_value_type(tsr_op_operand(owner, 0), &type) &&
+    if (tsr_op_is(owner, TSR_SCHED_VALUE) && tsr_value_type(tsr_op_operand(owner, 0), &type) &&
         dims > type.shape.rank)
-        return tsr_op_emit_error(op, TSR_DIAG_PLAN_LAYOUT, "%zu dims are cut; the tensor has %u",
-                                 dims, type.shape.rank);
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_LAYOUT,
+                                 "%zu dims are sharded; the tensor has %u", dims, type.shape.rank);
     for (size_t i = 0; i < axes; i++)
         if (!check_axis(op, array_word(op, "mesh_axes", i))) return false;
     return check_distinct(op, "partition") && check_distinct(op, "mesh_axes") &&
@@ -133,7 +133,8 @@ static bool check_candidates(MlirOperation op, const int64_t *chosen, size_t cho
         if (!read_sizes(mlirArrayAttrGetElement(tsr_op_attr(op, "candidates"), (intptr_t)i), sizes,
                         &count))
             return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE,
-                                     "candidate %zu is no array of 1 to %d sizes", i, SIZES_MAX);
+                                     "candidate %zu is not an array of 1 to %d sizes", i,
+                                     SIZES_MAX);
         if (i == 0) first = count;
         if (count != first)
             return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE,
@@ -149,10 +150,11 @@ static bool rule_tile(MlirOperation op) {
     int64_t chosen[SIZES_MAX];
     size_t count = 0, loops = array_size(op, "loops");
     if (tsr_op_has(op, "chosen") && !read_sizes(tsr_op_attr(op, "chosen"), chosen, &count))
-        return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE, "chosen is no array of 1 to %d sizes",
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE, "chosen is not an array of 1 to %d sizes",
                                  SIZES_MAX);
     if (loops && count && loops != count)
-        return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE, "%zu loops, and %zu sizes", loops, count);
+        return tsr_op_emit_error(op, TSR_DIAG_PLAN_TILE,
+                                 "%zu loops for %zu sizes; expected one for each", loops, count);
     return check_candidates(op, chosen, count) && tsr_op_check_word(op, "source", sources);
 }
 
@@ -171,12 +173,12 @@ static bool rule_collective(MlirOperation op) {
 }
 
 static bool rule_plan_return(MlirOperation op) {
-    bool plan = tsr_op_is(mlirOperationGetParentOperation(op), "tsched.module");
+    bool plan = tsr_op_is(mlirOperationGetParentOperation(op), TSR_SCHED_MODULE);
     MlirType group = mlirTypeParseGet(mlirOperationGetContext(op), tsr_ref("!tsched.func"));
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_operand(op, i));
         if (plan ? !mlirTypeEqual(type, group) : !mlirTypeIsARankedTensor(type))
-            return tsr_op_emit_error(op, TSR_DIAG_PLAN_RETURN, "value %zu is no %s", i,
+            return tsr_op_emit_error(op, TSR_DIAG_PLAN_RETURN, "value %zu is not a %s", i,
                                      plan ? "!tsched.func" : "tensor");
     }
     return true;
@@ -194,15 +196,16 @@ static bool check_stage(MlirOperation op, MlirOperation before, uint32_t index) 
     uint32_t edges = 0;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
-        if (!tsr_op_is(owner, "tsched.stage")) continue;
+        if (!tsr_op_is(owner, TSR_SCHED_STAGE)) continue;
         edges++;
         if (!mlirOperationEqual(owner, before))
             return tsr_op_emit_error(op, TSR_DIAG_PLAN_STAGE,
-                                     "stage %u reads another stage than the one before it", index);
+                                     "stage %u does not read the stage before it", index);
     }
     if (edges == (index > 0)) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_PLAN_STAGE, "stage %u reads the one before it %u times",
-                             index, edges);
+    return tsr_op_emit_error(op, TSR_DIAG_PLAN_STAGE,
+                             "stage %u reads the stage before it %u times; expected once", index,
+                             edges);
 }
 
 static bool rule_pipeline_region(MlirOperation op) {
@@ -212,7 +215,7 @@ static bool rule_pipeline_region(MlirOperation op) {
     if (!rule_pipeline(op)) return false;
     TSR_FOR_EACH_OP(stage, tsr_op_body(op)) {
         int64_t rank = -1;
-        if (!tsr_op_is(stage, "tsched.stage")) continue;
+        if (!tsr_op_is(stage, TSR_SCHED_STAGE)) continue;
         tsr_wavefront_read(op, &pipeline);
         tsr_op_i64(stage, "rank", &rank);
         if (rank != count % pipeline.ranks)
@@ -229,18 +232,16 @@ static bool rule_pipeline_region(MlirOperation op) {
                              pipeline.ranks, pipeline.chunks);
 }
 
+#define rule_unchecked NULL
 bool tsr_schedule_verify_plan(MlirOperation op) {
-    static const struct {
-        const char *name;
-        bool (*rule)(MlirOperation op);
-    } rules[] = {
-#define X(Class, mnemonic, rule) {"tsched." mnemonic, rule_##rule},
-#include "compiler/schedule/plan.def"
+    static bool (*const rules[TSR_OP_COUNT])(MlirOperation op) = {
+#define X(ID, mnemonic, Class, KIND, rule) [TSR_SCHED_##ID] = rule_##rule,
+#include "compiler/schedule/dialect.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return false;
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]); /* an op of KIND PLAN */
+    return rules[id](op);
 }
 
 /* ---- tsched-verify ---- */
@@ -252,17 +253,17 @@ typedef struct lookup {
 
 static MlirWalkResult look_up(MlirOperation op, void *user) {
     lookup *l = user;
-    if (!tsr_op_is(op, "tsched.fuse") && !tsr_op_is(op, "tsched.pipeline") &&
-        !tsr_op_is(op, "tsched.stage"))
+    if (!tsr_op_is(op, TSR_SCHED_FUSE) && !tsr_op_is(op, TSR_SCHED_PIPELINE) &&
+        !tsr_op_is(op, TSR_SCHED_STAGE))
         return MlirWalkResultAdvance;
     const char *name = tsr_op_string(op, "callee");
     MlirOperation callee = tsr_module_find(l->module, name);
-    if (!tsr_op_is(callee, "func.func") && !tsr_op_is(callee, "tsched.func")) {
+    if (!tsr_op_is(callee, TSR_FUNC_FUNC) && !tsr_op_is(callee, TSR_SCHED_FUNC)) {
         l->good = tsr_op_emit_error(op, TSR_DIAG_PLAN_SYMBOL, "there is no function @%s", name);
         return MlirWalkResultAdvance;
     }
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
-    if (tsr_op_is(op, "tsched.fuse") &&
+    if (tsr_op_is(op, TSR_SCHED_FUSE) &&
         (size_t)mlirFunctionTypeGetNumInputs(type) != tsr_op_operand_count(op))
         l->good =
             tsr_op_emit_error(op, TSR_DIAG_PLAN_SYMBOL, "%zu values for @%s, which takes %zd",

@@ -69,7 +69,7 @@ static bool check_shapes(const checker *c) {
             return tsr_op_emit_error(c->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
         if (!tsr_shape_equal(&type.shape, &first.shape))
             return tsr_op_emit_error(c->last, TSR_DIAG_GROUP_SHAPE,
-                                     "all outputs of a segment have one shape");
+                                     "all outputs of a segment must have the same shape");
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(c->func)) {
         tsr_type type, wanted;
@@ -79,9 +79,8 @@ static bool check_shapes(const checker *c) {
         if (!tsr_value_type(tsr_op_result(op, 0), &type) ||
             !tsr_value_type(tsr_op_operand(c->last, segment * c->segments.outputs), &wanted) ||
             !tsr_shape_stretches(&type.shape, &wanted.shape))
-            return tsr_op_emit_error(
-                op, TSR_DIAG_GROUP_SHAPE,
-                "its shape does not stretch to the shape its segment runs over");
+            return tsr_op_emit_error(op, TSR_DIAG_GROUP_SHAPE,
+                                     "its shape does not broadcast to its segment's shape");
     }
     return true;
 }
@@ -91,7 +90,7 @@ static bool check(checker *c) {
     size_t inputs = (size_t)mlirBlockGetNumArguments(block);
     c->last = (MlirOperation){NULL};
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "tsched.return")) c->last = op;
+        if (tsr_op_is(op, TSR_SCHED_RETURN)) c->last = op;
     }
     if (mlirOperationIsNull(c->last))
         return tsr_op_emit_error(c->func, TSR_DIAG_GROUP_RETURN,

@@ -10,8 +10,8 @@
  *     at the end              O += P V; O / l is the result, m + log l its logarithm
  *
  * The queries, keys and values of the next tile are copied while this one is computed. Blocks in
- * which some query does not see some key come first, on a path of their own. The registers of S are
- * directly the first factor of the second product.
+ * which a query does not see all keys come first, in separate code. The registers of S are directly
+ * the first factor of the second product.
  * Sources: Dao et al., "FlashAttention", 2022; Shah et al., "FlashAttention-3", 2024, section 3.2;
  * PTX ISA 8.5, "wgmma.mma_async".
  */
@@ -23,7 +23,7 @@
 
 enum {
     REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
-    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that give and that take a turn */
+    TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* threads that end and that begin a turn */
 };
 
 typedef struct attend {
@@ -347,7 +347,7 @@ tsr_result tsr_block_emit_attend(tsr_emit *emit, MlirOperation op) {
         return TSR_SUCCESS;
     }
     if (!emit->block->has_wgmma || !emit->block->uses_tma || !(forward || backward))
-        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' attends %s; '%s' has no code for it",
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has attention %s; '%s' has no code for it",
              emit->kernel, tsr_op_string(op, "how"), emit->target->name);
     if (backward) {
         tsr_block_emit_grad(emit, op);

@@ -21,7 +21,7 @@
  * waits for long; then all tiles of a head must run concurrently. If a head may have more tiles
  * than can run concurrently, all begin at the first query.
  *
- * With dropout, P of dropped weights is negative: dV then uses 0, and dS uses C = -t alone. The
+ * With dropout, P of dropped weights is negative: dV then uses 0, and dS only uses C = -t. The
  * sums are divided by 1 - dropout, and t is multiplied by it.
  *
  * Sources: Dao, "FlashAttention-2", 2023, section 3.1.2; Shah et al., "FlashAttention-3", 2024; PTX
@@ -49,7 +49,7 @@ enum {
     RESIDENT_MAX = 64, /* tiles of a head that always run concurrently */
 };
 
-/* mbarriers, after those of func.c. */
+/* mbarriers, which follow the mbarriers of func.c. */
 enum {
     KEYS_FULL,
     VALUES_FULL,

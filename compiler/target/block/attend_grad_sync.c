@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tile.attend "backward_queries" and "backward_keys": gradients with mma.sync. One kernel computes
- * the gradients of queries, another one those of keys and values. Both compute the scores again,
- * and neither has a sum that other programs add to: five products become seven, but no values are
- * exchanged, ordered or widened. Both kernels are one program:
+ * the gradients of queries, and another one the gradients of keys and values. Both kernels compute
+ * the scores again, and no program adds to the sum of another one: five products become seven, but
+ * no values are exchanged, ordered or widened. Both kernels have the same structure:
  *
  *     rows X of the block stay, with X'; rows Y and Y' are streamed, `step` at a time
  *     S = X Y^T;  P = exp2(c S - l)
@@ -18,10 +18,10 @@
  * following products.
  *
  * The program for keys may split its warps into halves: a warp of the first half computes P of 32
- * keys and sums up dV; a warp of the second half reads P and sums up dK, one step later. So both
- * have registers for the same number of keys, and read Y and Y' half as often.
+ * keys and sums up dV; a warp of the second half reads P and sums up dK, one step later. Both
+ * halves then have registers for the same number of keys, and read Y and Y' half as often.
  *
- * With dropout, P of dropped weights is negative: dV then uses 0, and dS uses C = -t alone. The
+ * With dropout, P of dropped weights is negative: dV then uses 0, and dS only uses C = -t. The
  * sums are divided by 1 - dropout, and t is multiplied by it.
  *
  * Source: Dao, "FlashAttention-2", 2023, section 3.1.2.

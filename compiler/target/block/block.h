@@ -10,8 +10,8 @@
  * number of stages, also from one program to the next. A stage has two mbarriers: `full`, `empty`.
  *
  * With two teams a block runs two programs concurrently, each on its own computing warps: while one
- * multiplies, the other stores. They take turns at their loops of products, so that stages are used
- * in the order they are filled.
+ * multiplies, the other stores. The teams take turns at their loops of products, so that stages are
+ * used in the order in which they are filled.
  *
  * With one team, its warp groups may multiply for the last stages of a program one after the other,
  * so that one stores while the next one multiplies.
@@ -117,7 +117,7 @@ LLVMValueRef tsr_block_mul(tsr_emit *emit, LLVMValueRef x, int64_t y);
 /* PTX instructions, as written; `convergent`: all threads execute them together. */
 LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
                            const char *constraints, LLVMValueRef *args, unsigned arg_count);
-/* Waits for all computing threads (group < 0), or for those of a warp group. */
+/* Waits for all computing threads (group < 0), or for the threads of a warp group. */
 void tsr_block_sync(tsr_emit *emit, bool of_group);
 /* Waits for all threads of the program; its warps may come from different points of the code. */
 void tsr_block_sync_apart(tsr_emit *emit);
@@ -134,7 +134,7 @@ LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
 LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                              LLVMValueRef row, LLVMValueRef chunk);
 /* The map of an argument for boxes of rows x 128 bytes, f32 rounded to tf32 if `rounds`. Returns a
- * wrong map if there is no room for another one; then the function is refused. */
+ * wrong map if the list is full; then the function is refused. */
 uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rounds);
 LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
 /* maps.c: the largest number of maps of a kernel; makes parameter `index` of the function a map,
@@ -163,7 +163,7 @@ void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef conditi
 void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes);
 /* Begins to copy a matrix of the ring, with one instruction for each 128 bytes of columns. `at`:
  * i32 position in the buffer, the last dimension first. `share`: the blocks that receive it; NULL:
- * this block alone. */
+ * only this block. */
 void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
                           LLVMValueRef to, LLVMValueRef barrier, const tsr_share *share);
 /* Records the blocks that share a tile.async_copy; checks all copies when the rest is planned. */
@@ -186,7 +186,8 @@ void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop);
 /* Iterations of a loop with constant bounds; else 0. */
 uint32_t tsr_block_rounds(MlirOperation loop);
 /* The number of the loop's last iterations that warp groups run one after the other: all groups but
- * the first wait before them, all but the last let the next group go after them. */
+ * the first wait before these iterations, and all groups but the last release the next group after
+ * them. */
 uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop);
 void tsr_block_follow(tsr_emit *emit, bool waits);
 
@@ -297,7 +298,7 @@ void tsr_block_narrow_part(tsr_emit *emit, MlirType element, LLVMValueRef *value
                            LLVMValueRef *out_pairs);
 void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                         unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count);
-/* Begins to copy such a box, `box`, to position `at`; see tsr_block_copy_boxes. */
+/* Begins to copy box `box` to position `at`; see tsr_block_copy_boxes. */
 void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at);
 /* Only the first thread of each warp group executes it. */
 void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,

@@ -22,8 +22,8 @@ static LLVMValueRef first_row_of_warp(tsr_emit *emit) {
     return tsr_block_mul(emit, warp, BLOCK_ROWS);
 }
 
-/* The address for four matrices of 8 x 8, 16 rows of each warp. It differs between boxes only by
- * their start. Transposed, they are 16 rows of the box, 16 columns for each warp. */
+/* The address for four matrices of 8 x 8, 16 rows of each warp. The address differs between boxes
+ * only by their start. Transposed, they are 16 rows of the box, 16 columns for each warp. */
 static LLVMValueRef part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                                  unsigned part, bool transposed) {
     LLVMBuilderRef b = emit->builder;
@@ -63,8 +63,9 @@ void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                   1 + count);
 }
 
-/* Two neighbours of a lane are 8 bytes, those of four lanes 32: even rows begin with column block
- * `block` of a box, odd rows with block + 2, so that half a warp uses all banks. */
+/* The two neighbours of a lane have 8 bytes, and the neighbours of four lanes have 32 bytes: even
+ * rows begin with column block `block` of a box, odd rows with block + 2, so that half a warp uses
+ * all banks. */
 static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
                                  unsigned block) {
     LLVMBuilderRef b = emit->builder;

@@ -110,8 +110,8 @@ tsr_result tsr_block_plan_share(tsr_emit *emit, MlirOperation copy) {
     tsr_share share;
     if (!read_share(copy, &share)) return TSR_SUCCESS;
     if (block->share_count == TSR_BLOCK_SHARES_MAX)
-        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d copies that are shared",
-             emit->kernel, TSR_BLOCK_SHARES_MAX);
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d shared copies", emit->kernel,
+             TSR_BLOCK_SHARES_MAX);
     block->shares[block->share_count++] = share;
     return TSR_SUCCESS;
 }
@@ -202,8 +202,7 @@ void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef conditi
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
     LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), "")};
-    /* All lanes load for themselves if there is no wgmma: their reads must come before the
-     * arrival. */
+    /* Without wgmma, each lane loads its own elements: their reads must come before the arrival. */
     if (!emit->block->has_wgmma)
         tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
     tsr_block_asm(emit, NULL,
@@ -242,7 +241,7 @@ void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
 static uint32_t stage_bytes(tsr_emit *emit, MlirOperation op, bool *out_last) {
     uint32_t bytes = 0;
     TSR_FOR_EACH_OP(other, mlirOperationGetBlock(op)) {
-        if (!tsr_op_is(other, "tile.async_copy")) continue;
+        if (!tsr_op_is(other, TSR_TILE_ASYNC_COPY)) continue;
         const tsr_ring *ring =
             tsr_block_ring(emit, tsr_op_operand(other, tsr_op_operand_count(other) - 2));
         bytes += ring->rows * ring->columns * ring->element_bytes;

@@ -3,8 +3,8 @@
  * Philox4x32-10 of counters {step, lower, upper, 0} (runtime/base/random/philox.h). The step and
  * the upper word are the same for a whole head, so the first three rounds need two products and the
  * other seven need all: 16 of 20. Numbers of 15 bits are compared two at a time, with f16
- * comparisons of the same bits. The order is the same except for NaNs, which are always kept: so
- * the threshold is at most that of infinity.
+ * comparisons of the same bits. The order is the same except for NaNs, which are always kept. The
+ * threshold is therefore at most the number of infinity.
  */
 #include "compiler/target/block/drop.h"
 
@@ -161,7 +161,7 @@ LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValue
 /* ---- transposed ------------------------------------------------------------------------------ */
 
 /* Lanes l and l xor 4 have two consecutive keys and the same two queries, so they share two
- * counters. Each lane draws one of the counters: the one of query lane / 4 % 2. */
+ * counters. Each lane draws the counter of query lane / 4 % 2. */
 LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef four = tsr_block_int(emit, 4);

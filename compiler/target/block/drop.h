@@ -35,7 +35,7 @@ void tsr_block_draw(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef counter,
 LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef word);
 /* Transposed: a lane has queries 2 (lane % 4) and the next one, and key lane / 4 of eight. Draw the
  * words of counter tsr_block_transposed_counter (of the tile). After tsr_block_transpose_words a
- * lane has the numbers of its own weights: word w, those of both queries. */
+ * lane has the numbers of its own weights: word w has the numbers of both queries. */
 LLVMValueRef tsr_block_transposed_counter(tsr_emit *emit);
 void tsr_block_transpose_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]);
 

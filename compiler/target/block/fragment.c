@@ -186,7 +186,7 @@ static uint32_t loaded_registers(const mapping *m) {
     uint32_t count = 0;
     if (mlirOperationIsNull(m->op)) return 0;
     TSR_FOR_EACH_OP(op, tsr_op_body(m->op)) {
-        if (!tsr_op_is(op, "tile.gather")) continue;
+        if (!tsr_op_is(op, TSR_TILE_GATHER)) continue;
         MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_result(op, 0)));
         if (!tsr_op_has(op, TSR_PAIRS_NAME)) return 0;
         count += mlirTypeIsAF32(element) ? 2 : 1;
@@ -215,7 +215,7 @@ static bool is_only_stored(MlirOperation map) {
     if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use)))
         return false;
     MlirOperation user = mlirOpOperandGetOwner(use);
-    return tsr_op_is(user, "tile.store_fragment") &&
+    return tsr_op_is(user, TSR_TILE_STORE_FRAGMENT) &&
            mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(map));
 }
 
@@ -224,7 +224,7 @@ static bool is_only_stored(MlirOperation map) {
 static bool is_fetched(MlirOperation map) {
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) <= 3) return false;
     MlirOperation owner = tsr_value_owner(tsr_op_operand(map, 3));
-    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.load_fragment");
+    return tsr_op_is(owner, TSR_TILE_LOAD_FRAGMENT);
 }
 
 /* The registers of a second fragment that was computed; NULL if there is no such fragment. */
@@ -667,8 +667,8 @@ static tsr_result store_boxes(tsr_emit *emit, const through *stores, uint32_t co
     return TSR_SUCCESS;
 }
 
-/* A branch on "the grid has programs", which is always true, but neither LLVM nor the assembler
- * knows it. Code after such a condition is not computed earlier, where its results would occupy
+/* A branch on "the grid has programs", which is always true, but LLVM and the assembler cannot
+ * prove it. Code after such a condition is not computed earlier, where its results would occupy
  * registers. */
 static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
     LLVMValueRef grid = LLVMGetParam(emit->function, emit->block->grid_index);
@@ -715,8 +715,7 @@ static tsr_result fetch_first(tsr_emit *emit, const mapping *m) {
 /* The map whose result the op stores and no other op uses, or null. */
 static MlirOperation map_of(MlirOperation store) {
     MlirOperation owner = tsr_value_owner(tsr_op_operand(store, 0));
-    bool is_map =
-        !mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.map") && is_only_stored(owner);
+    bool is_map = tsr_op_is(owner, TSR_TILE_MAP) && is_only_stored(owner);
     return is_map ? owner : (MlirOperation){NULL};
 }
 
@@ -740,7 +739,7 @@ static uint32_t find_stores(tsr_emit *emit, MlirOperation store, MlirOperation *
     MlirValue ring = ring_of(emit, store), source = source_of(store);
     uint32_t count = 0;
     TSR_FOR_EACH_OP(other, mlirOperationGetBlock(store)) {
-        if (count == STORES_MAX || !tsr_op_is(other, "tile.store_fragment")) continue;
+        if (count == STORES_MAX || !tsr_op_is(other, TSR_TILE_STORE_FRAGMENT)) continue;
         MlirValue other_ring = ring_of(emit, other);
         if (!mlirValueIsNull(other_ring) && mlirValueEqual(other_ring, ring) &&
             mlirValueEqual(source_of(other), source))

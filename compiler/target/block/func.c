@@ -157,7 +157,8 @@ static void locate_rings(tsr_block *block) {
     locate_some(block, false);
 }
 
-/* Teams take turns at one loop of products, and know how many stages the other one uses in it. */
+/* Teams take turns at one loop of products, and each team knows how many stages the other team uses
+ * in the loop. */
 static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     tsr_block *block = emit->block;
     int64_t teams = 1;
@@ -166,7 +167,7 @@ static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     block->teams = (uint32_t)teams;
     if (teams == 1) return TSR_SUCCESS;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "scf.for")) continue;
+        if (!tsr_op_is(op, TSR_SCF_FOR)) continue;
         block->program_stages = tsr_block_rounds(op);
         loops++;
     }
@@ -200,13 +201,13 @@ static void mark_factors(tsr_block *block, MlirOperation mma) {
 static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
     tsr_block *block = emit->block;
     TSR_FOR_EACH_OP(op, body) {
-        if (tsr_op_is(op, "scf.for")) TRY(emit->ctx, scan(emit, tsr_op_body(op)));
-        if (tsr_op_is(op, "tile.alloc_shared")) TRY(emit->ctx, add_ring(emit, op));
-        if (tsr_op_is(op, "tile.sum_programs")) tsr_block_plan_sum(block, op);
-        if (tsr_op_is(op, "tile.mma")) mark_factors(block, op);
-        if (tsr_op_is(op, "tile.attend")) tsr_block_plan_attend(emit, op);
-        if (tsr_op_is(op, "tile.load_fragment")) TRY(emit->ctx, tsr_block_plan_fetch(emit, op));
-        if (!tsr_op_is(op, "tile.async_copy")) continue;
+        if (tsr_op_is(op, TSR_SCF_FOR)) TRY(emit->ctx, scan(emit, tsr_op_body(op)));
+        if (tsr_op_is(op, TSR_TILE_ALLOC_SHARED)) TRY(emit->ctx, add_ring(emit, op));
+        if (tsr_op_is(op, TSR_TILE_SUM_PROGRAMS)) tsr_block_plan_sum(block, op);
+        if (tsr_op_is(op, TSR_TILE_MMA)) mark_factors(block, op);
+        if (tsr_op_is(op, TSR_TILE_ATTEND)) tsr_block_plan_attend(emit, op);
+        if (tsr_op_is(op, TSR_TILE_LOAD_FRAGMENT)) TRY(emit->ctx, tsr_block_plan_fetch(emit, op));
+        if (!tsr_op_is(op, TSR_TILE_ASYNC_COPY)) continue;
         tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
         ring->is_copied_to = true;
         TRY(emit->ctx, tsr_block_plan_share(emit, op));
@@ -274,11 +275,10 @@ static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
     tsr_op_i64(func, "grid", &grid);
     block->together = (uint32_t)count;
     if (count < 1 || count > TSR_TOGETHER_MAX || grid % count || (count > 1 && !block->has_wgmma))
-        FAIL(
-            emit->ctx, TSR_COMPILE,
-            "kernel '%s' runs %lld at a time of %lld programs; expected 1, or on 'sm_90a' up to %d "
-            "of a multiple of it",
-            emit->kernel, (long long)count, (long long)grid, TSR_TOGETHER_MAX);
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' runs %lld of %lld programs together; expected 1, or on 'sm_90a' a "
+             "divisor of the programs up to %d",
+             emit->kernel, (long long)count, (long long)grid, TSR_TOGETHER_MAX);
     if (block->exchange_bytes && block->teams > 1)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,
@@ -340,7 +340,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     for (unsigned i = 0; i < count; i++) params[i] = pointer;
     params[buffers + 2] = LLVMInt64TypeInContext(emit->llvm);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function =
         LLVMAddFunction(emit->module, emit->kernel,
                         LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count, false));
@@ -688,7 +688,7 @@ tsr_result tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ke
 void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop) {
     if (emit->block->copies || !emit->block->has_wgmma) return;
     TSR_FOR_EACH_OP(op, tsr_op_body(loop))
-    emit->block->pending = emit->block->pending || tsr_op_is(op, "tile.mma");
+    emit->block->pending = emit->block->pending || tsr_op_is(op, TSR_TILE_MMA);
 }
 
 /* ---- ops ------------------------------------------------------------------------------------- */
@@ -708,45 +708,41 @@ static void leave_out(tsr_emit *emit, MlirOperation op) {
 
 enum { BOTH, COPYING, COMPUTING };
 static const struct {
-    const char *name;
     int role;
     void (*emit)(tsr_emit *emit, MlirOperation op);
-} rows[] = {{"tile.alloc_shared", BOTH, emit_nothing},
-            {"tile.async_copy", COPYING, tsr_block_emit_async_copy},
-            {"tile.wait_async", COMPUTING, tsr_block_emit_wait},
-            {"tile.release", COMPUTING, tsr_block_emit_release},
-            {"tile.barrier", COMPUTING, emit_barrier},
-            {"tile.fill", COMPUTING, tsr_block_emit_fill},
-            {"tile.mma", COMPUTING, tsr_block_emit_mma},
-            {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
-            {"tile.load_fragment", COMPUTING, tsr_block_emit_fetch},
-            {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
-            {"tile.sum_programs", BOTH, tsr_block_emit_sum}};
+} rows[TSR_OP_COUNT] = {[TSR_TILE_ALLOC_SHARED] = {BOTH, emit_nothing},
+                        [TSR_TILE_ASYNC_COPY] = {COPYING, tsr_block_emit_async_copy},
+                        [TSR_TILE_WAIT_ASYNC] = {COMPUTING, tsr_block_emit_wait},
+                        [TSR_TILE_RELEASE] = {COMPUTING, tsr_block_emit_release},
+                        [TSR_TILE_BARRIER] = {COMPUTING, emit_barrier},
+                        [TSR_TILE_FILL] = {COMPUTING, tsr_block_emit_fill},
+                        [TSR_TILE_MMA] = {COMPUTING, tsr_block_emit_mma},
+                        [TSR_TILE_LOAD_SHARED] = {COMPUTING, tsr_block_emit_load_shared},
+                        [TSR_TILE_LOAD_FRAGMENT] = {COMPUTING, tsr_block_emit_fetch},
+                        [TSR_TILE_STORE_SHARED] = {COMPUTING, tsr_block_emit_store_shared},
+                        [TSR_TILE_SUM_PROGRAMS] = {BOTH, tsr_block_emit_sum}};
 
 bool tsr_emit_block_has(MlirOperation op) {
-    static const char *const others[] = {"tile.attend", "tile.map", "tile.store_fragment"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (tsr_op_is(op, others[i])) return true;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return true;
-    return false;
+    tsr_op id = tsr_op_of(op);
+    return id == TSR_TILE_ATTEND || id == TSR_TILE_MAP || id == TSR_TILE_STORE_FRAGMENT ||
+           rows[id].emit;
 }
 
 tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
     bool copies = emit->block->copies;
+    tsr_op id = tsr_op_of(op);
     *out_known = true;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!tsr_op_is(op, rows[i].name)) continue;
-        (rows[i].role == (copies ? COMPUTING : COPYING) ? leave_out : rows[i].emit)(emit, op);
+    if (rows[id].emit) {
+        (rows[id].role == (copies ? COMPUTING : COPYING) ? leave_out : rows[id].emit)(emit, op);
         return TSR_SUCCESS;
     }
-    if (tsr_op_is(op, "tile.attend")) return tsr_block_emit_attend(emit, op);
-    if (tsr_op_is(op, "tile.gather") && tsr_op_has(op, TSR_PAIRS_NAME)) {
+    if (id == TSR_TILE_ATTEND) return tsr_block_emit_attend(emit, op);
+    if (id == TSR_TILE_GATHER && tsr_op_has(op, TSR_PAIRS_NAME)) {
         tsr_block_emit_pair(emit, op);
         return TSR_SUCCESS;
     }
-    bool is_map = tsr_op_is(op, "tile.map");
-    if (is_map || tsr_op_is(op, "tile.store_fragment")) {
+    bool is_map = id == TSR_TILE_MAP;
+    if (is_map || id == TSR_TILE_STORE_FRAGMENT) {
         if (!copies) return is_map ? tsr_block_emit_map(emit, op) : tsr_block_emit_store(emit, op);
         leave_out(emit, op);
         return TSR_SUCCESS;

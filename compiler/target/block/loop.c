@@ -89,8 +89,7 @@ uint32_t tsr_block_rounds(MlirOperation loop) {
     int64_t bounds[3], length = 0;
     for (size_t i = 0; i < 3; i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(loop, i));
-        if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant") ||
-            !tsr_op_i64(owner, "value", &bounds[i]))
+        if (!tsr_op_is(owner, TSR_ARITH_CONSTANT) || !tsr_op_i64(owner, "value", &bounds[i]))
             return 0;
     }
     if (__builtin_sub_overflow(bounds[1], bounds[0], &length) || length < 1 || bounds[2] < 1)

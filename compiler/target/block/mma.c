@@ -3,7 +3,7 @@
  * Products on matrix units. With wgmma a warp group computes 64 rows at a time from descriptors of
  * shared memory, and continues before the product is done: one product may be in flight while the
  * next one begins, and its stage is released one step later. With mma.sync each warp loads its
- * factors by ldmatrix. Sources: PTX ISA 8.5, "Asynchronous Warpgroup Level Matrix Instructions",
+ * factors with ldmatrix. Sources: PTX ISA 8.5, "Asynchronous Warpgroup Level Matrix Instructions",
  * "mma.sync.aligned".
  */
 #include "compiler/shim/shim.h"
@@ -246,8 +246,9 @@ static void load_matrices(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
 }
 
 /* Loads elements of 32 bits of a K x columns matrix, which ldmatrix cannot transpose: rows `row`
- * and row + 4 of K, at columns `column` and column + 8. The order is that of A in mma.sync; for B
- * columns come first. Steps are whole atoms of the swizzle, so that they share their addresses. */
+ * and row + 4 of K, at columns `column` and column + 8. The order equals the order of A in
+ * mma.sync; for B columns come first. Steps are whole atoms of the swizzle, so that they share
+ * their addresses. */
 static void load_elements(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                           LLVMValueRef column, uint32_t step, bool columns_first,
                           LLVMValueRef out[4]) {

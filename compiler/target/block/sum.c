@@ -70,8 +70,8 @@ static LLVMValueRef has_next(tsr_emit *emit) {
     return LLVMBuildICmp(b, LLVMIntSLT, next, limit, "");
 }
 
-/* Allows others to overwrite the exchanged data if there is a next program. Its copies use another
- * proxy, so this needs a fence. */
+/* Allows others to overwrite the exchanged data if there is a next program. The copies use another
+ * proxy, so they need a fence. */
 static void leave_exchange(tsr_emit *emit) {
     LLVMBasicBlockRef rest = tsr_block_if(emit, has_next(emit), "read");
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);

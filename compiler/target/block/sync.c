@@ -2,7 +2,7 @@
  *
  * Rows are copied in chunks of 16 bytes. A thread copies the same chunk of rows whose distance is
  * the number of rows that all threads cover at once, a multiple of 8, so that the swizzle permutes
- * the chunk the same way in all of them. Source: PTX ISA 8.0, "cp.async".
+ * the chunk in the same way in all these rows. Source: PTX ISA 8.0, "cp.async".
  */
 #include "compiler/target/block/sync.h"
 

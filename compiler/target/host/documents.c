@@ -35,7 +35,7 @@ void tsr_documents_add(MlirModule module, const char *const texts[static TSR_DOC
 void tsr_documents_take(MlirModule module, const char *out_texts[static TSR_DOCUMENT_COUNT]) {
     for (size_t i = 0; i < TSR_DOCUMENT_COUNT; i++) out_texts[i] = NULL;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(op, "tessera_target.document")) continue;
+        if (!tsr_op_is(op, TSR_TARGET_DOCUMENT)) continue;
         for (size_t i = 0; i < TSR_DOCUMENT_COUNT; i++)
             if (strcmp(tsr_op_string(op, "kind"), names[i]) == 0)
                 out_texts[i] = tsr_op_string(op, "text");

@@ -20,8 +20,8 @@
 TSR_RESULT tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                           tsr_arena *arena);
 
-/* The module of device code, the input of tsr_target_compile; TSR_COMPILE if the module has none.
- * It is part of `module` and must not be destroyed. */
+/* The module of device code, the input of tsr_target_compile. Fails with TSR_COMPILE if the module
+ * has no device code. The result is part of `module` and must not be destroyed. */
 TSR_RESULT tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_device);
 
 /* The host program of a module of Target IR, checked against `config`. All its memory is in the
@@ -29,8 +29,8 @@ TSR_RESULT tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_devi
 TSR_RESULT tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                             tsr_arena *arena, tsr_program *out_program);
 
-/* The texts that a written module carries in addition to its own level. They make the module
- * sufficient input for the next stage. */
+/* The texts that a written module carries in addition to its own level. With these documents, the
+ * module alone is sufficient input for the next stage. */
 typedef enum tsr_document {
     TSR_DOCUMENT_NAME,       /* the model's name if its module has no name */
     TSR_DOCUMENT_GRAPH,      /* the source as Graph IR, with locations */

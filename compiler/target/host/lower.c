@@ -62,7 +62,7 @@ static TSR_RESULT lower_kernels(tsr_ctx *ctx, MlirModule module) {
                tsr_attr_make_string(mlirOperationGetContext(op), TSR_TARGET_DEVICE));
     mlirBlockInsertOwnedOperation(mlirModuleGetBody(module), 0, op);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "tile.func")) continue;
+        if (!tsr_op_is(func, TSR_TILE_FUNC)) continue;
         TRY(ctx, declare_kernel(ctx, func));
         mlirOperationRemoveFromParent(func);
         mlirBlockAppendOwnedOperation(mlirModuleGetBody(device), func);
@@ -92,8 +92,8 @@ static TSR_RESULT list_data(tsr_ctx *ctx, MlirModule module, const tsr_config *c
 static uint32_t count_calls(MlirModule module) {
     uint32_t count = 0;
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) count += tsr_op_is(op, "tsched.call");
+        if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) count += tsr_op_is(op, TSR_SCHED_CALL);
     }
     return count;
 }
@@ -107,13 +107,13 @@ tsr_result tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *con
     TRY(ctx, lower_kernels(ctx, module));
     for (size_t i = 0; i < config->entry_count; i++) {
         MlirOperation func = tsr_module_find(module, config->entries[i].name);
-        if (!tsr_op_is(func, "func.func"))
+        if (!tsr_op_is(func, TSR_FUNC_FUNC))
             FAIL(ctx, TSR_INTERNAL, "entry @%s is not in the module", config->entries[i].name);
         TRY(ctx, tsr_host_plan(ctx, module, func, config, &config->entries[i], &prepacked, arena));
         mlirOperationDestroy(func);
     }
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, "func.func") && tsr_op_has(op, TSR_BODY_NAME)) mlirOperationDestroy(op);
+        if (tsr_op_is(op, TSR_FUNC_FUNC) && tsr_op_has(op, TSR_BODY_NAME)) mlirOperationDestroy(op);
     }
     return TSR_SUCCESS;
 }

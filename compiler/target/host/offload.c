@@ -5,7 +5,7 @@
  * with launches.
  *
  * Outline: find the waits, longest first · at the busiest launch choose as many as needed, and
- * estimate when each copy is done from the estimated times of launches and copies; repeat until no
+ * estimate the end of each copy from the estimated times of launches and copies; repeat until no
  * launch uses too much · if that is not enough, let launches wait for copies · place the values;
  * use a lower aim as long as placement leaves gaps.
  *
@@ -14,8 +14,8 @@
  *
  * Waits that begin after the forward pass and end in the backward pass are known as activation
  * offload: Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
- * Neural Network Design", 2016. Here all copies are planned when the program is built, from
- * liveness alone.
+ * Neural Network Design", 2016. Here all copies are planned when the program is built, only from
+ * liveness.
  */
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/target.h"
@@ -553,9 +553,8 @@ static TSR_RESULT find_rates(const planner *p, const tsr_device_rates **out_rate
 }
 
 static TSR_RESULT refuse(const planner *p, uint64_t whole, uint64_t least, const char *why) {
-    FAIL(p->ctx, TSR_COMPILE,
-         "@%s needs %llu bytes of workspace, %llu%s; at most %llu were asked for", p->entry->name,
-         (unsigned long long)whole, (unsigned long long)least, why,
+    FAIL(p->ctx, TSR_COMPILE, "@%s needs %llu bytes of workspace, %llu%s; at most %llu are allowed",
+         p->entry->name, (unsigned long long)whole, (unsigned long long)least, why,
          (unsigned long long)p->workspace_max);
 }
 
@@ -591,7 +590,7 @@ static TSR_RESULT aim_lower(offload *o, uint64_t whole, uint64_t *out_placed) {
         if (*out_placed <= max) return order_steps(p);
         if (*out_placed < least) least = *out_placed;
     }
-    return refuse(p, whole, least, " with all that can wait in the host's memory");
+    return refuse(p, whole, least, " with all possible values offloaded to host memory");
 }
 
 tsr_result tsr_planner_place_workspace(planner *p, uint64_t *out_bytes) {
@@ -602,7 +601,8 @@ tsr_result tsr_planner_place_workspace(planner *p, uint64_t *out_bytes) {
     TRY(p->ctx, find_rates(p, &o.rates));
     if (!o.rates) return TSR_SUCCESS;
     if (p->loop_count || p->range_count)
-        return refuse(p, *out_bytes, *out_bytes, " too where values wait, for it has loops");
+        return refuse(p, *out_bytes, *out_bytes,
+                      " also with offloaded values, because it has loops");
     TRY(p->ctx, offload_init(&o));
     return aim_lower(&o, *out_bytes, out_bytes);
 }

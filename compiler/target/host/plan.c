@@ -85,16 +85,16 @@ tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
     return TSR_SUCCESS;
 }
 
-/* The buffer that a kernel prepacks. It is the same one in all entries. */
+/* The buffer that a kernel prepacks. This buffer is the same in all entries. */
 static TSR_RESULT find_prepacked(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
     value *from = NULL;
     tsr_prepacked_list *list = p->prepacked;
     if (tsr_op_operand_count(l->call) != 1 || tsr_op_result_count(l->call) != 1)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks something else than one buffer",
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks more or less than one buffer",
              p->entry->name, tsr_op_symbol(l->kernel));
     TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(l->call, 0), &from));
     if (from->buffer.space != TSR_SPACE_TENSOR)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks something else than a tensor",
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepacks a value that is not a tensor",
              p->entry->name, tsr_op_symbol(l->kernel));
     uint32_t index = 0;
     while (index < list->count && (!mlirOperationEqual(list->items[index].kernel, l->kernel) ||
@@ -114,8 +114,8 @@ tsr_result tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
     int64_t number = 0;
     *l = (launch){.kind = kind, .call = op, .loop = NONE};
     if (callee) l->kernel = tsr_module_find(p->module, callee);
-    if ((kind == KIND_LAUNCH || kind == KIND_SUM) && !tsr_op_is(l->kernel, "tessera_target.kernel"))
-        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
+    if ((kind == KIND_LAUNCH || kind == KIND_SUM) && !tsr_op_is(l->kernel, TSR_TARGET_KERNEL))
+        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is not a kernel", p->entry->name,
              callee ? callee : "");
     *out_launch = l;
     if (!tsr_op_i64(op, TSR_VRANK_LOOP, &number)) return TSR_SUCCESS;
@@ -140,7 +140,7 @@ static TSR_RESULT collect_rows(planner *p, MlirOperation op) {
 }
 
 static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
-    bool sums = tsr_op_is(op, "tessera_sr.vrank_sum");
+    bool sums = tsr_op_is(op, TSR_SR_VRANK_SUM);
     value *operand = NULL;
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, sums ? KIND_SUM : KIND_GATHER,
@@ -231,7 +231,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     return TSR_SUCCESS;
 }
 
-/* Its results are its operands, or a token. */
+/* The results of the op are its operands, or a token. */
 static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         if (tsr_planner_is_token(tsr_op_result(op, i))) continue;
@@ -276,19 +276,19 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
-        if (!tsr_op_is(op, "tsched.call") && !tsr_op_is(op, "tessera.reshape"))
+        if (!tsr_op_is(op, TSR_SCHED_CALL) && !tsr_op_is(op, TSR_GRAPH_RESHAPE))
             TRY(p->ctx, check_dense(p, op));
-        if (tsr_op_is(op, "tsched.call"))
+        if (tsr_op_is(op, TSR_SCHED_CALL))
             TRY(p->ctx, collect_call(p, op));
         else if (tsr_planner_is_mark(op))
             TRY(p->ctx, tsr_planner_collect_mark(p, op));
-        else if (tsr_op_is(op, "tessera.step"))
+        else if (tsr_op_is(op, TSR_GRAPH_STEP))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
-        else if (tsr_op_is(op, "tessera.seed"))
+        else if (tsr_op_is(op, TSR_GRAPH_SEED))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_SEED));
-        else if (tsr_op_is(op, "tessera_sr.vrank_rows"))
+        else if (tsr_op_is(op, TSR_SR_VRANK_ROWS))
             TRY(p->ctx, collect_rows(p, op));
-        else if (tsr_op_is(op, "tessera_sr.vrank"))
+        else if (tsr_op_is(op, TSR_SR_VRANK))
             TRY(p->ctx,
                 tsr_planner_add_value(
                     p, tsr_op_result(op, 0),
@@ -309,9 +309,9 @@ tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
             TRY(p->ctx, tsr_planner_collect_control(p, op));
         else if (row && row->op_class == TSR_CLASS_BARRIER)
             TRY(p->ctx, collect_barrier(p, op));
-        else if (tsr_op_is(op, "tessera.reshape"))
+        else if (tsr_op_is(op, TSR_GRAPH_RESHAPE))
             TRY(p->ctx, collect_view(p, op));
-        else if (!tsr_op_is(op, "tessera.assign") && !tsr_op_is(op, "func.return"))
+        else if (!tsr_op_is(op, TSR_GRAPH_ASSIGN) && !tsr_op_is(op, TSR_FUNC_RETURN))
             FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
                  tsr_op_name(op));
     }
@@ -418,8 +418,8 @@ uint32_t tsr_planner_add_buffer(planner *p, tsr_space space, uint32_t index, con
 /* Reads the returned and assigned values; sets the preferred place of each. */
 static TSR_RESULT read_sinks(planner *p) {
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
-        bool assign = tsr_op_is(op, "tessera.assign");
-        if (!assign && !tsr_op_is(op, "func.return")) continue;
+        bool assign = tsr_op_is(op, TSR_GRAPH_ASSIGN);
+        if (!assign && !tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
             value *v = NULL;
             uint32_t tensor = NONE;
@@ -465,7 +465,7 @@ static TSR_RESULT plan_copies(planner *p) {
     uint32_t late_count = 0;
     if (!late) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
-        if (!tsr_op_is(op, "func.return")) continue;
+        if (!tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (uint32_t i = 0; i < tsr_op_operand_count(op); i++) {
             uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
             if (lies_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
@@ -476,7 +476,7 @@ static TSR_RESULT plan_copies(planner *p) {
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
         uint32_t tensor = NONE;
-        if (!tsr_op_is(op, "tessera.assign")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_ASSIGN)) continue;
         TRY(p->ctx, tsr_planner_find_tensor(p, tsr_op_string(op, "target"), &tensor));
         uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
         if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
@@ -725,7 +725,8 @@ static TSR_RESULT read_workspace_max(planner *p) {
     if (!tsr_op_has(module, TSR_WORKSPACE_MAX_NAME)) return TSR_SUCCESS;
     if (!tsr_op_i64(module, TSR_WORKSPACE_MAX_NAME, &bytes))
         FAIL(p->ctx, TSR_COMPILE,
-             "'" TSR_WORKSPACE_MAX_NAME "' of the module is no i64; expected a number of bytes");
+             "'" TSR_WORKSPACE_MAX_NAME
+             "' of the module is not an i64; expected a number of bytes");
     if (bytes < 1)
         FAIL(p->ctx, TSR_COMPILE,
              "'" TSR_WORKSPACE_MAX_NAME "' of the module is %lld; expected a number of bytes, at "

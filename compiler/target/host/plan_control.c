@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Loops and branches of an entry: the commands of their bodies are part of the entry's list,
- * between commands that repeat or skip them. A carried value has one place for all iterations. It
- * is written at the end of each iteration: by the body's own launch if nothing reads the old value
- * any more, otherwise by a copy.
+ * between commands that repeat or skip them. A carried value has one place for all iterations. The
+ * place of a carried value is written at the end of each iteration: by the body's own launch if
+ * nothing reads the old value any more, otherwise by a copy.
  */
 #include "compiler/target/host/planner.h"
 
@@ -34,8 +34,8 @@ static TSR_RESULT read_loop(const planner *p, MlirOperation op, loop_op *out) {
     for (uint32_t i = 0; i < out->body_count; i++) {
         const char *name = tsr_attr_string(mlirArrayAttrGetElement(bodies, (intptr_t)i));
         MlirOperation func = tsr_module_find(p->module, name ? name : "");
-        if (mlirOperationIsNull(func) || !tsr_op_is(func, "func.func"))
-            FAIL(p->ctx, TSR_COMPILE, "@%s: a loop's body '%s' is no function", p->entry->name,
+        if (!tsr_op_is(func, TSR_FUNC_FUNC))
+            FAIL(p->ctx, TSR_COMPILE, "@%s: a loop's body '%s' is not a function", p->entry->name,
                  name ? name : "");
         out->bodies[i] = tsr_op_body(func);
     }
@@ -46,15 +46,15 @@ tsr_result tsr_planner_count(const planner *p, MlirBlock block, uint32_t depth, 
                              size_t *launches) {
     if (depth > TSR_PROGRAM_DEPTH_MAX)
         FAIL(p->ctx, TSR_COMPILE,
-             "@%s: loops and branches in each other are %d at most, or one is in itself",
-             p->entry->name, TSR_PROGRAM_DEPTH_MAX);
+             "@%s: at most %d loops and branches can be nested, and none in itself", p->entry->name,
+             TSR_PROGRAM_DEPTH_MAX);
     *values += (size_t)mlirBlockGetNumArguments(block);
     TSR_FOR_EACH_OP(op, block) {
         /* A sink adds a copy destination for each operand, and possibly a temporary. */
         *values += tsr_op_result_count(op);
         if (tsr_op_result_count(op) == 0) *values += 2 * tsr_op_operand_count(op);
         ++*launches;
-        if (!tsr_op_is(op, "tessera.loop")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_LOOP)) continue;
         loop_op l;
         TRY(p->ctx, read_loop(p, op, &l));
         *values += l.carried;

@@ -55,7 +55,7 @@ tsr_result tsr_planner_check_rows(planner *p, intptr_t index) {
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(p->func), index);
     for (MlirOpOperand use = mlirValueGetFirstUse(argument); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.vrank_rows"))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_SR_VRANK_ROWS))
             FAIL(p->ctx, TSR_COMPILE,
                  "@%s: %s reads all of input '%s', whose rows are spread over virtual ranks; "
                  "expected tessera_sr.vrank_rows",

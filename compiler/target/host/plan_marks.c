@@ -4,11 +4,14 @@
  */
 #include "compiler/target/host/planner.h"
 
-bool tsr_planner_is_mark(MlirOperation op) {
-    return tsr_op_is(op, "tessera_sr.enter") || tsr_op_is(op, "tessera_sr.leave") ||
-           tsr_op_is(op, "tessera_sr.export_begin") || tsr_op_is(op, "tessera_sr.import_begin") ||
-           tsr_op_is(op, "async.await");
-}
+/* The op of Target IR that a mark becomes. */
+static const tsr_op marks[TSR_OP_COUNT] = {
+    [TSR_SR_ENTER] = TSR_TARGET_ENTER,         [TSR_SR_LEAVE] = TSR_TARGET_LEAVE,
+    [TSR_SR_EXPORT_BEGIN] = TSR_TARGET_EXPORT, [TSR_SR_IMPORT_BEGIN] = TSR_TARGET_IMPORT,
+    [TSR_ASYNC_AWAIT] = TSR_TARGET_AWAIT,
+};
+
+bool tsr_planner_is_mark(MlirOperation op) { return marks[tsr_op_of(op)] != TSR_OP_NONE; }
 
 /* The operands of a mark live until the launch after it, so that the launch before it cannot
  * overwrite them. */
@@ -34,7 +37,7 @@ tsr_result tsr_planner_collect_mark(planner *p, MlirOperation op) {
                                                   .first_end = p->launch_count + 1},
                                           NULL));
     }
-    if (tsr_op_is(op, "tessera_sr.leave")) p->left = p->launch_count;
+    if (tsr_op_is(op, TSR_SR_LEAVE)) p->left = p->launch_count;
     return TSR_SUCCESS;
 }
 
@@ -61,11 +64,11 @@ static const mark *mark_of(const planner *p, MlirValue token) {
 tsr_result tsr_planner_keep_boundaries(planner *p) {
     for (uint32_t i = 0; i < p->mark_count; i++) {
         const mark *leave = &p->marks[i];
-        if (!tsr_op_is(leave->op, "tessera_sr.leave")) continue;
+        if (!tsr_op_is(leave->op, TSR_SR_LEAVE)) continue;
         for (size_t k = 0; k < tsr_op_operand_count(leave->op); k++) {
             MlirValue token = tsr_op_operand(leave->op, k);
             const mark *enter = tsr_planner_is_token(token) ? mark_of(p, token) : NULL;
-            if (enter && tsr_op_is(enter->op, "tessera_sr.enter"))
+            if (enter && tsr_op_is(enter->op, TSR_SR_ENTER))
                 TRY(p->ctx, keep_boundary(p, enter, leave));
         }
     }
@@ -107,7 +110,7 @@ static size_t tensor_operands(MlirOperation op) {
 static size_t transfer_operands(const planner *p, const mark *m, const MlirValue *buffers,
                                 MlirValue *arguments, int32_t segments[3]) {
     MlirOperation op = m->op;
-    bool import = tsr_op_is(op, "tessera_sr.import_begin");
+    bool import = tsr_op_is(op, TSR_SR_IMPORT_BEGIN);
     size_t tensors = tensor_operands(op), n = import ? tensors : tensors / 2, count = 0;
     if (import) {
         count += marked_buffers(p, m, true, 0, n, buffers, arguments);
@@ -122,39 +125,30 @@ static size_t transfer_operands(const planner *p, const mark *m, const MlirValue
     return count + tokens;
 }
 
-static const char *mark_name(MlirOperation op) {
-    return tsr_op_is(op, "tessera_sr.enter")          ? "tessera_target.enter"
-           : tsr_op_is(op, "tessera_sr.leave")        ? "tessera_target.leave"
-           : tsr_op_is(op, "tessera_sr.export_begin") ? "tessera_target.export"
-           : tsr_op_is(op, "tessera_sr.import_begin") ? "tessera_target.import"
-                                                      : "tessera_target.await";
-}
-
 void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
                            MlirValue *arguments) {
     static const char *const kept[] = {"name", "mode", "on_failure"};
     MlirType type = mlirTypeParseGet(b->context, tsr_ref("!tessera_target.token"));
-    bool gives = !tsr_op_is(m->op, "async.await"), transfer = false;
+    bool gives = !tsr_op_is(m->op, TSR_ASYNC_AWAIT), transfer = false;
     int32_t segments[3] = {0};
     tsr_attr attrs[4];
     size_t count = 0, attr_count = 0;
     for (size_t i = 0; i < 3 && gives; i++)
         if (tsr_op_has(m->op, kept[i]))
             attrs[attr_count++] = (tsr_attr){kept[i], tsr_op_attr(m->op, kept[i])};
-    transfer =
-        tsr_op_is(m->op, "tessera_sr.export_begin") || tsr_op_is(m->op, "tessera_sr.import_begin");
+    transfer = tsr_op_is(m->op, TSR_SR_EXPORT_BEGIN) || tsr_op_is(m->op, TSR_SR_IMPORT_BEGIN);
     if (transfer) {
         count = transfer_operands(p, m, buffers, arguments, segments);
         attrs[attr_count++] =
             (tsr_attr){"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 3, segments)};
     } else {
         count = marked_tokens(p, m->op, arguments);
-        if (tsr_op_is(m->op, "tessera_sr.leave"))
+        if (tsr_op_is(m->op, TSR_SR_LEAVE))
             count +=
                 marked_buffers(p, m, false, 0, tensor_operands(m->op), buffers, arguments + count);
     }
     b->location = mlirOperationGetLocation(m->op);
-    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = mark_name(m->op),
+    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = tsr_op_text(marks[tsr_op_of(m->op)]),
                                                    .operand_count = count,
                                                    .operands = arguments,
                                                    .result_count = gives,

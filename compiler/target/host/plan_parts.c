@@ -13,7 +13,7 @@
 /* ---- collect ---- */
 
 static bool is_tensor(MlirOperation op) {
-    const tsr_op_row *row = mlirOperationIsNull(op) ? NULL : tsr_op_row_find(op);
+    const tsr_op_row *row = tsr_op_row_find(op);
     return row && row->op_class == TSR_CLASS_SOURCE && tsr_op_has(op, "name");
 }
 
@@ -23,7 +23,7 @@ bool tsr_planner_reads_parts_alone(MlirOperation source) {
     if (!tsr_value_is_used(read)) return false;
     for (MlirOpOperand use = mlirValueGetFirstUse(read); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.vrank_part")) return false;
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_SR_VRANK_PART)) return false;
     return true;
 }
 
@@ -40,15 +40,15 @@ static TSR_RESULT collect_tensor_part(planner *p, MlirOperation op, MlirOperatio
     return TSR_SUCCESS;
 }
 
-/* One command between loops, or before the op that reads a tensor in one, from the op's operand to
- * its result. */
+/* Adds one command from the op's operand to its result. The command is between loops, or before the
+ * op that reads a tensor in a loop. */
 static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kind, tsr_space to) {
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, kind, NULL, &l));
     uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
     bool reads_tensor = from != NONE && p->values[from].buffer.space == TSR_SPACE_PART;
     if (from == NONE || (l->loop != NONE && !(kind == KIND_JOIN && reads_tensor)))
-        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of no value, or in a loop", p->entry->name,
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s has no operand, or is in a loop", p->entry->name,
              tsr_op_name(op));
     p->values[from].first_end = p->launch_count;
     return tsr_planner_add_value(p, tsr_op_result(op, 0),
@@ -66,7 +66,7 @@ TSR_RESULT tsr_planner_collect_part(planner *p, MlirOperation op) {
 }
 
 TSR_RESULT tsr_planner_collect_join(planner *p, MlirOperation op) {
-    bool assembles = tsr_op_is(op, "tessera_sr.vrank_assemble");
+    bool assembles = tsr_op_is(op, TSR_SR_VRANK_ASSEMBLE);
     return collect_exchange(p, op, assembles ? KIND_ASSEMBLE : KIND_JOIN, TSR_SPACE_WORKSPACE);
 }
 
@@ -85,13 +85,13 @@ static tsr_collective_kind kind_of(const planner *p, const launch *l, const valu
 /* Does another entry, planned or not, have the whole tensor? */
 static bool is_whole_elsewhere(const planner *p, const char *name) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(p->module)) {
-        bool entry = tsr_op_is(func, "func.func") || tsr_op_is(func, "tessera_target.func");
+        bool entry = tsr_op_is(func, TSR_FUNC_FUNC) || tsr_op_is(func, TSR_TARGET_FUNC);
         if (mlirOperationEqual(func, p->func) || !entry || !tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            bool assigns = tsr_op_is(op, "tessera.assign");
+            bool assigns = tsr_op_is(op, TSR_GRAPH_ASSIGN);
             bool reads = is_tensor(op) && !tsr_planner_reads_parts_alone(op);
             const char *of = tsr_op_string(op, assigns ? "target" : "name");
-            if (!assigns && !reads && !tsr_op_is(op, "tessera_target.tensor")) continue;
+            if (!assigns && !reads && !tsr_op_is(op, TSR_TARGET_TENSOR)) continue;
             if (of && strcmp(of, name) == 0) return true;
         }
     }
@@ -129,7 +129,7 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
 static uint32_t count_assigns(const planner *p, uint32_t number) {
     uint32_t count = 0;
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
-        if (tsr_op_is(op, "tessera.assign"))
+        if (tsr_op_is(op, TSR_GRAPH_ASSIGN))
             count += tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0)) == number;
     }
     return count;

@@ -36,7 +36,7 @@ static const char *location_text(MlirLocation location, tsr_arena *arena) {
         else if (mlirLocationIsAName(location))
             location = mlirLocationNameGetChildLoc(location);
         else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location) > 0) {
-            /* The C API gives all at once; the first is where the op began. */
+            /* The C API returns all locations at once; the op began at the first one. */
             unsigned count = mlirLocationFusedGetNumLocations(location);
             MlirLocation *all = TSR_NEW(arena, MlirLocation, count);
             if (!all) return NULL;
@@ -50,45 +50,44 @@ static const char *location_text(MlirLocation location, tsr_arena *arena) {
 
 /* ---- buffers ---- */
 
+/* What ops.def says of each op: the space of a buffer, the opcode of a command. */
+static const struct {
+    tsr_space space;
+    tsr_opcode opcode;
+} rows[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, rule, reader, space, opcode) [TSR_TARGET_##ID] = {space, opcode},
+#include "compiler/target/host/ops.def"
+#undef X
+};
+
 static TSR_RESULT read_space(reader *r, MlirOperation op, tsr_program_buffer *out) {
+    const char *name = tsr_op_string(op, "name");
+    const tsr_config_tensor *tensor = NULL;
     int64_t number = 0;
     out->name = "";
-    bool part = tsr_op_is(op, "tessera_target.tensor_part");
-    if (part || tsr_op_is(op, "tessera_target.tensor")) {
-        const char *name = tsr_op_string(op, "name");
-        const tsr_config_tensor *tensor = name ? tsr_config_find_tensor(r->config, name) : NULL;
+    out->space = rows[tsr_op_of(op)].space;
+    switch (out->space) {
+    case TSR_SPACE_TENSOR:
+    case TSR_SPACE_PART:
+        tensor = name ? tsr_config_find_tensor(r->config, name) : NULL;
         if (!tensor)
             FAIL(r->ctx, TSR_COMPILE, "@%s uses tensor '%s', which is not in the config",
                  r->entry->name, name ? name : "");
-        out->space = part ? TSR_SPACE_PART : TSR_SPACE_TENSOR;
         out->index = (uint32_t)(tensor - r->config->tensors);
-    } else if (tsr_op_is(op, "tessera_target.vrank_number")) {
-        out->space = TSR_SPACE_VRANK_NUMBER;
-    } else if (tsr_op_has(op, "offset")) {
-        out->space = tsr_op_is(op, "tessera_target.alloc")         ? TSR_SPACE_WORKSPACE
-                     : tsr_op_is(op, "tessera_target.host_alloc")  ? TSR_SPACE_HOST
-                     : tsr_op_is(op, "tessera_target.vrank_alloc") ? TSR_SPACE_VRANK
-                                                                   : TSR_SPACE_SUMS;
-        tsr_op_i64(op, "offset", &number);
-        out->offset_bytes = (uint64_t)number;
-    } else {
-        out->space = tsr_op_is(op, "tessera_target.input")       ? TSR_SPACE_INPUT
-                     : tsr_op_is(op, "tessera_target.prepacked") ? TSR_SPACE_PREPACKED
-                                                                 : TSR_SPACE_OUTPUT;
+        break;
+    case TSR_SPACE_INPUT:
+    case TSR_SPACE_OUTPUT:
+    case TSR_SPACE_PREPACKED:
         tsr_op_i64(op, "index", &number);
         out->index = (uint32_t)number; /* its verifier keeps it small */
+        break;
+    case TSR_SPACE_VRANK_NUMBER:
+        break;
+    default:
+        tsr_op_i64(op, "offset", &number);
+        out->offset_bytes = (uint64_t)number;
     }
     return TSR_SUCCESS;
-}
-
-static bool is_buffer(MlirOperation op) {
-    return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.tensor_part") ||
-           tsr_op_is(op, "tessera_target.input") || tsr_op_is(op, "tessera_target.output") ||
-           tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepacked") ||
-           tsr_op_is(op, "tessera_target.host_alloc") ||
-           tsr_op_is(op, "tessera_target.vrank_alloc") ||
-           tsr_op_is(op, "tessera_target.sum_alloc") ||
-           tsr_op_is(op, "tessera_target.vrank_number");
 }
 
 static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
@@ -110,6 +109,36 @@ static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
 
 /* ---- commands ---- */
 
+/* Appends the command of an op, with its operands as arguments. */
+static TSR_RESULT add_command(reader *r, MlirOperation op, tsr_program_command **out_command) {
+    tsr_program_command *command = &r->entry->commands[r->entry->command_count++];
+    size_t count = tsr_op_operand_count(op);
+    *command = (tsr_program_command){.opcode = rows[tsr_op_of(op)].opcode,
+                                     .argument_count = (uint32_t)count,
+                                     .arguments = TSR_NEW(r->arena, uint32_t, count + 1),
+                                     .location = ""};
+    if (!command->arguments)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    for (size_t i = 0; i < count; i++)
+        command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
+    *out_command = command;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_copy(reader *r, MlirOperation op) {
+    tsr_program_command *command;
+    return add_command(r, op, &command);
+}
+
+static TSR_RESULT read_each_vrank(reader *r, MlirOperation op) {
+    tsr_program_command *command;
+    int64_t commands = 0;
+    TRY(r->ctx, add_command(r, op, &command));
+    tsr_op_i64(op, "commands", &commands);
+    command->grid = (uint64_t)commands;
+    return TSR_SUCCESS;
+}
+
 static uint64_t launch_cost(MlirOperation kernel) {
     int64_t flops = 0, bytes = 0;
     tsr_op_i64(kernel, "flops", &flops);
@@ -118,22 +147,23 @@ static uint64_t launch_cost(MlirOperation kernel) {
     return cost > 0 ? (uint64_t)cost : 0;
 }
 
-static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_opcode opcode,
-                              tsr_program_command *command) {
+static TSR_RESULT read_launch(reader *r, MlirOperation op) {
+    tsr_program_command *command;
     const char *name = tsr_op_string(op, "kernel");
     MlirOperation kernel = tsr_module_find(r->module, name ? name : "");
     int64_t grid = 0;
     uint32_t index = 0;
+    TRY(r->ctx, add_command(r, op, &command));
     while (index < r->program->kernel_count && strcmp(r->program->kernels[index], name) != 0)
         index++;
     TSR_ASSERT(index < r->program->kernel_count && tsr_op_i64(kernel, "grid", &grid));
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
-    command->opcode = tsr_op_has(kernel, "prepacks") ? TSR_OP_PREPARE : opcode;
     command->kernel = index;
     command->grid = (uint64_t)grid;
     command->cost = launch_cost(kernel);
-    if (opcode == TSR_OP_LAUNCH)
+    if (command->opcode == TSR_OP_LAUNCH)
         command->written_from = (uint32_t)mlirFunctionTypeGetNumInputs(type);
+    if (tsr_op_has(kernel, "prepacks")) command->opcode = TSR_OP_PREPARE;
     command->location = location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
@@ -157,7 +187,7 @@ static TSR_RESULT find_handler(reader *r, MlirOperation op, const char *attr,
     if (!tsr_op_has(op, attr)) return TSR_SUCCESS;
     const tsr_config_entry *entry = name ? tsr_config_find_entry(r->config, name) : NULL;
     if (!entry)
-        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is no entry", r->entry->name, attr,
+        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is not an entry", r->entry->name, attr,
              name ? name : "");
     *out_handler = 1 + (uint32_t)(entry - r->config->entries);
     return TSR_SUCCESS;
@@ -169,8 +199,44 @@ static TSR_RESULT note_token(reader *r, MlirValue token, uint32_t command) {
     return TSR_SUCCESS;
 }
 
-/* Its buffers: the ones read, then the ones written. */
-static void read_transfer(reader *r, MlirOperation op, tsr_program_command *command) {
+/* Appends the command of a region, export or import; its result is the token. */
+static TSR_RESULT add_ordered(reader *r, MlirOperation op, tsr_program_command **out_command) {
+    uint32_t index = r->entry->command_count++;
+    tsr_program_command *command = &r->entry->commands[index];
+    *command = (tsr_program_command){
+        .opcode = rows[tsr_op_of(op)].opcode,
+        .kernel = find_region(r, tsr_op_string(op, "name")),
+        .arguments = TSR_NEW(r->arena, uint32_t, tsr_op_operand_count(op) + 1),
+        .location = location_text(mlirOperationGetLocation(op), r->arena)};
+    if (!command->arguments || !command->location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    *out_command = command;
+    return note_token(r, tsr_op_result(op, 0), index);
+}
+
+static TSR_RESULT read_enter(reader *r, MlirOperation op) {
+    tsr_program_command *command;
+    TRY(r->ctx, add_ordered(r, op, &command));
+    tsr_program_region *region = &r->entry->regions[command->kernel];
+    bool replay = strcmp(tsr_op_string(op, "mode"), "replay") == 0;
+    region->mode = replay ? TSR_REGION_REPLAY : TSR_REGION_RESTART;
+    return find_handler(r, op, "on_failure", &region->on_failure);
+}
+
+static TSR_RESULT read_leave(reader *r, MlirOperation op) {
+    tsr_program_command *command;
+    TRY(r->ctx, add_ordered(r, op, &command));
+    command->argument_count = (uint32_t)tsr_op_operand_count(op) - 1;
+    command->written_from = command->argument_count;
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i + 1));
+    return TSR_SUCCESS;
+}
+
+/* An export or import. Its buffers: the ones read, then the ones written. */
+static TSR_RESULT read_transfer(reader *r, MlirOperation op) {
+    tsr_program_command *command;
+    TRY(r->ctx, add_ordered(r, op, &command));
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     uint32_t half = (uint32_t)mlirDenseI32ArrayGetElement(segments, 0);
     command->argument_count = 2 * half;
@@ -179,56 +245,31 @@ static void read_transfer(reader *r, MlirOperation op, tsr_program_command *comm
         command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, half + i));
         command->arguments[half + i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
     }
-}
-
-/* Reads regions, exports and imports. An await becomes one command for each awaited token. */
-static TSR_RESULT read_ordered(reader *r, MlirOperation op) {
-    uint32_t index = r->entry->command_count++;
-    tsr_program_command *command = &r->entry->commands[index];
-    *command = (tsr_program_command){
-        .kernel = find_region(r, tsr_op_string(op, "name")),
-        .arguments = TSR_NEW(r->arena, uint32_t, tsr_op_operand_count(op) + 1),
-        .location = location_text(mlirOperationGetLocation(op), r->arena)};
-    tsr_program_region *region = &r->entry->regions[command->kernel];
-    if (!command->arguments || !command->location)
-        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
-    if (tsr_op_is(op, "tessera_target.enter")) {
-        bool replay = strcmp(tsr_op_string(op, "mode"), "replay") == 0;
-        command->opcode = TSR_OP_ENTER;
-        region->mode = replay ? TSR_REGION_REPLAY : TSR_REGION_RESTART;
-        TRY(r->ctx, find_handler(r, op, "on_failure", &region->on_failure));
-    } else if (tsr_op_is(op, "tessera_target.leave")) {
-        command->opcode = TSR_OP_LEAVE;
-        command->argument_count = (uint32_t)tsr_op_operand_count(op) - 1;
-        command->written_from = command->argument_count;
-        for (uint32_t i = 0; i < command->argument_count; i++)
-            command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i + 1));
-    } else {
-        command->opcode = tsr_op_is(op, "tessera_target.export") ? TSR_OP_EXPORT : TSR_OP_IMPORT;
-        read_transfer(r, op, command);
-    }
-    return note_token(r, tsr_op_result(op, 0), index);
-}
-
-static bool is_offload(MlirOperation op) {
-    return tsr_op_is(op, "tessera_target.offload") || tsr_op_is(op, "tessera_target.prefetch");
+    return TSR_SUCCESS;
 }
 
 /* To the host's memory, or back. */
 static TSR_RESULT read_offload(reader *r, MlirOperation op) {
-    uint32_t index = r->entry->command_count++;
-    uint32_t *arguments = TSR_NEW(r->arena, uint32_t, 2);
+    uint32_t index = r->entry->command_count;
+    tsr_program_command *command;
     const char *location = location_text(mlirOperationGetLocation(op), r->arena);
-    if (!arguments || !location)
-        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
-    for (size_t i = 0; i < 2; i++)
-        arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
-    r->entry->commands[index] = (tsr_program_command){
-        .opcode = tsr_op_is(op, "tessera_target.offload") ? TSR_OP_OFFLOAD : TSR_OP_PREFETCH,
-        .argument_count = 2,
-        .arguments = arguments,
-        .location = location};
+    if (!location) FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    TRY(r->ctx, add_command(r, op, &command));
+    command->argument_count = 2;
+    command->location = location;
     return note_token(r, tsr_op_result(op, 0), index);
+}
+
+static bool is_transfer(MlirOperation op) {
+    switch (tsr_op_of(op)) {
+    case TSR_TARGET_EXPORT:
+    case TSR_TARGET_IMPORT:
+    case TSR_TARGET_OFFLOAD:
+    case TSR_TARGET_PREFETCH:
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* An op that is done as soon as the command before it is done needs no await command: the list is
@@ -236,9 +277,7 @@ static TSR_RESULT read_offload(reader *r, MlirOperation op) {
 static TSR_RESULT read_await(reader *r, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
         MlirOperation begun = tsr_value_owner(tsr_op_operand(op, i));
-        if (!tsr_op_is(begun, "tessera_target.export") &&
-            !tsr_op_is(begun, "tessera_target.import") && !is_offload(begun))
-            continue;
+        if (!is_transfer(begun)) continue;
         r->entry->commands[r->entry->command_count++] =
             (tsr_program_command){.opcode = TSR_OP_AWAIT,
                                   .kernel = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i)),
@@ -248,40 +287,33 @@ static TSR_RESULT read_await(reader *r, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-static bool is_ordered(MlirOperation op) {
-    return tsr_op_is(op, "tessera_target.enter") || tsr_op_is(op, "tessera_target.leave") ||
-           tsr_op_is(op, "tessera_target.export") || tsr_op_is(op, "tessera_target.import");
-}
-
-static bool is_command(MlirOperation op) {
-    return tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy") ||
-           tsr_op_is(op, "tessera_target.control") || tsr_op_is(op, "tessera_target.each_vrank") ||
-           tsr_op_is(op, "tessera_target.vrank_sum") ||
-           tsr_op_is(op, "tessera_target.vrank_gather") ||
-           tsr_op_is(op, "tessera_target.collective");
-}
-
 /* With one position the collective is a copy. Otherwise the positions are the virtual ranks. */
-static TSR_RESULT read_collective(reader *r, MlirOperation op, tsr_program_command *command) {
+static TSR_RESULT read_collective(reader *r, MlirOperation op) {
+    tsr_program_command *command;
     const char *kind = tsr_op_string(op, "kind");
     int64_t ranks = 0;
+    TRY(r->ctx, add_command(r, op, &command));
     tsr_op_i64(op, "ranks", &ranks);
     command->location = location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
-    if (ranks == 1) return TSR_SUCCESS;
+    if (ranks == 1) {
+        command->opcode = TSR_OP_COPY;
+        return TSR_SUCCESS;
+    }
     if ((uint64_t)ranks != r->config->virtual_ranks)
         FAIL(r->ctx, TSR_COMPILE,
              "@%s: \"%s\" is among %lld ranks; the program has %llu virtual ranks", r->entry->name,
              kind, (long long)ranks, (unsigned long long)r->config->virtual_ranks);
-    command->opcode = TSR_OP_COLLECTIVE;
     command->kernel = tsr_collective_find(kind)->kind;
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_control(reader *r, MlirOperation op, tsr_program_command *command) {
+static TSR_RESULT read_control(reader *r, MlirOperation op) {
+    tsr_program_command *command;
     const char *kind = tsr_op_string(op, "kind");
     int64_t commands = 0, times = 0;
+    TRY(r->ctx, add_command(r, op, &command));
     tsr_op_i64(op, "commands", &commands);
     tsr_op_i64(op, "times", &times);
     const tsr_target_control *row = tsr_target_control_find(kind);
@@ -296,33 +328,24 @@ static TSR_RESULT read_control(reader *r, MlirOperation op, tsr_program_command 
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_command(reader *r, MlirOperation op) {
-    tsr_program_command *command = &r->entry->commands[r->entry->command_count++];
-    size_t count = tsr_op_operand_count(op);
-    *command = (tsr_program_command){.opcode = TSR_OP_COPY,
-                                     .argument_count = (uint32_t)count,
-                                     .arguments = TSR_NEW(r->arena, uint32_t, count + 1),
-                                     .location = ""};
-    if (!command->arguments)
-        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
-    for (size_t i = 0; i < count; i++)
-        command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
-    if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, TSR_OP_LAUNCH, command);
-    if (tsr_op_is(op, "tessera_target.vrank_sum"))
-        return read_launch(r, op, TSR_OP_VRANK_SUM, command);
-    if (tsr_op_is(op, "tessera_target.control")) return read_control(r, op, command);
-    if (tsr_op_is(op, "tessera_target.collective")) return read_collective(r, op, command);
-    if (tsr_op_is(op, "tessera_target.vrank_gather")) command->opcode = TSR_OP_VRANK_GATHER;
-    if (tsr_op_is(op, "tessera_target.each_vrank")) {
-        int64_t commands = 0;
-        tsr_op_i64(op, "commands", &commands);
-        command->opcode = TSR_OP_EACH_VRANK;
-        command->grid = (uint64_t)commands;
-    }
-    return TSR_SUCCESS;
+static TSR_RESULT read_nothing(reader *r, MlirOperation op) {
+    FAIL(r->ctx, TSR_COMPILE, "@%s: a host program of version %d has no command for %s",
+         r->entry->name, TSR_PROGRAM_VERSION, tsr_op_name(op));
 }
 
 /* ---- entries ---- */
+
+typedef tsr_result (*reader_fn)(reader *r, MlirOperation op);
+
+static TSR_RESULT read_op(reader *r, MlirOperation op) {
+    static const reader_fn readers[TSR_OP_COUNT] = {
+#define X(ID, mnemonic, Class, rule, reader, space, opcode) [TSR_TARGET_##ID] = read_##reader,
+#include "compiler/target/host/ops.def"
+#undef X
+    };
+    tsr_op id = tsr_op_of(op);
+    return readers[id] ? readers[id](r, op) : read_nothing(r, op);
+}
 
 static TSR_RESULT read_entry(reader *r) {
     int64_t workspace = 0;
@@ -332,7 +355,7 @@ static TSR_RESULT read_entry(reader *r) {
     TRY(r->ctx, find_handler(r, r->func, "on_recovery", &r->entry->on_recovery));
     TSR_FOR_EACH_OP(op, body) {
         count++;
-        if (tsr_op_is(op, "tessera_target.await")) count += tsr_op_operand_count(op);
+        if (tsr_op_is(op, TSR_TARGET_AWAIT)) count += tsr_op_operand_count(op);
     }
     r->entry->workspace_bytes = (uint64_t)workspace;
     r->entry->buffers = TSR_NEW(r->arena, tsr_program_buffer, count + 1);
@@ -340,32 +363,18 @@ static TSR_RESULT read_entry(reader *r) {
     r->entry->regions = TSR_NEW(r->arena, tsr_program_region, count + 1);
     if (!r->entry->buffers || !r->entry->commands || !r->entry->regions)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
-    TSR_FOR_EACH_OP(op, body) {
-        if (is_buffer(op))
-            TRY(r->ctx, read_buffer(r, op));
-        else if (is_command(op))
-            TRY(r->ctx, read_command(r, op));
-        else if (is_ordered(op))
-            TRY(r->ctx, read_ordered(r, op));
-        else if (is_offload(op))
-            TRY(r->ctx, read_offload(r, op));
-        else if (tsr_op_is(op, "tessera_target.await"))
-            TRY(r->ctx, read_await(r, op));
-        else
-            FAIL(r->ctx, TSR_COMPILE, "@%s: a host program of version %d has no command for %s",
-                 r->entry->name, TSR_PROGRAM_VERSION, tsr_op_name(op));
-    }
+    TSR_FOR_EACH_OP(op, body) TRY(r->ctx, read_op(r, op));
     return TSR_SUCCESS;
 }
 
 static TSR_RESULT read_kernels(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                                tsr_program *program) {
     size_t count = 0;
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tessera_target.kernel");
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, TSR_TARGET_KERNEL);
     program->kernels = TSR_NEW(arena, const char *, count + 1);
     if (!program->kernels) FAIL(ctx, TSR_MEMORY, "no memory for %zu kernels", count);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, "tessera_target.kernel"))
+        if (tsr_op_is(op, TSR_TARGET_KERNEL))
             program->kernels[program->kernel_count++] = tsr_op_symbol(op);
     }
     return TSR_SUCCESS;
@@ -386,7 +395,7 @@ tsr_result tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *c
                     .program = &program,
                     .entry = &program.entries[i]};
         r.entry->name = config->entries[i].name;
-        if (!tsr_op_is(r.func, "tessera_target.func"))
+        if (!tsr_op_is(r.func, TSR_TARGET_FUNC))
             FAIL(ctx, TSR_COMPILE, "there is no tessera_target.func of entry @%s",
                  config->entries[i].name);
         TRY(ctx, read_entry(&r));
@@ -398,7 +407,7 @@ tsr_result tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *c
 
 tsr_result tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_device) {
     MlirOperation device = tsr_module_find(module, TSR_TARGET_DEVICE);
-    if (!tsr_op_is(device, "builtin.module"))
+    if (!tsr_op_is(device, TSR_BUILTIN_MODULE))
         FAIL(ctx, TSR_COMPILE, "there is no module @" TSR_TARGET_DEVICE " with the kernels");
     *out_device = mlirModuleFromOperation(device);
     return TSR_SUCCESS;

@@ -22,8 +22,9 @@ bool tsr_target_check_feature(MlirOperation op);
 /* Each token is used by one op. */
 bool tsr_target_check_token(MlirOperation op);
 
-/* One per rule of ops.def, in verify.c or verify_device.c; false after an error was emitted. */
-#define X(Class, mnemonic, rule) bool tsr_rule_##rule(MlirOperation op);
+/* One function for each rule of ops.def, in verify.c or verify_device.c; false after an error was
+ * emitted. */
+#define X(ID, mnemonic, Class, rule, ...) bool tsr_rule_##rule(MlirOperation op);
 #include "compiler/target/host/ops.def"
 #undef X
 

@@ -102,7 +102,7 @@ static bool check_config(MlirOperation op) {
 bool tsr_rule_kernel(MlirOperation op) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
     if (!mlirTypeIsAFunction(type))
-        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "its type is not a function's");
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "its type is not a function type");
     intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
     intptr_t outputs = mlirFunctionTypeGetNumResults(type);
     for (intptr_t i = 0; i < inputs + outputs; i++) {
@@ -111,9 +111,9 @@ bool tsr_rule_kernel(MlirOperation op) {
         if (!placed_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
                                     : mlirFunctionTypeGetResult(type, i - inputs),
                          &buffer, &pitch))
-            return tsr_op_emit_error(op, TSR_DIAG_TARGET,
-                                     "argument %zd is no static, dense buffer, nor has it a pitch",
-                                     i);
+            return tsr_op_emit_error(
+                op, TSR_DIAG_TARGET,
+                "argument %zd is neither a static, dense buffer nor a buffer with a pitch", i);
     }
     if (outputs == 0) return tsr_op_emit_error(op, TSR_DIAG_TARGET, "it writes nothing");
     if (inputs + outputs > TSR_PROGRAM_ARGUMENTS_MAX)
@@ -152,7 +152,7 @@ static bool check_buffer(MlirOperation op) {
     tsr_type type;
     if (buffer_type(mlirValueGetType(tsr_op_result(op, 0)), &type)) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TARGET,
-                             "its type is no static, dense buffer of a tensor");
+                             "its type is not a static, dense buffer of a tensor");
 }
 
 bool tsr_rule_tensor(MlirOperation op) {
@@ -168,12 +168,12 @@ static bool check_rows(MlirOperation op, int64_t *out_pitch) {
     tsr_type type;
     MlirValue buffer = tsr_op_result(op, 0);
     if (!placed_type(mlirValueGetType(buffer), &type, out_pitch))
-        return tsr_op_emit_error(op, TSR_DIAG_TARGET,
-                                 "its type is no static, dense buffer of a tensor, nor has it "
-                                 "a pitch");
+        return tsr_op_emit_error(
+            op, TSR_DIAG_TARGET,
+            "its type is neither a static, dense buffer of a tensor nor a buffer with a pitch");
     for (MlirOpOperand use = mlirValueGetFirstUse(buffer); *out_pitch && !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.launch"))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_TARGET_LAUNCH))
             return tsr_op_emit_error(op, TSR_DIAG_TARGET,
                                      "%s reads or writes it, with pitch %" PRId64
                                      "; expected a dense buffer",
@@ -213,8 +213,8 @@ bool tsr_rule_host_alloc(MlirOperation op) {
     for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation user = mlirOpOperandGetOwner(use);
-        bool prefetch = tsr_op_is(user, "tessera_target.prefetch");
-        if ((!prefetch && !tsr_op_is(user, "tessera_target.offload")) ||
+        bool prefetch = tsr_op_is(user, TSR_TARGET_PREFETCH);
+        if ((!prefetch && !tsr_op_is(user, TSR_TARGET_OFFLOAD)) ||
             mlirOpOperandGetOperandNumber(use) != prefetch)
             return tsr_op_emit_error(op, TSR_DIAG_TARGET,
                                      "%s reads or writes it; expected offloads that write it, "
@@ -229,10 +229,9 @@ bool tsr_rule_host_alloc(MlirOperation op) {
 /* Inputs belong to the caller; the loop owns the number of a virtual rank. */
 static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number number) {
     MlirOperation owner = tsr_value_owner(value);
-    if (!tsr_op_is(owner, "tessera_target.input") &&
-        !tsr_op_is(owner, "tessera_target.vrank_number"))
+    if (!tsr_op_is(owner, TSR_TARGET_INPUT) && !tsr_op_is(owner, TSR_TARGET_VRANK_NUMBER))
         return true;
-    return tsr_op_emit_error(op, number, "writes a %s, which is only read", tsr_op_name(owner));
+    return tsr_op_emit_error(op, number, "writes a %s, which is read-only", tsr_op_name(owner));
 }
 
 bool tsr_rule_copy(MlirOperation op) {
@@ -261,9 +260,9 @@ bool tsr_rule_launch(MlirOperation op) {
  */
 static bool lies(MlirValue value, tsr_collective_location place) {
     MlirOperation owner = tsr_value_owner(value);
-    bool sum = tsr_op_is(owner, "tessera_target.sum_alloc");
-    bool own = tsr_op_is(owner, "tessera_target.vrank_alloc");
-    bool part = tsr_op_is(owner, "tessera_target.tensor_part");
+    bool sum = tsr_op_is(owner, TSR_TARGET_SUM_ALLOC);
+    bool own = tsr_op_is(owner, TSR_TARGET_VRANK_ALLOC);
+    bool part = tsr_op_is(owner, TSR_TARGET_TENSOR_PART);
     if (place == TSR_COLLECTIVE_LOCATION_ALL) return !sum && !own && !part;
     return place == TSR_COLLECTIVE_LOCATION_SUM ? sum : own;
 }
@@ -277,7 +276,7 @@ static bool check_places(MlirOperation op, const tsr_collective_row *row) {
     bool gathers = row->kind == TSR_COLLECTIVE_ALL_GATHER,
          slices = row->kind == TSR_COLLECTIVE_SLICE;
     bool fits = lies(from, row->from) || (slices && lies(from, TSR_COLLECTIVE_LOCATION_SUM)) ||
-                (gathers && tsr_op_is(tsr_value_owner(from), "tessera_target.tensor_part"));
+                (gathers && tsr_op_is(tsr_value_owner(from), TSR_TARGET_TENSOR_PART));
     if (lies(tsr_op_operand(op, 0), row->to) && fits) return true;
     return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,
                              names[row->from], names[row->to]);
@@ -313,7 +312,7 @@ bool tsr_rule_collective(MlirOperation op) {
                                  ranks, UINT16_MAX);
     if (!buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &to) ||
         !buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &from))
-        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "a type is no static, dense buffer");
+        return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE, "a type is not a static, dense buffer");
     if (to.dtype != from.dtype ||
         !tsr_collective_fits(row, &to.shape, &from.shape, (uint64_t)ranks))
         return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
@@ -327,7 +326,7 @@ bool tsr_rule_leaf_buffer(MlirOperation op) {
     tsr_type type = {0};
     if (!check_buffer(op)) return false;
     tsr_value_type(tsr_op_result(op, 0), &type);
-    if (tsr_op_is(op, "tessera_target.vrank_number") &&
+    if (tsr_op_is(op, TSR_TARGET_VRANK_NUMBER) &&
         (type.dtype != TSR_DTYPE_I64 || type.shape.rank != 0))
         return tsr_op_emit_error(op, TSR_DIAG_TARGET, "a virtual rank's number is a memref<i64>");
     return !tsr_op_has(op, "offset") || check_multiple(op, "offset");
@@ -351,7 +350,7 @@ bool tsr_rule_control(MlirOperation op) {
     tsr_op_i64(op, "commands", &commands);
     tsr_op_i64(op, "times", &times);
     if (!row)
-        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of it",
+        return tsr_op_emit_error(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of this op",
                                  kind ? kind : "");
     if (tsr_op_operand_count(op) != row->operands)
         return tsr_op_emit_error(op, TSR_DIAG_TARGET, "\"%s\" takes %zu buffers; it has %zu", kind,
@@ -365,10 +364,9 @@ bool tsr_rule_control(MlirOperation op) {
 
 /* Joins parts of a tensor; a loop may do this for each virtual rank. */
 static bool gathers_tensor(MlirOperation op) {
-    const char *kind =
-        tsr_op_is(op, "tessera_target.collective") ? tsr_op_string(op, "kind") : NULL;
+    const char *kind = tsr_op_is(op, TSR_TARGET_COLLECTIVE) ? tsr_op_string(op, "kind") : NULL;
     return kind && strcmp(kind, "all_gather") == 0 &&
-           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 1)), "tessera_target.tensor_part");
+           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 1)), TSR_TARGET_TENSOR_PART);
 }
 
 bool tsr_rule_each_vrank(MlirOperation op) {
@@ -377,12 +375,11 @@ bool tsr_rule_each_vrank(MlirOperation op) {
     for (MlirOperation next = mlirOperationGetNextInBlock(op); !mlirOperationIsNull(next);
          next = mlirOperationGetNextInBlock(next)) {
         bool gathers = gathers_tensor(next);
-        if (tsr_op_is(next, "tessera_target.each_vrank") ||
-            (tsr_op_is(next, "tessera_target.collective") && !gathers))
+        if (tsr_op_is(next, TSR_TARGET_EACH_VRANK) ||
+            (tsr_op_is(next, TSR_TARGET_COLLECTIVE) && !gathers))
             break;
-        follow += gathers || tsr_op_is(next, "tessera_target.launch") ||
-                  tsr_op_is(next, "tessera_target.vrank_sum") ||
-                  tsr_op_is(next, "tessera_target.vrank_gather");
+        follow += gathers || tsr_op_is(next, TSR_TARGET_LAUNCH) ||
+                  tsr_op_is(next, TSR_TARGET_VRANK_SUM) || tsr_op_is(next, TSR_TARGET_VRANK_GATHER);
     }
     if (commands >= 1 && commands <= follow) return true;
     return tsr_op_emit_error(
@@ -391,7 +388,7 @@ bool tsr_rule_each_vrank(MlirOperation op) {
 }
 
 static bool is_sum_place(MlirValue value) {
-    return tsr_op_is(tsr_value_owner(value), "tessera_target.sum_alloc");
+    return tsr_op_is(tsr_value_owner(value), TSR_TARGET_SUM_ALLOC);
 }
 
 bool tsr_rule_vrank_sum(MlirOperation op) {
@@ -411,7 +408,8 @@ bool tsr_rule_vrank_gather(MlirOperation op) {
         fits = all.shape.dims[i] == part.shape.dims[i];
     if (fits) return true;
     return tsr_op_emit_error(op, TSR_DIAG_COLLECTIVE,
-                             "the first operand is not the second several times along dim 0");
+                             "dim 0 of the first operand is not a multiple of the second "
+                             "operand's, or another dim differs");
 }
 
 /* ---- tokens ---- */
@@ -420,7 +418,7 @@ bool tsr_target_check_token(MlirOperation op) {
     size_t uses = 0;
     for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        uses += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.await");
+        uses += tsr_op_is(mlirOpOperandGetOwner(use), TSR_TARGET_AWAIT);
     if (uses == 1) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "its token is awaited %zu times; expected once",
                              uses);
@@ -435,7 +433,7 @@ static bool check_name(MlirOperation op) {
 bool tsr_rule_transfer(MlirOperation op) {
     int64_t to = mlirDenseI32ArrayGetElement(tsr_op_attr(op, "operandSegmentSizes"), 0);
     int64_t from = mlirDenseI32ArrayGetElement(tsr_op_attr(op, "operandSegmentSizes"), 1);
-    bool export = tsr_op_is(op, "tessera_target.export");
+    bool export = tsr_op_is(op, TSR_TARGET_EXPORT);
     if (!check_name(op)) return false;
     if (to != from)
         return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
@@ -445,7 +443,7 @@ bool tsr_rule_transfer(MlirOperation op) {
         if (!mlirTypeEqual(mlirValueGetType(a), mlirValueGetType(b)))
             return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
                                      "buffer %" PRId64 " and its place differ in type", i);
-        if (!tsr_op_is(tsr_value_owner(export ? a : b), "tessera_target.tensor"))
+        if (!tsr_op_is(tsr_value_owner(export ? a : b), TSR_TARGET_TENSOR))
             return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
                                      "place %" PRId64 " is not a tensor; only tensors can be kept",
                                      i);
@@ -456,15 +454,15 @@ bool tsr_rule_transfer(MlirOperation op) {
 }
 
 bool tsr_rule_offload(MlirOperation op) {
-    bool offload = tsr_op_is(op, "tessera_target.offload");
+    bool offload = tsr_op_is(op, TSR_TARGET_OFFLOAD);
     MlirOperation host = tsr_value_owner(tsr_op_operand(op, !offload));
     MlirOperation device = tsr_value_owner(tsr_op_operand(op, offload));
-    if (!tsr_op_is(host, "tessera_target.host_alloc"))
+    if (!tsr_op_is(host, TSR_TARGET_HOST_ALLOC))
         return tsr_op_emit_error(op, TSR_DIAG_TARGET,
                                  "%s is %s; expected a "
                                  "tessera_target.host_alloc",
                                  offload ? "what it writes" : "what it reads", tsr_op_name(host));
-    if (!tsr_op_is(device, "tessera_target.alloc"))
+    if (!tsr_op_is(device, TSR_TARGET_ALLOC))
         return tsr_op_emit_error(op, TSR_DIAG_TARGET, "%s is %s; expected a tessera_target.alloc",
                                  offload ? "what it reads" : "what it writes", tsr_op_name(device));
     return tsr_target_check_token(op);
@@ -479,7 +477,7 @@ bool tsr_rule_enter(MlirOperation op) {
                                  mode);
     for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        vranks += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.leave");
+        vranks += tsr_op_is(mlirOpOperandGetOwner(use), TSR_TARGET_LEAVE);
     if (vranks == 1) return true;
     return tsr_op_emit_error(op, TSR_DIAG_TOKEN, "its region ends %zu times; expected once",
                              vranks);
@@ -488,7 +486,7 @@ bool tsr_rule_enter(MlirOperation op) {
 bool tsr_rule_leave(MlirOperation op) {
     MlirOperation enter = tsr_value_owner(tsr_op_operand(op, 0));
     if (!check_name(op)) return false;
-    const char *name = tsr_op_is(enter, "tessera_target.enter") ? tsr_op_string(enter, "name") : "";
+    const char *name = tsr_op_is(enter, TSR_TARGET_ENTER) ? tsr_op_string(enter, "name") : "";
     /* The op may come after this one; then it has not been checked yet. */
     if (!name || strcmp(name, tsr_op_string(op, "name")) != 0)
         return tsr_op_emit_error(op, TSR_DIAG_TOKEN,
@@ -513,7 +511,7 @@ static bool stored_alike(MlirType host, MlirType device) {
 
 static bool check_launch(MlirOperation op, MlirOperation kernel) {
     const char *name = tsr_op_string(op, "kernel");
-    if (!tsr_op_is(kernel, "tessera_target.kernel"))
+    if (!tsr_op_is(kernel, TSR_TARGET_KERNEL))
         return tsr_op_emit_error(op, TSR_DIAG_LAUNCH, "there is no tessera_target.kernel @%s",
                                  name);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
@@ -540,7 +538,7 @@ static bool check_launch(MlirOperation op, MlirOperation kernel) {
 static bool check_sum(MlirOperation op, MlirOperation kernel) {
     const char *name = tsr_op_string(op, "kernel");
     MlirType type = {NULL};
-    if (tsr_op_is(kernel, "tessera_target.kernel"))
+    if (tsr_op_is(kernel, TSR_TARGET_KERNEL))
         type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
     bool fits = !mlirTypeIsNull(type) && mlirFunctionTypeGetNumInputs(type) == 2 &&
                 mlirFunctionTypeGetNumResults(type) == 1;
@@ -549,15 +547,15 @@ static bool check_sum(MlirOperation op, MlirOperation kernel) {
                             i < 2 ? mlirFunctionTypeGetInput(type, i)
                                   : mlirFunctionTypeGetResult(type, 0));
     if (fits) return true;
-    return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
-                             "@%s is no tessera_target.kernel that makes one such buffer of two",
-                             name);
+    return tsr_op_emit_error(
+        op, TSR_DIAG_LAUNCH,
+        "@%s is not a tessera_target.kernel that combines two buffers of this type into one", name);
 }
 
 static bool check_body(MlirOperation op, MlirOperation body) {
     int64_t grid = 0, body_grid = 0;
     const char *name = tsr_op_symbol(op);
-    if (!tsr_op_is(body, "tile.func"))
+    if (!tsr_op_is(body, TSR_TILE_FUNC))
         return tsr_op_emit_error(op, TSR_DIAG_LAUNCH,
                                  "@" TSR_TARGET_DEVICE " holds no tile.func @%s", name);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
@@ -583,21 +581,18 @@ static bool check_body(MlirOperation op, MlirOperation body) {
 }
 
 bool tsr_target_verify_use(MlirOperation op, MlirOperation symbol) {
-    if (tsr_op_is(op, "tessera_target.kernel")) return check_body(op, symbol);
-    if (tsr_op_is(op, "tessera_target.vrank_sum")) return check_sum(op, symbol);
+    if (tsr_op_is(op, TSR_TARGET_KERNEL)) return check_body(op, symbol);
+    if (tsr_op_is(op, TSR_TARGET_VRANK_SUM)) return check_sum(op, symbol);
     return check_launch(op, symbol);
 }
 
 bool tsr_target_verify_op(MlirOperation op) {
-    static const struct {
-        const char *name;
-        bool (*rule)(MlirOperation op);
-    } rules[] = {
-#define X(Class, mnemonic, rule) {"tessera_target." mnemonic, tsr_rule_##rule},
+    static bool (*const rules[TSR_OP_COUNT])(MlirOperation op) = {
+#define X(ID, mnemonic, Class, rule, ...) [TSR_TARGET_##ID] = tsr_rule_##rule,
 #include "compiler/target/host/ops.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return tsr_op_emit_error(op, TSR_DIAG_TARGET, "has no rules");
+    tsr_op id = tsr_op_of(op);
+    TSR_ASSERT(rules[id]);
+    return rules[id](op);
 }

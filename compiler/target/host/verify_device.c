@@ -38,7 +38,8 @@ static bool check_requirements(MlirOperation op, const char *text, tsr_vendor ve
                                      found->begin, found->feature, has ? has->name : "");
     }
     if (has && has->vendor != vendor)
-        return tsr_op_emit_error(op, TSR_DIAG_FEATURE, "'%s' is another maker's", has->name);
+        return tsr_op_emit_error(op, TSR_DIAG_FEATURE, "'%s' belongs to another manufacturer",
+                                 has->name);
     return true;
 }
 
@@ -146,7 +147,7 @@ static bool check_space(MlirOperation op, MlirValue buffer, bool writes) {
     if (space != SPACE_GENERIC && space != SPACE_GLOBAL && space != SPACE_SHARED &&
         space != SPACE_CONSTANT && space != SPACE_PRIVATE)
         return tsr_op_emit_error(op, TSR_DIAG_SPACE,
-                                 "there is no memory space %" PRId64 "; those are 0, 1, 3, 4, 5",
+                                 "there is no memory space %" PRId64 "; expected 0, 1, 3, 4 or 5",
                                  space);
     if (writes && space == SPACE_CONSTANT)
         return tsr_op_emit_error(op, TSR_DIAG_SPACE, "constant memory is not written");
@@ -189,11 +190,11 @@ bool tsr_rule_async_copy(MlirOperation op) {
     tsr_op_i64(op, "bytes", &bytes);
     if (bytes != 4 && bytes != 8 && bytes != 16)
         return tsr_op_emit_error(op, TSR_DIAG_ALIGN,
-                                 "copies %" PRId64 " bytes; possible are 4, 8, 16", bytes);
+                                 "copies %" PRId64 " bytes; expected 4, 8 or 16", bytes);
     if (space_of(to) != SPACE_SHARED || space_of(from) != SPACE_GLOBAL)
         return tsr_op_emit_error(op, TSR_DIAG_SPACE,
                                  "copies from space %" PRId64 " to %" PRId64
-                                 "; possible is from 1 (global) to 3 (shared)",
+                                 "; expected from 1 (global) to 3 (shared)",
                                  space_of(from), space_of(to));
     if (!tsr_target_check_feature(op) || !tsr_target_check_token(op)) return false;
     if (!has || has->vendor != TSR_VENDOR_NVIDIA)

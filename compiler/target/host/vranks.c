@@ -113,9 +113,9 @@ static void add_phase(phases *t, MlirOperation op, uint32_t phase) {
     if (phase > t->phase_max && phase != AT_END) t->phase_max = phase;
 }
 
-/* It runs before the first loop that begins when all its operands are available. */
+/* Such an op runs before the first loop that begins when all operands of the op are available. */
 static TSR_RESULT read_token_op(phases *t, MlirOperation op) {
-    bool passes = tsr_op_is(op, "tessera_sr.barrier");
+    bool passes = tsr_op_is(op, TSR_SR_BARRIER);
     const timing *is = NULL;
     uint32_t stage = 0;
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
@@ -123,7 +123,7 @@ static TSR_RESULT read_token_op(phases *t, MlirOperation op) {
         uint32_t over = is->stage + (is->vrank && !is->ready);
         if (over > stage) stage = over;
     }
-    add_phase(t, op, tsr_op_is(op, "async.await") ? AT_END : 2 * stage);
+    add_phase(t, op, tsr_op_is(op, TSR_ASYNC_AWAIT) ? AT_END : 2 * stage);
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         MlirValue result = tsr_op_result(op, i);
         timing made = {.stage = stage, .ready = true};
@@ -141,14 +141,14 @@ static TSR_RESULT read_token_op(phases *t, MlirOperation op) {
 static bool is_read_by_calls(MlirValue value) {
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tsched.call")) return false;
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_SCHED_CALL)) return false;
     return tsr_value_is_used(value);
 }
 
 static bool gathers_tensor(MlirOperation op) {
-    if (!tsr_op_is(op, "tessera_sr.vrank_all_gather")) return false;
+    if (!tsr_op_is(op, TSR_SR_VRANK_ALL_GATHER)) return false;
     MlirOperation part = tsr_value_owner(tsr_op_operand(op, 0));
-    if (!tsr_op_is(part, "tessera_sr.vrank_part")) return false;
+    if (!tsr_op_is(part, TSR_SR_VRANK_PART)) return false;
     MlirOperation source = tsr_value_owner(tsr_op_operand(part, 0));
     return !mlirOperationIsNull(source) && class_of(source) == TSR_CLASS_SOURCE &&
            tsr_op_has(source, "name") && is_read_by_calls(tsr_op_result(op, 0));
@@ -203,7 +203,7 @@ static void gather_for(phases *t, MlirOperation call, uint32_t phase) {
 static TSR_RESULT read_op(phases *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_sr_has_token(op)) return read_token_op(t, op);
-    if (tsr_op_is(op, "tessera.reshape"))
+    if (tsr_op_is(op, TSR_GRAPH_RESHAPE))
         FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with virtual ranks; expected a kernel",
              tsr_op_symbol(t->func));
     timing made = {.vrank = true, .ready = true};
@@ -211,7 +211,7 @@ static TSR_RESULT read_op(phases *t, MlirOperation op) {
     if (is != TSR_CLASS_VRANK) TRY(t->ctx, read_operands(t, op, &made));
     if (is_gathered_later(t, op)) {
         made = (timing){.ready = true};
-    } else if (tsr_op_is(op, "tsched.call") || sums) {
+    } else if (tsr_op_is(op, TSR_SCHED_CALL) || sums) {
         gather_for(t, op, 2 * made.stage + (made.vrank || sums));
         add_phase(t, op, 2 * made.stage + (made.vrank || sums));
         made.ready = false;
@@ -229,7 +229,7 @@ static TSR_RESULT read_op(phases *t, MlirOperation op) {
 }
 
 static bool is_sink(MlirOperation op) {
-    return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
+    return tsr_op_is(op, TSR_GRAPH_ASSIGN) || tsr_op_is(op, TSR_FUNC_RETURN);
 }
 
 /* Moves awaits after all loops. */

@@ -7,8 +7,6 @@
 #include "compiler/target/llvm/emit.h"
 #include "compiler/tile/attributes.h"
 
-#include <string.h>
-
 typedef struct refusal {
     const tsr_target *target;
     bool together;    /* the program runs on several warps */
@@ -32,14 +30,15 @@ static bool is_emitted(const refusal *r, MlirType type) {
 
 /* bf16 and f16 are only moved and converted: no op computes in them. */
 static bool computes_small(MlirOperation op) {
-    static const char *const ops[] = {
-        "arith.addf",     "arith.subf",     "arith.mulf",    "arith.divf",    "arith.negf",
-        "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.remf",
-        "arith.cmpf",     "arith.fptosi",   "arith.fptoui",  "arith.sitofp",  "arith.uitofp"};
-    bool is_small = false, computes = strncmp(tsr_op_name(op), "math.", strlen("math.")) == 0 ||
-                                      tsr_op_is(op, "tile.gelu");
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        computes = computes || tsr_op_is(op, ops[i]);
+    static const bool floats[TSR_OP_COUNT] = {
+        [TSR_ARITH_ADDF] = true,     [TSR_ARITH_SUBF] = true,    [TSR_ARITH_MULF] = true,
+        [TSR_ARITH_DIVF] = true,     [TSR_ARITH_NEGF] = true,    [TSR_ARITH_MAXIMUMF] = true,
+        [TSR_ARITH_MINIMUMF] = true, [TSR_ARITH_MAXNUMF] = true, [TSR_ARITH_MINNUMF] = true,
+        [TSR_ARITH_REMF] = true,     [TSR_ARITH_CMPF] = true,    [TSR_ARITH_FPTOSI] = true,
+        [TSR_ARITH_FPTOUI] = true,   [TSR_ARITH_SITOFP] = true,  [TSR_ARITH_UITOFP] = true,
+        [TSR_TILE_GELU] = true};
+    tsr_op id = tsr_op_of(op);
+    bool is_small = false, computes = floats[id] || tsr_op_dialect(id) == TSR_DIALECT_MATH;
     size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);
     for (size_t i = 0; computes && i < operands + results; i++) {
         MlirType type = mlirValueGetType(i < operands ? tsr_op_operand(op, i)
@@ -54,11 +53,11 @@ static bool computes_small(MlirOperation op) {
 static const char *why_no_element(MlirOperation op) {
     int64_t lane;
     size_t count = 0;
-    if (tsr_op_is(op, "vector.extract") &&
+    if (tsr_op_is(op, TSR_VECTOR_EXTRACT) &&
         (tsr_op_operand_count(op) != 1 || !tsr_op_i64s(op, "static_position", 1, &lane, &count) ||
          count != 1))
-        return "takes no element whose place is known";
-    if (tsr_op_is(op, "vector.broadcast") &&
+        return "takes an element whose position is unknown at build time";
+    if (tsr_op_is(op, TSR_VECTOR_BROADCAST) &&
         mlirTypeIsAVector(mlirValueGetType(tsr_op_operand(op, 0))))
         return "repeats a vector; expected a scalar";
     return NULL;
@@ -80,13 +79,13 @@ static bool has_registers(MlirOperation op, MlirType type) {
 
 /* The op that makes a mask determines the layout of its elements, so that op must be known. */
 static bool has_unknown_mask(MlirOperation op) {
-    bool load = tsr_op_is(op, "tile.load");
+    bool load = tsr_op_is(op, TSR_TILE_LOAD);
     size_t mask = load ? 2 : 3;
-    if ((!load && !tsr_op_is(op, "tile.store")) || !tsr_op_has(op, TSR_BLOCKED_NAME) ||
+    if ((!load && !tsr_op_is(op, TSR_TILE_STORE)) || !tsr_op_has(op, TSR_BLOCKED_NAME) ||
         tsr_op_operand_count(op) <= mask)
         return false;
     MlirOperation maker = tsr_value_owner(tsr_op_operand(op, mask));
-    return mlirOperationIsNull(maker) || !tsr_op_is(maker, "vector.create_mask");
+    return !tsr_op_is(maker, TSR_VECTOR_CREATE_MASK);
 }
 
 _Static_assert(TSR_EMIT_CARRIED_MAX == 64, "why_not says so");
@@ -94,21 +93,21 @@ _Static_assert(TSR_EMIT_CARRIED_MAX == 64, "why_not says so");
 /* NULL: the op may be emitted. Buffers that are arguments may be larger: they are not stored
  * here. */
 static const char *why_not(const refusal *r, MlirOperation op) {
-    bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
+    bool of_tile = tsr_op_is_of(op, TSR_DIALECT_TILE);
     if (!has_code(r, op)) return "has no machine code";
     if (computes_small(op)) return "computes in bf16 or f16; expected f32";
-    if ((tsr_op_is(op, "tile.dot") || tsr_op_is(op, "tile.program_end") ||
-         tsr_op_is(op, "tile.until_aligned")) &&
+    if ((tsr_op_is(op, TSR_TILE_DOT) || tsr_op_is(op, TSR_TILE_PROGRAM_END) ||
+         tsr_op_is(op, TSR_TILE_UNTIL_ALIGNED)) &&
         r->target->warp_lanes)
         return "is for CPUs";
-    if (has_unknown_mask(op)) return "is blocked, with a mask that no vector.create_mask makes";
-    if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > TSR_EMIT_CARRIED_MAX)
+    if (has_unknown_mask(op)) return "is blocked, and its mask is not a vector.create_mask";
+    if (tsr_op_is(op, TSR_SCF_FOR) && tsr_op_result_count(op) > TSR_EMIT_CARRIED_MAX)
         return "carries more than 64 values";
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_result(op, i));
         if (!is_emitted(r, type)) return "makes a vector or buffer that is too large";
         if (mlirTypeIsAVector(type) && mlirShapedTypeGetRank(type) != 1)
-            return "makes a vector that is no list of elements";
+            return "creates a vector with more than one dimension, or none";
         if (!has_registers(op, type)) return "makes a value of a type that has no machine code";
         if (mlirTypeIsAMemRef(type) && !of_tile)
             return "passes a buffer on; expected an argument, or the result of an op of tile";
@@ -118,7 +117,7 @@ static const char *why_not(const refusal *r, MlirOperation op) {
 
 static MlirWalkResult look_at(MlirOperation op, void *user) {
     refusal *r = user;
-    if (tsr_op_is(op, "tile.func")) return MlirWalkResultAdvance;
+    if (tsr_op_is(op, TSR_TILE_FUNC)) return MlirWalkResultAdvance;
     r->why = why_not(r, op);
     r->op = op;
     return r->why ? MlirWalkResultInterrupt : MlirWalkResultAdvance;
@@ -141,7 +140,7 @@ tsr_result tsr_emit_check(const tsr_emit *emit, MlirOperation func) {
 
 tsr_result tsr_target_check(tsr_ctx *ctx, MlirModule module, const tsr_target *target) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "tile.func")) continue;
+        if (!tsr_op_is(func, TSR_TILE_FUNC)) continue;
         refusal r = look_through(target, func);
         if (!r.why) continue;
         const char *name = tsr_op_name(r.op), *kernel = tsr_op_symbol(func);

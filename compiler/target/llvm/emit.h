@@ -143,7 +143,7 @@ LLVMValueRef tsr_emit_log1p(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_erf(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x); /* with erf */
-/* Its derivative, with an error up to 2^-22 in f32, 2^-50 in f64. */
+/* The derivative of gelu, with an error up to 2^-22 in f32 and 2^-50 in f64. */
 LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_gelu_tanh(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y);

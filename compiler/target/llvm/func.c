@@ -203,7 +203,7 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
 }
 
 /* LLVM turns a store of either the old value or a new one into a masked store, which takes AVX2 a
- * dozen cycles. It does not do so with a volatile store. */
+ * dozen cycles. LLVM keeps a volatile store. */
 static void keep_whole(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
     enum { FAST_MASKS_BYTES = 64 };
     bool is_vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
@@ -485,37 +485,40 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-static const struct {
-    const char *name;
-    void (*emit)(tsr_emit *emit, MlirOperation op);
-} rows[] = {{"tile.load", emit_load},
-            {"tile.store", emit_store},
-            {"tile.prefetch", emit_prefetch},
-            {"tile.local", emit_local},
-            {"tile.constant", emit_constant},
-            {"tile.check_index", emit_check_index},
-            {"tile.gather", emit_gather},
-            {"tile.scatter", emit_scatter},
-            {"tile.view", emit_view},
-            {"tile.barrier", emit_barrier},
-            {"tile.until_aligned", emit_until_aligned},
-            {"tile.segment", tsr_emit_segment}};
+typedef void (*emit_fn)(tsr_emit *emit, MlirOperation op);
+static const emit_fn rows[TSR_OP_COUNT] = {[TSR_TILE_LOAD] = emit_load,
+                                           [TSR_TILE_STORE] = emit_store,
+                                           [TSR_TILE_PREFETCH] = emit_prefetch,
+                                           [TSR_TILE_LOCAL] = emit_local,
+                                           [TSR_TILE_CONSTANT] = emit_constant,
+                                           [TSR_TILE_CHECK_INDEX] = emit_check_index,
+                                           [TSR_TILE_GATHER] = emit_gather,
+                                           [TSR_TILE_SCATTER] = emit_scatter,
+                                           [TSR_TILE_VIEW] = emit_view,
+                                           [TSR_TILE_BARRIER] = emit_barrier,
+                                           [TSR_TILE_UNTIL_ALIGNED] = emit_until_aligned,
+                                           [TSR_TILE_SEGMENT] = tsr_emit_segment};
 
 bool tsr_emit_func_has(MlirOperation op) {
-    static const char *const others[] = {"scf.for",    "scf.yield",       "tile.return",
-                                         "tile.yield", "tile.program_id", "tile.program_end"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (tsr_op_is(op, others[i])) return true;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return true;
-    return false;
+    tsr_op id = tsr_op_of(op);
+    switch (id) {
+    case TSR_SCF_FOR:
+    case TSR_SCF_YIELD:
+    case TSR_TILE_RETURN:
+    case TSR_TILE_YIELD:
+    case TSR_TILE_PROGRAM_ID:
+    case TSR_TILE_PROGRAM_END:
+        return true;
+    default:
+        return rows[id];
+    }
 }
 
 static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     bool known = false;
-    if (tsr_op_is(op, "scf.yield") || tsr_op_is(op, "tile.return") || tsr_op_is(op, "tile.yield"))
-        return TSR_SUCCESS;
-    if (tsr_op_is(op, "scf.for")) return emit_for(emit, op);
+    tsr_op id = tsr_op_of(op);
+    if (id == TSR_SCF_YIELD || id == TSR_TILE_RETURN || id == TSR_TILE_YIELD) return TSR_SUCCESS;
+    if (id == TSR_SCF_FOR) return emit_for(emit, op);
     if (emit->block) {
         TRY(emit->ctx, tsr_emit_block_op(emit, op, &known));
         if (known) return TSR_SUCCESS;
@@ -524,16 +527,15 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
         TRY(emit->ctx, tsr_emit_warp_op(emit, op, &known));
         if (known) return TSR_SUCCESS;
     }
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!tsr_op_is(op, rows[i].name)) continue;
-        rows[i].emit(emit, op);
+    if (rows[id]) {
+        rows[id](emit, op);
         return TSR_SUCCESS;
     }
-    if (tsr_op_is(op, "tile.program_id")) {
+    if (id == TSR_TILE_PROGRAM_ID) {
         tsr_emit_set(emit, op, emit->program);
         return TSR_SUCCESS;
     }
-    if (tsr_op_is(op, "tile.program_end")) {
+    if (id == TSR_TILE_PROGRAM_END) {
         tsr_emit_set(emit, op, LLVMGetParam(emit->function, 2));
         emit->at_once = true;
         return TSR_SUCCESS;
@@ -598,7 +600,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, 3, false);
     MlirBlock body = tsr_op_body(op);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
     emit->streams = emit->at_once = false;
     set_attributes(emit);
@@ -630,7 +632,7 @@ tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t
                            tsr_fatbin_kernel *launches) {
     size_t count = 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(op, "tile.func"))
+        if (!tsr_op_is(op, TSR_TILE_FUNC))
             FAIL(emit->ctx, TSR_INTERNAL, "%s between the kernels", tsr_op_name(op));
         emit->kernel = tsr_op_symbol(op);
         snprintf(note, note_size, "%s", emit->kernel);

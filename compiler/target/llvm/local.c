@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Local buffers of programs that warps run. They are in shared memory; if they do not fit, in the
- * scratch memory of the block. For a kernel that fetches, they are dynamic shared memory, whose
- * size its launch sets.
+ * Local buffers of programs that warps run. These buffers are in shared memory; if they do not fit,
+ * in the scratch memory of the block. For a kernel that fetches, they are dynamic shared memory,
+ * whose size its launch sets.
  *
  * tile.fetch is cp.async: each lane copies the 16 bytes that it will read itself, so that a lane
  * only waits for its own copies and no barrier is needed. Piece p of a lane's part of a vector

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions as LLVM IR on scalars and vectors of f32 and f64. They only use IEEE 754 operations
- * that every target rounds the same way, so the bits do not depend on the target if it has FMA.
- * Coefficients: math_tables.def.
+ * Functions as LLVM IR on scalars and vectors of f32 and f64. These functions only use IEEE 754
+ * operations that every target rounds the same way, so the bits do not depend on the target if it
+ * has FMA. Coefficients: math_tables.def.
  *
  * Methods: Cody and Waite, "Software Manual for the Elementary Functions", 1980 (reduction by two
  * parts of ln 2); log of f64 by s = f / (2 + f) as in Tang, "Table-Driven Implementation of the
@@ -44,7 +44,7 @@ typedef struct format {
     int64_t high_mask;       /* keeps as many bits of a number as make its square exact */
     polynomial exp, exp_fma; /* exp_fma: for targets that do not round products */
     polynomial exp_shifted;  /* optional; else like exp */
-    double exp_shifted_zero; /* at this number and below, n is that of 0 */
+    double exp_shifted_zero; /* at this number and below, n equals the n of 0 */
     polynomial log, tanh, erf, erfc, gelu;
     double gelu_middle, gelu_zero; /* for the table's variable; below -gelu_zero gelu is 0 */
     const double *gelu_tanh;       /* 2 sqrt(2 / pi), 0.044715 times that; two parts each */
@@ -448,8 +448,8 @@ LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildSelect(m.b, is_below_0(&m, x), below, above, "");
 }
 
-/* q - |x| f(x) if x < 0, else 1 minus that; f(x) = exp(-x^2 / 2) / sqrt(2 pi). It adds a few
- * instructions to a gelu of the same x. */
+/* q - |x| f(x) if x < 0, else 1 minus that; f(x) = exp(-x^2 / 2) / sqrt(2 pi). The derivative adds
+ * a few instructions to a gelu of the same x. */
 LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     tail t = tail_of(&m, x);
@@ -563,8 +563,8 @@ LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y) {
     return choose(&m, LLVMRealOEQ, x, 1, number(&m, 1), result);
 }
 
-/* x^-n from p = x^(n / 2): if x^n is beyond the largest number, its inverse may still not be 0. A
- * denormal result is rounded by the last division alone. */
+/* x^-n from p = x^(n / 2): if x^n is beyond the largest number, its inverse may still not be 0.
+ * Only the last division rounds a denormal result. */
 static LLVMValueRef inverse_of_halves(const maths *m, LLVMValueRef x, LLVMValueRef p,
                                       LLVMValueRef odd) {
     LLVMValueRef first = divide(m, number(m, 1), p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversions of bf16 and f16, which are 16-bit integers everywhere else. They use integer
- * arithmetic if the machine has no instruction, and always for bf16, because that instruction
- * flushes denormals.
+ * Conversions of bf16 and f16, which are 16-bit integers everywhere else. These conversions use
+ * integer arithmetic if the machine has no instruction for them, and always for bf16, because the
+ * instruction for bf16 flushes denormals.
  */
 #include "compiler/target/llvm/emit.h"
 

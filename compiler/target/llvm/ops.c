@@ -38,7 +38,7 @@ static LLVMValueRef conversion(const op *o) {
     return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
 }
 
-/* Returns the same bits, but hides from the assembler that it has widened the same value before: a
+/* Returns the same bits, but hides from the assembler that the same value was widened before: a
  * byte permutation with a selector that is the identity as long as a grid has less than 2^50
  * programs. */
 static LLVMValueRef forget(const op *o, LLVMValueRef value) {
@@ -340,88 +340,82 @@ static LLVMValueRef fpowi(const op *o) { return tsr_emit_power(o->emit, x(o, 0),
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct row {
-    const char *name;
-    op_fn emit;
+    op_fn emit; /* NULL: another file emits the op, or none does */
     int how;
 } row;
 
-static const row rows[] = {
-    {"arith.constant", constant, 0},
-    {"arith.addi", binary, LLVMAdd},
-    {"arith.subi", binary, LLVMSub},
-    {"arith.muli", binary, LLVMMul},
-    {"arith.divsi", binary, LLVMSDiv},
-    {"arith.divui", binary, LLVMUDiv},
-    {"arith.remui", binary, LLVMURem},
-    {"arith.andi", binary, LLVMAnd},
-    {"arith.ori", binary, LLVMOr},
-    {"arith.xori", binary, LLVMXor},
-    {"arith.shli", binary, LLVMShl},
-    {"arith.shrui", binary, LLVMLShr},
-    {"arith.addf", binary, LLVMFAdd},
-    {"arith.subf", binary, LLVMFSub},
-    {"arith.mulf", binary, LLVMFMul},
-    {"arith.divf", binary, LLVMFDiv},
-    {"arith.negf", negf, 0},
-    {"arith.maxsi", integer_extremum, 0},
-    {"arith.minsi", integer_extremum, 1},
-    {"arith.maxui", integer_extremum, 2},
-    {"arith.minui", integer_extremum, 3},
-    {"arith.maxnumf", largest_number, 0},
-    {"arith.cmpi", cmpi, 0},
-    {"arith.cmpf", cmpf, 0},
-    {"arith.select", select_, 0},
-    {"arith.extsi", conversion, LLVMSExt},
-    {"arith.extui", conversion, LLVMZExt},
-    {"arith.trunci", conversion, LLVMTrunc},
-    {"arith.sitofp", conversion, LLVMSIToFP},
-    {"arith.uitofp", conversion, LLVMUIToFP},
-    {"arith.fptosi", fptosi, 0},
-    {"arith.extf", float_conversion, LLVMFPExt},
-    {"arith.truncf", float_conversion, LLVMFPTrunc},
-    {"arith.bitcast", conversion, LLVMBitCast},
-    {"arith.index_cast", index_cast, 0},
-    {"vector.broadcast", broadcast, 0},
-    {"vector.extract", extract, 0},
-    {"vector.shuffle", shuffle, 0},
-    {"vector.extract_strided_slice", slice, 0},
-    {"vector.create_mask", create_mask, 0},
-    {"tile.shuffle", warp_shuffle, 0},
-    {"tile.butterfly", butterfly, 0},
-    {"tile.vote", vote, 0},
-    {"math.exp", function, EXP},
-    {"math.expm1", function, EXPM1},
-    {"math.log", function, LOG},
-    {"math.log1p", function, LOG1P},
-    {"math.tanh", function, TANH},
-    {"math.erf", function, ERF},
-    {"tile.gelu", function, GELU},
-    {"math.absf", intrinsic_1, 0},
-    {"math.sqrt", intrinsic_1, 1},
-    {"math.floor", intrinsic_1, 2},
-    {"math.ctpop", intrinsic_1, 3},
-    {"math.fma", fma_, 0},
-    {"tile.dot", dot, 0},
-    {"math.powf", powf_, 0},
-    {"math.fpowi", fpowi, 0},
+static const row rows[TSR_OP_COUNT] = {
+    [TSR_ARITH_CONSTANT] = {constant, 0},
+    [TSR_ARITH_ADDI] = {binary, LLVMAdd},
+    [TSR_ARITH_SUBI] = {binary, LLVMSub},
+    [TSR_ARITH_MULI] = {binary, LLVMMul},
+    [TSR_ARITH_DIVSI] = {binary, LLVMSDiv},
+    [TSR_ARITH_DIVUI] = {binary, LLVMUDiv},
+    [TSR_ARITH_REMUI] = {binary, LLVMURem},
+    [TSR_ARITH_ANDI] = {binary, LLVMAnd},
+    [TSR_ARITH_ORI] = {binary, LLVMOr},
+    [TSR_ARITH_XORI] = {binary, LLVMXor},
+    [TSR_ARITH_SHLI] = {binary, LLVMShl},
+    [TSR_ARITH_SHRUI] = {binary, LLVMLShr},
+    [TSR_ARITH_ADDF] = {binary, LLVMFAdd},
+    [TSR_ARITH_SUBF] = {binary, LLVMFSub},
+    [TSR_ARITH_MULF] = {binary, LLVMFMul},
+    [TSR_ARITH_DIVF] = {binary, LLVMFDiv},
+    [TSR_ARITH_NEGF] = {negf, 0},
+    [TSR_ARITH_MAXSI] = {integer_extremum, 0},
+    [TSR_ARITH_MINSI] = {integer_extremum, 1},
+    [TSR_ARITH_MAXUI] = {integer_extremum, 2},
+    [TSR_ARITH_MINUI] = {integer_extremum, 3},
+    [TSR_ARITH_MAXNUMF] = {largest_number, 0},
+    [TSR_ARITH_CMPI] = {cmpi, 0},
+    [TSR_ARITH_CMPF] = {cmpf, 0},
+    [TSR_ARITH_SELECT] = {select_, 0},
+    [TSR_ARITH_EXTSI] = {conversion, LLVMSExt},
+    [TSR_ARITH_EXTUI] = {conversion, LLVMZExt},
+    [TSR_ARITH_TRUNCI] = {conversion, LLVMTrunc},
+    [TSR_ARITH_SITOFP] = {conversion, LLVMSIToFP},
+    [TSR_ARITH_UITOFP] = {conversion, LLVMUIToFP},
+    [TSR_ARITH_FPTOSI] = {fptosi, 0},
+    [TSR_ARITH_EXTF] = {float_conversion, LLVMFPExt},
+    [TSR_ARITH_TRUNCF] = {float_conversion, LLVMFPTrunc},
+    [TSR_ARITH_BITCAST] = {conversion, LLVMBitCast},
+    [TSR_ARITH_INDEX_CAST] = {index_cast, 0},
+    [TSR_VECTOR_BROADCAST] = {broadcast, 0},
+    [TSR_VECTOR_EXTRACT] = {extract, 0},
+    [TSR_VECTOR_SHUFFLE] = {shuffle, 0},
+    [TSR_VECTOR_EXTRACT_STRIDED_SLICE] = {slice, 0},
+    [TSR_VECTOR_CREATE_MASK] = {create_mask, 0},
+    [TSR_TILE_SHUFFLE] = {warp_shuffle, 0},
+    [TSR_TILE_BUTTERFLY] = {butterfly, 0},
+    [TSR_TILE_VOTE] = {vote, 0},
+    [TSR_MATH_EXP] = {function, EXP},
+    [TSR_MATH_EXPM1] = {function, EXPM1},
+    [TSR_MATH_LOG] = {function, LOG},
+    [TSR_MATH_LOG1P] = {function, LOG1P},
+    [TSR_MATH_TANH] = {function, TANH},
+    [TSR_MATH_ERF] = {function, ERF},
+    [TSR_TILE_GELU] = {function, GELU},
+    [TSR_MATH_ABSF] = {intrinsic_1, 0},
+    [TSR_MATH_SQRT] = {intrinsic_1, 1},
+    [TSR_MATH_FLOOR] = {intrinsic_1, 2},
+    [TSR_MATH_CTPOP] = {intrinsic_1, 3},
+    [TSR_MATH_FMA] = {fma_, 0},
+    [TSR_TILE_DOT] = {dot, 0},
+    [TSR_MATH_POWF] = {powf_, 0},
+    [TSR_MATH_FPOWI] = {fpowi, 0},
 };
 
-bool tsr_emit_ops_have(MlirOperation mlir) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(mlir, rows[i].name)) return true;
-    return false;
-}
+bool tsr_emit_ops_have(MlirOperation mlir) { return rows[tsr_op_of(mlir)].emit; }
 
 tsr_result tsr_emit_op(tsr_emit *emit, MlirOperation mlir, bool *out_known) {
+    const row *found = &rows[tsr_op_of(mlir)];
     *out_known = false;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
-        if (!tsr_op_is(mlir, rows[i].name)) continue;
-        LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(mlir, 0)));
-        if (!type)
-            FAIL(emit->ctx, TSR_INTERNAL, "%s has a type without machine code", rows[i].name);
-        op o = {emit, emit->builder, mlir, type, rows[i].how};
-        tsr_emit_set(emit, mlir, rows[i].emit(&o));
-        *out_known = true;
-    }
+    if (!found->emit) return TSR_SUCCESS;
+    LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(mlir, 0)));
+    if (!type)
+        FAIL(emit->ctx, TSR_INTERNAL, "%s has a type without machine code", tsr_op_name(mlir));
+    op o = {emit, emit->builder, mlir, type, found->how};
+    tsr_emit_set(emit, mlir, found->emit(&o));
+    *out_known = true;
     return TSR_SUCCESS;
 }

@@ -5,9 +5,9 @@
  * (TSR_COOPERATIVE_NAME) each warp then writes its result to shared memory, and after a barrier all
  * warps read all results. Every lane then has the same bits.
  *
- * Each reduction has its own words there, so that only the barrier of the next one must be between
- * its reads and its next writes: the only reduction of a program has a second barrier. Consecutive
- * reductions share a barrier. tile.vote only uses one warp.
+ * Each reduction has its own words in shared memory, so that the barrier of the next reduction is
+ * enough between its reads and its next writes. If a program has only one reduction, that reduction
+ * has a second barrier. Consecutive reductions share a barrier. tile.vote only uses one warp.
  */
 #include "compiler/target/llvm/warp.h"
 #include "compiler/tile/attributes.h"
@@ -163,7 +163,7 @@ static LLVMValueRef over_words(tsr_emit *emit, const how *h, unsigned slot) {
     return values[0];
 }
 
-bool tsr_emit_is_reduction(MlirOperation op) { return tsr_op_is(op, "vector.reduction"); }
+bool tsr_emit_is_reduction(MlirOperation op) { return tsr_op_is(op, TSR_VECTOR_REDUCTION); }
 
 void tsr_emit_reduction(tsr_emit *emit, MlirOperation op) {
     MlirOperation ops[TOGETHER_MAX];

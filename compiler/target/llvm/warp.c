@@ -332,7 +332,7 @@ static void warp_barrier(tsr_emit *emit) {
  * both loads and stores. */
 static bool is_exchanged(const tsr_emit *emit, MlirValue buffer) {
     if (!mlirValueIsABlockArgument(buffer))
-        return tsr_op_is(mlirOpResultGetOwner(buffer), "tile.local") && !tsr_emit_is_own(buffer);
+        return tsr_op_is(mlirOpResultGetOwner(buffer), TSR_TILE_LOCAL) && !tsr_emit_is_own(buffer);
     intptr_t index = mlirBlockArgumentGetArgNumber(buffer);
     return (emit->argument_use[index] & TSR_EMIT_BOTH) == TSR_EMIT_BOTH;
 }
@@ -421,7 +421,7 @@ static unsigned blocked_count(MlirValue buffer) {
 
 /* Is the access blocked, with the conditions in target.h? */
 static bool is_blocked(const tsr_emit *emit, MlirOperation op, unsigned elements) {
-    size_t mask = tsr_op_is(op, "tile.load") ? 2 : 3;
+    size_t mask = tsr_op_is(op, TSR_TILE_LOAD) ? 2 : 3;
     bool masked = tsr_op_operand_count(op) > mask;
     return tsr_op_has(op, TSR_BLOCKED_NAME) && lanes_of(emit) % 32 == 0 &&
            elements % (lanes_of(emit) * TSR_BLOCKED_RUN) == 0 &&
@@ -590,43 +590,34 @@ static void emit_check_index(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, valid);
 }
 
-static const struct {
-    const char *name;
-    void (*emit)(tsr_emit *emit, MlirOperation op);
-} rows[] = {{"tile.load", emit_load},
-            {"tile.store", emit_store},
-            {"tile.local", tsr_emit_local},
-            {"tile.fetch", tsr_emit_fetch},
-            {"tile.fetched", tsr_emit_fetched},
-            {"tile.add_beside", tsr_emit_add_beside},
-            {"tile.check_index", emit_check_index},
-            {"tile.gather", emit_each},
-            {"tile.scatter", emit_each},
-            {"tile.barrier", emit_barrier},
-            {"tile.shuffle", emit_lane_shuffle},
-            {"tile.butterfly", emit_butterfly},
-            {"tile.vote", tsr_emit_vote},
-            {"vector.reduction", tsr_emit_reduction},
-            {"vector.shuffle", emit_shuffle},
-            {"vector.extract", emit_extract},
-            {"vector.extract_strided_slice", emit_slice},
-            {"vector.step", emit_step},
-            {"vector.create_mask", emit_create_mask}};
+typedef void (*emit_fn)(tsr_emit *emit, MlirOperation op);
+static const emit_fn rows[TSR_OP_COUNT] = {[TSR_TILE_LOAD] = emit_load,
+                                           [TSR_TILE_STORE] = emit_store,
+                                           [TSR_TILE_LOCAL] = tsr_emit_local,
+                                           [TSR_TILE_FETCH] = tsr_emit_fetch,
+                                           [TSR_TILE_FETCHED] = tsr_emit_fetched,
+                                           [TSR_TILE_ADD_BESIDE] = tsr_emit_add_beside,
+                                           [TSR_TILE_CHECK_INDEX] = emit_check_index,
+                                           [TSR_TILE_GATHER] = emit_each,
+                                           [TSR_TILE_SCATTER] = emit_each,
+                                           [TSR_TILE_BARRIER] = emit_barrier,
+                                           [TSR_TILE_SHUFFLE] = emit_lane_shuffle,
+                                           [TSR_TILE_BUTTERFLY] = emit_butterfly,
+                                           [TSR_TILE_VOTE] = tsr_emit_vote,
+                                           [TSR_VECTOR_REDUCTION] = tsr_emit_reduction,
+                                           [TSR_VECTOR_SHUFFLE] = emit_shuffle,
+                                           [TSR_VECTOR_EXTRACT] = emit_extract,
+                                           [TSR_VECTOR_EXTRACT_STRIDED_SLICE] = emit_slice,
+                                           [TSR_VECTOR_STEP] = emit_step,
+                                           [TSR_VECTOR_CREATE_MASK] = emit_create_mask};
 
-bool tsr_emit_warp_has(MlirOperation op) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return true;
-    return false;
-}
+bool tsr_emit_warp_has(MlirOperation op) { return rows[tsr_op_of(op)]; }
 
 tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
-    *out_known = false;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
-        if (!tsr_op_is(op, rows[i].name)) continue;
-        rows[i].emit(emit, op);
-        *out_known = true;
-    }
-    if (tsr_op_is(op, "arith.constant")) *out_known = emit_constant(emit, op);
+    tsr_op id = tsr_op_of(op);
+    *out_known = rows[id];
+    if (rows[id]) rows[id](emit, op);
+    if (id == TSR_ARITH_CONSTANT) *out_known = emit_constant(emit, op);
     return TSR_SUCCESS;
 }
 
@@ -635,13 +626,13 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
 /* Finds the uses of each argument, and the memory that local buffers take. */
 static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     TSR_FOR_EACH_OP(op, block) {
-        bool load = tsr_op_is(op, "tile.load") || tsr_op_is(op, "tile.gather") ||
-                    tsr_op_is(op, "tile.fetch");
-        bool store = tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.scatter");
-        if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op), local_total);
+        bool load = tsr_op_is(op, TSR_TILE_LOAD) || tsr_op_is(op, TSR_TILE_GATHER) ||
+                    tsr_op_is(op, TSR_TILE_FETCH);
+        bool store = tsr_op_is(op, TSR_TILE_STORE) || tsr_op_is(op, TSR_TILE_SCATTER);
+        if (tsr_op_is(op, TSR_SCF_FOR)) scan(emit, tsr_op_body(op), local_total);
         emit->sums += tsr_emit_is_reduction(op);
-        emit->fetches |= tsr_op_is(op, "tile.fetch");
-        if (tsr_op_is(op, "tile.local")) *local_total += tsr_emit_local_bytes(emit, op);
+        emit->fetches |= tsr_op_is(op, TSR_TILE_FETCH);
+        if (tsr_op_is(op, TSR_TILE_LOCAL)) *local_total += tsr_emit_local_bytes(emit, op);
         if (!load && !store) continue;
         MlirValue buffer = tsr_op_operand(op, load ? 0 : 1);
         if (mlirValueIsABlockArgument(buffer))
@@ -704,7 +695,7 @@ static tsr_result make_function(tsr_emit *emit, MlirOperation func,
     LLVMTypeRef type =
         LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count + 3, false);
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
-        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is defined twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
     LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
     snprintf(threads, sizeof threads, "%u,1,1", launch->threads);
@@ -770,8 +761,8 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
     tsr_op_i64(func, "grid", &grid);
     if (beside < 1 || beside > TSR_BESIDE_MAX || grid % beside)
         FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' has %lld of %lld programs in a block; expected up to %d, of a multiple "
-             "of it",
+             "kernel '%s' has %lld of %lld programs in a block; expected a divisor of the programs "
+             "up to %d",
              emit->kernel, (long long)beside, (long long)grid, TSR_BESIDE_MAX);
     emit->beside = (unsigned)beside;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);

@@ -39,7 +39,8 @@ static void plan_sizes(tsr_attention_grad *g, int64_t keys, int64_t queries, int
     g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
 }
 
-/* The number of keys or queries of a chunk. It depends only on the shapes, and limits the stack. */
+/* The number of keys or queries of a chunk. This number depends only on the shapes, and limits the
+ * stack. */
 static int64_t chunk_of(int64_t d, int64_t e, size_t element_bytes) {
     int64_t chunk = CHUNK,
             elements = CHUNK_ELEMENTS * (int64_t)sizeof(float) / (int64_t)element_bytes;

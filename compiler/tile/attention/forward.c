@@ -13,7 +13,8 @@
  * The method is that of Dao et al., "FlashAttention", 2022, after Milakov and Gimelshein, "Online
  * normalizer calculation for softmax", 2018. Scores and sums are chains over ascending d and key;
  * sums of p have 64 partial results per block of keys. The size of that block follows from the
- * shapes alone, so that all targets with FMA give the same bits. A query that sees no key gives 0.
+ * shapes alone, so that all targets with FMA give the same bits. The result of a query that sees no
+ * key is 0.
  *
  * If there are more than 2,048 keys, o and l of each block begin at 0. The results of blocks are
  * added in groups of 32, and so are the sums of groups, like the chunks of a long product (tile.h):
@@ -83,15 +84,15 @@ static int64_t stack_bytes(const attention *a) {
            (key_elements(a) + value_elements(a) + a->block_queries * a->score_stride) * narrow;
 }
 
-/* The number of rows that consists of whole tiles of both products. */
+/* The smallest number of rows that is a multiple of the tiles of both products. */
 static int64_t whole_tiles(const attention *a) {
     int64_t unit = a->scores_side.rows;
     while (unit % a->values_side.rows) unit += a->scores_side.rows;
     return unit;
 }
 
-/* Plans the best tile of each product. If blocks of whole tiles of both would be large, the rows of
- * the second tile divide those of the first. */
+/* Plans the best tile of each product. If blocks that are multiples of both tiles would be large,
+ * the number of rows of the second tile divides that of the first tile. */
 static void plan_sides(attention *a) {
     const tsr_attention *of = &a->of;
     tsr_attention_plan_side(of, of->queries, a->block_keys, 0, &a->scores_side);
@@ -416,7 +417,7 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
 }
 
 /* Stores the logarithm of a query's sum of exponentials, if it is an output. Returns 1 / the sum,
- * so that a query needs one division; returns 1 if the sum is 0. */
+ * so that a query needs one division; the function returns 1 if the sum is 0. */
 static MlirValue finish_row(attention *a, MlirValue row, MlirValue total, MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
     const MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;

@@ -26,8 +26,8 @@ typedef struct tsr_attention_grad {
     int64_t apart; /* extra elements between rows of scores, because columns are read, too */
     MlirValue result, logsumexp, dresult, dq, dk, dv; /* buffers */
     /* The numbers of slots for sums of chunks. Each slot of dq is a buffer as large as the
-     * gradient; those of dk and dv are as large as a block and on the stack. 0: sums continue from
-     * block to block. */
+     * gradient; each slot of dk or dv is as large as a block and on the stack. 0: sums continue
+     * from block to block. */
     uint32_t key_slots, query_slots;
     MlirValue dq_slots, dk_slots, dv_slots;
     MlirValue key_carries, query_carries; /* carries of the current chunks */
@@ -43,8 +43,8 @@ typedef struct tsr_attention_grad {
     MlirValue q_at, k_at, v_at, o_at, query_count, key_count; /* offsets and sizes of the blocks */
 } tsr_attention_grad;
 
-/* The functions that compute a block. Each casts `grad` to a struct of which it is the first
- * member. */
+/* The functions that compute a block. Each function casts `grad` to a struct whose first member is
+ * `grad`. */
 typedef struct tsr_attention_blocks {
     int64_t (*stack_bytes)(const tsr_attention_grad *grad);
     void (*make_locals)(tsr_attention_grad *grad);
@@ -75,7 +75,7 @@ typedef struct tsr_attention_product {
     MlirValue columns;  /* columns of the result */
     int64_t columns_of; /* number of all columns, if the last vectors need masks; else 0 */
     MlirValue rows, count;
-    int64_t rows_all; /* rows of all blocks, which tell the rows after the last whole tile */
+    int64_t rows_all; /* rows of all blocks, which determine the rows after the last whole tile */
 } tsr_attention_product;
 void tsr_attention_grad_multiply(tsr_attention_grad *g, const tsr_attention_product *product);
 /* Multiplies the block's queries, or their gradients, with its keys, or values, in panels. */

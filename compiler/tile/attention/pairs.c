@@ -78,7 +78,7 @@ static void make_locals(tsr_attention_grad *grad) {
     g->chances = tsr_tile_local(b, narrow, scores);
     g->dlogits = tsr_tile_local(b, narrow, scores);
     g->dlogit_rows = tsr_tile_local(b, narrow, scores);
-    /* Both are cleared and read in whole vectors. */
+    /* Both buffers are cleared and read in whole vectors. */
     g->dk_sums = tsr_tile_local(b, wide, keys * g->key_columns + lanes_of(grad));
     g->dv_sums = tsr_tile_local(b, wide, keys * g->value_columns + lanes_of(grad));
 }

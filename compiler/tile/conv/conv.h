@@ -25,8 +25,8 @@ typedef struct tsr_conv {
     tsr_conv_axis axes[2];
     MlirValue a, b, result; /* buffers of operands 0 and 1 and of the result */
     MlirType storage;       /* storage type of the computation */
-    int64_t strip;          /* width of the strips of the filter, operand 1; 0: it has none */
-    tsr_type filter;        /* if it is in strips, the filter's own type */
+    int64_t strip;   /* width of the strips of the filter, operand 1; 0: the filter has no strips */
+    tsr_type filter; /* if the filter is in strips: its own type */
 } tsr_conv;
 
 typedef enum tsr_conv_kind {
@@ -73,7 +73,7 @@ typedef struct tsr_conv_blocks {
     int64_t rows, columns; /* maximum size of a block */
     int64_t parts;         /* parts of a row */
     int64_t count;         /* maximum number of blocks of one walk */
-    bool many; /* the sums of blocks are added like those of chunks (tree.h); otherwise the chain
+    bool many; /* the sums of blocks are added like the sums of chunks (tree.h); otherwise the chain
                   continues from block to block */
 } tsr_conv_blocks;
 /* Makes the blocks of `times` successive walks over rows x columns. */

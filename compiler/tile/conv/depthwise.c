@@ -3,8 +3,9 @@
  * Convolutions with one channel in each group: vectors contain channels, and a few vectors are
  * computed at a time. In the forward product and the gradient of the image, each position is a sum
  * over the taps that are inside the image; in the gradient of the filter each tap is a sum over the
- * windows in which it is inside the image. Order and numerics are those of the other convolutions;
- * more than 2,048 taps are cut into blocks of at most 256, as windows are (filter.c).
+ * windows in which it is inside the image. Order and numerics equal those of the other
+ * convolutions. More than 2,048 taps are divided into blocks of at most 256 taps, in the same way
+ * as windows (filter.c).
  */
 #include "compiler/tile/conv/conv.h"
 #include "compiler/tile/reductions/tree.h"
@@ -247,7 +248,8 @@ static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p
     tsr_tile_loop_end(b, &over_positions, NULL);
 }
 
-/* Finds the positions of a line whose taps are all inside the image; none if there are phases. */
+/* Finds the positions of a line whose taps are all inside the image. Finds no position if there are
+ * phases. */
 static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
     int64_t first = walk->first[0],
             last = walk->a_positions - 1 - (walk->taps - 1) * walk->step - first;

@@ -5,15 +5,15 @@
  *
  *     for each image, block of window rows
  *         for each tile of channels x filters of the program
- *             accumulators = those of the last block, or 0
+ *             accumulators = the sums of the last block, or 0
  *             for each window: accumulators = fma(channel, gradient, accumulators)
  *             keep them for the next block, or add them to the sums of the earlier blocks
  *
  * A program has one tap, a block of channels and a few panels of filters, and their sums on its
  * stack. Each element is one chain over image, row and column of the windows, ascending. If the
- * images have more than 2,048 windows together, it is one such chain for each block of at most 256
- * windows (blocks.c) in which the tap is inside the image. The sums of blocks are added in groups
- * of 32, and so are the sums of groups, like the chunks of a long product (tile.h).
+ * images have more than 2,048 windows together, each element has one such chain for each block of
+ * at most 256 windows (blocks.c) in which the tap is inside the image. The sums of blocks are added
+ * in groups of 32, and so are the sums of groups, like the chunks of a long product (tile.h).
  */
 #include "compiler/ir/target.h"
 #include "compiler/tile/conv/conv.h"
@@ -35,12 +35,12 @@ typedef struct product {
     MlirValue scratch;                    /* [slot][panel][channel][width] */
     MlirValue image, carries;             /* image and carries of the current block */
     MlirValue group, tap[2], low[2], high[2];
-    MlirValue channel, channels, panel, panel_count; /* the program's first ones and counts */
+    MlirValue channel, channels, panel, panel_count; /* first channel and panel, and counts */
 } product;
 
 typedef struct tile {
     int64_t rows;
-    MlirValue channel, panel; /* counted from the program's first one */
+    MlirValue channel, panel; /* counted from the program's first panel */
     const tsr_conv_block *windows;
 } tile;
 

@@ -8,7 +8,7 @@ static tsr_result find_operand(tsr_conv *conv, size_t index, MlirValue *out_buff
     tsr_tile_group *group = conv->group;
     MlirValue operand = tsr_op_operand(group->root, index);
     MlirOperation view = tsr_value_owner(operand);
-    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    bool unpacks = tsr_op_is(view, TSR_SCHED_UNPACK);
     if (unpacks) operand = tsr_op_operand(view, 0);
     if (!mlirValueIsABlockArgument(operand))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu is not an argument", group->name, index);
@@ -52,7 +52,8 @@ tsr_result tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *ou
     const tsr_shape *made = &group->types[group->input_count].shape;
     if (group->output_count != 1 || made->rank != 4 ||
         !mlirValueEqual(group->returned[0], tsr_op_result(group->root, 0)))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': the result is not returned alone", group->name);
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': the function must return only this result",
+             group->name);
     conv.result = group->buffers[group->input_count];
     const tsr_shape *image = kind == TSR_CONV_OF_INPUT ? made : a;
     const tsr_shape *filter = kind == TSR_CONV_OF_FILTER ? made : kind == TSR_CONV_FORWARD ? b : a;
@@ -112,8 +113,9 @@ static int64_t greatest_divisor(int64_t x, int64_t y) {
 }
 
 /* Window o with tap k reads image position i = r + t * stride if o * stride = i + low - k *
- * dilation. The taps of a phase are k0, k0 + stride / g, ...; each reads a window that is dilation
- * / g before that of the last one. They are walked backwards, so that o ascends. */
+ * dilation. The taps of a phase are k0, k0 + stride / g, ...; each tap reads a window that is
+ * dilation / g before the window of the previous tap. The taps are walked backwards, so that o
+ * ascends. */
 static void phase_of_input(const tsr_conv_axis *axis, int64_t r, int64_t *first, int64_t *tap_first,
                            int64_t *count) {
     int64_t g = greatest_divisor(axis->stride, axis->dilation), period = axis->stride / g, k0 = 0;

@@ -5,8 +5,8 @@
  *     for each row: zeros, the elements inside the image, zeros
  *
  * It is written in order, in whole vectors: the next vector overwrites the excess elements of each
- * vector, and the patch has padding after the last one. So no store needs a mask, which takes a
- * dozen cycles with AVX2.
+ * vector, and the patch has padding after the last one. Therefore no store needs a mask, which
+ * takes a dozen cycles with AVX2.
  */
 #include "compiler/tile/conv/product.h"
 
@@ -18,7 +18,7 @@ static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
 
 static MlirValue inside(tsr_conv_product *p, MlirValue position, int64_t limit) {
     tsr_tile_builder *b = &p->conv.group->b;
-    /* Unsigned: a negative position becomes a large one. */
+    /* The comparison is unsigned: a negative position becomes a large number. */
     return tsr_tile_icompare(b, TSR_ICMP_ULT, position, tsr_tile_index(b, limit));
 }
 

@@ -47,7 +47,7 @@ static bool is_long(const tsr_conv_product *p) {
     return tsr_product_is_long(taps * p->a_channels);
 }
 
-/* Follows from the shapes alone, because the order of each chain depends on it. */
+/* The result follows from the shapes alone, because the order of each chain depends on it. */
 static void plan_channels(tsr_conv_product *p) {
     int64_t row = most(p->walks[1].taps, 1), taps = most(p->walks[0].taps, 1) * row;
     int64_t limit = most(K_MAX / taps, 1);
@@ -85,7 +85,7 @@ static int64_t halve(const tsr_conv_product *p, int64_t x) {
     return divide_up(x / 2, p->tile_rows) * p->tile_rows;
 }
 
-/* The positions of a row, including those of the last tile beyond its end. */
+/* The positions of a row, including the positions of the last tile beyond the row's end. */
 static int64_t row_positions(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1);
     return p->flat ? x : divide_up(x, p->tile_rows) * p->tile_rows;
@@ -107,8 +107,8 @@ static bool plan_patch(tsr_conv_product *p) {
     return true;
 }
 
-/* True if taps have enough channels to leave out those beyond the image. Follows from the shapes
- * alone. */
+/* True if taps have enough channels to leave out those beyond the image. The result follows from
+ * the shapes alone. */
 static bool has_ranges(const tsr_conv_product *p) { return p->a_channels >= LEFT_OUT_CHANNELS; }
 
 static bool leaves_out(const tsr_conv_product *p) {
@@ -200,7 +200,8 @@ static tsr_result plan_chunks(tsr_conv_product *p, int64_t fit) {
     return TSR_SUCCESS;
 }
 
-/* Plans the rows of a block of taps: as many as fit a panel on the stack, or all for strips. */
+/* Plans the rows of a block of taps. For strips, the block has all rows; otherwise it has as many
+ * rows as fit into a panel on the stack. */
 static tsr_result plan_taps(tsr_conv_product *p) {
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
     int64_t fit = p->conv.strip ? taps : (capacity(p, PANEL_ELEMENTS) / p->width - p->lanes) / row;
@@ -226,7 +227,7 @@ static void plan_program(tsr_conv_product *p) {
     double flops = 2.0 * (double)(x * taps) * (double)(p->a_channels * p->width * panels);
     int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1;
     rows = most(rows, divide_up(y * others * divide_up(p->panels, panels), PROGRAMS));
-    /* Not less than the number of rows of A that the next program reads again. */
+    /* At least the number of rows of A that the next program reads again. */
     rows = most(rows, divide_up(extent(p, 0, 1), stride));
     p->program_rows = least(rows, y);
     p->program_panels = panels;

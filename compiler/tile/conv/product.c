@@ -11,7 +11,7 @@
  *                 for each panel of the program
  *                     copy the filter's panel to the stack, if it is not stored in strips already
  *                     for each tile of positions in a row
- *                         accumulators = 0, or those of the last block
+ *                         accumulators = 0, or the sums of the last block
  *                         for each tap, channel: fma, A read from the patch (multiply.c)
  *                         store, or keep them for the next block
  *
@@ -27,9 +27,9 @@
  *
  * Each element is one chain: blocks of channels, then taps, then channels, ascending (taps of the
  * gradient descending). A tap outside the image adds nothing, except along W if a tap has too few
- * channels for a loop of its own; then it adds zero times a weight. This rule, and the size of a
- * block of channels, follow from the shapes alone, so that every target and blocking gives the same
- * bits.
+ * channels for a loop of its own; in that case the tap adds zero times a weight. This rule, and the
+ * size of a block of channels, follow from the shapes alone, so that every target and blocking
+ * gives the same bits.
  *
  * If an element has more than 2,048 steps, each block of channels and taps is a chain of its own,
  * of at most 256 steps or one row of taps. The sums of blocks are added in groups of 32, and so are

@@ -170,14 +170,13 @@ static MlirValue real_power(const element *e) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static MlirOperation owner_if(MlirValue value, const char *name) {
+static MlirOperation owner_if(MlirValue value, tsr_op id) {
     MlirOperation owner = tsr_value_owner(value);
-    bool is = !mlirOperationIsNull(owner) && tsr_op_is(owner, name);
-    return is ? owner : (MlirOperation){NULL};
+    return tsr_op_is(owner, id) ? owner : (MlirOperation){NULL};
 }
 
 static bool is_lowest(MlirValue value) {
-    MlirOperation constant = owner_if(value, "tessera.constant");
+    MlirOperation constant = owner_if(value, TSR_GRAPH_CONSTANT);
     if (mlirOperationIsNull(constant)) return false;
     MlirAttribute all = tsr_op_attr(constant, "value");
     if (!mlirAttributeIsADenseElements(all) || !mlirDenseElementsAttrIsSplat(all)) return false;
@@ -187,9 +186,9 @@ static bool is_lowest(MlirValue value) {
 
 /* Returns m for where(m == -inf, c, m), which softmax uses for rows of only -inf. */
 static MlirValue unless_equal(MlirValue value) {
-    MlirOperation where = owner_if(value, "tessera.where");
+    MlirOperation where = owner_if(value, TSR_GRAPH_WHERE);
     if (mlirOperationIsNull(where)) return value;
-    MlirOperation compare = owner_if(tsr_op_operand(where, 0), "tessera.compare");
+    MlirOperation compare = owner_if(tsr_op_operand(where, 0), TSR_GRAPH_COMPARE);
     MlirValue other = tsr_op_operand(where, 2);
     int64_t how = -1;
     bool is = !mlirOperationIsNull(compare) && tsr_op_i64(compare, "predicate", &how) && how == 0 &&
@@ -198,16 +197,16 @@ static MlirValue unless_equal(MlirValue value) {
     return is ? other : value;
 }
 
-/* True for x - m if m is the largest element of a row of x. If m is the lowest number, so is every
- * x of the row. */
+/* True for x - m if m is the largest element of a row of x. If m is the lowest number, every x of
+ * the row is the lowest number, too. */
 static bool is_below_0(MlirValue value) {
-    MlirOperation sub = owner_if(value, "tessera.sub");
+    MlirOperation sub = owner_if(value, TSR_GRAPH_SUB);
     if (mlirOperationIsNull(sub)) return false;
     MlirValue from = tsr_op_operand(sub, 1);
-    while (!mlirOperationIsNull(owner_if(from, "tessera.reshape")) ||
-           !mlirOperationIsNull(owner_if(from, "tessera.broadcast")))
+    while (!mlirOperationIsNull(owner_if(from, TSR_GRAPH_RESHAPE)) ||
+           !mlirOperationIsNull(owner_if(from, TSR_GRAPH_BROADCAST)))
         from = tsr_op_operand(tsr_value_owner(from), 0);
-    MlirOperation max = owner_if(unless_equal(from), "tessera.reduce_max");
+    MlirOperation max = owner_if(unless_equal(from), TSR_GRAPH_REDUCE_MAX);
     return !mlirOperationIsNull(max) &&
            mlirValueEqual(tsr_op_operand(max, 0), tsr_op_operand(sub, 0));
 }
@@ -467,22 +466,20 @@ static MlirValue philox(const element *e) {
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct row {
-    const char *name;
     MlirValue (*build)(const element *e);
     kind kind;
     bool rounds; /* the result may not be a number of bf16 or f16 yet */
 } row;
 
-static const row rows[] = {
-#define X(name, function_name, which, rounding) {name, function_name, which, rounding},
+static const row rows[TSR_OP_COUNT] = {
+#define X(ID, function_name, which, rounding) [TSR_##ID] = {function_name, which, rounding},
 #include "compiler/tile/elements/elements.def"
 #undef X
 };
 
 static const row *find(MlirOperation op) {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tsr_op_is(op, rows[i].name)) return &rows[i];
-    return NULL;
+    const row *found = &rows[tsr_op_of(op)];
+    return found->build ? found : NULL;
 }
 
 bool tsr_element_is(MlirOperation op) { return find(op) != NULL; }

@@ -5,7 +5,7 @@
  * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
  * 0, and vectors go along it. A program computes whole rows, or a part of one row if rows are
  * long. On a warp, lanes move 16 bytes at a time if all runs begin at multiples of 16 bytes. With
- * native numerics, if all results have 16 bits, functions are the unit's approximations, and a
+ * native numerics, if all results have 16 bits, functions use the hardware's approximations, and a
  * product and an addition that uses it may become one FMA.
  */
 #include "compiler/ir/target.h"
@@ -20,7 +20,7 @@ typedef struct map {
     tsr_view *outputs;
     tsr_space space;
     bool inner[TSR_RANK_MAX], outer[TSR_RANK_MAX];
-    int64_t columns, rows; /* the last dimension; the product of the others */
+    int64_t columns, rows; /* the last dimension; the product of the other factors */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
     bool blocked;      /* see tsr_region_may_block */
@@ -61,16 +61,16 @@ static bool skips_elements(const map *m) {
 static bool samples_normals(const map *m) {
     for (uint32_t i = 0; i < m->region.node_count; i++) {
         const tsr_node *node = m->region.nodes[i];
-        if (node->kind == TSR_NODE_OP && tsr_op_is(node->op, "tessera.philox") &&
+        if (node->kind == TSR_NODE_OP && tsr_op_is(node->op, TSR_GRAPH_PHILOX) &&
             tsr_op_has(node->op, "normal"))
             return true;
     }
     return false;
 }
 
-/* Four vectors hide a function's latency, two hide all others: rows use four only if they are
- * multiples of four vectors, or long enough that the masked rest does not matter. A lane of a GPU
- * has other warps to hide latency. */
+/* Four vectors hide the latency of a function; two vectors hide the latency of any other op. Rows
+ * use four vectors only if they are multiples of four vectors, or so long that the masked rest does
+ * not matter. A lane of a GPU has other warps to hide latency. */
 static uint32_t lanes_at_once(const map *m) {
     enum { LONG = 16, NORMALS = 128 };
     const tsr_target *target = m->group->b.target;

@@ -117,7 +117,8 @@ static MlirValue log_positive(const draw *d, MlirValue x) {
     return two(d, "arith.addf", two(d, "arith.mulf", k, real(d, 0x1.62e42feep-1)), rest);
 }
 
-/* The numbers that are computed: computing rare ones for all lanes takes most of the time. */
+/* The numbers that are computed. Rare numbers are computed separately: computing them for all lanes
+ * would take most of the time. */
 typedef enum part { PART_ALL, PART_MIDDLE, PART_OUTER } part;
 
 static MlirValue quantile(const draw *d, MlirValue u, part which) {
@@ -293,7 +294,7 @@ static MlirValue normals_apart(tsr_tile_builder *b, const tsr_philox *how,
     values = tsr_tile_local(b, number, lanes);
     for (int i = 0; i < OPERANDS; i++) {
         MlirOperation owner = tsr_value_owner(operands[i]);
-        bool same = !mlirOperationIsNull(owner) && tsr_op_is(owner, "vector.broadcast");
+        bool same = tsr_op_is(owner, TSR_VECTOR_BROADCAST);
         buffers[i] = same ? tsr_tile_null : tsr_tile_local(b, integers, lanes);
         if (!same) store_i64(b, operands[i], buffers[i], zero);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel families `transpose` and `reshape`. A transpose that keeps the last dimension, and every
- * reshape, is a copy with other strides: the map family. Else square blocks of the input's and the
- * output's last dimension are transposed in registers.
+ * reshape, is a copy with other strides: the map family. Otherwise square blocks of the input's and
+ * the output's last dimension are transposed in registers.
  */
 #include "compiler/tile/kernels/runs.h"
 
@@ -118,7 +118,8 @@ static void emit_block(transpose *t, MlirValue row, MlirValue column, bool maske
     }
 }
 
-/* One item is a strip: `lanes` columns, all rows. Whole blocks first, then those with an edge. */
+/* One item is a strip: `lanes` columns, all rows. Whole blocks come first, then the blocks at an
+ * edge. */
 static void emit_strip(transpose *t, MlirValue item) {
     tsr_tile_builder *b = &t->group->b;
     int64_t rows = t->space.dims[t->row], columns = t->space.dims[t->column], lanes = t->lanes;

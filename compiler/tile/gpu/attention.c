@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family of attention on matrix units. A program computes one tile of a head's queries. With
- * wgmma and a causal mask it computes two: the last tile and the first, the last but one and the
- * second, …, so that all programs have the same amount of work.
+ * wgmma and a causal mask each program computes two tiles: the first program the last tile and the
+ * first one, the next program the last tile but one and the second one, and so on. All programs
+ * then have the same amount of work.
  *
  * With mma.sync a program has one tile, and the tiles with the most work come first; several
  * programs run on a multiprocessor. Consecutive programs share a head, and consecutive heads share

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention on the matrix units of a GPU, for bundles whose numerics are "native". Supported: no
- * mask; query, key and value of bf16 or f16; heads of 64 or 128 numbers, all of one size; dropout
- * of at most 0.96875.
+ * mask; query, key and value of bf16 or f16; heads of 64 or 128 numbers, all of the same size;
+ * dropout of at most 0.96875.
  *
- * Numerics: those of tile.attend. The bits depend on the tile, which follows from the shapes.
+ * tile.attend (tile.td) states the numerics. The bits depend on the tile, which follows from the
+ * shapes.
  */
 #ifndef TSR_COMPILER_TILE_GPU_ATTENTION_H
 #define TSR_COMPILER_TILE_GPU_ATTENTION_H

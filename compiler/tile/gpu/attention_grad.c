@@ -308,8 +308,8 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
 /* ---- tiles with mma.sync --------------------------------------------------------------------- */
 
 /* Writes the buffers of tile.attend: the operands, the gradients, then the samples of the dropout.
- * In the kernel's arguments the samples come before the gradients; so does the buffer that the
- * kernel of queries writes over, if all gradients share one buffer. */
+ * In the kernel's arguments the samples come before the gradients. If all gradients share one
+ * buffer, this buffer also comes before them, because the kernel of queries overwrites it. */
 static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, MlirValue *out_buffers,
                                int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
@@ -471,8 +471,8 @@ static bool is_taken(const tsr_tile_group *group, const tsr_attention *of) {
            of->queries / TILE_KEYS < TILES_MAX / of->batch / of->heads;
 }
 
-/* Finds the group's results: those of the op, in some order, or one that contains them all. False
- * if the group has other results. */
+/* Finds the group's results: the results of the op in any order, or one result that contains them
+ * all. False if the group has other results. */
 static bool find_results(const tsr_tile_group *group, plan *p) {
     uint32_t found = 0;
     for (uint32_t r = 0; r < GRADIENTS; r++) {
@@ -508,8 +508,8 @@ static tsr_type place_sum(const tsr_tile_group *group, plan *p) {
     return type;
 }
 
-/* The kernel of keys and values runs before that of queries: if all gradients share one buffer, the
- * latter writes the remaining rows and columns. */
+/* The kernel of keys and values runs before the kernel of queries. If all gradients share one
+ * buffer, the kernel of queries writes the remaining rows and columns. */
 static void make_sync_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *sequence) {
     enum { ROWS, KEYS, QUERIES, COUNT };
     uint64_t batch = (uint64_t)p->batch, heads = (uint64_t)p->heads, size = (uint64_t)p->size;

@@ -2,7 +2,8 @@
  *
  * Gradients of attention on the matrix units of a GPU, for bundles whose numerics are "native".
  * Supported: no mask; as many queries as keys, a multiple of 128; all of bf16 or f16; heads of 64
- * or 128 numbers, all of one size; dropout of at most 0.96875. Three kernels with wgmma (sm_90a):
+ * or 128 numbers, all of the same size; dropout of at most 0.96875. Three kernels with wgmma
+ * (sm_90a):
  *
  *     rows   for each query the initial values of the scores: its logarithm over -scale, and minus
  *            the sum of its result's gradient times its result (times 1 - dropout); sets the
@@ -16,9 +17,9 @@
  *     keys     tile.attend "backward_keys"
  *     queries  tile.attend "backward_queries"
  *
- * Numerics: those of tile.attend. The first sum is over 8 numbers of a lane (32 numbers apart, if
- * heads are adjacent columns), then over lanes, as a tree. The bits do not depend on the order in
- * which programs run.
+ * tile.attend (tile.td) states the numerics. The first sum is over 8 numbers of a lane (32 numbers
+ * apart, if heads are adjacent columns), then over lanes, as a tree. The bits do not depend on the
+ * order in which programs run.
  */
 #ifndef TSR_COMPILER_TILE_GPU_ATTENTION_GRAD_H
 #define TSR_COMPILER_TILE_GPU_ATTENTION_GRAD_H

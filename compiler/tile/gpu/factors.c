@@ -34,12 +34,12 @@ typedef struct transposer {
 
 typedef bool (*visit)(const transposer *t, MlirOperation entry, MlirOperation call, void *context);
 
-/* Visits the calls of the group until a visitor returns false; returns false then. */
+/* Visits the calls of the group until a visitor returns false. Returns false if a visitor did. */
 static bool visit_calls(const transposer *t, visit visitor, void *context) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(t->module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+            const char *callee = tsr_op_is(op, TSR_SCHED_CALL) ? tsr_op_string(op, "callee") : NULL;
             if (callee && strcmp(callee, tsr_op_symbol(t->func)) == 0 &&
                 !visitor(t, entry, op, context))
                 return false;
@@ -53,7 +53,7 @@ static bool visit_calls(const transposer *t, visit visitor, void *context) {
 /* A product of two f32 arguments that may be computed as tf32, or null. */
 static MlirOperation find_product(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "tessera.matmul")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_MATMUL)) continue;
         bool fits = tsr_op_has(op, TSR_TF32_NAME);
         for (size_t i = 0; i < 2; i++) {
             tsr_type type = {0};
@@ -177,7 +177,7 @@ tsr_result tsr_gpu_transpose_factors(tsr_ctx *ctx, const tsr_target *target, Mli
     transposer t = {.ctx = ctx, .arena = arena, .module = module, .assigned = &assigned};
     if (target->arch != 90) return TSR_SUCCESS; /* mma.sync reads in any order */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "tsched.func")) continue;
+        if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
         t.func = func;
         t.root = find_product(func);
         if (mlirOperationIsNull(t.root) ||

@@ -9,8 +9,8 @@ enum { UNIT = TSR_HEADS_UNIT, HEAD_DIMS = 4 };
 
 bool tsr_gpu_is_move(MlirOperation op) {
     return !mlirOperationIsNull(op) &&
-           (tsr_op_is(op, "tessera.slice") || tsr_op_is(op, "tessera.reshape") ||
-            tsr_op_is(op, "tessera.transpose") || tsr_op_is(op, "tessera.concat"));
+           (tsr_op_is(op, TSR_GRAPH_SLICE) || tsr_op_is(op, TSR_GRAPH_RESHAPE) ||
+            tsr_op_is(op, TSR_GRAPH_TRANSPOSE) || tsr_op_is(op, TSR_GRAPH_CONCAT));
 }
 
 bool tsr_gpu_is_heads_transpose(MlirOperation op) {
@@ -22,7 +22,7 @@ bool tsr_gpu_slice_columns(MlirOperation slice, int64_t *out_first) {
     int64_t start[TSR_RANK_MAX], step[TSR_RANK_MAX];
     size_t count = 0, steps = 0;
     tsr_type from, to;
-    if (!tsr_op_is(slice, "tessera.slice") ||
+    if (!tsr_op_is(slice, TSR_GRAPH_SLICE) ||
         !tsr_op_i64s(slice, "start", TSR_RANK_MAX, start, &count) || count != 3 ||
         !tsr_value_type(tsr_op_operand(slice, 0), &from) ||
         !tsr_value_type(tsr_op_result(slice, 0), &to))
@@ -63,7 +63,7 @@ tsr_gpu_heads tsr_gpu_heads_read(const tsr_tile_group *group, size_t index) {
     while (!mlirValueIsABlockArgument(from)) {
         MlirOperation move = tsr_value_owner(from);
         TSR_ASSERT(tsr_gpu_is_move(move));
-        if (tsr_op_is(move, "tessera.slice")) {
+        if (tsr_op_is(move, TSR_GRAPH_SLICE)) {
             bool columns = tsr_gpu_slice_columns(move, &first);
             TSR_ASSERT(columns);
         }
@@ -93,7 +93,7 @@ tsr_gpu_heads tsr_gpu_heads_given(const tsr_tile_group *group, size_t index) {
         if (mlirOpOperandIsNull(use)) return found;
         MlirOperation user = mlirOpOperandGetOwner(use);
         if (!tsr_gpu_is_move(user)) break;
-        if (tsr_op_is(user, "tessera.concat")) first = columns_before(user, to);
+        if (tsr_op_is(user, TSR_GRAPH_CONCAT)) first = columns_before(user, to);
         to = tsr_op_result(user, 0);
     }
     for (uint32_t i = 0; i < group->output_count; i++)

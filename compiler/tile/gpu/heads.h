@@ -28,9 +28,9 @@ bool tsr_gpu_is_heads_transpose(MlirOperation op);
  * or begins at a column where copies cannot begin. */
 bool tsr_gpu_slice_columns(MlirOperation slice, int64_t *out_first);
 
-/* Describe operand and result `index` of the group's root. Both assert that it is an argument or
- * result of the group, directly or through the moves that tsr_gpu_join_heads adds. An unused result
- * has argument UINT32_MAX. */
+/* Describe operand and result `index` of the group's root. Both functions assert that the value is
+ * an argument or result of the group, directly or through the moves that tsr_gpu_join_heads adds.
+ * An unused result has argument UINT32_MAX. */
 tsr_gpu_heads tsr_gpu_heads_read(const tsr_tile_group *group, size_t index);
 tsr_gpu_heads tsr_gpu_heads_given(const tsr_tile_group *group, size_t index);
 /* Views the buffer as [heads, rows, numbers], or as [batch, rows, width] if heads are adjacent

@@ -10,7 +10,7 @@
  * are kernels, except for the reshapes; this pass moves the ops around attention into its group,
  * which is then one kernel. A group is changed only if all its calls have the same surroundings. If
  * another op still needs a result in its old layout, the result is transposed back: the gradient's
- * group takes that transpose in again.
+ * group then absorbs this transpose.
  */
 #include "compiler/ir/target.h"
 #include "compiler/tile/gpu/attention.h"
@@ -65,13 +65,13 @@ static tsr_result refuse_memory(const joiner *j) {
  * calls. */
 static MlirOperation moved_by(const joiner *j, MlirOperation call) {
     MlirOperation none = {NULL};
-    if (mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")) return none;
+    if (!tsr_op_is(call, TSR_SCHED_CALL)) return none;
     const char *callee = tsr_op_string(call, "callee");
     MlirOperation func = callee ? tsr_module_find(j->module, callee) : none;
-    if (mlirOperationIsNull(func) || !tsr_op_is(func, "tsched.func")) return none;
+    if (!tsr_op_is(func, TSR_SCHED_FUNC)) return none;
     MlirOperation first = mlirBlockGetFirstOperation(tsr_op_body(func));
     MlirOperation second = mlirOperationGetNextInBlock(first);
-    return tsr_gpu_is_move(first) && tsr_op_is(second, "tsched.return") ? first : none;
+    return tsr_gpu_is_move(first) && tsr_op_is(second, TSR_SCHED_RETURN) ? first : none;
 }
 
 static MlirOperation maker_of(MlirValue value) {
@@ -96,7 +96,7 @@ static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirV
     s->operands[index] = TRANSPOSED;
     s->values[index] = tsr_op_operand(transpose, 0);
     MlirOperation reshape = maker_of(s->values[index]);
-    if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, "tessera.reshape")) return;
+    if (!tsr_op_is(reshape, TSR_GRAPH_RESHAPE)) return;
     MlirOperation call = maker_of(tsr_op_operand(reshape, 0)), slice = moved_by(j, call);
     int64_t first = 0;
     if (mlirOperationIsNull(slice) || !tsr_gpu_slice_columns(slice, &first)) return;
@@ -105,20 +105,20 @@ static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirV
     s->values[index] = tsr_op_operand(call, 0);
 }
 
-/* The concat along columns that all three results go to, each through its transpose and a reshape,
- * and nowhere else. */
+/* Finds the concat along columns that reads all three results, each through its transpose and a
+ * reshape. Returns false if another op reads one of them. */
 static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
     for (uint32_t r = 0; r < RESULTS_MAX; r++) {
         MlirOperation transpose = only_user(tsr_op_result(call, r));
         if (!tsr_gpu_is_heads_transpose(moved_by(j, transpose))) return false;
         MlirOperation reshape = only_user(tsr_op_result(transpose, 0));
-        if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, "tessera.reshape")) return false;
+        if (!tsr_op_is(reshape, TSR_GRAPH_RESHAPE)) return false;
         MlirValue part = tsr_op_result(reshape, 0);
         MlirOperation joins = only_user(part), concat = moved_by(j, joins);
         int64_t axis = 0;
-        if (mlirOperationIsNull(concat) || !tsr_op_is(concat, "tessera.concat") ||
-            tsr_op_operand_count(joins) != RESULTS_MAX || !tsr_op_i64(concat, "axis", &axis) ||
-            axis != 2 || (r && !mlirOperationEqual(joins, s->concat)))
+        if (!tsr_op_is(concat, TSR_GRAPH_CONCAT) || tsr_op_operand_count(joins) != RESULTS_MAX ||
+            !tsr_op_i64(concat, "axis", &axis) || axis != 2 ||
+            (r && !mlirOperationEqual(joins, s->concat)))
             return false;
         s->concat = joins;
         for (uint32_t i = 0; i < RESULTS_MAX; i++)
@@ -353,13 +353,13 @@ typedef void (*visit)(joiner *j, MlirOperation op);
 
 static void visit_ops(joiner *j, visit visitor) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(j->module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(entry)) visitor(j, op);
     }
 }
 
 static bool is_call_of(MlirOperation op, MlirOperation func) {
-    const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+    const char *callee = tsr_op_is(op, TSR_SCHED_CALL) ? tsr_op_string(op, "callee") : NULL;
     return callee && strcmp(callee, tsr_op_symbol(func)) == 0;
 }
 
@@ -378,7 +378,7 @@ static bool is_dead(MlirOperation op) {
 /* Removes unused moves and unused calls of the group itself. Other calls stay, because they may
  * report faults. */
 static void drop_dead(joiner *j, MlirOperation op) {
-    bool moves = tsr_op_is(op, "tessera.reshape") || !mlirOperationIsNull(moved_by(j, op));
+    bool moves = tsr_op_is(op, TSR_GRAPH_RESHAPE) || !mlirOperationIsNull(moved_by(j, op));
     if ((!moves && !is_call_of(op, j->func)) || !is_dead(op)) return;
     mlirOperationDestroy(op);
     j->count++;
@@ -406,12 +406,12 @@ static tsr_result join_group(joiner *j) {
     return TSR_SUCCESS;
 }
 
-/* Tells whether the group's root is `name` and a kernel of this folder computes it. */
-static tsr_result is_joinable(joiner *j, const tsr_target *target, MlirOperation func,
-                              const char *name, bool *out_joinable) {
+/* Tells whether the group's root is the op `id` and a kernel of this folder computes it. */
+static tsr_result is_joinable(joiner *j, const tsr_target *target, MlirOperation func, tsr_op id,
+                              bool *out_joinable) {
     MlirOperation root = mlirBlockGetFirstOperation(tsr_op_body(func));
     *out_joinable = false;
-    if (!tsr_op_is(root, name) || tsr_op_operand_count(root) > OPERANDS_MAX) return TSR_SUCCESS;
+    if (!tsr_op_is(root, id) || tsr_op_operand_count(root) > OPERANDS_MAX) return TSR_SUCCESS;
     for (size_t i = 0; i < tsr_op_operand_count(root); i++) {
         MlirValue operand = tsr_op_operand(root, i);
         if (!mlirValueIsABlockArgument(operand) ||
@@ -419,7 +419,7 @@ static tsr_result is_joinable(joiner *j, const tsr_target *target, MlirOperation
             return TSR_SUCCESS;
     }
     MlirOperation end = mlirOperationGetNextInBlock(root);
-    if (!tsr_op_is(end, "tsched.return") ||
+    if (!tsr_op_is(end, TSR_SCHED_RETURN) ||
         tsr_op_operand_count(end) != tsr_op_result_count(root) ||
         tsr_op_result_count(root) > RESULTS_MAX)
         return TSR_SUCCESS;
@@ -435,13 +435,13 @@ static tsr_result is_joinable(joiner *j, const tsr_target *target, MlirOperation
     TRY(j->ctx, tsr_tile_group_read(&group));
     j->func = func;
     j->root = root;
-    return strcmp(name, "tessera.attention") == 0 ? tsr_tile_can_attend(&group, out_joinable)
-                                                  : tsr_tile_can_attend_grad(&group, out_joinable);
+    return id == TSR_GRAPH_ATTENTION ? tsr_tile_can_attend(&group, out_joinable)
+                                     : tsr_tile_can_attend_grad(&group, out_joinable);
 }
 
 static void drop_unused_groups(joiner *j) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(j->module)) {
-        if (!tsr_op_is(func, "tsched.func") ||
+        if (!tsr_op_is(func, TSR_SCHED_FUNC) ||
             !tsr_gpu_is_move(mlirBlockGetFirstOperation(tsr_op_body(func))))
             continue;
         j->func = func;
@@ -453,13 +453,13 @@ static void drop_unused_groups(joiner *j) {
 
 tsr_result tsr_gpu_join_heads(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                               tsr_arena *arena) {
-    static const char *const names[] = {"tessera.attention", "tessera.attention_grad"};
+    static const tsr_op roots[] = {TSR_GRAPH_ATTENTION, TSR_GRAPH_ATTENTION_GRAD};
     joiner j = {.ctx = ctx, .arena = arena, .module = module};
     bool some = false;
     for (int i = 0; i < 2; i++) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
             bool joinable = false;
-            if (!tsr_op_is(func, "tsched.func")) continue;
-            TRY(ctx, is_joinable(&j, target, func, names[i], &joinable));
+            if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
+            TRY(ctx, is_joinable(&j, target, func, roots[i], &joinable));
             if (!joinable) continue;
             TRY(ctx, join_group(&j));
             some = true;

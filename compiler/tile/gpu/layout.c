@@ -15,7 +15,7 @@ static int64_t place_of(size_t d, size_t dim) {
 bool tsr_gpu_is_transpose(MlirOperation op, size_t dim) {
     int64_t permutation[TSR_RANK_MAX];
     size_t count = 0;
-    if (!tsr_op_is(op, "tessera.transpose") ||
+    if (!tsr_op_is(op, TSR_GRAPH_TRANSPOSE) ||
         !tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count < dim + 2)
         return false;
     for (size_t d = 0; d < count; d++)
@@ -48,7 +48,7 @@ MlirValue tsr_gpu_build_transpose(tsr_builder *b, MlirValue value, size_t dim) {
                            attrs);
 }
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory runs out. */
 static const char *free_name(MlirModule module, tsr_arena *arena, const char *group,
                              const char *suffix) {
     const char *name = tsr_arena_printf(arena, "%s_%s", group, suffix);
@@ -95,7 +95,7 @@ static MlirOperation build_group(tsr_builder *at, const char *name, MlirType typ
 
 static bool copies(MlirOperation op, size_t dim) {
     (void)dim;
-    return tsr_op_is(op, "tessera.cast") && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)),
+    return tsr_op_is(op, TSR_GRAPH_CAST) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)),
                                                           mlirValueGetType(tsr_op_result(op, 0)));
 }
 
@@ -103,10 +103,10 @@ static bool copies(MlirOperation op, size_t dim) {
 static MlirOperation find_group(MlirModule module, MlirType type, bool (*is)(MlirOperation, size_t),
                                 size_t dim) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "tsched.func") || tsr_op_has(func, TSR_HOISTED_NAME)) continue;
+        if (!tsr_op_is(func, TSR_SCHED_FUNC) || tsr_op_has(func, TSR_HOISTED_NAME)) continue;
         MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
         if (is(op, dim) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
-            tsr_op_is(mlirOperationGetNextInBlock(op), "tsched.return"))
+            tsr_op_is(mlirOperationGetNextInBlock(op), TSR_SCHED_RETURN))
             return func;
     }
     return (MlirOperation){NULL};
@@ -134,7 +134,7 @@ MlirValue tsr_gpu_call_before(MlirOperation group, MlirOperation call, MlirValue
     MlirContext context = mlirOperationGetContext(call);
     TSR_FOR_EACH_OP(op, mlirOperationGetBlock(call)) {
         if (mlirOperationEqual(op, call)) break;
-        if (tsr_op_is(op, "tsched.call") && strcmp(tsr_op_string(op, "callee"), callee) == 0 &&
+        if (tsr_op_is(op, TSR_SCHED_CALL) && strcmp(tsr_op_string(op, "callee"), callee) == 0 &&
             mlirValueEqual(tsr_op_operand(op, 0), value))
             return tsr_op_result(op, 0);
     }

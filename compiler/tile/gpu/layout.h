@@ -14,9 +14,9 @@ bool tsr_gpu_is_transpose(MlirOperation op, size_t dim);
 MlirType tsr_gpu_transposed_type(MlirType type, size_t dim);
 MlirValue tsr_gpu_build_transpose(tsr_builder *b, MlirValue value, size_t dim);
 
-/* Returns a group that transposes values of this type. If the module has none, builds one at `at`;
- * its name is `group` and `suffix`, with a number if that name is taken. Returns null if there is
- * no memory. */
+/* Returns a group that transposes values of this type. If the module has no such group, builds one
+ * at `at`; its name is `group` and `suffix`, with a number if that name is taken. Returns null if
+ * memory runs out. */
 MlirOperation tsr_gpu_find_transposing(tsr_builder *at, MlirModule module, tsr_arena *arena,
                                        const char *group, const char *suffix, MlirType type,
                                        size_t dim);

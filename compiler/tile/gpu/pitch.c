@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: read (the groups, their calls) · collect (tensors that may have a pitch, and the uses of
- * each) · weigh (all tensors start with a pitch; those whose pitch does not pay lose it, one after
- * the other, until nothing changes) · write (attributes of groups or of their clones).
+ * each) · weigh (all tensors start with a pitch; a tensor whose pitch costs more than it saves
+ * loses its pitch; this is repeated until nothing changes) · write (attributes of groups or of
+ * their clones).
  */
 #include "compiler/tile/gpu/pitch.h"
 
@@ -84,7 +85,7 @@ static tsr_result fail_memory(const chooser *c) {
 
 static TSR_RESULT read_kernels(chooser *c) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(c->module)) {
-        if (!tsr_op_is(func, "tsched.func")) continue;
+        if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
         kernel *k = TSR_NEW(c->arena, kernel, 1);
         if (!k) return fail_memory(c);
         k->group = tsr_tile_group_make(c->ctx, c->arena, c->target, true, func);
@@ -99,7 +100,7 @@ static TSR_RESULT read_kernels(chooser *c) {
 
 static TSR_RESULT read_calls(chooser *c, MlirOperation entry) {
     TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-        if (!tsr_op_is(op, "tsched.call")) continue;
+        if (!tsr_op_is(op, TSR_SCHED_CALL)) continue;
         MlirOperation func = tsr_module_find(c->module, tsr_op_string(op, "callee"));
         kernel *k = c->kernels;
         while (k && !mlirOperationEqual(k->group.op, func)) k = k->next;
@@ -192,10 +193,10 @@ static TSR_RESULT add_readers(const chooser *c, tensor *t, MlirValue value, bool
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use) && *out_fits;
          use = mlirOpOperandGetNextUse(use)) {
         MlirOperation user = mlirOpOperandGetOwner(use);
-        bool views = tsr_op_is(user, "tessera.reshape");
+        bool views = tsr_op_is(user, TSR_GRAPH_RESHAPE);
         if (views && keeps_rows(value, tsr_op_result(user, 0)))
             TRY(c->ctx, add_readers(c, t, tsr_op_result(user, 0), out_fits));
-        else if (views || !tsr_op_is(user, "tsched.call"))
+        else if (views || !tsr_op_is(user, TSR_SCHED_CALL))
             *out_fits = false;
         else
             TRY(c->ctx,
@@ -386,7 +387,7 @@ tsr_result tsr_gpu_choose_pitches(tsr_ctx *ctx, const tsr_target *target, MlirMo
     if (vranks > 1) return TSR_SUCCESS; /* buffers of virtual ranks are dense */
     TRY(ctx, read_kernels(&c));
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        if (!tsr_op_is(entry, TSR_FUNC_FUNC) || !tsr_op_has_body(entry)) continue;
         call *before = c.last_call;
         TRY(ctx, read_calls(&c, entry));
         c.tensors = NULL;

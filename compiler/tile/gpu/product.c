@@ -74,7 +74,7 @@ static bool find_operand(const product *p, size_t index, uint32_t *out_number) {
     return type->shape.rank >= 2 && tsr_dtype_is_float(type->dtype);
 }
 
-/* True if the batch dimensions are those of the result. */
+/* True if the batch dimensions equal those of the result. */
 static bool has_whole_batch(const product *p, const tsr_shape *shape) {
     if (shape->rank != p->whole.rank) return false;
     for (uint32_t d = 0; d + 2 < shape->rank; d++)
@@ -117,8 +117,8 @@ static int64_t pitch_of(const product *p, uint32_t number) {
     return pitch ? pitch : (int64_t)shape->dims[shape->rank - 1];
 }
 
-/* Replaces a view's strides by strides over [batch,] rows, columns. False if there are no such
- * strides. */
+/* Replaces a view's strides by strides over [batch,] rows, columns. Returns false if no strides
+ * describe the view. */
 static bool narrow_view(const product *p, tsr_view *view) {
     uint32_t rank = p->whole.rank, to = p->space.rank - 2;
     int64_t strides[3] = {0}, column = view->strides[rank - 1], row = view->strides[rank - 2];
@@ -137,12 +137,19 @@ static bool narrow_view(const product *p, tsr_view *view) {
 }
 
 static uint32_t work_of(const tsr_node *node) {
-    static const char *const simple[] = {"tessera.add", "tessera.sub", "tessera.mul",
-                                         "tessera.max", "tessera.min", "tessera.relu"};
-    if (tsr_op_is(node->op, "tessera.cast")) return 0;
-    for (size_t i = 0; i < sizeof simple / sizeof simple[0]; i++)
-        if (tsr_op_is(node->op, simple[i])) return 1;
-    return 3;
+    switch (tsr_op_of(node->op)) {
+    case TSR_GRAPH_CAST:
+        return 0;
+    case TSR_GRAPH_ADD:
+    case TSR_GRAPH_SUB:
+    case TSR_GRAPH_MUL:
+    case TSR_GRAPH_MAX:
+    case TSR_GRAPH_MIN:
+    case TSR_GRAPH_RELU:
+        return 1;
+    default:
+        return 3;
+    }
 }
 
 /* The one op that uses the node, or NULL. */
@@ -159,18 +166,18 @@ static tsr_node *find_user(const product *p, const tsr_node *node) {
     return user;
 }
 
-/* The one op that uses the node, after any casts. Casts change nothing here, because all values are
+/* The one op that uses the node, after any casts. Casts have no effect here, because all values are
  * f32. */
 static tsr_node *find_reader(const product *p, const tsr_node *node) {
     tsr_node *user = find_user(p, node);
-    while (user && tsr_op_is(user->op, "tessera.cast")) user = find_user(p, user);
+    while (user && tsr_op_is(user->op, TSR_GRAPH_CAST)) user = find_user(p, user);
     return user;
 }
 
 /* Finds an addition directly after the product, of a view that is the same in all rows. */
 static void find_addend(product *p) {
     tsr_node *reader = find_reader(p, p->given);
-    if (!reader || !tsr_op_is(reader->op, "tessera.add")) return;
+    if (!reader || !tsr_op_is(reader->op, TSR_GRAPH_ADD)) return;
     for (uint32_t i = 0; i < p->after.node_count; i++) {
         tsr_node *node = p->after.nodes[i];
         if (node->kind != TSR_NODE_VIEW || node->view.strides[p->space.rank - 2] ||

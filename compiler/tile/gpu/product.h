@@ -9,8 +9,8 @@
  * and the parts are added in order. A row that is added to all rows may be the initial value of the
  * sum. All other ops after the product in its group are computed in f32 and rounded once, when the
  * result is stored. If a result has 16 bits, its functions are the unit's approximations, and in
- * that kernel a product and an addition that uses it may become one FMA. So the bits depend on the
- * tile, which is chosen when the bundle is built.
+ * that kernel a product and an addition that uses it may become one FMA. The bits therefore depend
+ * on the tile, which is chosen when the bundle is built.
  */
 #ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
 #define TSR_COMPILER_TILE_GPU_PRODUCT_H

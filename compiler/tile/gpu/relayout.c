@@ -51,19 +51,20 @@ static TSR_RESULT read_group(relayouter *l, MlirOperation func, bool *out_fits) 
     l->group = tsr_tile_group_make(l->ctx, l->arena, l->target, true, func);
     TRY(l->ctx, tsr_tile_group_read(&l->group));
     memset(l->refused, 0, sizeof l->refused);
-    if (mlirOperationIsNull(l->group.root) || !tsr_op_is(l->group.root, "tessera.matmul") ||
-        !read_factor(l, 0) || !read_factor(l, 1) || (!l->refused[0] && !l->refused[1]))
+    if (!tsr_op_is(l->group.root, TSR_GRAPH_MATMUL) || !read_factor(l, 0) || !read_factor(l, 1) ||
+        (!l->refused[0] && !l->refused[1]))
         return TSR_SUCCESS;
     return tsr_tile_time_product(&l->group, out_fits, &l->cycles);
 }
 
-/* True if only kernels write and read the value. It may then have a pitch without a copy. */
+/* True if only kernels write and read the value. That tensor may then have a pitch without a
+ * copy. */
 static bool is_owned(MlirValue value) {
-    if (mlirValueIsABlockArgument(value) || !tsr_op_is(tsr_value_owner(value), "tsched.call"))
+    if (mlirValueIsABlockArgument(value) || !tsr_op_is(tsr_value_owner(value), TSR_SCHED_CALL))
         return false;
     for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
          use = mlirOpOperandGetNextUse(use))
-        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tsched.call")) return false;
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), TSR_SCHED_CALL)) return false;
     return true;
 }
 
@@ -112,11 +113,11 @@ static TSR_RESULT relayout_factor(relayouter *l, MlirOperation call, size_t inde
 
 static TSR_RESULT relayout_calls(relayouter *l) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(l->module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_is(func, TSR_FUNC_FUNC) || !tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
             bool copied[FACTORS];
             const char *callee =
-                tsr_op_is(call, "tsched.call") ? tsr_op_string(call, "callee") : NULL;
+                tsr_op_is(call, TSR_SCHED_CALL) ? tsr_op_string(call, "callee") : NULL;
             if (!callee || strcmp(callee, l->group.name) != 0) continue;
             TRY(l->ctx, weigh(l, func, call, copied));
             for (size_t i = 0; i < FACTORS; i++)
@@ -137,7 +138,7 @@ tsr_result tsr_gpu_relayout_factors(tsr_ctx *ctx, const tsr_target *target, Mlir
     if (vranks > 1) return TSR_SUCCESS; /* nothing has a pitch there */
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool fits = false;
-        if (!tsr_op_is(func, "tsched.func")) continue;
+        if (!tsr_op_is(func, TSR_SCHED_FUNC)) continue;
         TRY_GOTO(ctx, result, read_group(&l, func, &fits));
         if (fits) TRY_GOTO(ctx, result, relayout_calls(&l));
     }

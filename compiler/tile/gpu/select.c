@@ -7,8 +7,8 @@
  *         rounds * (steps * the slowest of multiplying, copying and waiting + the time to store)
  *
  * The number of rounds is nearly whole, because the last round takes hardly less time than the
- * others. The slowest of the three is a little slower if another one is about as slow. The copies
- * of one program are those of the largest program; the copies of all programs together are the
+ * others. The slowest of the three is a little slower if another one is about as slow. The time of
+ * copies is the time of the largest program's copies; the copies of all programs together are the
  * mean. The constants were fitted to times of the tiles that are worth it, at shapes drawn at
  * random, on an H200 (../PERFORMANCE.md); the constants of a device of another size follow from its
  * sizes.
@@ -34,9 +34,9 @@ enum {
 
 typedef struct device {
     uint32_t arch, multiprocessors, products; /* products: of 16 bits, per cycle */
-    uint32_t at_a_time[TOGETHER_MAX]; /* blocks that run at a time, if 1, 2, … run together: such
-                                         blocks share one part of the device, which leaves some of
-                                         its multiprocessors unused */
+    uint32_t at_a_time[TOGETHER_MAX]; /* blocks that run at the same time, if 1, 2, … blocks run
+                                         together: blocks that run together share one part of the
+                                         device, which leaves some of its multiprocessors unused */
     uint32_t shared_bytes;            /* limit of a block */
     uint32_t shared_total;            /* capacity of a multiprocessor */
     double memory_bytes;              /* bytes per cycle */
@@ -64,7 +64,7 @@ static const struct {
     double latency, hold; /* time to load a stage; products for which it is kept */
     double sum, exchange; /* programs that share K: time to start and wait; rate of exchange */
     double share, more;   /* programs that share copies: the same; extra time of more than two */
-    double shared, round; /* factor of a copy for others; extra time of each step */
+    double shared, round; /* factor of a copy if programs share it; extra time of each step */
     double both;          /* part of the shorter of computing and reading */
     double both_behind;   /* the same for bytes moved after a product */
     double part;          /* part of the idle share of the last round that is saved */
@@ -260,7 +260,7 @@ static double pieces_of(const tsr_product_shape *shape, int64_t pitch) {
     return bytes == COPY_BYTES ? 0 : (double)shape->element_bytes / (double)bytes;
 }
 
-/* Hardly more than the greater one: some steps are slowed down by x, some by y. */
+/* The result is hardly more than the greater of x and y: x slows some steps down, y others. */
 static double joined(double x, double y) {
     double greater = most_of(x, y), rest = least_of(x, y) / greater;
     double square = rest * rest, fourth = square * square;
@@ -395,7 +395,7 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
            fits_together(d, shape, tile) && plan_stages(d, shape, tile);
 }
 
-/* The number of last steps in which warp groups take turns. It is 0 if the program waits for
+/* The number of last steps in which warp groups take turns. This time is 0 if the program waits for
  * copies, because warp groups would only wait longer. */
 static uint32_t tail_of(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {

@@ -17,18 +17,18 @@ bool tsr_tile_rule_strided(MlirOperation op, const tsr_feature *has) {
     if (has && !tsr_feature_has(has, "wgmma.")) return true; /* mma.sync */
     return tsr_op_emit_error(
         op, TSR_DIAG_TILE_TYPE,
-        "factors of f32 are read along their rows: expected transpose_b alone");
+        "factors of f32 are read along their rows; expected transpose_b and no transpose_a");
 }
 
-/* The only user of the value, if it is an op `name` in the same block; null otherwise. */
-static MlirOperation reader_of(MlirValue value, const char *name) {
+/* The only user of the value, if it is the op `id` in the same block; null otherwise. */
+static MlirOperation reader_of(MlirValue value, tsr_op id) {
     MlirOpOperand use = mlirValueGetFirstUse(value);
     MlirOperation none = {NULL};
     if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use))) return none;
     MlirOperation user = mlirOpOperandGetOwner(use);
     bool beside =
         mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(tsr_value_owner(value)));
-    return beside && tsr_op_is(user, name) ? user : none;
+    return beside && tsr_op_is(user, id) ? user : none;
 }
 
 /* True if only the load and the store use the ring. */
@@ -54,14 +54,14 @@ static bool check_rows(MlirOperation op, MlirValue buffer) {
 }
 
 /* The store of the one tile.map result that is computed from the loaded fragment; null if there is
- * none. Neither op has been verified yet. */
+ * no such store. Neither the map nor the store has been verified yet. */
 static MlirOperation store_of(MlirOperation op, MlirValue ring) {
-    MlirOperation none = {NULL}, map = reader_of(tsr_op_result(op, 0), "tile.map");
+    MlirOperation none = {NULL}, map = reader_of(tsr_op_result(op, 0), TSR_TILE_MAP);
     if (mlirOperationIsNull(map) || tsr_op_operand_count(map) != 4 ||
         !mlirValueEqual(tsr_op_operand(map, 3), tsr_op_result(op, 0)) ||
         tsr_op_result_count(map) != 1)
         return none;
-    MlirOperation store = reader_of(tsr_op_result(map, 0), "tile.store_fragment");
+    MlirOperation store = reader_of(tsr_op_result(map, 0), TSR_TILE_STORE_FRAGMENT);
     size_t count = mlirOperationIsNull(store) ? 0 : tsr_op_operand_count(store);
     if (count < 3 || !mlirValueEqual(tsr_op_operand(store, 0), tsr_op_result(map, 0)) ||
         !mlirValueEqual(tsr_op_operand(store, count - 1), ring) || !is_own(ring, op, store))
@@ -74,8 +74,8 @@ static bool check_reader(MlirOperation op, MlirValue ring) {
     MlirOperation store = store_of(op, ring);
     if (mlirOperationIsNull(store))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
-                                 "expected one tile.map to read it, and one tile.store_fragment "
-                                 "to store that, through the ring that it comes by");
+                                 "expected one tile.map to read it, and one tile.store_fragment to "
+                                 "store the result, through the same ring");
     MlirOperation map = tsr_value_owner(tsr_op_operand(store, 0));
     if (!mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
                        mlirValueGetType(tsr_op_operand(map, 0))))
@@ -91,12 +91,12 @@ static bool check_buffer(MlirOperation op, MlirValue buffer, MlirValue ring) {
     if (rank < 2 || indices != rank)
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SHAPE,
                                  "%" PRId64 " indices of %" PRId64
-                                 " dimensions; expected two or more, as many of both",
+                                 " dimensions; expected the same number of both, at least 2",
                                  indices, rank);
     if (!tsr_shim_tile_shared(mlirValueGetType(ring), dims, &element) ||
         !mlirTypeEqual(element, mlirShapedTypeGetElementType(type)))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the ring and the buffer differ in their elements");
+                                 "the ring and the buffer differ in element type");
     return check_rows(op, buffer);
 }
 
@@ -104,7 +104,7 @@ bool tsr_tile_rule_load_fragment(MlirOperation op) {
     size_t count = tsr_op_operand_count(op);
     MlirValue buffer = tsr_op_operand(op, 0), ring = tsr_op_operand(op, count - 1);
     MlirOperation module = op;
-    while (!mlirOperationIsNull(module) && !tsr_op_is(module, "builtin.module"))
+    while (!mlirOperationIsNull(module) && !tsr_op_is(module, TSR_BUILTIN_MODULE))
         module = mlirOperationGetParentOperation(module);
     const char *target =
         mlirOperationIsNull(module) ? NULL : tsr_op_string(module, TSR_TARGET_NAME);
@@ -113,7 +113,7 @@ bool tsr_tile_rule_load_fragment(MlirOperation op) {
                                  "there is no machine code for it on '%s'; expected 'cuda:sm_90a'",
                                  target);
     MlirOperation owner = tsr_value_owner(buffer);
-    if (!mlirOperationIsNull(owner) && !tsr_op_is(owner, "tile.view"))
+    if (!mlirOperationIsNull(owner) && !tsr_op_is(owner, TSR_TILE_VIEW))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
                                  "loads from a buffer that is not an argument of the kernel");
     return check_buffer(op, buffer, ring) && check_reader(op, ring);

@@ -36,7 +36,8 @@ static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
            tsr_check_count(op, "rings of attention", counts[2], ATTEND_SYNC_RINGS, ATTEND_RINGS);
 }
 
-/* Checks that o has the sizes of q, v those of k, and l those of q without the last dim. */
+/* Checks that o has the sizes of q, that v has the sizes of k, and that l has the sizes of q
+ * without the last dim. */
 static bool check_attend_sizes(MlirOperation op, int64_t count) {
     for (intptr_t d = 0; d < 3; d++) {
         if (!tsr_check_count(op, "sizes of queries", tsr_attend_dim(op, 0, d), 1,
@@ -67,7 +68,7 @@ static bool check_attend_buffers(MlirOperation op, int64_t count, MlirType *out_
         bool is_matrix = i < ATTEND_BUFFERS;
         if (mlirValueIsNull(tsr_check_argument(tsr_op_operand(op, (size_t)i))))
             return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "buffer %" PRId64 " is no argument of the kernel", i);
+                                     "buffer %" PRId64 " is not an argument of the kernel", i);
         if (is_matrix ? !mlirTypeEqual(element, *out_element) || tsr_check_size(element) != 2
                       : !mlirTypeIsAF32(element))
             return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
@@ -87,10 +88,10 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
     if (!tsr_check_ring(op, value)) return false;
     if (!mlirTypeEqual(ring.element, element))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the buffers and a ring differ in their elements");
+                                 "the buffers and a ring differ in element type");
     if (!tsr_check_is_xor(value))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE,
-                                 "the matrix units read rings of swizzle \"xor\" alone");
+                                 "the matrix units only read rings with swizzle \"xor\"");
     return tsr_check_equal(op, "columns of a ring, expected and given", columns, ring.columns) &&
            (rows ? tsr_check_equal(op, "rows of a ring, expected and given", rows, ring.rows)
                  : tsr_check_multiple(op, "rows of the ring of keys", ring.rows, GROUP_ROWS));
@@ -194,8 +195,8 @@ static bool check_grad_buffer(MlirOperation op, size_t index, char like, char ki
                      ? mlirTypeIsAF32(element)
                      : mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 32;
     if (mlirValueIsNull(tsr_check_argument(value)))
-        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE, "buffer %zu is no argument of the kernel",
-                                 index);
+        return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
+                                 "buffer %zu is not an argument of the kernel", index);
     if (!right)
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
                                  "buffer %zu has elements of another type; expected %s", index,
@@ -247,7 +248,7 @@ static bool check_grad_ring(MlirOperation op, size_t index, int64_t stages, int6
     if (!tsr_check_ring(op, value)) return false;
     if (kind == 'n' ? !mlirTypeEqual(ring.element, first) : !mlirTypeIsAF32(ring.element))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                 "the buffers and a ring differ in their elements");
+                                 "the buffers and a ring differ in element type");
     if (tsr_check_is_xor(value) != (kind != 'r'))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_SWIZZLE, "expected a ring of swizzle \"%s\"",
                                  kind == 'r' ? "none" : "xor");
@@ -268,7 +269,7 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
         !tsr_check_equal(op, "warps, expected and given", GRAD_WARPS, warps) ||
         !check_grad_buffers(op, "qkkqlllqkk", "nnnnffifnn") || !check_attend_attributes(op))
         return false;
-    if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
+    if (!tsr_op_is(mlirOperationGetParentOperation(op), TSR_TILE_FUNC))
         return tsr_op_emit_error(op, TSR_DIAG_TILE_PLACE,
                                  "is in a loop; expected it in the block of the tile.func");
     int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;

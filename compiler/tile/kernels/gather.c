@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel families `gather` and `scatter_add` along an axis, one kernel each. On a GPU scatter.c has
- * most of the latter.
+ * Kernel families `gather` and `scatter_add` along an axis, one kernel each. On a GPU most of the
+ * scatter-add is in scatter.c.
  *
  * An index outside [0, size) sets the fault record and moves nothing; on a GPU it counts as 0.
- * scatter_add adds the updates of an element in ascending order of their positions, however the
- * work is split over programs: each program owns some columns of `inner`.
+ * scatter_add adds the updates of an element in ascending order of their positions, for every
+ * division of the work: each program owns some columns of `inner`.
  */
 #include "compiler/tile/kernels/gather.h"
 
@@ -15,8 +15,8 @@
  */
 static MlirOperation find_fill(const tsr_tile_group *group) {
     MlirOperation none = {NULL}, op = tsr_value_owner(tsr_op_operand(group->root, 0));
-    if (!tsr_op_is(group->root, "tessera.scatter_add") || mlirOperationIsNull(op)) return none;
-    return tsr_op_is(op, "tessera.constant") ? op : none;
+    if (!tsr_op_is(group->root, TSR_GRAPH_SCATTER_ADD) || mlirOperationIsNull(op)) return none;
+    return tsr_op_is(op, TSR_GRAPH_CONSTANT) ? op : none;
 }
 
 MlirValue tsr_gather_fill_value(tsr_tile_builder *b, const tsr_gather *g) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `pack`: strips[s][k][c] = matrix[k][s * width + c], zeros beyond the last column;
- * all dims of the matrix before the last are one. With `pairs` [s][k][2 c + i] = matrix[2 k +
- * i][...]. Strips are split over the programs.
+ * all dims of the matrix before the last are one. With `pairs` the result is [s][k][2 c + i] =
+ * matrix[2 k + i][...]. Strips are split over the programs.
  */
 #include "compiler/tile/products/dot.h"
 

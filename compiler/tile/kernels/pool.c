@@ -4,10 +4,10 @@
  * run along the channels.
  *
  * Forward, a program computes some lines of the result; the positions of each window are visited in
- * ascending order. For the gradients it owns some lines of the image and walks backwards over the
- * windows that overlap them, adding to each position. The sum of a position therefore has its
- * windows in ascending order of the position within them, however the work is split. The columns of
- * windows that are wholly inside a line are unrolled.
+ * ascending order. For the gradients a program owns some lines of the image and walks backwards
+ * over the windows that overlap them, adding to each position. The sum of a position therefore adds
+ * its windows in ascending order of the position within the window, for every division of the work.
+ * The columns of windows that are wholly inside a line are unrolled.
  */
 #include "compiler/tile/kernels/runs.h"
 

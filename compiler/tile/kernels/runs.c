@@ -12,7 +12,7 @@ tsr_result tsr_runs_argument(tsr_tile_group *group, size_t index, uint32_t *out_
     for (size_t i = 0; alone && i < results; i++)
         alone = mlirValueEqual(group->returned[i], tsr_op_result(group->root, i));
     if (!alone)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s is not alone", group->name,
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s must be the only op", group->name,
              tsr_op_name(group->root));
     *out_number = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
     return TSR_SUCCESS;

@@ -44,7 +44,7 @@ void tsr_run_fill(tsr_tile_builder *b, const tsr_run *run, MlirValue value, Mlir
                   MlirValue to_offset);
 
 MlirValue tsr_tile_max(tsr_tile_builder *b, MlirValue x, MlirValue y); /* index values */
-/* Is x sorted before y, without regard to their positions? NaNs are sorted last. */
+/* True if x is sorted before y, regardless of their positions. NaNs are sorted last. */
 MlirValue tsr_order_before(tsr_tile_builder *b, tsr_dtype dtype, bool descending, MlirValue x,
                            MlirValue y);
 

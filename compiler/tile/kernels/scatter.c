@@ -35,7 +35,7 @@ enum {
     MANY = 64,         /* updates of a row that several programs sum up */
     MANY_LANES = 32,   /* columns of each such program */
     ROWS_MAX = 32,
-    REGISTERS = 128, /* without a limit the assembler aims at 32 and waits for each load */
+    REGISTERS = 128, /* without a limit, the assembler uses 32 registers and waits for each load */
     ELEMENTS_MIN = 1 << 14,
 };
 
@@ -206,8 +206,8 @@ static MlirValue scan_warp(tsr_tile_builder *b, MlirValue values) {
     return tsr_tile_2(b, "arith.subi", sum, values);
 }
 
-/* Adds the counts of one more part: to those of all parts, and to those of the parts before this
- * program's. */
+/* Adds the counts of one more part to the counts of all parts, and to the counts of the parts
+ * before this program's part. */
 static void add_part(counter *c, MlirValue counts, MlirValue part, MlirValue sums[2]) {
     tsr_tile_builder *b = c->b;
     uint32_t lanes = count_lanes(c->plan);

@@ -6,7 +6,7 @@
  * Knuth, "The Art of Computer Programming", volume 3, section 5.2.2, algorithm M (merge exchange;
  * Batcher 1968): a fixed network of compare-exchanges for any length. Ties between elements are
  * broken by their positions, so no two are equal and the sort is stable. The network works in the
- * two results. If lines are contiguous, vectors run along consecutive exchanges, else over
+ * two results. If lines are contiguous, vectors run along consecutive exchanges, otherwise over
  * neighbouring lines.
  */
 #include "compiler/tile/kernels/runs.h"

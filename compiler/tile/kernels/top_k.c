@@ -53,7 +53,7 @@ static void clear_list(top_k *t) {
     tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_int(b, place, -1), t->where, zero, tsr_tile_null);
 }
 
-/* Does x at position i precede y at position j? */
+/* True if x at position i precedes y at position j. */
 static MlirValue enters(top_k *t, MlirValue x, MlirValue i, MlirValue y, MlirValue j) {
     tsr_tile_builder *b = &t->group->b;
     MlirValue behind = tsr_order_before(b, t->dtype, true, y, x);

@@ -116,15 +116,15 @@ static void mark_normal(tsr_tile_builder *b, MlirOperation rounds) {
 MlirValue tsr_dot_round(tsr_tile_builder *b, MlirValue sums) {
     MlirValue value = tsr_tile_round(b, TSR_DTYPE_BF16, sums);
     MlirOperation widens = tsr_value_owner(value);
-    if (tsr_op_is(widens, "arith.extf")) /* the instruction flushes denormal numbers */
+    if (tsr_op_is(widens, TSR_ARITH_EXTF)) /* the instruction flushes denormal numbers */
         mark_normal(b, tsr_value_owner(tsr_op_operand(widens, 0)));
     return value;
 }
 
 void tsr_dot_round_all(tsr_tile_builder *b, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for")) tsr_dot_round_all(b, tsr_op_body(op));
-        if (!tsr_op_is(op, "arith.truncf")) continue;
+        if (tsr_op_is(op, TSR_SCF_FOR)) tsr_dot_round_all(b, tsr_op_body(op));
+        if (!tsr_op_is(op, TSR_ARITH_TRUNCF)) continue;
         MlirType type = mlirValueGetType(tsr_op_result(op, 0));
         if (mlirTypeIsAVector(type)) type = mlirShapedTypeGetElementType(type);
         if (mlirTypeIsABF16(type)) mark_normal(b, op);
@@ -316,7 +316,7 @@ bool tsr_tile_rule_dot(MlirOperation op) {
     if (pairs != TSR_DOT_PAIR * sums) return emit_error(op, "two for each sum", sums, pairs);
     if (a != TSR_DOT_PAIR && a != pairs)
         return emit_error(op, "one pair, or one for each", sums, a);
-    while (!tsr_op_is(at, "builtin.module")) {
+    while (!tsr_op_is(at, TSR_BUILTIN_MODULE)) {
         at = mlirOperationGetParentOperation(at);
         if (mlirOperationIsNull(at)) return true;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of bf16 by dot products, for bundles whose numerics are "native" on CPUs that have them
- * (has_dot of targets.def). They are like gemm.h with pairs of k instead of k. A step has two rows
- * of B and two columns of A; elements k and k + 1 of one column are adjacent, as tile.dot expects
- * them,
+ * (has_dot of targets.def). These products work like gemm.h, with pairs of k instead of single k. A
+ * step has two rows of B and two columns of A; elements k and k + 1 of one column are adjacent, as
+ * tile.dot expects them,
  *
  *     for step: for each row i, vector v:
  *         c[i][v] = dot(a[i][2 step, 2 step + 1], b[step][v], c[i][v])

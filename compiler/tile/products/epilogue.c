@@ -3,8 +3,6 @@
 
 #include "compiler/tile/products/dot.h"
 
-#include <stdio.h>
-
 /* ---- from registers -------------------------------------------------------------------------- */
 
 static MlirValue rounded(const tsr_epilogue *e, MlirValue sums) {
@@ -51,16 +49,15 @@ static tsr_result finish_sums(const tsr_epilogue *e, const tsr_epilogue_tile *t)
 /* ---- row by row ------------------------------------------------------------------------------ */
 
 bool tsr_epilogue_computes(const tsr_region *region) {
-    static const char *const names[] = {"exp", "expm1",   "log",  "log1p", "tanh",
-                                        "erf", "sigmoid", "silu", "gelu",  "pow"};
+    static const bool computes[TSR_OP_COUNT] = {
+        [TSR_GRAPH_EXP] = true,     [TSR_GRAPH_EXPM1] = true, [TSR_GRAPH_LOG] = true,
+        [TSR_GRAPH_LOG1P] = true,   [TSR_GRAPH_TANH] = true,  [TSR_GRAPH_ERF] = true,
+        [TSR_GRAPH_SIGMOID] = true, [TSR_GRAPH_SILU] = true,  [TSR_GRAPH_GELU] = true,
+        [TSR_GRAPH_POW] = true};
     for (uint32_t i = 0; i < region->node_count; i++) {
         const tsr_node *node = region->nodes[i];
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-            char name[32];
-            snprintf(name, sizeof name, "tessera.%s", names[k]);
-            if (node->kind == TSR_NODE_OP && node->level == 2 && tsr_op_is(node->op, name))
-                return true;
-        }
+        if (node->kind == TSR_NODE_OP && node->level == 2 && computes[tsr_op_of(node->op)])
+            return true;
     }
     return false;
 }

@@ -6,16 +6,16 @@
 #include <string.h>
 
 enum {
-    CHAINS_FULL = 12,    /* number of chains that hides the latency of a multiply-add at two per
-                            cycle; fewer chains run slower */
-    ALIAS_BYTES = 4096,  /* rows this far apart share one set of the first-level cache ... */
-    ALIAS_ROWS = 8,      /* ... which has this number of ways on all supported CPUs */
-    CHAINS_LARGE = 22,   /* to begin and end a tile with this number of chains ... */
-    LARGE_STEPS = 3,     /* ... takes as long as these steps of its loop; hence for a loop ... */
-    SHORT_STEPS = 128,   /* ... with at most this number of steps smaller tiles are tried, ... */
-    CHAINS_SHORT = 18,   /* ... with at most these chains, a little slower in the loop, ... */
-    ROWS_SHORT = 6,      /* ... and at least this number of rows, but fewer rows ... */
-    FEW_STEPS = 32,      /* ... for at most this number of steps */
+    CHAINS_FULL = 12,   /* number of chains that hides the latency of a multiply-add at two per
+                           cycle; fewer chains run slower */
+    ALIAS_BYTES = 4096, /* rows this far apart share one set of the first-level cache ... */
+    ALIAS_ROWS = 8,     /* ... which has this number of ways on all supported CPUs */
+    CHAINS_LARGE = 22,  /* to begin and end a tile with this number of chains ... */
+    LARGE_STEPS = 3,   /* ... takes as long as these steps of its loop; therefore, for a loop ... */
+    SHORT_STEPS = 128, /* ... with at most this number of steps smaller tiles are tried, ... */
+    CHAINS_SHORT = 18, /* ... with at most these chains, a little slower in the loop, ... */
+    ROWS_SHORT = 6,    /* ... and at least this number of rows, but fewer rows ... */
+    FEW_STEPS = 32,    /* ... for at most this number of steps */
     FAR_RUN_BYTES = 192, /* minimum for the part of a row of B in a panel if B is far: lines of
                             shorter parts take long */
     LINE_BYTES = 64,
@@ -338,7 +338,7 @@ int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
 
 static bool is_widened(MlirOperation cast, tsr_dtype from) {
     tsr_type to;
-    return tsr_op_is(cast, "tessera.cast") && tsr_dtype_is_narrow(from) &&
+    return tsr_op_is(cast, TSR_GRAPH_CAST) && tsr_dtype_is_narrow(from) &&
            tsr_value_type(tsr_op_result(cast, 0), &to) && to.dtype == TSR_DTYPE_F32;
 }
 
@@ -353,7 +353,7 @@ tsr_result tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
     intptr_t number = mlirBlockArgumentGetArgNumber(from);
     const tsr_type *type = &group->types[number];
     tsr_gemm_operand operand = {.buffer = group->buffers[number], .dtype = type->dtype};
-    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    bool unpacks = tsr_op_is(view, TSR_SCHED_UNPACK);
     bool known = tsr_value_type(value, &operand.matrix);
     if (!known || operand.matrix.shape.rank < 2 || !tsr_dtype_is_float(type->dtype) ||
         (!mlirOperationIsNull(view) && !unpacks && !is_widened(view, type->dtype)))

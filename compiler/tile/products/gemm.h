@@ -112,8 +112,7 @@ typedef struct tsr_gemm_operand {
     MlirValue buffer;
     tsr_dtype dtype; /* element type of the buffer; elements are widened when they are read */
     tsr_type matrix; /* type that the product reads it as */
-    int64_t line;    /* elements of a line of the strips in which it is stored; 0: it is not in
-                        strips */
+    int64_t line;    /* elements of a line of the strips that contain it; 0: no strips */
     bool pairs;      /* strips contain pairs of rows */
 } tsr_gemm_operand;
 /* Finds an operand of the group's root. A cast that widens, or tsched.unpack, may be between the
@@ -133,8 +132,8 @@ typedef struct tsr_gemm_shape {
     bool far;          /* B is read in place and does not fit the second-level cache */
 } tsr_gemm_shape;
 
-/* True if `rows` rows, row_bytes apart, would evict one another from the first-level cache. False
- * if row_bytes is 0. */
+/* True if `rows` rows, row_bytes apart, would evict one another from the first-level cache. Returns
+ * false if row_bytes is 0. */
 bool tsr_gemm_alias(int64_t row_bytes, int64_t rows);
 /* Plans the tile that wastes least: the cost is the number of computed elements divided by the
  * speed of a tile of that shape. */
@@ -146,18 +145,18 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
 bool tsr_gemm_has_registers(const tsr_target *target);
 int64_t tsr_gemm_second_level(const tsr_target *target); /* approximate bytes of the cache */
 /* The maximum number of rows of A for which B is read in place, with rows `row_bytes` apart, while
- * the next panel is loaded to the second-level cache. With more rows packing pays. */
+ * the next panel is loaded to the second-level cache. With more rows, packing saves time. */
 int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes);
-/* The number of rows of a large B that are read side by side, for m rows of A: few, if reading B
- * takes most of the time, or if panels are so narrow that they share cache lines; otherwise the
- * rows of a panel that fit the second-level cache together with the next panel. `asks`: the next
+/* The number of rows of a large B that are read side by side, for m rows of A: few rows, if reading
+ * B takes most of the time, or if panels are so narrow that they share cache lines; otherwise as
+ * many rows of a panel as fit the second-level cache together with the next panel. `asks`: the next
  * panel is prefetched. */
 int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t row_bytes,
                                int64_t width_bytes, bool asks);
 
-/* The number of panels of a program that reads B's rows side by side. Hardware prefetches within a
- * run, but the beginning of each run stalls, and longer if fewer rows of A are computed during that
- * time. */
+/* The number of panels of a program that reads B's rows side by side. The hardware prefetches
+ * within a run, but the beginning of each run stalls. The stall is longer if fewer rows of A are
+ * computed during that time. */
 int64_t tsr_gemm_run_panels(int64_t panels, int64_t row_bytes, int64_t m);
 
 /* Fails with TSR_COMPILE if a vector of type `compute` is wider than the strips in which B is

@@ -8,10 +8,10 @@
  *     for each block of K
  *         copy the block of A to the stack, tile by tile, if it is transposed
  *         for each panel of the program
- *             copy the panel's block of B to the stack, if it is to be packed, and the
- *             first tile does not do so while it multiplies
+ *             copy the panel's block of B to the stack, if it is to be packed and the first tile
+ *             does not pack it while it multiplies
  *             for each tile of rows
- *                 accumulators = 0, or those of the last block of K from the stack
+ *                 accumulators = 0, or the sums of the last block of K from the stack
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
  *                 epilogue and store, or keep them for the next block of K
  *
@@ -304,8 +304,8 @@ static int64_t steps_per_row(const tsr_matmul *mm, const tile *t) {
     return divide_up(t->panel->block->k_count, mm->transposed ? mm->size.width : t->rows);
 }
 
-/* True if these rows are prefetched in parts of the loop. The first tile of a panel does not do so,
- * because it may copy B while it multiplies. */
+/* True if these rows are prefetched in parts of the loop. The first tile of a panel does not
+ * prefetch them, because it may copy B while it multiplies. */
 static bool asks_for_rows(const tsr_matmul *mm, const tile *t) {
     return may_prefetch(mm, t) && !t->first && t->panel->block->last &&
            steps_per_row(mm, t) >= ASKING_STEPS_LEAST;
@@ -422,8 +422,8 @@ static void multiply_range(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *g
     tsr_gemm_widen_last(b, gemm, accumulators);
 }
 
-/* Multiplies the block's chunks one after the other: the sums of each are added to those on the
- * stack. In the last block the accumulators become the sum of all chunks. */
+/* Multiplies the block's chunks one after the other: the sums of each chunk are added to the sums
+ * on the stack. In the last block the accumulators become the sum of all chunks. */
 static void multiply_chunks(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
@@ -613,7 +613,7 @@ static tsr_result emit_k_block(tsr_matmul *mm, const block *at) {
     MlirValue end = at->panel_end;
     TRY(mm->group->ctx, emit_panels(mm, at, at->first_panel, tsr_tile_min(b, end, whole_end), 0));
     if (!edge) return TSR_SUCCESS;
-    /* Runs once if the program has the last panel; some programs have no panel at all. */
+    /* Runs once if the program has the last panel; some programs then have no panels. */
     MlirValue has_some = tsr_tile_icompare(b, TSR_ICMP_SLE, at->first_panel, whole_end);
     MlirValue edge_end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
     return emit_panels(mm, at, whole_end, tsr_tile_select(b, has_some, edge_end, whole_end), edge);
@@ -640,8 +640,8 @@ static void clear_scratch(tsr_matmul *mm, const block *at) {
     }
 }
 
-/* Called after each block of K: after the last block of a chunk, its sums are added to those of the
- * earlier chunks, and chains begin again. */
+/* Called after each block of K: after the last block of a chunk, its sums are added to the sums of
+ * the earlier chunks, and chains begin again. */
 static void end_chunk(tsr_matmul *mm, const block *at, MlirValue k_block) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop once, loop;

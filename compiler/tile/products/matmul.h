@@ -34,7 +34,7 @@ typedef struct tsr_matmul {
         b_batch[TSR_RANK_MAX]; /* strides of the batch's dimensions; 0: broadcast */
     bool b_transposed;
     bool transposed; /* a and b, m and n are swapped: tiles are of C transposed */
-    int64_t strip;   /* width of the strips in which B is stored; 0: it is not in strips */
+    int64_t strip;   /* width of the strips in which B is stored; 0: B is not in strips */
     /* the plan */
     tsr_matmul_sizes size;
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */

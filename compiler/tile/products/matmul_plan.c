@@ -172,8 +172,9 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
     }
 }
 
-/* The number of rows of a program that packs B: as many as pay for packing. But if there are few
- * programs, and their number is odd, the last one would run while other processors are idle. */
+/* The number of rows of a program that packs B: as many as make packing profitable. However, if
+ * there are few programs, and their number is odd, the last one would run while other processors
+ * are idle. */
 static int64_t packed_b_rows(const tsr_matmul *mm) {
     int64_t programs = divide_up(mm->m, PACKED_ROWS_MAX) * mm->panels;
     double flops = (double)PACKED_ROWS_MAX * (double)mm->size.width * (double)mm->k;
@@ -182,7 +183,7 @@ static int64_t packed_b_rows(const tsr_matmul *mm) {
 }
 
 /* Reduces the rows of a program if each block of rows reads B in place, until there are as many
- * programs as wanted: processors share few programs badly. */
+ * programs as wanted: few programs cannot be distributed evenly over processors. */
 static void plan_more_blocks(tsr_matmul *mm) {
     tsr_matmul_sizes *s = &mm->size;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k;
@@ -199,7 +200,7 @@ static void plan_blocks(tsr_matmul *mm) {
     int64_t size = tsr_matmul_element_size(mm), k = most(s->k_block, 1), unit = s->rows;
     int64_t cache = tsr_gemm_second_level(mm->group->b.target) * 4 / 5;
     int64_t scratch = scratch_bytes(mm);
-    /* Packing B for many rows is worth more than keeping their A in the cache. */
+    /* To pack B for many rows saves more time than to keep their part of A in the cache. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
     if (mm->b_packed) limit = packed_b_rows(mm);
     if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read only once */

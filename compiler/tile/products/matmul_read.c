@@ -86,8 +86,8 @@ static void merge_batch(tsr_matmul *mm) {
     }
 }
 
-/* A and the transpose of B are both contiguous along K, so either can be read in place and the
- * other must be packed; it is better to pack the smaller one. */
+/* A and the transpose of B are both contiguous along K, so one matrix can be read in place, and the
+ * other one must be packed. The smaller one is packed. */
 static bool pays_to_transpose(const tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);
@@ -118,8 +118,8 @@ tsr_result tsr_matmul_read(tsr_matmul *mm) {
     mm->unit = tsr_dot_takes(group, &mm->a, &mm->b) ? TSR_DOT_PAIR : 1;
     mm->strip = mm->b.line / mm->unit;
     if (mm->b.pairs && mm->unit == 1)
-        FAIL(group->ctx, TSR_COMPILE, "'%s': there are no dot products for strips of pairs",
-             group->name);
+        FAIL(group->ctx, TSR_COMPILE,
+             "'%s': this target has no dot products, which strips of pairs need", group->name);
     bool at = tsr_op_flag(group->root, "transpose_a"), bt = tsr_op_flag(group->root, "transpose_b");
     const uint64_t *a_dims = a->dims + a->rank - 2, *b_dims = b->dims + b->rank - 2;
     if (a_dims[!at] != b_dims[bt])

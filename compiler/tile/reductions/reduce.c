@@ -15,23 +15,20 @@ enum { PROGRAM_BYTES = 16 * 1024, WARPS = 4096 };
 
 /* ---- shared ---------------------------------------------------------------------------------- */
 
-const tsr_reduction_op tsr_reduction_sum = {"tessera.sum", "add", tsr_element_add,
-                                            tsr_element_zero};
-const tsr_reduction_op tsr_reduction_max = {"tessera.reduce_max", "maximumf", tsr_element_max,
-                                            tsr_element_lowest};
-const tsr_reduction_op tsr_reduction_max_number = {NULL, "maxnumf", tsr_element_max_number,
+const tsr_reduction_op tsr_reduction_sum = {"add", tsr_element_add, tsr_element_zero};
+const tsr_reduction_op tsr_reduction_max = {"maximumf", tsr_element_max, tsr_element_lowest};
+const tsr_reduction_op tsr_reduction_max_number = {"maxnumf", tsr_element_max_number,
                                                    tsr_element_lowest};
-static const tsr_reduction_op min = {"tessera.reduce_min", "minimumf", tsr_element_min,
-                                     tsr_element_highest};
-static const tsr_reduction_op prod = {"tessera.reduce_prod", "mul", tsr_element_mul,
-                                      tsr_element_one};
-static const tsr_reduction_op *const ops[] = {&tsr_reduction_sum, &tsr_reduction_max, &min, &prod};
+static const tsr_reduction_op min = {"minimumf", tsr_element_min, tsr_element_highest};
+static const tsr_reduction_op prod = {"mul", tsr_element_mul, tsr_element_one};
+static const tsr_reduction_op *const ops[TSR_OP_COUNT] = {
+    [TSR_GRAPH_SUM] = &tsr_reduction_sum,
+    [TSR_GRAPH_REDUCE_MAX] = &tsr_reduction_max,
+    [TSR_GRAPH_REDUCE_MIN] = &min,
+    [TSR_GRAPH_REDUCE_PROD] = &prod,
+};
 
-const tsr_reduction_op *tsr_reduction_op_of(MlirOperation op) {
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (tsr_op_is(op, ops[i]->name)) return ops[i];
-    return NULL;
-}
+const tsr_reduction_op *tsr_reduction_op_of(MlirOperation op) { return ops[tsr_op_of(op)]; }
 
 static tsr_result read_space(tsr_reduction *r) {
     tsr_tile_group *group = r->group;
@@ -40,7 +37,7 @@ static tsr_result read_space(tsr_reduction *r) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     bool known = tsr_value_type(tsr_op_operand(root, 0), &type);
-    if (tsr_op_is(root, "tessera.argmax"))
+    if (tsr_op_is(root, TSR_GRAPH_ARGMAX))
         known = known && tsr_op_i64(root, "axis", &axes[count++]);
     else
         known = known && tsr_op_i64s(root, "axes", TSR_RANK_MAX, axes, &count);

@@ -19,12 +19,12 @@ enum {
 
 /* The function that combines two partial results, and the initial value of partial results. */
 typedef struct tsr_reduction_op {
-    const char *name, *kind; /* kind: a kind of dialect vector */
+    const char *kind; /* a kind of dialect vector */
     MlirValue (*combine)(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
     MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 } tsr_reduction_op;
 extern const tsr_reduction_op tsr_reduction_sum, tsr_reduction_max;
-/* The largest number; it may lose NaN. For reductions whose result is subtracted from each element
+/* The largest number. NaN may be lost. For reductions whose result is subtracted from each element
  * before a sum of exponentials, which finds the NaN. */
 extern const tsr_reduction_op tsr_reduction_max_number;
 /* Returns the operation of tessera.sum and similar ops; NULL for other ops. */
@@ -60,8 +60,8 @@ typedef struct tsr_partials {
     uint32_t count, lanes;
     MlirValue values[TSR_PARTIAL_VECTORS_MAX];
 } tsr_partials;
-/* Makes vectors with `all` lanes together and at most `lanes` lanes each. Both are powers of
- * two. */
+/* Makes vectors with `all` lanes together and at most `lanes` lanes each. Both numbers are powers
+ * of two. */
 void tsr_partials_init(tsr_reduction *r, uint32_t all, uint32_t lanes, tsr_partials *out_partials);
 MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials);
 /* Adds the run of the last dimension at a point, over its whole length, to the partials. */
@@ -76,8 +76,8 @@ typedef struct tsr_reduction_chunks {
     uint32_t count; /* number of reductions; 0: nothing is done */
     uint32_t lanes; /* lanes of a result; 0: a scalar */
     int64_t elements;
-    /* Reduces `elements` elements from element `first` on. Called for the last chunk, if that is
-     * shorter, before it is called for the others. */
+    /* Reduces `elements` elements from element `first` on. If the last chunk is shorter, the
+     * function is called for that chunk first. */
     void (*reduce)(void *user, MlirValue first, int64_t elements, MlirValue *out_results);
     void *user;
 } tsr_reduction_chunks;

@@ -25,9 +25,8 @@ enum {
     LANES = 32,
     WIDE_LANES = 128, /* columns of a warp if they cannot be blocked */
     ROWS_MIN = 1024,
-    REGISTERS =
-        128, /* limit of a lane: without it the assembler aims at 32, and waits for each load */
-    IN_FLIGHT = 96, /* registers for rows */
+    REGISTERS = 128, /* per lane; by default the assembler uses 32, and waits for each load */
+    IN_FLIGHT = 96,  /* registers for rows */
     ROWS_AT_ONCE_MAX = 16,
     PROGRAMS_MIN = 700,  /* number that keeps a GPU busy */
     CHAIN_MIN = 32,      /* minimum rows of a partial result */
@@ -418,7 +417,7 @@ static bool find_inputs(const tsr_region *region, uint32_t inputs[TSR_SEQUENCE_A
 /* True if each constant has a single value: other constants are buffers of the kernel. */
 static bool has_plain_constants(const tsr_tile_group *group) {
     TSR_FOR_EACH_OP(op, group->body) {
-        if (!tsr_op_is(op, "tessera.constant")) continue;
+        if (!tsr_op_is(op, TSR_GRAPH_CONSTANT)) continue;
         MlirAttribute value = tsr_op_attr(op, "value");
         if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
             return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions of many rows as two kernels: the first computes partial results, of one warp each or
- * several of one program, the second combines them.
+ * Reductions of many rows as two kernels: the first kernel computes partial results (one for each
+ * warp, or several for each program), and the second kernel combines them.
  */
 #ifndef TSR_COMPILER_TILE_REDUCTIONS_REDUCE_PARTS_H
 #define TSR_COMPILER_TILE_REDUCTIONS_REDUCE_PARTS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions whose last dimension is kept. Vectors go along it, and the partial results are in a
- * local buffer. If there are up to 64 elements, each is a partial result, and none is stored. Warps
- * of a GPU keep all partial results in registers.
+ * local buffer. If there are up to 64 elements, each is a partial result, and no partial result is
+ * stored. On a GPU, warps keep all partial results in registers.
  *
  * A long axis is cut into chunks (tree.h). Either a program computes the result of one chunk, and
  * stores it for a second kernel (reduce_parts.c), or it computes all chunks itself.

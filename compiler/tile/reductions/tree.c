@@ -15,7 +15,7 @@ static MlirValue below(tsr_tile_builder *b, MlirValue first, int64_t size, int64
     return tsr_tile_min(b, tsr_tile_offset(b, first, size), tsr_tile_index(b, end));
 }
 
-/* Emits the leaf, or uses the given last one: a loop of one iteration or none. */
+/* Emits the leaf in a loop with one iteration or no iteration, or uses the given last leaf. */
 static void emit_leaf(const tsr_tree *t, MlirValue index, MlirValue *values) {
     tsr_tile_builder *b = t->b;
     tsr_tile_loop once;

@@ -50,7 +50,7 @@ static inline int64_t tsr_product_chunks(int64_t steps) {
 }
 
 /* Sums that are being added: slot 0 has the sum of the chunks of the current group, slot 1 the sum
- * of the groups, and so on. All begin at 0. */
+ * of the groups, and so on. All slots begin at 0. */
 typedef struct tsr_product_sums {
     tsr_dtype dtype;
     MlirValue buffer;

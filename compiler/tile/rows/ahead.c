@@ -34,7 +34,7 @@ static uint32_t count_stages(const rows *r) {
     return stages < 2 ? 0 : stages > STAGES_MAX ? STAGES_MAX : (uint32_t)stages;
 }
 
-/* Is this an input scalar that differs from row to row? */
+/* True if this is an input scalar that differs from row to row. */
 static bool is_scalar(const rows *r, const item *it) {
     bool moves = false;
     if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level == 2) return false;
@@ -91,7 +91,7 @@ static void read_scalars(rows *r, MlirValue row) {
     }
 }
 
-/* The program's row that comes `behind` rows after row `row`, or the last row. */
+/* The program's row that is `behind` rows after row `row`, or the last row. */
 static MlirValue row_behind(rows *r, const tsr_rows_span *span, MlirValue row, int64_t behind) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue at = tsr_tile_min(b, tsr_tile_offset(b, row, behind * span->step),

@@ -6,10 +6,10 @@
  * from a cache. Costly values are cached in a local buffer if later stages or a reduction read
  * them.
  *
- * The partial results of a reduction are those of reduce.c: element i goes to partial result i
- * modulo 64, and they are added in the same tree, chunk by chunk if the axis is long. Fusing
- * therefore changes no bit. The tree is emitted depth first together with its leaves, so that few
- * values are live at a time.
+ * A reduction has the same partial results as in reduce.c: element i goes to partial result i
+ * modulo 64. The partial results are added in the same tree, chunk by chunk if the axis is long.
+ * Fusing therefore changes no bit. The tree is emitted depth first together with its leaves, so
+ * that few values are live at a time.
  *
  * While stages compute, the program's next columns are prefetched: rows are far apart, and the
  * hardware prefetcher does not detect them.
@@ -218,7 +218,7 @@ static MlirValue add_row(rows *r, item *it, MlirValue row, MlirValue to) {
     return tsr_reduction_combine(&it->rules, to, value_of(r, it->operands[0], row));
 }
 
-/* Rows first ... first + count - 1: all rows or those of a chunk. */
+/* Rows first ... first + count - 1: all rows, or the rows of a chunk. */
 typedef struct row_range {
     rows *r;
     item *it;
@@ -343,10 +343,10 @@ static int64_t padded(int64_t columns, uint32_t lanes) {
     return (columns + lanes - 1) / lanes * lanes;
 }
 
-/* Chooses the lanes of a vector. On a CPU it has four registers, but at least a cache line, if
- * there are costly values; else it has long runs, since memory is then the bottleneck and is best
- * read in few runs. It is shorter if a buffer of all rows would leave no cache capacity for the
- * inputs, or if the last vector would be mostly empty. */
+/* Chooses the lanes of a vector. On a CPU a vector has four registers, but at least a cache line,
+ * if there are costly values; otherwise a vector is a long run, because memory is then the
+ * bottleneck and is read fastest in few runs. The vector is shorter if a buffer of all rows would
+ * leave no cache capacity for the inputs, or if the last vector would be mostly empty. */
 static uint32_t choose_lanes(const rows *r) {
     enum { BUFFER_BYTES = 128 * 1024, RUN_BYTES = 512 };
     const tsr_target *target = r->group->b.target;
@@ -368,7 +368,7 @@ static uint32_t choose_lanes(const rows *r) {
 }
 
 /* Chooses the stage that prefetches the next columns: the first walk after another one, which
- * computes most. A GPU needs none, as it has other warps. */
+ * computes most. A GPU needs no prefetch, because other warps run at the same time. */
 static void choose_prefetching(rows *r) {
     r->prefetch_stage = r->stage_count;
     if (r->group->b.target->arch) return;
@@ -406,6 +406,18 @@ static tsr_result emit_repairs(rows *r) {
     return TSR_SUCCESS;
 }
 
+/* The last vector of a CPU ends with the last column: some columns are computed twice, with the
+ * same bits. A mask that is not constant would be slower, and a branch for each lane on a CPU
+ * without masked loads: minutes of compilation. A GPU masks the lanes after the last column. */
+static void end_vectors(rows *r, int64_t beside, uint32_t lanes) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue *first = &r->point.index[r->space.rank - 1];
+    if (beside > (int64_t)lanes && !b->target->arch)
+        *first = tsr_tile_min(b, *first, tsr_tile_index(b, beside - (int64_t)lanes));
+    else
+        r->point.mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, beside), *first), lanes);
+}
+
 tsr_result tsr_rows_emit_columns(rows *r) {
     tsr_tile_group *group = r->group;
     tsr_tile_builder *b = &group->b;
@@ -428,9 +440,7 @@ tsr_result tsr_rows_emit_columns(rows *r) {
     tsr_tile_share(group, count, each, &loop);
     tsr_point_unflatten(b, &r->point, outer, tsr_tile_div(b, loop.index, vectors));
     r->point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, loop.index, vectors), lanes);
-    if (beside % lanes)
-        r->point.mask = tsr_tile_mask(
-            b, tsr_tile_sub(b, tsr_tile_index(b, beside), r->point.index[last]), lanes);
+    if (beside % lanes) end_vectors(r, beside, lanes);
     emit_columns(r);
     tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;

@@ -75,8 +75,8 @@ static MlirValue visit_next(rows *r, MlirValue column, MlirValue mask) {
     return tsr_tile_load(b, r->from, r->logits, at, r->lanes, mask);
 }
 
-/* One of the operations of a walk: `visit`, and the reduction of its values (null: none) with its
- * result. */
+/* One of the operations of a walk: `visit`, and the reduction of its values (null: no reduction)
+ * with its result. */
 typedef struct pass {
     visit_fn visit;
     tsr_reduction *how;
@@ -174,9 +174,7 @@ static void walk(rows *r, pass *passes, uint32_t count) {
 /* The operand if `value` is the result of a cast, else `value`. */
 static MlirValue uncast(MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
-    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tessera.cast")
-               ? tsr_op_operand(owner, 0)
-               : value;
+    return tsr_op_is(owner, TSR_GRAPH_CAST) ? tsr_op_operand(owner, 0) : value;
 }
 
 /* The logits, or the operand of their cast, and the labels must be arguments of the group: they are
@@ -200,7 +198,8 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed cross entropy", group->name);
     if (group->output_count != 1 ||
         !mlirValueEqual(uncast(group->returned[0]), tsr_op_result(group->root, 0)))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': the result is not returned alone", group->name);
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': the function must return only this result",
+             group->name);
     r.dtype = logits.dtype;
     r.from = group->types[at[0]].dtype;
     r.into = group->types[group->input_count].dtype;

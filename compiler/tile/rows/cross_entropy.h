@@ -27,7 +27,7 @@ typedef struct tsr_cross_entropy {
     bool by_lanes;
     MlirValue held; /* a row's logits, in shared memory; null: they are read again */
     MlirValue next; /* the offset of the next row's logits; null: not needed */
-    bool ahead;     /* the next row's largest logit is found with this one's exponentials */
+    bool ahead; /* the walk over this row's exponentials also finds the next row's largest logit */
     MlirValue next_highest;
     tsr_tile_loop loop; /* the loop over rows */
 } tsr_cross_entropy;
@@ -35,7 +35,7 @@ typedef struct tsr_cross_entropy {
 /* x at the label, or in the first column if the label is invalid, minus m; *out_at: its offset. */
 MlirValue tsr_cross_entropy_picked(tsr_cross_entropy *r, MlirValue *out_at);
 
-/* cross_entropy_lanes.c: can lanes of several warps process a row together? */
+/* cross_entropy_lanes.c: true if lanes of several warps can process a row together. */
 bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r);
 /* Begins the program's loop over rows; fetches the first row if shared memory holds rows. */
 void tsr_cross_entropy_begin_lanes(tsr_cross_entropy *r, tsr_tile_loop *loop);

@@ -9,9 +9,9 @@
  * (Milakov, Gimelshein: Online normalizer calculation for softmax, section 3), so that a row is
  * read once for the loss. The gradient walks over the row a second time. If the shared memory has
  * capacity for the rows of two programs, the row is held there, and the second walk overwrites it
- * vector by vector with the next row, which is fetched at the same time. Else the row is read again
- * from the second-level cache. m begins with the lowest finite number, so that -inf - m is not a
- * NaN.
+ * vector by vector with the next row, which is fetched at the same time. Otherwise the row is read
+ * again from the second-level cache. m begins with the lowest finite number, so that -inf - m is
+ * not a NaN.
  *
  * The gradient is stored as if there were no label; then the label's element is stored again.
  */
@@ -44,7 +44,7 @@ typedef struct lanes {
 } lanes;
 
 static bool is_gradient(const tsr_cross_entropy *r) {
-    return tsr_op_is(r->group->root, "tessera.cross_entropy_grad");
+    return tsr_op_is(r->group->root, TSR_GRAPH_CROSS_ENTROPY_GRAD);
 }
 
 static lanes lanes_of(tsr_cross_entropy *r) {

@@ -4,11 +4,11 @@
  * after them (compiler/schedule/fusion/rows.h), row by row. A row is read from memory once and
  * stays in cache during the other walks over it.
  *
- * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
- * length of the longest chain of reductions that it depends on. Each stage computes its scalars,
- * then walks once over the row, which accumulates the stage's reductions and stores its results.
- * Values that a later stage needs again are recomputed if that is cheap; else they are cached in a
- * buffer as long as a row, or read back from the result if they are one.
+ * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). The stage of a value
+ * is the length of the longest chain of reductions that it depends on. Each stage computes its
+ * scalars, then walks once over the row, which accumulates the stage's reductions and stores its
+ * results. Values that a later stage needs again are recomputed if that is cheap; otherwise they
+ * are cached in a buffer as long as a row, or read back if they are a result.
  *
  * Reductions have the order of reduce.c, also for a long row in chunks: fusing changes no bit. With
  * native numerics there are as many partial results as a vector has elements; if a row is a few
@@ -106,11 +106,11 @@ static void emit_scalars(rows *r, uint32_t stage) {
         if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE ||
             it->kind == TSR_ROW_SUM || it->ahead)
             continue;
-        for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         if (it->kind == TSR_ROW_REPAIR) {
             tsr_rows_emit_repair(r, it, stage);
             continue;
         }
+        for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
                      : it->kind == TSR_ROW_SAME ? operands[0]
                                                 : tsr_element_build(b, it->node.op, operands);
@@ -201,8 +201,8 @@ static uint32_t native_lanes(const rows *r) {
     return (uint32_t)TSR_NATIVE_LANES / (vectors <= FEW ? 1U : vectors <= SOME ? 2U : 4U);
 }
 
-/* Returns the lanes of all partial results of a stage; *out_lanes: those of its vectors, which are
- * two registers long, or longer if there would be too many vectors. */
+/* Returns the lanes of all partial results of a stage; *out_lanes: the lanes of its vectors, which
+ * have two registers, or more registers if there would be too many vectors. */
 static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
     uint32_t reductions = count_reductions(r, stage), width = 4;
     for (uint32_t i = 0; i < r->item_count; i++)
@@ -407,7 +407,7 @@ static void emit_row(rows *r, MlirValue row) {
                            tsr_point_offset(b, &point, &r->outputs[i]), tsr_tile_null);
 }
 
-/* Do all vectors along a row begin at multiples of 8 elements, and is no iota among the inputs? */
+/* True if all vectors along a row begin at multiples of 8 elements, and no input is an iota. */
 static bool may_block(const rows *r) {
     uint32_t last = r->space.rank - 1;
     for (uint32_t i = 0; i < r->item_count + r->plain_count; i++) {

@@ -7,8 +7,6 @@
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/rows/rows.h"
 
-#include <string.h>
-
 enum {
     LOCAL_BYTES_MAX = 192 * 1024,
     HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_BLOCKED_ELEMENTS, /* elements held by a warp */
@@ -19,13 +17,14 @@ typedef tsr_row_item item;
 typedef tsr_rows rows;
 
 static bool is_cheap(MlirOperation op) {
-    static const char *const names[] = {"add", "sub",  "mul",     "max",   "min",  "neg",
-                                        "abs", "relu", "compare", "where", "cast", "broadcast",
-                                        "and", "or",   "xor",     "not",   "sign", "clamp"};
-    const char *name = tsr_op_name(op) + strlen("tessera.");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
+    static const bool cheap[TSR_OP_COUNT] = {
+        [TSR_GRAPH_ADD] = true,   [TSR_GRAPH_SUB] = true,  [TSR_GRAPH_MUL] = true,
+        [TSR_GRAPH_MAX] = true,   [TSR_GRAPH_MIN] = true,  [TSR_GRAPH_NEG] = true,
+        [TSR_GRAPH_ABS] = true,   [TSR_GRAPH_RELU] = true, [TSR_GRAPH_COMPARE] = true,
+        [TSR_GRAPH_WHERE] = true, [TSR_GRAPH_CAST] = true, [TSR_GRAPH_BROADCAST] = true,
+        [TSR_GRAPH_AND] = true,   [TSR_GRAPH_OR] = true,   [TSR_GRAPH_XOR] = true,
+        [TSR_GRAPH_NOT] = true,   [TSR_GRAPH_SIGN] = true, [TSR_GRAPH_CLAMP] = true};
+    return cheap[tsr_op_of(op)];
 }
 
 /* The cost of recomputing a value from leaves and cached values, in cheap ops. */
@@ -89,7 +88,7 @@ static void find_cached(rows *r) {
     }
 }
 
-/* Is the value costly, and does a reduction or a later stage read it? */
+/* True if the value is costly, and a reduction or a later stage reads it. */
 bool tsr_rows_is_cached_column(const rows *r, const item *it) {
     if (it->kind != TSR_ROW_OP || it->level < 2 || work_of(it) <= CHEAP) return false;
     for (uint32_t u = 0; u < r->item_count; u++)
@@ -144,7 +143,7 @@ static bool reserve(rows *r, const item *it, int64_t *capacity) {
     return first < last;
 }
 
-/* Finds the values that lanes hold: costly ones and inputs, as far as registers suffice. */
+/* Finds the values that lanes hold: costly values and inputs, while registers are available. */
 static void find_held(rows *r) {
     enum { STAGES_MAX = 31 };
     int64_t capacity[STAGES_MAX];

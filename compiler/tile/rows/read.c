@@ -76,7 +76,7 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
         tsr_view_of_argument(&leaf->node.view, group,
                              (uint32_t)mlirBlockArgumentGetArgNumber(source), &space,
                              dims_of(r, over_kept));
-    } else if (tsr_op_is(leaf->node.op, "tessera.iota")) {
+    } else if (tsr_op_is(leaf->node.op, TSR_GRAPH_IOTA)) {
         int64_t axis = 0;
         if (!tsr_op_i64(leaf->node.op, "axis", &axis))
             FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed iota", group->name);
@@ -98,11 +98,11 @@ static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out
 
 static bool is_leaf(MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
-    return mlirOperationIsNull(owner) || tsr_op_is(owner, "tessera.constant") ||
-           tsr_op_is(owner, "tessera.iota");
+    return mlirOperationIsNull(owner) || tsr_op_is(owner, TSR_GRAPH_CONSTANT) ||
+           tsr_op_is(owner, TSR_GRAPH_IOTA);
 }
 
-static bool is_repair(MlirOperation op) { return tsr_op_is(op, "tessera.repair"); }
+static bool is_repair(MlirOperation op) { return tsr_op_is(op, TSR_GRAPH_REPAIR); }
 
 /* Is the reduction over the last dim? For repairs, all their dims must be the last ones, without
  * gaps. */
@@ -126,26 +126,27 @@ bool tsr_rows_are_columns(MlirBlock body) {
 }
 
 bool tsr_rows_is_sum(MlirOperation op) {
-    return tsr_op_is(op, "tessera.sum") && !is_trailing(op) &&
+    return tsr_op_is(op, TSR_GRAPH_SUM) && !is_trailing(op) &&
            !tsr_rows_are_columns(mlirOperationGetBlock(op));
 }
 
 static tsr_result add_op(rows *r, MlirOperation op) {
     tsr_tile_group *group = r->group;
     const tsr_reduction_op *reduction = tsr_reduction_op_of(op);
-    bool same = tsr_op_is(op, "tessera.reshape"), repairs = is_repair(op);
+    bool same = tsr_op_is(op, TSR_GRAPH_RESHAPE), repairs = is_repair(op);
     size_t count = tsr_op_operand_count(op);
-    item *made = NULL, *operands[TSR_ELEMENT_OPERANDS_MAX] = {NULL};
+    item *made = NULL, *operands[TSR_ROW_OPERANDS_MAX] = {NULL};
     if ((!reduction && !same && !repairs && !tsr_element_is(op)) ||
-        count > TSR_ELEMENT_OPERANDS_MAX)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s has no place in rows", group->name,
+        count > (repairs ? TSR_ROW_OPERANDS_MAX : TSR_ELEMENT_OPERANDS_MAX))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s is not allowed in a rows kernel", group->name,
              tsr_op_name(op));
     for (size_t i = 0; i < count; i++) {
         MlirValue operand = tsr_op_operand(op, i);
         tsr_type from, to;
         bool known = tsr_value_type(operand, &from) && tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
-        /* Reshapes and repairs use the shape of the operand, other ops that of their result. */
+        /* Reshapes and repairs use the shape of the operand; other ops use the shape of their
+         * result. */
         uint32_t rank = same || repairs ? from.shape.rank : to.shape.rank;
         bool over_kept = !reduction && rank != r->full.rank;
         if (is_leaf(operand))

@@ -11,6 +11,10 @@
  * reciprocal size, which is 0 or NaN whenever the mean has to be repaired and the elements are not
  * all equal; until then the mean has its unrepaired value, and no stored or held value may depend
  * on it.
+ *
+ * Repairs of incoming gradients with the same operands form a group, too: a row whose means are far
+ * from the largest number skips it. The others get their means from sums in f64, and all four
+ * numbers are scaled (tessera.repair).
  */
 #include "compiler/tile/rows/rows.h"
 
@@ -20,10 +24,11 @@
 typedef tsr_row_item item;
 typedef tsr_rows rows;
 
-enum { X, PLAIN, CENTRE };                  /* operands */
-enum { MEAN, SIZE, OFFSET, PART_COUNT };    /* parts of a group */
-enum { ALL, REST, POWER };                  /* walks */
-enum { TOTAL, LEAST, MOST, CARRIED_COUNT }; /* values carried by a walk */
+enum { X, PLAIN, CENTRE };                               /* operands */
+enum { NORMAL = 1, OF_PRODUCT, OF_SIZE, OF_MEAN };       /* operands of incoming gradients */
+enum { MEAN, SIZE, OFFSET, PRODUCT, SCALE, PART_COUNT }; /* parts of a group */
+enum { ALL, REST, POWER };                               /* walks */
+enum { TOTAL, LEAST, MOST, CARRIED_COUNT };              /* values carried by a walk */
 
 typedef struct group {
     rows *r;
@@ -35,10 +40,11 @@ typedef struct group {
     bool is_wide, centred; /* elements are f64; squares are of differences from the mean */
     bool plain_mean;       /* the mean is repaired without regard to the spread of the elements */
     bool is_power;         /* the size is the mean of squares itself */
+    const item *incoming;  /* a repair of an incoming gradient; NULL: of a row */
     MlirType wide, type;   /* f64; type of the items */
     uint32_t lanes;        /* adjacent columns; 0: one row */
     MlirValue odd;         /* i1: the row is recomputed */
-    MlirValue root;        /* the unrepaired reciprocal size; null: the mean has no group */
+    MlirValue root;        /* the unrepaired reciprocal size; null: no group computes the mean */
     MlirValue small;       /* i1: the size has vanished; null: it cannot vanish */
     MlirValue scale;       /* scale of f64 rows; null: not scaled */
     MlirValue high, low;   /* the mean, in f64 and scaled, as the sum of two numbers */
@@ -50,11 +56,17 @@ static bool is_of(const item *it, const char *what) {
     return of && strcmp(of, what) == 0;
 }
 
+static bool is_incoming(const item *it) {
+    const char *of = it->kind == TSR_ROW_REPAIR ? tsr_op_string(it->node.op, "of") : NULL;
+    return of && strncmp(of, "incoming", strlen("incoming")) == 0;
+}
+
 static bool is_size(const item *it) { return is_of(it, "size") || is_of(it, "deviation"); }
 
 /* ---- which repairs are one group ------------------------------------------------------------- */
 
-/* The only later repair of a size of this mean's row; NULL if there is no such repair or several.
+/* The only later repair of a size of this mean's row; Returns NULL if there is no such repair, or
+ * more than one.
  */
 static item *find_size(const rows *r, const item *mean) {
     item *found = NULL;
@@ -79,7 +91,7 @@ static bool may_wait(rows *r, const item *mean, const item *size) {
     uint32_t reductions = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        bool reduces = it->kind == TSR_ROW_REDUCE || it->kind == TSR_ROW_SUM;
+        bool reduces = it->kind == TSR_ROW_REDUCE || it->kind == TSR_ROW_SUM || is_incoming(it);
         it->waits = it == mean;
         for (uint32_t k = 0; k < it->operand_count && it != mean; k++)
             it->waits |= it->operands[k]->waits;
@@ -102,9 +114,30 @@ static bool waits(rows *r, const item *it) {
     return size && may_wait(r, it, size);
 }
 
+/* Finds the repairs of the same incoming gradient. */
+static void find_incoming(group *g) {
+    static const char *const names[PART_COUNT] = {[MEAN] = "incoming_mean",
+                                                  [SIZE] = "incoming_size",
+                                                  [PRODUCT] = "incoming_product",
+                                                  [SCALE] = "incoming_scale"};
+    const size_t size = g->incoming->operand_count * sizeof g->incoming->operands[0];
+    for (uint32_t i = 0; i < g->r->item_count; i++) {
+        item *it = g->r->items[i];
+        if (!is_incoming(it) || it->operand_count != g->incoming->operand_count ||
+            memcmp(it->operands, g->incoming->operands, size) != 0)
+            continue;
+        for (uint32_t k = 0; k < PART_COUNT; k++)
+            if (names[k] && is_of(it, names[k])) g->parts[k] = it;
+    }
+}
+
 /* Finds the parts of the group of repair `first`: all repairs whose operands are available. */
 static void find_parts(group *g, item *first) {
     rows *r = g->r;
+    if (g->incoming) {
+        find_incoming(g);
+        return;
+    }
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->repaired || it->kind != TSR_ROW_REPAIR || it->operands[X] != g->x) continue;
@@ -134,6 +167,15 @@ static MlirValue number(const group *g, double value) {
 
 static MlirValue own_number(const group *g, double value) {
     return tsr_tile_float(g->b, g->type, value);
+}
+
+/* The number of part `i` of a row that is not recomputed. */
+static MlirValue plain_of(const group *g, uint32_t i) {
+    static const uint32_t of_incoming[PART_COUNT] = {
+        [MEAN] = OF_MEAN, [SIZE] = OF_SIZE, [PRODUCT] = OF_PRODUCT};
+    if (i == OFFSET) return own_number(g, -0.0);
+    if (i == SCALE) return own_number(g, 1);
+    return g->parts[i]->operands[g->incoming ? of_incoming[i] : PLAIN]->scalar;
 }
 
 static double least_normal(const group *g) { return g->is_wide ? 0x1p-1022 : 0x1p-126; }
@@ -179,15 +221,37 @@ static MlirValue narrow(const group *g, MlirValue x) {
 
 /* ---- a row that is computed again ------------------------------------------------------------ */
 
+/* At least the binary logarithm of the root of the number of elements, which no element of a
+ * normalized row exceeds. */
+static int root_exponent(const group *g) {
+    uint64_t count = (uint64_t)g->r->columns;
+    int bits = count > 1 ? 64 - __builtin_clzll(count - 1) : 0;
+    return (bits + 1) / 2;
+}
+
+/* Adding less than half of the largest number's last place does not make that overflow. */
+static double far(const group *g) { return g->is_wide ? 0x1p970 : 0x1p103; }
+
+/* Must the means of this row's incoming gradient be recomputed? */
+static MlirValue is_incoming_odd(const group *g) {
+    tsr_tile_builder *b = g->b;
+    MlirValue size = tsr_tile_1(b, "math.absf", g->incoming->operands[OF_PRODUCT]->scalar);
+    if (g->incoming->operand_count > OF_MEAN)
+        size = tsr_tile_2(b, "arith.addf", size,
+                          tsr_tile_1(b, "math.absf", g->incoming->operands[OF_MEAN]->scalar));
+    MlirValue safe = own_number(g, ldexp(far(g), -1 - root_exponent(g)));
+    return negate(g, tsr_tile_fcompare(b, TSR_FCMP_OLT, size, safe));
+}
+
 /* Must this row be recomputed? A mean without a group decides by its magnitude: if that is large,
  * the difference from an element may overflow. Sets `small`. */
 static MlirValue is_odd(group *g) {
     tsr_tile_builder *b = g->b;
+    if (g->incoming) return is_incoming_odd(g);
     if (mlirValueIsNull(g->root)) {
         const item *alone = g->parts[g->is_power ? SIZE : MEAN];
         MlirValue size = tsr_tile_1(b, "math.absf", alone->operands[PLAIN]->scalar);
-        double far = g->is_wide ? 0x1p970 : 0x1p103;
-        MlirValue safe = own_number(g, g->is_power || g->plain_mean ? (double)INFINITY : far);
+        MlirValue safe = own_number(g, g->is_power || g->plain_mean ? (double)INFINITY : far(g));
         return negate(g, tsr_tile_fcompare(b, TSR_FCMP_OLT, size, safe));
     }
     MlirValue odd = negate(g, tsr_tile_fcompare(b, TSR_FCMP_OGT, g->root, own_number(g, 0)));
@@ -248,7 +312,7 @@ static MlirValue emit_mean(const group *g) {
 }
 
 /* 1 / sqrt(power + eps) of the unscaled row, clamped to the largest number of its type; *out_root:
- * that of the scaled row. If all elements are equal it is 1 / sqrt(eps), rounded as usual. */
+ * the root of the scaled row. If all elements are equal it is 1 / sqrt(eps), rounded as usual. */
 static MlirValue emit_size(const group *g, MlirValue power, MlirValue *out_root) {
     tsr_tile_builder *b = g->b;
     MlirValue eps = number(g, g->eps), flat_root = number(g, root_of_eps(g));
@@ -273,9 +337,60 @@ static MlirValue emit_power(const group *g, MlirValue power) {
     return narrow(g, power);
 }
 
+/* Minus the means of an incoming gradient, and of its product with the normalized row. */
+static void walk_incoming(group *g, MlirValue *out_mean, MlirValue *out_product) {
+    tsr_tile_builder *b = g->b;
+    rows *r = g->r;
+    MlirValue values[] = {number(g, 0), number(g, 0)}, count = number(g, -(double)r->columns);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, r->columns), 1, 2,
+                        values);
+    MlirValue x = widen(g, tsr_rows_value_alone(r, g->x, loop.index, g->stage));
+    item *row = g->incoming->operands[NORMAL];
+    MlirValue normal = tsr_rows_value_alone(r, row, loop.index, g->stage);
+    if (!g->is_wide) normal = tsr_tile_to(b, "arith.extf", normal, g->wide);
+    values[0] = tsr_tile_2(b, "arith.addf", loop.carried[0], x);
+    values[1] = tsr_tile_2(b, "arith.addf", loop.carried[1], times(g, x, normal));
+    loop.is_rare = true;
+    tsr_tile_loop_end(b, &loop, values);
+    *out_mean = tsr_tile_2(b, "arith.divf", loop.carried[0], count);
+    *out_product = tsr_tile_2(b, "arith.divf", loop.carried[1], count);
+}
+
+/* The unrepaired mean if that is finite, else `again`; both times the scale of the gradient. */
+static MlirValue scale_mean(const group *g, uint32_t part, MlirValue again, double scale) {
+    tsr_tile_builder *b = g->b;
+    MlirValue plain = plain_of(g, part), own = own_number(g, scale);
+    MlirValue finite = tsr_tile_fcompare(b, TSR_FCMP_OLT, tsr_tile_1(b, "math.absf", plain),
+                                         own_number(g, (double)INFINITY));
+    again = times(g, again, number(g, g->is_wide ? 0x1p600 * scale : scale));
+    return tsr_tile_select(b, finite, times(g, plain, own), narrow(g, again));
+}
+
+/* The gradient, less both of its means times what they are multiplied by, is at most 2 + the root
+ * of the number of elements times as large as its largest element. */
+static void emit_incoming(group *g, MlirValue *out_values) {
+    tsr_tile_builder *b = g->b;
+    double scale = ldexp(1, -2 - root_exponent(g));
+    MlirValue mean, product;
+    walk_incoming(g, &mean, &product);
+    if (g->parts[MEAN]) out_values[MEAN] = scale_mean(g, MEAN, mean, scale);
+    if (g->parts[PRODUCT]) out_values[PRODUCT] = scale_mean(g, PRODUCT, product, scale);
+    out_values[SCALE] = own_number(g, scale);
+    if (!g->parts[SIZE]) return;
+    MlirValue most = own_number(g, largest(g));
+    MlirValue size = times(g, plain_of(g, SIZE), own_number(g, 1 / scale));
+    MlirValue more = tsr_tile_fcompare(b, TSR_FCMP_OGT, size, most);
+    out_values[SIZE] = tsr_tile_select(b, more, most, size);
+}
+
 static void emit_again(group *g, MlirValue *out_values) {
     MlirValue root = {NULL}, centre = {NULL};
     find_scale(g);
+    if (g->incoming) {
+        emit_incoming(g, out_values);
+        return;
+    }
     if (g->centred) {
         g->high = walk(g, ALL);
         g->low = walk(g, REST);
@@ -315,9 +430,7 @@ static void emit_group(group *g) {
     uint32_t carried = 0;
     tsr_tile_loop loop;
     for (uint32_t i = 0; i < PART_COUNT; i++)
-        if (g->parts[i])
-            values[carried++] =
-                i == OFFSET ? own_number(g, -0.0) : g->parts[i]->operands[PLAIN]->scalar;
+        if (g->parts[i]) values[carried++] = plain_of(g, i);
     tsr_tile_loop_begin(b, &loop, zero, count, 1, carried, values);
     emit_again(g, next);
     carried = 0;
@@ -340,7 +453,7 @@ static void emit_group(group *g) {
 
 /* ---- columns, one after the other ------------------------------------------------------------ */
 
-/* Marks the items that are read to recompute `it`; those of a level below 2 are constant along a
+/* Marks the items that are read to recompute `it`; values of a level below 2 are constant along a
  * column. */
 static void find_of_columns(item *it) {
     if (it->of_columns) return;
@@ -385,9 +498,9 @@ static void emit_column(group *g, MlirValue lane, MlirValue first) {
         if (g->parts[i]) store_beside(g, g->parts[i], g->parts[i]->scalar, lane);
 }
 
-/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. Their
- * values are in local buffers during that time: values carried by such a loop would occupy
- * registers in the code around it. */
+/* A CPU recomputes the columns of a vector one by one if one column must be recomputed. The values
+ * of the columns are in local buffers during that time: values that the loop carries would occupy
+ * registers in the code around the loop. */
 static void emit_columns(group *g) {
     tsr_tile_builder *b = g->b;
     rows *r = g->r;
@@ -414,9 +527,7 @@ static void emit_columns(group *g) {
         if (!g->parts[i]) continue;
         g->parts[i]->of_columns = false;
         g->parts[i]->beside = local_of(g, g->parts[i]);
-        store_beside(g, g->parts[i],
-                     i == OFFSET ? own_number(g, -0.0) : g->parts[i]->operands[PLAIN]->scalar,
-                     zero);
+        store_beside(g, g->parts[i], plain_of(g, i), zero);
     }
     tsr_tile_loop_begin(b, &odd, zero, any, 1, 0, NULL);
     for (uint32_t i = 0; i < r->item_count; i++)
@@ -441,7 +552,8 @@ static void emit_columns(group *g) {
 void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     if (it->repaired) return;
-    it->scalar = it->operands[PLAIN]->scalar;
+    bool incoming = is_incoming(it);
+    it->scalar = it->operands[incoming ? OF_PRODUCT : PLAIN]->scalar;
     it->later = waits(r, it);
     if (it->later) return;
     group g = {.r = r,
@@ -452,6 +564,7 @@ void tsr_rows_emit_repair(rows *r, item *it, uint32_t stage) {
                .centred = !is_of(it, "size"),
                .plain_mean = is_of(it, "average"),
                .is_power = is_of(it, "variance"),
+               .incoming = incoming ? it : NULL,
                .lanes = r->columns_beside ? r->point.lanes : 0,
                .type = mlirValueGetType(it->scalar)};
     tsr_op_f64(it->node.op, "eps", &g.eps);

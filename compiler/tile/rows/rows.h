@@ -2,18 +2,21 @@
  *
  * Declarations shared by the files of family `rows`.
  *
- * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
- * length of the longest chain of reductions that it depends on. Each stage computes its scalars,
- * then walks once over the row, which accumulates the stage's reductions and stores its results.
- * Values that a later stage needs again are recomputed if that is cheap; else they are cached in a
- * buffer as long as a row, or read back from the result if they are one.
+ * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). The stage of a value
+ * is the length of the longest chain of reductions that it depends on. Each stage computes its
+ * scalars, then walks once over the row, which accumulates the stage's reductions and stores its
+ * results. Values that a later stage needs again are recomputed if that is cheap; otherwise they
+ * are cached in a buffer as long as a row, or read back if they are a result.
  */
 #ifndef TSR_COMPILER_TILE_ROWS_ROWS_H
 #define TSR_COMPILER_TILE_ROWS_ROWS_H
 
 #include "compiler/tile/reductions/reduce.h"
 
-enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row held in registers */
+enum {
+    TSR_ROW_CHUNKS_MAX = 16,  /* vectors of a row held in registers */
+    TSR_ROW_OPERANDS_MAX = 5, /* of an item: those of a repair, or TSR_ELEMENT_OPERANDS_MAX */
+};
 
 typedef enum tsr_row_item_kind {
     TSR_ROW_LEAF,
@@ -27,8 +30,8 @@ typedef enum tsr_row_item_kind {
 typedef struct tsr_row_item {
     tsr_node node; /* LEAF: VIEW, SPLAT or IOTA; else its op and dtype */
     tsr_row_item_kind kind;
-    bool over_kept; /* a view over the kept dims alone */
-    struct tsr_row_item *operands[TSR_ELEMENT_OPERANDS_MAX];
+    bool over_kept; /* a view over only the kept dims */
+    struct tsr_row_item *operands[TSR_ROW_OPERANDS_MAX];
     uint32_t operand_count, level, stage;
     bool cached;      /* cached for later stages */
     MlirValue buffer; /* the buffer of the cached value; null: not cached */
@@ -60,8 +63,8 @@ typedef struct tsr_rows_sums {
     uint32_t warps;  /* warps of a program on a GPU */
     uint32_t blocks; /* programs resident on a multiprocessor */
     uint32_t beside; /* programs in a block: their sums form one part */
-    uint32_t *order; /* per output of the first kernel: the result of the group that it is or
-                        contributes to */
+    uint32_t *order; /* per output of the first kernel: the result of the group that this output is,
+                        or contributes to */
     int64_t places, rows, parts, per_program, columns;
 } tsr_rows_sums;
 
@@ -142,19 +145,19 @@ void tsr_rows_choose(tsr_rows *r);
 /* The warps of a program that computes `sums` sums over rows of `columns` elements; *out_blocks:
  * the programs that fit on a multiprocessor. */
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks);
-/* Is this a view whose elements differ from row to row? */
+/* True if this is a view whose elements differ from row to row. */
 bool tsr_row_is_own(const tsr_rows *r, const tsr_row_item *it);
-/* sums.c: does each row read much more data that is the same for all rows than data of its own?
- * Then a GPU program has several rows and reads the shared data once. */
+/* sums.c: true if each row reads much more data that all rows share than data of its own. A GPU
+ * program then computes several rows and reads the shared data once. */
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums);
-/* Is this reduction in a group of rows a sum over rows? */
+/* True if this reduction in a group of rows is a sum over rows. */
 bool tsr_rows_is_sum(MlirOperation op);
-/* Do all reductions of the group leave the last dim alone? */
+/* True if no reduction of the group reduces the last dim. */
 bool tsr_rows_are_columns(MlirBlock body);
 /* columns.c: a kernel over adjacent columns. */
 TSR_RESULT tsr_rows_emit_columns(tsr_rows *r);
-/* hold.c: makes local buffers that cache the costly values of `lanes` columns; is an item one of
- * these? */
+/* hold.c: makes local buffers that cache the costly values of `lanes` columns; true if an item is
+ * one of these tensors */
 bool tsr_rows_is_cached_column(const tsr_rows *r, const tsr_row_item *it);
 void tsr_rows_cache_columns(tsr_rows *r, uint32_t lanes);
 /* True if the item is held in its 16-bit type and widened again in each stage. */

@@ -61,7 +61,7 @@ bool tsr_tile_rule_segment(MlirOperation op) {
         if (!mlirTypeEqual(mlirShapedTypeGetElementType(mlirValueGetType(buffer)),
                            mlirShapedTypeGetElementType(wanted)))
             return tsr_op_emit_error(op, TSR_DIAG_TILE_TYPE,
-                                     "buffer %zu and its result differ in their elements", i);
+                                     "buffer %zu and its result differ in element type", i);
         if (own > largest) largest = own;
     }
     for (size_t i = 0; i < parts; i++) {

@@ -4,8 +4,8 @@
  * segments and tensors. The digest of a chunk (at most 4 MiB) is the SHA-256 of the concatenated
  * SHA-256 of its 16 KiB leaves, so that a GPU can compute it in parallel. The digest of a longer
  * range is the SHA-256 of its concatenated chunk digests; the digest of a range of at most 4 MiB is
- * that of its single chunk. An empty range has no leaf: its digest is the SHA-256 of the empty
- * string.
+ * the digest of its single chunk. An empty range has no leaf: its digest is the SHA-256 of the
+ * empty string.
  */
 #ifndef TSR_BASE_HASH_H
 #define TSR_BASE_HASH_H

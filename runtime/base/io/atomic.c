@@ -2,11 +2,12 @@
  *
  * Files that are created atomically, and the cleanup of their temporaries.
  *
- * A temporary is called PATH.tmp-PID, or PATH.tmp-PID-N. Its writer locks it (flock), and the
- * kernel releases the lock when the writer ends, for any reason. So a temporary that can be locked
- * has no writer, even if another process, in this or another container, has the same PID: the next
- * writer of PATH removes it. On network file systems, locks may be local to a host, so nothing is
- * removed there. The temporaries of this process are kept in a table for signal handlers.
+ * A temporary is called PATH.tmp-PID, or PATH.tmp-PID-N. The writer locks the temporary file
+ * (flock), and the kernel releases the lock when the writer ends, for any reason. Therefore a
+ * temporary that can be locked has no writer, even if another process, in this or another
+ * container, has the same PID: the next writer of PATH removes it. On network file systems, locks
+ * may be local to a host, so nothing is removed there. The temporaries of this process are kept in
+ * a table for signal handlers.
  */
 #include "runtime/base/io/io.h"
 #include "runtime/base/plural.h"
@@ -181,7 +182,8 @@ tsr_result tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     bool retry = true;
     if (!path[0]) FAIL(ctx, TSR_USAGE, "output path is empty");
     if (strcmp(path, "-") == 0)
-        FAIL(ctx, TSR_USAGE, "output path is '-'; expected a file, standard output cannot be one");
+        FAIL(ctx, TSR_USAGE,
+             "output path is '-'; expected a file: the output cannot go to standard output");
     TRY(ctx, check_replaceable(ctx, path));
     tsr_io_atomic file = {.fd = -1, .path = tsr_arena_strdup(arena, path)};
     remove_leftovers(io, path);

@@ -3,9 +3,9 @@
  * Outline: one loop walks the text with an explicit stack (no recursion), checks the grammar of RFC
  * 8259 and the limits of json.h, and reports each token to the visitor. The keys of all open
  * objects form a stack. When an object closes, its keys are the top of that stack: they are sorted
- * to find duplicates, then dropped. So the cost is O(n log n) and only open objects take memory.
- * tsr_json_parse passes scanned text to cJSON, which on its own would also accept text that the
- * scan refuses.
+ * to find duplicates, then dropped. The cost is therefore O(n log n), and only open objects take
+ * memory. tsr_json_parse passes scanned text to cJSON, which on its own would also accept text that
+ * the scan refuses.
  */
 #include "runtime/base/io/json.h"
 
@@ -199,7 +199,7 @@ static TSR_RESULT scan_escape(scan *s) {
     return TSR_SUCCESS;
 }
 
-/* Scans a string at its opening quote. Its decoded text is appended to s->decoded. */
+/* Scans a string at its opening quote. The decoded text of the string is appended to s->decoded. */
 static TSR_RESULT scan_string(scan *s) {
     size_t begin = s->at++;
     TRY(s->ctx, count_token(s));

@@ -34,7 +34,8 @@ double tsr_philox_middle_f64(uint32_t high, uint32_t low);
 
 /* The same, bit for bit, for many elements: out[i] is the midpoint for the first two words of
  * counter {0, element low, element high, 0}, element = first + i. tsr_normal_quantiles replaces
- * each value with its quantile. Both process four elements at a time if the processor has AVX2. */
+ * each value with its quantile. Both functions process four elements at a time if the processor has
+ * AVX2. */
 void tsr_philox_normals(const uint32_t key[static 2], uint64_t first, uint64_t count, double *out);
 void tsr_normal_quantiles(double *values, uint64_t count);
 

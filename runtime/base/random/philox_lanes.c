@@ -2,7 +2,8 @@
  *
  * The functions of philox.c for many elements: four at a time if the processor has AVX2, with the
  * same operations in the same order, so that the bits are the same. Both branches of the quantile
- * are computed if any of the four is in a tail; far tails (one in 10^10) are computed one by one.
+ * are computed if any of the four numbers is in a tail; far tails (one in 10^10) are computed one
+ * by one.
  */
 #include "runtime/base/random/philox.h"
 #include "runtime/base/random/quantile.h"

@@ -4,7 +4,7 @@
  * how a program asks for it, is tessera/trace.h.
  *
  * Any thread may record. Without a trace, each span costs one pointer test. Texts are borrowed
- * until the trace is written. Times come from CLOCK_MONOTONIC, in nanoseconds.
+ * until the trace is written. Times are read from CLOCK_MONOTONIC, in nanoseconds.
  */
 #ifndef TSR_BASE_TRACE_H
 #define TSR_BASE_TRACE_H

@@ -29,11 +29,11 @@ static void add_block(origin_values *values, MlirBlock block, MlirOperation befo
 
 /* Ops whose regions are isolated from above. */
 static bool is_isolated(MlirOperation op) {
-    static const char *const names[] = {"builtin.module", "func.func", "tsched.func", "tile.func",
-                                        "tessera_target.func"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (tsr_op_is(op, names[i])) return true;
-    return false;
+    static const bool isolated[TSR_OP_COUNT] = {
+        [TSR_BUILTIN_MODULE] = true, [TSR_FUNC_FUNC] = true,   [TSR_SCHED_FUNC] = true,
+        [TSR_TILE_FUNC] = true,      [TSR_TARGET_FUNC] = true,
+    };
+    return isolated[tsr_op_of(op)];
 }
 
 void origin_values_find(origin_values *values, MlirOperation op) {
@@ -60,7 +60,7 @@ const char *origin_name(MlirValue value, char out_text[static ORIGIN_TEXT_MAX]) 
         return out_text;
     }
     MlirOperation parent = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
-    bool counts = tsr_op_is(parent, "scf.for") && mlirBlockArgumentGetArgNumber(value) == 0;
+    bool counts = tsr_op_is(parent, TSR_SCF_FOR) && mlirBlockArgumentGetArgNumber(value) == 0;
     snprintf(out_text, ORIGIN_TEXT_MAX, "%s of %s", counts ? "counter" : "argument",
              tsr_op_name(parent));
     return out_text;

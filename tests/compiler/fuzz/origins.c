@@ -194,7 +194,7 @@ static void add_printed(MlirModule module) {
 }
 
 static bool is_function(MlirOperation op) {
-    return tsr_op_is(op, "tile.func") || tsr_op_is(op, "func.func");
+    return tsr_op_is(op, TSR_TILE_FUNC) || tsr_op_is(op, TSR_FUNC_FUNC);
 }
 
 /* A module of function `number` and everything that is not a function; null if the verifier rejects
@@ -216,7 +216,7 @@ static void add_kernel(MlirModule module) {
     static const char *const targets[] = {"cuda:sm_90a", "cuda:sm_80", "cpu:x86-64-v3"};
     bool warps = false;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, "tile.func") && !tsr_op_has(op, "outputs"))
+        if (tsr_op_is(op, TSR_TILE_FUNC) && !tsr_op_has(op, "outputs"))
             tsr_op_set(op, "outputs", tsr_attr_make_i64(context, 1));
         warps = warps || tsr_op_has(op, "warps");
     }
@@ -246,7 +246,7 @@ static void add_functions(stages *s, MlirModule module) {
     bool kernels = false, has_target = tsr_op_has(mlirModuleGetOperation(module), TSR_TARGET_NAME);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         functions += is_function(op);
-        kernels = kernels || tsr_op_is(op, "tile.func");
+        kernels = kernels || tsr_op_is(op, TSR_TILE_FUNC);
     }
     if (!kernels || has_target) add_program(s, module);
     bool whole = functions == 1 || has_target;
@@ -315,15 +315,18 @@ static int by_size(const void *a, const void *b) {
 
 /* "tile of cuda": the level and the kind of target. */
 static void describe(MlirModule module, char out_text[static ORIGIN_TEXT_MAX]) {
-    static const char *const levels[][2] = {{"tessera_target.func", "target"},
-                                            {"tile.func", "tile"},
-                                            {"tsched.func", "schedule"},
-                                            {"tessera_target.document", "lowered"}};
+    static const struct {
+        tsr_op op;
+        const char *name;
+    } levels[] = {{TSR_TARGET_FUNC, "target"},
+                  {TSR_TILE_FUNC, "tile"},
+                  {TSR_SCHED_FUNC, "schedule"},
+                  {TSR_TARGET_DOCUMENT, "lowered"}};
     const char *level = "graph",
                *target = tsr_op_string(mlirModuleGetOperation(module), TSR_TARGET_NAME);
     for (size_t i = sizeof levels / sizeof levels[0]; i-- > 0;)
         TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-            if (tsr_op_is(op, levels[i][0])) level = levels[i][1];
+            if (tsr_op_is(op, levels[i].op)) level = levels[i].name;
         }
     snprintf(out_text, ORIGIN_TEXT_MAX, "%s%s%.*s", level, target ? " of " : "",
              target ? (int)strcspn(target, ":") : 0, target ? target : "");

@@ -133,7 +133,7 @@ static bool has_ops(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (mlirOperationGetNumRegions(func) == 0 || !tsr_op_has_body(func)) return true;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            if (!tsr_op_is(op, "func.return")) return true;
+            if (!tsr_op_is(op, TSR_FUNC_RETURN)) return true;
         }
     }
     return false;
@@ -158,10 +158,10 @@ typedef enum level { GRAPH, LOWERED, SCHEDULE, TILE, TARGET } level;
 static level level_of(MlirModule module) {
     level found = GRAPH;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, "tessera_target.func")) return TARGET;
-        if (tsr_op_is(op, "tile.func")) found = TILE;
-        if (tsr_op_is(op, "tsched.func") && found <= LOWERED) found = SCHEDULE;
-        if (tsr_op_is(op, "tessera_target.document") && found == GRAPH) found = LOWERED;
+        if (tsr_op_is(op, TSR_TARGET_FUNC)) return TARGET;
+        if (tsr_op_is(op, TSR_TILE_FUNC)) found = TILE;
+        if (tsr_op_is(op, TSR_SCHED_FUNC) && found <= LOWERED) found = SCHEDULE;
+        if (tsr_op_is(op, TSR_TARGET_DOCUMENT) && found == GRAPH) found = LOWERED;
     }
     return found;
 }
@@ -302,7 +302,7 @@ static bool make_target(run *r) {
 
 static size_t count_kernels(MlirModule module) {
     size_t kernels = 0;
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) kernels += tsr_op_is(op, "tile.func");
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) kernels += tsr_op_is(op, TSR_TILE_FUNC);
     return kernels;
 }
 
@@ -472,7 +472,7 @@ static MlirAttribute name_ports(MlirContext context, intptr_t ports, const char 
 
 static bool make_entry(MlirContext context, MlirOperation func) {
     MlirAttribute type = tsr_op_attr(func, "function_type");
-    if (!tsr_op_is(func, "func.func") || tsr_op_has(func, "tessera.entry") ||
+    if (!tsr_op_is(func, TSR_FUNC_FUNC) || tsr_op_has(func, "tessera.entry") ||
         !tsr_op_has_body(func) || mlirAttributeIsNull(type))
         return false;
     intptr_t inputs = mlirFunctionTypeGetNumInputs(mlirTypeAttrGetValue(type));

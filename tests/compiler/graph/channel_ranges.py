@@ -8,19 +8,17 @@ The rows of norm_ranges.py (near the largest and the least numbers of the type, 
 stored in tensors with several layouts: as rows, as adjacent columns, as columns of each of several blocks, and as channels whose
 elements are split over the blocks. The reference is computed in NumPy's longdouble. The guarantees:
 
-- layernorm, rmsnorm, softmax and logsumexp give the same results for such rows as for rows of the last dim.
-- batch_norm_train normalizes like layernorm. The running mean and variance are correct whenever they fit the type, for old values
+- layernorm, rmsnorm, softmax and logsumexp give the same results for such rows as for rows of the last dim, and the norms have
+  the same gradients, for incoming gradients over the whole range.
+- batch_norm_train normalizes like layernorm, and has its gradient. The running mean and variance are correct whenever they fit the type, for old values
   of any size.
 - batch_norm and its gradients are correct whenever x - mean fits the type.
 - A mean is correct whenever its elements are finite.
 - The bits of a row do not depend on the other rows; they are equal on every level of this CPU with FMA, and for the Tile IR of a
   GPU.
 
-For f32 every case is tried in every layout, for the other types in one or two layouts. The level without FMA, v2, has no masked
-loads: a load of the last columns becomes a branch for each lane there, and a kernel with many of them takes the compiler up to 20
-seconds. So v2 is tried with f32 and bf16, 16 columns, and row counts that fill whole vectors; masks are tested on the other
-levels with rows of 50 columns, of f64 and of f16. --full (minutes): row counts that need masks and every type on each level, 50
-columns for each type.
+For f32 every case is tried in every layout, for the other types in one or two layouts, with 16 columns. The Tile IR of a GPU is tried
+with f32 and 16 columns. --full (minutes): 50 columns for each type, and the Tile IR of a GPU with both.
 
 Exits with 77 without NumPy.
 """
@@ -36,10 +34,9 @@ except ImportError:
 
 import subprocess
 
-from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, load, logsumexp, norm, rows, save, softmax, stored
+from norm_ranges import LEAST, MOST, TOLERANCE, L, build, cpu_levels, crossed, gradient_scale, load, logsumexp, norm, rows, save, softmax, stored
 
 COLUMNS = (16, 50)  # the second, and types other than f32, in some layouts alone
-WHOLE, OF_V2 = 128, ('f32', 'bf16')  # rows that are whole vectors, also in each of two blocks; the types that have them
 PARTS = 2  # of a row, in tensors where others lie between them
 
 
@@ -87,6 +84,7 @@ class Case:
     """One op of rows in one layout. `results`: names of what is compared, y and dx first."""
 
     per_row = ()  # inputs and results that have one number a row
+    is_crossed = False  # incoming gradients are from the whole range, too
 
     def __init__(self, title, layouts):
         self.title, self.layouts = title, layouts
@@ -94,8 +92,9 @@ class Case:
     def inputs(self, dtype, x, g):
         return {'x': x, 'g': g}
 
-    def takes(self, dtype):
-        return True
+    def scale(self, name, dtype, given):
+        """What an error is relative to, if that is more than the largest element of a row."""
+        return L(0)
 
 
 def lines(name, inputs, outputs, body):
@@ -122,11 +121,11 @@ def through(x, to, op, attrs, more=()):
 
 
 class Norm(Case):
-    results = ('y', 'dx')
+    results, is_crossed, is_centred = ('y', 'dx'), True, True
 
     def __init__(self, kind, eps, layouts):
         super().__init__(f'{kind} eps {eps}', layouts)
-        self.kind, self.eps = kind, eps
+        self.kind, self.eps, self.is_centred = kind, eps, kind == 'layernorm'
 
     def function(self, name, dtype, layout, shape):
         full = text(layout.shape(*shape), dtype)
@@ -135,11 +134,19 @@ class Norm(Case):
 
     def expected(self, dtype, given, got):
         x, g = given['x'].astype(L), given['g'].astype(L)
-        return dict(zip(self.results, norm(x, g, self.eps, self.kind == 'layernorm', MOST['f64' if dtype == 'f64' else 'f32'])))
+        return dict(zip(self.results, norm(x, g, self.eps, self.is_centred, MOST['f64' if dtype == 'f64' else 'f32'])))
+
+    def of_gradient(self, name, dtype, given):
+        if name != 'dx':
+            return L(0), L(0)
+        return gradient_scale(given['x'].astype(L), given['g'].astype(L), self.eps, self.is_centred, dtype)
+
+    def scale(self, name, dtype, given):
+        return self.of_gradient(name, dtype, given)[0]
 
     def slack(self, name, dtype, given, right):
         """By how much more than TOLERANCE of the largest element of a row."""
-        return L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2)
+        return L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2) + np.nan_to_num(self.of_gradient(name, dtype, given)[1])
 
 
 class Exponential(Case):
@@ -188,13 +195,13 @@ class Mean(Case):
         return L(LEAST[dtype]) * 2 + L({'f64': 1e-15, 'f32': 3e-7}.get(dtype, 3e-7)) * most
 
 
-class Train(Case):
+class Train(Norm):
     """The old mean and variance are `old` of the largest number."""
 
     results, per_row = ('y', 'dx', 'mean', 'variance'), ('mean', 'variance')
 
     def __init__(self, eps, old, momentum, layouts):
-        super().__init__(f'batch_norm_train eps {eps}, old numbers {old} of the largest, momentum {momentum}', layouts)
+        Case.__init__(self, f'batch_norm_train eps {eps}, old numbers {old} of the largest, momentum {momentum}', layouts)
         self.eps, self.old, self.momentum = eps, old, momentum
 
     def number(self, dtype):
@@ -231,7 +238,7 @@ class Train(Case):
 
     def slack(self, name, dtype, given, right):
         step = L(2.0**-50 if dtype == 'f64' else 2.0**-21)
-        least = L(LEAST[dtype]) * (2 / self.eps**0.5 if self.eps else 2)
+        least = super().slack(name, dtype, given, right)
         if name not in self.per_row:
             return least
         most = np.maximum(np.abs(given['x'].astype(L)).max(1, keepdims=True), abs(L(self.number(dtype))))
@@ -298,14 +305,14 @@ CASES += [Mean('mean', list(LAYOUTS))]
 class Run:
     """A case in a layout and a type: its function, its rows, and what they should give."""
 
-    def __init__(self, name, case, layout, dtype, columns, whole, random):
+    def __init__(self, name, case, layout, dtype, columns, random):
         self.name, self.case, self.layout, self.dtype = name, case, layout, dtype
-        self.made = rows(dtype, columns, random)
-        self.whole = whole  # no vector needs a mask
-        while len(self.made) % (WHOLE if whole else 2):  # also as many in both blocks
-            self.made[f'ordinary, {len(self.made)}'] = stored(random.standard_normal(columns), dtype)
-        x = np.stack(list(self.made.values()))
-        self.given = case.inputs(dtype, x, stored(random.standard_normal(x.shape), dtype))
+        made = rows(dtype, columns, random)
+        pairs = crossed(made, dtype, random) if case.is_crossed else {n: (row, stored(random.standard_normal(columns), dtype)) for n, row in made.items()}
+        while len(pairs) % 2:  # as many in both blocks
+            pairs[f'ordinary, {len(pairs)}'] = tuple(stored(random.standard_normal((2, columns)), dtype))
+        self.made = list(pairs)
+        self.given = case.inputs(dtype, *(np.stack(of) for of in zip(*pairs.values())))
         self.title = f'{case.title}, {layout.name}, {dtype}, {columns} columns'
 
     def function(self):
@@ -334,12 +341,13 @@ class Run:
             for result in self.case.results:
                 right, mine = want[result].reshape(got[result].shape), got[result].astype(L)
                 finite = np.where(np.isfinite(right), np.abs(right), 0).max(1, keepdims=True)
-                allowed = L(TOLERANCE[self.dtype]) * finite + self.case.slack(result, self.dtype, self.given, right)
-                bad = ~(np.abs(mine - right) <= allowed) & (np.abs(right) < L(MOST[self.dtype])) & ~np.isnan(right)
+                scale = L(TOLERANCE[self.dtype]) * np.fmax(finite, self.case.scale(result, self.dtype, self.given))
+                allowed = scale + self.case.slack(result, self.dtype, self.given, right)
+                bad = ~(np.abs(mine - right) <= allowed) & (np.abs(right) + scale < L(MOST[self.dtype])) & ~np.isnan(right)
                 compared += bad.size
                 for row in np.flatnonzero(bad.any(1)):
                     at = int(np.argmax(bad[row]))
-                    said.append(f'{result} of row "{list(self.made)[row]}" [{at}] is {mine[row, at]}, expected {right[row, at]}')
+                    said.append(f'{result} of row "{self.made[row]}" [{at}] is {mine[row, at]}, expected {right[row, at]}')
         return said, compared
 
     def check(self, tools, work, bundles):
@@ -370,8 +378,7 @@ def chosen(dtype, full, random):
         for case in CASES:
             few = columns != COLUMNS[0] or dtype in (('f64', 'f16') if full else ('f64', 'f16', 'bf16'))
             for layout in case.layouts[1:4:2] if few else case.layouts:
-                whole = columns == COLUMNS[0] and dtype in OF_V2 and not full
-                runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, whole, random))
+                runs.append(Run(f'f{len(runs)}', case, LAYOUTS[layout], dtype, columns, random))
     return runs
 
 
@@ -379,17 +386,10 @@ def build_all(tools, assembler, work, runs, dtype, full):
     """{run: bundles}"""
     def text(chosen):
         return ''.join(run.function() for run in chosen)
-    # The Tile IR of a GPU takes as long as two levels of the CPU: rows of 50 columns have it in the full form.
-    of_gpu = [run for run in runs if dtype == 'f32' and (full or run.whole)]
-    masked = [level for level in cpu_levels() if full or level != 'x86-64-v2']
-    bundles = build(tools, assembler, work, text(runs), text(of_gpu), masked)
-    found = {run: {title: b for title, b in bundles.items() if title in masked or run in of_gpu} for run in runs}
-    whole = [run for run in runs if run.whole]
-    if whole:
-        more = build(tools, assembler, work, text(whole), '', ['x86-64-v2'], 'whole')
-        for run in whole:
-            found[run].update(more)
-    return found
+    # The Tile IR of a GPU takes as long as two levels of the CPU.
+    of_gpu = [run for run in runs if dtype == 'f32' and (full or run.given['x'].shape[1] == COLUMNS[0])]
+    bundles = build(tools, assembler, work, text(runs), text(of_gpu))
+    return {run: {title: b for title, b in bundles.items() if title in cpu_levels() or run in of_gpu} for run in runs}
 
 
 def main():

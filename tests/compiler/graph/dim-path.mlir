@@ -59,7 +59,7 @@ func.func @f(%a: tensor<4x8x8x3xf32>, %f: tensor<3x3x4x5xf32>, %s: tensor<4x3xf3
 // -----
 
 func.func @f(%a: tensor<4x8xf32>, %s: tensor<7xf32>) {
-  // CHECK: error: [TSR-0137] tessera.rmsnorm_safe: scale (7xf32) does not stretch to 4x8xf32
+  // CHECK: error: [TSR-0137] tessera.rmsnorm_safe: scale (7xf32) does not broadcast to 4x8xf32
   // CHECK: note: scale dim 0 is dim 0 of argument 1 of @f
   // CHECK: note: the operand's dim 1 is dim 1 of argument 0 of @f
   %0 = tessera.rmsnorm_safe %a, %s {axes = [1], eps = 1.0e-5} : tensor<4x8xf32>, tensor<7xf32> -> tensor<4x8xf32>

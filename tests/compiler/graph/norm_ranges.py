@@ -8,9 +8,12 @@ Rows near the largest number of the type, near its smallest, with both, with equ
 one row times every power of two for which it stays in the range of the type. The reference is computed in NumPy's longdouble,
 whose range is wider than that of f64. The guarantees:
 
-- Every element of a norm, and of its gradient for a gradient of ordinary size, is correct to TOLERANCE of the largest one of its
-  row, and finite whenever it fits the type. 1 / size is a number of the type in which the norm is computed (f32 for 16 bits): if
-  it would be larger, which requires an eps near 0, it is the largest finite number.
+- Every element of a norm is correct to TOLERANCE of the largest one of its row, and finite whenever it fits the type. 1 / size is
+  a number of the type in which the norm is computed (f32 for 16 bits): if it would be larger, which requires an eps near 0, it is
+  the largest finite number.
+- So is every element of its gradient, for every incoming gradient: to TOLERANCE of the largest one of the row, or of the incoming
+  gradient's largest element / size, of which it is what remains. An incoming gradient below the normal numbers has few digits, and
+  the result has no more.
 - softmax and logsumexp have the same accuracy. The gradient of logsumexp is computed from its rounded result: exp(x - y) times
   the gradient.
 - The bits of a row do not depend on the other rows; they are equal on every level of this CPU with FMA, and for the Tile IR of a
@@ -75,16 +78,64 @@ def rows(dtype, columns, random):
     return {name: stored(row, dtype) for name, row in made.items()}
 
 
-def norm(x, g, eps, centred, most):
-    """The norm and its gradient for the cotangent g."""
-    d = x - x.mean(1, keepdims=True) if centred else x
-    d = d - d.mean(1, keepdims=True) if centred else d
+def gradients(dtype, columns, random):
+    """Incoming gradients that are not ordinary: {name: row}"""
+    most, least, unit = MOST[dtype], LEAST[dtype], random.standard_normal(columns)
+    line, sign = np.linspace(-1, 1, columns), np.where(np.arange(columns) % 2, 1.0, -1.0)
+    at_5 = np.arange(columns) == 5
+    made = {
+        'all the largest': np.full(columns, most), 'near the largest': most * np.linspace(0.25, 1, columns), 'all over the range': most * line,
+        'the largest and the lowest': most * sign, 'random, up to the largest': most * (unit / np.abs(unit).max()),
+        'one the largest, others ordinary': np.where(at_5, most, unit), 'one the largest, the others the lowest': np.where(at_5, most, -most),
+        'large, means below the largest': most / columns * (1 + line / 2), 'all 0': np.zeros(columns), 'tiny': unit * least * 4096,
+        'least numbers': np.round(unit * 4) * least,
+    }
+    return {name: stored(row, dtype) for name, row in made.items()}
+
+
+def crossed(made, dtype, random):
+    """Rows, each with incoming gradients: {name: (row, gradient)}"""
+    columns = len(next(iter(made.values())))
+    others, swept = gradients(dtype, columns, random), [n for n in made if n.startswith('2^')]
+    pairs = {name: (row, stored(random.standard_normal(columns), dtype)) for name, row in made.items()}
+    pairs.update({f'{n}; gradient: {m}': (made[n], g) for n in made if n not in swept for m, g in others.items()})
+    for i, n in enumerate(swept):
+        m = list(others)[i % len(others)]
+        pairs[f'{n}; gradient: {m}'] = made[n], others[m]
+    unit = random.standard_normal(columns)
+    for k in POWERS[dtype] if swept else ():
+        g = stored(unit / np.abs(unit).max() * 0.999 * 2.0**k, dtype)
+        pairs.update({f'{n}; gradient: 2^{k}': (made[n], g) for n in ('ordinary', 'near the largest', 'few large ones', 'tiny')})
+    return pairs
+
+
+def size_of(d, eps, most):
+    """1 / size of rows without their means."""
     power = (d * d).mean(1, keepdims=True) + L(eps)
     with np.errstate(divide='ignore', invalid='ignore'):
-        size = np.where(power == 0, np.nan, np.minimum(1 / np.sqrt(power), L(most)))
-        n = d * size
-        rest = g - g.mean(1, keepdims=True) if centred else g
+        return np.where(power == 0, np.nan, np.minimum(1 / np.sqrt(power), L(most)))
+
+
+def centre(x):
+    x = x - x.mean(1, keepdims=True)
+    return x - x.mean(1, keepdims=True)
+
+
+def norm(x, g, eps, centred, most):
+    """The norm and its gradient for the cotangent g."""
+    d = centre(x) if centred else x
+    size = size_of(d, eps, most)
+    n = d * size
+    rest = g - g.mean(1, keepdims=True) if centred else g
+    with np.errstate(invalid='ignore'):
         return n, (rest - n * (g * n).mean(1, keepdims=True)) * size
+
+
+def gradient_scale(x, g, eps, centred, dtype):
+    """The sizes of rows whose gradient's error is measured by: the incoming gradient's largest element / size; and of the least numbers."""
+    wide = 'f64' if dtype == 'f64' else 'f32'
+    size = size_of(centre(x) if centred else x, eps, MOST[wide])
+    return np.abs(g).max(1, keepdims=True) * size, L(LEAST[wide]) * size * (2 + x.shape[1]**0.5)
 
 
 def softmax(x, g):
@@ -185,16 +236,20 @@ class Checker:
                     self.fail(f'{title}, {dtype}, {x.shape[1]} columns: {np.count_nonzero(differ)} numbers of {n} on {where} are others than on the first level with FMA')
 
     def compare(self, title, got, want, op, eps, dtype, made, g):
+        x = np.stack(list(made.values())).astype(L)
         for result, right in zip(('y', 'dx'), want):
             mine, right = got[result].reshape(len(made), -1).astype(L), right.reshape(len(made), -1)
             scale = np.abs(right).max(1, keepdims=True)
+            # The mean of denormal numbers is rounded to one.
+            least = L(LEAST[dtype]) * (2 / eps**0.5 if eps else 2)
+            if 'norm' in op and result == 'dx':
+                of_gradient, more = gradient_scale(x, g.astype(L), eps, 'layer' in op, dtype)
+                scale, least = np.fmax(scale, of_gradient), least + np.nan_to_num(more)
             if 'softmax' in op and result == 'dx':  # a difference of gradients
                 scale = np.maximum(scale, np.abs(g).max(1, keepdims=True))
             if 'logsumexp' in op and result == 'dx':
                 scale = np.maximum(scale, np.abs(g[:, :1]))
-            # The mean of denormal numbers is rounded to one.
-            least = L(LEAST[dtype]) * (2 / eps**0.5 if eps else 2)
-            fits, known = np.abs(right) < L(MOST[dtype]), ~np.isnan(right)
+            fits, known = np.abs(right) + L(TOLERANCE[dtype]) * scale < L(MOST[dtype]), ~np.isnan(right)
             with np.errstate(invalid='ignore'):
                 off = ~(np.abs(mine - right) <= L(TOLERANCE[dtype]) * scale + least)
             bad = off & fits & known
@@ -209,10 +264,14 @@ def main():
     source, runs = '', []
     for dtype in MOST:
         for columns in COLUMNS:
-            made = rows(dtype, columns, random)
-            g = stored(random.standard_normal((len(made), columns)), dtype)
+            plain = rows(dtype, columns, random)
+            pairs = crossed(plain, dtype, random)
+            plain_g = stored(random.standard_normal((len(plain), columns)), dtype)
             for c, (title, op, eps) in enumerate(CASES):
                 name = f'f{c}_{dtype}_{columns}'
+                made, g = plain, plain_g
+                if 'norm' in op:
+                    made, g = {n: row for n, (row, _) in pairs.items()}, np.stack([given for _, given in pairs.values()])
                 source += function(name, op, eps, dtype, (len(made), columns))
                 runs.append((name, title, op, eps, dtype, made, g))
     with tempfile.TemporaryDirectory() as where:

@@ -75,7 +75,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%x: tensor<2x8x9x4xf32>, %g: tensor<2x4x5x6xf32>) {
-  // CHECK: [TSR-0122] tessera.conv2d_grad_filter: 6 filters are no multiple of 4 groups
+  // CHECK: [TSR-0122] tessera.conv2d_grad_filter: 6 filters are not a multiple of 4 groups
   %0 = tessera.conv2d_grad_filter %x, %g {strides = [2, 2], padding = [1, 0, 1, 1], dilation = [1, 1], groups = 4 : i64} : tensor<2x8x9x4xf32>, tensor<2x4x5x6xf32> -> tensor<3x3x1x6xf32>
   return
 }
@@ -115,7 +115,7 @@ func.func @f(%x: tensor<4x6xi32>) {
 // -----
 
 func.func @f(%x: tensor<4x6xf32>, %s: tensor<4xf32>) {
-  // CHECK: [TSR-0137] tessera.rmsnorm_safe: scale (4xf32) does not stretch to 4x6xf32
+  // CHECK: [TSR-0137] tessera.rmsnorm_safe: scale (4xf32) does not broadcast to 4x6xf32
   %0 = tessera.rmsnorm_safe %x, %s {axes = [1]} : tensor<4x6xf32>, tensor<4xf32> -> tensor<4x6xf32>
   return
 }
@@ -195,7 +195,7 @@ func.func @f(%a: tensor<4x1xf32>, %b: tensor<4x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
-  // CHECK: [TSR-0141] tessera.repair: of is 'median'; expected mean, average, size, deviation, variance or offset
+  // CHECK: [TSR-0141] tessera.repair: attribute "of" is 'median'; expected mean, average, size, deviation, variance, offset, incoming_mean, incoming_product, incoming_size or incoming_scale
   %0 = tessera.repair %a, %m {axes = [1], of = "median"} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
   return
 }
@@ -229,5 +229,29 @@ func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x3xf32>) {
 func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
   // CHECK: [TSR-0138] tessera.repair: eps is -1, needs eps >= 0
   %0 = tessera.repair %a, %m {axes = [1], of = "size", eps = -1.0} : tensor<4x3xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: [TSR-0117] tessera.repair: has 4 operands, needs 5 to 5
+  %0 = tessera.repair %a, %a, %m, %m {axes = [1], of = "incoming_mean"} : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: tessera.repair: the normalized row
+  %0 = tessera.repair %a, %m, %m, %m {axes = [1], of = "incoming_scale"} : tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x3xf32>, %m: tensor<4x1xf32>) {
+  // CHECK: tessera.repair: the reciprocal size
+  %0 = tessera.repair %a, %a, %m, %a {axes = [1], of = "incoming_size"} : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x1xf32>, tensor<4x3xf32> -> tensor<4x1xf32>
   return
 }

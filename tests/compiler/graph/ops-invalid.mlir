@@ -253,7 +253,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0137] tessera.broadcast: dim 0 of the operand is 2 (2x3xf32), dim 1 of the result is 4 (5x4x3xf32); only 1 stretches
+  // CHECK: [TSR-0137] tessera.broadcast: dim 0 of the operand is 2 (2x3xf32), dim 1 of the result is 4 (5x4x3xf32); only a dim of 1 broadcasts
   %0 = tessera.broadcast %a : tensor<2x3xf32> -> tensor<5x4x3xf32>
   return
 }
@@ -317,7 +317,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0212] tessera.param: the type of init is not the result's
+  // CHECK: [TSR-0212] tessera.param: the type of init differs from the result's
   %0 = "tessera.param"() {init = #tessera.constant<1.0> : tensor<3xf32>} : () -> tensor<2xf32>
   return
 }
@@ -333,7 +333,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0212] tessera.param: the type of data is not the result's
+  // CHECK: [TSR-0212] tessera.param: the type of data differs from the result's
   %0 = "tessera.param"() {data = dense<1.0> : tensor<3xf32>} : () -> tensor<2xf32>
   return
 }
@@ -429,7 +429,7 @@ func.func @f(%a: tensor<f32>) {
 // -----
 
 func.func @f(%a: tensor<f32>) {
-  // CHECK: [TSR-0109] tessera.minimize: clip_norm is no floating-point number; write 1.0 for 1
+  // CHECK: [TSR-0109] tessera.minimize: clip_norm is not a floating-point number; write 1.0 for 1
   tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 1} : tensor<f32>
   return
 }
@@ -469,7 +469,7 @@ func.func @f() {
 // -----
 
 func.func @f(%a: tensor<2x0xf32>) {
-  // CHECK: [TSR-0139] tessera.argmax: dim 1 is 0: nothing is largest
+  // CHECK: [TSR-0139] tessera.argmax: dim 1 is 0, so there is no largest element
   %0 = tessera.argmax %a {axis = 1} : tensor<2x0xf32> -> tensor<2xi64>
   return
 }
@@ -840,7 +840,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>, %s: tensor<5xf32>) {
-  // CHECK: [TSR-0137] tessera.layernorm_safe: scale (5xf32) does not stretch to 4x6xf32
+  // CHECK: [TSR-0137] tessera.layernorm_safe: scale (5xf32) does not broadcast to 4x6xf32
   %0 = tessera.layernorm_safe %a, %s {axes = [1]} : tensor<4x6xf32>, tensor<5xf32> -> tensor<4x6xf32>
   return
 }
@@ -856,7 +856,7 @@ func.func @f(%a: tensor<4x6xf32>, %s: tensor<6xf32>, %m: tensor<4xf32>) {
 // -----
 
 func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
-  // CHECK: [TSR-0122] tessera.attention: 3 query heads are no multiple of 2 key heads
+  // CHECK: [TSR-0122] tessera.attention: 3 query heads are not a multiple of 2 key heads
   %0 = tessera.attention %q, %k, %k : tensor<2x3x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x3x5x8xf32>
   return
 }
@@ -864,7 +864,7 @@ func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
 // -----
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1>) {
-  // CHECK: [TSR-0136] tessera.attention: the mask (7x5xi1) does not stretch to 2x2x5x7xf32
+  // CHECK: [TSR-0136] tessera.attention: the mask (7x5xi1) does not broadcast to 2x2x5x7xf32
   %0 = tessera.attention %q, %k, %k, %m : tensor<2x2x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<7x5xi1> -> tensor<2x2x5x8xf32>
   return
 }
@@ -880,7 +880,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
 // -----
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
-  // CHECK: [TSR-0132] tessera.attention: stream is -1; it is of unsigned 32 bits
+  // CHECK: [TSR-0132] tessera.attention: stream is -1, needs 0 to 2^32 - 1
   %0 = tessera.attention %q, %q, %q {dropout = 0.5, stream = -1 : i64} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
   return
 }
@@ -904,7 +904,7 @@ func.func @f(%q: tensor<1x1x4294967296x0xf32>, %k: tensor<1x1x4294967296x0xf32>)
 // -----
 
 func.func @f(%e: tensor<4xi64>, %s: tensor<i64>) {
-  // CHECK: [TSR-0132] tessera.philox: is normal and shared; 15 bits make no normal number
+  // CHECK: [TSR-0132] tessera.philox: has both normal and shared; 15 bits are not enough for a normal number
   %0 = tessera.philox %e, %s, %s {stream = 1 : i64, normal, shared} : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf32>
   return
 }
@@ -1018,7 +1018,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.sgd: lr_schedule is no dictionary
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule is not a dictionary
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = 1} : tensor<4xf32>
   return
 }
@@ -1026,7 +1026,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.sgd: lr_schedule names no kind
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule has no kind
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {warmup_steps = 3}} : tensor<4xf32>
   return
 }

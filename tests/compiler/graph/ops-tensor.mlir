@@ -45,6 +45,8 @@ func.func @rows(%x: tensor<4x6xf32>, %s: tensor<6xf32>, %c: tensor<6xf32>, %m: t
   %7 = tessera.repair %x, %m, %6 {axes = [1], eps = 1.0e-5, of = "offset"} : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
   // CHECK: tessera.repair %{{.*}}, %{{.*}} {axes = [0], of = "variance"} : tensor<4x6xf32>, tensor<6xf32> -> tensor<6xf32>
   %9 = tessera.repair %x, %s {axes = [0], of = "variance"} : tensor<4x6xf32>, tensor<6xf32> -> tensor<6xf32>
+  // CHECK: tessera.repair %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {axes = [1], of = "incoming_mean"}
+  %10 = tessera.repair %x, %2, %m, %6, %m {axes = [1], of = "incoming_mean"} : tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x1xf32>
   // CHECK: tessera.mul_add %{{.*}}, %{{.*}}, %{{.*}} : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x6xf32>
   %8 = tessera.mul_add %x, %6, %7 : tensor<4x6xf32>, tensor<4x1xf32>, tensor<4x1xf32> -> tensor<4x6xf32>
   // CHECK: tessera.batch_norm

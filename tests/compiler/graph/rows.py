@@ -120,6 +120,12 @@ def reductions():
     case("repair, a plain result for each row", [X],
          f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 1)}\n'
          f'%y = tessera.repair %x, %w {{axes = [1], of = "deviation"}} : {X}, {f(6, 1)} -> {f(6, 1)}', f(6, 1), ("repair", NUMBER))
+    incoming = ", ".join([X, X, f(6, 1), f(6, 1)])
+    case("repair of an incoming gradient", [X, X, f(6, 1), f(6, 1)],
+         f'%y = tessera.repair %x, %x1, %x2, %x3 {{axes = [1], of = "incoming_product"}} : {incoming} -> {f(6, 1)}', f(6, 1))
+    case("repair of a gradient beside rows", [X], f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(6, 4)}\n%v = tessera.param "v" init = #tessera.constant<1.0> : {f(1, 4)}\n'
+         f'%m = tessera.repair %w, %x, %v, %v {{axes = [0], of = "incoming_product"}} : {", ".join([X, X, f(1, 4), f(1, 4)])} -> {f(1, 4)}\n'
+         f"%y = tessera.sub %x, %m : {X}, {f(1, 4)} -> {X}", X, ("repair", "reduces dim 0"))
     norm = "".join(f'%{n} = tessera.param "{n}" init = #tessera.constant<1.0> : {f(4)}\n' for n in "sbmv")
     types = ", ".join([X] + [f(4)] * 4)
     case("batch_norm", [X], norm + f"%y = tessera.batch_norm %x, %s, %b, %m, %v {{axis = 1}} : {types} -> {X}", X)
@@ -160,7 +166,7 @@ def products():
     case("attention, rows as queries", [X], param + rows + f"%a = tessera.attention %q, %k, %k : {one}, {keys}, {keys} -> {one}\n" + back, X)
     case("attention, rows as queries in order", [X],
          param + rows + f"%a = tessera.attention %q, %k, %k {{causal}} : {one}, {keys}, {keys} -> {one}\n" + back, X,
-         ("attention", "place along dim 2"))
+         ("attention", "position along dim 2"))
     case("attention, a mask for each row", [q, kv, kv],
          f'%m = tessera.param "m" init = #tessera.constant<1.0> : {f(6, 1, 1, 5)}\n'
          f"%y = tessera.attention %x, %x1, %x2, %m : {q}, {kv}, {kv}, {f(6, 1, 1, 5)} -> {out}", out, ("attention", NUMBER))
@@ -168,14 +174,14 @@ def products():
     names = ", ".join(["%x"] + [f"%x{k}" for k in range(1, 6)])
     case("attention_grad", grad, f"%y, %k, %v = tessera.attention_grad {names} : {', '.join(grad)} -> {q}, {kv}, {kv}", q)
     case("rotary", [f(6, 3, 4)], unary("rotary", "{axis = 1}", of=f(6, 3, 4), arrow=False), f(6, 3, 4))
-    case("rotary over rows", [X], unary("rotary", "{axis = 0}", arrow=False), X, ("rotary", "place along dim 0"))
+    case("rotary over rows", [X], unary("rotary", "{axis = 0}", arrow=False), X, ("rotary", "position along dim 0"))
 
 
 def shapes():
     case("reshape, merged and split", [f(6, 3, 4)],
          f"%m = tessera.reshape %x : {f(6, 3, 4)} -> {f(18, 4)}\n%s = tessera.softmax_safe %m {{axis = 1}} : {f(18, 4)}\n"
          f"%y = tessera.reshape %s : {f(18, 4)} -> {f(6, 12)}", f(6, 12))
-    for size, mixes in (3, ("func.return", "other places")), (4, ("reshape", "cuts the rows apart")):
+    for size, mixes in (3, ("func.return", "other places")), (4, ("reshape", "splits the rows")):
         case(f"reshape, {size} elements merged the other way", [f(6, size)],
              f"%t = tessera.transpose %x {{permutation = [1, 0]}} : {f(6, size)} -> {f(size, 6)}\n"
              f"%y = tessera.reshape %t : {f(size, 6)} -> {f(6, size)}", f(6, size), mixes)
@@ -220,7 +226,7 @@ def shapes():
     case("scatter_add in each row", [X, f(6, 2)], f"%k = tessera.constant dense<[1, 0]> : {i(2)}\n"
          f"%y = tessera.scatter_add %x, %k, %x1 {{axis = 1}} : {X}, {i(2)}, {f(6, 2)}", X)
     case("scatter_add of rows", [i(6), X], table + f"%s = tessera.scatter_add %w, %x, %x1 {{axis = 0}} : {f(9, 4)}, {i(6)}, {X}\n"
-         f"%y = tessera.gather %s, %x {{axis = 0}} : {f(9, 4)}, {i(6)} -> {X}", X, ("scatter_add", "adds up"))
+         f"%y = tessera.gather %s, %x {{axis = 0}} : {f(9, 4)}, {i(6)} -> {X}", X, ("scatter_add", "sums the elements that indices select along"))
     case("one_hot", [i(6)], f"%y = tessera.one_hot %x {{axis = 1}} : {i(6)} -> {f(6, 5)}", f(6, 5))
     case("iota over rows", [ROW], f"%k = tessera.iota {{axis = 0}} : {ROW}\n%y = tessera.add %x, %k : {ROW}, {ROW} -> {ROW}", ROW, ("add", NUMBER))
     case("iota in each row", [X], f"%k = tessera.iota {{axis = 1}} : {X}\n%y = tessera.add %x, %k : {X}, {X} -> {X}", X)
@@ -274,7 +280,7 @@ def loops():
          ("add", "all rows"))
     case("scan of rows and their numbers", [ROW], f"%k = tessera.iota {{axis = 0}} : {ROW}\n%y = tessera.scan %x, %k {{\n^bb0(%s: {f()}, %p: {f()}):\n"
          f"%n = tessera.add %s, %p : {f()}, {f()} -> {f()}\ntessera.yield %n : {f()}\n}} {{carried = 0 : i64}} : {ROW}, {ROW} -> {ROW}", ROW,
-         ("scan", "by their number"))
+         ("scan", "by the row's number"))
     count = f"%l = tessera.constant dense<3> : {i()}\n%z = tessera.constant dense<0> : {i()}\n%u = tessera.constant dense<1> : {i()}\n"
     loop = lambda cond, bound: (count + bound + f"%e, %y = tessera.while %z, %x {{\n^bb0(%k: {i()}, %v: {ROW}):\n{cond}\ntessera.yield %g : {b()}\n"
                                 f"}} do {{\n^bb0(%k: {i()}, %v: {ROW}):\n%n = tessera.add %k, %u : {i()}, {i()} -> {i()}\n"
@@ -317,7 +323,7 @@ def derivatives():
     case("vjp to a parameter", [X],
          f'%w = tessera.param "w" init = #tessera.constant<1.0> : {f(4)}\n%o = tessera.constant dense<1.0> : {X}\n'
          f"%v, %g = tessera.vjp %w, %o {{\n^bb0(%a: {f(4)}):\n%r = tessera.mul %x, %a : {X}, {f(4)} -> {X}\ntessera.yield %r : {X}\n}} : "
-         f"{f(4)}, {X} -> {X}, {f(4)}\n%y = tessera.add %x, %g : {X}, {f(4)} -> {X}", X, ("vjp", "adds up over all rows"))
+         f"{f(4)}, {X} -> {X}, {f(4)}\n%y = tessera.add %x, %g : {X}, {f(4)} -> {X}", X, ("vjp", "over all rows"))
     rule = lambda inner: (f"%y = tessera.custom_derivative %{{in}} {{\n^bb0(%a: {X}):\n%q = tessera.floor %a : {X}\ntessera.yield %q : {X}\n}} vjp {{\n"
                           f"^bb0(%a: {X}, %q: {X}, %g: {X}):\n{inner}\ntessera.yield %h : {X}\n}} : {X} -> {X}")
     good, bad = f"%h = tessera.neg %g : {X}", f"%h = tessera.cumsum %g {{axis = 0}} : {X}"

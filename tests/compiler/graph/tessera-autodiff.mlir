@@ -202,7 +202,7 @@ func.func @while(%n: tensor<f32>) {
 
 func.func @rank(%x: tensor<1x1x1x1x1x1x1x1xf32>) {
   %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<f32>
-  // ERR: [[@LINE+1]]:8: error: [TSR-0108] tessera.scan: carried value 0 has 8 dims; a gradient keeps it of each iteration, so that it may have 7
+  // ERR: [[@LINE+1]]:8: error: [TSR-0108] tessera.scan: carried value 0 has 8 dims; a gradient keeps the value of each iteration, so the limit is 7
   %r = tessera.scan %x {
   ^bb0(%c: tensor<1x1x1x1x1x1x1x1xf32>):
     %0 = tessera.mul %c, %w : tensor<1x1x1x1x1x1x1x1xf32>, tensor<f32> -> tensor<1x1x1x1x1x1x1x1xf32>
@@ -217,7 +217,7 @@ func.func @rank(%x: tensor<1x1x1x1x1x1x1x1xf32>) {
 
 func.func @many() {
   %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<f32>
-  // ERR: [[@LINE+1]]:11: error: [TSR-0117] tessera.scan: carries 33 values and gives 33; with a gradient both together may be 64
+  // ERR: [[@LINE+1]]:11: error: [TSR-0117] tessera.scan: carries 33 values and returns 33; with a gradient, at most 64 in total are possible
   %r:33 = tessera.scan %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w, %w {
   ^bb0(%c0: tensor<f32>, %c1: tensor<f32>, %c2: tensor<f32>, %c3: tensor<f32>, %c4: tensor<f32>, %c5: tensor<f32>, %c6: tensor<f32>, %c7: tensor<f32>, %c8: tensor<f32>, %c9: tensor<f32>, %c10: tensor<f32>, %c11: tensor<f32>, %c12: tensor<f32>, %c13: tensor<f32>, %c14: tensor<f32>, %c15: tensor<f32>, %c16: tensor<f32>, %c17: tensor<f32>, %c18: tensor<f32>, %c19: tensor<f32>, %c20: tensor<f32>, %c21: tensor<f32>, %c22: tensor<f32>, %c23: tensor<f32>, %c24: tensor<f32>, %c25: tensor<f32>, %c26: tensor<f32>, %c27: tensor<f32>, %c28: tensor<f32>, %c29: tensor<f32>, %c30: tensor<f32>, %c31: tensor<f32>, %c32: tensor<f32>):
     %0 = tessera.mul %c0, %w : tensor<f32>, tensor<f32> -> tensor<f32>

@@ -2,7 +2,7 @@
 // RUN: not tessera-opt -tessera-flatten --no-output -split-input-file %s 2>&1 | FileCheck %s
 
 func.func @long(%s: tensor<2xf32>) -> tensor<2xf32> {
-  // CHECK: tessera-flatten-invalid.mlir:[[@LINE+1]]:8: error: [TSR-0307] tessera.scan: 1000000 iterations of 6 ops; at most 65536 ops can be made of one loop
+  // CHECK: tessera-flatten-invalid.mlir:[[@LINE+1]]:8: error: [TSR-0307] tessera.scan: 1000000 iterations of 6 ops; a loop can become at most 65536 ops
   %0 = tessera.scan %s {
   ^bb0(%carry: tensor<2xf32>):
     %1 = tessera.tanh %carry : tensor<2xf32>

@@ -3,7 +3,7 @@
 // What each op does with rows is in rows.py. Here: what is said, with the path, and which entries are scanned.
 
 // The way from the argument, the op, the way to the result; ops of a function with the place of its call.
-// CHECK: [[@LINE+7]]:8: error: [TSR-0229] tessera.mean: reduces dim 0 of operand 0, which holds the rows; entry '@f' has tessera.rows_independent, so a row of a result must depend on the same row of the arguments alone
+// CHECK: [[@LINE+7]]:8: error: [TSR-0229] tessera.mean: reduces dim 0 of operand 0, which holds the rows; entry '@f' has tessera.rows_independent, so a row of a result may only depend on the same row of the arguments
 // CHECK: note: called from here
 // CHECK: [[@LINE+9]]:14: note: the rows come from argument 'x' of entry '@f'
 // CHECK: [[@LINE+9]]:8: note: tessera.reshape passes them on
@@ -23,7 +23,7 @@ func.func @f(%x: tensor<4x2x3xf32> {tessera.name = "x"}) -> (tensor<4x6xf32> {te
 // -----
 
 // Rows and what differs from row to row by itself.
-// CHECK: [[@LINE+6]]:8: error: [TSR-0229] tessera.add: combines the rows with a value that differs from row to row by itself, so that results depend on a row's place in its batch; entry '@f' has
+// CHECK: [[@LINE+6]]:8: error: [TSR-0229] tessera.add: combines the rows with a value that differs from row to row by itself, so that results depend on the position of a row in its batch; entry '@f' has
 // CHECK: [[@LINE+4]]:8: note: this value differs from row to row by itself
 // CHECK: [[@LINE+2]]:14: note: the rows come from argument 'x' of entry '@f'
 // CHECK: note: result 'y' depends on it
@@ -36,7 +36,7 @@ func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.
 // -----
 
 // An eval entry is refused without the attribute, too; data have rows, and an argument of as many.
-// CHECK: [[@LINE+2]]:8: error: [TSR-0229] tessera.softmax_safe: puts together elements along dim 0 of operand 0, which holds the rows; entry '@f' is "eval", for which it must be tessera.rows_independent, so
+// CHECK: [[@LINE+2]]:8: error: [TSR-0229] tessera.softmax_safe: combines elements along dim 0 of operand 0, which holds the rows; entry '@f' is "eval", for which it must be tessera.rows_independent, so
 func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "eval"} {
   %0 = tessera.softmax_safe %x {axis = 0} : tensor<4xf32>
   return %0 : tensor<4xf32>

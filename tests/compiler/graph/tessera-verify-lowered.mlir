@@ -10,7 +10,7 @@ func.func private @helper() {
 // -----
 
 func.func @f(%x: tensor<2xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0309] tessera.mean: must be gone after lowering
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0309] tessera.mean: must not exist after lowering
   %0 = tessera.mean %x {axes = [0]} : tensor<2xf32> -> tensor<f32>
   return
 }

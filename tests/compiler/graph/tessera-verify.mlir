@@ -99,7 +99,7 @@ func.func @f() attributes {tessera.entry = "train"} {
 
 func.func @f() attributes {tessera.entry = "infer"} {
   %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0214] tessera.assign: only a train entry changes tensors; '@f' is "infer"
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0214] tessera.assign: only a train entry can change tensors; '@f' is "infer"
   tessera.assign %0 to "w" : tensor<2xf32>
   return
 }
@@ -291,65 +291,65 @@ func.func private @calls(%x: tensor<f32>) -> tensor<f32> {
 func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
   %c = tessera.compare lt %x, %x : tensor<f32>, tensor<f32> -> tensor<i1>
   %i = tessera.if %c {
-    // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@calls' comes to a tessera.assign
+    // CHECK: [[@LINE+3]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@calls' leads to a tessera.assign
     // CHECK: note: tessera.assign to 'w' in '@assigns'
     // CHECK: note: the tessera.if around the call
     %1 = func.call @calls(%x) : (tensor<f32>) -> tensor<f32>
     tessera.yield %1 : tensor<f32>
   } else {
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.if: '@assigns' leads to a tessera.assign
     %1 = func.call @assigns(%x) : (tensor<f32>) -> tensor<f32>
     tessera.yield %1 : tensor<f32>
   } : tensor<i1> -> tensor<f32>
   %k = tessera.while %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.while: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.while: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %c : tensor<i1>
   } do {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.while: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.while: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {limit = 1 : i64} : tensor<f32> -> tensor<f32>
   %s0 = tessera.scan %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {carried = 1 : i64, length = 1 : i64} : tensor<f32> -> tensor<f32>
   %s1 = tessera.scan %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {carried = 1 : i64, length = 3 : i64} : tensor<f32> -> tensor<f32>
   %s2 = tessera.scan %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.scan: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } {carried = 1 : i64, length = 300 : i64} : tensor<f32> -> tensor<f32>
   %jvp, %djvp = tessera.jvp %x, %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
   %vjp, %dvjp = tessera.vjp %x, %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.vjp: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.vjp: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32>, tensor<f32> -> tensor<f32>, tensor<f32>
   %z = tessera.custom_derivative %x {
   ^bb0(%a: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } vjp {
   ^bb0(%a: tensor<f32>, %b: tensor<f32>, %g: tensor<f32>):
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' comes to a tessera.assign
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0221] func.call: is not allowed in a region of tessera.custom_derivative: '@assigns' leads to a tessera.assign
     %0 = func.call @assigns(%a) : (tensor<f32>) -> tensor<f32>
     tessera.yield %0 : tensor<f32>
   } : tensor<f32> -> tensor<f32>
@@ -370,7 +370,7 @@ func.func @f(%x: tensor<f32> {tessera.name = "x"}) attributes {tessera.entry = "
   %y, %d = tessera.jvp %x, %x {
   ^bb0(%a: tensor<f32>):
     %0 = tessera.schedule.checkpoint {
-      // CHECK: [[@LINE+3]]:12: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@trains' comes to a tessera.minimize
+      // CHECK: [[@LINE+3]]:12: error: [TSR-0221] func.call: is not allowed in a region of tessera.jvp: '@trains' leads to a tessera.minimize
       // CHECK: note: tessera.minimize in '@trains'
       // CHECK: note: the tessera.jvp around the call
       %1 = func.call @trains(%a) : (tensor<f32>) -> tensor<f32>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ops, lowering as a call, and the descriptions of tensors and entries in programs.
+ * Lowering as a call, and the descriptions of tensors and entries in programs.
  */
 #include "compiler/graph/graph.h"
 #include "tests/compiler/fixture.h"
@@ -12,16 +12,6 @@ static fixture f;
 static void open(void) { fixture_open(&f); }
 static void close(void) { fixture_close(&f); }
 TestSuite(graph, .init = open, .fini = close);
-
-Test(graph, table_and_dialect_agree) {
-    for (int i = TSR_GRAPH_NONE + 1; i < TSR_GRAPH_OP_COUNT; i++)
-        cr_assert(
-            mlirContextIsRegisteredOperation(f.mlir, tsr_ref(tsr_graph_op_name((tsr_graph_op)i))),
-            "%s", tsr_graph_op_name((tsr_graph_op)i));
-    cr_assert_eq(tsr_graph_op_of((MlirOperation){NULL}), TSR_GRAPH_NONE);
-    cr_assert_eq(fixture_parse(&f, "module {}").code, TSR_OK);
-    cr_assert_eq(tsr_graph_op_of(mlirModuleGetOperation(f.module)), TSR_GRAPH_NONE);
-}
 
 static const char program[] =
     "func.func @train(%x: tensor<4x3xf32> {tessera.data = \"rows\"}, %s: tensor<f32> "

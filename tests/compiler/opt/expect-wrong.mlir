@@ -12,7 +12,7 @@ func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
 // -----
 
 func.func @f() {
-  // CHECK: expect-wrong.mlir:[[@LINE+1]]: expected error at line [[@LINE+2]] did not come: never said
+  // CHECK: expect-wrong.mlir:[[@LINE+1]]: expected error at line [[@LINE+2]], got none: never said
   // expected-error@+1 {{never said}}
   return
 }
@@ -22,8 +22,8 @@ func.func @f() {
 func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
   // The words, but another line; and a warning is no error.
   // CHECK: unexpected error: [TSR-0103]
-  // CHECK: [[@LINE+2]]: expected error at line [[@LINE+2]] did not come
-  // CHECK: [[@LINE+2]]: expected warning at line [[@LINE+3]] did not come
+  // CHECK: [[@LINE+2]]: expected error at line [[@LINE+2]], got none
+  // CHECK: [[@LINE+2]]: expected warning at line [[@LINE+3]], got none
   // expected-error {{shapes do not broadcast}}
   // expected-warning@+1 {{shapes do not broadcast}}
   %0 = tessera.add %a, %b : tensor<4xf32>, tensor<5xf32> -> tensor<5xf32>
@@ -32,7 +32,7 @@ func.func @f(%a: tensor<4xf32>, %b: tensor<5xf32>) {
 
 // -----
 
-// CHECK: [[@LINE+1]]: 'eror {{{{x}}}}' is no expectation
+// CHECK: [[@LINE+1]]: 'eror {{{{x}}}}' is not an expectation
 // expected-eror {{x}}
 func.func @f() {
   return

@@ -44,7 +44,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 func.func @f(%x: tensor<4xf32>) {
   %a = tessera_sr.checkpoint {
-    // CHECK: [[@LINE+1]]:5: error: [TSR-0603] tessera_sr.checkpoint: the type of yielded value 0 is not the result's
+    // CHECK: [[@LINE+1]]:5: error: [TSR-0603] tessera_sr.checkpoint: the type of yielded value 0 differs from the result's
     tessera.yield %x : tensor<4xf32>
   } : tensor<5xf32>
   return
@@ -98,7 +98,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0605] tessera.optimizer.shard: has 1 operands and 0 results; needs at least one, and as many
+  // CHECK: [TSR-0605] tessera.optimizer.shard: has 1 operands and 0 results; needs at least one, and the same number of both
   tessera.optimizer.shard %p {axis = "data"} : (tensor<4xf32>) -> ()
   return
 }
@@ -106,7 +106,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0605] tessera.optimizer.shard: the type of result 0 is not the operand's
+  // CHECK: [TSR-0605] tessera.optimizer.shard: the type of result 0 differs from the operand's
   %0 = tessera.optimizer.shard %p {axis = "data"} : (tensor<4xf32>) -> tensor<5xf32>
   return
 }
@@ -130,7 +130,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0605] tessera.optimizer.shard: shard is no #tessera.opt.shard
+  // CHECK: [TSR-0605] tessera.optimizer.shard: shard is not a #tessera.opt.shard
   %0 = tessera.optimizer.shard %p {shard = #tessera.opt.partition<"zero1">} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -185,7 +185,7 @@ func.func @f() {
 // -----
 
 func.func @f(%w: tensor<3x3xf32>) {
-  // CHECK: error: [TSR-0609] tessera_sr.vrank_part: the result's type is not what a virtual rank has
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_part: the result's type differs from the type that a virtual rank has
   %0 = tessera_sr.vrank_part %w : tensor<3x3xf32> -> tensor<1x3xf32>
   return
 }
@@ -193,7 +193,7 @@ func.func @f(%w: tensor<3x3xf32>) {
 // -----
 
 func.func @f(%w: tensor<3xbf16>) {
-  // CHECK: error: [TSR-0609] tessera_sr.vrank_all_gather: the result's type is not what a virtual rank has
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_all_gather: the result's type differs from the type that a virtual rank has
   %0 = tessera_sr.vrank_all_gather %w : tensor<3xbf16> -> tensor<3x3xf32>
   return
 }
@@ -201,7 +201,7 @@ func.func @f(%w: tensor<3xbf16>) {
 // -----
 
 func.func @f(%w: tensor<10xf32>) {
-  // CHECK: error: [TSR-0609] tessera_sr.vrank_assemble: the result's type is not what a virtual rank has
+  // CHECK: error: [TSR-0609] tessera_sr.vrank_assemble: the result's type differs from the type that a virtual rank has
   %0 = tessera_sr.vrank_assemble %w : tensor<10xf32> -> tensor<3x3xf32>
   return
 }
@@ -210,7 +210,7 @@ func.func @f(%w: tensor<10xf32>) {
 
 func.func @f(%x: tensor<8x4xf32>) {
   %n = tessera.neg %x : tensor<8x4xf32>
-  // CHECK: [TSR-0609] tessera_sr.vrank_rows: the operand is no argument of the function
+  // CHECK: [TSR-0609] tessera_sr.vrank_rows: the operand is not an argument of the function
   %0 = tessera_sr.vrank_rows %n : tensor<8x4xf32> -> tensor<4x4xf32>
   return
 }
@@ -275,7 +275,7 @@ func.func @f(%a: tensor<9000000000000000000xf32>, %b: tensor<9000000000000000000
 
 // -----
 func.func @f(%a: tensor<4xf32>) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_reduce: the result's type is not the operands'
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_reduce: the result's type differs from the operands'
   %0 = tessera_sr.all_reduce %a {axis = "data"} : (tensor<4xf32>) -> tensor<5xf32>
   return
 }
@@ -289,7 +289,7 @@ func.func @f(%a: tensor<4xf32>) {
 
 // -----
 func.func @f(%a: tensor<4xf32>) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.reduce_scatter: [2, 1) at position 0 is no range of 4 elements
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.reduce_scatter: [2, 1) at position 0 is not a range of 4 elements
   %0 = tessera_sr.reduce_scatter %a {axis = "data", begin = 2 : i64, end = 1 : i64, position = 0 : i64} : (tensor<4xf32>) -> tensor<1xf32>
   return
 }

@@ -109,7 +109,7 @@ def killed(folder, plain):
 
 def failing(folder):
     """The first attempt divides by zero; the handler makes the divisor 1."""
-    for mode, words in (("replay", "region 'forward' failed: value 0 that leaves it has inf at element 0"),
+    for mode, words in (("replay", "region 'forward' failed: its value 0 has inf at element 0"),
                         ("restart", "the run goes on from the last committed state")):
         name = f"{mode}-failing"
         done = build(folder, name, models.in_region(model, mode, divided=True))

@@ -5,23 +5,23 @@
 // -----
 func.func @f() {
   tessera_sr.export_manifest {path = "a.json"}
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tessera_sr.export_manifest: the manifest is asked for twice
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tessera_sr.export_manifest: the manifest is requested twice
   tessera_sr.export_manifest {path = "b.json"}
   return
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tsched.pipelines of the module: element 0 is no pipeline
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tsched.pipelines of the module: element 0 is not a pipeline
 module attributes {tsched.pipelines = [7]} {
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tsched.pipelines of the module: element 0 is no pipeline
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tsched.pipelines of the module: element 0 is not a pipeline
 module attributes {tsched.pipelines = [{schedule = "1f1b", ranks = 0, microbatches = 1, chunks = 1, stages = []}]} {
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tsched.pipelines of the module: element 0 is no pipeline
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] tsched.pipelines of the module: element 0 is not a pipeline
 module attributes {tsched.pipelines = [{schedule = "1f1b", ranks = 1, microbatches = 1, chunks = 1, stages = [1]}]} {
 }
 

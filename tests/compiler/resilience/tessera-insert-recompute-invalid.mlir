@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RUN: not tessera-opt -tessera-inline-regions -tessera-autodiff -tessera-insert-recompute -split-input-file --no-output %s 2>&1 | FileCheck %s
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0608] '@f': segment 0 must save 16 bytes even if all is computed again; its budget is 15
+// CHECK: [[@LINE+1]]:1: error: [TSR-0608] '@f': segment 0 must save 16 bytes even if it recomputes everything else; its budget is 15
 func.func @f() {
   %x = tessera.param "x" init = #tessera.constant<1.0> : tensor<2x2xf32>
   %a = tessera.add %x, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>

@@ -30,7 +30,7 @@ func.func @f() {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: [TSR-0609] tessera_sr.reduce_scatter: [1, 4) at position 0 is no range of 3 elements
+  // CHECK: [TSR-0609] tessera_sr.reduce_scatter: [1, 4) at position 0 is not a range of 3 elements
   %s = tessera_sr.reduce_scatter %x {axis = "data", begin = 1 : i64, end = 4 : i64, position = 0 : i64} : (tensor<3xf32>) -> tensor<3xf32>
   return
 }

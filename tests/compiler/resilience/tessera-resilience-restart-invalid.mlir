@@ -2,7 +2,7 @@
 // RUN: not tessera-opt -tessera-handlers -tessera-inline-regions -tessera-resilience-restart -split-input-file --no-output %s 2>&1 | FileCheck %s
 
 func.func @f() {
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0611] tessera.resilience.on_failure: handler '@g' is no function of the module
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0611] tessera.resilience.on_failure: handler '@g' is not a function of the module
   tessera.resilience.on_failure(handler = @g)
   return
 }
@@ -138,7 +138,7 @@ func.func @f() {
 // -----
 
 func.func @f(%x: tensor<f32>, %t: !async.token) {
-  // CHECK: [TSR-0610] tessera_sr.export_begin: takes as many tensors as values and gives one token
+  // CHECK: [TSR-0610] tessera_sr.export_begin: takes one tensor for each value and returns one token
   %e = tessera_sr.export_begin "a"(%x, %t) : (tensor<f32>, !async.token) -> !async.token
   return
 }
@@ -154,7 +154,7 @@ func.func @f(%x: tensor<f32>, %t: !async.token) {
 // -----
 
 func.func @f(%x: tensor<f32>, %t: !async.token) {
-  // CHECK: [TSR-0610] tessera_sr.leave: is left by more than 12 values
+  // CHECK: [TSR-0610] tessera_sr.leave: yields more than 12 values
   %e = tessera_sr.leave "a"(%x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %t) : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, !async.token) -> !async.token
   return
 }
@@ -201,7 +201,7 @@ func.func @f() {
 
 // -----
 func.func @f() {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera.target.import: gives more values than a region can yield
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera.target.import: returns more values than a region can yield
   %t, %v:13 = tessera.target.import "a" : !tessera_sr.token, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
   return
 }

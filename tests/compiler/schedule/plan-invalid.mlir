@@ -21,7 +21,7 @@ func.func private @f(%x: tensor<2xf32>) { return }
 // -----
 func.func private @f(%x: tensor<2x2xf32>) {
   %X = tsched.value %x : tensor<2x2xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: 1 dims are cut over 0 axes of the mesh
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: 1 dims are sharded over 0 axes of the mesh
   tsched.layout %X {partition = ["batch"]}
   return
 }
@@ -37,7 +37,7 @@ func.func private @f(%x: tensor<2x2xf32>) {
 // -----
 func.func private @f(%x: tensor<2xf32>) {
   %X = tsched.value %x : tensor<2xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: 2 dims are cut; the tensor has 1
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: 2 dims are sharded; the tensor has 1
   tsched.layout %X {partition = ["a", "b"], mesh_axes = ["dp", "tp"]}
   return
 }
@@ -74,7 +74,7 @@ tsched.mesh.region "dp" of {dp = 2} {
 
 // -----
 tsched.mesh.region "dp" of {dp = 2} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0424] tsched.mesh.region: axis "dp" is in use around it
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0424] tsched.mesh.region: axis "dp" is already used by an enclosing region
   tsched.mesh.region "dp" {}
 }
 
@@ -91,7 +91,7 @@ tsched.pipeline.region(schedule = "gpipe") attributes {stages = 1, microbatch = 
 tsched.pipeline @f {stages = 0}
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0425] tsched.pipeline.region: 3 microbatches are no multiple of 2 stages
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0425] tsched.pipeline.region: 3 microbatches are not a multiple of 2 stages
 tsched.pipeline.region(schedule = "interleaved") attributes {stages = 2, microbatch = 3, chunks = 2} {}
 
 // -----
@@ -108,7 +108,7 @@ tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3
 tsched.pipeline.region(schedule = "1f1b") attributes {stages = 3, microbatch = 3} {
   %0 = tsched.stage @s() on 0
   %1 = tsched.stage @s(%0) on 1
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 2 reads another stage than the one before it
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 2 does not read the stage before it
   %2 = tsched.stage @s(%0) on 2
 }
 
@@ -122,7 +122,7 @@ tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3
 // -----
 tsched.module {
   %g = tsched.fuse @f()
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0428] tsched.return: value 0 is no !tsched.func
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0428] tsched.return: value 0 is not a !tsched.func
   "tsched.return"(%g) : (!tsched.value) -> ()
 }
 
@@ -137,14 +137,14 @@ func.func private @f(%x: tensor<2xf32>) {
 
 // -----
 func.func @f(%a: tensor<4xf32> {tessera.name = "a"}) -> (tensor<4xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.neg: tsched.tile is no array of at most 8 integers
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.neg: tsched.tile is not an array of at most 8 integers
   %0 = tessera.neg %a {tsched.tile = 1.5 : f32} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 
 // -----
 func.func @f(%a: tensor<4x4xf32> {tessera.name = "a"}) -> (tensor<4x4xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.matmul: tsched.tile is no array of at most 8 integers
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.matmul: tsched.tile is not an array of at most 8 integers
   %0 = tessera.matmul %a, %a {tsched.tile = [[0], "x"]} : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
@@ -155,23 +155,23 @@ tsched.mesh.region "dp" {}
 
 // -----
 %g = tsched.fuse @f()
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: candidate 1 is no array of 1 to 8 sizes
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: candidate 1 is not an array of 1 to 8 sizes
 tsched.tile %g candidates = [[1], "x"]
 
 // -----
 %g = tsched.fuse @f()
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: chosen is no array of 1 to 8 sizes
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: chosen is not an array of 1 to 8 sizes
 tsched.tile %g chosen = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 // -----
 %g = tsched.fuse @f()
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: 1 loops, and 2 sizes
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: 1 loops for 2 sizes; expected one for each
 tsched.tile %g chosen = [1, 2] {loops = ["i"]}
 
 // -----
 tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3} {
   %0 = tsched.stage @s() on 0
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 1 reads the one before it 2 times
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 1 reads the stage before it 2 times; expected once
   %1 = tsched.stage @s(%0, %0) on 1
 }
 
@@ -194,7 +194,7 @@ func.func private @plan(%x: tensor<4x4xf32>) {
   %X = tsched.value %x : tensor<4x4xf32>
   %g = tsched.fuse @f(%X)
   tsched.tile %g chosen = [2]
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: tessera.matmul of @f has been given other sizes
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: tessera.matmul of @f already has other sizes
   tsched.tile %g chosen = [3]
   return
 }

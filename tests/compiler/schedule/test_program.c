@@ -97,17 +97,17 @@ static int tensor_index(const fixture *f, const char *name) {
 static int identity_of(const fixture *f, MlirOperation func, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
     if (mlirOperationIsNull(owner)) return 1000 + (int)mlirBlockArgumentGetArgNumber(value);
-    if (tsr_op_is(owner, "tessera.reshape")) /* a view: no launch made it */
+    if (tsr_op_is(owner, TSR_GRAPH_RESHAPE)) /* a view: no launch made it */
         return identity_of(f, func, tsr_op_operand(owner, 0));
-    if (tsr_op_is(owner, "tessera.step")) return 999;
-    if (tsr_op_is(owner, "tessera.constant"))
+    if (tsr_op_is(owner, TSR_GRAPH_STEP)) return 999;
+    if (tsr_op_is(owner, TSR_GRAPH_CONSTANT))
         return 2000 + tensor_index(f, tsr_op_string(owner, TSR_CONSTANT_NAME));
-    if (!tsr_op_is(owner, "tsched.call"))
+    if (!tsr_op_is(owner, TSR_SCHED_CALL))
         return 2000 + tensor_index(f, tsr_op_string(owner, "name"));
     int launch = 0;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         if (mlirOperationEqual(op, owner)) break;
-        launch += tsr_op_is(op, "tsched.call");
+        launch += tsr_op_is(op, TSR_SCHED_CALL);
     }
     return 10000 + 100 * launch + (int)mlirOpResultGetResultNumber(value);
 }
@@ -130,7 +130,7 @@ static bool call_faults(const fixture *f, MlirOperation call) {
     bool faults = false;
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
         faults |=
-            tsr_op_is(op, "tessera.cross_entropy") || tsr_op_is(op, "tessera.cross_entropy_grad");
+            tsr_op_is(op, TSR_GRAPH_CROSS_ENTROPY) || tsr_op_is(op, TSR_GRAPH_CROSS_ENTROPY_GRAD);
     }
     return faults;
 }
@@ -153,8 +153,8 @@ static void check_overwrite(const machine *m, const tsr_program_command *command
             for (MlirOpOperand use = mlirValueGetFirstUse(argument); !mlirOpOperandIsNull(use);
                  use = mlirOpOperandGetNextUse(use)) {
                 MlirOperation user = mlirOpOperandGetOwner(use);
-                cr_assert(!tsr_op_is(user, "tessera.matmul") &&
-                              !tsr_op_is(user, "tessera.transpose"),
+                cr_assert(!tsr_op_is(user, TSR_GRAPH_MATMUL) &&
+                              !tsr_op_is(user, TSR_GRAPH_TRANSPOSE),
                           "%s overwrites what it reads as a whole", tsr_op_name(user));
             }
         }
@@ -193,10 +193,10 @@ static void check_end(const machine *m, MlirOperation func) {
     int *next = calloc(m->f->config.tensor_count + 1, sizeof *next);
     for (size_t i = 0; i < m->f->config.tensor_count; i++) next[i] = 2000 + (int)i;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_op_is(op, "tessera.assign"))
+        if (tsr_op_is(op, TSR_GRAPH_ASSIGN))
             next[tensor_index(m->f, tsr_op_string(op, "target"))] =
                 identity_of(m->f, func, tsr_op_operand(op, 0));
-        if (!tsr_op_is(op, "func.return")) continue;
+        if (!tsr_op_is(op, TSR_FUNC_RETURN)) continue;
         for (size_t i = 0; i < tsr_op_operand_count(op); i++)
             cr_assert_eq(held_in(m, TSR_SPACE_OUTPUT, (uint32_t)i),
                          identity_of(m->f, func, tsr_op_operand(op, i)), "output %zu is wrong", i);
@@ -215,7 +215,7 @@ static uint32_t run_entry(const fixture *f, uint32_t index) {
     MlirOperation func = tsr_module_find(f->module, m.entry->name);
     begin(&m, &f->config.entries[index]);
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_op_is(op, "tsched.call")) run_launch(&m, func, op, &m.entry->commands[at++]);
+        if (tsr_op_is(op, TSR_SCHED_CALL)) run_launch(&m, func, op, &m.entry->commands[at++]);
     }
     for (; at < m.entry->command_count; at++, copies++) {
         const tsr_program_command *command = &m.entry->commands[at];

@@ -11,7 +11,7 @@ tsched.func @kind(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "ma
 
 tsched.func @two_roots(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
   %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: a fusion group holds one such op at most
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: a fusion group has at most one op that is not elementwise
   %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
 }
@@ -30,7 +30,7 @@ tsched.func @prologue(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind =
 tsched.func @shapes(%a: tensor<4x4xf32>, %b: tensor<2xf32>) -> (tensor<4x4xf32>, tensor<2xf32>) attributes {kind = "map"} {
   %0 = tessera.exp %a : tensor<4x4xf32>
   %1 = tessera.exp %b : tensor<2xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.return: all outputs of a group have one shape
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.return: all outputs of a group must have the same shape
   tsched.return %0, %1 : tensor<4x4xf32>, tensor<2xf32>
 }
 
@@ -65,7 +65,7 @@ tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "m
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0415] tsched.func: no tile size is below 0
+// CHECK: [[@LINE+1]]:1: error: [TSR-0415] tsched.func: a tile size is below 0
 tsched.func @tile(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [4, -1]} {
   %0 = tessera.exp %a : tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
@@ -110,7 +110,7 @@ func.func @types(%a: tensor<5xf32>) -> tensor<5xf32> {
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops do not form a rows group
 tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kind = "rows"} {
   %0 = tessera.reduce_max %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
@@ -120,7 +120,7 @@ tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) a
 // -----
 
 // A sum over rows is there when all rows have been gone over.
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops do not form a rows group
 tsched.func @summed_and_read(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) attributes {kind = "rows"} {
   %0 = tessera.sum %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
@@ -139,7 +139,7 @@ tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = 
 // -----
 
 // A row's value is read as one of the last dim.
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops do not form a rows group
 tsched.func @crossed(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
   %0 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sub %a, %0 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
@@ -157,7 +157,7 @@ tsched.func @reduces_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes 
 // -----
 
 tsched.func @strips(%a: tensor<4x20xf32>) -> tensor<3x4x16xf32> attributes {kind = "pack"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.pack: its types are not those of a matrix and its strips
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.pack: its types do not match: expected a matrix and its strips
   %0 = tsched.pack %a : tensor<4x20xf32> -> tensor<3x4x16xf32>
   tsched.return %0 : tensor<3x4x16xf32>
 }
@@ -165,7 +165,7 @@ tsched.func @strips(%a: tensor<4x20xf32>) -> tensor<3x4x16xf32> attributes {kind
 // -----
 
 tsched.func @transposed(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4x20xf32> attributes {kind = "matmul"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: may only be the second operand of a product, not transposed
   %0 = tsched.unpack %p : tensor<2x4x16xf32> -> tensor<20x4xf32>
   %1 = tessera.matmul %a, %0 {transpose_b = true} : tensor<4x4xf32>, tensor<20x4xf32> -> tensor<4x20xf32>
   tsched.return %1 : tensor<4x20xf32>
@@ -184,7 +184,7 @@ tsched.func @moved_back(%a: tensor<4x4xf32>, %p: tensor<1x4x16xf32>) -> tensor<4
 // -----
 
 tsched.func @of_groups(%a: tensor<1x4x4x8xf32>, %p: tensor<1x36x16xf32>) -> tensor<1x2x2x16xf32> attributes {kind = "conv2d"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: may only be the second operand of a product, not transposed
   %0 = tsched.unpack %p : tensor<1x36x16xf32> -> tensor<3x3x4x16xf32>
   %1 = tessera.conv2d %a, %0 {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : tensor<1x4x4x8xf32>, tensor<3x3x4x16xf32> -> tensor<1x2x2x16xf32>
   tsched.return %1 : tensor<1x2x2x16xf32>
@@ -193,14 +193,14 @@ tsched.func @of_groups(%a: tensor<1x4x4x8xf32>, %p: tensor<1x36x16xf32>) -> tens
 // -----
 
 tsched.func @of_a_batch(%a: tensor<2x4x4xf32>, %p: tensor<1x8x16xf32>) -> tensor<2x4x16xf32> attributes {kind = "matmul"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: may only be the second operand of a product, not transposed
   %0 = tsched.unpack %p : tensor<1x8x16xf32> -> tensor<2x4x16xf32>
   %1 = tessera.matmul %a, %0 : tensor<2x4x4xf32>, tensor<2x4x16xf32> -> tensor<2x4x16xf32>
   tsched.return %1 : tensor<2x4x16xf32>
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.func: a fusion group has at least one output
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.func: a fusion group needs at least one output
 tsched.func @f(%a: tensor<4xf32>) attributes {kind = "map"} {
   %0 = tessera.exp %a : tensor<4xf32>
   tsched.return
@@ -215,7 +215,7 @@ tsched.func @f(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"} {
 
 // -----
 tsched.func @f(%a: tensor<4xf32>, %b: tensor<3xf32>) -> tensor<4xf32> attributes {kind = "map"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.exp: its shape does not stretch to the shape the group runs over
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.exp: its shape does not broadcast to the group's shape
   %0 = tessera.exp %b : tensor<3xf32>
   %1 = tessera.exp %a : tensor<4xf32>
   tsched.return %1 : tensor<4xf32>
@@ -237,7 +237,7 @@ tsched.func @f(%a: tensor<4xf32>) -> tensor<1x4x16xf32> attributes {kind = "pack
 }
 
 // -----
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0415] tsched.func: tile is an array of at most 8 integers
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0415] tsched.func: tile must be an array of at most 8 integers
 tsched.func @f(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [1, 2, 3, 4, 5, 6, 7, 8, 9]} {
   %0 = tessera.exp %a : tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
@@ -273,6 +273,6 @@ tsched.func @f(%a: tensor<4x4xf32>) -> tensor<?x4xf32> attributes {kind = "matmu
 // -----
 tsched.func @f(%q: tensor<1x2x8x4xf32>, %l: tensor<1x2x8xf32>) -> (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) attributes {kind = "attention_grad"} {
   %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q {causal} : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8xf32>, tensor<1x2x8x4xf32> -> tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: returns something else than the results of its op, in order
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: does not return the results of its op in order
   tsched.return %0#1, %0#0, %0#2 : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
 }

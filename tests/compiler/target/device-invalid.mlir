@@ -128,21 +128,21 @@ func.func @f(%g: memref<64xf32, 4>, %i: index, %x: f32) {
 
 // -----
 func.func @f(%g: memref<64xf32, 7>, %i: index) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0509] tessera_target.load: there is no memory space 7; those are 0, 1, 3, 4, 5
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0509] tessera_target.load: there is no memory space 7; expected 0, 1, 3, 4 or 5
   %0 = tessera_target.load %g[%i] align 4 : memref<64xf32, 7> -> f32
   return
 }
 
 // -----
 func.func @f(%s: memref<64xf32, 3>, %g: memref<64xf32, 1>, %i: index) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0510] tessera_target.async_copy: copies 12 bytes; possible are 4, 8, 16
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0510] tessera_target.async_copy: copies 12 bytes; expected 4, 8 or 16
   %t = tessera_target.async_copy %s[%i], %g[%i] bytes 12 requires = "sm_80" : memref<64xf32, 3>, memref<64xf32, 1>
   return
 }
 
 // -----
 func.func @f(%s: memref<64xf32, 3>, %i: index) {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0509] tessera_target.async_copy: copies from space 3 to 3; possible is from 1 (global) to 3 (shared)
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0509] tessera_target.async_copy: copies from space 3 to 3; expected from 1 (global) to 3 (shared)
   %t = tessera_target.async_copy %s[%i], %s[%i] bytes 4 requires = "sm_80" : memref<64xf32, 3>, memref<64xf32, 3>
   return
 }
@@ -159,7 +159,7 @@ func.func @f(%s: memref<64xf32, 3>, %g: memref<64xf32, 1>, %i: index) {
 tile.func @f(%x: memref<4xf32>) grid 1 {
   %i = tile.program_id
   %v = tile.load %x[%i] : memref<4xf32> -> f32
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0508] tessera_target.ptx_instr: 'gfx90a' is another maker's
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0508] tessera_target.ptx_instr: 'gfx90a' belongs to another manufacturer
   %d = tessera_target.ptx_instr "abs.f32 $0, $1;", "=f,f"(%v) requires = "gfx90a" : (f32) -> f32
   tile.return
 }

@@ -2,7 +2,7 @@
 // What lanes fetch: each copies the 16 bytes that it reads itself; no barrier stands between. Shared memory is what the launch asks for.
 // RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --input-file=%t
 // RUN: sed 's/tile.beside = 2/tile.beside = 3/' %s >%t.mlir && not tile-code cuda:sm_80 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=THREE
-// THREE: kernel 'beside' has 3 of 2 programs in a block; expected up to 15, of a multiple of it
+// THREE: kernel 'beside' has 3 of 2 programs in a block; expected a divisor of the programs up to 15
 
 // CHECK: .extern .shared .align 128 .b8 tile_locals[];
 // CHECK-LABEL: .entry ring(

@@ -9,11 +9,11 @@ tessera_target.kernel @k : () -> memref<4xf32> grid 0
 tessera_target.kernel @k : (memref<4xf32>) -> () grid 1
 
 // -----
-// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is no static, dense buffer
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is neither a static, dense buffer nor a buffer with a pitch
 tessera_target.kernel @k : (tensor<4xf32>) -> memref<4xf32> grid 1
 
 // -----
-// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 1 is no static, dense buffer
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 1 is neither a static, dense buffer nor a buffer with a pitch
 tessera_target.kernel @k : (memref<4xf32>) -> memref<?xf32> grid 1
 
 // -----
@@ -90,7 +90,7 @@ tessera_target.func @f workspace 0 {
 
 // -----
 tessera_target.func @f workspace 0 {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is no static, dense buffer of a tensor
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is not a static, dense buffer of a tensor
   %h = tessera_target.output 0 : memref<4xi16>
 }
 
@@ -141,7 +141,7 @@ tessera_target.func @f workspace 0 {
 // -----
 tessera_target.func @f workspace 64 {
   %c = tessera_target.alloc offset 0 : memref<i1>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: there is no kind "until" of it
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: there is no kind "until" of this op
   tessera_target.control "until"(%c : memref<i1>)
 }
 
@@ -182,7 +182,7 @@ tessera_target.func @f workspace 0 {
 tessera_target.func @f workspace 0 {
   %all = tessera_target.output 0 : memref<9xf32>
   %part = tessera_target.vrank_alloc offset 0 : memref<4xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.vrank_gather: the first operand is not the second several times along dim 0
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.vrank_gather: dim 0 of the first operand is not a multiple of the second operand's, or another dim differs
   tessera_target.vrank_gather %all, %part : memref<9xf32>, memref<4xf32>
 }
 
@@ -200,7 +200,7 @@ tessera_target.kernel @neg : (memref<4xf32>) -> memref<4xf32> grid 1
 tessera_target.func @f workspace 0 {
   %sum = tessera_target.sum_alloc offset 0 : memref<4xf32>
   %part = tessera_target.vrank_alloc offset 0 : memref<4xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0503] tessera_target.vrank_sum: @neg is no tessera_target.kernel that makes one such buffer of two
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0503] tessera_target.vrank_sum: @neg is not a tessera_target.kernel that combines two buffers of this type into one
   tessera_target.vrank_sum @neg(%sum, %part) : memref<4xf32>
 }
 
@@ -232,7 +232,7 @@ tessera_target.func @f workspace 0 {
 tessera_target.kernel @k : () -> memref<4xf32> grid 1
 tessera_target.func @f workspace 0 {
   %h = tessera_target.input 0 : memref<4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: writes a tessera_target.input, which is only read
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: writes a tessera_target.input, which is read-only
   tessera_target.launch @k() writes(%h) : () -> memref<4xf32>
 }
 
@@ -240,7 +240,7 @@ tessera_target.func @f workspace 0 {
 tessera_target.func @f workspace 0 {
   %h = tessera_target.output 0 : memref<i64>
   %i = tessera_target.vrank_number : memref<i64>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: writes a tessera_target.vrank_number, which is only read
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: writes a tessera_target.vrank_number, which is read-only
   tessera_target.copy %i, %h : memref<i64>
 }
 
@@ -272,15 +272,15 @@ tessera_target.func @f workspace 0 {
 
 // -----
 // Rows that overlap, and columns that lie apart, are no pitch.
-// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is no static, dense buffer, nor has it a pitch
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is neither a static, dense buffer nor a buffer with a pitch
 tessera_target.kernel @k : (memref<2x4xf32, strided<[3, 1]>>) -> memref<2x4xf32> grid 1
 
 // -----
-// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is no static, dense buffer, nor has it a pitch
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is neither a static, dense buffer nor a buffer with a pitch
 tessera_target.kernel @k : (memref<2x4xf32, strided<[16, 2]>>) -> memref<2x4xf32> grid 1
 
 // -----
-// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 1 is no static, dense buffer, nor has it a pitch
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 1 is neither a static, dense buffer nor a buffer with a pitch
 tessera_target.kernel @k : (memref<2x4xf32>) -> memref<3x2x4xf32, strided<[20, 8, 1]>> grid 1
 
 // -----
@@ -299,7 +299,7 @@ tessera_target.func @f workspace 128 {
 
 // -----
 tessera_target.func @f workspace 0 {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is no static, dense buffer of a tensor
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is not a static, dense buffer of a tensor
   %h = tessera_target.output 0 : memref<2x4xf32, strided<[8, 1]>>
 }
 

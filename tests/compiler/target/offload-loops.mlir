@@ -2,7 +2,7 @@
 // An entry with loops cannot offload values that wait; its error says so.
 // RUN: not tessera-aot build %s -o %t.tsb --target cuda:sm_90a --workspace-max 1 2>&1 | FileCheck %s
 // RUN: tessera-aot build %s --until target --target cuda:sm_90a --workspace-max 64 --dump target | FileCheck %s --check-prefix=FITS
-// CHECK: @sum needs [[BYTES:[0-9]+]] bytes of workspace, [[BYTES]] too where values wait, for it has loops; at most 1048576 were asked for
+// CHECK: @sum needs [[BYTES:[0-9]+]] bytes of workspace, [[BYTES]] also with offloaded values, because it has loops; at most 1048576 are allowed
 // FITS: tessera_target.func @sum
 // FITS-NOT: tessera_target.offload
 
@@ -13,7 +13,7 @@
 // RUN: not tessera-aot build %t.less.mlir --from tile -o %t.tsb 2>&1 | FileCheck %s --check-prefix=LESS
 // RUN: not tessera-aot build %t.text.mlir --from tile -o %t.tsb 2>&1 | FileCheck %s --check-prefix=TEXT
 // LESS: 'tessera.workspace_max' of the module is -1; expected a number of bytes, at least 1
-// TEXT: 'tessera.workspace_max' of the module is no i64; expected a number of bytes
+// TEXT: 'tessera.workspace_max' of the module is not an i64; expected a number of bytes
 func.func @sum(%s: tensor<1024x512xf32> {tessera.name = "s"}, %x: tensor<200x1024x512xf32> {tessera.name = "x"})
     -> (tensor<1024x512xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %w = tessera.softmax_safe %s {axis = 1 : i64} : tensor<1024x512xf32>

@@ -40,7 +40,7 @@
 
 // A product has three matrices.
 // RUN: not tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --workspace-max 1535 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: @chain needs 3758096384 bytes of workspace, 1610612736 with all that can wait in the host's memory; at most 1609564160 were asked for
+// NONE: @chain needs 3758096384 bytes of workspace, 1610612736 with all possible values offloaded to host memory; at most 1609564160 are allowed
 
 // A CPU has one memory.
 // RUN: tessera-aot build %s -o %t.tsb --target cpu:x86-64-v3 --workspace-max 1535 --dump target | FileCheck %s --check-prefix=CPU

@@ -18,7 +18,7 @@
 // EIGHTS: stmatrix.sync.aligned.m8n8.x2.trans.shared.b16
 // THREADS: kernel 'transposed' copies 72 rows of 128 bytes by threads; expected a multiple of 16 rows and of 2048 bytes, or on 'sm_90a' buffers with rows of whole 16 bytes
 // NONE: kernel 'transposed' stores transposed; expected a ring for it, and on 'sm_90a' rows of whole 16 bytes
-// SM80: kernel 'transposed' runs 8 at a time of 64 programs; expected 1, or on 'sm_90a' up to 8 of a multiple of it
+// SM80: kernel 'transposed' runs 8 of 64 programs together; expected 1, or on 'sm_90a' a divisor of the programs up to 8
 // THREE: kernel 'transposed' shares copies among 3 programs, 2 apart, of 8; expected parts of these, and rows of whole 16 bytes
 // ODD: kernel 'transposed' shares copies among 2 programs, 1 apart, of 8, rows of odd size; expected parts of these, and rows of whole 16 bytes
 

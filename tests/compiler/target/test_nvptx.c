@@ -239,22 +239,23 @@ static void betray(fixture *f, const char *path) {
         const char *body, *text;
         tsr_code code;
     } rows[] = {
-        {"exit 0\n", "wrote 0 bytes that are no ELF file", TSR_USAGE},
+        {"exit 0\n", "wrote 0 bytes that are not an ELF file", TSR_USAGE},
         {LANES LARGE "printf machine >/proc/self/fd/4\n",
-         "wrote 7 bytes that are no ELF file; expected machine code", TSR_USAGE},
+         "wrote 7 bytes that are not an ELF file; expected machine code", TSR_USAGE},
         {LANES LARGE "head -c 64 /bin/sh >/proc/self/fd/4\n",
          "wrote an ELF file of class 2 for machine 62; expected class 2, machine 190 (CUDA)",
          TSR_USAGE},
         {LANES LARGE "{ " HEADER "head -c 20 /dev/zero; printf '\\0\\20'; head -c 22 /dev/zero; } "
                      ">/proc/self/fd/4\n",
          "wrote 64 bytes of an ELF file whose sections end at 4096: it is cut off", TSR_USAGE},
-        {LANES WRITES, "does not tell what kernel 'large' takes; expected registers and spills",
+        {LANES WRITES,
+         "does not print the resources of kernel 'large'; expected registers and spills",
          TSR_USAGE},
         {LARGE "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n" WRITES,
-         "does not tell what kernel 'lanes' takes", TSR_USAGE},
+         "does not print the resources of kernel 'lanes'", TSR_USAGE},
         {LARGE "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n"
                "echo 'ptxas info : Used 77 registers'\n" WRITES,
-         "does not tell what kernel 'lanes' takes", TSR_USAGE},
+         "does not print the resources of kernel 'lanes'", TSR_USAGE},
         {LANES LARGE WRITES "kill -9 $$\n", "was ended by signal 9 (KILL)", TSR_MACHINE},
         {"kill -11 $$\n", "was ended by signal 11 (SEGV)", TSR_MACHINE},
     };
@@ -273,7 +274,7 @@ Test(nvptx, assemblers) {
     find(&f, path, NULL, &ptxas, TSR_USAGE); /* the file does not exist yet */
     write_script(path, "#!/bin/sh\necho 'something else'\n");
     find(&f, path, NULL, &ptxas, TSR_USAGE);
-    cr_assert(strstr(f.ctx.error.text, "does not tell a version of ptxas"));
+    cr_assert(strstr(f.ctx.error.text, "does not print a version of ptxas"));
     write_script(path, "#!/bin/sh\nkill -15 $$\n");
     find(&f, path, NULL, &ptxas, TSR_MACHINE);
     cr_assert(strstr(f.ctx.error.text, "was ended by signal 15 (TERM)"));
@@ -352,15 +353,15 @@ Test(nvptx, alone) {
     write_script(in, source);
     options.tool_path = folder;
     cr_assert(tsr_compile(&ctx, &options, NULL).code == TSR_OK, "%s", ctx.error.text);
-    cr_assert_str_eq(heard, "there is no ptxas: code for NVIDIA GPUs is PTX alone, which the "
-                            "driver translates at each start");
+    cr_assert_str_eq(heard, "no ptxas was found: the bundle contains only PTX for NVIDIA GPUs, "
+                            "which the driver translates at each start");
     cr_assert(unlink(out) == 0);
     /* An assembler that would not be used. */
     options.targets = targets + 1;
     options.ptxas = "/nowhere/ptxas";
     cr_assert(tsr_compile(&ctx, &options, NULL).code == TSR_USAGE);
-    cr_assert_str_eq(ctx.error.text, "'/nowhere/ptxas' would assemble code for NVIDIA GPUs; no "
-                                     "target is one: 'cpu:x86-64-v2'");
+    cr_assert_str_eq(ctx.error.text, "'/nowhere/ptxas' assembles code for NVIDIA GPUs; expected a "
+                                     "target cuda:…, got 'cpu:x86-64-v2'");
     unlink(in);
     rmdir(folder);
 }

@@ -44,7 +44,7 @@ static tsr_result tell(tsr_ctx *ctx, MlirModule module, const void *code, size_t
     uint32_t index = 0;
     TRY(ctx, tsr_fatbin_decode(ctx, code, size, arena, &fatbin));
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(op, "tile.func")) continue;
+        if (!tsr_op_is(op, TSR_TILE_FUNC)) continue;
         const tsr_fatbin_kernel *k = &fatbin.kernels[index++];
         printf("%s: %u registers, %u spilt, %u shared\n", tsr_op_symbol(op), k->registers,
                k->spill_bytes, k->shared_bytes + k->static_bytes);

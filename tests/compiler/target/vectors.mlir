@@ -6,9 +6,9 @@
 // RUN: sed 's/%v\[0\]/%v[%0]/' %s >%t.mlir && not tile-code cuda:sm_80 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=PLACE
 // RUN: sed 's/broadcast %e : f32/broadcast %v : vector<1xf32>/' %s >%t.mlir && not tile-code cpu:x86-64-v3 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=REPEAT
 // RUN: sed 's/dense<0.0> : vector<8xf32>/dense<0.0> : vector<2x4xf32>/' %s >%t.mlir && not tile-code cuda:sm_80 text %t.mlir %t 2>&1 | FileCheck %s --check-prefix=DIMS
-// PLACE: kernel 'k': vector.extract takes no element whose place is known
+// PLACE: kernel 'k': vector.extract takes an element whose position is unknown at build time
 // REPEAT: kernel 'k': vector.broadcast repeats a vector; expected a scalar
-// DIMS: kernel 'k': arith.constant makes a vector that is no list of elements
+// DIMS: kernel 'k': arith.constant creates a vector with more than one dimension, or none
 tile.func @k(%x: memref<8xf32>, %y: memref<8xf32>) grid 1 {
   %0 = arith.constant 0 : index
   %z = arith.constant dense<0.0> : vector<8xf32>

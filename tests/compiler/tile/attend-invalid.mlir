@@ -106,7 +106,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}the buffers and a ring differ in their elements
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}the buffers and a ring differ in element type
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
@@ -117,7 +117,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "none" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}the matrix units read rings of swizzle "xor" alone
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}the matrix units only read rings with swizzle "xor"
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }

@@ -7,7 +7,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store that, through the ring that it comes by
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store the result, through the same ring
   %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] : !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
@@ -23,7 +23,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store that, through the ring that it comes by
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store the result, through the same ring
   %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
@@ -40,7 +40,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %other = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store that, through the ring that it comes by
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store the result, through the same ring
   %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
@@ -56,7 +56,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store that, through the ring that it comes by
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store the result, through the same ring
   %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
@@ -73,7 +73,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store that, through the ring that it comes by
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: expected one tile.map to read it, and one tile.store_fragment to store the result, through the same ring
   %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
@@ -90,7 +90,7 @@ tile.func @f(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: 1 indices of 2 dimensions; expected two or more, as many of both
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: 1 indices of 2 dimensions; expected the same number of both, at least 2
   %f = tile.load_fragment %r[%0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
@@ -106,7 +106,7 @@ tile.func @f(%r: memref<64x64xbf16>, %y: memref<64x64xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
   %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: the ring and the buffer differ in their elements
+  // CHECK: [[@LINE+1]]:8: error: {{.*}}tile.load_fragment: the ring and the buffer differ in element type
   %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xbf16>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
   %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):

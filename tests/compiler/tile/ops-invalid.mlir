@@ -110,7 +110,7 @@ tile.func @whole(%x: memref<4294967296x4294967296xf32>) grid 1 {
 
 // -----
 // A ring is what tile.alloc_shared makes, whatever its type says.
-// CHECK: [[@LINE+6]]:8: error: {{.*}}a ring is no result of tile.alloc_shared
+// CHECK: [[@LINE+6]]:8: error: {{.*}}a ring is not a result of tile.alloc_shared
 tile.func @ring(%c: memref<64x64xf32>) grid 1 warps 4 {
   %k = arith.constant 0 : index
   %z = arith.constant 0.0 : f32
@@ -144,7 +144,7 @@ tile.func @factor(%c: memref<64x64xf32>) grid 1 warps 4 {
 }
 
 // -----
-// CHECK: [[@LINE+8]]:5: error: {{.*}}a ring is no result of tile.alloc_shared
+// CHECK: [[@LINE+8]]:5: error: {{.*}}a ring is not a result of tile.alloc_shared
 tile.func @carried(%c: memref<64x64xf32>) grid 1 warps 4 {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
@@ -159,7 +159,7 @@ tile.func @carried(%c: memref<64x64xf32>) grid 1 warps 4 {
 }
 
 // -----
-// CHECK: [[@LINE+4]]:3: error: {{.*}}a ring is no result of tile.alloc_shared
+// CHECK: [[@LINE+4]]:3: error: {{.*}}a ring is not a result of tile.alloc_shared
 tile.func @copied(%a: memref<64x64xf32>) grid 1 warps 4 {
   %k = arith.constant 0 : index
   %r = builtin.unrealized_conversion_cast to !tile.shared<2x4294967296x4294967296xf32>
@@ -213,7 +213,7 @@ tile.func @f(%x: memref<8xf32>) grid 1 {
 // -----
 tile.func @f(%x: memref<8xf32>) grid 1 {
   %i = arith.constant dense<0> : vector<4xindex>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.gather: elements are not of the buffer's type
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.gather: the element type differs from the buffer's
   %v = tile.gather %x[%i] : memref<8xf32>, vector<4xindex> -> vector<4xf64>
   tile.return
 }
@@ -222,7 +222,7 @@ tile.func @f(%x: memref<8xf32>) grid 1 {
 tile.func @f(%x: memref<8xf32>) grid 1 {
   %i = arith.constant dense<0> : vector<4xindex>
   %v = arith.constant dense<0.0> : vector<4xf64>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.scatter: elements are not of the buffer's type
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.scatter: the element type differs from the buffer's
   tile.scatter %v, %x[%i] : vector<4xf64>, memref<8xf32>, vector<4xindex>
   tile.return
 }
@@ -242,7 +242,7 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %t = arith.constant 1 : index
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   tile.async_copy %a[%s, %s], %ring stage %s : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0704] tile.async_copy: is not where the program's first copy is, with its stage
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0704] tile.async_copy: is not in the same place, with the same stage, as the program's first copy
   tile.async_copy %a[%s, %s], %ring stage %t : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
   tile.return
 }
@@ -261,7 +261,7 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
 tile.func @f(%a: memref<512x256xf16>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.async_copy: the buffer and the ring differ in their elements
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.async_copy: the buffer and the ring differ in element type
   tile.async_copy %a[%s, %s], %ring stage %s : memref<512x256xf16>, !tile.shared<4x128x64xbf16>
   tile.return
 }
@@ -269,7 +269,7 @@ tile.func @f(%a: memref<512x256xf16>) grid 1 warps 4 {
 // -----
 tile.func @f(%a: memref<8xf32>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f64
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.fill: the value is not of the fragment's type
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.fill: the type of the value differs from the fragment's
   %s = tile.fill %z : f64 -> !tile.fragment<64x64xf32, acc>
   tile.return
 }
@@ -289,7 +289,7 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
   %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
   %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.mma: a fragment is not transposed
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.mma: a fragment cannot be transposed
   %y = tile.mma %x, %ring, %acc stage %s {transpose_a} : !tile.fragment<64x64xbf16, a>, !tile.shared<4x64x64xbf16>, !tile.fragment<64x64xf32, acc>
   tile.return
 }
@@ -309,7 +309,7 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
 tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: a fragment "a" is not transposed
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: a fragment "a" cannot be transposed
   %x = tile.load_shared %ring stage %s {transpose} : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
   tile.return
 }
@@ -327,7 +327,7 @@ tile.func @f(%a: memref<512x256xf32>) grid 1 warps 4 {
 tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: the ring and the fragment differ in their elements
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: the ring and the fragment differ in element type
   %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xf16, a>
   tile.return
 }
@@ -360,7 +360,7 @@ tile.func @f(%a: memref<512x256xf32>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %z = arith.constant 0.0 : f32
   %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.map: argument 1 of the body is no vector<64xindex>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.map: argument 1 of the body is not a vector<64xindex>
   %y = tile.map %acc at [%s, %s] : !tile.fragment<64x64xf32, acc> {
   ^bb0(%i: vector<64xindex>, %j: vector<64xi64>, %e: vector<64xf32>):
     tile.yield %e : vector<64xf32>
@@ -408,7 +408,7 @@ tile.func @f(%c: memref<512x256xf16>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.store_fragment: the ring and the buffer differ in their elements
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.store_fragment: the ring and the buffer differ in element type
   tile.store_fragment %acc, %c[%s, %s] through %ring : !tile.fragment<64x64xf32, acc>, memref<512x256xf16>, !tile.shared<2x64x64xbf16>
   tile.return
 }

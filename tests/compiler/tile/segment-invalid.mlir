@@ -20,7 +20,7 @@ tile.func @count(%a: memref<8xf32>, %b: memref<6xf32>) grid 3 {
 // -----
 tile.func @element(%a: memref<8xf32>, %b: memref<8xi32>) grid 3 {
   %p = tile.program_id
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.segment: buffer 1 and its result differ in their elements
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.segment: buffer 1 and its result differ in element type
   %n, %s, %x = tile.segment %p of %a, %b {first = [0, 1]} : memref<8xf32>, memref<8xi32> -> memref<8xf32>
   tile.return
 }

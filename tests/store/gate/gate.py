@@ -27,12 +27,12 @@ PAGE_ROW = re.compile(r'^\| `([^`]+)` \| (.*?) \| (\S+) \| ([0-9.]+) \| (.*) \|$
 
 HEAD = """# Mutation gate
 
-Bugs planted one at a time in the sources of the commit protocol (`runtime/commit/mutants.def`), the first layer of the tests that finds
-each, and after how many seconds (of one CPU of the machine this page was written on). Layers, cheapest first:
+Each row is a bug that is planted alone in the sources of the commit protocol (`runtime/commit/mutants.def`), with the first layer of the tests that finds
+it, and the seconds that this took (on one CPU of the machine that wrote this page). The layers, cheapest first:
 {layers}.
-Written by `tests/store/gate/gate.py --write`; `store/gate` fails when a mutant lives or this page is not current.
+`tests/store/gate/gate.py --write` writes this page; test `store/gate` fails if a mutant survives or this page is not current.
 
-| mutant | planted bug | found by | seconds | what it says |
+| mutant | planted bug | found by | seconds | message |
 |---|---|---|---|---|
 """
 

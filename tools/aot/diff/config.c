@@ -6,7 +6,7 @@
 
 static void diff_text(diff *d, const char *name, const char *a, const char *b) {
     if (strcmp(a, b) != 0)
-        diff_note(d, "config", NULL, name, DIFF_CHANGED, NULL, "'%s', then '%s'", a, b);
+        diff_note(d, "config", NULL, name, DIFF_CHANGED, NULL, "'%s' became '%s'", a, b);
 }
 
 /* ---- tensors ---- */
@@ -28,7 +28,7 @@ static void diff_tensor(diff *d, const tsr_config_tensor *a, const tsr_config_te
     format_tensor(a, &left);
     format_tensor(b, &right);
     if (!left.failed && !right.failed && strcmp(left.bytes, right.bytes) != 0)
-        diff_note(d, "declaration", NULL, a->name, DIFF_CHANGED, NULL, "%s, then %s", left.bytes,
+        diff_note(d, "declaration", NULL, a->name, DIFF_CHANGED, NULL, "%s became %s", left.bytes,
                   right.bytes);
     d->out.failed |= left.failed || right.failed;
     tsr_buffer_finish(&left);
@@ -76,7 +76,7 @@ static void diff_entry(diff *d, const tsr_config_entry *a, const tsr_config_entr
     format_entry(a, &left);
     format_entry(b, &right);
     if (!left.failed && !right.failed && strcmp(left.bytes, right.bytes) != 0)
-        diff_note(d, "entry", NULL, a->name, DIFF_CHANGED, NULL, "%s, then %s", left.bytes,
+        diff_note(d, "entry", NULL, a->name, DIFF_CHANGED, NULL, "%s became %s", left.bytes,
                   right.bytes);
     d->out.failed |= left.failed || right.failed;
     tsr_buffer_finish(&left);
@@ -106,7 +106,7 @@ void diff_config(diff *d) {
     diff_text(d, "numerics", a->numerics, b->numerics);
     if (a->virtual_ranks != b->virtual_ranks)
         diff_note(d, "config", NULL, "virtualRanks", DIFF_CHANGED, NULL,
-                  "%" PRIu64 ", then %" PRIu64, a->virtual_ranks, b->virtual_ranks);
+                  "%" PRIu64 " became %" PRIu64, a->virtual_ranks, b->virtual_ranks);
     diff_entries(d);
     diff_declarations(d);
 }

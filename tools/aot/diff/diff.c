@@ -102,8 +102,8 @@ static tsr_result diff_text(diff *d, const char *target, const tsr_bundle_layer 
     while (x_end < left_size && x_end - at < AROUND && x[x_end] != '\n') x_end++;
     while (y_end < right_size && y_end - at < AROUND && y[y_end] != '\n') y_end++;
     diff_note(d, "text", target, name, DIFF_CHANGED, NULL,
-              "line %zu, byte %zu: '%.*s', then '%.*s'", line, at - start + 1, (int)(x_end - from),
-              x + from, (int)(y_end - from), y + from);
+              "the texts first differ at line %zu, byte %zu: '%.*s' became '%.*s'", line,
+              at - start + 1, (int)(x_end - from), x + from, (int)(y_end - from), y + from);
     return TSR_SUCCESS;
 }
 
@@ -113,7 +113,7 @@ static void note_layer(diff *d, const char *target, const tsr_bundle_layer *a,
     tsr_digest_format(&a->digest, hex[0]);
     tsr_digest_format(&b->digest, hex[1]);
     diff_note(d, "layer", target, name, DIFF_CHANGED, NULL,
-              "%" PRIu64 " byte%s sha256:%.16s, then %" PRIu64 " byte%s sha256:%.16s",
+              "%" PRIu64 " byte%s sha256:%.16s became %" PRIu64 " byte%s sha256:%.16s",
               a->size_bytes, TSR_PLURAL(a->size_bytes), hex[0], b->size_bytes,
               TSR_PLURAL(b->size_bytes), hex[1]);
 }
@@ -261,7 +261,7 @@ static tsr_result compare(diff *d) {
         /* Members of the config, annotations or order that no section above shows. */
         if (!d->count)
             diff_note(d, "index", NULL, "index", DIFF_CHANGED, NULL,
-                      "other digests, and no difference in their contents");
+                      "the digests differ, but the contents are the same");
     }
     if (d->json)
         tsr_buffer_text(&d->out, "]}\n");

@@ -96,12 +96,12 @@ static void diff_kernel(diff *d, const char *target, const char *name, code a, c
     for (uint64_t i = at; i < shorter; i++) differing += a.bytes[i] != b.bytes[i];
     if (a.size == b.size)
         diff_note(d, "kernel", target, name, DIFF_CHANGED, NULL,
-                  "%" PRIu64 " of %" PRIu64 " byte%s, the first at %" PRIu64, differing, a.size,
-                  TSR_PLURAL(a.size), at);
+                  "%" PRIu64 " of %" PRIu64 " byte%s differ, the first at %" PRIu64, differing,
+                  a.size, TSR_PLURAL(a.size), at);
     else
         diff_note(d, "kernel", target, name, DIFF_CHANGED, NULL,
-                  "%" PRIu64 " byte%s, then %" PRIu64 "; they part at byte %" PRIu64, a.size,
-                  TSR_PLURAL(a.size), b.size, at);
+                  "%" PRIu64 " byte%s became %" PRIu64 "; the first difference is at byte %" PRIu64,
+                  a.size, TSR_PLURAL(a.size), b.size, at);
 }
 
 typedef struct half {
@@ -156,7 +156,7 @@ static void diff_listing(diff *d, const half *a, const half *b) {
         size_t left_size = strcspn(left, "\n"), right_size = strcspn(right, "\n");
         if (left_size != right_size || memcmp(left, right, left_size) != 0) {
             diff_note(d, "program", a->target, "listing", DIFF_CHANGED, NULL,
-                      "from line %u on: '%.*s', then '%.*s'", line, (int)left_size, left,
+                      "from line %u on: '%.*s' became '%.*s'", line, (int)left_size, left,
                       (int)right_size, right);
             return;
         }

@@ -91,7 +91,7 @@ static tsr_result diff_tensor(diff *d, const weights *a, const weights *b,
     diff_elements found = {0};
     size_t size = tsr_dtype_size(left->dtype);
     if (left->dtype != right->dtype || !tsr_shape_equal(&left->shape, &right->shape)) {
-        diff_note(d, "tensor", NULL, left->name, DIFF_CHANGED, NULL, "%s, then %s",
+        diff_note(d, "tensor", NULL, left->name, DIFF_CHANGED, NULL, "%s became %s",
                   tsr_type_format(left->dtype, &left->shape, types[0]),
                   tsr_type_format(right->dtype, &right->shape, types[1]));
         return TSR_SUCCESS;
@@ -109,12 +109,12 @@ static tsr_result diff_tensor(diff *d, const weights *a, const weights *b,
     }
     if (found.differing)
         diff_note(d, "tensor", NULL, left->name, DIFF_CHANGED, &found,
-                  "%llu of %llu element%s, the first at %llu: %.9g, then %.9g; at most %.9g apart, "
-                  "%llu ulp%s",
+                  "%llu of %llu element%s differ, the first at %llu: %.9g became %.9g; the largest "
+                  "difference is %.9g, %llu ulp%s",
                   (unsigned long long)found.differing, (unsigned long long)found.count,
                   TSR_PLURAL(found.count), (unsigned long long)found.first, found.first_a,
                   found.first_b, found.max_abs, (unsigned long long)found.max_ulp,
-                  found.has_nan ? ", NaNs left out" : "");
+                  found.has_nan ? ", not counting NaN" : "");
     return TSR_SUCCESS;
 }
 
