@@ -6,6 +6,7 @@
 #include "bundle/sign.h"
 #include "loader/match.h"
 #include "loader/model.h"
+#include "loader/use.h"
 #include "runtime/base/options.h"
 
 #include <stdlib.h>
@@ -188,9 +189,10 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
 void tsr_model_close(tsr_ctx *ctx, tsr_model *model) {
     if (!model) return;
     if (model->use) {
-        tsr_log(ctx, TSR_LOG_ERROR,
-                "the model '%s' is in use: it cannot be closed from one of its callbacks",
-                model->config.name);
+        tsr_log(ctx, TSR_LOG_ERROR, "the model '%s' is in use: it cannot be closed %s",
+                model->config.name,
+                model->use->kind == TSR_USE_TRAINER ? "before its trainer"
+                                                    : "from one of its callbacks");
         return;
     }
     tsr_executor_destroy(model->executor);

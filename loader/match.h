@@ -6,8 +6,8 @@
 #define TSR_LOADER_MATCH_H
 
 #include "bundle/bundle.h"
-#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
+#include "tessera/tessera.h"
 
 /* The chosen target and the facts that decided it. */
 typedef struct tsr_match {

@@ -6,13 +6,13 @@
 #define TSR_LOADER_MODEL_H
 
 #include "bundle/bundle.h"
-#include "loader/tessera.h"
 #include "loader/weights/weights.h"
 #include "manifests/program.h"
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/sharded_view.h"
+#include "tessera/tessera.h"
 
 struct tsr_model {
     tsr_arena arena;

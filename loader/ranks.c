@@ -4,12 +4,12 @@
  * nothing. Ranks notice the death of another rank by the transport, end by themselves and report
  * its place; these reports are in a page that all processes share.
  */
-#include "loader/tessera.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/options.h"
 #include "runtime/base/plural.h"
 #include "runtime/transport/mpi_job.h"
 #include "runtime/transport/shared.h"
+#include "tessera/tessera.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -7,15 +7,15 @@
  *
  * Repeats these from the start if a region of mode restart has failed.
  */
+#include "loader/session.h"
+
 #include "loader/log_program.h"
 #include "loader/model.h"
 #include "loader/position.h"
-#include "loader/training_data.h"
 #include "loader/use.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/exec/state_scan.h"
 #include "runtime/record/location.h"
-#include "runtime/train.h"
 #include "runtime/transport/collective.h"
 
 #include <stdlib.h>
@@ -23,161 +23,13 @@
 
 enum { KEEP_DEFAULT = 2 };
 
-typedef struct session {
-    tsr_model *model;
-    tsr_train_options options;
-    tsr_arena arena;
-    tsr_train_job job;
-    tsr_dataset_binding *bindings; /* options.data, in the arena */
-    tsr_dataset *data, *eval_data; /* owned */
-    tsr_store *store;              /* owned */
-    tsr_recorder *recorder;        /* owned */
-    tsr_replay *replay;            /* owned */
-    tsr_recovery recovery;
-    tsr_record_data digests[TSR_CONFIG_PORTS_MAX];
-    size_t digest_count;
-    tsr_training_data trained_on;
-    tsr_tensor *tracked;    /* these arrays are in the arena */
-    uint32_t *parts;        /* parts of the state's tensors, in the order of the store */
-    tsr_evidence *evidence; /* allocated in the arena */
-    void **gathered;        /* see tsr_train_job */
-    uint64_t replayed_from; /* generation; 0: not replayed */
-    bool resumed;           /* continues from a committed state */
-    /* handler of the region whose failure restarted this run; 0: none */
-    uint32_t on_failure;
-} session;
-
-static bool is_first(const session *self) {
-    return !self->model->transport || self->model->transport->rank == 0;
-}
+typedef struct tsr_session session;
 
 static bool several_ranks(const session *self) {
     return self->model->transport && self->model->transport->rank_count > 1;
 }
 
 /* ---- data ---- */
-
-static const tsr_binding *find_binding(const session *self, const char *name) {
-    for (size_t i = 0; i < self->options.data_count; i++)
-        if (strcmp(self->options.data[i].name, name) == 0) return &self->options.data[i];
-    return NULL;
-}
-
-static size_t count_bound(const session *self, const tsr_config_entry *entry) {
-    size_t count = 0;
-    for (size_t i = 0; i < entry->input_count; i++)
-        if (entry->inputs[i].source == TSR_PORT_DATA && find_binding(self, entry->inputs[i].name))
-            count++;
-    return count;
-}
-
-static tsr_result open_data(tsr_ctx *ctx, session *self, const tsr_config_entry *entry,
-                            tsr_dataset **out_data) {
-    tsr_dataset_port ports[TSR_CONFIG_PORTS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < entry->input_count; i++) {
-        const tsr_config_port *port = &entry->inputs[i];
-        if (tsr_port_is_filled(port->source)) continue;
-        if (port->source == TSR_PORT_ARGUMENT)
-            FAIL(ctx, TSR_USAGE,
-                 "input '%s' of entry '%s' is not a data input; call the entry instead", port->name,
-                 entry->name);
-        ports[count++] =
-            (tsr_dataset_port){.name = port->name, .dtype = port->dtype, .shape = port->shape};
-    }
-    if (count == 0) FAIL(ctx, TSR_USAGE, "entry '%s' has no data input", entry->name);
-    tsr_dataset_options options = {.size_bytes = sizeof options,
-                                   .rows_min = entry->kind == TSR_ENTRY_TRAIN ? entry->batch : 1};
-    tsr_result result = tsr_dataset_open(ctx, ports, count, self->bindings,
-                                         self->options.data_count, &options, out_data);
-    if (result.code) return tsr_error_prefix(ctx, result, "entry '%s'", entry->name);
-    return TSR_SUCCESS;
-}
-
-static bool has_data_input(const tsr_config_entry *entry, const char *name) {
-    for (size_t i = 0; i < entry->input_count; i++)
-        if (entry->inputs[i].source == TSR_PORT_DATA && strcmp(entry->inputs[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-static tsr_result refuse_name(tsr_ctx *ctx, session *self, const char *name) {
-    const tsr_config *config = &self->model->config;
-    const char *known = "";
-    for (size_t i = 0; i < config->entry_count; i++) {
-        const tsr_config_entry *entry = &config->entries[i];
-        for (size_t j = 0; known && j < entry->input_count; j++)
-            if (entry->inputs[j].source == TSR_PORT_DATA)
-                known = tsr_arena_printf(&self->arena, "%s%s%s", known, known[0] ? ", " : "",
-                                         entry->inputs[j].name);
-    }
-    FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name, known ? known : "?");
-}
-
-/* Checks that every given name is a data input of some entry that can use it. */
-static tsr_result check_names(tsr_ctx *ctx, session *self) {
-    const tsr_config *config = &self->model->config;
-    self->bindings = TSR_NEW(&self->arena, tsr_dataset_binding, self->options.data_count + 1);
-    if (!self->bindings)
-        FAIL(ctx, TSR_MEMORY, "no memory for %zu bindings", self->options.data_count);
-    for (size_t i = 0; i < self->options.data_count; i++) {
-        const char *name = self->options.data[i].name;
-        bool found = false;
-        for (size_t j = 0; j < config->entry_count && !found; j++)
-            found = has_data_input(&config->entries[j], name);
-        if (!found) return refuse_name(ctx, self, name);
-        if (find_binding(self, name) != &self->options.data[i])
-            FAIL(ctx, TSR_USAGE, "data '%s' is bound twice", name);
-        self->bindings[i] = (tsr_dataset_binding){name, self->options.data[i].path};
-    }
-    return TSR_SUCCESS;
-}
-
-static tsr_result check_eval(tsr_ctx *ctx, const tsr_config_entry *entry) {
-    if (entry->kind != TSR_ENTRY_EVAL)
-        FAIL(ctx, TSR_USAGE, "entry '%s' does not evaluate", entry->name);
-    if (!entry->rows_independent)
-        FAIL(ctx, TSR_USAGE,
-             "the rows of entry '%s' depend on each other: means over a data set are not defined",
-             entry->name);
-    return TSR_SUCCESS;
-}
-
-static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
-    const tsr_config *config = &self->model->config;
-    for (size_t i = 0; i < config->entry_count; i++) {
-        const tsr_config_entry *entry = &config->entries[i];
-        if (entry->kind != TSR_ENTRY_EVAL || count_bound(self, entry) == 0) continue;
-        if (self->eval_data)
-            FAIL(ctx, TSR_USAGE, "data is bound to two eval entries, '%s' and '%s'",
-                 config->entries[self->job.eval_entry].name, entry->name);
-        TRY(ctx, check_eval(ctx, entry));
-        TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
-        self->job.eval_entry = i;
-    }
-    if (self->options.eval_every && !self->eval_data)
-        FAIL(ctx, TSR_USAGE, "evaluation every %llu steps needs an eval entry with its data bound",
-             (unsigned long long)self->options.eval_every);
-    return TSR_SUCCESS;
-}
-
-static tsr_result bind_data(tsr_ctx *ctx, session *self) {
-    const tsr_config_entry *entry = NULL;
-    TRY(ctx, tsr_model_find_entry(ctx, self->model, self->options.entry, TSR_ENTRY_TRAIN,
-                                  &self->job.entry));
-    entry = &self->model->config.entries[self->job.entry];
-    if (entry->kind != TSR_ENTRY_TRAIN)
-        FAIL(ctx, TSR_USAGE, "entry '%s' does not train", entry->name);
-    TRY(ctx, check_names(ctx, self));
-    TRY(ctx, open_data(ctx, self, entry, &self->data));
-    TRY(ctx, bind_eval(ctx, self));
-    self->job.data = self->data;
-    self->job.eval_data = self->eval_data;
-    const tsr_training_data_options options = {.train = &self->options,
-                                               .rows = tsr_dataset_get_row_count(self->data),
-                                               .is_first = is_first(self)};
-    return tsr_training_data_describe(ctx, entry, &options, &self->arena, &self->trained_on);
-}
 
 static tsr_result digest_data(tsr_ctx *ctx, session *self) {
     return tsr_training_data_digest(ctx, &self->trained_on, self->digests, &self->digest_count);
@@ -502,11 +354,11 @@ static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) 
 static tsr_result share_replay(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
     begun begin = {self->job.position, self->job.last_step, self->replayed_from};
-    if (!is_first(self)) TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
+    if (!tsr_session_is_first(self)) TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
     TRY(ctx, tsr_broadcast(ctx, t, 0, &begin, sizeof begin));
     self->job.position = begin.position;
     self->job.last_step = begin.last_step;
-    if (!is_first(self)) TRY(ctx, begin_parts(ctx, self, begin.generation));
+    if (!tsr_session_is_first(self)) TRY(ctx, begin_parts(ctx, self, begin.generation));
     for (size_t i = 0; i < self->model->state_count; i++) {
         const tsr_tensor *tensor = &self->model->state[i];
         uint64_t size = 0;
@@ -538,7 +390,7 @@ static tsr_result begin_state(tsr_ctx *ctx, session *self) {
         t->deadline_ns = 0; /* reading it may take long */
     }
     bool shares = self->job.replays && several_ranks(self);
-    if (!shares || is_first(self)) {
+    if (!shares || tsr_session_is_first(self)) {
         TRY(ctx, begin_first(ctx, self));
         TRY(ctx, handle_events(ctx, self));
     }
@@ -571,9 +423,9 @@ static tsr_result track_whole(tsr_ctx *ctx, session *self) {
 static tsr_result track_evidence(tsr_ctx *ctx, session *self) {
     const tsr_model *model = self->model;
     size_t count = 0;
-    TRY(ctx,
-        tsr_evidence_begin(ctx, model->executor, &model->config, &model->program, self->job.entry,
-                           model->transport, is_first(self), &self->arena, &self->evidence));
+    TRY(ctx, tsr_evidence_begin(ctx, model->executor, &model->config, &model->program,
+                                self->job.entry, model->transport, tsr_session_is_first(self),
+                                &self->arena, &self->evidence));
     const tsr_tensor *evidence = tsr_evidence_get_tensors(self->evidence, &count);
     tsr_tensor *all = TSR_NEW(&self->arena, tsr_tensor, count + self->job.tracked_count);
     if (!all) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count + self->job.tracked_count);
@@ -634,43 +486,6 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* ---- evaluation alone ---- */
-
-static tsr_result run_evaluation(tsr_ctx *ctx, session *self, size_t index, tsr_arena *arena,
-                                 tsr_eval_report *out_report) {
-    const tsr_config_entry *entry = &self->model->config.entries[index];
-    TRY(ctx, check_eval(ctx, entry));
-    TRY(ctx, tsr_model_check_ready(ctx, self->model, index));
-    TRY(ctx, check_names(ctx, self));
-    TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
-    double *means = TSR_NEW(arena, double, entry->output_count + 1);
-    const char **names = TSR_NEW(arena, const char *, entry->output_count + 1);
-    if (!means || !names) FAIL(ctx, TSR_MEMORY, "no memory for %zu results", entry->output_count);
-    for (size_t i = 0; i < entry->output_count; i++) names[i] = entry->outputs[i].name;
-    TRY(ctx, tsr_evaluate(ctx, &self->model->config, self->model->executor, index, self->eval_data,
-                          self->model->finite, means));
-    *out_report = (tsr_eval_report){.rows = tsr_dataset_get_row_count(self->eval_data),
-                                    .names = names,
-                                    .means = means,
-                                    .count = entry->output_count};
-    return TSR_SUCCESS;
-}
-
-tsr_result tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char *entry,
-                              const tsr_binding *data, size_t data_count, tsr_arena *arena,
-                              tsr_eval_report *out_report) {
-    session self = {.model = model, .options = {.data = data, .data_count = data_count}};
-    size_t index = 0;
-    tsr_use use;
-    TRY(ctx, tsr_model_find_entry(ctx, model, entry, TSR_ENTRY_EVAL, &index));
-    TRY(ctx, tsr_use_begin(ctx, model, TSR_USE_CALL, index, &use));
-    tsr_result result = run_evaluation(ctx, &self, index, arena, out_report);
-    tsr_use_end(model, &use);
-    tsr_dataset_close(ctx, self.eval_data);
-    tsr_arena_finish(&self.arena);
-    return result;
-}
-
 static void fill_job(session *self) {
     const tsr_train_options *options = &self->options;
     self->job.config = &self->model->config;
@@ -685,7 +500,7 @@ static void fill_job(session *self) {
     self->job.resident_before = self->model->resident_before;
     self->job.last_step = options->steps;
     self->job.callbacks = options->callbacks;
-    if (!is_first(self)) self->job.callbacks.ranks = NULL;
+    if (!tsr_session_is_first(self)) self->job.callbacks.ranks = NULL;
     self->job.stop = options->stop;
     self->job.finite = self->model->finite;
 }
@@ -701,14 +516,14 @@ static tsr_result begin_data(tsr_ctx *ctx, session *self) {
     return tsr_position_agree(ctx, self->model->transport, &self->job.position);
 }
 
-static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out_summary) {
+tsr_result tsr_session_begin(tsr_ctx *ctx, session *self) {
     fill_job(self);
     if (self->options.steps == 0 && !self->options.replay)
         FAIL(ctx, TSR_USAGE, "steps is 0; expected at least 1");
-    TRY(ctx, bind_data(ctx, self));
+    TRY(ctx, tsr_session_bind_data(ctx, self));
     self->job.replays = self->options.replay != NULL;
     self->job.compares = self->options.replay || self->options.record;
-    if (!is_first(self)) {
+    if (!tsr_session_is_first(self)) {
         self->options.record = self->options.replay = NULL;
         self->options.records_values = false;
     }
@@ -720,10 +535,10 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     if (self->options.begun)
         self->options.begun(self->options.callbacks.user, &self->recovery, &self->job.position);
     self->model->untrained = false;
-    return tsr_train_run(ctx, &self->job, out_summary);
+    return TSR_SUCCESS;
 }
 
-static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
+tsr_result tsr_session_finish(tsr_ctx *ctx, session *self, tsr_result result) {
     /* The earlier error is the one reported. */
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result closed = tsr_recorder_close(&closing, self->recorder);
@@ -775,14 +590,15 @@ tsr_result tsr_session_run(tsr_ctx *ctx, tsr_model *model, tsr_train_options cop
         session self = {.model = model, .options = copied, .on_failure = on_failure};
         *out_summary = (tsr_train_summary){0};
         tsr_executor_forget_failed_region(model->executor);
-        tsr_result result = run_stages(ctx, &self, out_summary);
+        tsr_result result = tsr_session_begin(ctx, &self);
+        if (!result.code) result = tsr_train_run(ctx, &self.job, out_summary);
         const tsr_program_region *region = find_restart(&self, result, out_summary, restarts);
         bool saved = out_summary->saves.committed_count > 0;
         if (result.code && !agree_on_restart(ctx, &self, region != NULL, &saved)) region = NULL;
         if (region)
             tsr_log(ctx, TSR_LOG_WARNING, "%s; the run goes on from the last committed state",
                     ctx->error.text);
-        result = finish(ctx, &self, result);
+        result = tsr_session_finish(ctx, &self, result);
         if (!region) return result;
         restarts = saved ? 1 : restarts + 1;
         on_failure = region->on_failure;

@@ -41,8 +41,21 @@ tsr_result tsr_training_data_describe(tsr_ctx *ctx, const tsr_config_entry *entr
     return TSR_SUCCESS;
 }
 
+tsr_training_data tsr_training_data_tell(const tsr_told_data *told, bool accepts_new) {
+    return (tsr_training_data){.rows = told->rows,
+                               .accepts_new = accepts_new,
+                               .finished = true,
+                               .told = true,
+                               .told_digest = told->digest};
+}
+
+/* The digest of finished data. */
+static tsr_digest digest_of(const tsr_training_data *data) {
+    return data->told ? data->told_digest : tsr_fingerprint_get(data->fingerprint);
+}
+
 static tsr_result need_fingerprint(tsr_ctx *ctx, tsr_training_data *data) {
-    if (data->fingerprint) return TSR_SUCCESS;
+    if (data->fingerprint || data->told) return TSR_SUCCESS;
     return tsr_fingerprint_open(ctx, data->arrays, data->count, &data->how, &data->fingerprint);
 }
 
@@ -71,7 +84,7 @@ tsr_result tsr_training_data_digest(tsr_ctx *ctx, tsr_training_data *data,
 tsr_result tsr_training_data_agree(tsr_ctx *ctx, tsr_transport *transport,
                                    const tsr_training_data *data) {
     TSR_ASSERT(data->finished);
-    tsr_digest digest = tsr_fingerprint_get(data->fingerprint);
+    tsr_digest digest = digest_of(data);
     return tsr_agree(ctx, transport, "data", &digest, sizeof digest);
 }
 
@@ -91,7 +104,7 @@ static tsr_result refuse(tsr_ctx *ctx, tsr_training_data *data, const tsr_positi
     TRY(ctx, need_fingerprint(ctx, data));
     if (data->finished || tsr_fingerprint_get_bytes(data->fingerprint) <= told_bytes_max) {
         TRY(ctx, finish(ctx, data));
-        digest = tsr_fingerprint_get(data->fingerprint);
+        digest = digest_of(data);
     }
     FAIL(ctx, TSR_MISMATCH,
          "the data has %s; the state was trained with %s: the run would not continue the order of "
@@ -123,6 +136,25 @@ static tsr_result begin_epoch(tsr_ctx *ctx, const tsr_training_data *data, tsr_p
     return TSR_SUCCESS;
 }
 
+/* The caller does not say which data its batches are from. */
+static tsr_result check_untold(tsr_ctx *ctx, const tsr_training_data *data,
+                               tsr_position *position) {
+    char stored[96];
+    if (!position->rows && !is_known(&position->data)) return TSR_SUCCESS;
+    if (!data->accepts_new)
+        FAIL(ctx, TSR_MISMATCH,
+             "the trainer does not say which data its batches are from; the state was trained with "
+             "%s: name that data (rows and data of tsr_trainer_options), or ask for other data "
+             "(new_data)",
+             describe(position->rows, &position->data, stored));
+    tsr_log(ctx, TSR_LOG_WARNING,
+            "new data, of which the trainer says nothing; the state was trained with %s",
+            describe(position->rows, &position->data, stored));
+    position->rows = position->epoch_base = position->epoch_base_sample = 0;
+    position->data = (tsr_digest){{0}};
+    return TSR_SUCCESS;
+}
+
 static tsr_result check_range(tsr_ctx *ctx, const tsr_training_data *data,
                               const tsr_position *position) {
     if (position->epoch_base_sample <= position->sample &&
@@ -136,10 +168,11 @@ static tsr_result check_range(tsr_ctx *ctx, const tsr_training_data *data,
 
 tsr_result tsr_training_data_check(tsr_ctx *ctx, tsr_training_data *data, tsr_position *position) {
     bool same = !position->rows || position->rows == data->rows;
+    if (data->told && !data->rows) return check_untold(ctx, data, position);
     TRY(ctx, check_range(ctx, data, position));
     if (same && is_known(&position->data)) {
         TRY(ctx, finish(ctx, data));
-        tsr_digest digest = tsr_fingerprint_get(data->fingerprint);
+        tsr_digest digest = digest_of(data);
         same = tsr_digest_equal(&digest, &position->data);
         if (same && data->accepts_new)
             tsr_log(ctx, TSR_LOG_NOTICE,
@@ -165,21 +198,21 @@ tsr_result tsr_training_data_begin(tsr_ctx *ctx, tsr_training_data *data, bool s
         return TSR_SUCCESS;
     }
     if (!data->finished) return TSR_SUCCESS;
-    position->data = tsr_fingerprint_get(data->fingerprint);
-    if (saves) tsr_fingerprint_write_cache(ctx, data->fingerprint);
+    position->data = digest_of(data);
+    if (saves && !data->told) tsr_fingerprint_write_cache(ctx, data->fingerprint);
     return TSR_SUCCESS;
 }
 
 void tsr_training_data_identify(tsr_ctx *ctx, void *user, tsr_position *position) {
     tsr_training_data *data = user;
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    if (is_known(&position->data) || data->failed) return;
+    if (is_known(&position->data) || data->failed || data->told) return;
     data->failed = finish(&aside, data).code != TSR_OK;
     if (data->failed)
         tsr_log(ctx, TSR_LOG_WARNING,
                 "the state is saved without a digest of its data, which cannot be hashed: %s",
                 aside.error.text);
     if (data->failed) return;
-    position->data = tsr_fingerprint_get(data->fingerprint);
+    position->data = digest_of(data);
     tsr_fingerprint_write_cache(ctx, data->fingerprint);
 }

@@ -7,9 +7,10 @@
 #ifndef TSR_LOADER_TRAINING_DATA_H
 #define TSR_LOADER_TRAINING_DATA_H
 
-#include "loader/tessera.h"
+#include "manifests/config.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/record/record.h"
+#include "tessera/tessera.h"
 
 typedef struct tsr_training_data {
     tsr_fingerprint_array arrays[TSR_CONFIG_PORTS_MAX]; /* data of the training entry; borrowed */
@@ -19,7 +20,10 @@ typedef struct tsr_training_data {
     bool accepts_new;             /* the run may continue with other data than its state */
     tsr_fingerprint *fingerprint; /* owned; NULL until it is needed */
     bool finished;                /* every array is hashed */
-    bool failed;                  /* the data could not be hashed, and a warning said so */
+    bool told;              /* the caller brings the batches: it says which data they are from,
+                               and there are no arrays */
+    tsr_digest told_digest; /* zero: unknown */
+    bool failed;            /* the data could not be hashed, and a warning said so */
 } tsr_training_data;
 
 typedef struct tsr_training_data_options {
@@ -32,6 +36,13 @@ typedef struct tsr_training_data_options {
 TSR_RESULT tsr_training_data_describe(tsr_ctx *ctx, const tsr_config_entry *entry,
                                       const tsr_training_data_options *options, tsr_arena *arena,
                                       tsr_training_data *out_data);
+/* For a caller that brings the batches: `rows` 0 and a digest of zeros mean that it does not say
+ * which data they are from. */
+typedef struct tsr_told_data {
+    uint64_t rows;
+    tsr_digest digest;
+} tsr_told_data;
+tsr_training_data tsr_training_data_tell(const tsr_told_data *told, bool accepts_new);
 void tsr_training_data_close(tsr_ctx *ctx, tsr_training_data *data);
 
 /* Hashes all data now; `out_digests` has room for TSR_CONFIG_PORTS_MAX arrays. */

@@ -7,31 +7,34 @@
 #include "loader/model.h"
 #include "runtime/base/options.h"
 
-static const char *describe(const tsr_use *use) {
-    static const char *const texts[] = {[TSR_USE_FILL] = "its state is being set",
-                                        [TSR_USE_TRAIN] = "it is being trained",
-                                        [TSR_USE_CALL] = "the same entry is being called"};
-    return texts[use->kind];
-}
+static const struct {
+    const char *doing, *wish; /* for messages: what is being done, and what cannot be done */
+    unsigned allowed;         /* kinds of uses that may begin meanwhile: bit 1 << kind */
+} kinds[] = {
+    [TSR_USE_FILL] = {"its state is being set", "its state cannot be set", 0},
+    [TSR_USE_TRAIN] = {"it is being trained", "it cannot be trained", 1u << TSR_USE_CALL},
+    [TSR_USE_CALL] = {"the same entry is being called", "the entry cannot be called",
+                      1u << TSR_USE_CALL},
+    [TSR_USE_TRAINER] = {"a trainer has it open", "no trainer can open it",
+                         1u << TSR_USE_CALL | 1u << TSR_USE_STEP | 1u << TSR_USE_SET},
+    [TSR_USE_STEP] = {"its trainer is at work", "its trainer cannot go on", 1u << TSR_USE_CALL},
+    [TSR_USE_SET] = {"a tensor is being set", "no tensor can be set", 0},
+};
 
 /* Each entry has its own inputs and outputs, so two entries can run at the same time. */
 static bool allows(const tsr_use *use, tsr_use_kind kind, size_t entry) {
-    if (use->kind == TSR_USE_FILL || kind != TSR_USE_CALL) return false;
-    return use->kind == TSR_USE_TRAIN || use->entry != entry;
+    bool same_entry = use->kind == TSR_USE_CALL && kind == TSR_USE_CALL && use->entry == entry;
+    return (kinds[use->kind].allowed >> kind & 1u) && !same_entry;
 }
 
 tsr_result tsr_use_begin(tsr_ctx *ctx, tsr_model *model, tsr_use_kind kind, size_t entry,
                          tsr_use *out_use) {
-    static const char *const wishes[] = {[TSR_USE_FILL] = "its state cannot be set",
-                                         [TSR_USE_TRAIN] = "it cannot be trained",
-                                         [TSR_USE_CALL] = "the entry cannot be called"};
     for (const tsr_use *use = model->use; use; use = use->outer)
         if (!allows(use, kind, entry))
-            FAIL(ctx, TSR_USAGE, "the model '%s' is in use: %s, so %s from a callback",
-                 model->config.name,
+            FAIL(ctx, TSR_USAGE, "the model '%s' is in use: %s, so %s%s", model->config.name,
                  use->kind == TSR_USE_CALL && kind != TSR_USE_CALL ? "an entry is being called"
-                                                                   : describe(use),
-                 wishes[kind]);
+                                                                   : kinds[use->kind].doing,
+                 kinds[kind].wish, use->kind == TSR_USE_TRAINER ? "" : " from a callback");
     *out_use = (tsr_use){kind, entry, model->use};
     model->use = out_use;
     return TSR_SUCCESS;
@@ -44,9 +47,9 @@ void tsr_use_end(tsr_model *model, const tsr_use *use) {
 
 tsr_result tsr_use_check_readable(tsr_ctx *ctx, const tsr_model *model) {
     for (const tsr_use *use = model->use; use; use = use->outer)
-        if (use->kind == TSR_USE_FILL)
-            FAIL(ctx, TSR_USAGE, "the model '%s' is in use: its state is being set",
-                 model->config.name);
+        if (use->kind == TSR_USE_FILL || use->kind == TSR_USE_SET)
+            FAIL(ctx, TSR_USAGE, "the model '%s' is in use: %s", model->config.name,
+                 kinds[use->kind].doing);
     return TSR_SUCCESS;
 }
 

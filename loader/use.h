@@ -11,12 +11,17 @@
 #ifndef TSR_LOADER_USE_H
 #define TSR_LOADER_USE_H
 
-#include "loader/tessera.h"
+#include "runtime/base/result.h"
+#include "tessera/tessera.h"
 
 typedef enum tsr_use_kind {
-    TSR_USE_FILL,  /* its state is being set: no other use may begin */
-    TSR_USE_TRAIN, /* only entries may be called */
-    TSR_USE_CALL,  /* only other entries may be called */
+    TSR_USE_FILL,    /* its state is being set: no other use may begin */
+    TSR_USE_TRAIN,   /* only entries may be called */
+    TSR_USE_CALL,    /* only other entries may be called */
+    TSR_USE_TRAINER, /* from tsr_trainer_open to close: entries may be called, tensors set, steps
+                        made */
+    TSR_USE_STEP,    /* a trainer makes steps or saves: only entries may be called */
+    TSR_USE_SET,     /* a tensor is being set: no other use may begin */
 } tsr_use_kind;
 
 /* Stored on the stack of the function that uses the model. */

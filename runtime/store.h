@@ -15,29 +15,9 @@
 #include "runtime/base/hash/hash.h"
 #include "runtime/base/identity.h"
 #include "runtime/base/tensor.h"
+#include "tessera/state.h"
 
 typedef struct tsr_transport tsr_transport;
-
-/* The seven integers that resume a run, and the digest of its training data. */
-typedef struct tsr_position {
-    uint64_t seed;   /* 32 bits used */
-    uint64_t step;   /* steps done */
-    uint64_t sample; /* global index of the next sample */
-    uint64_t virtual_ranks;
-    uint64_t shuffle_version;
-    /* Epoch `epoch_base` of the data begins at the global index `epoch_base_sample`: both are 0
-     * until a run continues with other data. */
-    uint64_t epoch_base, epoch_base_sample;
-    uint64_t rows;   /* number of rows of the data; 0: not known */
-    tsr_digest data; /* digest of the data's bytes (docs/state-store.md); zero: not known */
-} tsr_position;
-
-typedef struct tsr_generation {
-    uint64_t number, epoch;
-    tsr_position position;
-    tsr_digest bundle_hash, state_hash, manifest_hash;
-    tsr_digest program; /* program digest; zero: not known, as in states of older versions */
-} tsr_generation;
 
 /* State hash: SHA-256 over (name, dtype, shape, tensor digest) of the tensors sorted by name; the
  * digest of a tensor is the tsr_hash_tree of its bytes. The hashed encoding is fixed in
@@ -107,20 +87,6 @@ typedef struct tsr_store_options {
     tsr_transport *transport;
 } tsr_store_options;
 
-typedef enum tsr_resume_mode {
-    TSR_RESUME_AUTO,  /* highest generation that verifies; empty store: start fresh */
-    TSR_RESUME_NEVER, /* start fresh; a non-empty store is TSR_STATE */
-    TSR_RESUME_EXACT, /* this generation if it verifies, even if the newest records do not lead to
-                         it; otherwise TSR_STATE, with a list of the existing generations */
-} tsr_resume_mode;
-
-typedef struct tsr_recovery {
-    bool found;                /* false: the store is empty, start fresh */
-    tsr_generation generation; /* the generation that is resumed, when found */
-    uint32_t damaged_count; /* committed records that did not verify; each was logged as an error */
-    uint32_t uncommitted_count; /* unfinished saves that were set aside: normal after a crash */
-} tsr_recovery;
-
 /* Opens, locks (TSR_LOCKED when another process holds it), publishes a new EPOCH, recovers with
  * every chunk verified, publishes BASE. TSR_STATE if all generations are damaged. */
 TSR_RESULT tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,
@@ -159,56 +125,7 @@ TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *po
 TSR_RESULT tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
 void tsr_store_wait_copied(tsr_store *store, const void *data); /* at once if all is copied */
 
-/* The first tensor of a state, by name, that is not finite, and the place in it. */
-typedef struct tsr_nonfinite {
-    bool found;
-    const char *tensor; /* borrowed from the store */
-    uint64_t element, step;
-    double value; /* a NaN has no sign */
-} tsr_nonfinite;
-
-typedef struct tsr_save_status {
-    uint64_t committed_count, failed_count;
-    uint32_t failed_in_a_row;
-    tsr_generation last_committed; /* valid if committed_count > 0 */
-    bool outcome_unknown;    /* directory sync failed after publishing: no further commit, exit */
-    bool fenced;             /* another run took the store over: no further commit, exit */
-    const char *lost;        /* description of a lost rank: no further commit, exit; else NULL */
-    tsr_nonfinite nonfinite; /* why the last state was not saved; valid after it is copied */
-    double stall_seconds,
-        persist_seconds; /* last save: time that callers waited; time that the thread took */
-} tsr_save_status;
 tsr_save_status tsr_store_poll(tsr_store *store); /* logs each new failure once */
 tsr_save_status tsr_store_wait(tsr_store *store); /* waits until no save is running */
-
-/* Reads everything, changes nothing. One line per finding goes to `report`. TSR_STATE if no
- * generation is good or a committed one is damaged. */
-typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
-TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
-                                  void *user);
-/* A line for each generation that can be resumed, newest first: "generation N epoch N step N seed N
- * bytes N state HEX program HEX good" (without "program" where it is not known), or "generation N
- * epoch N damaged: …"; then those that are good but cannot be reached from the newest records ("…,
- * ignored unless …"); then a line with the counts. Reads manifests and the sizes of segments; with
- * `verify`, all data. Changes nothing. TSR_STATE if a committed generation is damaged. */
-TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
-                                  tsr_fsck_report_fn report, void *user);
-/* The same as JSON, one object per line (schemas/token.schema.json): each generation's resilience
- * token, or the damage to it; then the counts. Other messages of tsr_store_list are logged. */
-TSR_API TSR_RESULT tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
-                                       tsr_fsck_report_fn report, void *user);
-/* Exports the tensors of a generation (mode and number as in tsr_store_open, without
- * TSR_RESUME_NEVER) to a safetensors file. The file is written completely or not at all. Metadata:
- * generation, epoch, the seven integers, bundle, state and manifest hash. Reads as tsr_store_read
- * does, with any bundle; TSR_STATE if nothing was committed yet. */
-TSR_API TSR_RESULT tsr_store_export(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,
-                                    uint64_t generation, const char *path,
-                                    tsr_recovery *out_recovery);
-/* Opens the store like a run (lock, epoch, BASE), with any bundle, and removes all but the `keep`
- * newest generations (2 … 10000) after it has verified that many. Reports one line for each removed
- * generation, then the counts. TSR_STATE if it finds a damaged generation; then nothing is removed.
- * TSR_LOCKED while another process holds the store. */
-TSR_API TSR_RESULT tsr_store_prune(tsr_ctx *ctx, const char *directory, uint32_t keep,
-                                   bool allow_network_fs, tsr_fsck_report_fn report, void *user);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct run {
     uint64_t steps_timed, deadline_ns; /* deadline_ns: for waits for other ranks */
     uint64_t saves_reported;
     bool whole;                      /* the state belongs to summary->position */
+    bool unsaved;                    /* the last save that began has another state */
     bool together;                   /* all ranks stop here, with intact states of the same step */
     bool told[TSR_CONFIG_PORTS_MAX]; /* outputs whose first non-finite value was logged */
     uint64_t sent_bytes;             /* bytes that the last step sent */
@@ -203,6 +204,7 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     if (job->identify) job->identify(ctx, job->identify_user, &self->summary->position);
     TRY(ctx, tsr_executor_keep(ctx, job->executor));
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
+    self->unsaved = false;
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "save", began_ns);
     return check_cause(ctx, self, TSR_SUCCESS);
 }
@@ -312,6 +314,9 @@ static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
     uint64_t row =
         result.code == TSR_DATA ? tsr_executor_get_fault_row(self->job->executor) : UINT64_MAX;
     if (row == UINT64_MAX) return tsr_error_prefix(ctx, result, "step %llu", step);
+    if (!self->job->data)
+        return tsr_error_prefix(ctx, result, "step %llu, row %llu of the batch", step,
+                                (unsigned long long)row);
     row = tsr_dataset_get_row(self->job->data, (uint32_t)position->seed, position->sample + row);
     return tsr_error_prefix(ctx, result, "step %llu, row %llu of the data", step,
                             (unsigned long long)row);
@@ -326,10 +331,14 @@ static tsr_result read_batch(tsr_ctx *ctx, run *self) {
     void *inputs[TSR_CONFIG_PORTS_MAX];
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     for (uint32_t i = 0; i < vranks->count; i++) {
+        uint64_t first = tsr_vranks_number(vranks, i) * rows;
+        if (!job->data) {
+            TRY(ctx, job->batch(ctx, job->batch_user, i, first, rows));
+            continue;
+        }
         collect_inputs(job->config, job->executor, job->entry, i, inputs);
         TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed,
-                                   position->sample + tsr_vranks_number(vranks, i) * rows, rows,
-                                   inputs));
+                                   position->sample + first, rows, inputs));
     }
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "data", began_ns);
     return TSR_SUCCESS;
@@ -359,7 +368,7 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     TRY(ctx, check_cause(ctx, self, compute_step(ctx, self)));
     position->step++;
     position->sample += self->entry->batch;
-    self->whole = true;
+    self->whole = self->unsaved = true;
     self->summary->step_seconds += tsr_clock_seconds() - began;
     learn_deadline(self, tsr_clock_seconds() - began);
     TRY(ctx, compare(ctx, self));
@@ -464,8 +473,9 @@ static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
 static void begin(run *self) {
     const tsr_train_job *job = self->job;
     self->entry = &job->config->entries[job->entry];
-    tsr_dataset_set_epoch_base(job->data, job->position.epoch_base,
-                               job->position.epoch_base_sample);
+    if (job->data)
+        tsr_dataset_set_epoch_base(job->data, job->position.epoch_base,
+                                   job->position.epoch_base_sample);
     for (size_t i = 0; i < self->entry->output_count; i++) {
         const tsr_config_port *port = &self->entry->outputs[i];
         self->outputs[i] =
@@ -518,24 +528,89 @@ static tsr_result finish_state(tsr_ctx *ctx, run *self) {
 /* Called before a tensor of the state is overwritten. */
 static void finish_copy(void *user, const void *tensor) { tsr_store_wait_copied(user, tensor); }
 
-tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {
-    run self = {.job = job, .summary = out_summary};
-    *out_summary = (tsr_train_summary){.position = job->position};
+static void begin_run(run *self, const tsr_train_job *job, tsr_train_summary *summary) {
+    *self = (run){.job = job, .summary = summary};
+    *summary = (tsr_train_summary){.position = job->position};
     tsr_executor_set_seed(job->executor, job->position.seed);
     if (job->store) tsr_executor_set_guard(job->executor, finish_copy, job->store);
-    begin(&self);
-    tsr_result result = run_steps(ctx, &self);
-    if (result.code && job->transport && !self.together)
-        tsr_transport_fail(job->transport, (tsr_code)result.code, ctx->error.text);
-    if (result.code) rescue(ctx, &self, (tsr_code)result.code);
+    begin(self);
+}
+
+static void end_run(run *self) {
+    const tsr_train_job *job = self->job;
     if (job->store) {
         tsr_save_status status = tsr_store_wait(job->store);
-        report_saves(&self, &status);
+        report_saves(self, &status);
         tsr_executor_set_guard(job->executor, NULL, NULL);
     }
-    out_summary->seconds = tsr_clock_seconds() - self.began;
+    self->summary->seconds = tsr_clock_seconds() - self->began;
+}
+
+static void tell_others(const tsr_ctx *ctx, const run *self, tsr_result result) {
+    if (result.code && self->job->transport && !self->together)
+        tsr_transport_fail(self->job->transport, (tsr_code)result.code, ctx->error.text);
+}
+
+tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {
+    run self;
+    begin_run(&self, job, out_summary);
+    tsr_result result = run_steps(ctx, &self);
+    tell_others(ctx, &self, result);
+    if (result.code) rescue(ctx, &self, (tsr_code)result.code);
+    end_run(&self);
     if (!result.code) result = finish_state(ctx, &self);
     free(self.digests);
+    return result;
+}
+
+/* ---- step by step ---- */
+
+struct tsr_train_steps {
+    run run;
+};
+
+tsr_result tsr_train_open(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *summary,
+                          tsr_train_steps **out_steps) {
+    tsr_train_steps *steps = calloc(1, sizeof *steps);
+    if (!steps) FAIL(ctx, TSR_MEMORY, "no memory to train '%s'", job->config->name);
+    begin_run(&steps->run, job, summary);
+    steps->run.whole = true;
+    *out_steps = steps;
+    return TSR_SUCCESS;
+}
+
+void tsr_train_close(tsr_train_steps *steps) {
+    if (!steps) return;
+    end_run(&steps->run);
+    free(steps);
+}
+
+bool tsr_train_is_whole(const tsr_train_steps *steps) { return steps->run.whole; }
+
+void tsr_train_touch(tsr_train_steps *steps) { steps->run.unsaved = true; }
+
+tsr_result tsr_train_step(tsr_ctx *ctx, tsr_train_steps *steps) {
+    TSR_ASSERT(steps->run.whole);
+    tsr_executor_forget_failed_region(steps->run.job->executor);
+    tsr_result result = run_traced(ctx, &steps->run);
+    tell_others(ctx, &steps->run, result);
+    return result;
+}
+
+static tsr_result save_until_committed(tsr_ctx *ctx, run *self, bool waits) {
+    for (;;) {
+        tsr_save_status status = tsr_store_wait(self->job->store);
+        TRY(ctx, check_saves(ctx, self, &status));
+        if (!self->unsaved && status.failed_in_a_row == 0) return TSR_SUCCESS;
+        TRY(ctx, save(ctx, self));
+        if (!waits) return TSR_SUCCESS;
+    }
+}
+
+tsr_result tsr_train_save(tsr_ctx *ctx, tsr_train_steps *steps, bool waits) {
+    TSR_ASSERT(steps->run.whole && steps->run.job->store);
+    tsr_result result = save_until_committed(ctx, &steps->run, waits);
+    tell_others(ctx, &steps->run, result);
     return result;
 }
 

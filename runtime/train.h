@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The training loop: batch, step, check, record or compare, evaluate, save, until the last step or
- * a request to stop.
+ * a request to stop; or step by step, for a caller that brings the batches.
  */
 #ifndef TSR_RUNTIME_TRAIN_H
 #define TSR_RUNTIME_TRAIN_H
@@ -10,7 +10,7 @@
 #include "runtime/exec/sharded_view.h"
 #include "runtime/record/evidence.h"
 #include "runtime/record/record.h"
-#include "runtime/report.h"
+#include "tessera/report.h"
 
 #include <signal.h>
 
@@ -23,7 +23,12 @@ typedef struct tsr_train_job {
     tsr_transport *transport; /* NULL: one rank. All ranks save; rank 0 records, and it evaluates if
                                  that needs no exchange */
     size_t entry;
-    tsr_dataset *data;      /* bound to the entry's data inputs, in their order */
+    tsr_dataset *data; /* bound to the entry's data inputs, in their order; NULL: see `batch` */
+    /* Writes rows first_row … first_row + row_count - 1 of the batch into the inputs of virtual
+     * rank `vrank` of this rank. Used without `data`. */
+    tsr_result (*batch)(tsr_ctx *ctx, void *user, uint32_t vrank, uint64_t first_row,
+                        uint64_t row_count);
+    void *batch_user;       /* borrowed */
     tsr_dataset *eval_data; /* bound to the data inputs of eval_entry, or NULL: no evaluation */
     size_t eval_entry;      /* its rows are independent */
     uint64_t eval_every;    /* steps; 0: only at the end */
@@ -63,6 +68,27 @@ typedef struct tsr_train_job {
  * step nothing is allocated. On failure, out_summary is written too, with the progress up to the
  * failure. */
 TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary);
+
+/* The same in parts: open, any number of steps and saves, close. `job` and `summary` are borrowed
+ * until close; a step may change summary->position, seconds and saves, and reads job->last_step for
+ * reports only. Every rank makes the same calls. After an error of a step, tsr_train_is_whole says
+ * whether the state is that of summary->position: if it is not, no further step or save is allowed
+ * (asserted). */
+typedef struct tsr_train_steps tsr_train_steps;
+TSR_RESULT tsr_train_open(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *summary,
+                          tsr_train_steps **out_steps);
+/* Waits for a running save, whose failure is in summary->saves and in the log. Accepts NULL. */
+void tsr_train_close(tsr_train_steps *steps);
+/* Makes one step, and saves if the job says so after this step. */
+TSR_RESULT tsr_train_step(tsr_ctx *ctx, tsr_train_steps *steps);
+bool tsr_train_is_whole(const tsr_train_steps *steps);
+/* The caller has changed the state: the next save writes it even if no step was made since the last
+ * one. */
+void tsr_train_touch(tsr_train_steps *steps);
+/* Saves the state if it is not that of the last save, or if that save failed. `waits`: returns
+ * after the commit; a failed save is repeated as often as in tsr_train_run. Else returns once the
+ * save has begun. The job has a store (asserted). */
+TSR_RESULT tsr_train_save(tsr_ctx *ctx, tsr_train_steps *steps, bool waits);
 
 /* Computes the means of the outputs of an entry with independent rows over all rows of `data`;
  * out_means has one element per output. TSR_NONFINITE names the output and the row; with another

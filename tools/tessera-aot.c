@@ -14,11 +14,16 @@ static const char tool[] = "tessera-aot";
 typedef struct command {
     const char *name, *arguments, *about;
     tsr_result (*run)(tsr_ctx *ctx, int argc, char **argv);
+    bool compiles; /* needs the compiler */
 } command;
 
 static const command commands[] = {
 #define X(id, command_name, command_arguments, command_about)                                      \
-    {command_name, command_arguments, command_about, tsr_aot_##id},
+    {command_name, command_arguments, command_about, tsr_aot_##id, true},
+#include "tools/aot/compiler_commands.def"
+#undef X
+#define X(id, command_name, command_arguments, command_about)                                      \
+    {command_name, command_arguments, command_about, tsr_aot_##id, false},
 #include "tools/aot/commands.def"
 #undef X
 };
@@ -30,10 +35,17 @@ static const command *find_command(const char *name) {
     return NULL;
 }
 
+static bool is_there(const command *c) { return tsr_aot_compiles || !c->compiles; }
+
 static void print_help(void) {
     printf("usage: tessera-aot COMMAND ...\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        printf("  %-8s %-22s %s\n", commands[i].name, commands[i].arguments, commands[i].about);
+        if (is_there(&commands[i]))
+            printf("  %-8s %-22s %s\n", commands[i].name, commands[i].arguments, commands[i].about);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!is_there(&commands[i]))
+            printf("\nNot in this build, which has no compiler: %s (%s).\n", commands[i].name,
+                   commands[i].about);
     printf("\n  --help, COMMAND --help, --version\n\nExit codes: docs/exit-codes.md.\n");
 }
 
@@ -104,10 +116,12 @@ static tsr_result run(tsr_ctx *ctx, int argc, char **argv) {
         return TSR_SUCCESS;
     }
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        printf("%s %s\n", tool, TSR_VERSION_TEXT);
+        printf("%s %s%s\n", tool, TSR_VERSION_TEXT,
+               tsr_aot_compiles ? "" : " without the compiler");
         return TSR_SUCCESS;
     }
-    for (size_t i = 0; i < COMMAND_COUNT; i++) tsr_buffer_printf(&names, " %s", commands[i].name);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (is_there(&commands[i])) tsr_buffer_printf(&names, " %s", commands[i].name);
     tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "%s '%s'; known are%s",
                                   argc > 1 ? "unknown command" : "no command",
                                   argc > 1 ? argv[1] : "", names.bytes ? names.bytes : "");

@@ -2,9 +2,9 @@
  *
  * tessera-run: trains, evaluates, calls or checks a bundle. A thin main over libtessera.
  */
-#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
+#include "tessera/tessera.h"
 #include "tools/common/files.h"
 #include "tools/run/advice.h"
 #include "tools/run/check.h"

@@ -265,7 +265,6 @@ static bool leave_plain(splitter *s, MlirOperation op) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     bool over = false;
-    int state = view_of(s, tsr_op_operand(op, 0))->state;
     if (!tsr_op_is(op, TSR_GRAPH_REPAIR) || !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return false;
     tsr_shape row = tsr_type_of(tsr_op_operand(op, 0)).shape;

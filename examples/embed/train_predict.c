@@ -8,9 +8,8 @@
  *
  * Trains 500 steps without a state directory, then classifies two images from memory.
  */
-#include "loader/tessera.h"
-
 #include <stdio.h>
+#include <tessera/tessera.h>
 
 static void on_step(void *user, const tsr_step_report *step) {
     (void)user;
@@ -42,7 +41,8 @@ static tsr_result predict(tsr_ctx *ctx, tsr_model *model) {
     }
     tsr_tensor input = {"x", TSR_DTYPE_UI8, {2, {2, 64}}, pixels};
     tsr_tensor output = {"y", TSR_DTYPE_F32, {2, {2, 10}}, scores};
-    TRY(ctx, tsr_model_call(ctx, model, "predict", &input, 1, &output, 1));
+    tsr_result result = tsr_model_call(ctx, model, "predict", &input, 1, &output, 1);
+    if (result.code) return result;
     for (int row = 0; row < 2; row++) {
         int best = 0;
         for (int i = 1; i < 10; i++)

@@ -6,7 +6,7 @@
 #define TSR_LOADER_CALLS_FINITE_H
 
 #include "manifests/config.h"
-#include "runtime/report.h"
+#include "tessera/report.h"
 
 /* The value of one output or one input of a call. Borrowed. */
 typedef struct tsr_finite_port {

@@ -7,11 +7,11 @@
  */
 #include "bundle/provenance.h"
 #include "loader/position.h"
-#include "loader/tessera.h"
 #include "loader/weights/external.h"
 #include "loader/weights/shards.h"
 #include "loader/weights/weights.h"
 #include "runtime/base/options.h"
+#include "tessera/tessera.h"
 
 #include <fcntl.h>
 #include <stdio.h>

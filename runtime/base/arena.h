@@ -7,15 +7,8 @@
 #define TSR_BASE_ARENA_H
 
 #include "runtime/base/result.h"
+#include "tessera/arena.h"
 
-struct tsr_arena_block;
-typedef struct tsr_arena {
-    struct tsr_arena_block *head; /* owned */
-    size_t used_bytes;            /* sum of all requests, for reports */
-} tsr_arena;
-
-/* A zero-initialised arena is empty. finish releases every block and accepts NULL. */
-TSR_API void tsr_arena_finish(tsr_arena *arena);
 /* Returns zeroed memory of count * size bytes, aligned to `align` (a power of two), or NULL if the
  * size overflows or memory runs out. */
 void *tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);

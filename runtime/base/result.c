@@ -12,7 +12,7 @@ typedef struct code_row {
 
 static const code_row code_rows[] = {
 #define X(name, number, text, when) {TSR_##name, #name, text, when},
-#include "runtime/base/codes.def"
+#include "tessera/codes.def"
 #undef X
 };
 
@@ -36,24 +36,36 @@ void tsr_log(const tsr_ctx *ctx, tsr_log_level level, const char *format, ...) {
     ctx->log(ctx->log_user, level, text);
 }
 
-tsr_result tsr_fail_(tsr_ctx *ctx, tsr_code code, int native, const char *file, int line,
-                     const char *format, ...) {
+static tsr_result fail(tsr_ctx *ctx, tsr_code code, int native, const char *format, va_list args) {
     tsr_error *error = &ctx->error;
     TSR_ASSERT(code != TSR_OK);
     /* Formatted into a separate buffer: an argument may point into the text that is replaced. */
     char text[TSR_ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
     int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     if (native && length >= 0 && (size_t)length < sizeof text)
         snprintf(text + length, sizeof text - (size_t)length, ": %s", strerror(native));
     memcpy(error->text, text, sizeof text);
     error->code = code;
     error->native = native;
-    error->frames[0] = (tsr_frame){file, line};
-    error->frame_count = 1;
+    error->frame_count = 0;
     return (tsr_result){code};
+}
+
+tsr_result tsr_fail_(tsr_ctx *ctx, tsr_code code, int native, const char *file, int line,
+                     const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    tsr_result result = fail(ctx, code, native, format, args);
+    va_end(args);
+    return tsr_trace_(ctx, result, file, line);
+}
+
+tsr_result tsr_fail(tsr_ctx *ctx, tsr_code code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    tsr_result result = fail(ctx, code, 0, format, args);
+    va_end(args);
+    return result;
 }
 
 tsr_result tsr_trace_(tsr_ctx *ctx, tsr_result result, const char *file, int line) {

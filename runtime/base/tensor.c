@@ -15,7 +15,7 @@ typedef struct dtype_row {
 static const dtype_row dtype_rows[] = {
 #define X(name, number, size, mlir, safetensors, numpy)                                            \
     {TSR_DTYPE_##name, size, mlir, safetensors, numpy},
-#include "runtime/base/dtype.def"
+#include "tessera/dtype.def"
 #undef X
 };
 enum { DTYPE_COUNT = sizeof dtype_rows / sizeof dtype_rows[0] };
@@ -216,7 +216,7 @@ bool tsr_shape_equal(const tsr_shape *a, const tsr_shape *b) {
 }
 
 const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
-                            char out_text[static TSR_TYPE_TEXT_MAX]) {
+                            char out_text[TSR_TYPE_TEXT_MAX]) {
     size_t used = 0;
     for (uint32_t i = 0; i < shape->rank && i < TSR_RANK_MAX; i++)
         used += (size_t)snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%llux",
@@ -299,7 +299,7 @@ uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value) 
 const char *tsr_dtype_names(void) {
 #define X(name, wire, size, text, safetensors, numpy) ", " text
     static const char all[] =
-#include "runtime/base/dtype.def"
+#include "tessera/dtype.def"
         ;
 #undef X
     return all + 2;

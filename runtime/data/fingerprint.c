@@ -230,26 +230,32 @@ static void hash_number(tsr_hasher *hasher, uint64_t value) {
     tsr_hasher_update(hasher, bytes, sizeof bytes);
 }
 
-tsr_digest tsr_fingerprint_get(const tsr_fingerprint *fingerprint) {
+tsr_digest tsr_fingerprint_combine(const tsr_named_digest *arrays, size_t count) {
     static const char tag[] = "tessera.data.1"; /* and its zero byte */
     const char *last = NULL;
     tsr_hasher hasher;
     tsr_hasher_init(&hasher);
     tsr_hasher_update(&hasher, tag, sizeof tag);
-    hash_number(&hasher, fingerprint->count);
-    for (size_t done = 0; done < fingerprint->count; done++) {
-        const source *next = NULL;
-        for (size_t i = 0; i < fingerprint->count; i++) {
-            const source *s = &fingerprint->sources[i];
-            if ((!last || strcmp(s->array.name, last) > 0) &&
-                (!next || strcmp(s->array.name, next->array.name) < 0))
-                next = s;
-        }
-        TSR_ASSERT(next && next->known && "names are unique");
-        last = next->array.name;
+    hash_number(&hasher, count);
+    for (size_t done = 0; done < count; done++) {
+        const tsr_named_digest *next = NULL;
+        for (size_t i = 0; i < count; i++)
+            if ((!last || strcmp(arrays[i].name, last) > 0) &&
+                (!next || strcmp(arrays[i].name, next->name) < 0))
+                next = &arrays[i];
+        TSR_ASSERT(next && "names are unique");
+        last = next->name;
         hash_number(&hasher, strlen(last));
         tsr_hasher_update(&hasher, last, strlen(last));
         tsr_hasher_update(&hasher, next->digest.bytes, TSR_DIGEST_BYTES);
     }
     return tsr_hasher_finish(&hasher);
+}
+
+tsr_digest tsr_fingerprint_get(const tsr_fingerprint *fingerprint) {
+    tsr_named_digest arrays[TSR_FINGERPRINT_ARRAYS_MAX];
+    for (size_t i = 0; i < fingerprint->count; i++)
+        arrays[i] = (tsr_named_digest){fingerprint->sources[i].array.name,
+                                       tsr_fingerprint_get_array(fingerprint, i)};
+    return tsr_fingerprint_combine(arrays, fingerprint->count);
 }

@@ -49,9 +49,16 @@ void tsr_fingerprint_write_cache(tsr_ctx *ctx, tsr_fingerprint *fingerprint);
 
 /* The digest of an array, tsr_hash_tree of its elements. After finish. */
 tsr_digest tsr_fingerprint_get_array(const tsr_fingerprint *fingerprint, size_t index);
+/* Digest of one array, by the name of its input. */
+typedef struct tsr_named_digest {
+    const char *name; /* unique; borrowed */
+    tsr_digest digest;
+} tsr_named_digest;
 /* SHA-256 over "tessera.data.1", a zero byte, the number of arrays and for each, in the order of
  * their names, the length of the name, the name and the digest (numbers as 8 bytes,
  * little-endian). */
+tsr_digest tsr_fingerprint_combine(const tsr_named_digest *arrays, size_t count);
+/* The same of the arrays of a fingerprint. After finish. */
 tsr_digest tsr_fingerprint_get(const tsr_fingerprint *fingerprint);
 
 #endif

@@ -17,7 +17,7 @@ enum { MAGIC_BYTES = 6, PREFIX_BYTES = 10, ALIGN_BYTES = 64, GROWTH_DIGITS = 21 
 
 static const char known_descrs[] = ""
 #define X(name, number, size, mlir, safetensors, numpy) " " numpy
-#include "runtime/base/dtype.def"
+#include "tessera/dtype.def"
 #undef X
     ;
 

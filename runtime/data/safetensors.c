@@ -18,7 +18,7 @@ static const char metadata_key[] = "__metadata__";
 
 static const char known_dtypes[] = ""
 #define X(name, number, size, mlir, safetensors, numpy) " " safetensors
-#include "runtime/base/dtype.def"
+#include "tessera/dtype.def"
 #undef X
     ;
 

@@ -384,6 +384,24 @@ static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_devi
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
+static tsr_result cuda_read_caller(tsr_ctx *ctx, tsr_device *device, const void *from, void *to,
+                                   uint64_t size_bytes) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, "memory of the caller", to,
+                           tsr_cuda_address_of(from), size_bytes, self->stream));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
+}
+
+static tsr_result cuda_write_caller(tsr_ctx *ctx, tsr_device *device, const void *from, void *to,
+                                    uint64_t size_bytes) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, upload, "memory of the caller",
+                           tsr_cuda_address_of(to), from, size_bytes, self->stream));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
+}
+
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* Encodes a tensor map for argument `fact->argument`, as used by the copy engine. */
@@ -757,6 +775,8 @@ const tsr_device_type tsr_device_cuda = {
     .release = cuda_release,
     .upload = cuda_upload,
     .download = cuda_download,
+    .read_caller = cuda_read_caller,
+    .write_caller = cuda_write_caller,
     .ready_readers = tsr_cuda_ready_readers,
     .read = tsr_cuda_read,
     .ready_keeping = tsr_cuda_ready_keeping,

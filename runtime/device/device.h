@@ -162,6 +162,13 @@ typedef struct tsr_device_type {
                          tsr_device_range range);
     tsr_result (*download)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                            tsr_device_range range);
+    /* Copy between the host's memory and memory of the caller on the device: an address that this
+     * process may give to the device. Returns when the copy is done. NULL if the memory is shared.
+     */
+    tsr_result (*read_caller)(tsr_ctx *ctx, tsr_device *device, const void *from, void *to,
+                              uint64_t size_bytes);
+    tsr_result (*write_caller)(tsr_ctx *ctx, tsr_device *device, const void *from, void *to,
+                               uint64_t size_bytes);
     /* Reads the device's values of the range concurrently with a run that does not write it. They
      * are at *out_bytes until the same reader (below TSR_DEVICE_READERS_MAX, and ready) reads
      * again; at most TSR_DEVICE_READ_BYTES_MAX. Any thread may call read, two threads with

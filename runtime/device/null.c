@@ -87,6 +87,13 @@ static tsr_result null_download(tsr_ctx *ctx, tsr_device *device, const tsr_devi
     return copy_range(memory->host, memory->device, range);
 }
 
+static tsr_result null_copy_caller(tsr_ctx *ctx, tsr_device *device, const void *from, void *to,
+                                   uint64_t size_bytes) {
+    (void)ctx, (void)device;
+    memcpy(to, from, (size_t)size_bytes);
+    return TSR_SUCCESS;
+}
+
 static tsr_result null_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                tsr_device_list *list) {
     (void)ctx, (void)device, (void)memory, (void)list;
@@ -125,6 +132,8 @@ const tsr_device_type tsr_device_null = {
     .release = null_release,
     .upload = null_upload,
     .download = null_download,
+    .read_caller = null_copy_caller,
+    .write_caller = null_copy_caller,
     .ready_readers = null_ready_readers,
     .read = null_read,
     .prepare = null_prepare,

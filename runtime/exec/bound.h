@@ -89,7 +89,8 @@ struct tsr_executor {
     void **tensors;           /* begin of each tensor, and the end of the last one */
     copies *copies;           /* one per tensor */
     tsr_holding *holdings;
-    uint64_t *versions; /* 1 + number of times that each tensor may have changed */
+    uint64_t *versions;    /* 1 + number of times that each tensor may have changed */
+    uint64_t change_count; /* number of those changes that the host made */
     prepacked *prepacked;
     uint32_t prepacked_count;
     char *workspace, *of_vranks, *of_sums, *of_parts, *round; /* host memory */

@@ -104,7 +104,27 @@ tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
     return TSR_SUCCESS;
 }
 
+void tsr_executor_wait_for_readers(const tsr_executor *executor, size_t tensor) {
+    const tsr_device_memory *memory = &executor->memory;
+    bool shares = executor->device->type->shares_memory;
+    if (memory->guard) memory->guard(memory->guard_user, shares ? executor->tensors[tensor] : NULL);
+}
+
+tsr_result tsr_executor_fetch_tensor(tsr_ctx *ctx, tsr_executor *executor, size_t tensor) {
+    uint64_t size = 0;
+    if (executor->copies[tensor].host) return TSR_SUCCESS;
+    bool fits = tsr_plan_tensor_size(executor->config, &executor->vranks,
+                                     executor->holdings[tensor], tensor, &size);
+    TSR_ASSERT(fits);
+    tsr_executor_wait_for_readers(executor, tensor);
+    TRY(ctx, tsr_device_download(ctx, executor->device, &executor->memory,
+                                 executor->tensors[tensor], size));
+    executor->copies[tensor].host = true;
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor) {
+    if (executor->memory.guard) executor->memory.guard(executor->memory.guard_user, NULL);
     TRY(ctx, tsr_executor_fetch(ctx, executor));
     tsr_executor_touch(executor);
     return TSR_SUCCESS;
@@ -114,7 +134,10 @@ static void change(tsr_executor *executor, size_t tensor) {
     copies *of = &executor->copies[tensor];
     if (of->host) of->device = of->zero = false;
     executor->versions[tensor]++;
+    executor->change_count++;
 }
+
+uint64_t tsr_executor_count_changes(const tsr_executor *e) { return e->change_count; }
 
 void tsr_executor_touch(tsr_executor *executor) {
     for (size_t i = 0; i < executor->config->tensor_count; i++) change(executor, i);

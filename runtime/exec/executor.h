@@ -71,12 +71,18 @@ void *tsr_executor_get_vrank_input(const tsr_executor *executor, size_t entry, s
 /* Updates the host memory of the tensors from the device. Does nothing if they are the same memory.
  */
 TSR_RESULT tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor);
-/* The same; in addition, the host's changes are transferred to the device before the next run,
- * which then repeats the preparations that it needs. */
+/* The same, after the guard; in addition, the host's changes are transferred to the device before
+ * the next run, which then repeats the preparations that it needs. */
 TSR_RESULT tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor);
+/* tsr_executor_fetch of one tensor. */
+TSR_RESULT tsr_executor_fetch_tensor(tsr_ctx *ctx, tsr_executor *executor, size_t tensor);
 /* The part of tsr_executor_claim that cannot fail: sufficient if host and device share memory, or
  * before the first run. */
 void tsr_executor_touch(tsr_executor *executor);
+
+/* Counts the calls by which the host has changed tensors: it differs after tsr_executor_claim,
+ * touch, replace. */
+uint64_t tsr_executor_count_changes(const tsr_executor *executor);
 
 /* Returns the host memory of a tensor (borrowed), which the caller will overwrite completely; its
  * old value is not fetched. The tensor is transferred to the device before the next run. */
@@ -114,6 +120,8 @@ void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
  * read the tensor. NULL: no guard. */
 void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, const void *tensor),
                             void *user);
+/* Calls the guard, if there is one, before the caller writes to the host's memory of a tensor. */
+void tsr_executor_wait_for_readers(const tsr_executor *executor, size_t tensor);
 /* Sets the observer, which receives the results of each loop of a run; without a call function it
  * receives nothing. */
 void tsr_executor_set_observer(tsr_executor *executor, tsr_loop_observer observer);

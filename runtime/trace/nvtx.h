@@ -8,6 +8,7 @@
 #define TSR_RUNTIME_NVTX_H
 
 #include "runtime/base/trace/trace.h"
+#include "tessera/trace.h"
 
 /* Values of nvtxTypes.h, with their original names. */
 enum {
@@ -19,11 +20,5 @@ enum {
     TSR_NVTX_ETID_VERSIONINFO = 3,
     TSR_NVTX_VERSION = 3,
 };
-
-/* Opens the library, once per process; it stays loaded until the process ends. *out_ranges receives
- * the ranges of a trace. Fails with TSR_IO if the library cannot be opened, has no
- * InitializeInjectionNvtx2, or does not accept ranges. */
-TSR_API TSR_RESULT tsr_nvtx_open(tsr_ctx *ctx, const char *library,
-                                 const tsr_trace_ranges **out_ranges);
 
 #endif

@@ -19,7 +19,7 @@ Test(result, codes_have_their_numbers_and_names) {
 Test(result, codes_are_distinct_and_fit_an_exit_status) {
     static const int numbers[] = {
 #define X(name, number, text, when) number,
-#include "runtime/base/codes.def"
+#include "tessera/codes.def"
 #undef X
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The digits bundle as a program uses it: through loader/tessera.h. If TESSERA_DIGITS_BUNDLE is not
- * set, a test is skipped. Failures outside the subject of a test end it with a message.
+ * The digits bundle as a program uses it: through tessera/tessera.h. If TESSERA_DIGITS_BUNDLE is
+ * not set, a test is skipped. Failures outside the subject of a test end it with a message.
  */
 #ifndef TSR_TESTS_LOADER_DIGITS_H
 #define TSR_TESTS_LOADER_DIGITS_H
 
-#include "loader/tessera.h"
 #include "runtime/base/io/io.h"
+#include "runtime/store.h"
+#include "tessera/tessera.h"
 
 enum { DIGITS_PIXELS = 64, DIGITS_CLASSES = 10, DIGITS_BATCH = 64, DIGITS_TEST_ROWS = 359 };
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls every public function from a callback of a model that is in use: functions that change the
- * model are refused, all others work, and the active run still computes the same bits.
+ * Calls every public function while a model is in use, from a callback or between the steps of a
+ * trainer: functions that change the model are refused, all others work, and the active run still
+ * computes the same bits.
  */
+#include "tessera/trainer.h"
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
@@ -14,10 +16,12 @@ static digits d;
 static char state_path[128], params_path[128];
 static uint8_t *images;
 static const tsr_model *idle; /* an idle model for comparison */
+static tsr_trainer *trainer;  /* that of d.model, or NULL */
 
 /* The context from which a function is called. */
-typedef enum place { IN_TRAINING, IN_A_CALL, IN_ADOPTION, PLACES } place;
-static const char *const place_names[PLACES] = {"training", "a call", "an adoption"};
+typedef enum place { IN_TRAINING, IN_A_CALL, IN_ADOPTION, AT_TRAINER, IN_STEP, PLACES } place;
+static const char *const place_names[PLACES] = {"training", "a call", "an adoption", "a trainer",
+                                                "a trainer's step"};
 
 static void ignore_line(void *user, const char *line) {
     (void)user;
@@ -181,6 +185,89 @@ static tsr_result prune(tsr_ctx *ctx) {
     return tsr_store_prune(ctx, state_path, 2, true, ignore_line, NULL);
 }
 
+/* ---- those of trainers ---- */
+
+static float weights[64 * DIGITS_CLASSES];
+static tsr_view view_weights(void) {
+    return (tsr_view){.name = "layer3.weight",
+                      .dtype = TSR_DTYPE_F32,
+                      .shape = {2, {64, DIGITS_CLASSES}},
+                      .data = weights};
+}
+static tsr_result read_tensor(tsr_ctx *ctx) {
+    const tsr_view view = view_weights();
+    return tsr_model_read_tensor(ctx, d.model, &view);
+}
+static tsr_result write_tensor(tsr_ctx *ctx) {
+    const tsr_view view = view_weights(); /* read just before: nothing changes */
+    return tsr_model_write_tensor(ctx, d.model, &view);
+}
+static tsr_result hash_state(tsr_ctx *ctx) {
+    tsr_digest hash;
+    return tsr_model_hash_state(ctx, d.model, &hash);
+}
+static tsr_result data_digest(tsr_ctx *ctx) {
+    const tsr_tensor array = {"x", TSR_DTYPE_UI8, {1, {DIGITS_PIXELS}}, images};
+    tsr_digest digest;
+    return tsr_data_digest(ctx, &array, 1, &digest);
+}
+static tsr_result get_row(tsr_ctx *ctx) {
+    const tsr_position position = {.seed = 1, .rows = 5};
+    (void)ctx;
+    return fail_unless(tsr_position_get_row(&position, 3) < 5);
+}
+static tsr_result open_trainer(tsr_ctx *ctx) {
+    tsr_trainer *second = NULL;
+    tsr_result result = tsr_trainer_open(ctx, d.model, NULL, &second);
+    cr_assert_null(second);
+    return result;
+}
+static tsr_result close_trainer(tsr_ctx *ctx) {
+    tsr_trainer_close(ctx, trainer); /* the next rows use it */
+    return TSR_SUCCESS;
+}
+static tsr_result get_position(tsr_ctx *ctx) {
+    (void)ctx;
+    return fail_unless(tsr_trainer_get_position(trainer)->step > 0);
+}
+static tsr_result get_recovery(tsr_ctx *ctx) {
+    (void)ctx;
+    return fail_unless(!tsr_trainer_get_recovery(trainer)->found);
+}
+static tsr_result get_saves(tsr_ctx *ctx) {
+    (void)ctx;
+    return fail_unless(tsr_trainer_get_saves(trainer)->failed_count == 0);
+}
+static tsr_result get_outputs(tsr_ctx *ctx) {
+    size_t count = 0;
+    (void)ctx;
+    return fail_unless(tsr_trainer_get_outputs(trainer, &count)->data && count == 1);
+}
+static int64_t classes[DIGITS_BATCH];
+static void view_batch(tsr_view out_inputs[static 2]) {
+    out_inputs[0] = (tsr_view){
+        .dtype = TSR_DTYPE_UI8, .shape = {2, {DIGITS_BATCH, DIGITS_PIXELS}}, .data = images};
+    out_inputs[1] =
+        (tsr_view){.dtype = TSR_DTYPE_I64, .shape = {1, {DIGITS_BATCH}}, .data = classes};
+}
+static tsr_result make_step(tsr_ctx *ctx) {
+    tsr_view inputs[2];
+    view_batch(inputs);
+    return tsr_trainer_step(ctx, trainer, inputs, 2, NULL, 0);
+}
+static tsr_result give_none(tsr_ctx *ctx, void *user, const tsr_position *position,
+                            tsr_view *inputs, size_t input_count, bool *out_end) {
+    (void)ctx, (void)user, (void)position, (void)inputs;
+    *out_end = true;
+    return fail_unless(input_count == 2);
+}
+static tsr_result run_trainer(tsr_ctx *ctx) {
+    const tsr_trainer_run_options options = {
+        .size_bytes = sizeof options, .steps = UINT64_MAX, .batch = give_none};
+    return tsr_trainer_run(ctx, trainer, &options);
+}
+static tsr_result save(tsr_ctx *ctx) { return tsr_trainer_save(ctx, trainer, NULL); }
+
 typedef struct row {
     const char *name;
     tsr_result (*run)(tsr_ctx *ctx); /* NULL: the function takes no model */
@@ -188,9 +275,13 @@ typedef struct row {
 } row;
 
 #define ALLOWED                                                                                    \
-    { TSR_OK, TSR_OK, TSR_OK }
+    { TSR_OK, TSR_OK, TSR_OK, TSR_OK, TSR_OK }
 #define REFUSED_ALWAYS                                                                             \
-    { TSR_USAGE, TSR_USAGE, TSR_USAGE }
+    { TSR_USAGE, TSR_USAGE, TSR_USAGE, TSR_USAGE, TSR_USAGE }
+/* Not called where there is no trainer. */
+#define NOT_TRIED (tsr_code)(-1)
+#define OF_A_TRAINER(between, in_step)                                                             \
+    { NOT_TRIED, NOT_TRIED, NOT_TRIED, between, in_step }
 static const row rows[] = {
     {"tsr_version", version, ALLOWED},
     {"tsr_ranks_run", NULL, ALLOWED},
@@ -215,11 +306,11 @@ static const row rows[] = {
     {"tsr_model_load_state", load_state, REFUSED_ALWAYS},
     {"tsr_model_adopt", adopt, REFUSED_ALWAYS},
     {"tsr_model_load_params", load_params, REFUSED_ALWAYS},
-    {"tsr_model_export_params", export_params, {TSR_OK, TSR_OK, TSR_USAGE}},
-    {"tsr_model_call", call, {TSR_OK, TSR_USAGE, TSR_USAGE}},
-    {"tsr_model_call_files", call_files, {TSR_OK, TSR_USAGE, TSR_USAGE}},
-    {"tsr_model_run_files", run_files, {TSR_OK, TSR_USAGE, TSR_USAGE}},
-    {"tsr_model_evaluate", evaluate, {TSR_OK, TSR_OK, TSR_USAGE}},
+    {"tsr_model_export_params", export_params, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_call", call, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_call_files", call_files, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_run_files", run_files, {TSR_OK, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_evaluate", evaluate, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
     {"tsr_train", train, REFUSED_ALWAYS},
     {"tsr_model_write_roofline", write_roofline, ALLOWED},
     {"tsr_bake", bake, ALLOWED},
@@ -228,6 +319,20 @@ static const row rows[] = {
     {"tsr_store_list_json", list_json, ALLOWED},
     {"tsr_store_export", export, ALLOWED},
     {"tsr_store_prune", prune, ALLOWED},
+    {"tsr_model_read_tensor", read_tensor, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_model_write_tensor", write_tensor, {TSR_USAGE, TSR_USAGE, TSR_USAGE, TSR_OK, TSR_USAGE}},
+    {"tsr_model_hash_state", hash_state, {TSR_OK, TSR_OK, TSR_USAGE, TSR_OK, TSR_OK}},
+    {"tsr_data_digest", data_digest, ALLOWED},
+    {"tsr_position_get_row", get_row, ALLOWED},
+    {"tsr_trainer_open", open_trainer, REFUSED_ALWAYS},
+    {"tsr_trainer_close", close_trainer, OF_A_TRAINER(NOT_TRIED, TSR_OK)},
+    {"tsr_trainer_get_position", get_position, OF_A_TRAINER(TSR_OK, TSR_OK)},
+    {"tsr_trainer_get_recovery", get_recovery, OF_A_TRAINER(TSR_OK, TSR_OK)},
+    {"tsr_trainer_get_saves", get_saves, OF_A_TRAINER(TSR_OK, TSR_OK)},
+    {"tsr_trainer_get_outputs", get_outputs, OF_A_TRAINER(TSR_OK, TSR_OK)},
+    {"tsr_trainer_step", make_step, OF_A_TRAINER(NOT_TRIED, TSR_USAGE)}, /* between: see below */
+    {"tsr_trainer_run", run_trainer, OF_A_TRAINER(TSR_OK, TSR_USAGE)},
+    {"tsr_trainer_save", save, OF_A_TRAINER(TSR_OK, TSR_USAGE)},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -239,7 +344,7 @@ static void call_all(place where) {
     visits++;
     for (size_t i = 0; i < ROWS; i++) {
         tsr_ctx ctx = {0};
-        if (!rows[i].run) continue;
+        if (!rows[i].run || rows[i].codes[where] == NOT_TRIED) continue;
         tsr_result result = rows[i].run(&ctx);
         cr_assert_eq(result.code, rows[i].codes[where], "%s from %s: code %d, expected %d: %s",
                      rows[i].name, place_names[where], result.code, rows[i].codes[where],
@@ -353,6 +458,36 @@ Test(use, an_adoption_is_not_disturbed_by_the_log) {
     digits_must(&d, call(&d.ctx));
 }
 
+static void on_trainers_step(void *user, const tsr_step_report *report) {
+    (void)user;
+    (void)report;
+    call_all(IN_STEP);
+}
+
+/* Makes four steps; `disturbs`: with calls of everything in them and between them. */
+static tsr_digest train_by_steps(const char *directory, bool disturbs) {
+    tsr_trainer_options options = {.size_bytes = sizeof options, .state_directory = directory};
+    tsr_digest hash;
+    if (disturbs) options.callbacks.step = on_trainers_step;
+    digits_must(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer));
+    for (int i = 0; i < 4; i++) {
+        digits_must(&d, make_step(&d.ctx));
+        if (disturbs) call_all(AT_TRAINER);
+    }
+    digits_must(&d, tsr_model_hash_state(&d.ctx, d.model, &hash));
+    tsr_trainer_close(&d.ctx, trainer);
+    trainer = NULL;
+    return hash;
+}
+
+Test(use, a_trainer_is_not_disturbed) {
+    tsr_digest alone = train_by_steps(digits_path(&d, "alone"), false);
+    tsr_digest disturbed = train_by_steps(digits_path(&d, "disturbed"), true);
+    cr_assert_eq(visits, 8);
+    cr_assert(tsr_digest_equal(&alone, &disturbed));
+    digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 0)); /* it may be changed again */
+}
+
 /* Requires that the table contains every function of the header. */
 static void check_header(const char *path) {
     char line[512];
@@ -379,6 +514,7 @@ static void check_header(const char *path) {
 }
 
 Test(use, every_public_function_is_tried) {
-    check_header(SOURCE_ROOT "/loader/tessera.h");
-    check_header(SOURCE_ROOT "/runtime/store.h");
+    check_header(SOURCE_ROOT "/tessera/tessera.h");
+    check_header(SOURCE_ROOT "/tessera/state.h");
+    check_header(SOURCE_ROOT "/tessera/trainer.h");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry client as a command-line tool without the compiler, so that the scripts in this
- * folder can also run under the sanitizers. push and pull have the flags of tessera-aot:
+ * What the scripts in this folder need besides tessera-aot. push and pull are its commands, in a
+ * program that also fits into little address space:
  *   push FILE REF [flags] | pull REF -o OUT [flags]
  *   faults REF OUT: pulls repeatedly; the first, second, third … file operation fails
  *   make PATH WEIGHTS_MIB WEIGHTS_SEED CHANGED_MIB KERNEL_SEED: a bundle of three targets. The seed

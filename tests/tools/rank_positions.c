@@ -7,7 +7,8 @@
  * OUT.<rank>, as two lines of numbers: only the position of the first rank is saved, but every rank
  * draws its samples by its own position.
  */
-#include "loader/tessera.h"
+#include "runtime/base/result.h"
+#include "tessera/tessera.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -23,6 +23,10 @@ expect "a run" 0 '^state [0-9a-f]{64} step 8 ' gpu '' --state-dir whole
 whole=$(state_of .out)
 expect "one kernel at a time" 0 "^state $whole step 8 " gpu '' --state-dir single --one-by-one
 expect "traced" 0 "^state $whole step 8 " gpu '' --state-dir traced --trace t.json --trace-steps 3:4 --roofline r.csv
+# The same steps from C, with batches, loss and parameters in memory of the host and of the GPU.
+steps() { env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$1" "$TRAINER_STEPS" toy.tsb cuda "$2" 8 x=x.bin; }
+expect "steps from the host's memory" 0 "^state $whole step 8$" steps '' host
+expect "steps from the GPU's memory" 0 "^state $whole step 8$" steps '' device
 check "its kernels are in the trace" sh -c 'grep -q "\"name\":\"mean\",\"ph\":\"X\"" t.json && grep -q "\"name\":\"inputs\"" t.json'
 check "copies that the driver times" grep -q '"name":"copy","ph":"X"' t.json
 check "launches of two steps" grep -Eq '^update,2,' r.csv

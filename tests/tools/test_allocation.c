@@ -6,7 +6,7 @@
  *
  * usage: test_allocation BUNDLE FOLDER WORK
  */
-#include "loader/tessera.h"
+#include "tessera/tessera.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

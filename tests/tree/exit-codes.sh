@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# docs/exit-codes.md has exactly the rows of runtime/base/codes.def; ROOT --write rewrites them.
+# docs/exit-codes.md has exactly the rows of tessera/codes.def; ROOT --write rewrites them.
 . "$(dirname "$0")/common.sh"
 
 document=docs/exit-codes.md
@@ -20,9 +20,9 @@ open && /\)[ \t]*$/ {
     sub(/,.*/, "", name)
     split(text, strings, "\"")
     printf "| %d | `%s` | %s | %s |\n", number, name, strings[2], strings[4]
-}' runtime/base/codes.def >"$rows"
+}' tessera/codes.def >"$rows"
 if [ ! -s "$rows" ]; then
-    echo 'runtime/base/codes.def: no rows found'
+    echo 'tessera/codes.def: no rows found'
     exit 1
 fi
 if [ "${2:-}" = --write ]; then

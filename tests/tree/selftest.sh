@@ -210,6 +210,11 @@ test_headers() {
     bad 'no guard' 'redefinition'
     file b.h '#ifndef B_H' '#define B_H' 'int b();' '#endif'
     bad 'a warning' 'b.h'
+    rm "$folder/tree/b.h"
+    file tessera/c.h '#ifndef C_H' '#define C_H' 'int c(void);' '#endif'
+    good 'C and C++'
+    file tessera/c.h '#ifndef C_H' '#define C_H' '_Noreturn void c(void);' '#endif'
+    bad 'a public header that is C alone' 'tessera/c.h'
 }
 
 test_licences() {
@@ -268,7 +273,7 @@ test_formatting() {
 }
 
 test_exit_codes() {
-    file runtime/base/codes.def 'X(OK, 0, "ok", "done")' 'X(IO, 7, "io",' '  "disk")'
+    file tessera/codes.def 'X(OK, 0, "ok", "done")' 'X(IO, 7, "io",' '  "disk")'
     file docs/exit-codes.md '| code |' '|---|' '| 0 | `OK` | ok | done |' '| 7 | `IO` | io | disk |'
     good 'the same'
     file docs/exit-codes.md '| code |' '|---|' '| 0 | `OK` | ok | done |'

@@ -11,7 +11,11 @@
  * stderr; errors are returned. */
 #define X(id, name, arguments, about) TSR_RESULT tsr_aot_##id(tsr_ctx *ctx, int argc, char **argv);
 #include "tools/aot/commands.def"
+#include "tools/aot/compiler_commands.def"
 #undef X
+
+/* False in a build without the compiler, in which those of compiler_commands.def say so. */
+extern const bool tsr_aot_compiles;
 
 /* An argument without a flag, and how the command uses the file that it names. */
 typedef struct tsr_aot_word {

@@ -2,7 +2,7 @@
  *
  * tessera-aot bake: stores the trained state of a run in a bundle, or exports only the parameters.
  */
-#include "loader/tessera.h"
+#include "tessera/tessera.h"
 #include "tools/aot/aot.h"
 
 #include <inttypes.h>

@@ -3,9 +3,9 @@
  * tessera-aot build: compiles, shows stages, prints their times.
  */
 #include "compiler/compile.h"
-#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
+#include "tessera/tessera.h"
 #include "tools/aot/aot.h"
 #include "tools/aot/rebuild.h"
 
@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+const bool tsr_aot_compiles = true;
 
 /* The folder in which CUDA's installer puts its tools; it is rarely in PATH. */
 static const char toolkit_path[] = "/usr/local/cuda/bin";

@@ -5,7 +5,7 @@
 #ifndef TSR_TOOLS_RUN_CHECK_H
 #define TSR_TOOLS_RUN_CHECK_H
 
-#include "loader/tessera.h"
+#include "tessera/tessera.h"
 
 /* Prints to stdout, also if the bundle does not run, and returns the result of tsr_model_check.
  * JSON: schemas/check.schema.json. */

@@ -6,8 +6,8 @@
 #ifndef TSR_TOOLS_RUN_REPORT_H
 #define TSR_TOOLS_RUN_REPORT_H
 
-#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
+#include "tessera/tessera.h"
 #include "tools/common/lines.h"
 
 #include <pthread.h>

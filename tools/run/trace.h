@@ -5,8 +5,8 @@
 #ifndef TSR_TOOLS_RUN_TRACE_H
 #define TSR_TOOLS_RUN_TRACE_H
 
-#include "loader/tessera.h"
 #include "runtime/base/arena.h"
+#include "tessera/tessera.h"
 
 typedef struct tsr_run_trace {
     const char *trace, *roofline; /* paths of files; NULL: not requested */

@@ -100,7 +100,7 @@ tsr_digest tsr_hash_tree(const void *bytes, size_t size_bytes) {
     return tsr_tree_hasher_finish(&hasher);
 }
 
-void tsr_digest_format(const tsr_digest *digest, char out_hex[static TSR_DIGEST_HEX + 1]) {
+void tsr_digest_format(const tsr_digest *digest, char out_hex[TSR_DIGEST_HEX + 1]) {
     for (size_t i = 0; i < TSR_DIGEST_BYTES; i++) {
         out_hex[2 * i] = "0123456789abcdef"[digest->bytes[i] >> 4];
         out_hex[2 * i + 1] = "0123456789abcdef"[digest->bytes[i] & 15];

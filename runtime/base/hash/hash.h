@@ -11,17 +11,12 @@
 #define TSR_BASE_HASH_H
 
 #include "runtime/base/result.h"
+#include "tessera/digest.h"
 
 enum {
-    TSR_DIGEST_BYTES = 32,
-    TSR_DIGEST_HEX = 64, /* characters, without the NUL */
     TSR_HASH_LEAF_BYTES = 16 * 1024,
     TSR_HASH_CHUNK_BYTES = 4 * 1024 * 1024,
 };
-
-typedef struct tsr_digest {
-    uint8_t bytes[TSR_DIGEST_BYTES];
-} tsr_digest;
 
 /* Incremental flat SHA-256. init, update any number of times, finish. No allocation. */
 typedef struct tsr_hasher {
@@ -43,11 +38,5 @@ tsr_digest tsr_tree_hasher_finish(tsr_tree_hasher *hasher);
 
 tsr_digest tsr_hash(const void *bytes, size_t size_bytes);      /* flat SHA-256 */
 tsr_digest tsr_hash_tree(const void *bytes, size_t size_bytes); /* leaf tree of a range */
-
-/* Writes 64 lower-case digits and a NUL to out_hex. */
-TSR_API void tsr_digest_format(const tsr_digest *digest, char out_hex[static TSR_DIGEST_HEX + 1]);
-/* Accepts exactly 64 lower-case hexadecimal digits; else returns false. */
-bool tsr_digest_parse(const char *hex, size_t length, tsr_digest *out_digest);
-bool tsr_digest_equal(const tsr_digest *a, const tsr_digest *b);
 
 #endif

@@ -89,6 +89,31 @@ void device_case_copies(const char *device) {
     bench_close(&b);
 }
 
+/* Memory of the caller on the device: here that of another allocation. */
+void device_case_callers_memory(const char *device) {
+    bench b;
+    tsr_device_memory memory;
+    unsigned char to[64] = {0}, from[64];
+    bench_open(&b, device);
+    const tsr_device_type *type = b.device->type;
+    REQUIRE(!type->read_caller == type->shares_memory && !type->write_caller == type->shares_memory,
+            "%s", device);
+    if (!type->shares_memory) {
+        bench_must(&b,
+                   type->allocate(&b.ctx, b.device, 256, 0, (tsr_device_range){0, 256}, &memory));
+        for (int i = 0; i < 64; i++) from[i] = (unsigned char)(3 * i + 1);
+        memset(memory.host, 0x55, 256);
+        bench_must(&b, type->write_caller(&b.ctx, b.device, from, memory.device + 100, 64));
+        REQUIRE(memory.host[100] == 0x55, "%s: the host's copy is not touched", device);
+        bench_must(&b, type->read_caller(&b.ctx, b.device, memory.device + 100, to, 64));
+        REQUIRE(memcmp(to, from, 64) == 0, "%s", device);
+        bench_must(&b, type->read_caller(&b.ctx, b.device, memory.device + 132, to, 64));
+        REQUIRE(memcmp(to, from + 32, 32) == 0 && to[32] == 0, "%s: zeros follow", device);
+        type->release(b.device, &memory);
+    }
+    bench_close(&b);
+}
+
 void device_case_limits(const char *device) {
     bench b;
     tsr_limits limits = {-1, -1, -1};

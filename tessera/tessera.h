@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libtessera: open a bundle, train it, call it. tessera-run trains, evaluates, calls and replays
- * through this header; for its commands on state directories it also uses runtime/store.h.
+ * libtessera: open a bundle, train it, call it. This header includes all others of tessera/. A
+ * program in C++ includes it as it is. tessera-run trains, evaluates, calls and replays through it.
  *
  *     tsr_ctx ctx = {0};
  *     tsr_model *model = NULL;
@@ -19,20 +19,23 @@
  *
  * Options structs begin with their size, so that they can grow: the missing fields of a smaller
  * struct get their defaults, a larger one fails with TSR_USAGE; NULL means the defaults.
- * runtime/base/codes.def lists the result codes.
+ * tessera/codes.def lists the result codes.
  */
-#ifndef TSR_LOADER_TESSERA_H
-#define TSR_LOADER_TESSERA_H
+#ifndef TSR_TESSERA_H
+#define TSR_TESSERA_H
 
-#include "manifests/config.h"
-#include "runtime/base/hash/hash.h"
-#include "runtime/base/tensor.h"
-#include "runtime/base/trace/trace.h"
-#include "runtime/exec/memory.h"
-#include "runtime/report.h"
-#include "runtime/trace/nvtx.h"
+#include "tessera/arena.h"
+#include "tessera/config.h"
+#include "tessera/memory.h"
+#include "tessera/report.h"
+#include "tessera/trace.h"
+#include "tessera/trainer.h"
 
 #include <signal.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 TSR_API const char *tsr_version(void); /* "0.1.0" */
 
@@ -190,14 +193,6 @@ TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t
 TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                                         tsr_resume_mode mode, uint64_t generation,
                                         tsr_generation *out_generation);
-typedef struct tsr_rename {
-    const char *from, *to; /* borrowed; a name, or a prefix of names that ends before a dot */
-} tsr_rename;
-typedef struct tsr_adopt_options {
-    const char *directory; /* read without its lock */
-    const tsr_rename *renames;
-    size_t rename_count;
-} tsr_adopt_options;
 /* Call after initialize: takes the newest good generation of a state directory of any bundle, and
  * copies the tensors whose name, dtype and shape match the model's. If several renames match, the
  * most specific one applies. Logs which tensors were taken, which were not and why. Fails with
@@ -327,14 +322,18 @@ typedef struct tsr_train_options {
  * program, seed or numerics is TSR_MISMATCH; of the same program with other hyper-parameters, a
  * notice (TSR_LOG_NOTICE) names each of them with both values, and the run goes on. The trained
  * tensors stay in the model; without a state directory each call starts from the beginning. Errors
- * of the run: see tsr_train_run (runtime/train.h). A replay needs `steps` only to end early, and
- * the state directory only if the log begins after step 0; it writes nothing. */
+ * of the run:
+ * TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay; TSR_DATA from a kernel;
+ * TSR_SAVE after three failed saves in a row; TSR_LOCKED when another run took over the directory.
+ * An error that leaves the state intact ends the run after a save of it. A replay needs `steps`
+ * only to end early, and the state directory only if the log begins after step 0; it writes
+ * nothing. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
 
 /* ---- performance ---- */
 
-/* If the context had a trace (runtime/base/trace/trace.h) before tsr_model_open, everything that is
+/* If the context had a trace (tessera/trace.h) before tsr_model_open, everything that is
  * done is recorded in it; write the trace before the model is closed, because it uses names of the
  * model. This function writes a CSV file (docs/traces.md) with the time of each kernel while the
  * trace recorded, next to the limits of the machine, which are measured now; whole or not at all.
@@ -363,5 +362,9 @@ typedef struct tsr_bake_options {
  * equal inputs. TSR_MISMATCH for another program's state. */
 TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                             tsr_generation *out_generation);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

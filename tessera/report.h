@@ -2,10 +2,15 @@
  *
  * The reports of a training run to its caller.
  */
-#ifndef TSR_RUNTIME_REPORT_H
-#define TSR_RUNTIME_REPORT_H
+#ifndef TSR_TESSERA_REPORT_H
+#define TSR_TESSERA_REPORT_H
 
-#include "runtime/store.h"
+#include "tessera/state.h"
+#include "tessera/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct tsr_step_report {
     uint64_t step, last_step; /* steps done; steps to do */
@@ -62,5 +67,9 @@ typedef struct tsr_train_summary {
     bool stopped;                 /* stopped by request, before the last step */
     double seconds, step_seconds; /* whole run; inside steps alone */
 } tsr_train_summary;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training from memory: the same bits, states and tokens as training from files, with one virtual
+ * rank or several, in one process or two; what is refused, and what a trainer does after it.
+ */
+#include "runtime/base/result.h"
+#include "runtime/data/array_file.h"
+#include "tessera/trainer.h"
+#include "tests/loader/digits.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static digits d;
+static uint8_t *images; /* the training set */
+static int64_t *labels;
+static uint64_t rows;
+
+/* A batch in memory. */
+static uint8_t batch_images[DIGITS_BATCH][DIGITS_PIXELS];
+static int64_t batch_labels[DIGITS_BATCH];
+static float loss;
+
+static void *read_all(const char *path, size_t row_bytes, size_t element_bytes) {
+    tsr_array *array = NULL;
+    digits_must(&d, tsr_array_open(&d.ctx, path, TSR_DTYPE_NONE, &array));
+    rows = tsr_array_get_shape(array)->dims[0];
+    void *elements = malloc(rows * row_bytes);
+    cr_assert_not_null(elements);
+    digits_must(&d, tsr_array_read(&d.ctx, array, 0, rows * row_bytes / element_bytes, elements));
+    tsr_array_close(&d.ctx, array);
+    return elements;
+}
+
+static void init(void) {
+    digits_init(&d);
+    labels = read_all(d.paths[1], sizeof *labels, sizeof *labels);
+    images = read_all(d.paths[0], DIGITS_PIXELS, 1);
+}
+static void finish(void) {
+    free(images);
+    free(labels);
+    digits_finish(&d);
+}
+TestSuite(trainer, .init = init, .fini = finish, .timeout = 120);
+
+static tsr_view images_view(void) {
+    return (tsr_view){.name = "images",
+                      .dtype = TSR_DTYPE_UI8,
+                      .shape = {2, {DIGITS_BATCH, DIGITS_PIXELS}},
+                      .data = batch_images};
+}
+static tsr_view labels_view(void) {
+    return (tsr_view){.name = "labels",
+                      .dtype = TSR_DTYPE_I64,
+                      .shape = {1, {DIGITS_BATCH}},
+                      .data = batch_labels};
+}
+static tsr_view loss_view(void) {
+    return (tsr_view){.name = "loss", .dtype = TSR_DTYPE_F32, .data = &loss};
+}
+
+/* Draws the batch that tsr_train would draw here. */
+static void draw(const tsr_position *position) {
+    for (uint64_t i = 0; i < DIGITS_BATCH; i++) {
+        uint64_t row = tsr_position_get_row(position, i);
+        memcpy(batch_images[i], images + row * DIGITS_PIXELS, DIGITS_PIXELS);
+        batch_labels[i] = labels[row];
+    }
+}
+
+static tsr_digest digest_of_data(void) {
+    const tsr_tensor arrays[] = {{"labels", TSR_DTYPE_I64, {1, {rows}}, labels},
+                                 {"images", TSR_DTYPE_UI8, {2, {rows, DIGITS_PIXELS}}, images}};
+    tsr_digest digest;
+    digits_must(&d, tsr_data_digest(&d.ctx, arrays, 2, &digest));
+    return digest;
+}
+
+static tsr_trainer_options options_of(const char *directory) {
+    return (tsr_trainer_options){.size_bytes = sizeof(tsr_trainer_options),
+                                 .has_seed = true,
+                                 .seed = 1,
+                                 .state_directory = directory,
+                                 .rows = rows,
+                                 .data = digest_of_data()};
+}
+
+static tsr_trainer *open_with(tsr_model *model, const tsr_trainer_options *options) {
+    tsr_trainer *trainer = NULL;
+    digits_must(&d, tsr_trainer_open(&d.ctx, model, options, &trainer));
+    return trainer;
+}
+
+static tsr_result step(tsr_ctx *ctx, tsr_trainer *trainer) {
+    const tsr_view inputs[] = {images_view(), labels_view()}, output = loss_view();
+    draw(tsr_trainer_get_position(trainer));
+    return tsr_trainer_step(ctx, trainer, inputs, 2, &output, 1);
+}
+
+static void step_to(tsr_trainer *trainer, uint64_t last) {
+    while (tsr_trainer_get_position(trainer)->step < last) digits_must(&d, step(&d.ctx, trainer));
+}
+
+static tsr_digest hash_of(tsr_model *model) {
+    tsr_digest hash;
+    digits_must(&d, tsr_model_hash_state(&d.ctx, model, &hash));
+    return hash;
+}
+
+static bool equal(tsr_digest a, tsr_digest b) { return tsr_digest_equal(&a, &b); }
+
+/* ---- the same as from files ---- */
+
+typedef struct losses {
+    size_t count;
+    float values[64];
+} losses;
+
+static void keep_loss(void *user, const tsr_step_report *report) {
+    losses *kept = user;
+    cr_assert_lt(kept->count, 64);
+    kept->values[kept->count++] = *(const float *)report->outputs[0].data;
+}
+
+static void append_line(void *user, const char *line) {
+    strncat(user, line, 8191 - strlen(user));
+    strncat(user, "\n", 8191 - strlen(user));
+}
+
+/* Trains `steps` steps from files; returns the state hash. */
+static tsr_digest train_from_files(tsr_model *model, uint64_t steps, const char *directory,
+                                   uint64_t save_every, losses *out_losses) {
+    tsr_train_options options = digits_training(&d, steps);
+    tsr_train_summary summary;
+    *out_losses = (losses){0};
+    options.data_count = 2;
+    options.state_directory = directory;
+    options.save_every = save_every;
+    options.callbacks = (tsr_train_callbacks){.user = out_losses, .step = keep_loss};
+    digits_must(&d, tsr_train(&d.ctx, model, &options, &summary));
+    return summary.state_hash;
+}
+
+Test(trainer, steps_losses_states_and_tokens_are_those_of_files) {
+    static char of_files[8192], of_memory[8192];
+    char files[128], memory[128];
+    losses expected;
+    snprintf(files, sizeof files, "%s", digits_path(&d, "files"));
+    snprintf(memory, sizeof memory, "%s", digits_path(&d, "memory"));
+    tsr_digest whole = train_from_files(d.model, 40, files, 10, &expected);
+    tsr_trainer_options options = options_of(memory);
+    options.save_every = 10;
+    tsr_trainer *trainer = open_with(d.model, &options);
+    cr_assert_not(tsr_trainer_get_recovery(trainer)->found);
+    for (size_t i = 0; i < 40; i++) {
+        digits_must(&d, step(&d.ctx, trainer));
+        cr_assert_eq(memcmp(&loss, &expected.values[i], sizeof loss), 0, "step %zu", i + 1);
+        size_t count = 0;
+        const tsr_tensor *outputs = tsr_trainer_get_outputs(trainer, &count);
+        cr_assert(count == 1 && strcmp(outputs[0].name, "loss") == 0);
+        cr_assert_eq(memcmp(&loss, outputs[0].data, sizeof loss), 0);
+    }
+    tsr_generation generation;
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
+    cr_assert(equal(generation.state_hash, whole) && equal(hash_of(d.model), whole));
+    cr_assert(generation.position.step == 40 && generation.number == 4, "saved once at each place");
+    tsr_trainer_close(&d.ctx, trainer);
+    digits_must(&d, tsr_store_list_json(&d.ctx, files, true, append_line, of_files));
+    digits_must(&d, tsr_store_list_json(&d.ctx, memory, true, append_line, of_memory));
+    cr_assert(strstr(of_files, "\"step\":40") != NULL, "%s", of_files);
+    cr_assert_str_eq(of_memory, of_files);
+}
+
+Test(trainer, goes_on_from_files_and_files_go_on_from_it) {
+    losses ignored;
+    const char *directory = digits_path(&d, "both");
+    tsr_digest whole = train_from_files(d.model, 30, NULL, 0, &ignored);
+    train_from_files(d.model, 11, directory, 0, &ignored);
+    tsr_trainer_options options = options_of(directory);
+    options.has_seed = false; /* that of the state */
+    tsr_trainer *trainer = open_with(d.model, &options);
+    cr_assert(tsr_trainer_get_recovery(trainer)->found);
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 11);
+    step_to(trainer, 20);
+    tsr_generation at_20;
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &at_20));
+    step_to(trainer, 23);
+    tsr_trainer_close(&d.ctx, trainer); /* steps 21 to 23 are not saved */
+    cr_assert(equal(train_from_files(d.model, 30, directory, 0, &ignored), whole));
+    options.resume = TSR_RESUME_EXACT; /* back to a chosen generation */
+    options.resume_generation = at_20.number;
+    trainer = open_with(d.model, &options);
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 20);
+    step_to(trainer, 30);
+    cr_assert(equal(hash_of(d.model), whole));
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+Test(trainer, saves_beside_the_steps) {
+    losses ignored;
+    tsr_generation generation;
+    tsr_digest whole = train_from_files(d.model, 12, NULL, 0, &ignored);
+    tsr_trainer_options options = options_of(digits_path(&d, "beside"));
+    tsr_trainer *trainer = open_with(d.model, &options);
+    for (uint64_t i = 1; i <= 12; i++) {
+        step_to(trainer, i);
+        digits_must(&d, tsr_trainer_save(&d.ctx, trainer, NULL));
+    }
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
+    cr_assert_eq(tsr_trainer_get_saves(trainer)->committed_count, 12);
+    cr_assert(equal(generation.state_hash, whole));
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+/* ---- batches from a function ---- */
+
+typedef struct source {
+    uint64_t calls, end_at, fail_at, raise_at;
+    volatile sig_atomic_t stop;
+} source;
+
+static tsr_result give(tsr_ctx *ctx, void *user, const tsr_position *position, tsr_view *inputs,
+                       size_t input_count, bool *out_end) {
+    source *self = user;
+    self->calls++;
+    if (position->step == self->fail_at)
+        return tsr_fail(ctx, TSR_DATA, "no batch %d", (int)position->step);
+    *out_end = position->step == self->end_at;
+    self->stop = position->step == self->raise_at;
+    cr_assert_eq(input_count, 2);
+    cr_assert(strcmp(inputs[0].name, "images") == 0 && inputs[0].dtype == TSR_DTYPE_UI8 &&
+              inputs[0].shape.rank == 2 && !inputs[0].data);
+    draw(position);
+    inputs[0].data = batch_images;
+    inputs[1].data = batch_labels;
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_to(tsr_trainer *trainer, uint64_t steps, source *from) {
+    const tsr_trainer_run_options options = {.size_bytes = sizeof options,
+                                             .steps = steps,
+                                             .batch = give,
+                                             .batch_user = from,
+                                             .stop = &from->stop};
+    return tsr_trainer_run(&d.ctx, trainer, &options);
+}
+
+Test(trainer, a_function_gives_the_batches) {
+    losses ignored, heard = {0};
+    tsr_digest whole = train_from_files(d.model, 30, NULL, 0, &ignored);
+    source from = {.end_at = 12, .fail_at = 20, .raise_at = UINT64_MAX};
+    tsr_trainer_options options = options_of(NULL);
+    options.callbacks = (tsr_train_callbacks){.user = &heard, .step = keep_loss};
+    tsr_trainer *trainer = open_with(d.model, &options);
+    digits_must(&d, run_to(trainer, 30, &from));
+    cr_assert(tsr_trainer_get_position(trainer)->step == 12 && from.calls == 13, "the end");
+    from.end_at = UINT64_MAX;
+    REFUSED(&d, run_to(trainer, 30, &from), TSR_DATA, "no batch 20");
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 20, "an error of the function");
+    from.fail_at = UINT64_MAX;
+    from.raise_at = 25;
+    digits_must(&d, run_to(trainer, 30, &from));
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 25, "a request to stop");
+    from.raise_at = UINT64_MAX;
+    digits_must(&d, run_to(trainer, 30, &from));
+    from.calls = 0;
+    digits_must(&d, run_to(trainer, 30, &from));
+    cr_assert_eq(from.calls, 0, "nothing to do");
+    cr_assert(equal(hash_of(d.model), whole));
+    cr_assert(heard.count == 30 && memcmp(heard.values, ignored.values, 30 * sizeof(float)) == 0);
+    const tsr_trainer_run_options none = {.size_bytes = sizeof none, .steps = 31};
+    REFUSED(&d, tsr_trainer_run(&d.ctx, trainer, &none), TSR_USAGE, "no batch function");
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+/* ---- virtual ranks, and two processes ---- */
+
+enum { RANKS_STEPS = 10 };
+
+static const char *ranks_bundle(void) {
+    const char *path = getenv("TESSERA_RANKS_BUNDLE");
+    if (!path || !path[0]) cr_skip_test("TESSERA_RANKS_BUNDLE names no bundle");
+    return path;
+}
+
+static tsr_result train_ranks(tsr_ctx *ctx, tsr_transport *transport, const char *directory,
+                              tsr_digest *out_hash) {
+    tsr_model_options open = {.size_bytes = sizeof open, .threads = 1, .transport = transport};
+    tsr_trainer_options options = options_of(directory);
+    tsr_result result = TSR_SUCCESS;
+    tsr_model *model = NULL;
+    tsr_trainer *trainer = NULL;
+    tsr_generation generation;
+    TRY_GOTO(ctx, result, tsr_model_open(ctx, ranks_bundle(), &open, &model));
+    TRY_GOTO(ctx, result, tsr_trainer_open(ctx, model, &options, &trainer));
+    while (tsr_trainer_get_position(trainer)->step < RANKS_STEPS)
+        TRY_GOTO(ctx, result, step(ctx, trainer));
+    TRY_GOTO(ctx, result, tsr_trainer_save(ctx, trainer, &generation));
+    TRY_GOTO(ctx, result, tsr_model_hash_state(ctx, model, out_hash));
+    if (!equal(*out_hash, generation.state_hash))
+        FAIL_GOTO(ctx, result, TSR_INTERNAL, "the saved state is another");
+done:
+    tsr_trainer_close(ctx, trainer);
+    tsr_model_close(ctx, model);
+    return result;
+}
+
+static tsr_result rank_body(tsr_ctx *ctx, tsr_transport *transport, void *user) {
+    tsr_digest hash;
+    return train_ranks(ctx, transport, user, &hash);
+}
+
+Test(trainer, virtual_ranks_in_one_process_and_in_two) {
+    losses ignored;
+    tsr_model_options open = {.size_bytes = sizeof open, .threads = 2};
+    tsr_model *model = NULL;
+    digits_must(&d, tsr_model_open(&d.ctx, ranks_bundle(), &open, &model));
+    tsr_digest whole = train_from_files(model, RANKS_STEPS, NULL, 0, &ignored), hash;
+    cr_assert(!equal(whole, train_from_files(d.model, RANKS_STEPS, NULL, 0, &ignored)),
+              "the sums of virtual ranks have an order of their own");
+    digits_must(&d, train_ranks(&d.ctx, NULL, digits_path(&d, "one"), &hash));
+    cr_assert(equal(hash, whole));
+
+    const char *directory = digits_path(&d, "two");
+    const tsr_ranks_options two = {.size_bytes = sizeof two, .rank_count = 2};
+    tsr_generation generation;
+    digits_must(&d, tsr_ranks_run(&d.ctx, &two, rank_body, (void *)(uintptr_t)directory));
+    digits_must(&d,
+                tsr_model_load_state(&d.ctx, model, directory, TSR_RESUME_AUTO, 0, &generation));
+    cr_assert(generation.position.step == RANKS_STEPS && equal(hash_of(model), whole));
+    tsr_model_close(&d.ctx, model);
+}
+
+/* ---- what is refused ---- */
+
+static tsr_result step_with(tsr_trainer *trainer, tsr_view first, tsr_view second,
+                            const tsr_view *output) {
+    const tsr_view inputs[] = {first, second};
+    draw(tsr_trainer_get_position(trainer));
+    return tsr_trainer_step(&d.ctx, trainer, inputs, 2, output, output != NULL);
+}
+
+static tsr_view with_name(tsr_view view, const char *name) {
+    view.name = name;
+    return view;
+}
+
+Test(trainer, wrong_batches_change_nothing) {
+    losses ignored;
+    tsr_digest whole = train_from_files(d.model, 3, NULL, 0, &ignored);
+    tsr_trainer_options options = options_of(NULL);
+    tsr_trainer *trainer = open_with(d.model, &options);
+    tsr_view x = images_view(), y = labels_view(), bad = x, out = loss_view();
+    bad.dtype = TSR_DTYPE_F32;
+    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_DATA, "'images' is 64x64xf32",
+            "expected 64x64xui8");
+    bad = x;
+    bad.shape.dims[0] = 63;
+    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_DATA, "63x64xui8", "expected 64x64xui8");
+    bad = x;
+    bad.data = NULL;
+    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "input 'images' has no memory",
+            "4096");
+    bad = x;
+    bad.place = TSR_PLACE_DEVICE;
+    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "memory of a GPU", "runs on 'cpu:");
+    bad.place = (tsr_place)7;
+    REFUSED(&d, step_with(trainer, bad, y, NULL), TSR_USAGE, "place 7");
+    REFUSED(&d, step_with(trainer, x, with_name(y, "label"), NULL), TSR_USAGE, "no input 'label'",
+            "images (64x64xui8), labels (64xi64)");
+    REFUSED(&d, step_with(trainer, x, x, NULL), TSR_USAGE, "'images'", "given twice");
+    REFUSED(&d, tsr_trainer_step(&d.ctx, trainer, &x, 1, NULL, 0), TSR_USAGE,
+            "input 'labels' of entry 'train' is missing");
+    const tsr_view unnamed[] = {with_name(x, NULL), with_name(y, NULL), with_name(y, NULL)};
+    REFUSED(&d, tsr_trainer_step(&d.ctx, trainer, unnamed, 3, NULL, 0), TSR_USAGE,
+            "no input number 2");
+    out.dtype = TSR_DTYPE_F64;
+    REFUSED(&d, step_with(trainer, x, y, &out), TSR_DATA, "output 'loss' is f64", "expected f32");
+    out = with_name(loss_view(), "accuracy");
+    REFUSED(&d, step_with(trainer, x, y, &out), TSR_USAGE, "no output 'accuracy'", "loss (f32)");
+    REFUSED(&d, tsr_trainer_save(&d.ctx, trainer, NULL), TSR_USAGE, "no state directory");
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 0);
+    out = with_name(loss_view(), NULL);
+    digits_must(&d, step_with(trainer, y, x, NULL)); /* by name, in any order */
+    digits_must(&d,
+                step_with(trainer, with_name(x, NULL), with_name(y, NULL), &out)); /* by place */
+    cr_assert_eq(loss, ignored.values[1]);
+    step_to(trainer, 3);
+    cr_assert(equal(hash_of(d.model), whole));
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+Test(trainer, an_error_inside_a_step_ends_the_trainer) {
+    losses ignored;
+    const char *directory = digits_path(&d, "broken");
+    tsr_digest whole = train_from_files(d.model, 9, NULL, 0, &ignored);
+    tsr_trainer_options options = options_of(directory);
+    tsr_trainer *trainer = open_with(d.model, &options);
+    tsr_generation generation;
+    step_to(trainer, 5);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
+    step_to(trainer, 6);
+    const tsr_view inputs[] = {images_view(), labels_view()};
+    draw(tsr_trainer_get_position(trainer));
+    batch_labels[17] = 10;
+    REFUSED(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 2, NULL, 0), TSR_DATA,
+            "step 7, row 17 of the batch", "10");
+    REFUSED(&d, step(&d.ctx, trainer), TSR_USAGE, "step 7", "expected the trainer to be closed");
+    REFUSED(&d, tsr_trainer_save(&d.ctx, trainer, NULL), TSR_USAGE, "step 7");
+    tsr_trainer_close(&d.ctx, trainer);
+    trainer = open_with(d.model, &options);
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 5);
+    step_to(trainer, 9);
+    cr_assert(equal(hash_of(d.model), whole));
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+Test(trainer, a_state_goes_on_only_with_its_data) {
+    const char *directory = digits_path(&d, "data");
+    losses ignored;
+    tsr_trainer *trainer = NULL;
+    train_from_files(d.model, 4, directory, 0, &ignored);
+    tsr_trainer_options options = options_of(directory);
+    options.data.bytes[0] ^= 1;
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer), TSR_MISMATCH,
+            "rows with digest", "the state was trained with");
+    options = options_of(directory);
+    options.rows--;
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer), TSR_MISMATCH, "rows");
+    options.rows = 0;
+    options.data = (tsr_digest){{0}};
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer), TSR_MISMATCH,
+            "does not say which data", "rows with digest");
+    options.seed = 2;
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer), TSR_MISMATCH, "seed 1", "2");
+    cr_assert_null(trainer);
+    options.seed = 1;
+    options.new_data = true;
+    trainer = open_with(d.model, &options);
+    cr_assert(tsr_trainer_get_position(trainer)->rows == 0);
+    tsr_trainer_close(&d.ctx, trainer);
+    options = options_of(directory);
+    trainer = open_with(d.model, &options); /* nothing was saved meanwhile */
+    cr_assert_eq(tsr_trainer_get_position(trainer)->step, 4);
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+Test(trainer, data_in_memory_has_the_digest_of_its_files) {
+    losses ignored;
+    tsr_generation generation;
+    const char *directory = digits_path(&d, "digest");
+    train_from_files(d.model, 1, directory, 0, &ignored);
+    digits_must(&d,
+                tsr_model_load_state(&d.ctx, d.model, directory, TSR_RESUME_AUTO, 0, &generation));
+    cr_assert(equal(generation.position.data, digest_of_data()));
+    tsr_tensor arrays[] = {{"images", TSR_DTYPE_UI8, {1, {rows * DIGITS_PIXELS}}, images},
+                           {"labels", TSR_DTYPE_I64, {1, {rows}}, labels}};
+    tsr_digest digest;
+    digits_must(&d, tsr_data_digest(&d.ctx, arrays, 2, &digest));
+    cr_assert(equal(digest, digest_of_data()), "neither order nor shape matters");
+    arrays[1].name = "images";
+    REFUSED(&d, tsr_data_digest(&d.ctx, arrays, 2, &digest), TSR_USAGE, "'images' is given twice");
+    arrays[1].name = NULL;
+    REFUSED(&d, tsr_data_digest(&d.ctx, arrays, 2, &digest), TSR_USAGE, "array 1 has no name");
+    arrays[0].data = NULL;
+    REFUSED(&d, tsr_data_digest(&d.ctx, arrays, 1, &digest), TSR_USAGE, "has no memory");
+    REFUSED(&d, tsr_data_digest(&d.ctx, arrays, 0, &digest), TSR_USAGE, "0 arrays");
+}
+
+/* ---- tensors by name ---- */
+
+static tsr_view weight_view(float *values) {
+    return (tsr_view){.name = "layer3.weight",
+                      .dtype = TSR_DTYPE_F32,
+                      .shape = {2, {64, DIGITS_CLASSES}},
+                      .data = values};
+}
+
+Test(trainer, tensors_are_read_and_written_by_name) {
+    static float weights[64 * DIGITS_CLASSES], again[64 * DIGITS_CLASSES];
+    tsr_view view = weight_view(weights), other = weight_view(again);
+    tsr_model *fresh = digits_open(&d, NULL);
+    REFUSED(&d, tsr_model_read_tensor(&d.ctx, fresh, &view), TSR_USAGE, "hold no values");
+    REFUSED(&d, tsr_model_write_tensor(&d.ctx, fresh, &view), TSR_USAGE, "hold no values");
+    tsr_model_close(&d.ctx, fresh);
+    tsr_trainer_options options = options_of(digits_path(&d, "tensors"));
+    tsr_trainer *trainer = open_with(d.model, &options);
+    tsr_generation before, after, same;
+    step_to(trainer, 2);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &before));
+    digits_must(&d, tsr_model_read_tensor(&d.ctx, d.model, &view));
+    size_t count = 0;
+    const tsr_tensor *state = tsr_model_get_state(d.model, &count);
+    cr_assert_eq(
+        memcmp(tsr_tensor_find(state, count, "layer3.weight")->data, weights, sizeof weights), 0);
+    for (size_t i = 0; i < 64 * DIGITS_CLASSES; i++) weights[i] *= 0.5F;
+    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
+    digits_must(&d, tsr_model_read_tensor(&d.ctx, d.model, &other));
+    cr_assert_eq(memcmp(weights, again, sizeof weights), 0);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &after));
+    cr_assert(after.number == before.number + 1 && after.position.step == 2, "a save of its own");
+    cr_assert(equal(after.state_hash, hash_of(d.model)) &&
+              !equal(after.state_hash, before.state_hash));
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &same));
+    cr_assert_eq(same.number, after.number, "nothing has changed since");
+    view.name = "layer3.wieght";
+    REFUSED(&d, tsr_model_read_tensor(&d.ctx, d.model, &view), TSR_USAGE,
+            "no tensor 'layer3.wieght'", "did you mean 'layer3.weight'?");
+    view.name = NULL;
+    REFUSED(&d, tsr_model_read_tensor(&d.ctx, d.model, &view), TSR_USAGE, "without name");
+    view = weight_view(weights);
+    view.shape.dims[1]--;
+    REFUSED(&d, tsr_model_write_tensor(&d.ctx, d.model, &view), TSR_DATA,
+            "'layer3.weight' is 64x9xf32", "expected 64x10xf32");
+    view = weight_view(NULL);
+    REFUSED(&d, tsr_model_write_tensor(&d.ctx, d.model, &view), TSR_USAGE, "has no memory");
+    view = weight_view(weights);
+    view.place = TSR_PLACE_DEVICE;
+    REFUSED(&d, tsr_model_read_tensor(&d.ctx, d.model, &view), TSR_USAGE, "memory of a GPU");
+    cr_assert(equal(after.state_hash, hash_of(d.model)), "what is refused changes nothing");
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+/* Kernels read weights in another order than the caller writes them: it is prepared again. */
+Test(trainer, steps_and_calls_use_a_written_tensor) {
+    static float weights[64 * DIGITS_CLASSES], y[DIGITS_CLASSES];
+    static double expected[DIGITS_CLASSES];
+    tsr_trainer_options options = options_of(NULL);
+    tsr_trainer *trainer = open_with(d.model, &options);
+    step_to(trainer, 3);
+    digits_must(&d, digits_predict(&d.ctx, d.model, images, 1, y));
+    for (size_t i = 0; i < 64 * DIGITS_CLASSES; i++) weights[i] = (float)(i % 7) * 0.25F;
+    tsr_view view = weight_view(weights);
+    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
+    digits_must(&d, digits_predict(&d.ctx, d.model, images, 1, y));
+    digits_reference(d.model, images, 1, expected);
+    for (int i = 0; i < DIGITS_CLASSES; i++)
+        cr_assert_float_eq((double)y[i], expected[i], 1e-4 * (1 + fabs(expected[i])));
+    digits_must(&d, step(&d.ctx, trainer));
+    weights[9] = NAN;
+    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
+    REFUSED(&d, step(&d.ctx, trainer), TSR_NONFINITE, "output 'loss'", "step 5");
+    tsr_trainer_close(&d.ctx, trainer);
+}
+
+Test(trainer, a_state_that_is_not_finite_is_not_saved) {
+    static float weights[64 * DIGITS_CLASSES];
+    tsr_trainer_options options = options_of(digits_path(&d, "nan"));
+    tsr_trainer *trainer = open_with(d.model, &options);
+    tsr_generation generation;
+    tsr_view view = weight_view(weights);
+    step_to(trainer, 1);
+    digits_must(&d, tsr_trainer_save(&d.ctx, trainer, &generation));
+    weights[12] = NAN;
+    digits_must(&d, tsr_model_write_tensor(&d.ctx, d.model, &view));
+    REFUSED(&d, tsr_trainer_save(&d.ctx, trainer, &generation), TSR_NONFINITE, "'layer3.weight'",
+            "element 12");
+    tsr_trainer_close(&d.ctx, trainer);
+    digits_must(&d, tsr_model_load_state(&d.ctx, d.model, digits_path(&d, "nan"), TSR_RESUME_AUTO,
+                                         0, &generation));
+    cr_assert_eq(generation.position.step, 1);
+}
+
+/* ---- files that fail ---- */
+
+/* Trains two steps with a save after each; returns the first error. */
+static tsr_result try_saves(tsr_ctx *ctx, const char *directory, bool *out_opened) {
+    tsr_trainer_options options = options_of(directory);
+    tsr_generation generation;
+    tsr_trainer *trainer = NULL;
+    tsr_result result = TSR_SUCCESS;
+    ctx->io = digits_failing_io();
+    TRY_GOTO(ctx, result, tsr_trainer_open(ctx, d.model, &options, &trainer));
+    *out_opened = true;
+    TRY_GOTO(ctx, result, step(ctx, trainer));
+    TRY_GOTO(ctx, result, tsr_trainer_save(ctx, trainer, NULL));
+    TRY_GOTO(ctx, result, step(ctx, trainer));
+    TRY_GOTO(ctx, result, tsr_trainer_save(ctx, trainer, &generation));
+    cr_assert(generation.position.step == 2 && equal(generation.state_hash, hash_of(d.model)));
+done:
+    tsr_trainer_close(ctx, trainer);
+    return result;
+}
+
+Test(trainer, a_file_operation_that_fails_loses_no_committed_step) {
+    unsigned failed = 0, survived = 0;
+    losses ignored;
+    tsr_digest whole = train_from_files(d.model, 2, NULL, 0, &ignored);
+    for (digits_fail_at = 0;; digits_fail_at++) {
+        char name[32];
+        tsr_ctx ctx = {0};
+        bool opened = false;
+        snprintf(name, sizeof name, "io-%u", failed + survived);
+        tsr_result result = try_saves(&ctx, digits_path(&d, name), &opened);
+        if (!result.code && digits_operations <= digits_fail_at) break;
+        failed += result.code != TSR_OK;
+        survived += result.code == TSR_OK;
+        digits_fail_at += digits_fail_at > 40 ? 6 : 0;
+        uint64_t fail_at = digits_fail_at;
+        digits_fail_at = UINT64_MAX;
+        if (result.code)
+            cr_assert(result.code == TSR_IO || result.code == TSR_SAVE, "%s", ctx.error.text);
+        tsr_trainer_options options = options_of(digits_path(&d, name));
+        tsr_trainer *trainer = open_with(d.model, &options);
+        cr_assert_leq(tsr_trainer_get_position(trainer)->step, 2);
+        if (!result.code) cr_assert_eq(tsr_trainer_get_position(trainer)->step, 2);
+        step_to(trainer, 2);
+        cr_assert(equal(hash_of(d.model), whole), "operation %llu", (unsigned long long)fail_at);
+        tsr_trainer_close(&d.ctx, trainer);
+        digits_fail_at = fail_at;
+    }
+    digits_fail_at = UINT64_MAX;
+    cr_assert(failed > 5 && survived > 5, "%u failed, %u survived", failed, survived);
+}
+
+/* ---- arguments ---- */
+
+/* w -= 0.1 * d(mean(x * w * rate))/dw, from w = 1: computed in double precision here. */
+Test(trainer, an_argument_is_given_with_each_batch) {
+    const char *path = getenv("TESSERA_RATED_BUNDLE");
+    if (!path || !path[0]) cr_skip_test("TESSERA_RATED_BUNDLE names no bundle");
+    float x[4][3], rate = 0, w[3], value = 0;
+    double expected[3] = {1, 1, 1}, expected_loss = 0;
+    tsr_model *model = NULL;
+    tsr_trainer *trainer = NULL;
+    digits_must(&d, tsr_model_open(&d.ctx, path, NULL, &model));
+    digits_must(&d, tsr_trainer_open(&d.ctx, model, NULL, &trainer));
+    const tsr_view inputs[] = {{"x", TSR_DTYPE_F32, {2, {4, 3}}, x, TSR_PLACE_HOST},
+                               {"rate", TSR_DTYPE_F32, {0}, &rate, TSR_PLACE_HOST}};
+    const tsr_view output = {"loss", TSR_DTYPE_F32, {0}, &value, TSR_PLACE_HOST};
+    for (int round = 1; round <= 3; round++) {
+        double sums[3] = {0};
+        rate = 0.5F * (float)round;
+        expected_loss = 0;
+        for (int i = 0; i < 12; i++) {
+            x[i / 3][i % 3] = (float)(i * round % 7) - 2.5F;
+            sums[i % 3] += (double)x[i / 3][i % 3] * (double)rate / 12;
+        }
+        for (int j = 0; j < 3; j++) expected_loss += sums[j] * expected[j];
+        for (int j = 0; j < 3; j++) expected[j] -= 0.1 * sums[j];
+        digits_must(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 2, &output, 1));
+        cr_assert_float_eq((double)value, expected_loss, 1e-6, "step %d", round);
+    }
+    const tsr_view parameter = {"w", TSR_DTYPE_F32, {1, {3}}, w, TSR_PLACE_HOST};
+    digits_must(&d, tsr_model_read_tensor(&d.ctx, model, &parameter));
+    for (int j = 0; j < 3; j++) cr_assert_float_eq((double)w[j], expected[j], 1e-6, "w[%d]", j);
+    REFUSED(&d, tsr_trainer_step(&d.ctx, trainer, inputs, 1, NULL, 0), TSR_USAGE,
+            "input 'rate' of entry 'train' is missing");
+    tsr_trainer_close(&d.ctx, trainer);
+    tsr_model_close(&d.ctx, model);
+}
+
+/* ---- options ---- */
+
+Test(trainer, options_of_any_age) {
+    tsr_trainer_options options = options_of(NULL);
+    tsr_trainer *trainer = NULL;
+    options.size_bytes = sizeof options + 8;
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer), TSR_USAGE,
+            "tsr_trainer_options");
+    options.size_bytes = sizeof options;
+    options.entry = "predict";
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, &options, &trainer), TSR_USAGE,
+            "'predict' does not train");
+    digits_must(&d, tsr_trainer_open(&d.ctx, d.model, NULL, &trainer));
+    cr_assert_eq(tsr_trainer_get_position(trainer)->seed, 0);
+    tsr_trainer *second = NULL;
+    REFUSED(&d, tsr_trainer_open(&d.ctx, d.model, NULL, &second), TSR_USAGE, "is in use",
+            "a trainer has it open");
+    tsr_trainer_close(&d.ctx, trainer);
+    tsr_trainer_close(&d.ctx, NULL);
+}
