@@ -447,8 +447,8 @@ enum { SHOWN_MAX = 100 };
 /* Indexed by the kind of op: attributes that a program may have, NULL, attributes that passes add,
  * NULL. */
 static const char *const of_module[] = {
-    "tessera.mesh",       NULL, TSR_NUMERICS_NAME, TSR_WORKSPACE_MAX_NAME, TSR_TARGET_NAME,
-    TSR_SR_VIRTUAL_RANKS, NULL};
+    "tessera.mesh",         TSR_WEIGHTS_NAME, TSR_WEIGHTS_DIGEST_NAME, NULL, TSR_NUMERICS_NAME,
+    TSR_WORKSPACE_MAX_NAME, TSR_TARGET_NAME,  TSR_SR_VIRTUAL_RANKS,    NULL};
 static const char *const of_func[] = {"tessera.entry", "tessera.rows_independent", NULL,
                                       TSR_BODY_NAME, NULL};
 static const char *const of_argument[] = {"tessera.data", "tessera.name", NULL, NULL};
