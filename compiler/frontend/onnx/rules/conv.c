@@ -229,15 +229,15 @@ static bool read_transposed(tsr_onnx_call *c, MlirValue x, tsr_onnx_windows *w) 
         int64_t whole = stride * (dim - 1) + extra[i] + reach;
         if (strcmp(word, "VALID") == 0) w->low[i] = w->high[i] = 0;
         bool is_same = strncmp(word, "SAME", 4) == 0;
+        int64_t size = shape ? given[i] : dim * stride;
         if (shape || is_same) {
-            int64_t size = shape ? given[i] : dim * stride;
             int64_t total = whole - size;
-            total = total < 0 ? 0 : total;
+            total = total < 0 ? 0 : total; /* zeros follow what is missing */
             w->low[i] = strcmp(word, "SAME_UPPER") == 0 ? total / 2 : total - total / 2;
             if (shape && !is_same) w->low[i] = total / 2;
             w->high[i] = total - w->low[i];
         }
-        w->out[i] = whole - w->low[i] - w->high[i];
+        w->out[i] = shape || is_same ? size : whole - w->low[i] - w->high[i];
         if (w->out[i] < 1 || extra[i] < 0 || dim < 1)
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the result has a dim of %" PRId64,
                                  w->out[i]);

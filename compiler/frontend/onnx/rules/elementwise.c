@@ -4,6 +4,7 @@
  */
 #include "compiler/frontend/onnx/rules.h"
 #include "compiler/frontend/onnx/tensor.h"
+#include "compiler/process/guard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -346,6 +347,31 @@ bool tsr_onnx_rule_atanh(tsr_onnx_call *c) {
     MlirValue difference =
         EMIT(c, "sub", EMIT(c, "log1p", x), EMIT(c, "log1p", EMIT(c, "neg", x)));
     return narrow_out(c, EMIT(c, "mul", difference, half));
+}
+
+/* ---- functions that Graph IR lacks ------------------------------------------------------------ */
+
+/* Sines and the like of known numbers are constants: tables of positions, for example. */
+bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
+    static const struct {
+        const char *op;
+        double (*compute)(double x);
+    } functions[] = {{"Sin", sin},   {"Cos", cos},   {"Tan", tan},
+                     {"Asin", asin}, {"Acos", acos}, {"Atan", atan}};
+    MlirValue x = tsr_onnx_in(c, 0);
+    const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, x);
+    if (c->failed) return false;
+    if (!known || !known->is_float)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OP,
+                             "this op can be imported only where its input is known when the "
+                             "model is built; Graph IR has no such op");
+    double *values = TSR_NEW(c->arena, double, (size_t)known->count + 1);
+    TSR_NEED(values);
+    for (size_t k = 0; k < sizeof functions / sizeof functions[0]; k++)
+        for (uint64_t i = 0; i < known->count && strcmp(c->row->op, functions[k].op) == 0; i++)
+            values[i] = functions[k].compute(known->floats[i]);
+    return tsr_onnx_out(c, 0,
+                        tsr_onnx_numbers(c, known->type.dtype, &known->type.shape, values));
 }
 
 /* ---- outside training ------------------------------------------------------------------------ */

@@ -535,5 +535,10 @@ bool tsr_onnx_rule_space_to_depth(tsr_onnx_call *c) {
                            .dims = {s.dims[0], s.dims[1], s.dims[2] / b, b, s.dims[3] / b, b}};
     const tsr_shape four = {
         .rank = 4, .dims = {s.dims[0], s.dims[1] * b * b, s.dims[2] / b, s.dims[3] / b}};
-    return tsr_onnx_out(c, 0, regroup(c, x, &six, (const int64_t[]){0, 3, 5, 1, 2, 4}, &four));
+    bool is_crd = strcmp(tsr_onnx_attr_s(c, "mode", "DCR"), "CRD") == 0;
+    return tsr_onnx_out(c, 0,
+                        regroup(c, x, &six,
+                                is_crd ? (const int64_t[]){0, 1, 3, 5, 2, 4}
+                                       : (const int64_t[]){0, 3, 5, 1, 2, 4},
+                                &four));
 }
