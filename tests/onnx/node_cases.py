@@ -199,6 +199,8 @@ def main():
             status, reason = runner.judge(case)
         except subprocess.TimeoutExpired as error:
             status, reason = 'crash', f'no end: {error}'
+        if status in ('wrong', 'crash'):
+            print(f'FAILED: {case.name}: {status}: {reason}', flush=True)
         op = op_of(case.model) or op_from_name(case.name, stems)
         return Result(case.name, op, case.model.graph.node[0].domain, status, reason, is_counted(case.model))
 
@@ -207,9 +209,6 @@ def main():
     if options.results:
         options.results.write_text(json.dumps([r._asdict() for r in results], indent=1))
     counts = collections.Counter(r.status for r in results)
-    for r in results:
-        if r.status in ('wrong', 'crash'):
-            print(f'FAILED: {r.name} ({r.op}): {r.status}: {r.reason}')
     print(f'{len(results)} cases: ' + ', '.join(f'{counts[word]} {word}' for word in ('passed', 'baked', 'refused', 'wrong', 'crash')))
     sys.exit(bool(counts['wrong'] + counts['crash']))
 

@@ -279,7 +279,7 @@ static bool check_port(const tsr_onnx_importer *im, const char *what, const char
 }
 
 static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t input_count,
-                        const MlirAttribute *arg_attrs, MlirModule module) {
+                        const MlirAttribute *arg_attrs) {
     tsr_wire_list outputs = im->model->graph->outputs;
     MlirType inputs[TSR_CONFIG_PORTS_MAX], results[TSR_CONFIG_PORTS_MAX];
     MlirAttribute res_attrs[TSR_CONFIG_PORTS_MAX];
@@ -307,13 +307,23 @@ static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t inp
                                            .operand_count = outputs.count});
     MlirType type = mlirFunctionTypeGet(im->mlir, (intptr_t)input_count, inputs,
                                         (intptr_t)outputs.count, results);
+    MlirOperation func = mlirBlockGetParentOperation(im->entry);
+    tsr_op_set(func, "function_type", tsr_attr_make_type(type));
+    tsr_op_set(func, "arg_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)input_count, arg_attrs));
+    tsr_op_set(func, "res_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)outputs.count, res_attrs));
+    return true;
+}
+
+/* Opens the function, whose type is known when the entry is closed. Errors about dims of its ops
+ * look for it. */
+static void open_entry(tsr_onnx_importer *im, MlirModule module) {
+    MlirLocation location = tsr_onnx_location(im, NULL);
     const tsr_attr attrs[] = {
         {"sym_name", tsr_attr_make_string(im->mlir, "main")},
-        {"function_type", tsr_attr_make_type(type)},
-        {"tessera.entry", tsr_attr_make_string(im->mlir, "infer")},
-        {"arg_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)input_count, arg_attrs)},
-        {"res_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)outputs.count, res_attrs)}};
+        {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(im->mlir, 0, NULL, 0, NULL))},
+        {"tessera.entry", tsr_attr_make_string(im->mlir, "infer")}};
     MlirRegion region = mlirRegionCreate();
+    im->entry = mlirBlockCreate(0, NULL, NULL);
     mlirRegionAppendOwnedBlock(region, im->entry);
     tsr_builder top = tsr_builder_at_end(mlirModuleGetBody(module), location);
     tsr_build(&top, &(tsr_op_desc){.name = "func.func",
@@ -321,24 +331,21 @@ static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t inp
                                    .attrs = attrs,
                                    .region_count = 1,
                                    .regions = &region});
-    return true;
+    im->builder = tsr_builder_at_end(im->entry, location);
+    const tsr_type truth = tsr_type_scalar(TSR_DTYPE_I1);
+    const tsr_attr value[] = {{"value", tsr_attr_make_splat(im->mlir, &truth, 0)}, {0}};
+    im->anchor = mlirOpResultGetOwner(tsr_build_value(&im->builder, TSR_GRAPH_NAME("constant"),
+                                                      NULL, 0, tsr_type_make(im->mlir, &truth),
+                                                      value));
 }
 
-/* Imports into a new block, which becomes the body of the entry. */
 static bool import_entry(tsr_onnx_importer *im, MlirModule module) {
     const tsr_onnx_graph *graph = im->model->graph;
     tsr_onnx_scope scope = {.opsets = im->model->opsets};
     MlirAttribute arg_attrs[TSR_CONFIG_PORTS_MAX];
     MlirLocation location = tsr_onnx_location(im, NULL);
     size_t count = 0;
-    im->entry = mlirBlockCreate(0, NULL, NULL);
-    im->builder = tsr_builder_at_end(im->entry, location);
-    im->builder.context = im->mlir; /* the block has no parent yet */
-    tsr_attr anchor[] = {
-        {"value", tsr_attr_make_splat(im->mlir, &(tsr_type){.dtype = TSR_DTYPE_I1}, 0)}, {0}};
-    MlirType type = tsr_type_make(im->mlir, &(tsr_type){.dtype = TSR_DTYPE_I1});
-    im->anchor = mlirOpResultGetOwner(
-        tsr_build_value(&im->builder, TSR_GRAPH_NAME("constant"), NULL, 0, type, anchor));
+    open_entry(im, module);
     bool done = true;
     for (size_t i = 0; i < graph->inputs.count && done; i++) {
         const tsr_onnx_value_info *info = TSR_ONNX_ITEM(graph->inputs, tsr_onnx_value_info, i);
@@ -357,8 +364,7 @@ static bool import_entry(tsr_onnx_importer *im, MlirModule module) {
         tsr_onnx_bind(im, &scope, info->name, value, NULL);
     }
     done = done && tsr_onnx_import_graph(im, &scope, graph) &&
-           close_entry(im, &scope, count, arg_attrs, module);
-    if (!done) mlirBlockDestroy(im->entry);
+           close_entry(im, &scope, count, arg_attrs);
     tsr_names_finish(&scope.names);
     return done;
 }

@@ -129,10 +129,18 @@ static void take_movement(tsr_onnx_importer *im, tsr_onnx_param *param, MlirOper
     char text[TSR_TYPE_TEXT_MAX], init[TSR_TYPE_TEXT_MAX + 64];
     snprintf(init, sizeof init, "#tessera.constant<0.0> : tensor<%s>", tsr_type_text(&type, text));
     tsr_op_set(op, "init", mlirAttributeParseGet(im->mlir, tsr_ref(init)));
-    while (tsr_value_is_used(param->value)) {
-        MlirOperation use = mlirOpOperandGetOwner(mlirValueGetFirstUse(param->value));
-        mlirValueReplaceAllUsesOfWith(tsr_op_result(use, 0), param->value);
-        mlirOperationDestroy(use);
+    size_t use_count = 0;
+    for (MlirOpOperand use = mlirValueGetFirstUse(param->value); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        use_count++;
+    MlirOperation *uses = TSR_NEW(&im->arena, MlirOperation, use_count + 1);
+    TSR_NEED(uses);
+    MlirOpOperand at = mlirValueGetFirstUse(param->value);
+    for (size_t i = 0; i < use_count; i++, at = mlirOpOperandGetNextUse(at))
+        uses[i] = mlirOpOperandGetOwner(at);
+    for (size_t i = 0; i < use_count; i++) { /* their uses become the parameter's */
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(uses[i], 0), param->value);
+        mlirOperationDestroy(uses[i]);
     }
     mlirValueSetType(param->value, tsr_type_make(im->mlir, &type));
 }
