@@ -385,14 +385,10 @@ static bool check_versions(const tsr_onnx_importer *im) {
                        im->model->ir_version, TSR_ONNX_IR_MAX);
         return false;
     }
-    if (version == 0 || (version >= TSR_ONNX_OPSET_MIN && version <= TSR_ONNX_OPSET_MAX))
-        return true;
+    if (version <= TSR_ONNX_OPSET_MAX) return true; /* older versions: by op */
     tsr_diag_error(location, TSR_DIAG_ONNX_VERSION,
-                   "the model is of opset %" PRId64 "; %d to %d can be imported%s", version,
-                   TSR_ONNX_OPSET_MIN, TSR_ONNX_OPSET_MAX,
-                   version < TSR_ONNX_OPSET_MIN
-                       ? ": convert it with onnx.version_converter"
-                       : "");
+                   "the model is of opset %" PRId64 "; at most %d can be imported", version,
+                   TSR_ONNX_OPSET_MAX);
     return false;
 }
 

@@ -15,7 +15,6 @@
 enum {
     TSR_ONNX_CALLS_MAX = 64,       /* functions and graphs in one another */
     TSR_ONNX_NODES_MAX = 1 << 20,  /* nodes, with those of functions at each call */
-    TSR_ONNX_OPSET_MIN = 7,
     TSR_ONNX_OPSET_MAX = 28,
     TSR_ONNX_IR_MAX = 14,
 };
