@@ -352,8 +352,8 @@ static TSR_RESULT read_source(compilation *c, MlirModule *out_module) {
                                    .weights_path = c->options->weights_path};
     TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
     if (c->options->from == TSR_STAGE_GRAPH && tsr_onnx_is_model(c->options->source_path))
-        TRY(c->ctx, tsr_onnx_import(c->ctx, c->mlir, &c->diags, &onnx, out_module,
-                                    &c->source_digest));
+        TRY(c->ctx,
+            tsr_onnx_import(c->ctx, c->mlir, &c->diags, &onnx, out_module, &c->source_digest));
     else
         TRY(c->ctx, read_text(c, out_module));
     return keep_weights(c, *out_module);

@@ -269,8 +269,8 @@ static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report
     else if (!result.code) {
         int error = io->rename(io->self, TSR_IO_CWD, compiled, b->output);
         if (error < 0)
-            result = tsr_fail_(ctx, TSR_IO, -error, __FILE__, __LINE__, "cannot write '%s'",
-                               b->output);
+            result =
+                tsr_fail_(ctx, TSR_IO, -error, __FILE__, __LINE__, "cannot write '%s'", b->output);
     }
     remove_file(ctx, compiled);
     remove_file(ctx, b->imported);
@@ -316,8 +316,8 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
     if (b->reference && !b->params) FAIL(ctx, TSR_USAGE, "build: --reference needs --params");
-    if (writes_bundle(b) && (b->params || tsr_aot_is_onnx(b->source) ||
-                             tsr_aot_names_weights(ctx, b->source)))
+    if (writes_bundle(b) &&
+        (b->params || tsr_aot_is_onnx(b->source) || tsr_aot_names_weights(ctx, b->source)))
         return compile_with_params(ctx, b, &report);
     TRY(ctx, tsr_compile(ctx, &b->options, &report));
     if (b->timing) print_timing(&report);
@@ -335,6 +335,14 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     }
     if (!b->verify_rebuild) return TSR_SUCCESS;
     return tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, b->output, ".rebuild");
+}
+
+static void list_stages(tsr_buffer *out) {
+    tsr_buffer_text(out, "stages:\n");
+    for (int i = 0; i < TSR_STAGE_COUNT; i++)
+        tsr_buffer_printf(out, "  %-10s %s%s\n", tsr_stage_get((tsr_stage)i)->name,
+                          tsr_stage_get((tsr_stage)i)->about,
+                          tsr_stage_get((tsr_stage)i)->dumps ? "" : " (no dump)");
 }
 
 tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
@@ -388,11 +396,7 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     };
     const tsr_aot_word positional[] = {{"SRC", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     tsr_buffer notes = {0};
-    tsr_buffer_text(&notes, "stages:\n");
-    for (int i = 0; i < TSR_STAGE_COUNT; i++)
-        tsr_buffer_printf(&notes, "  %-10s %s%s\n", tsr_stage_get((tsr_stage)i)->name,
-                          tsr_stage_get((tsr_stage)i)->about,
-                          tsr_stage_get((tsr_stage)i)->dumps ? "" : " (no dump)");
+    list_stages(&notes);
     const tsr_aot_command_line line = {.name = "build",
                                        .notes = notes.bytes,
                                        .flags = flags,

@@ -70,7 +70,7 @@ static tsr_result run(tsr_ctx *ctx, import *im) {
 }
 
 tsr_result tsr_aot_import(tsr_ctx *ctx, int argc, char **argv) {
-    import im = {0};
+import im = {0 };
     bool done = false;
     tsr_flag flags[] = {
         {"-o", TSR_FLAG_TEXT, TSR_FILE_WRITE, &im.output, "OUT",

@@ -23,7 +23,8 @@ tsr_result tsr_aot_read_dims(tsr_ctx *ctx, const char *command, const tsr_flag_l
     for (size_t i = 0; i < texts->count; i++) {
         const char *text = texts->texts[i], *equals = strrchr(text, '=');
         size_t digits = equals ? strspn(equals + 1, "0123456789") : 0;
-        bool fits = equals && equals > text && digits && digits <= DIGITS_MAX && !equals[1 + digits];
+        bool fits =
+            equals && equals > text && digits && digits <= DIGITS_MAX && !equals[1 + digits];
         if (!fits)
             FAIL(ctx, TSR_USAGE, "%s: --dim is '%s'; expected NAME=SIZE, as N=64", command, text);
         const char *symbol = tsr_arena_strndup(arena, text, (size_t)(equals - text));

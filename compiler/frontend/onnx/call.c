@@ -101,8 +101,9 @@ const tsr_onnx_attribute *tsr_onnx_attr(tsr_onnx_call *c, const char *name) {
 
 static bool has_type(tsr_onnx_call *c, const tsr_onnx_attribute *a, const char *name,
                      tsr_onnx_attribute_type type) {
-    static const char *const names[] = {"undefined", "a float", "an integer", "a string",
-                                        "a tensor", "a graph", "floats", "integers", "strings"};
+    static const char *const names[] = {"undefined", "a float",  "an integer",
+                                        "a string",  "a tensor", "a graph",
+                                        "floats",    "integers", "strings"};
     if (a->type == (int64_t)type) return true;
     return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
                          "attribute '%s' has type number %" PRId64 "; expected %s", name, a->type,
@@ -170,8 +171,10 @@ bool tsr_onnx_in_ints(tsr_onnx_call *c, size_t input, const char *what, size_t l
     *out_count = 0;
     if (!known) return false;
     if (known->is_float)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE, "input %zu (%s) has elements of %s; expected "
-                             "integers", input, what, tsr_dtype_name(known->type.dtype));
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_TYPE,
+                             "input %zu (%s) has elements of %s; expected "
+                             "integers",
+                             input, what, tsr_dtype_name(known->type.dtype));
     if (known->count > limit)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT,
                              "input %zu (%s) has %" PRIu64 " elements; expected at most %zu", input,
@@ -189,8 +192,7 @@ static bool has_one(tsr_onnx_call *c, size_t input, const char *what, uint64_t c
 
 bool tsr_onnx_in_int(tsr_onnx_call *c, size_t input, const char *what, int64_t *out_value) {
     size_t count = 0;
-    return tsr_onnx_in_ints(c, input, what, 1, out_value, &count) &&
-           has_one(c, input, what, count);
+    return tsr_onnx_in_ints(c, input, what, 1, out_value, &count) && has_one(c, input, what, count);
 }
 
 bool tsr_onnx_in_f64(tsr_onnx_call *c, size_t input, const char *what, double *out_value) {
@@ -206,8 +208,7 @@ bool tsr_onnx_ints_of(tsr_onnx_call *c, const char *attribute, size_t input, siz
     *out_count = 0;
     *out_given = a || tsr_onnx_has(c, input);
     if (!a)
-        return !*out_given ||
-               tsr_onnx_in_ints(c, input, attribute, limit, out_values, out_count);
+        return !*out_given || tsr_onnx_in_ints(c, input, attribute, limit, out_values, out_count);
     if (!has_type(c, a, attribute, TSR_ONNX_ATTRIBUTE_INTS)) return false;
     if (a->ints.count > limit)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
@@ -256,8 +257,7 @@ bool tsr_onnx_axis(tsr_onnx_call *c, const char *name, int64_t axis, uint32_t ra
     return true;
 }
 
-bool tsr_onnx_axes(tsr_onnx_call *c, const char *name, uint32_t rank, size_t count,
-                   int64_t *axes) {
+bool tsr_onnx_axes(tsr_onnx_call *c, const char *name, uint32_t rank, size_t count, int64_t *axes) {
     for (size_t i = 0; i < count; i++) {
         uint32_t axis;
         if (!tsr_onnx_axis(c, name, axes[i], rank, &axis)) return false;

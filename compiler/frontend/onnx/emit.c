@@ -107,8 +107,7 @@ MlirValue tsr_onnx_number(tsr_onnx_call *c, MlirValue like, double value) {
     return tsr_onnx_numbers(c, tsr_onnx_dtype(like), &(tsr_shape){.rank = 0}, &value);
 }
 
-MlirValue tsr_onnx_filled(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape,
-                          double value) {
+MlirValue tsr_onnx_filled(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape, double value) {
     if (c->failed) return null_value;
     tsr_type type = {.dtype = dtype, .shape = *shape};
     tsr_attr attrs[] = {{"value", tsr_attr_make_splat(c->builder->context, &type, value)}, {0}};
@@ -137,8 +136,8 @@ MlirValue tsr_onnx_wide(tsr_onnx_call *c, MlirValue x) {
 }
 
 MlirValue tsr_onnx_compare(tsr_onnx_call *c, tsr_predicate predicate, MlirValue a, MlirValue b) {
-    tsr_attr attrs[] = {
-        {"predicate", tsr_attr_make_i32(c->builder->context, (int32_t)predicate)}, {0}};
+    tsr_attr attrs[] = {{"predicate", tsr_attr_make_i32(c->builder->context, (int32_t)predicate)},
+                        {0}};
     return EMIT_WITH(c, "compare", attrs, a, b);
 }
 
@@ -253,9 +252,9 @@ MlirValue tsr_onnx_concat(tsr_onnx_call *c, size_t count, const MlirValue *parts
         size_t runs = 0;
         for (size_t i = 0; i < count; i += TSR_CONCAT_PARTS_MAX) {
             size_t run = count - i < TSR_CONCAT_PARTS_MAX ? count - i : TSR_CONCAT_PARTS_MAX;
-            level[runs++] = run == 1 ? level[i]
-                                     : tsr_onnx_emit(c, TSR_GRAPH_NAME("concat"), level + i, run,
-                                                     attrs, NULL);
+            level[runs++] =
+                run == 1 ? level[i]
+                         : tsr_onnx_emit(c, TSR_GRAPH_NAME("concat"), level + i, run, attrs, NULL);
         }
         count = runs;
     }

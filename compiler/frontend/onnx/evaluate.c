@@ -219,9 +219,8 @@ static const known *compare(const evaluation *e) {
     for (uint64_t i = 0; i < r->count; i++) {
         uint64_t ia = at_strides(&r->type.shape, sa, i), ib = at_strides(&r->type.shape, sb, i);
         bool unordered = a->is_float && (isnan(a->floats[ia]) || isnan(b->floats[ib]));
-        int order = a->is_float
-                        ? (a->floats[ia] > b->floats[ib]) - (a->floats[ia] < b->floats[ib])
-                        : (a->ints[ia] > b->ints[ib]) - (a->ints[ia] < b->ints[ib]);
+        int order = a->is_float ? (a->floats[ia] > b->floats[ib]) - (a->floats[ia] < b->floats[ib])
+                                : (a->ints[ia] > b->ints[ib]) - (a->ints[ia] < b->ints[ib]);
         r->ints[i] = holds(predicate, order, unordered);
     }
     return r;
@@ -255,9 +254,9 @@ static bool unary_one(tsr_graph_op op, const known *x, uint64_t i, known *r) {
                     : (void)(r->ints[i] = wrap(r->type.dtype, (int64_t)(0 - (uint64_t)n)));
         return true;
     case TSR_GRAPH_ABS:
-        r->is_float ? (void)(r->floats[i] = fabs(f))
-                    : (void)(r->ints[i] = n < 0 ? wrap(r->type.dtype, (int64_t)(0 - (uint64_t)n))
-                                                : n);
+        r->is_float
+            ? (void)(r->floats[i] = fabs(f))
+            : (void)(r->ints[i] = n < 0 ? wrap(r->type.dtype, (int64_t)(0 - (uint64_t)n)) : n);
         return true;
     case TSR_GRAPH_NOT:
         r->ints[i] = !n;
@@ -269,7 +268,9 @@ static bool unary_one(tsr_graph_op op, const known *x, uint64_t i, known *r) {
         r->floats[i] = round_to(r->type.dtype, sqrt(f));
         return true;
     case TSR_GRAPH_SIGN:
-        r->is_float ? (void)(r->floats[i] = f > 0 ? 1 : f < 0 ? -1 : f)
+        r->is_float ? (void)(r->floats[i] = f > 0   ? 1
+                                            : f < 0 ? -1
+                                                    : f)
                     : (void)(r->ints[i] = (n > 0) - (n < 0));
         return true;
     default:
@@ -477,21 +478,21 @@ static const known *cumsum(const evaluation *e) {
 /* ---- the table, and the walk ---- */
 
 static const known *(*const evaluators[TSR_GRAPH_OP_COUNT])(const evaluation *e) = {
-    [TSR_GRAPH_ADD] = binary,        [TSR_GRAPH_SUB] = binary,
-    [TSR_GRAPH_MUL] = binary,        [TSR_GRAPH_DIV] = binary,
-    [TSR_GRAPH_MAX] = binary,        [TSR_GRAPH_MIN] = binary,
-    [TSR_GRAPH_AND] = binary,        [TSR_GRAPH_OR] = binary,
-    [TSR_GRAPH_XOR] = binary,        [TSR_GRAPH_COMPARE] = compare,
-    [TSR_GRAPH_WHERE] = where,       [TSR_GRAPH_NEG] = unary,
-    [TSR_GRAPH_ABS] = unary,         [TSR_GRAPH_NOT] = unary,
-    [TSR_GRAPH_FLOOR] = unary,       [TSR_GRAPH_SQRT] = unary,
-    [TSR_GRAPH_SIGN] = unary,        [TSR_GRAPH_CAST] = cast,
-    [TSR_GRAPH_RESHAPE] = reshape,   [TSR_GRAPH_BROADCAST] = broadcast,
+    [TSR_GRAPH_ADD] = binary,          [TSR_GRAPH_SUB] = binary,
+    [TSR_GRAPH_MUL] = binary,          [TSR_GRAPH_DIV] = binary,
+    [TSR_GRAPH_MAX] = binary,          [TSR_GRAPH_MIN] = binary,
+    [TSR_GRAPH_AND] = binary,          [TSR_GRAPH_OR] = binary,
+    [TSR_GRAPH_XOR] = binary,          [TSR_GRAPH_COMPARE] = compare,
+    [TSR_GRAPH_WHERE] = where,         [TSR_GRAPH_NEG] = unary,
+    [TSR_GRAPH_ABS] = unary,           [TSR_GRAPH_NOT] = unary,
+    [TSR_GRAPH_FLOOR] = unary,         [TSR_GRAPH_SQRT] = unary,
+    [TSR_GRAPH_SIGN] = unary,          [TSR_GRAPH_CAST] = cast,
+    [TSR_GRAPH_RESHAPE] = reshape,     [TSR_GRAPH_BROADCAST] = broadcast,
     [TSR_GRAPH_TRANSPOSE] = transpose, [TSR_GRAPH_SLICE] = slice,
-    [TSR_GRAPH_CONCAT] = concat,     [TSR_GRAPH_GATHER] = gather,
-    [TSR_GRAPH_IOTA] = iota,         [TSR_GRAPH_SUM] = reduce,
-    [TSR_GRAPH_REDUCE_PROD] = reduce, [TSR_GRAPH_REDUCE_MAX] = reduce,
-    [TSR_GRAPH_REDUCE_MIN] = reduce, [TSR_GRAPH_CUMSUM] = cumsum,
+    [TSR_GRAPH_CONCAT] = concat,       [TSR_GRAPH_GATHER] = gather,
+    [TSR_GRAPH_IOTA] = iota,           [TSR_GRAPH_SUM] = reduce,
+    [TSR_GRAPH_REDUCE_PROD] = reduce,  [TSR_GRAPH_REDUCE_MAX] = reduce,
+    [TSR_GRAPH_REDUCE_MIN] = reduce,   [TSR_GRAPH_CUMSUM] = cumsum,
 };
 
 static const known *read_constant(tsr_onnx_importer *im, MlirOperation op) {
@@ -541,8 +542,8 @@ static const known *evaluate(tsr_onnx_importer *im, MlirValue value, size_t dept
     if (found != UINT32_MAX) return im->evaluated[found];
     if (!mlirValueIsAOpResult(value) || depth == DEPTH_MAX) return NULL;
     const known *k = evaluate_op(im, mlirOpResultGetOwner(value), depth);
-    tsr_onnx_grow(&im->arena, (void **)&im->evaluated, im->evaluated_count,
-                  &im->evaluated_capacity, sizeof *im->evaluated);
+    tsr_onnx_grow(&im->arena, (void **)&im->evaluated, im->evaluated_count, &im->evaluated_capacity,
+                  sizeof *im->evaluated);
     im->evaluated[im->evaluated_count] = k;
     TSR_NEED(tsr_value_map_set(&im->known, &im->arena, value, (uint32_t)im->evaluated_count)
                  ? im

@@ -26,8 +26,8 @@ void tsr_onnx_grow(tsr_arena *arena, void **items, size_t count, size_t *capacit
     *capacity = next;
 }
 
-void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name,
-                   MlirValue value, const tsr_onnx_tensor *tensor) {
+void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name, MlirValue value,
+                   const tsr_onnx_tensor *tensor) {
     tsr_onnx_grow(&im->arena, (void **)&scope->bindings, scope->count, &scope->capacity,
                   sizeof *scope->bindings);
     uint32_t number = tsr_names_add(&scope->names, name, (uint32_t)scope->count);
@@ -89,8 +89,8 @@ static bool calls_itself(const tsr_onnx_scope *scope, const tsr_onnx_function *f
 
 static bool check_depth(tsr_onnx_call *c, size_t depth) {
     return depth < TSR_ONNX_CALLS_MAX ||
-           tsr_onnx_fail(c, TSR_DIAG_ONNX_NAME,
-                         "functions and graphs are nested more than %d deep", TSR_ONNX_CALLS_MAX);
+           tsr_onnx_fail(c, TSR_DIAG_ONNX_NAME, "functions and graphs are nested more than %d deep",
+                         TSR_ONNX_CALLS_MAX);
 }
 
 static bool import_function(tsr_onnx_call *c, const tsr_onnx_function *f) {
@@ -136,9 +136,9 @@ bool tsr_onnx_import_body(tsr_onnx_call *c, const tsr_onnx_graph *graph, size_t 
                       values[i], NULL);
     bool done = tsr_onnx_import_graph(im, &scope, graph);
     for (size_t i = 0; i < graph->outputs.count && done; i++)
-        done = tsr_onnx_lookup(im, &scope,
-                               TSR_ONNX_ITEM(graph->outputs, tsr_onnx_value_info, i)->name,
-                               location, &out_outputs[i]);
+        done =
+            tsr_onnx_lookup(im, &scope, TSR_ONNX_ITEM(graph->outputs, tsr_onnx_value_info, i)->name,
+                            location, &out_outputs[i]);
     tsr_names_finish(&scope.names);
     c->builder->location = location;
     c->failed = c->failed || !done;
@@ -189,8 +189,8 @@ static bool bind_outputs(tsr_onnx_call *c, tsr_onnx_scope *scope) {
         if (tsr_onnx_is_bound(scope, name))
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_NAME, "'%s' is made twice", name);
         if (mlirValueIsNull(c->outputs[i]))
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT, "output %zu ('%s') cannot be imported",
-                                 i, name);
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT, "output %zu ('%s') cannot be imported", i,
+                                 name);
         tsr_onnx_bind(c->importer, scope, name, fold(c, c->outputs[i]), NULL);
     }
     return !c->failed;
@@ -273,8 +273,8 @@ static MlirAttribute port_attrs(const tsr_onnx_importer *im, const char *name, b
 static bool check_port(const tsr_onnx_importer *im, const char *what, const char *name) {
     if (name[0] && tsr_text_valid(name, TSR_NAME_MAX)) return true;
     tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_NAME,
-                   "an %s has the name '%s'; expected 1 to %d bytes of printable UTF-8", what,
-                   name, TSR_NAME_MAX);
+                   "an %s has the name '%s'; expected 1 to %d bytes of printable UTF-8", what, name,
+                   TSR_NAME_MAX);
     return false;
 }
 
@@ -286,9 +286,8 @@ static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t inp
     MlirValue values[TSR_CONFIG_PORTS_MAX];
     MlirLocation location = tsr_onnx_location(im, NULL);
     if (outputs.count > TSR_CONFIG_PORTS_MAX || outputs.count == 0) {
-        tsr_diag_error(location, TSR_DIAG_ONNX_FORM,
-                       "the model has %zu outputs; expected 1 to %d", outputs.count,
-                       TSR_CONFIG_PORTS_MAX);
+        tsr_diag_error(location, TSR_DIAG_ONNX_FORM, "the model has %zu outputs; expected 1 to %d",
+                       outputs.count, TSR_CONFIG_PORTS_MAX);
         return false;
     }
     for (size_t i = 0; i < outputs.count; i++) {
@@ -302,9 +301,9 @@ static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t inp
     for (size_t i = 0; i < input_count; i++)
         inputs[i] = mlirValueGetType(mlirBlockGetArgument(im->entry, (intptr_t)i));
     im->builder.location = location;
-    tsr_build(&im->builder, &(tsr_op_desc){.name = "func.return",
-                                           .operands = values,
-                                           .operand_count = outputs.count});
+    tsr_build(
+        &im->builder,
+        &(tsr_op_desc){.name = "func.return", .operands = values, .operand_count = outputs.count});
     MlirType type = mlirFunctionTypeGet(im->mlir, (intptr_t)input_count, inputs,
                                         (intptr_t)outputs.count, results);
     MlirOperation func = mlirBlockGetParentOperation(im->entry);
@@ -334,9 +333,8 @@ static void open_entry(tsr_onnx_importer *im, MlirModule module) {
     im->builder = tsr_builder_at_end(im->entry, location);
     const tsr_type truth = tsr_type_scalar(TSR_DTYPE_I1);
     const tsr_attr value[] = {{"value", tsr_attr_make_splat(im->mlir, &truth, 0)}, {0}};
-    im->anchor = mlirOpResultGetOwner(tsr_build_value(&im->builder, TSR_GRAPH_NAME("constant"),
-                                                      NULL, 0, tsr_type_make(im->mlir, &truth),
-                                                      value));
+    im->anchor = mlirOpResultGetOwner(tsr_build_value(
+        &im->builder, TSR_GRAPH_NAME("constant"), NULL, 0, tsr_type_make(im->mlir, &truth), value));
 }
 
 static bool import_entry(tsr_onnx_importer *im, MlirModule module) {
@@ -352,10 +350,10 @@ static bool import_entry(tsr_onnx_importer *im, MlirModule module) {
         tsr_type input;
         if (tsr_onnx_is_initialized(graph, info->name)) continue;
         done = count < TSR_CONFIG_PORTS_MAX || tsr_onnx_refuse_count(im, graph->inputs.count);
-        done = done && check_port(im, "input", info->name) &&
-               tsr_onnx_input_type(im, info, &input);
+        done = done && check_port(im, "input", info->name) && tsr_onnx_input_type(im, info, &input);
         if (!done) break;
-        MlirValue value = mlirBlockAddArgument(im->entry, tsr_type_make(im->mlir, &input), location);
+        MlirValue value =
+            mlirBlockAddArgument(im->entry, tsr_type_make(im->mlir, &input), location);
         arg_attrs[count++] = port_attrs(im, info->name, false);
         if (tsr_onnx_is_bound(&scope, info->name)) {
             tsr_diag_error(location, TSR_DIAG_ONNX_NAME, "input '%s' is named twice", info->name);
@@ -450,10 +448,8 @@ tsr_result tsr_onnx_import(tsr_ctx *ctx, MlirContext context, tsr_diag_list *lis
                             .file_name = slash ? slash + 1 : options->path};
     tsr_result result = TSR_SUCCESS;
     if (slash)
-        im.files.folder = tsr_arena_strndup(&im.arena, options->path,
-                                            slash == options->path
-                                                ? 1
-                                                : (size_t)(slash - options->path));
+        im.files.folder = tsr_arena_strndup(
+            &im.arena, options->path, slash == options->path ? 1 : (size_t)(slash - options->path));
     else
         im.files.folder = "";
     if (!im.files.folder) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for a path");

@@ -13,8 +13,8 @@
 #include "runtime/base/buffer.h"
 
 enum {
-    TSR_ONNX_CALLS_MAX = 64,       /* functions and graphs in one another */
-    TSR_ONNX_NODES_MAX = 1 << 20,  /* nodes, with those of functions at each call */
+    TSR_ONNX_CALLS_MAX = 64,      /* functions and graphs in one another */
+    TSR_ONNX_NODES_MAX = 1 << 20, /* nodes, with those of functions at each call */
     TSR_ONNX_OPSET_MAX = 28,
     TSR_ONNX_IR_MAX = 14,
 };
@@ -115,8 +115,8 @@ void tsr_onnx_grow(tsr_arena *arena, void **items, size_t count, size_t *capacit
 /* False after a diagnostic. */
 bool tsr_onnx_lookup(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name,
                      MlirLocation location, MlirValue *out_value);
-void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name,
-                   MlirValue value, const tsr_onnx_tensor *tensor);
+void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name, MlirValue value,
+                   const tsr_onnx_tensor *tensor);
 bool tsr_onnx_is_bound(const tsr_onnx_scope *scope, const char *name);
 /* Binds the initializers of a graph and imports its nodes. */
 bool tsr_onnx_import_graph(tsr_onnx_importer *im, tsr_onnx_scope *scope,

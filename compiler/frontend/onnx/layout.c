@@ -258,8 +258,7 @@ static bool sink_lists(tsr_builder *b, MlirOperation op) {
         if (!tsr_op_i64s(op, names[i], TSR_RANK_MAX, numbers, &given) || given != back.rank)
             continue;
         for (uint32_t k = 0; k < back.rank; k++) moved[k] = numbers[back.from[k]];
-        changed[count++] =
-            (tsr_attr){names[i], tsr_attr_make_i64s(b->context, back.rank, moved)};
+        changed[count++] = (tsr_attr){names[i], tsr_attr_make_i64s(b->context, back.rank, moved)};
     }
     v.operands[0] = tsr_op_operand(tsr_value_owner(tsr_op_operand(op, 0)), 0);
     sink(b, op, &v, changed);
@@ -282,8 +281,7 @@ static bool sink_reduce(tsr_builder *b, MlirOperation op) {
     size_t count = 0;
     bool gone[TSR_RANK_MAX] = {false};
     order left = {0};
-    if (!read_first(op, &v) || v.count != 1 ||
-        !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
+    if (!read_first(op, &v) || v.count != 1 || !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return false;
     for (size_t i = 0; i < count; i++) {
         axes[i] = v.moved.from[axes[i]];
@@ -333,37 +331,37 @@ static bool fold_transpose(tsr_builder *b, MlirOperation op) {
 }
 
 typedef bool (*sink_fn)(tsr_builder *b, MlirOperation op);
-static const sink_fn rows[TSR_GRAPH_OP_COUNT] = {
-    [TSR_GRAPH_ADD] = sink_elementwise,      [TSR_GRAPH_SUB] = sink_elementwise,
-    [TSR_GRAPH_MUL] = sink_elementwise,      [TSR_GRAPH_DIV] = sink_elementwise,
-    [TSR_GRAPH_MAX] = sink_elementwise,      [TSR_GRAPH_MIN] = sink_elementwise,
-    [TSR_GRAPH_POW] = sink_elementwise,      [TSR_GRAPH_AND] = sink_elementwise,
-    [TSR_GRAPH_OR] = sink_elementwise,       [TSR_GRAPH_XOR] = sink_elementwise,
-    [TSR_GRAPH_NEG] = sink_elementwise,      [TSR_GRAPH_RELU] = sink_elementwise,
-    [TSR_GRAPH_EXP] = sink_elementwise,      [TSR_GRAPH_LOG] = sink_elementwise,
-    [TSR_GRAPH_TANH] = sink_elementwise,     [TSR_GRAPH_SQRT] = sink_elementwise,
-    [TSR_GRAPH_ABS] = sink_elementwise,      [TSR_GRAPH_EXPM1] = sink_elementwise,
-    [TSR_GRAPH_LOG1P] = sink_elementwise,    [TSR_GRAPH_RSQRT] = sink_elementwise,
-    [TSR_GRAPH_ERF] = sink_elementwise,      [TSR_GRAPH_SIGMOID] = sink_elementwise,
-    [TSR_GRAPH_SILU] = sink_elementwise,     [TSR_GRAPH_SOFTPLUS] = sink_elementwise,
-    [TSR_GRAPH_GELU] = sink_elementwise,     [TSR_GRAPH_SIGN] = sink_elementwise,
-    [TSR_GRAPH_FLOOR] = sink_elementwise,    [TSR_GRAPH_CLAMP] = sink_elementwise,
-    [TSR_GRAPH_NOT] = sink_elementwise,      [TSR_GRAPH_COMPARE] = sink_elementwise,
-    [TSR_GRAPH_WHERE] = sink_elementwise,    [TSR_GRAPH_CAST] = sink_elementwise,
-    [TSR_GRAPH_BATCH_NORM] = sink_along,     [TSR_GRAPH_SOFTMAX_SAFE] = sink_along,
-    [TSR_GRAPH_CUMSUM] = sink_along,         [TSR_GRAPH_CONCAT] = sink_concat,
-    [TSR_GRAPH_SLICE] = sink_lists,          [TSR_GRAPH_PAD] = sink_lists,
-    [TSR_GRAPH_SUM] = sink_reduce,           [TSR_GRAPH_MEAN] = sink_reduce,
-    [TSR_GRAPH_REDUCE_MAX] = sink_reduce,    [TSR_GRAPH_REDUCE_MIN] = sink_reduce,
-    [TSR_GRAPH_REDUCE_PROD] = sink_reduce,   [TSR_GRAPH_LOGSUMEXP_SAFE] = sink_reduce,
-    [TSR_GRAPH_LAYERNORM_SAFE] = sink_norm,  [TSR_GRAPH_RMSNORM_SAFE] = sink_norm,
+/* Ops with a way of their own; others are elementwise where their rows stay aligned (ops.def). */
+static const sink_fn own[TSR_GRAPH_OP_COUNT] = {
+    [TSR_GRAPH_BATCH_NORM] = sink_along,    [TSR_GRAPH_SOFTMAX_SAFE] = sink_along,
+    [TSR_GRAPH_CUMSUM] = sink_along,        [TSR_GRAPH_CONCAT] = sink_concat,
+    [TSR_GRAPH_SLICE] = sink_lists,         [TSR_GRAPH_PAD] = sink_lists,
+    [TSR_GRAPH_SUM] = sink_reduce,          [TSR_GRAPH_MEAN] = sink_reduce,
+    [TSR_GRAPH_REDUCE_MAX] = sink_reduce,   [TSR_GRAPH_REDUCE_MIN] = sink_reduce,
+    [TSR_GRAPH_REDUCE_PROD] = sink_reduce,  [TSR_GRAPH_LOGSUMEXP_SAFE] = sink_reduce,
+    [TSR_GRAPH_LAYERNORM_SAFE] = sink_norm, [TSR_GRAPH_RMSNORM_SAFE] = sink_norm,
     [TSR_GRAPH_TRANSPOSE] = fold_transpose,
 };
+
+/* True if each element of the only result depends on one element of each operand. */
+static bool is_elementwise(MlirOperation op) {
+    static const char *const flows[TSR_GRAPH_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, check, gradient, forward, lowering, rows)                     \
+    [TSR_GRAPH_##ID] = #rows,
+#include "compiler/graph/ops.def"
+#undef X
+    };
+    return strcmp(flows[tsr_graph_op_of(op)], "aligned") == 0 && tsr_op_result_count(op) == 1;
+}
 
 void tsr_onnx_move_transposes(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         tsr_graph_op id = tsr_graph_op_of(op);
         tsr_builder b = tsr_builder_before(op);
-        if (id != TSR_GRAPH_NONE && rows[id]) rows[id](&b, op);
+        if (id == TSR_GRAPH_NONE) continue;
+        if (own[id])
+            own[id](&b, op);
+        else if (is_elementwise(op))
+            sink_elementwise(&b, op);
     }
 }

@@ -21,8 +21,7 @@ static const tsr_wire_field opset_fields[] = {
     FIELD(1, TEXT, tsr_onnx_opset, domain, NULL, 0),
     FIELD(2, INT, tsr_onnx_opset, version, NULL, 0),
 };
-static const tsr_wire_message opset =
-    MESSAGE("OperatorSetIdProto", tsr_onnx_opset, opset_fields);
+static const tsr_wire_message opset = MESSAGE("OperatorSetIdProto", tsr_onnx_opset, opset_fields);
 
 static const tsr_wire_field tensor_fields[] = {
     FIELD(1, INTS, tsr_onnx_tensor, dims, NULL, 0),
@@ -138,8 +137,8 @@ static const tsr_wire_field model_fields[] = {
 };
 static const tsr_wire_message model = MESSAGE("ModelProto", tsr_onnx_model, model_fields);
 
-tsr_result tsr_onnx_model_read(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
-                               tsr_arena *arena, tsr_onnx_model *out_model) {
+tsr_result tsr_onnx_model_read(tsr_ctx *ctx, const void *bytes, size_t size_bytes, tsr_arena *arena,
+                               tsr_onnx_model *out_model) {
     tsr_onnx_model read;
     if (size_bytes == 0) FAIL(ctx, TSR_COMPILE, "the file is empty");
     TRY(ctx, tsr_wire_read(ctx, arena, &model, (tsr_wire_span){bytes, size_bytes}, &read));
@@ -157,8 +156,8 @@ int64_t tsr_onnx_opset_version(tsr_wire_list opsets, const char *domain) {
     bool is_default = tsr_onnx_is_default_domain(domain);
     for (size_t i = 0; i < opsets.count; i++) {
         const tsr_onnx_opset *o = TSR_ONNX_ITEM(opsets, tsr_onnx_opset, i);
-        bool same = is_default ? tsr_onnx_is_default_domain(o->domain)
-                               : strcmp(o->domain, domain) == 0;
+        bool same =
+            is_default ? tsr_onnx_is_default_domain(o->domain) : strcmp(o->domain, domain) == 0;
         if (same) return o->version;
     }
     return 0;

@@ -90,7 +90,7 @@ typedef struct tsr_onnx_node {
     const char *name, *op_type, *domain, *overload;
     tsr_wire_list inputs, outputs; /* names; "": absent */
     tsr_wire_list attributes;      /* tsr_onnx_attribute */
-    uint32_t line; /* not of the file: in the listing of the importer, from 1 */
+    uint32_t line;                 /* not of the file: in the listing of the importer, from 1 */
 } tsr_onnx_node;
 
 typedef struct tsr_onnx_graph {
@@ -118,8 +118,8 @@ typedef struct tsr_onnx_model {
 } tsr_onnx_model;
 
 /* Reads the bytes, which the model borrows. TSR_COMPILE where they are no ONNX model. */
-TSR_RESULT tsr_onnx_model_read(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
-                               tsr_arena *arena, tsr_onnx_model *out_model);
+TSR_RESULT tsr_onnx_model_read(tsr_ctx *ctx, const void *bytes, size_t size_bytes, tsr_arena *arena,
+                               tsr_onnx_model *out_model);
 
 /* Returns the version of a domain; 0 if the list has none. "ai.onnx" is the same as "". */
 int64_t tsr_onnx_opset_version(tsr_wire_list opsets, const char *domain);

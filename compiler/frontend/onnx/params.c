@@ -50,9 +50,7 @@ static MlirValue emit_param(tsr_onnx_importer *im, const tsr_onnx_tensor *tensor
     tsr_names_add(&im->param_names, param->name, (uint32_t)im->param_count++);
     tsr_builder builder = tsr_builder_before(im->anchor);
     builder.location = location;
-    tsr_attr attrs[] = {{"name", tsr_attr_make_string(im->mlir, param->name)},
-                        {"init", rule},
-                        {0}};
+    tsr_attr attrs[] = {{"name", tsr_attr_make_string(im->mlir, param->name)}, {"init", rule}, {0}};
     param->value = tsr_build_value(&builder, TSR_GRAPH_NAME("param"), NULL, 0,
                                    tsr_type_make(im->mlir, &type), attrs);
     return param->value;
@@ -251,13 +249,12 @@ tsr_result tsr_onnx_write_params(tsr_onnx_importer *im, MlirModule module) {
         const tsr_onnx_param *param = &im->params[i];
         if (!param->is_read) continue;
         tsr_type type = tsr_onnx_type_of(param->value);
-        arrays[count] =
-            (tsr_tensor){.name = param->name, .dtype = type.dtype, .shape = type.shape};
+        arrays[count] = (tsr_tensor){.name = param->name, .dtype = type.dtype, .shape = type.shape};
         read[count++] = param;
     }
     if (count == 0 || !im->options->weights_path) return TSR_SUCCESS;
-    TRY(im->ctx, tsr_array_writer_create(im->ctx, im->options->weights_path, arrays, count,
-                                         &writer));
+    TRY(im->ctx,
+        tsr_array_writer_create(im->ctx, im->options->weights_path, arrays, count, &writer));
     for (size_t i = 0; i < count; i++)
         TRY_GOTO(im->ctx, result, append_param(im, read[i], i, writer));
     TRY_GOTO(im->ctx, result, tsr_array_writer_commit(im->ctx, writer));

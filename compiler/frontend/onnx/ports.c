@@ -55,8 +55,8 @@ static void list_inputs(const tsr_onnx_importer *im, const char *symbol, tsr_buf
             const tsr_onnx_dim *dim = TSR_ONNX_ITEM(type->shape->dims, tsr_onnx_dim, k);
             name_dim(info, dim, k, name, sizeof name);
             if (is_open(dim) && strcmp(name, symbol) == 0)
-                tsr_buffer_printf(out, "%s'%s' (dim %zu)", out->size_bytes ? ", " : "",
-                                  info->name, k);
+                tsr_buffer_printf(out, "%s'%s' (dim %zu)", out->size_bytes ? ", " : "", info->name,
+                                  k);
         }
     }
 }
@@ -131,8 +131,10 @@ tsr_result tsr_onnx_check_bindings(const tsr_onnx_importer *im) {
         bool found = inputs.size_bytes > 0;
         tsr_buffer_finish(&inputs);
         if (!found)
-            FAIL(im->ctx, TSR_USAGE, "--dim %s=%" PRIu64 ": no open dim of an input of '%s' has "
-                 "this name", symbol, im->options->bindings[i].size, im->file_name);
+            FAIL(im->ctx, TSR_USAGE,
+                 "--dim %s=%" PRIu64 ": no open dim of an input of '%s' has "
+                 "this name",
+                 symbol, im->options->bindings[i].size, im->file_name);
     }
     return TSR_SUCCESS;
 }

@@ -5,7 +5,8 @@
  *
  *     bool tsr_onnx_rule_softsign(tsr_onnx_call *c) {
  *         MlirValue x = tsr_onnx_in(c, 0);
- *         return tsr_onnx_out(c, 0, EMIT(c, "div", x, EMIT(c, "add", ONE(c, x), EMIT(c, "abs", x))));
+ *         return tsr_onnx_out(c, 0, EMIT(c, "div", x, EMIT(c, "add", ONE(c, x), EMIT(c, "abs",
+ * x))));
  *     }
  *
  * A function that fails emits a diagnostic that names node, op and attribute, marks the call as
@@ -46,7 +47,8 @@ typedef struct tsr_onnx_row {
 #define X(domain, op, first, last, rule, with) bool tsr_onnx_rule_##rule(tsr_onnx_call *c);
 #include "compiler/frontend/onnx/rules.def"
 #undef X
-/* NULL if there is no row for this version. *out_other: versions of the op that have rows, or "". */
+/* NULL if there is no row for this version. *out_other: versions of the op that have rows, or "".
+ */
 const tsr_onnx_row *tsr_onnx_find_row(const char *domain, const char *op, int64_t version,
                                       char out_other[static 64]);
 

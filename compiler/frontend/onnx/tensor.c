@@ -205,9 +205,8 @@ static TSR_RESULT read_typed(tsr_ctx *ctx, const tsr_onnx_tensor *tensor, uint64
     tsr_wire_list list;
     memcpy(&list, (const uint8_t *)tensor + row->field, sizeof list);
     if (list.count != count)
-        FAIL(ctx, TSR_COMPILE,
-             "initializer '%s' has %zu elements in %s; its shape needs %" PRIu64, tensor->name,
-             list.count, row->field_name, count);
+        FAIL(ctx, TSR_COMPILE, "initializer '%s' has %zu elements in %s; its shape needs %" PRIu64,
+             tensor->name, list.count, row->field_name, count);
     size_t size = tsr_dtype_size(view->dtype);
     uint8_t *bytes = tsr_arena_alloc(arena, (size_t)count + 1, size, 8);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for initializer '%s'", tensor->name);
@@ -237,7 +236,8 @@ tsr_result tsr_onnx_elements(tsr_ctx *ctx, tsr_onnx_files *files, const tsr_onnx
     uint64_t count = 0, size_bytes = 0;
     const void *data = NULL;
     if (view.dtype == TSR_DTYPE_NONE)
-        FAIL(ctx, TSR_COMPILE, "initializer '%s' has elements of type %s (number %" PRId64
+        FAIL(ctx, TSR_COMPILE,
+             "initializer '%s' has elements of type %s (number %" PRId64
              "); the types of the language are %s",
              tensor->name, tsr_onnx_type_name(tensor->data_type), tensor->data_type,
              tsr_dtype_names());

@@ -21,9 +21,9 @@ typedef enum tsr_onnx_data_type {
 #undef X
 } tsr_onnx_data_type;
 
-const char *tsr_onnx_type_name(int64_t data_type);  /* "int4"; "?" for an unknown number */
-tsr_dtype tsr_onnx_type_dtype(int64_t data_type);   /* TSR_DTYPE_NONE if Graph IR has no such */
-int64_t tsr_onnx_type_of_dtype(tsr_dtype dtype);    /* the reverse; 0 for TSR_DTYPE_NONE */
+const char *tsr_onnx_type_name(int64_t data_type); /* "int4"; "?" for an unknown number */
+tsr_dtype tsr_onnx_type_dtype(int64_t data_type);  /* TSR_DTYPE_NONE if Graph IR has no such */
+int64_t tsr_onnx_type_of_dtype(tsr_dtype dtype);   /* the reverse; 0 for TSR_DTYPE_NONE */
 
 typedef struct tsr_onnx_map {
     const uint8_t *bytes; /* mapped; NULL for an empty file */
@@ -45,8 +45,7 @@ void tsr_onnx_map_close(tsr_onnx_map *map); /* accepts a zeroed one */
 void tsr_onnx_files_finish(tsr_onnx_files *files);
 
 /* Reads the shape. TSR_COMPILE: a negative dim, more than TSR_RANK_MAX dims, too many elements. */
-TSR_RESULT tsr_onnx_tensor_shape(tsr_ctx *ctx, const tsr_onnx_tensor *tensor,
-                                 tsr_shape *out_shape);
+TSR_RESULT tsr_onnx_tensor_shape(tsr_ctx *ctx, const tsr_onnx_tensor *tensor, tsr_shape *out_shape);
 
 /* Returns the elements of a tensor with one of our types in our layout; the data may be unaligned.
  * `out_view->name` is the tensor's. TSR_COMPILE: a type that Graph IR lacks, too few or too many

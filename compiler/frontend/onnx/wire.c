@@ -213,8 +213,7 @@ static TSR_RESULT store_packed(reader *r, const tsr_wire_message *m, const tsr_w
         else
             size = read_varint(at, end, &value);
         if (!size) return damaged(r, m, at, "a number does not end");
-        store_number(field->kind, value,
-                     (uint8_t *)list->items + list->count++ * kind->size_bytes);
+        store_number(field->kind, value, (uint8_t *)list->items + list->count++ * kind->size_bytes);
         at += size;
     }
     return TSR_SUCCESS;

@@ -10,13 +10,13 @@
 #include <math.h>
 
 typedef struct heads {
-    MlirValue q, k, v;        /* [B, H, S, D], [B, G, T, D], [B, G, T, E] */
-    MlirValue allowed;        /* i1 that stretches to [B, H, S, T]; null: all */
-    MlirValue bias;           /* of q's type; null: none */
+    MlirValue q, k, v; /* [B, H, S, D], [B, G, T, D], [B, G, T, E] */
+    MlirValue allowed; /* i1 that stretches to [B, H, S, T]; null: all */
+    MlirValue bias;    /* of q's type; null: none */
     uint64_t batch, queries, keys;
-    uint64_t past;            /* keys of the cache */
-    bool flat;                /* inputs and result are [B, S, H D] */
-    bool plain_causal;        /* query i sees the keys j <= i + T - S, and there is no other mask */
+    uint64_t past;     /* keys of the cache */
+    bool flat;         /* inputs and result are [B, S, H D] */
+    bool plain_causal; /* query i sees the keys j <= i + T - S, and there is no other mask */
     double scale;
 } heads;
 
@@ -64,8 +64,7 @@ static void limit_places(tsr_onnx_call *c, heads *h, MlirValue lengths, bool cau
     int64_t right = tsr_onnx_attr_i(c, "right_window_size", -1);
     MlirValue query, key;
     places_of(c, h, lengths, &query, &key);
-    if (causal)
-        h->allowed = both(c, h->allowed, tsr_onnx_compare(c, TSR_PREDICATE_LE, key, query));
+    if (causal) h->allowed = both(c, h->allowed, tsr_onnx_compare(c, TSR_PREDICATE_LE, key, query));
     if (left >= 0) {
         MlirValue first = EMIT(c, "sub", query, tsr_onnx_number(c, query, (double)left));
         h->allowed = both(c, h->allowed, tsr_onnx_compare(c, TSR_PREDICATE_GE, key, first));
@@ -112,8 +111,7 @@ static void read_masks(tsr_onnx_call *c, heads *h) {
 static MlirValue one_mask(tsr_onnx_call *c, const heads *h) {
     if (mlirValueIsNull(h->bias)) return h->allowed;
     if (mlirValueIsNull(h->allowed)) return h->bias;
-    return EMIT(c, "where", h->allowed, h->bias,
-                tsr_onnx_number(c, h->bias, -(double)INFINITY));
+    return EMIT(c, "where", h->allowed, h->bias, tsr_onnx_number(c, h->bias, -(double)INFINITY));
 }
 
 /* ---- the op ---------------------------------------------------------------------------------- */
@@ -121,8 +119,7 @@ static MlirValue one_mask(tsr_onnx_call *c, const heads *h) {
 static MlirValue attend(tsr_onnx_call *c, const heads *h) {
     MlirValue operands[] = {h->q, h->k, h->v, one_mask(c, h)};
     tsr_attr attrs[3] = {tsr_onnx_f64_attr(c, "scale", h->scale)};
-    if (h->plain_causal)
-        attrs[1] = (tsr_attr){"causal", tsr_attr_make_unit(c->builder->context)};
+    if (h->plain_causal) attrs[1] = (tsr_attr){"causal", tsr_attr_make_unit(c->builder->context)};
     return tsr_onnx_emit(c, TSR_GRAPH_NAME("attention"), operands,
                          mlirValueIsNull(operands[3]) ? 3 : 4, attrs, NULL);
 }
@@ -146,8 +143,8 @@ static MlirValue attend_in_steps(tsr_onnx_call *c, heads *h) {
     uint64_t times = tsr_onnx_dim_of(h->q, 1) / tsr_onnx_dim_of(h->k, 1);
     MlirValue root = tsr_onnx_number(c, h->q, sqrt(h->scale));
     MlirValue k = repeat_heads(c, h->k, times);
-    MlirValue scores = tsr_onnx_matmul(c, EMIT(c, "mul", h->q, root), EMIT(c, "mul", k, root),
-                                       false, true);
+    MlirValue scores =
+        tsr_onnx_matmul(c, EMIT(c, "mul", h->q, root), EMIT(c, "mul", k, root), false, true);
     if (mode == 0) tsr_onnx_out(c, 3, scores);
     if (cap > 0) {
         MlirValue limit = tsr_onnx_number(c, scores, cap);
@@ -157,8 +154,8 @@ static MlirValue attend_in_steps(tsr_onnx_call *c, heads *h) {
     if (h->plain_causal) limit_places(c, h, (MlirValue){NULL}, true);
     if (!mlirValueIsNull(h->bias)) scores = EMIT(c, "add", scores, h->bias);
     if (!mlirValueIsNull(h->allowed))
-        scores = EMIT(c, "where", h->allowed, scores,
-                      tsr_onnx_number(c, scores, -(double)INFINITY));
+        scores =
+            EMIT(c, "where", h->allowed, scores, tsr_onnx_number(c, scores, -(double)INFINITY));
     if (mode == 2) tsr_onnx_out(c, 3, scores);
     tsr_attr attrs[] = {tsr_onnx_i64_attr(c, "axis", 3), {0}};
     MlirValue weights = EMIT_WITH(c, "softmax_safe", attrs, tsr_onnx_wide(c, scores));
@@ -169,8 +166,7 @@ static MlirValue attend_in_steps(tsr_onnx_call *c, heads *h) {
 
 static MlirValue with_past(tsr_onnx_call *c, size_t input, MlirValue now) {
     MlirValue past = tsr_onnx_in_or_null(c, input);
-    return mlirValueIsNull(past) ? now
-                                 : tsr_onnx_concat(c, 2, (MlirValue[]){past, now}, 2);
+    return mlirValueIsNull(past) ? now : tsr_onnx_concat(c, 2, (MlirValue[]){past, now}, 2);
 }
 
 static bool check_heads(tsr_onnx_call *c, const heads *h) {
@@ -214,8 +210,8 @@ static MlirValue cache_rows(tsr_onnx_call *c, MlirValue cache, MlirValue positio
     if (!mlirValueIsNull(positions)) cache = tsr_onnx_gather(c, cache, positions, 0);
     tsr_shape s = tsr_onnx_type_of(cache).shape;
     if (!tsr_onnx_need_rank(c, "a cache", cache, 3, 3)) return (MlirValue){NULL};
-    return tsr_onnx_reshape(
-        c, cache, &(tsr_shape){.rank = 4, .dims = {s.dims[0], 1, s.dims[1], s.dims[2]}});
+    return tsr_onnx_reshape(c, cache,
+                            &(tsr_shape){.rank = 4, .dims = {s.dims[0], 1, s.dims[1], s.dims[2]}});
 }
 
 /* Even and odd elements of the last dim, or its halves. */

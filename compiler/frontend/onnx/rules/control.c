@@ -68,13 +68,14 @@ static bool choose_at_run_time(tsr_onnx_call *c, const tsr_onnx_graph *yes,
     MlirType types[2][VALUES_MAX];
     MlirValue condition = scalar(c, tsr_onnx_in(c, 0));
     if (c->failed) return false;
-    bool done = import_region(c, yes, &regions[0], types[0]) &&
-                import_region(c, no, &regions[1], types[1]);
+    bool done =
+        import_region(c, yes, &regions[0], types[0]) && import_region(c, no, &regions[1], types[1]);
     for (size_t i = 0; done && i < c->output_count; i++)
         if (!mlirTypeEqual(types[0][i], types[1][i]))
             done = tsr_onnx_fail(c, TSR_DIAG_ONNX_KNOWN,
                                  "the branches give output %zu different types, and the condition "
-                                 "is not known when the model is built", i);
+                                 "is not known when the model is built",
+                                 i);
     if (!done) {
         for (size_t i = 0; i < 2; i++)
             if (!mlirRegionIsNull(regions[i])) mlirRegionDestroy(regions[i]);
@@ -99,8 +100,10 @@ bool tsr_onnx_rule_if(tsr_onnx_call *c) {
     if (c->failed) return false;
     if (yes->outputs.count != c->output_count || no->outputs.count != c->output_count ||
         c->output_count > VALUES_MAX)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT, "the branches have %zu and %zu outputs, the "
-                             "node %zu", yes->outputs.count, no->outputs.count, c->output_count);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT,
+                             "the branches have %zu and %zu outputs, the "
+                             "node %zu",
+                             yes->outputs.count, no->outputs.count, c->output_count);
     if (!known_truth(c, condition, &chosen)) return choose_at_run_time(c, yes, no);
     return tsr_onnx_import_body(c, chosen ? yes : no, 0, NULL, c->outputs);
 }
@@ -150,8 +153,7 @@ static bool unroll(tsr_onnx_call *c, const looping *l, const MlirValue *first, b
         if (*out_unknown) return true;
         if (!goes_on) break;
         int64_t number = (int64_t)done;
-        MlirValue iteration =
-            tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_I64}, &number);
+        MlirValue iteration = tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_I64}, &number);
         if (!run_body(c, l, iteration, truth(c, true), now, out)) return false;
         condition = out[0];
         memcpy(now, out + 1, l->carried * sizeof *now);
@@ -163,7 +165,8 @@ static bool unroll(tsr_onnx_call *c, const looping *l, const MlirValue *first, b
     for (size_t i = 0; i < l->carried; i++) tsr_onnx_out(c, i, now[i]);
     for (size_t i = 0; i < l->stacked; i++) {
         if (done == 0 && tsr_onnx_wants(c, l->carried + i))
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT, "a loop without iterations stacks nothing");
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT,
+                                 "a loop without iterations stacks nothing");
         if (done) tsr_onnx_out(c, l->carried + i, stack(c, done, stacked + i * limit));
     }
     return !c->failed;
@@ -178,9 +181,11 @@ static bool as_scan(tsr_onnx_call *c, const looping *l, const MlirValue *first) 
     if (!tsr_onnx_loop_begin(c, l->carried, first, 1, &places, 0, &loop)) return false;
     bool done = run_body(c, l, loop.arguments[l->carried], truth(c, true), loop.arguments, out);
     if (done && (!known_truth(c, out[0], &holds) || !holds))
-        done = tsr_onnx_fail(c, TSR_DIAG_ONNX_KNOWN,
-                             "the condition of the loop changes; at most %d nodes in all iterations "
-                             "can be unrolled", UNROLLED_NODES_MAX);
+        done =
+            tsr_onnx_fail(c, TSR_DIAG_ONNX_KNOWN,
+                          "the condition of the loop changes; at most %d nodes in all iterations "
+                          "can be unrolled",
+                          UNROLLED_NODES_MAX);
     c->failed = c->failed || !done;
     if (!tsr_onnx_loop_end(c, &loop, false, out + 1, l->stacked, out + 1 + l->carried, results))
         return false;
@@ -269,7 +274,8 @@ static bool read_loop(tsr_onnx_call *c, looping *l, MlirValue *first) {
         l->carried + 2 > VALUES_MAX || l->body->outputs.count - 1 != c->output_count)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT,
                              "the body has %zu outputs; the node carries %zu values and has %zu "
-                             "outputs", l->body->outputs.count, l->carried, c->output_count);
+                             "outputs",
+                             l->body->outputs.count, l->carried, c->output_count);
     l->stacked = l->body->outputs.count - 1 - l->carried;
     for (size_t i = 0; i < l->carried; i++) first[i] = tsr_onnx_in(c, i + 2);
     l->trips_known = !tsr_onnx_has(c, 0) || tsr_onnx_evaluate(c->importer, c->inputs[0]);
@@ -333,15 +339,16 @@ bool tsr_onnx_rule_scan(tsr_onnx_call *c) {
     if (c->failed) return false;
     if (sequences < 1 || (size_t)sequences > c->input_count ||
         body->outputs.count != c->output_count || c->output_count > VALUES_MAX)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "attribute 'num_scan_inputs' is %" PRId64
-                             " of %zu inputs", sequences, c->input_count);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
+                             "attribute 'num_scan_inputs' is %" PRId64 " of %zu inputs", sequences,
+                             c->input_count);
     size_t carried = c->input_count - (size_t)sequences;
     for (size_t i = 0; i < c->input_count; i++) tsr_onnx_in(c, i);
     for (size_t i = 0; i < (size_t)sequences && !c->failed; i++) {
         MlirValue *x = &c->inputs[carried + i];
         uint32_t axis;
-        if (!tsr_onnx_axis(c, "scan_input_axes", listed(c, "scan_input_axes", i),
-                           tsr_onnx_rank(*x), &axis))
+        if (!tsr_onnx_axis(c, "scan_input_axes", listed(c, "scan_input_axes", i), tsr_onnx_rank(*x),
+                           &axis))
             return false;
         *x = move_dim(c, *x, axis, 0);
         if (listed(c, "scan_input_directions", i)) *x = flip(c, *x);
@@ -352,8 +359,7 @@ bool tsr_onnx_rule_scan(tsr_onnx_call *c) {
         return false;
     bool done = tsr_onnx_import_body(c, body, c->input_count, loop.arguments, out);
     c->failed = c->failed || !done;
-    if (!tsr_onnx_loop_end(c, &loop, false, out, c->output_count - carried, out + carried,
-                           results))
+    if (!tsr_onnx_loop_end(c, &loop, false, out, c->output_count - carried, out + carried, results))
         return false;
     for (size_t i = 0; i < c->output_count; i++) {
         MlirValue y = results[i];

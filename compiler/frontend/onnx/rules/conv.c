@@ -95,7 +95,8 @@ MlirValue tsr_onnx_channels_first(tsr_onnx_call *c, MlirValue x) {
 }
 
 MlirValue tsr_onnx_per_channel(tsr_onnx_call *c, MlirValue x, uint32_t rank) {
-    tsr_shape shape = {.rank = rank > 1 ? rank - 1 : 1, .dims = {tsr_onnx_count(x), 1, 1, 1, 1, 1, 1, 1}};
+    tsr_shape shape = {.rank = rank > 1 ? rank - 1 : 1,
+                       .dims = {tsr_onnx_count(x), 1, 1, 1, 1, 1, 1, 1}};
     return tsr_onnx_reshape(c, x, &shape);
 }
 
@@ -122,14 +123,14 @@ static void conv_attrs(tsr_onnx_call *c, const tsr_onnx_windows *w, uint32_t fro
 /* [A, B, L] to [A, B, 1, L] */
 static MlirValue add_height(tsr_onnx_call *c, MlirValue x) {
     tsr_shape s = tsr_onnx_type_of(x).shape;
-    return tsr_onnx_reshape(
-        c, x, &(tsr_shape){.rank = 4, .dims = {s.dims[0], s.dims[1], 1, s.dims[2]}});
+    return tsr_onnx_reshape(c, x,
+                            &(tsr_shape){.rank = 4, .dims = {s.dims[0], s.dims[1], 1, s.dims[2]}});
 }
 
 static MlirValue drop_height(tsr_onnx_call *c, MlirValue x) {
     tsr_shape s = tsr_onnx_type_of(x).shape;
-    return tsr_onnx_reshape(
-        c, x, &(tsr_shape){.rank = 3, .dims = {s.dims[0], s.dims[1], s.dims[3]}});
+    return tsr_onnx_reshape(c, x,
+                            &(tsr_shape){.rank = 3, .dims = {s.dims[0], s.dims[1], s.dims[3]}});
 }
 
 /* [F, C, KH, KW] to [KH, KW, C, F] */
@@ -143,8 +144,7 @@ static MlirValue slice_depth(tsr_onnx_call *c, MlirValue x, const tsr_onnx_windo
     x = tsr_onnx_slice_dim(c, x, 2, k * w->dilation[0], w->out[0], w->stride[0]);
     x = tsr_onnx_transpose(c, x, (const int64_t[]){0, 2, 1, 3, 4});
     const tsr_shape images = {
-        .rank = 4,
-        .dims = {s.dims[0] * (uint64_t)w->out[0], s.dims[1], s.dims[3], s.dims[4]}};
+        .rank = 4, .dims = {s.dims[0] * (uint64_t)w->out[0], s.dims[1], s.dims[3], s.dims[4]}};
     return tsr_onnx_reshape(c, x, &images);
 }
 
@@ -165,8 +165,8 @@ static MlirValue conv_volume(tsr_onnx_call *c, MlirValue x, MlirValue filter,
         sum = k ? EMIT(c, "add", sum, y) : y;
     }
     tsr_shape s = tsr_onnx_type_of(sum).shape;
-    const tsr_shape full = {
-        .rank = 5, .dims = {batch, (uint64_t)w->out[0], s.dims[1], s.dims[2], s.dims[3]}};
+    const tsr_shape full = {.rank = 5,
+                            .dims = {batch, (uint64_t)w->out[0], s.dims[1], s.dims[2], s.dims[3]}};
     return tsr_onnx_channels_first(c, tsr_onnx_reshape(c, sum, &full));
 }
 
@@ -181,8 +181,8 @@ MlirValue tsr_onnx_conv(tsr_onnx_call *c, MlirValue x, MlirValue filter,
         x = add_height(c, x);
         filter = add_height(c, filter);
     }
-    MlirValue y = EMIT_WITH(c, "conv2d", attrs, tsr_onnx_channels_last(c, x),
-                            lay_filter(c, filter));
+    MlirValue y =
+        EMIT_WITH(c, "conv2d", attrs, tsr_onnx_channels_last(c, x), lay_filter(c, filter));
     y = tsr_onnx_channels_first(c, y);
     return is_row ? drop_height(c, y) : y;
 }
@@ -266,8 +266,7 @@ static MlirValue conv_transposed(tsr_onnx_call *c, MlirValue x, MlirValue filter
     }
     conv_attrs(c, &plain, 0, groups, attrs);
     MlirValue operands[] = {lay_filter(c, filter), tsr_onnx_channels_last(c, x)};
-    MlirValue y =
-        tsr_onnx_emit(c, TSR_GRAPH_NAME("conv2d_grad_input"), operands, 2, attrs, &type);
+    MlirValue y = tsr_onnx_emit(c, TSR_GRAPH_NAME("conv2d_grad_input"), operands, 2, attrs, &type);
     for (uint32_t i = 1; i < 3 && !c->failed; i++) {
         int64_t size = (int64_t)tsr_onnx_dim_of(y, i), zero[TSR_RANK_MAX] = {0};
         int64_t wanted = high[i] ? high[i] : size, missing = low[i] + wanted - size;
@@ -290,8 +289,10 @@ bool tsr_onnx_rule_conv_transpose(tsr_onnx_call *c) {
     for (uint32_t i = 0; i < w.count; i++) w.size[i] = (int64_t)tsr_onnx_dim_of(filter, i + 2);
     if (groups < 1 || tsr_onnx_dim_of(x, 1) != tsr_onnx_dim_of(filter, 0) ||
         tsr_onnx_dim_of(x, 1) % (uint64_t)groups)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the filter does not fit to %" PRIu64
-                             " channels in %" PRId64 " groups", tsr_onnx_dim_of(x, 1), groups);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "the filter does not fit to %" PRIu64 " channels in %" PRId64
+                             " groups",
+                             tsr_onnx_dim_of(x, 1), groups);
     if (!read_transposed(c, x, &w)) return false;
     MlirValue y = w.count == 1
                       ? conv_transposed(c, add_height(c, x), add_height(c, filter), &w, groups)

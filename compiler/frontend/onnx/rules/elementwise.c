@@ -52,8 +52,8 @@ bool tsr_onnx_rule_compare(tsr_onnx_call *c) {
 }
 
 bool tsr_onnx_rule_where(tsr_onnx_call *c) {
-    return tsr_onnx_out(
-        c, 0, EMIT(c, "where", tsr_onnx_in(c, 0), tsr_onnx_in(c, 1), tsr_onnx_in(c, 2)));
+    return tsr_onnx_out(c, 0,
+                        EMIT(c, "where", tsr_onnx_in(c, 0), tsr_onnx_in(c, 1), tsr_onnx_in(c, 2)));
 }
 
 bool tsr_onnx_rule_abs(tsr_onnx_call *c) {
@@ -88,8 +88,7 @@ bool tsr_onnx_rule_mod(tsr_onnx_call *c) {
     MlirValue unlike =
         tsr_onnx_compare(c, TSR_PREDICATE_NE, tsr_onnx_compare(c, TSR_PREDICATE_LT, rest, zero),
                          tsr_onnx_compare(c, TSR_PREDICATE_LT, b, zero));
-    MlirValue moves =
-        EMIT(c, "and", tsr_onnx_compare(c, TSR_PREDICATE_NE, rest, zero), unlike);
+    MlirValue moves = EMIT(c, "and", tsr_onnx_compare(c, TSR_PREDICATE_NE, rest, zero), unlike);
     return tsr_onnx_out(c, 0, EMIT(c, "where", moves, EMIT(c, "add", rest, b), rest));
 }
 
@@ -151,7 +150,9 @@ static bool narrow_out(tsr_onnx_call *c, MlirValue y) {
 }
 
 /* Of integers rounding changes nothing. */
-static bool is_whole(tsr_onnx_call *c) { return tsr_onnx_has(c, 0) && !tsr_onnx_is_float(c->inputs[0]); }
+static bool is_whole(tsr_onnx_call *c) {
+    return tsr_onnx_has(c, 0) && !tsr_onnx_is_float(c->inputs[0]);
+}
 
 bool tsr_onnx_rule_ceil(tsr_onnx_call *c) {
     if (is_whole(c)) return tsr_onnx_out(c, 0, c->inputs[0]);
@@ -221,9 +222,9 @@ bool tsr_onnx_rule_elu(tsr_onnx_call *c) {
 }
 
 bool tsr_onnx_rule_selu(tsr_onnx_call *c) {
-    return narrow_out(
-        c, elu(c, wide_in(c), tsr_onnx_attr_f(c, "alpha", (double)1.67326319217681884765625f),
-               tsr_onnx_attr_f(c, "gamma", (double)1.05070102214813232421875f), 1));
+    return narrow_out(c, elu(c, wide_in(c),
+                             tsr_onnx_attr_f(c, "alpha", (double)1.67326319217681884765625f),
+                             tsr_onnx_attr_f(c, "gamma", (double)1.05070102214813232421875f), 1));
 }
 
 bool tsr_onnx_rule_celu(tsr_onnx_call *c) {
@@ -344,12 +345,12 @@ bool tsr_onnx_rule_acosh(tsr_onnx_call *c) {
 /* (log1p(x) - log1p(-x)) / 2 */
 bool tsr_onnx_rule_atanh(tsr_onnx_call *c) {
     MlirValue x = wide_in(c), half = tsr_onnx_number(c, x, 0.5);
-    MlirValue difference =
-        EMIT(c, "sub", EMIT(c, "log1p", x), EMIT(c, "log1p", EMIT(c, "neg", x)));
+    MlirValue difference = EMIT(c, "sub", EMIT(c, "log1p", x), EMIT(c, "log1p", EMIT(c, "neg", x)));
     return narrow_out(c, EMIT(c, "mul", difference, half));
 }
 
-/* ---- functions that Graph IR lacks ------------------------------------------------------------ */
+/* ---- functions that Graph IR lacks ------------------------------------------------------------
+ */
 
 /* Sines and the like of known numbers are constants: tables of positions, for example. */
 bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
@@ -370,8 +371,7 @@ bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
     for (size_t k = 0; k < sizeof functions / sizeof functions[0]; k++)
         for (uint64_t i = 0; i < known->count && strcmp(c->row->op, functions[k].op) == 0; i++)
             values[i] = functions[k].compute(known->floats[i]);
-    return tsr_onnx_out(c, 0,
-                        tsr_onnx_numbers(c, known->type.dtype, &known->type.shape, values));
+    return tsr_onnx_out(c, 0, tsr_onnx_numbers(c, known->type.dtype, &known->type.shape, values));
 }
 
 /* ---- outside training ------------------------------------------------------------------------ */
@@ -379,12 +379,10 @@ bool tsr_onnx_rule_of_known(tsr_onnx_call *c) {
 bool tsr_onnx_rule_dropout(tsr_onnx_call *c) {
     MlirValue x = tsr_onnx_in(c, 0);
     int64_t training = 0;
-    if (c->opset >= 12 && tsr_onnx_has(c, 2) &&
-        !tsr_onnx_in_int(c, 2, "training_mode", &training))
+    if (c->opset >= 12 && tsr_onnx_has(c, 2) && !tsr_onnx_in_int(c, 2, "training_mode", &training))
         return false;
     double ratio = 0.5;
-    if (training && c->opset >= 12 && tsr_onnx_has(c, 1) &&
-        !tsr_onnx_in_f64(c, 1, "ratio", &ratio))
+    if (training && c->opset >= 12 && tsr_onnx_has(c, 1) && !tsr_onnx_in_f64(c, 1, "ratio", &ratio))
         return false;
     if (training && ratio != 0)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,

@@ -32,9 +32,8 @@ static MlirValue element_offsets(tsr_onnx_call *c, MlirValue indices, uint32_t a
     uint64_t step = 1;
     indices = tsr_onnx_cast(c, tsr_onnx_wrap_indices(c, indices, full->dims[axis]), TSR_DTYPE_I64);
     for (uint32_t i = full->rank; i-- > 0; step *= full->dims[i]) {
-        MlirValue place = i == axis ? indices
-                                    : tsr_onnx_places(c, TSR_DTYPE_I64, full->rank, i,
-                                                      shape.dims[i]);
+        MlirValue place =
+            i == axis ? indices : tsr_onnx_places(c, TSR_DTYPE_I64, full->rank, i, shape.dims[i]);
         place = EMIT(c, "mul", place, tsr_onnx_number(c, place, (double)step));
         sum = i + 1 == full->rank ? place : EMIT(c, "add", sum, place);
     }
@@ -120,8 +119,7 @@ bool tsr_onnx_rule_gather_nd(tsr_onnx_call *c) {
     if (full.rank == TSR_RANK_MAX && batch + depth == 0)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "tuples of 0 indices");
     MlirValue offsets = tuple_offsets(c, indices, batch, &full);
-    return tsr_onnx_out(c, 0,
-                        tsr_onnx_gather(c, merge_leading(c, x, batch + depth), offsets, 0));
+    return tsr_onnx_out(c, 0, tsr_onnx_gather(c, merge_leading(c, x, batch + depth), offsets, 0));
 }
 
 /* ---- scatter --------------------------------------------------------------------------------- */
@@ -140,8 +138,8 @@ static MlirValue scatter(tsr_onnx_call *c, MlirValue x, MlirValue offsets, MlirV
         MlirValue sum = EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_cast(c, x, by), offsets, wide);
         return tsr_onnx_cast(c, sum, dtype);
     }
-    MlirValue sums = EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_filled(c, by, &shape, 0), offsets,
-                               wide);
+    MlirValue sums =
+        EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_filled(c, by, &shape, 0), offsets, wide);
     tsr_shape named = tsr_onnx_type_of(offsets).shape;
     MlirValue hits = EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_filled(c, TSR_DTYPE_I32, &rows, 0),
                                offsets, tsr_onnx_filled(c, TSR_DTYPE_I32, &named, 1));
@@ -180,8 +178,8 @@ bool tsr_onnx_rule_scatter_nd(tsr_onnx_call *c) {
     tsr_shape full = tsr_onnx_type_of(x).shape;
     uint32_t last = tsr_onnx_rank(indices) - 1, depth = (uint32_t)tsr_onnx_dim_of(indices, last);
     MlirValue offsets = flatten(c, tuple_offsets(c, indices, 0, &full));
-    MlirValue y = scatter(c, merge_leading(c, x, depth), offsets,
-                          merge_leading(c, updates, last), adds);
+    MlirValue y =
+        scatter(c, merge_leading(c, x, depth), offsets, merge_leading(c, updates, last), adds);
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, y, &full));
 }
 
@@ -196,10 +194,10 @@ bool tsr_onnx_rule_tensor_scatter(tsr_onnx_call *c) {
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "attribute 'axis' is the batch");
     tsr_shape shape = tsr_onnx_type_of(updates).shape, batch = {.rank = full.rank};
     for (uint32_t i = 0; i < full.rank; i++) batch.dims[i] = i ? 1 : full.dims[0];
-    MlirValue start = tsr_onnx_has(c, 2)
-                          ? tsr_onnx_cast(c, c->inputs[2], TSR_DTYPE_I64)
-                          : tsr_onnx_filled(c, TSR_DTYPE_I64,
-                                            &(tsr_shape){.rank = 1, .dims = {full.dims[0]}}, 0);
+    MlirValue start =
+        tsr_onnx_has(c, 2)
+            ? tsr_onnx_cast(c, c->inputs[2], TSR_DTYPE_I64)
+            : tsr_onnx_filled(c, TSR_DTYPE_I64, &(tsr_shape){.rank = 1, .dims = {full.dims[0]}}, 0);
     MlirValue place = tsr_onnx_places(c, TSR_DTYPE_I64, full.rank, axis, shape.dims[axis]);
     place = EMIT(c, "add", place, tsr_onnx_reshape(c, start, &batch));
     if (strcmp(mode, "circular") == 0) {
@@ -231,8 +229,8 @@ bool tsr_onnx_rule_one_hot(tsr_onnx_call *c) {
     indices = tsr_onnx_wrap_indices(c, indices, (uint64_t)depth);
     MlirValue classes =
         tsr_onnx_places(c, tsr_onnx_dtype(indices), rank + 1, axis, (uint64_t)depth);
-    MlirValue hot = tsr_onnx_compare(c, TSR_PREDICATE_EQ, tsr_onnx_reshape(c, indices, &full),
-                                     classes);
+    MlirValue hot =
+        tsr_onnx_compare(c, TSR_PREDICATE_EQ, tsr_onnx_reshape(c, indices, &full), classes);
     tsr_shape scalar = {.rank = 0};
     MlirValue off = tsr_onnx_reshape(c, tsr_onnx_slice_dim(c, values, 0, 0, 1, 1), &scalar);
     MlirValue on = tsr_onnx_reshape(c, tsr_onnx_slice_dim(c, values, 0, 1, 1, 1), &scalar);
@@ -286,8 +284,7 @@ bool tsr_onnx_rule_top_k(tsr_onnx_call *c) {
     bool is_byte = dtype == TSR_DTYPE_UI8;
     MlirValue keys = is_byte ? tsr_onnx_cast(c, x, TSR_DTYPE_I32) : x;
     MlirValue top = tsr_onnx_number(c, keys, -1);
-    if (!largest)
-        keys = tsr_onnx_is_float(keys) ? EMIT(c, "neg", keys) : EMIT(c, "sub", top, keys);
+    if (!largest) keys = tsr_onnx_is_float(keys) ? EMIT(c, "neg", keys) : EMIT(c, "sub", top, keys);
     if (k < 0 || k > (int64_t)tsr_onnx_dim_of(x, axis))
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "k is %" PRId64 "; the axis has %" PRIu64, k,
                              tsr_onnx_dim_of(x, axis));
@@ -298,8 +295,8 @@ bool tsr_onnx_rule_top_k(tsr_onnx_call *c) {
     if (!tsr_onnx_emit_many(c, TSR_GRAPH_NAME("top_k"), &keys, 1, attrs, 2, types, results))
         return false;
     if (!largest)
-        results[0] = tsr_onnx_is_float(keys) ? EMIT(c, "neg", results[0])
-                                             : EMIT(c, "sub", top, results[0]);
+        results[0] =
+            tsr_onnx_is_float(keys) ? EMIT(c, "neg", results[0]) : EMIT(c, "sub", top, results[0]);
     tsr_onnx_out(c, 1, results[1]);
     return tsr_onnx_out(c, 0, tsr_onnx_cast(c, results[0], dtype));
 }

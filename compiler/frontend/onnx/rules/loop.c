@@ -25,8 +25,10 @@ bool tsr_onnx_loop_begin(tsr_onnx_call *c, size_t carried_count, const MlirValue
                           .outside = *c->builder};
     if (c->failed) return false;
     if (count > TSR_ONNX_LOOP_VALUES_MAX)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a loop over %zu values; at most %d can be "
-                             "imported", count, TSR_ONNX_LOOP_VALUES_MAX);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT,
+                             "a loop over %zu values; at most %d can be "
+                             "imported",
+                             count, TSR_ONNX_LOOP_VALUES_MAX);
     for (size_t i = 0; i < count; i++) {
         MlirValue value = i < carried_count ? carried[i] : sequences[i - carried_count];
         loop.operands[i] = value;
@@ -61,13 +63,15 @@ static MlirOperation build_scan(tsr_onnx_call *c, tsr_onnx_loop *loop, bool reve
         results[i] = mlirValueGetType(loop->operands[i]);
     for (size_t i = 0; i < slice_count; i++) {
         tsr_type type = tsr_onnx_type_of(slices[i]);
-        memmove(type.shape.dims + 1, type.shape.dims, type.shape.rank++ * sizeof type.shape.dims[0]);
+        memmove(type.shape.dims + 1, type.shape.dims,
+                type.shape.rank++ * sizeof type.shape.dims[0]);
         type.shape.dims[0] = loop->length;
         results[loop->carried_count + i] = tsr_type_make(c->builder->context, &type);
     }
     if (!loop->sequence_count)
         attrs[attr_count++] = tsr_onnx_i64_attr(c, "length", (int64_t)loop->length);
-    if (reverse) attrs[attr_count++] = (tsr_attr){"reverse", tsr_attr_make_unit(c->builder->context)};
+    if (reverse)
+        attrs[attr_count++] = (tsr_attr){"reverse", tsr_attr_make_unit(c->builder->context)};
     return tsr_build(c->builder,
                      &(tsr_op_desc){.name = TSR_GRAPH_NAME("scan"),
                                     .operands = loop->operands,
@@ -86,8 +90,10 @@ static bool check_yielded(tsr_onnx_call *c, const tsr_onnx_loop *loop, const Mli
         if (mlirValueIsNull(next[i])) return false;
         tsr_type is = tsr_onnx_type_of(next[i]), must = tsr_onnx_type_of(loop->operands[i]);
         if (is.dtype != must.dtype || !tsr_shape_equal(&is.shape, &must.shape))
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "carried value %zu changes its type from "
-                                 "one iteration to the next", i);
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                                 "carried value %zu changes its type from "
+                                 "one iteration to the next",
+                                 i);
     }
     for (size_t i = 0; i < slice_count && !c->failed; i++) {
         if (mlirValueIsNull(slices[i])) return false;

@@ -33,9 +33,8 @@ static MlirValue norm(tsr_onnx_call *c, const char *op, MlirValue x, MlirValue s
                       MlirValue bias, size_t count, const int64_t *axes, double eps) {
     MlirValue operands[] = {x, scale, bias};
     size_t operand_count = mlirValueIsNull(scale) ? 1 : mlirValueIsNull(bias) ? 2 : 3;
-    tsr_attr attrs[] = {tsr_onnx_i64s_attr(c, "axes", count, axes),
-                        tsr_onnx_f64_attr(c, "eps", eps),
-                        {0}};
+    tsr_attr attrs[] = {
+        tsr_onnx_i64s_attr(c, "axes", count, axes), tsr_onnx_f64_attr(c, "eps", eps), {0}};
     return tsr_onnx_emit(c, op, operands, operand_count, attrs, NULL);
 }
 
@@ -62,9 +61,8 @@ static bool batch_norm_train(tsr_onnx_call *c, MlirValue x, const MlirValue *of,
                        variance_of(c, wide, kept, count, axes, false)};
     for (size_t i = 0; i < 2; i++) {
         MlirValue old = tsr_onnx_cast(c, of[2 + i], tsr_onnx_dtype(wide));
-        MlirValue next =
-            EMIT(c, "add", EMIT(c, "mul", old, tsr_onnx_number(c, old, momentum)),
-                 EMIT(c, "mul", now[i], tsr_onnx_number(c, old, 1 - momentum)));
+        MlirValue next = EMIT(c, "add", EMIT(c, "mul", old, tsr_onnx_number(c, old, momentum)),
+                              EMIT(c, "mul", now[i], tsr_onnx_number(c, old, 1 - momentum)));
         if (tsr_onnx_wants(c, 1 + i))
             tsr_onnx_out(c, 1 + i, tsr_onnx_cast(c, next, tsr_onnx_dtype(of[2 + i])));
     }
@@ -122,8 +120,7 @@ bool tsr_onnx_rule_group_norm(tsr_onnx_call *c) {
     tsr_dtype dtype = tsr_onnx_dtype(y);
     y = EMIT(c, "mul", y, tsr_onnx_per_channel(c, tsr_onnx_cast(c, scale, dtype), rank));
     y = EMIT(c, "add", y, tsr_onnx_per_channel(c, tsr_onnx_cast(c, bias, dtype), rank));
-    return tsr_onnx_out(c, 0,
-                        tsr_onnx_cast(c, tsr_onnx_reshape(c, y, &shape), tsr_onnx_dtype(x)));
+    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, tsr_onnx_reshape(c, y, &shape), tsr_onnx_dtype(x)));
 }
 
 /* The axes from `axis` to the last. */
@@ -166,8 +163,9 @@ bool tsr_onnx_rule_rms_norm(tsr_onnx_call *c) {
     size_t count = 0;
     if (!trailing_axes(c, x, axes, &count)) return false;
     scale = tsr_onnx_cast(c, scale, tsr_onnx_dtype(x));
-    return tsr_onnx_out(c, 0, norm(c, TSR_GRAPH_NAME("rmsnorm_safe"), x, scale,
-                                   (MlirValue){NULL}, count, axes, eps));
+    return tsr_onnx_out(
+        c, 0,
+        norm(c, TSR_GRAPH_NAME("rmsnorm_safe"), x, scale, (MlirValue){NULL}, count, axes, eps));
 }
 
 /* com.microsoft.SkipLayerNormalization and its simplified form: the sum of two, normalised. */
@@ -217,8 +215,7 @@ bool tsr_onnx_rule_lrn(tsr_onnx_call *c) {
     MlirValue wide = tsr_onnx_wide(c, x);
     MlirValue squares = tsr_onnx_pad(c, EMIT(c, "mul", wide, wide), low, high, NULL, 0);
     for (int64_t k = 0; k < size && !c->failed; k++) {
-        MlirValue part =
-            tsr_onnx_slice_dim(c, squares, 1, k, (int64_t)tsr_onnx_dim_of(wide, 1), 1);
+        MlirValue part = tsr_onnx_slice_dim(c, squares, 1, k, (int64_t)tsr_onnx_dim_of(wide, 1), 1);
         sum = k ? EMIT(c, "add", sum, part) : part;
     }
     sum = EMIT(c, "mul", sum, tsr_onnx_number(c, sum, alpha / (double)size));

@@ -51,8 +51,7 @@ static MlirValue pool_image(tsr_onnx_call *c, MlirValue x, const tsr_onnx_window
     tsr_attr attrs[5] = {tsr_onnx_i64s_attr(c, "window", 2, w->size),
                          tsr_onnx_i64s_attr(c, "strides", 2, w->stride),
                          tsr_onnx_i64s_attr(c, "padding", 4, padding)};
-    if (excludes)
-        attrs[3] = (tsr_attr){"exclude_padding", tsr_attr_make_unit(c->builder->context)};
+    if (excludes) attrs[3] = (tsr_attr){"exclude_padding", tsr_attr_make_unit(c->builder->context)};
     MlirValue last = tsr_onnx_channels_last(c, x);
     return tsr_onnx_channels_first(c, tsr_onnx_emit(c, op, &last, 1, attrs, NULL));
 }
@@ -141,8 +140,7 @@ static MlirValue window_counts(tsr_onnx_call *c, MlirValue x, const tsr_onnx_win
             }
         }
         shape.dims[i + 2] = (uint64_t)w->out[i];
-        counts = EMIT(c, "mul", counts,
-                      tsr_onnx_numbers(c, tsr_onnx_dtype(x), &shape, numbers));
+        counts = EMIT(c, "mul", counts, tsr_onnx_numbers(c, tsr_onnx_dtype(x), &shape, numbers));
     }
     return counts;
 }
@@ -153,8 +151,8 @@ bool tsr_onnx_rule_average_pool(tsr_onnx_call *c) {
     tsr_onnx_windows w;
     if (!read_kernel(c, x, &w)) return false;
     if (is_plain(&w, x))
-        return tsr_onnx_out(
-            c, 0, pool_image(c, x, &w, TSR_GRAPH_NAME("avg_pool2d"), !with_padding));
+        return tsr_onnx_out(c, 0,
+                            pool_image(c, x, &w, TSR_GRAPH_NAME("avg_pool2d"), !with_padding));
     MlirValue wide = tsr_onnx_wide(c, x);
     MlirValue sums = pool_all(c, wide, &w, TSR_GRAPH_NAME("add"), 0);
     MlirValue y = EMIT(c, "div", sums, window_counts(c, wide, &w, with_padding));
@@ -195,7 +193,8 @@ bool tsr_onnx_rule_global_pool(tsr_onnx_call *c) {
         y = tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), each, count, axes, true);
         y = tsr_onnx_cast(c, root_of_powers(c, y, p), tsr_onnx_dtype(x));
     } else {
-        const char *op = c->row->with[0] == 'm' ? TSR_GRAPH_NAME("reduce_max") : TSR_GRAPH_NAME("mean");
+        const char *op =
+            c->row->with[0] == 'm' ? TSR_GRAPH_NAME("reduce_max") : TSR_GRAPH_NAME("mean");
         y = tsr_onnx_reduce(c, op, x, count, axes, true);
     }
     return tsr_onnx_out(c, 0, y);

@@ -15,8 +15,10 @@
 static MlirValue integer_product(tsr_onnx_call *c, MlirValue a, MlirValue b) {
     tsr_shape left = tsr_onnx_type_of(a).shape, right = tsr_onnx_type_of(b).shape;
     if (left.rank == TSR_RANK_MAX || right.rank == TSR_RANK_MAX)
-        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "a product of integers has at most %d "
-                                   "dims", TSR_RANK_MAX - 1);
+        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE,
+                                   "a product of integers has at most %d "
+                                   "dims",
+                                   TSR_RANK_MAX - 1);
     left.dims[left.rank++] = 1;
     right.rank++;
     right.dims[right.rank - 1] = right.dims[right.rank - 2];
@@ -42,8 +44,8 @@ MlirValue tsr_onnx_product(tsr_onnx_call *c, MlirValue a, MlirValue b) {
         return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE,
                                    "dims of %" PRIu64 " and %" PRIu64 " must be equal",
                                    x.dims[x.rank - 1], y.dims[y.rank - 2]);
-    MlirValue product = tsr_onnx_is_float(a) ? tsr_onnx_matmul(c, a, b, false, false)
-                                             : integer_product(c, a, b);
+    MlirValue product =
+        tsr_onnx_is_float(a) ? tsr_onnx_matmul(c, a, b, false, false) : integer_product(c, a, b);
     tsr_shape shape = tsr_onnx_type_of(product).shape, kept = {0};
     for (uint32_t i = 0; i < shape.rank; i++) {
         bool removed = (row && i + 2 == shape.rank) || (column && i + 1 == shape.rank);
@@ -59,7 +61,8 @@ bool tsr_onnx_rule_matmul(tsr_onnx_call *c) {
 bool tsr_onnx_rule_gemm(tsr_onnx_call *c) {
     MlirValue a = tsr_onnx_in(c, 0), b = tsr_onnx_in(c, 1), bias = tsr_onnx_in_or_null(c, 2);
     double alpha = tsr_onnx_attr_f(c, "alpha", 1), beta = tsr_onnx_attr_f(c, "beta", 1);
-    bool transpose_a = tsr_onnx_attr_i(c, "transA", 0), transpose_b = tsr_onnx_attr_i(c, "transB", 0);
+    bool transpose_a = tsr_onnx_attr_i(c, "transA", 0),
+         transpose_b = tsr_onnx_attr_i(c, "transB", 0);
     if (!tsr_onnx_need_rank(c, "A", a, 2, 2) || !tsr_onnx_need_rank(c, "B", b, 2, 2)) return false;
     MlirValue y;
     if (tsr_onnx_is_float(a)) {
@@ -88,14 +91,18 @@ bool tsr_onnx_rule_fused_matmul(tsr_onnx_call *c) {
         return false;
     MlirValue y = tsr_onnx_matmul(c, a, b, tsr_onnx_attr_i(c, "transA", 0) != 0,
                                   tsr_onnx_attr_i(c, "transB", 0) != 0);
-    return tsr_onnx_out(c, 0,
-                        alpha == 1 ? y : EMIT(c, "mul", y, tsr_onnx_number(c, y, alpha)));
+    return tsr_onnx_out(c, 0, alpha == 1 ? y : EMIT(c, "mul", y, tsr_onnx_number(c, y, alpha)));
 }
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
 /* Letters of the equation, in the order of their first use, and the dims that "..." covers. */
-enum { LETTERS_MAX = 52, TERMS_MAX = 16, ELLIPSIS = LETTERS_MAX, SLOTS = LETTERS_MAX + TSR_RANK_MAX };
+enum {
+    LETTERS_MAX = 52,
+    TERMS_MAX = 16,
+    ELLIPSIS = LETTERS_MAX,
+    SLOTS = LETTERS_MAX + TSR_RANK_MAX
+};
 
 typedef struct term {
     size_t count;
@@ -142,7 +149,8 @@ static uint32_t letters_of(const char *at) {
 /* Without "->": the dims of the ellipsis, then letters that occur once, in alphabetic order. */
 static void imply_result(einsum *e) {
     static const char order[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    for (uint32_t i = 0; i < e->covered; i++) e->result.slots[e->result.count++] = (uint8_t)(ELLIPSIS + i);
+    for (uint32_t i = 0; i < e->covered; i++)
+        e->result.slots[e->result.count++] = (uint8_t)(ELLIPSIS + i);
     for (const char *at = order; *at; at++) {
         size_t uses = 0;
         for (size_t t = 0; t < e->term_count; t++)
@@ -167,8 +175,8 @@ static bool parse(tsr_onnx_call *c, einsum *e) {
     at = equation;
     do {
         if (e->term_count == TERMS_MAX) return false;
-        uint32_t rank = e->term_count < c->input_count
-                            ? tsr_onnx_rank(tsr_onnx_in(c, e->term_count)) : 0;
+        uint32_t rank =
+            e->term_count < c->input_count ? tsr_onnx_rank(tsr_onnx_in(c, e->term_count)) : 0;
         uint32_t letters = letters_of(at);
         uint32_t covers = rank > letters ? rank - letters : 0;
         term *t = &e->terms[e->term_count];
@@ -189,8 +197,10 @@ static bool take_sizes(tsr_onnx_call *c, einsum *e) {
     for (size_t t = 0; t < e->term_count; t++) {
         MlirValue x = c->inputs[t];
         if (tsr_onnx_rank(x) != e->terms[t].count)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "input %zu has %u dims; the equation says "
-                                 "%zu", t, tsr_onnx_rank(x), e->terms[t].count);
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                                 "input %zu has %u dims; the equation says "
+                                 "%zu",
+                                 t, tsr_onnx_rank(x), e->terms[t].count);
         for (uint32_t i = 0; i < e->terms[t].count; i++) {
             uint64_t *size = &e->sizes[e->terms[t].slots[i]], dim = tsr_onnx_dim_of(x, i);
             if (*size > 1 && dim != 1 && dim != *size)
@@ -209,8 +219,10 @@ static MlirValue take_diagonals(tsr_onnx_call *c, MlirValue x, term *t) {
             if (t->slots[i] != t->slots[k]) continue;
             uint32_t rank = tsr_onnx_rank(x);
             int64_t axis = (int64_t)k;
-            MlirValue a = tsr_onnx_places(c, TSR_DTYPE_I64, rank, (uint32_t)i, tsr_onnx_dim_of(x, (uint32_t)i));
-            MlirValue b = tsr_onnx_places(c, TSR_DTYPE_I64, rank, (uint32_t)k, tsr_onnx_dim_of(x, (uint32_t)k));
+            MlirValue a = tsr_onnx_places(c, TSR_DTYPE_I64, rank, (uint32_t)i,
+                                          tsr_onnx_dim_of(x, (uint32_t)i));
+            MlirValue b = tsr_onnx_places(c, TSR_DTYPE_I64, rank, (uint32_t)k,
+                                          tsr_onnx_dim_of(x, (uint32_t)k));
             MlirValue same = tsr_onnx_compare(c, TSR_PREDICATE_EQ, a, b);
             x = EMIT(c, "where", same, x, ZERO(c, x));
             x = tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), x, 1, &axis, false);
@@ -257,7 +269,8 @@ static MlirValue arrange(tsr_onnx_call *c, MlirValue x, const term *t, size_t co
         size_t run = counts && i >= counts[0] ? (i >= counts[0] + counts[1] ? 2 : 1) : 0;
         merged.dims[run] *= dim;
     }
-    if (used != tsr_onnx_rank(x)) return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "the equation has too many letters");
+    if (used != tsr_onnx_rank(x))
+        return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "the equation has too many letters");
     x = tsr_onnx_transpose(c, x, permutation);
     return tsr_onnx_reshape(c, x, counts ? &merged : &shape);
 }
@@ -293,12 +306,14 @@ static MlirValue contract(tsr_onnx_call *c, const einsum *e, size_t next, MlirVa
     for (size_t i = 0; i < batch + rows + columns; i++) {
         uint8_t slot = i < batch + rows ? left[i] : right[i - rows];
         if (made.count == TSR_RANK_MAX)
-            return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "a product has more than %d dims", TSR_RANK_MAX);
+            return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_SHAPE, "a product has more than %d dims",
+                                       TSR_RANK_MAX);
         made.slots[made.count++] = slot;
         shape.dims[shape.rank++] = e->sizes[slot];
     }
     MlirValue l = arrange(c, x, a, batch + rows + inner, left, (size_t[]){batch, rows, inner});
-    MlirValue r = arrange(c, y, b, batch + columns + inner, right, (size_t[]){batch, columns, inner});
+    MlirValue r =
+        arrange(c, y, b, batch + columns + inner, right, (size_t[]){batch, columns, inner});
     MlirValue product;
     if (tsr_onnx_is_float(x))
         product = tsr_onnx_matmul(c, l, r, false, true);
@@ -334,6 +349,5 @@ bool tsr_onnx_rule_einsum(tsr_onnx_call *c) {
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE,
                                  "a letter of the result is in no term");
     x = sum_unused(c, &e, e.term_count, x, &e.terms[0]);
-    return tsr_onnx_out(c, 0,
-                        arrange(c, x, &e.terms[0], e.result.count, e.result.slots, NULL));
+    return tsr_onnx_out(c, 0, arrange(c, x, &e.terms[0], e.result.count, e.result.slots, NULL));
 }

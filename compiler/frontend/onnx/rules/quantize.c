@@ -74,8 +74,8 @@ bool tsr_onnx_rule_quantize(tsr_onnx_call *c) {
     if (c->failed) return false;
     tsr_dtype by = precision ? tsr_onnx_type_dtype(precision) : tsr_onnx_dtype(x);
     if (!tsr_dtype_is_float(by)) by = TSR_DTYPE_F32;
-    MlirValue ratio = EMIT(c, "div", tsr_onnx_cast(c, x, by),
-                           tsr_onnx_cast(c, spread(c, scale, x), by));
+    MlirValue ratio =
+        EMIT(c, "div", tsr_onnx_cast(c, x, by), tsr_onnx_cast(c, spread(c, scale, x), by));
     ratio = tsr_onnx_wide(c, ratio);
     return tsr_onnx_out(c, 0, to_byte(c, ratio, spread(c, zero, x), dtype));
 }
@@ -91,8 +91,7 @@ bool tsr_onnx_rule_dequantize(tsr_onnx_call *c) {
     bool wide = tsr_onnx_dtype(x) == TSR_DTYPE_I32 || tsr_onnx_dtype(scale) == TSR_DTYPE_F64;
     tsr_dtype by = wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32;
     MlirValue y = tsr_onnx_cast(c, x, by);
-    if (!mlirValueIsNull(zero))
-        y = EMIT(c, "sub", y, tsr_onnx_cast(c, spread(c, zero, x), by));
+    if (!mlirValueIsNull(zero)) y = EMIT(c, "sub", y, tsr_onnx_cast(c, spread(c, zero, x), by));
     y = EMIT(c, "mul", y, tsr_onnx_cast(c, spread(c, scale, x), by));
     return tsr_onnx_out(c, 0, tsr_onnx_cast(c, y, dtype));
 }
@@ -142,8 +141,8 @@ bool tsr_onnx_rule_matmul_integer(tsr_onnx_call *c) {
 /* The scale of the result: a's times b's over y's, in f32 as far as they are. */
 static MlirValue rescale(tsr_onnx_call *c, MlirValue y, MlirValue a, MlirValue b, MlirValue to) {
     tsr_dtype by = tsr_onnx_dtype(a);
-    MlirValue factor = EMIT(c, "div", EMIT(c, "mul", a, tsr_onnx_cast(c, b, by)),
-                            tsr_onnx_cast(c, to, by));
+    MlirValue factor =
+        EMIT(c, "div", EMIT(c, "mul", a, tsr_onnx_cast(c, b, by)), tsr_onnx_cast(c, to, by));
     return EMIT(c, "mul", y, tsr_onnx_cast(c, factor, TSR_DTYPE_F64));
 }
 
@@ -161,8 +160,7 @@ bool tsr_onnx_rule_qlinear_matmul(tsr_onnx_call *c) {
 static MlirValue of_filters(tsr_onnx_call *c, MlirValue value, MlirValue filter) {
     tsr_shape column = {.rank = tsr_onnx_rank(filter), .dims = {1, 1, 1, 1, 1, 1, 1, 1}};
     if (mlirValueIsNull(value) || tsr_onnx_count(value) == 1)
-        return mlirValueIsNull(value) ? value
-                                      : tsr_onnx_reshape(c, value, &(tsr_shape){.rank = 0});
+        return mlirValueIsNull(value) ? value : tsr_onnx_reshape(c, value, &(tsr_shape){.rank = 0});
     column.dims[0] = tsr_onnx_count(value);
     return tsr_onnx_reshape(c, value, &column);
 }
@@ -195,8 +193,7 @@ bool tsr_onnx_rule_qlinear_conv(tsr_onnx_call *c) {
     MlirValue y = integer_conv(c, x, tsr_onnx_in(c, 2), filter, tsr_onnx_in(c, 5));
     uint32_t rank = tsr_onnx_rank(y);
     if (!mlirValueIsNull(bias))
-        y = EMIT(c, "add", y,
-                 tsr_onnx_per_channel(c, tsr_onnx_cast(c, bias, TSR_DTYPE_F64), rank));
+        y = EMIT(c, "add", y, tsr_onnx_per_channel(c, tsr_onnx_cast(c, bias, TSR_DTYPE_F64), rank));
     if (tsr_onnx_count(scale) > 1) scale = tsr_onnx_per_channel(c, scale, rank);
     y = rescale(c, y, tsr_onnx_in(c, 1), scale, tsr_onnx_in(c, 6));
     MlirValue sum = EMIT(c, "add", y, tsr_onnx_cast(c, zero, TSR_DTYPE_F64));

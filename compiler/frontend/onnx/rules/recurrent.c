@@ -45,7 +45,8 @@ static MlirValue activate(tsr_onnx_call *c, const layer *l, const char *name, Ml
         return EMIT(c, "div", x, EMIT(c, "add", ONE(c, x), EMIT(c, "abs", x)));
     return tsr_onnx_fail_value(c, TSR_DIAG_ONNX_ATTRIBUTE,
                                "activation '%s' cannot be imported; Sigmoid, Tanh, Relu, Softplus "
-                               "and Softsign can", name);
+                               "and Softsign can",
+                               name);
 }
 
 /* Gate `index` of [B, gates H]. */
@@ -111,8 +112,8 @@ static MlirValue step_lstm(tsr_onnx_call *c, const layer *l, MlirValue x, const 
     return next[0];
 }
 
-typedef MlirValue (*step_fn)(tsr_onnx_call *c, const layer *l, MlirValue x,
-                             const MlirValue *states, MlirValue *next);
+typedef MlirValue (*step_fn)(tsr_onnx_call *c, const layer *l, MlirValue x, const MlirValue *states,
+                             MlirValue *next);
 
 /* Runs the steps; *out_all is [T, B, H], `out_last` the last states. */
 static bool run_layer(tsr_onnx_call *c, const layer *l, step_fn step, MlirValue *out_all,
@@ -127,8 +128,8 @@ static bool run_layer(tsr_onnx_call *c, const layer *l, step_fn step, MlirValue 
         return false;
     MlirValue y = step(c, l, loop.arguments[l->state_count], loop.arguments, next);
     if (!mlirValueIsNull(l->lengths)) {
-        MlirValue within = tsr_onnx_compare(c, TSR_PREDICATE_LT,
-                                            loop.arguments[l->state_count + 1], l->lengths);
+        MlirValue within =
+            tsr_onnx_compare(c, TSR_PREDICATE_LT, loop.arguments[l->state_count + 1], l->lengths);
         for (size_t i = 0; i < l->state_count; i++)
             next[i] = EMIT(c, "where", within, next[i], loop.arguments[i]);
         y = EMIT(c, "where", within, y, ZERO(c, y));
@@ -172,8 +173,7 @@ static bool read_functions(tsr_onnx_call *c, layer *l, size_t direction, size_t 
                              "attributes 'activation_alpha' and 'activation_beta'");
     if (!a || a->strings.count < (direction + 1) * count) return true;
     for (size_t i = 0; i < count; i++) {
-        const tsr_wire_span *s =
-            TSR_ONNX_ITEM(a->strings, tsr_wire_span, direction * count + i);
+        const tsr_wire_span *s = TSR_ONNX_ITEM(a->strings, tsr_wire_span, direction * count + i);
         l->functions[i] = tsr_arena_strndup(c->arena, (const char *)s->bytes, s->size_bytes);
         if (!l->functions[i]) return false;
     }
@@ -192,7 +192,8 @@ static bool read_layer(tsr_onnx_call *c, MlirValue x, int64_t direction, layer *
     l->weights = tsr_onnx_swap(c, r, 0, 1);
     if (mlirValueIsNull(bias)) return !c->failed;
     if (tsr_onnx_dim_of(bias, 0) != 2 * (uint64_t)size)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "B has %" PRIu64 " elements; expected %" PRId64,
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "B has %" PRIu64 " elements; expected %" PRId64,
                              tsr_onnx_dim_of(bias, 0), 2 * size);
     MlirValue own = tsr_onnx_slice_dim(c, bias, 0, size, size, 1);
     l->inputs = EMIT(c, "add", l->inputs, tsr_onnx_slice_dim(c, bias, 0, 0, size, 1));
@@ -224,8 +225,8 @@ static void set_outputs(tsr_onnx_call *c, size_t directions, size_t states, cons
     for (size_t i = 0; i < states; i++) {
         for (size_t d = 0; d < directions; d++) {
             tsr_shape s = tsr_onnx_type_of(last[d][i]).shape;
-            parts[d] = tsr_onnx_reshape(
-                c, last[d][i], &(tsr_shape){.rank = 3, .dims = {1, s.dims[0], s.dims[1]}});
+            parts[d] = tsr_onnx_reshape(c, last[d][i],
+                                        &(tsr_shape){.rank = 3, .dims = {1, s.dims[0], s.dims[1]}});
         }
         y = tsr_onnx_concat(c, directions, parts, 0);
         tsr_onnx_out(c, 1 + i, batch_first ? tsr_onnx_swap(c, y, 0, 1) : y);
@@ -272,12 +273,10 @@ bool tsr_onnx_rule_recurrent(tsr_onnx_call *c) {
                    .linear_before_reset = tsr_onnx_attr_i(c, "linear_before_reset", 0) != 0,
                    .input_forget = tsr_onnx_attr_i(c, "input_forget", 0) != 0,
                    .lengths = read_lengths(c, x)};
-        if (kind == 2)
-            l.peepholes = direction_of(c, tsr_onnx_in_or_null(c, 7), (int64_t)d);
+        if (kind == 2) l.peepholes = direction_of(c, tsr_onnx_in_or_null(c, 7), (int64_t)d);
         for (size_t i = 0; i < l.state_count; i++)
             l.states[i] = initial_state(c, 5 + i, (int64_t)d, x, l.hidden, batch_first);
-        if (!read_functions(c, &l, d, cells[kind].functions) ||
-            !read_layer(c, x, (int64_t)d, &l) ||
+        if (!read_functions(c, &l, d, cells[kind].functions) || !read_layer(c, x, (int64_t)d, &l) ||
             !run_layer(c, &l, cells[kind].step, &all[d], last[d]))
             return false;
     }

@@ -10,8 +10,7 @@
 
 /* The axes of a reduction: an attribute, or in later versions an input. *out_none: the input
  * itself is the result. */
-static bool read_axes(tsr_onnx_call *c, MlirValue x, int64_t *axes, size_t *count,
-                      bool *out_none) {
+static bool read_axes(tsr_onnx_call *c, MlirValue x, int64_t *axes, size_t *count, bool *out_none) {
     bool given = false;
     uint32_t rank = tsr_onnx_rank(x);
     if (!tsr_onnx_ints_of(c, "axes", 1, TSR_RANK_MAX, axes, count, &given) || c->failed ||
@@ -25,7 +24,8 @@ static bool read_axes(tsr_onnx_call *c, MlirValue x, int64_t *axes, size_t *coun
 
 /* What is applied to the elements, and to the result. */
 static MlirValue before(tsr_onnx_call *c, const char *op, MlirValue x) {
-    if (strcmp(op, "ReduceL1") == 0) return tsr_onnx_dtype(x) == TSR_DTYPE_UI8 ? x : EMIT(c, "abs", x);
+    if (strcmp(op, "ReduceL1") == 0)
+        return tsr_onnx_dtype(x) == TSR_DTYPE_UI8 ? x : EMIT(c, "abs", x);
     if (strcmp(op, "ReduceL2") == 0 || strcmp(op, "ReduceSumSquare") == 0)
         return EMIT(c, "mul", x, x);
     return x;
@@ -95,8 +95,8 @@ static MlirValue as_rows(tsr_onnx_call *c, MlirValue x, int64_t otherwise, uint3
 }
 
 static MlirValue log_softmax(tsr_onnx_call *c, MlirValue x, uint32_t axis) {
-    MlirValue sum = tsr_onnx_reduce(c, TSR_GRAPH_NAME("logsumexp_safe"), x, 1,
-                                    (const int64_t[]){axis}, true);
+    MlirValue sum =
+        tsr_onnx_reduce(c, TSR_GRAPH_NAME("logsumexp_safe"), x, 1, (const int64_t[]){axis}, true);
     return EMIT(c, "sub", x, sum);
 }
 
@@ -107,8 +107,7 @@ static MlirValue hardmax(tsr_onnx_call *c, MlirValue x, uint32_t axis) {
     kept.dims[axis] = 1;
     MlirValue first = tsr_onnx_reshape(c, EMIT_WITH(c, "argmax", attrs, x), &kept);
     MlirValue place = tsr_onnx_places(c, TSR_DTYPE_I64, shape.rank, axis, shape.dims[axis]);
-    return tsr_onnx_cast(c, tsr_onnx_compare(c, TSR_PREDICATE_EQ, first, place),
-                         tsr_onnx_dtype(x));
+    return tsr_onnx_cast(c, tsr_onnx_compare(c, TSR_PREDICATE_EQ, first, place), tsr_onnx_dtype(x));
 }
 
 bool tsr_onnx_rule_softmax(tsr_onnx_call *c) {
@@ -154,8 +153,8 @@ static MlirValue pick(tsr_onnx_call *c, MlirValue x, MlirValue labels) {
     tsr_shape shape = tsr_onnx_type_of(x).shape, column = shape;
     column.dims[1] = 1;
     MlirValue place = tsr_onnx_places(c, tsr_onnx_dtype(labels), shape.rank, 1, shape.dims[1]);
-    MlirValue hot = tsr_onnx_compare(c, TSR_PREDICATE_EQ,
-                                     tsr_onnx_reshape(c, labels, &column), place);
+    MlirValue hot =
+        tsr_onnx_compare(c, TSR_PREDICATE_EQ, tsr_onnx_reshape(c, labels, &column), place);
     return tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), EMIT(c, "where", hot, x, ZERO(c, x)), 1,
                            (const int64_t[]){1}, false);
 }
@@ -174,14 +173,14 @@ static MlirValue reduce_loss(tsr_onnx_call *c, MlirValue scores, MlirValue label
         axes[i] = i;
     }
     if (!mlirValueIsNull(weights)) {
-        MlirValue all = tsr_onnx_cast(c, tsr_onnx_reshape(c, weights, &column),
-                                      tsr_onnx_dtype(scores));
+        MlirValue all =
+            tsr_onnx_cast(c, tsr_onnx_reshape(c, weights, &column), tsr_onnx_dtype(scores));
         weight = pick(c, tsr_onnx_broadcast(c, all, &shape), labels);
     }
     if (tsr_onnx_attr(c, "ignore_index")) {
         double ignored = (double)tsr_onnx_attr_i(c, "ignore_index", 0);
-        MlirValue is = tsr_onnx_compare(c, TSR_PREDICATE_EQ, labels,
-                                        tsr_onnx_number(c, labels, ignored));
+        MlirValue is =
+            tsr_onnx_compare(c, TSR_PREDICATE_EQ, labels, tsr_onnx_number(c, labels, ignored));
         weight = EMIT(c, "where", is, ZERO(c, weight), weight);
     }
     each = EMIT(c, "mul", each, weight);

@@ -51,9 +51,10 @@ static double cubic_weight(double a, double x) {
 static size_t weights_of(const resize *r, double scale, double ratio, double *out) {
     double shrink = r->antialias && scale < 1 ? scale : 1, sum = 0;
     if (strcmp(r->mode, "nearest") == 0) {
-        bool up = ratio == 1 || (strcmp(r->nearest, "round_prefer_floor") == 0  ? ratio > 0.5
-                                 : strcmp(r->nearest, "round_prefer_ceil") == 0 ? ratio >= 0.5
-                                 : strcmp(r->nearest, "ceil") == 0);
+        bool up = ratio == 1 || (strcmp(r->nearest, "round_prefer_floor") == 0 ? ratio > 0.5
+                                 : strcmp(r->nearest, "round_prefer_ceil") == 0
+                                     ? ratio >= 0.5
+                                     : strcmp(r->nearest, "ceil") == 0);
         out[0] = !up;
         out[1] = up;
         return 2;
@@ -73,10 +74,10 @@ static size_t weights_of(const resize *r, double scale, double ratio, double *ou
 }
 
 typedef struct taps {
-    size_t count;     /* of each result */
-    double *weights;  /* [count][out] */
-    int64_t *places;  /* [count][out] */
-    double *outside;  /* [out]: 1 where the result is the extrapolation value */
+    size_t count;    /* of each result */
+    double *weights; /* [count][out] */
+    int64_t *places; /* [count][out] */
+    double *outside; /* [out]: 1 where the result is the extrapolation value */
     bool any_outside;
 } taps;
 
@@ -88,7 +89,7 @@ static bool make_taps(tsr_onnx_call *c, const resize *r, uint32_t axis, uint32_t
     if (!t->count)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "axis %u shrinks by more than can be filtered",
                              axis);
-    t->weights = TSR_NEW(c->arena, double, t->count * (size_t)out + 1);
+    t->weights = TSR_NEW(c->arena, double, t->count *(size_t)out + 1);
     t->places = TSR_NEW(c->arena, int64_t, t->count * (size_t)out + 1);
     t->outside = TSR_NEW(c->arena, double, (size_t)out + 1);
     TSR_NEED(t->weights && t->places && t->outside ? c : NULL);
@@ -139,13 +140,12 @@ static MlirValue resize_axis(tsr_onnx_call *c, const resize *r, MlirValue x, uin
         MlirValue part = tsr_onnx_gather(c, x, places, axis);
         if (!nearest)
             part = EMIT(c, "mul", part,
-                        tsr_onnx_numbers(c, tsr_onnx_dtype(x), &row,
-                                         t.weights + k * (size_t)out));
+                        tsr_onnx_numbers(c, tsr_onnx_dtype(x), &row, t.weights + k * (size_t)out));
         sum = k ? EMIT(c, "add", sum, part) : part;
     }
     if (!t.any_outside) return sum;
-    MlirValue outside = tsr_onnx_cast(c, tsr_onnx_numbers(c, TSR_DTYPE_F32, &row, t.outside),
-                                      TSR_DTYPE_I1);
+    MlirValue outside =
+        tsr_onnx_cast(c, tsr_onnx_numbers(c, TSR_DTYPE_F32, &row, t.outside), TSR_DTYPE_I1);
     return EMIT(c, "where", outside, tsr_onnx_number(c, sum, r->extrapolation), sum);
 }
 
@@ -217,9 +217,9 @@ static bool read_sizes(tsr_onnx_call *c, resize *r, size_t count, const uint32_t
 
 static bool check_words(tsr_onnx_call *c, const resize *r) {
     static const char *const modes[] = {"nearest", "linear", "cubic"};
-    static const char *const transforms[] = {"half_pixel", "half_pixel_symmetric",
-                                             "pytorch_half_pixel", "align_corners", "asymmetric",
-                                             "tf_crop_and_resize", "tf_half_pixel_for_nn"};
+    static const char *const transforms[] = {
+        "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
+        "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
     bool mode = false, transform = false;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         mode = mode || strcmp(r->mode, modes[i]) == 0;

@@ -61,8 +61,7 @@ static MlirValue coordinate(tsr_onnx_call *c, const sampler *s, MlirValue grid, 
 }
 
 /* ((a d - b) d + e) d + f */
-static MlirValue polynomial(tsr_onnx_call *c, MlirValue d, double a, double b, double e,
-                            double f) {
+static MlirValue polynomial(tsr_onnx_call *c, MlirValue d, double a, double b, double e, double f) {
     MlirValue y = EMIT(c, "mul", d, tsr_onnx_number(c, d, a));
     y = EMIT(c, "mul", EMIT(c, "add", y, tsr_onnx_number(c, d, b)), d);
     y = EMIT(c, "mul", EMIT(c, "add", y, tsr_onnx_number(c, d, e)), d);
@@ -80,8 +79,7 @@ static size_t make_taps(tsr_onnx_call *c, const sampler *s, MlirValue x, MlirVal
     }
     size_t count = s->mode == 'l' ? 2 : 4;
     for (size_t k = 0; k < count; k++)
-        places[k] =
-            EMIT(c, "add", low, tsr_onnx_number(c, x, (double)k - (count == 4 ? 1 : 0)));
+        places[k] = EMIT(c, "add", low, tsr_onnx_number(c, x, (double)k - (count == 4 ? 1 : 0)));
     if (count == 2) {
         weights[0] = EMIT(c, "sub", one, t);
         weights[1] = t;
@@ -129,12 +127,13 @@ static MlirValue meet(tsr_onnx_call *c, const sampler *s, const tap_set *taps, s
         index = EMIT(c, "add", index, place);
         MlirValue w = taps->weights[d][k], in = taps->inside[d][k];
         if (!mlirValueIsNull(w)) weight = mlirValueIsNull(weight) ? w : EMIT(c, "mul", weight, w);
-        if (!mlirValueIsNull(in)) inside = mlirValueIsNull(inside) ? in : EMIT(c, "and", inside, in);
+        if (!mlirValueIsNull(in))
+            inside = mlirValueIsNull(inside) ? in : EMIT(c, "and", inside, in);
     }
     MlirValue y = tsr_onnx_gather(c, image, index, 0);
     if (!mlirValueIsNull(weight))
-        y = EMIT(c, "mul", y, tsr_onnx_cast(c, tsr_onnx_reshape(c, weight, &column),
-                                            tsr_onnx_dtype(y)));
+        y = EMIT(c, "mul", y,
+                 tsr_onnx_cast(c, tsr_onnx_reshape(c, weight, &column), tsr_onnx_dtype(y)));
     if (!mlirValueIsNull(inside))
         y = EMIT(c, "where", tsr_onnx_reshape(c, inside, &column), y, ZERO(c, y));
     return y;
@@ -154,8 +153,10 @@ static bool read_sampler(tsr_onnx_call *c, MlirValue x, MlirValue grid, sampler 
     for (uint32_t d = 0; d < s->dims; d++) s->sizes[d] = tsr_onnx_dim_of(x, d + 2);
     if (!strchr("nlc", s->mode) || tsr_onnx_dim_of(grid, s->dims + 1) != s->dims ||
         tsr_onnx_dim_of(grid, 0) != tsr_onnx_dim_of(x, 0))
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the grid does not fit the image, or the mode "
-                             "'%s' is unknown", mode);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "the grid does not fit the image, or the mode "
+                             "'%s' is unknown",
+                             mode);
     return !c->failed;
 }
 
@@ -201,7 +202,8 @@ bool tsr_onnx_rule_affine_grid(tsr_onnx_call *c) {
         return false;
     size_t dims = count - 2;
     if (count < 4 || tsr_onnx_dim_of(theta, 1) != dims || tsr_onnx_dim_of(theta, 2) != dims + 1)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "theta does not fit a size of %zu dims", count);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "theta does not fit a size of %zu dims",
+                             count);
     tsr_shape grid = {.rank = (uint32_t)dims + 2}, flat = {.rank = 2, .dims = {dims + 1, 1}};
     grid.dims[0] = tsr_onnx_dim_of(theta, 0);
     for (size_t d = 0; d < dims; d++) {
@@ -222,8 +224,8 @@ bool tsr_onnx_rule_affine_grid(tsr_onnx_call *c) {
         }
         places[dims * flat.dims[1] + p] = 1;
     }
-    MlirValue y = tsr_onnx_product(
-        c, theta, tsr_onnx_numbers(c, tsr_onnx_dtype(theta), &flat, places));
+    MlirValue y =
+        tsr_onnx_product(c, theta, tsr_onnx_numbers(c, tsr_onnx_dtype(theta), &flat, places));
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, tsr_onnx_swap(c, y, 1, 2), &grid));
 }
 
@@ -237,9 +239,9 @@ static MlirValue scatter_known(tsr_onnx_call *c, MlirValue slices, size_t count,
     for (size_t i = 0; i < count; i++)
         if (places[i] < 0) places[i] = (int64_t)size; /* a place that is cut off */
     shape.dims[0] = size + 1;
-    MlirValue sum = EMIT_WITH(c, "scatter_add", attrs,
-                              tsr_onnx_filled(c, tsr_onnx_dtype(slices), &shape, 0),
-                              tsr_onnx_int_list(c, count, places), slices);
+    MlirValue sum =
+        EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_filled(c, tsr_onnx_dtype(slices), &shape, 0),
+                  tsr_onnx_int_list(c, count, places), slices);
     return tsr_onnx_slice_dim(c, sum, 0, 0, (int64_t)size, 1);
 }
 
@@ -265,8 +267,7 @@ static bool read_patches(tsr_onnx_call *c, patches *p) {
         int64_t room = p->image[d] + pads[d] + pads[d + p->dims] - reach;
         bool fits = blocks == p->dims && p->block[d] > 0 && p->stride[d] > 0 && room >= 0 &&
                     p->image[d] > 0 && p->image[d] <= INT32_MAX;
-        if (!fits)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the blocks do not fit the image");
+        if (!fits) return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the blocks do not fit the image");
         p->count[d] = room / p->stride[d] + 1;
         p->area *= (uint64_t)p->image[d];
         p->window *= (uint64_t)p->block[d];
@@ -298,17 +299,18 @@ bool tsr_onnx_rule_col2im(tsr_onnx_call *c) {
     uint64_t channels = s.dims[1] / p.window, total = p.window * p.blocks;
     if (s.dims[1] % p.window || s.dims[2] != p.blocks || p.dims + 2 > TSR_RANK_MAX ||
         total > TSR_ONNX_KNOWN_MAX)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "%" PRIu64 " by %" PRIu64
-                             " columns do not fit the blocks", s.dims[1], s.dims[2]);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "%" PRIu64 " by %" PRIu64 " columns do not fit the blocks", s.dims[1],
+                             s.dims[2]);
     int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)total + 1);
     TSR_NEED(places);
     for (uint64_t i = 0; i < total; i++) places[i] = patch_place(&p, i / p.blocks, i % p.blocks);
     const tsr_shape split = {.rank = 3, .dims = {s.dims[0], channels, total}};
     const tsr_shape rows = {.rank = 2, .dims = {total, s.dims[0] * channels}};
-    MlirValue slices = tsr_onnx_transpose(c, tsr_onnx_reshape(c, x, &split),
-                                          (const int64_t[]){2, 0, 1});
-    MlirValue sum = scatter_known(c, tsr_onnx_reshape(c, slices, &rows), (size_t)total, places,
-                                  p.area);
+    MlirValue slices =
+        tsr_onnx_transpose(c, tsr_onnx_reshape(c, x, &split), (const int64_t[]){2, 0, 1});
+    MlirValue sum =
+        scatter_known(c, tsr_onnx_reshape(c, slices, &rows), (size_t)total, places, p.area);
     tsr_shape out = {.rank = (uint32_t)p.dims + 2, .dims = {s.dims[0], channels}};
     for (size_t d = 0; d < p.dims; d++) out.dims[d + 2] = (uint64_t)p.image[d];
     return tsr_onnx_out(c, 0, tsr_onnx_reshape(c, tsr_onnx_swap(c, sum, 0, 1), &out));
@@ -335,9 +337,9 @@ bool tsr_onnx_rule_max_unpool(tsr_onnx_call *c) {
     tsr_attr attrs[] = {tsr_onnx_i64_attr(c, "axis", 0), {0}};
     uint64_t all = 0;
     if (!tsr_shape_count(&inferred, &all)) return false;
-    const tsr_shape from = {.rank = 1, .dims = {tsr_onnx_count(x)}}, to = {.rank = 1, .dims = {all}};
-    MlirValue y = EMIT_WITH(c, "scatter_add", attrs,
-                            tsr_onnx_filled(c, tsr_onnx_dtype(x), &to, 0),
+    const tsr_shape from = {.rank = 1, .dims = {tsr_onnx_count(x)}},
+                    to = {.rank = 1, .dims = {all}};
+    MlirValue y = EMIT_WITH(c, "scatter_add", attrs, tsr_onnx_filled(c, tsr_onnx_dtype(x), &to, 0),
                             tsr_onnx_reshape(c, indices, &from), tsr_onnx_reshape(c, x, &from));
     y = tsr_onnx_reshape(c, y, &inferred);
     int64_t low[TSR_RANK_MAX] = {0}, high[TSR_RANK_MAX] = {0};

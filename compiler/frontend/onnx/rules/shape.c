@@ -115,8 +115,10 @@ bool tsr_onnx_rule_unsqueeze(tsr_onnx_call *c) {
     if (!tsr_onnx_ints_of(c, "axes", 1, TSR_RANK_MAX, axes, &count, &given) || c->failed)
         return false;
     if (shape.rank + count > TSR_RANK_MAX)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the result has %zu dims; at most %d can be "
-                             "imported", shape.rank + count, TSR_RANK_MAX);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                             "the result has %zu dims; at most %d can be "
+                             "imported",
+                             shape.rank + count, TSR_RANK_MAX);
     if (!tsr_onnx_axes(c, "axes", shape.rank + (uint32_t)count, count, axes)) return false;
     for (uint32_t from = 0; full.rank < shape.rank + count;) {
         bool added = next < count && axes[next] == (int64_t)full.rank;
@@ -186,12 +188,10 @@ bool tsr_onnx_rule_constant(tsr_onnx_call *c) {
     }
     a = tsr_onnx_attr(c, "value_float");
     if (a)
-        return tsr_onnx_out(c, 0,
-                            tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_F32}, &a->f));
+        return tsr_onnx_out(c, 0, tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_F32}, &a->f));
     a = tsr_onnx_attr(c, "value_int");
     if (a)
-        return tsr_onnx_out(c, 0,
-                            tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_I64}, &a->i));
+        return tsr_onnx_out(c, 0, tsr_onnx_constant(c, &(tsr_type){.dtype = TSR_DTYPE_I64}, &a->i));
     a = tsr_onnx_attr(c, "value_ints");
     if (!a) a = tsr_onnx_attr(c, "value_floats");
     if (a) return constant_list(c, a);
@@ -278,8 +278,8 @@ bool tsr_onnx_rule_eye_like(tsr_onnx_call *c) {
 bool tsr_onnx_rule_concat(tsr_onnx_call *c) {
     uint32_t axis;
     for (size_t i = 0; i < c->input_count; i++) tsr_onnx_in(c, i);
-    return tsr_onnx_axis(c, "axis", tsr_onnx_attr_i(c, "axis", 0),
-                         tsr_onnx_rank(tsr_onnx_in(c, 0)), &axis) &&
+    return tsr_onnx_axis(c, "axis", tsr_onnx_attr_i(c, "axis", 0), tsr_onnx_rank(tsr_onnx_in(c, 0)),
+                         &axis) &&
            tsr_onnx_out(c, 0, tsr_onnx_concat(c, c->input_count, c->inputs, axis));
 }
 
@@ -293,7 +293,8 @@ bool tsr_onnx_rule_split(tsr_onnx_call *c) {
     if (!tsr_onnx_axis(c, "axis", tsr_onnx_attr_i(c, "axis", 0), tsr_onnx_rank(x), &axis) ||
         !tsr_onnx_ints_of(c, "split", 1, parts, sizes, &count, &given))
         return false;
-    int64_t dim = (int64_t)tsr_onnx_dim_of(x, axis), each = (dim + (int64_t)parts - 1) / (int64_t)parts;
+    int64_t dim = (int64_t)tsr_onnx_dim_of(x, axis),
+            each = (dim + (int64_t)parts - 1) / (int64_t)parts;
     for (size_t i = 0; i < parts && !given; i++) {
         sizes[i] = at + each <= dim ? each : dim - at;
         at += sizes[i];
@@ -374,8 +375,10 @@ bool tsr_onnx_rule_tile(tsr_onnx_call *c) {
         if (repeats[i] < 0)
             return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "a repeat is %" PRId64, repeats[i]);
         if (shape.rank == TSR_RANK_MAX)
-            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE, "the input has %u dims; at most %d can be "
-                                 "imported", shape.rank, TSR_RANK_MAX - 1);
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_SHAPE,
+                                 "the input has %u dims; at most %d can be "
+                                 "imported",
+                                 shape.rank, TSR_RANK_MAX - 1);
         for (uint32_t k = shape.rank++; k > i; k--) shape.dims[k] = shape.dims[k - 1];
         shape.dims[i] = 1;
         full = shape;
@@ -397,8 +400,8 @@ static int64_t pad_place(const char *mode, int64_t at, int64_t dim) {
     return at < dim ? at : period - at;
 }
 
-static MlirValue pad_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, const char *mode,
-                         int64_t low, int64_t high) {
+static MlirValue pad_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, const char *mode, int64_t low,
+                         int64_t high) {
     int64_t size = (int64_t)tsr_onnx_dim_of(x, dim), count = size + low + high;
     if (low == 0 && high == 0) return x;
     if (size == 0 || count < 0)
@@ -432,8 +435,8 @@ static MlirValue pad_constant(tsr_onnx_call *c, MlirValue x, const int64_t *low,
         return tsr_onnx_pad(c, x, added_low, added_high, NULL, number);
     MlirValue one = tsr_onnx_filled(c, TSR_DTYPE_I1, &(tsr_shape){.rank = 0}, 1);
     tsr_shape shape = tsr_onnx_type_of(x).shape;
-    MlirValue inside = tsr_onnx_pad(c, tsr_onnx_broadcast(c, one, &shape), added_low, added_high,
-                                    NULL, 0);
+    MlirValue inside =
+        tsr_onnx_pad(c, tsr_onnx_broadcast(c, one, &shape), added_low, added_high, NULL, 0);
     value = tsr_onnx_reshape(c, value, &(tsr_shape){.rank = 0});
     return EMIT(c, "where", inside, tsr_onnx_pad(c, x, added_low, added_high, NULL, 0), value);
 }
@@ -447,8 +450,7 @@ bool tsr_onnx_rule_pad(tsr_onnx_call *c) {
     bool given = false;
     for (int64_t i = 0; i < TSR_RANK_MAX; i++) axes[i] = i;
     if (!tsr_onnx_ints_of(c, "pads", 1, 2 * TSR_RANK_MAX, pads, &count, &given) || c->failed ||
-        (tsr_onnx_has(c, 3) &&
-         !tsr_onnx_in_ints(c, 3, "axes", TSR_RANK_MAX, axes, &axis_count)))
+        (tsr_onnx_has(c, 3) && !tsr_onnx_in_ints(c, 3, "axes", TSR_RANK_MAX, axes, &axis_count)))
         return false;
     if (count != 2 * axis_count)
         return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "%zu pads for %zu axes", count, axis_count);
@@ -515,11 +517,11 @@ bool tsr_onnx_rule_depth_to_space(tsr_onnx_call *c) {
     const tsr_shape dcr = {.rank = 6, .dims = {s.dims[0], b, b, d, s.dims[2], s.dims[3]}};
     const tsr_shape crd = {.rank = 6, .dims = {s.dims[0], d, b, b, s.dims[2], s.dims[3]}};
     const tsr_shape four = {.rank = 4, .dims = {s.dims[0], d, s.dims[2] * b, s.dims[3] * b}};
-    return tsr_onnx_out(c, 0,
-                        regroup(c, x, is_crd ? &crd : &dcr,
-                                is_crd ? (const int64_t[]){0, 1, 4, 2, 5, 3}
-                                       : (const int64_t[]){0, 3, 4, 1, 5, 2},
-                                &four));
+    return tsr_onnx_out(
+        c, 0,
+        regroup(c, x, is_crd ? &crd : &dcr,
+                is_crd ? (const int64_t[]){0, 1, 4, 2, 5, 3} : (const int64_t[]){0, 3, 4, 1, 5, 2},
+                &four));
 }
 
 bool tsr_onnx_rule_space_to_depth(tsr_onnx_call *c) {
@@ -533,12 +535,12 @@ bool tsr_onnx_rule_space_to_depth(tsr_onnx_call *c) {
                              "the image is no multiple of blocks of %" PRId64, block);
     const tsr_shape six = {.rank = 6,
                            .dims = {s.dims[0], s.dims[1], s.dims[2] / b, b, s.dims[3] / b, b}};
-    const tsr_shape four = {
-        .rank = 4, .dims = {s.dims[0], s.dims[1] * b * b, s.dims[2] / b, s.dims[3] / b}};
+    const tsr_shape four = {.rank = 4,
+                            .dims = {s.dims[0], s.dims[1] * b * b, s.dims[2] / b, s.dims[3] / b}};
     bool is_crd = strcmp(tsr_onnx_attr_s(c, "mode", "DCR"), "CRD") == 0;
-    return tsr_onnx_out(c, 0,
-                        regroup(c, x, &six,
-                                is_crd ? (const int64_t[]){0, 1, 3, 5, 2, 4}
-                                       : (const int64_t[]){0, 3, 5, 1, 2, 4},
-                                &four));
+    return tsr_onnx_out(
+        c, 0,
+        regroup(c, x, &six,
+                is_crd ? (const int64_t[]){0, 1, 3, 5, 2, 4} : (const int64_t[]){0, 3, 5, 1, 2, 4},
+                &four));
 }

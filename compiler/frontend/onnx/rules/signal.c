@@ -194,8 +194,7 @@ bool tsr_onnx_rule_stft(tsr_onnx_call *c) {
                              step);
     int64_t *places = TSR_NEW(c->arena, int64_t, (size_t)(frames * length));
     TSR_NEED(places);
-    for (int64_t i = 0; i < frames * length; i++)
-        places[i] = i / length * step + i % length;
+    for (int64_t i = 0; i < frames * length; i++) places[i] = i / length * step + i % length;
     tsr_type type = {.dtype = TSR_DTYPE_I64,
                      .shape = {.rank = 2, .dims = {(uint64_t)frames, (uint64_t)length}}};
     tsr_dtype dtype = tsr_onnx_dtype(x);

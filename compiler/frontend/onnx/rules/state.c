@@ -28,8 +28,8 @@ bool tsr_onnx_rule_cumprod(tsr_onnx_call *c) {
     next[0] = EMIT(c, "mul", loop.arguments[0], loop.arguments[1]);
     slices[0] = exclusive ? loop.arguments[0] : next[0];
     if (!tsr_onnx_loop_end(c, &loop, reverse, next, 1, slices, results)) return false;
-    return tsr_onnx_out(
-        c, 0, tsr_onnx_cast(c, tsr_onnx_swap(c, results[1], 0, axis), tsr_onnx_dtype(x)));
+    return tsr_onnx_out(c, 0,
+                        tsr_onnx_cast(c, tsr_onnx_swap(c, results[1], 0, axis), tsr_onnx_dtype(x)));
 }
 
 /* ---- gated units ----------------------------------------------------------------------------- */
@@ -99,8 +99,7 @@ static MlirValue linear_step(tsr_onnx_call *c, const linear *l, const MlirValue 
                              MlirValue *out_state) {
     MlirValue state = arguments[0], q = arguments[1], k = arguments[2], v = arguments[3];
     size_t at = 4;
-    if (l->gates)
-        state = EMIT(c, "mul", state, add_dim(c, EMIT(c, "exp", arguments[at++]), 3));
+    if (l->gates) state = EMIT(c, "mul", state, add_dim(c, EMIT(c, "exp", arguments[at++]), 3));
     MlirValue key = add_dim(c, k, 3);
     if (l->corrects) {
         MlirValue found = tsr_onnx_reduce(c, TSR_GRAPH_NAME("sum"), EMIT(c, "mul", state, key), 1,
@@ -120,7 +119,8 @@ static MlirValue linear_step(tsr_onnx_call *c, const linear *l, const MlirValue 
 
 bool tsr_onnx_rule_linear_attention(tsr_onnx_call *c) {
     const char *rule = tsr_onnx_attr_s(c, "update_rule", "gated_delta");
-    int64_t of_q = tsr_onnx_attr_i(c, "q_num_heads", 0), of_k = tsr_onnx_attr_i(c, "kv_num_heads", 0);
+    int64_t of_q = tsr_onnx_attr_i(c, "q_num_heads", 0),
+            of_k = tsr_onnx_attr_i(c, "kv_num_heads", 0);
     linear l = {.gates = strncmp(rule, "gated", 5) == 0,
                 .corrects = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0,
                 .heads = of_k,
@@ -129,8 +129,8 @@ bool tsr_onnx_rule_linear_attention(tsr_onnx_call *c) {
     size_t count = 3;
     tsr_onnx_loop loop;
     if (of_k < 1 || of_q % of_k)
-        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "%" PRId64 " query heads of %" PRId64, of_q,
-                             of_k);
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_ATTRIBUTE, "%" PRId64 " query heads of %" PRId64,
+                             of_q, of_k);
     l.groups = of_q / of_k;
     sequences[0] = by_step(c, query, of_q);
     sequences[1] = by_step(c, tsr_onnx_in(c, 1), of_k);
@@ -150,8 +150,8 @@ bool tsr_onnx_rule_linear_attention(tsr_onnx_call *c) {
     MlirValue past = tsr_onnx_in_or_null(c, 3);
     tsr_dtype kept = tsr_onnx_dtype(mlirValueIsNull(past) ? query : past);
     tsr_dtype by = tsr_onnx_dtype(sequences[0]);
-    MlirValue state = mlirValueIsNull(past) ? tsr_onnx_filled(c, by, &shape, 0)
-                                            : tsr_onnx_cast(c, past, by);
+    MlirValue state =
+        mlirValueIsNull(past) ? tsr_onnx_filled(c, by, &shape, 0) : tsr_onnx_cast(c, past, by);
     if (!tsr_onnx_loop_begin(c, 1, &state, count, sequences, 0, &loop)) return false;
     y = linear_step(c, &l, loop.arguments, &next);
     if (!tsr_onnx_loop_end(c, &loop, false, &next, 1, &y, results)) return false;
@@ -160,6 +160,5 @@ bool tsr_onnx_rule_linear_attention(tsr_onnx_call *c) {
     s.dims[2] *= s.dims[3];
     s.rank = 3;
     tsr_onnx_out(c, 1, tsr_onnx_cast(c, results[0], kept));
-    return tsr_onnx_out(c, 0,
-                        tsr_onnx_cast(c, tsr_onnx_reshape(c, y, &s), tsr_onnx_dtype(query)));
+    return tsr_onnx_out(c, 0, tsr_onnx_cast(c, tsr_onnx_reshape(c, y, &s), tsr_onnx_dtype(query)));
 }
