@@ -6,6 +6,7 @@
 
 #include "bundle/provenance.h"
 #include "compiler/choose.h"
+#include "compiler/frontend/onnx/import.h"
 #include "compiler/graph/graph.h"
 #include "compiler/ir/attributes.h"
 #include "compiler/ir/elide.h"
@@ -56,6 +57,8 @@ typedef struct compilation {
     MlirModule source; /* the module as it was read, if it is dumped; else null */
     const char *base_name;
     tsr_digest source_digest;
+    const char *weights_name; /* NULL: the module names no file of parameters */
+    tsr_digest weights_digest;
     const char *documents[TSR_DOCUMENT_COUNT]; /* NULL: not known yet */
     tsr_buffer graph, schedule_json;           /* two of the documents, if they are made here */
     tsr_config config;
@@ -338,15 +341,54 @@ static TSR_RESULT check_seal(compilation *c, MlirModule module) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
+static TSR_RESULT read_text(compilation *c, MlirModule *out_module) {
     void *text = NULL;
     size_t size_bytes = 0;
+    if (c->options->dim_count)
+        FAIL(c->ctx, TSR_USAGE, "%s is no ONNX model: sizes of dims are written in its text",
+             c->base_name);
     TRY(c->ctx, tsr_io_read_file(c->ctx, c->options->source_path, TSR_SOURCE_BYTES_MAX, &c->arena,
                                  &text, &size_bytes));
     c->source_digest = tsr_hash(text, size_bytes);
+    return tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, out_module);
+}
+
+/* Keeps what the module says about the file of its parameters. */
+static TSR_RESULT keep_weights(compilation *c, MlirModule module) {
+    static const char kind[] = "sha256:";
+    MlirOperation self = mlirModuleGetOperation(module);
+    const char *name = tsr_op_string(self, TSR_WEIGHTS_NAME);
+    const char *digest = tsr_op_string(self, TSR_WEIGHTS_DIGEST_NAME);
+    const size_t skipped = sizeof kind - 1;
+    if (!name && !digest) return TSR_SUCCESS;
+    bool fits = name && digest && strlen(name) <= TSR_NAME_MAX && name[0] && !strchr(name, '/') &&
+                strncmp(digest, kind, skipped) == 0 &&
+                tsr_digest_parse(digest + skipped, strlen(digest + skipped), &c->weights_digest);
+    if (!fits)
+        FAIL(c->ctx, TSR_COMPILE,
+             "%s: '" TSR_WEIGHTS_NAME "' must name a file in the folder of the module, and "
+             "'" TSR_WEIGHTS_DIGEST_NAME "' its digest, \"sha256:…\"",
+             c->base_name);
+    c->weights_name = name;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_source(compilation *c, MlirModule *out_module) {
+    const tsr_onnx_options onnx = {.path = c->options->source_path,
+                                   .bindings = c->options->dims,
+                                   .binding_count = c->options->dim_count,
+                                   .weights_path = c->options->weights_path};
     TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
-    TRY(c->ctx,
-        tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, out_module));
+    if (c->options->from == TSR_STAGE_GRAPH && tsr_onnx_is_model(c->options->source_path))
+        TRY(c->ctx,
+            tsr_onnx_import(c->ctx, c->mlir, &c->diags, &onnx, out_module, &c->source_digest));
+    else
+        TRY(c->ctx, read_text(c, out_module));
+    return keep_weights(c, *out_module);
+}
+
+static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
+    TRY(c->ctx, read_source(c, out_module));
     const char *numerics = c->options->numerics;
     if (numerics && strcmp(numerics, "portable") != 0)
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_NUMERICS_NAME,
@@ -641,6 +683,9 @@ static void fill_report(const compilation *c, tsr_compile_report *report) {
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (program->entries[i].workspace_bytes > report->workspace_bytes)
             report->workspace_bytes = program->entries[i].workspace_bytes;
+    if (!c->weights_name) return;
+    memcpy(report->weights_name, c->weights_name, strlen(c->weights_name) + 1);
+    report->weights_digest = c->weights_digest;
 }
 
 tsr_result tsr_compile_here(tsr_ctx *ctx, const tsr_compile_options *options,

@@ -15,7 +15,10 @@
 #define TSR_COMPILER_COMPILE_H
 
 #include "compiler/diag/diag.h"
+#include "compiler/frontend/onnx/binding.h"
+#include "runtime/base/hash/hash.h"
 #include "runtime/base/result.h"
+#include "runtime/base/tensor.h"
 
 typedef enum tsr_stage {
 #define X(id, name, scope, load, run, dump, ending, about) TSR_STAGE_##id,
@@ -33,7 +36,7 @@ const tsr_stage_info *tsr_stage_get(tsr_stage stage);
 
 typedef struct tsr_compile_options {
     size_t size_bytes;          /* sizeof(tsr_compile_options) */
-    const char *source_path;    /* text or bytecode */
+    const char *source_path;    /* text or bytecode of MLIR; an ONNX model, if it ends in ".onnx" */
     tsr_stage from;             /* the stage whose result the source is: GRAPH (0) for a model */
     size_t stage_limit;         /* number of stages of the table to run; 0: all, with a bundle */
     const char *output_path;    /* written whole or not at all; NULL where no bundle is made */
@@ -62,6 +65,11 @@ typedef struct tsr_compile_options {
      * no limit. At most INT64_MAX. */
     uint64_t workspace_max;
     const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
+    /* Of an ONNX model: the sizes of its open dims; and where the values of its parameters are
+     * written, as safetensors, if it has any (NULL: they are not written). */
+    const tsr_dim_binding *dims;
+    size_t dim_count;
+    const char *weights_path;
 } tsr_compile_options;
 
 typedef struct tsr_compile_report {
@@ -69,6 +77,10 @@ typedef struct tsr_compile_report {
     double seconds;
     size_t entry_count, kernel_count, tensor_count;
     uint64_t workspace_bytes; /* the largest workspace of all entries */
+    /* The file in the folder of the source (or at weights_path) that holds the values of the
+     * parameters, and its SHA-256; "": no file. */
+    char weights_name[TSR_NAME_MAX + 1];
+    tsr_digest weights_digest;
 } tsr_compile_report;
 
 enum { TSR_SOURCE_BYTES_MAX = 1 << 30 };

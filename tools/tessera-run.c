@@ -386,6 +386,12 @@ done:
     return result;
 }
 
+/* Without --entry and a training entry, a bundle of one entry runs that one. */
+static const char *only_entry(const arguments *a, const tsr_config *config) {
+    bool calls = config->entry_count == 1 && config->entries[0].kind != TSR_ENTRY_TRAIN;
+    return !a->entry && !a->export_params && calls ? config->entries[0].name : a->entry;
+}
+
 static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model *model,
                               run_mode *out_mode) {
     const tsr_config_entry *entry = NULL;
@@ -403,10 +409,12 @@ static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model 
     return TSR_SUCCESS;
 }
 
-static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
+static tsr_result run_chosen(tsr_ctx *ctx, const arguments *given, tsr_model *model,
                              tsr_report *report) {
     run_mode mode = MODE_TRAIN;
     uint64_t step = 0;
+    arguments chosen = *given, *a = &chosen;
+    chosen.entry = only_entry(given, tsr_model_get_config(model));
     TRY(ctx, choose_mode(ctx, a, model, &mode));
     TRY(ctx, check_flags(ctx, a->flags, mode));
     TRY(ctx, check_state_flags(ctx, a));

@@ -8,6 +8,11 @@
 /* Module attribute: the name of the target that the module is compiled for. */
 #define TSR_TARGET_NAME "tessera.target"
 
+/* Module attributes: the file that holds the values of the parameters, in the folder of the module,
+ * and its SHA-256 ("sha256:…"). */
+#define TSR_WEIGHTS_NAME "tessera.weights"
+#define TSR_WEIGHTS_DIGEST_NAME "tessera.weights_digest"
+
 /* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry
  * their name in this attribute. The name depends only on type and value, so equal constants are
  * one tensor. */

@@ -27,6 +27,8 @@ READERS = {
     "layout": {"bundle/parse.c": ["tsr_layout_parse_marker", "tsr_layout_parse_root",
                                   "tsr_layout_parse_index", "tsr_layout_parse_manifest"],
                "bundle/open.c": ["tsr_bundle_open"]},
+    "onnx": {"compiler/frontend/onnx/wire.c": ["tsr_wire_read", "store_packed"],
+             "compiler/frontend/onnx/model.c": ["tsr_onnx_model_read", "tsr_onnx_opset_version"]},
     "program": {"manifests/program/bytes.c": ["tsr_program_decode"],
                 "manifests/program/program.c": ["tsr_program_verify"],
                 "manifests/program/collectives.c": ["tsr_program_verify_collectives"]},

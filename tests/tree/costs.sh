@@ -28,7 +28,8 @@ check_row() {
             echo "$page: $kind: $file does not name '$name'"
         fi
     done <"$lists/said"
-    tree_files | grep -E '^(bundle|compiler|loader|manifests|runtime|tools)/' | grep -vxF "$page" |
+    # A front end names the ops that it makes of others; one more op changes none of it.
+    tree_files | grep -E '^(bundle|compiler|loader|manifests|runtime|tools)/' | grep -vE '^compiler/frontend/' | grep -vxF "$page" |
         tr '\n' '\0' | xargs -0 -r grep -liE -- "$name" | sort | comm -23 - "$lists/said" |
         sed "s|.*|$page: $kind: '&' names '$name', and has no place in the row|"
     commit=

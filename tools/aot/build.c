@@ -7,6 +7,7 @@
 #include "runtime/base/io/io.h"
 #include "tessera/tessera.h"
 #include "tools/aot/aot.h"
+#include "tools/aot/model.h"
 #include "tools/aot/rebuild.h"
 
 #include <errno.h>
@@ -23,7 +24,10 @@ static const char toolkit_path[] = "/usr/local/cuda/bin";
 enum { TARGETS_MAX = 64, THREADS_MAX = 1024, VIRTUAL_RANKS_MAX = 4096 };
 
 typedef struct build {
-    const char *params; /* or NULL */
+    const char *params;   /* or NULL */
+    tsr_flag_list dims;   /* NAME=SIZE */
+    const char *imported; /* the parameters of an ONNX model, until they are in the bundle */
+    tsr_dim_binding bindings[TSR_FLAG_LIST_MAX];
     const char *source, *output, *targets, *from, *until, *dump, *dump_dir, *diagnostics, *ptxas;
     const char *numerics;
     bool reference, timing, json_diagnostics, verify_rebuild;
@@ -35,14 +39,7 @@ typedef struct build {
 
 static void print_diag(void *user, const tsr_diag *diag) {
     const build *b = user;
-    tsr_buffer text = {0};
-    if (b->json_diagnostics) {
-        tsr_diag_format_json(diag, &text);
-        tsr_buffer_text(&text, "\n");
-    } else
-        tsr_diag_format(diag, &text);
-    if (text.bytes) fwrite(text.bytes, 1, text.size_bytes, stderr);
-    tsr_buffer_finish(&text);
+    tsr_aot_print_diag(diag, b->json_diagnostics);
 }
 
 /* Splits "a,b" into words in the arena. */
@@ -212,35 +209,80 @@ static void print_timing(const tsr_compile_report *report) {
     fprintf(stderr, "%10.3f ms  all\n", report->seconds * 1e3);
 }
 
-/* Compiles to a temporary file next to the output, then stores the parameters while copying it to
- * the output. */
-static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report *report) {
-    const tsr_io *io = tsr_ctx_io(ctx);
+/* Finds the parameters that the program names, in the folder of its source, and compares their
+ * digest. */
+static tsr_result find_weights(tsr_ctx *ctx, build *b, const tsr_compile_report *report,
+                               const char **out_path) {
+    const char *slash = strrchr(b->source, '/');
+    int folder = slash ? (int)(slash + 1 - b->source) : 0;
+    tsr_digest digest;
+    char is[TSR_DIGEST_HEX + 1], must[TSR_DIGEST_HEX + 1];
+    *out_path = b->imported;
+    if (b->imported) return TSR_SUCCESS;
+    const char *path =
+        tsr_arena_printf(&b->arena, "%.*s%s", folder, b->source, report->weights_name);
+    if (!path) FAIL(ctx, TSR_MEMORY, "no memory for a path");
+    TRY(ctx, tsr_aot_file_digest(ctx, path, &digest));
+    tsr_digest_format(&digest, is);
+    tsr_digest_format(&report->weights_digest, must);
+    if (!tsr_digest_equal(&digest, &report->weights_digest))
+        FAIL(ctx, TSR_MISMATCH, "'%s' has the digest %s; '%s' was made with %s", path, is,
+             b->source, must);
+    *out_path = path;
+    return TSR_SUCCESS;
+}
+
+/* Stores the parameters while copying the bundle to the output: those of --params, or those that
+ * the program names. */
+static tsr_result store_params(tsr_ctx *ctx, build *b, const char *compiled,
+                               const tsr_compile_report *report) {
     tsr_generation unused;
+    const char *params = b->params;
+    if (!params) TRY(ctx, find_weights(ctx, b, report, &params));
     const tsr_bake_options options = {.size_bytes = sizeof options,
-                                      .params = b->params,
+                                      .params = params,
                                       .out_path = b->output,
                                       .reference = b->reference};
+    return tsr_bake(ctx, compiled, &options, &unused);
+}
+
+static void remove_file(tsr_ctx *ctx, const char *path) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (path) io->unlink(io->self, TSR_IO_CWD, path, 0);
+}
+
+/* Compiles to a temporary file next to the output, which becomes the output where there are no
+ * parameters to store. */
+static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report *report) {
+    const tsr_io *io = tsr_ctx_io(ctx);
     const char *compiled =
         tsr_arena_printf(&b->arena, "%s.compiled.%ld", b->output, (long)getpid());
-    if (!compiled) FAIL(ctx, TSR_MEMORY, "no memory for a path");
+    bool is_onnx = tsr_aot_is_onnx(b->source);
+    if (is_onnx)
+        b->imported =
+            tsr_arena_printf(&b->arena, "%s.params.%ld.safetensors", b->output, (long)getpid());
+    if (!compiled || (is_onnx && !b->imported)) FAIL(ctx, TSR_MEMORY, "no memory for a path");
     b->options.output_path = compiled;
-    TRY(ctx, tsr_compile(ctx, &b->options, report));
-    if (b->timing) print_timing(report);
-    tsr_result result = tsr_bake(ctx, compiled, &options, &unused);
-    io->unlink(io->self, TSR_IO_CWD, compiled, 0);
+    b->options.weights_path = b->imported;
+    tsr_result result = tsr_compile(ctx, &b->options, report);
+    if (!result.code && b->timing) print_timing(report);
+    if (!result.code && (b->params || report->weights_name[0]))
+        result = store_params(ctx, b, compiled, report);
+    else if (!result.code) {
+        int error = io->rename(io->self, TSR_IO_CWD, compiled, b->output);
+        if (error < 0)
+            result =
+                tsr_fail_(ctx, TSR_IO, -error, __FILE__, __LINE__, "cannot write '%s'", b->output);
+    }
+    remove_file(ctx, compiled);
+    remove_file(ctx, b->imported);
     return result;
 }
 
 static tsr_result compile(tsr_ctx *ctx, build *b) {
     static const char defaults[] = "cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4";
     tsr_compile_report report;
-    if (b->diagnostics && strcmp(b->diagnostics, "text") != 0) {
-        if (strcmp(b->diagnostics, "json") != 0)
-            FAIL(ctx, TSR_USAGE, "build: --diagnostics is '%s'; expected text or json",
-                 b->diagnostics);
-        b->json_diagnostics = true;
-    }
+    TRY(ctx, tsr_aot_read_form(ctx, "build", b->diagnostics, &b->json_diagnostics));
     if (b->numerics && strcmp(b->numerics, "portable") != 0 && strcmp(b->numerics, "native") != 0)
         FAIL(ctx, TSR_USAGE, "build: --numerics is '%s'; expected portable or native", b->numerics);
     b->options = (tsr_compile_options){.size_bytes = sizeof b->options,
@@ -259,6 +301,9 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .on_diag = print_diag,
                                        .user = b};
     TRY(ctx, choose_from(ctx, b));
+    TRY(ctx, tsr_aot_read_dims(ctx, "build", &b->dims, &b->arena, b->bindings));
+    b->options.dims = b->bindings;
+    b->options.dim_count = b->dims.count;
     TRY(ctx, choose_until(ctx, b));
     TRY(ctx, check_output(ctx, b));
     if (b->virtual_ranks && b->options.from != TSR_STAGE_GRAPH)
@@ -274,7 +319,9 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
     if (b->reference && !b->params) FAIL(ctx, TSR_USAGE, "build: --reference needs --params");
-    if (b->params) return compile_with_params(ctx, b, &report);
+    if (writes_bundle(b) &&
+        (b->params || tsr_aot_is_onnx(b->source) || tsr_aot_names_weights(ctx, b->source)))
+        return compile_with_params(ctx, b, &report);
     TRY(ctx, tsr_compile(ctx, &b->options, &report));
     if (b->timing) print_timing(&report);
     return TSR_SUCCESS;
@@ -291,6 +338,14 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     }
     if (!b->verify_rebuild) return TSR_SUCCESS;
     return tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, b->output, ".rebuild");
+}
+
+static void list_stages(tsr_buffer *out) {
+    tsr_buffer_text(out, "stages:\n");
+    for (int i = 0; i < TSR_STAGE_COUNT; i++)
+        tsr_buffer_printf(out, "  %-10s %s%s\n", tsr_stage_get((tsr_stage)i)->name,
+                          tsr_stage_get((tsr_stage)i)->about,
+                          tsr_stage_get((tsr_stage)i)->dumps ? "" : " (no dump)");
 }
 
 tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
@@ -315,6 +370,8 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          "how long each stage took, to stderr", 0, 0, false},
         {"--params", TSR_FLAG_TEXT, TSR_FILE_READ, &b.params, "FILE",
          "store these parameters (.safetensors or .npz) instead of init rules", 0, 0, false},
+        {"--dim", TSR_FLAG_LIST, TSR_FILE_NONE, &b.dims, "NAME=SIZE",
+         "the size of an open dim of an ONNX model", 0, 0, false},
         {"--reference", TSR_FLAG_SWITCH, TSR_FILE_NONE, &b.reference, NULL,
          "with --params: store the digest of the file, not its contents", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, TSR_FILE_NONE, &b.threads, "N",
@@ -340,11 +397,7 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     };
     const tsr_aot_word positional[] = {{"SRC", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     tsr_buffer notes = {0};
-    tsr_buffer_text(&notes, "stages:\n");
-    for (int i = 0; i < TSR_STAGE_COUNT; i++)
-        tsr_buffer_printf(&notes, "  %-10s %s%s\n", tsr_stage_get((tsr_stage)i)->name,
-                          tsr_stage_get((tsr_stage)i)->about,
-                          tsr_stage_get((tsr_stage)i)->dumps ? "" : " (no dump)");
+    list_stages(&notes);
     const tsr_aot_command_line line = {.name = "build",
                                        .notes = notes.bytes,
                                        .flags = flags,

@@ -31,7 +31,7 @@ UPDATE = '--update' in sys.argv[3:]
 AT_LEAST, EACH_AT_MOST, COMPILE = 150, 3, 9
 LIMITS = 5, 6, 7  # of compiler/source_limits.h
 ROOMS = {0: 'Reading', 1: 'Shapes and types', 2: 'Programs', 3: 'Gradients and lowering', 4: 'Schedule', 5: 'Kernels and targets',
-         6: 'Scaling and resilience', 7: 'Kernels of Tile IR'}
+         6: 'Scaling and resilience', 7: 'Kernels of Tile IR', 8: 'ONNX'}
 
 
 def read_numbers():

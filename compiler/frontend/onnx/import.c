@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver: reads the file, binds inputs and initializers, imports node after node, closes the
+ * entry, moves transposes, writes the parameters.
+ */
+#include "compiler/frontend/onnx/import.h"
+
+#include "compiler/frontend/onnx/importer.h"
+#include "compiler/frontend/onnx/layout.h"
+#include "compiler/process/guard.h"
+#include "manifests/config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+void tsr_onnx_grow(tsr_arena *arena, void **items, size_t count, size_t *capacity, size_t size) {
+    if (count < *capacity) return;
+    size_t next = *capacity ? 2 * *capacity : 16;
+    void *grown = tsr_arena_alloc(arena, next, size, _Alignof(max_align_t));
+    TSR_NEED(grown);
+    if (count) memcpy(grown, *items, count * size);
+    *items = grown;
+    *capacity = next;
+}
+
+void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name, MlirValue value,
+                   const tsr_onnx_tensor *tensor) {
+    tsr_onnx_grow(&im->arena, (void **)&scope->bindings, scope->count, &scope->capacity,
+                  sizeof *scope->bindings);
+    uint32_t number = tsr_names_add(&scope->names, name, (uint32_t)scope->count);
+    scope->bindings[number] = (tsr_onnx_binding_value){.value = value, .tensor = tensor};
+    scope->count += number == scope->count;
+}
+
+bool tsr_onnx_is_bound(const tsr_onnx_scope *scope, const char *name) {
+    return tsr_names_find(&scope->names, name) != TSR_NAME_ABSENT;
+}
+
+static tsr_onnx_binding_value *find_binding(tsr_onnx_scope *scope, const char *name) {
+    for (; scope; scope = scope->parent) {
+        uint32_t number = tsr_names_find(&scope->names, name);
+        if (number != TSR_NAME_ABSENT) return &scope->bindings[number];
+    }
+    return NULL;
+}
+
+bool tsr_onnx_lookup(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name,
+                     MlirLocation location, MlirValue *out_value) {
+    tsr_onnx_binding_value *found = find_binding(scope, name);
+    if (!found) {
+        tsr_diag_error(location, TSR_DIAG_ONNX_NAME,
+                       "'%s' is read, but neither an input, an initializer nor an earlier node "
+                       "makes it",
+                       name);
+        return false;
+    }
+    if (mlirValueIsNull(found->value) && found->tensor)
+        found->value = tsr_onnx_emit_tensor(im, found->tensor, name, location);
+    *out_value = found->value;
+    return !mlirValueIsNull(found->value);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static const tsr_onnx_function *find_function(const tsr_onnx_importer *im,
+                                              const tsr_onnx_node *node) {
+    tsr_wire_list all = im->model->functions;
+    for (size_t i = 0; i < all.count; i++) {
+        const tsr_onnx_function *f = TSR_ONNX_ITEM(all, tsr_onnx_function, i);
+        if (strcmp(f->name, node->op_type) == 0 && strcmp(f->domain, node->domain) == 0 &&
+            strcmp(f->overload, node->overload) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static bool import_nodes(tsr_onnx_importer *im, tsr_onnx_scope *scope, tsr_wire_list nodes);
+
+static bool calls_itself(const tsr_onnx_scope *scope, const tsr_onnx_function *function) {
+    while (scope) {
+        if (scope->function == function) return true;
+        scope = scope->caller ? scope->caller->scope : scope->parent;
+    }
+    return false;
+}
+
+static bool check_depth(tsr_onnx_call *c, size_t depth) {
+    return depth < TSR_ONNX_CALLS_MAX ||
+           tsr_onnx_fail(c, TSR_DIAG_ONNX_NAME, "functions and graphs are nested more than %d deep",
+                         TSR_ONNX_CALLS_MAX);
+}
+
+static bool import_function(tsr_onnx_call *c, const tsr_onnx_function *f) {
+    tsr_onnx_importer *im = c->importer;
+    tsr_onnx_scope scope = {
+        .caller = c, .function = f, .opsets = f->opsets, .depth = c->scope->depth + 1};
+    if (calls_itself(c->scope, f))
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_NAME, "function '%s' calls itself", f->name);
+    if (!check_depth(c, scope.depth)) return false;
+    if (c->input_count > f->inputs.count || c->output_count > f->outputs.count)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT,
+                             "%zu inputs and %zu outputs; the function has %zu and %zu",
+                             c->input_count, c->output_count, f->inputs.count, f->outputs.count);
+    for (size_t i = 0; i < c->input_count; i++)
+        if (tsr_onnx_has(c, i))
+            tsr_onnx_bind(im, &scope, TSR_ONNX_TEXT(f->inputs, i), c->inputs[i], NULL);
+    for (size_t i = 0; i < f->inputs.count; i++) /* absent ones */
+        if (!tsr_onnx_is_bound(&scope, TSR_ONNX_TEXT(f->inputs, i)))
+            tsr_onnx_bind(im, &scope, TSR_ONNX_TEXT(f->inputs, i), (MlirValue){NULL}, NULL);
+    bool done = import_nodes(im, &scope, f->nodes);
+    for (size_t i = 0; i < c->output_count && done; i++)
+        if (tsr_onnx_wants(c, i))
+            done = tsr_onnx_lookup(im, &scope, TSR_ONNX_TEXT(f->outputs, i), c->builder->location,
+                                   &c->outputs[i]);
+    tsr_names_finish(&scope.names);
+    c->failed = c->failed || !done;
+    return done;
+}
+
+bool tsr_onnx_import_body(tsr_onnx_call *c, const tsr_onnx_graph *graph, size_t count,
+                          const MlirValue *values, MlirValue *out_outputs) {
+    tsr_onnx_importer *im = c->importer;
+    MlirLocation location = c->builder->location;
+    tsr_onnx_scope scope = {.parent = (tsr_onnx_scope *)(uintptr_t)c->scope,
+                            .opsets = c->scope->opsets,
+                            .depth = c->scope->depth + 1};
+    if (!check_depth(c, scope.depth)) return false;
+    if (graph->inputs.count != count)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_INPUT, "its graph has %zu inputs; expected %zu",
+                             graph->inputs.count, count);
+    for (size_t i = 0; i < count; i++)
+        tsr_onnx_bind(im, &scope, TSR_ONNX_ITEM(graph->inputs, tsr_onnx_value_info, i)->name,
+                      values[i], NULL);
+    bool done = tsr_onnx_import_graph(im, &scope, graph);
+    for (size_t i = 0; i < graph->outputs.count && done; i++)
+        done =
+            tsr_onnx_lookup(im, &scope, TSR_ONNX_ITEM(graph->outputs, tsr_onnx_value_info, i)->name,
+                            location, &out_outputs[i]);
+    tsr_names_finish(&scope.names);
+    c->builder->location = location;
+    c->failed = c->failed || !done;
+    return done;
+}
+
+static bool import_by_rule(tsr_onnx_call *c) {
+    const tsr_onnx_node *n = c->node;
+    char other[64];
+    bool is_default = tsr_onnx_is_default_domain(n->domain);
+    c->opset = tsr_onnx_opset_version(c->scope->opsets, n->domain);
+    if (!c->opset && is_default)
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_VERSION, "the model names no opset of this domain");
+    if (!c->opset) c->opset = 1; /* ONNX Runtime's optimizer names none for its own domain */
+    c->row = tsr_onnx_find_row(is_default ? "" : n->domain, n->op_type, c->opset, other);
+    if (c->row) return c->row->rule(c);
+    if (other[0])
+        return tsr_onnx_fail(c, TSR_DIAG_ONNX_VERSION,
+                             "version %" PRId64 " of this op cannot be imported; known are %s",
+                             c->opset, other);
+    return tsr_onnx_fail(c, TSR_DIAG_ONNX_OP, "%s%s%s",
+                         is_default ? "no rule imports this op"
+                                    : "neither a rule nor a function of the model is known for "
+                                      "this op of domain '",
+                         is_default ? "" : n->domain, is_default ? "" : "'");
+}
+
+/* Integers that are known become constants, so that no shape arithmetic is left. */
+static MlirValue fold(tsr_onnx_call *c, MlirValue value) {
+    enum { FOLDED_MAX = 4096 };
+    if (mlirValueIsNull(value) || tsr_onnx_is_float(value) || !mlirValueIsAOpResult(value))
+        return value;
+    tsr_graph_op id = tsr_graph_op_of(mlirOpResultGetOwner(value));
+    if (id == TSR_GRAPH_CONSTANT || id == TSR_GRAPH_PARAM) return value;
+    const tsr_onnx_known *known = tsr_onnx_evaluate(c->importer, value);
+    if (!known || known->count > FOLDED_MAX) return value;
+    if (known->type.dtype == TSR_DTYPE_I64) return tsr_onnx_constant(c, &known->type, known->ints);
+    double *values = TSR_NEW(c->arena, double, (size_t)known->count + 1);
+    TSR_NEED(values);
+    for (uint64_t i = 0; i < known->count; i++) values[i] = (double)known->ints[i];
+    return tsr_onnx_numbers(c, known->type.dtype, &known->type.shape, values);
+}
+
+static bool bind_outputs(tsr_onnx_call *c, tsr_onnx_scope *scope) {
+    for (size_t i = 0; i < c->output_count; i++) {
+        const char *name = TSR_ONNX_TEXT(c->node->outputs, i);
+        if (!name[0]) continue;
+        if (tsr_onnx_is_bound(scope, name))
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_NAME, "'%s' is made twice", name);
+        if (mlirValueIsNull(c->outputs[i]))
+            return tsr_onnx_fail(c, TSR_DIAG_ONNX_OUTPUT, "output %zu ('%s') cannot be imported", i,
+                                 name);
+        tsr_onnx_bind(c->importer, scope, name, fold(c, c->outputs[i]), NULL);
+    }
+    return !c->failed;
+}
+
+static bool read_inputs(tsr_onnx_call *c, tsr_onnx_scope *scope) {
+    for (size_t i = 0; i < c->input_count; i++) {
+        const char *name = TSR_ONNX_TEXT(c->node->inputs, i);
+        if (!name[0]) continue;
+        const tsr_onnx_binding_value *found = find_binding(scope, name);
+        if (found && mlirValueIsNull(found->value) && !found->tensor) continue; /* absent */
+        if (!tsr_onnx_lookup(c->importer, scope, name, c->builder->location, &c->inputs[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool import_node(tsr_onnx_importer *im, tsr_onnx_scope *scope, const tsr_onnx_node *node) {
+    tsr_arena arena = {0};
+    tsr_onnx_call c = {.importer = im,
+                       .scope = scope,
+                       .node = node,
+                       .builder = &im->builder,
+                       .arena = &arena,
+                       .input_count = node->inputs.count,
+                       .output_count = node->outputs.count};
+    im->builder.location = tsr_onnx_location(im, node);
+    c.inputs = TSR_NEW(&arena, MlirValue, c.input_count + 1);
+    c.outputs = TSR_NEW(&arena, MlirValue, c.output_count + 1);
+    TSR_NEED(c.inputs && c.outputs ? im : NULL);
+    bool done = im->node_count++ < TSR_ONNX_NODES_MAX ||
+                tsr_onnx_fail(&c, TSR_DIAG_ONNX_NAME, "the model has more than %d nodes",
+                              TSR_ONNX_NODES_MAX);
+    done = done && read_inputs(&c, scope);
+    const tsr_onnx_function *function = find_function(im, node);
+    if (done) done = function ? import_function(&c, function) : import_by_rule(&c);
+    im->builder.location = tsr_onnx_location(im, node);
+    done = done && !c.failed && bind_outputs(&c, scope);
+    tsr_arena_finish(&arena);
+    return done;
+}
+
+static bool import_nodes(tsr_onnx_importer *im, tsr_onnx_scope *scope, tsr_wire_list nodes) {
+    for (size_t i = 0; i < nodes.count; i++)
+        if (!import_node(im, scope, TSR_ONNX_ITEM(nodes, tsr_onnx_node, i))) return false;
+    return true;
+}
+
+bool tsr_onnx_import_graph(tsr_onnx_importer *im, tsr_onnx_scope *scope,
+                           const tsr_onnx_graph *graph) {
+    MlirLocation location = im->builder.location;
+    if (graph->sparse.count) {
+        tsr_diag_error(location, TSR_DIAG_ONNX_FORM,
+                       "graph '%s' has %zu sparse initializers; store them as dense ones",
+                       graph->name, graph->sparse.count);
+        return false;
+    }
+    for (size_t i = 0; i < graph->initializers.count; i++) {
+        const tsr_onnx_tensor *t = TSR_ONNX_ITEM(graph->initializers, tsr_onnx_tensor, i);
+        if (tsr_onnx_is_bound(scope, t->name)) {
+            tsr_diag_error(location, TSR_DIAG_ONNX_NAME, "initializer '%s' is named twice",
+                           t->name);
+            return false;
+        }
+        tsr_onnx_bind(im, scope, t->name, (MlirValue){NULL}, t);
+    }
+    return import_nodes(im, scope, graph->nodes);
+}
+
+/* ---- the entry ------------------------------------------------------------------------------- */
+
+static MlirAttribute port_attrs(const tsr_onnx_importer *im, const char *name, bool infinite) {
+    MlirNamedAttribute named[] = {
+        {mlirIdentifierGet(im->mlir, tsr_ref("tessera.name")),
+         tsr_attr_make_string(im->mlir, name)},
+        {mlirIdentifierGet(im->mlir, tsr_ref(TSR_INFINITE_NAME)), tsr_attr_make_unit(im->mlir)}};
+    return mlirDictionaryAttrGet(im->mlir, infinite ? 2 : 1, named);
+}
+
+static bool check_port(const tsr_onnx_importer *im, const char *what, const char *name) {
+    if (name[0] && tsr_text_valid(name, TSR_NAME_MAX)) return true;
+    tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_NAME,
+                   "an %s has the name '%s'; expected 1 to %d bytes of printable UTF-8", what, name,
+                   TSR_NAME_MAX);
+    return false;
+}
+
+static bool close_entry(tsr_onnx_importer *im, tsr_onnx_scope *scope, size_t input_count,
+                        const MlirAttribute *arg_attrs) {
+    tsr_wire_list outputs = im->model->graph->outputs;
+    MlirType inputs[TSR_CONFIG_PORTS_MAX], results[TSR_CONFIG_PORTS_MAX];
+    MlirAttribute res_attrs[TSR_CONFIG_PORTS_MAX];
+    MlirValue values[TSR_CONFIG_PORTS_MAX];
+    MlirLocation location = tsr_onnx_location(im, NULL);
+    if (outputs.count > TSR_CONFIG_PORTS_MAX || outputs.count == 0) {
+        tsr_diag_error(location, TSR_DIAG_ONNX_FORM, "the model has %zu outputs; expected 1 to %d",
+                       outputs.count, TSR_CONFIG_PORTS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < outputs.count; i++) {
+        const char *name = TSR_ONNX_ITEM(outputs, tsr_onnx_value_info, i)->name;
+        if (!check_port(im, "output", name) ||
+            !tsr_onnx_lookup(im, scope, name, location, &values[i]))
+            return false;
+        results[i] = mlirValueGetType(values[i]);
+        res_attrs[i] = port_attrs(im, name, tsr_onnx_is_float(values[i]));
+    }
+    for (size_t i = 0; i < input_count; i++)
+        inputs[i] = mlirValueGetType(mlirBlockGetArgument(im->entry, (intptr_t)i));
+    im->builder.location = location;
+    tsr_build(
+        &im->builder,
+        &(tsr_op_desc){.name = "func.return", .operands = values, .operand_count = outputs.count});
+    MlirType type = mlirFunctionTypeGet(im->mlir, (intptr_t)input_count, inputs,
+                                        (intptr_t)outputs.count, results);
+    MlirOperation func = mlirBlockGetParentOperation(im->entry);
+    tsr_op_set(func, "function_type", tsr_attr_make_type(type));
+    tsr_op_set(func, "arg_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)input_count, arg_attrs));
+    tsr_op_set(func, "res_attrs", mlirArrayAttrGet(im->mlir, (intptr_t)outputs.count, res_attrs));
+    return true;
+}
+
+/* Opens the function, whose type is known when the entry is closed. Errors about dims of its ops
+ * look for it. */
+static void open_entry(tsr_onnx_importer *im, MlirModule module) {
+    MlirLocation location = tsr_onnx_location(im, NULL);
+    const tsr_attr attrs[] = {
+        {"sym_name", tsr_attr_make_string(im->mlir, "main")},
+        {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(im->mlir, 0, NULL, 0, NULL))},
+        {"tessera.entry", tsr_attr_make_string(im->mlir, "infer")}};
+    MlirRegion region = mlirRegionCreate();
+    im->entry = mlirBlockCreate(0, NULL, NULL);
+    mlirRegionAppendOwnedBlock(region, im->entry);
+    tsr_builder top = tsr_builder_at_end(mlirModuleGetBody(module), location);
+    tsr_build(&top, &(tsr_op_desc){.name = "func.func",
+                                   .attr_count = sizeof attrs / sizeof attrs[0],
+                                   .attrs = attrs,
+                                   .region_count = 1,
+                                   .regions = &region});
+    im->builder = tsr_builder_at_end(im->entry, location);
+    const tsr_type truth = tsr_type_scalar(TSR_DTYPE_I1);
+    const tsr_attr value[] = {{"value", tsr_attr_make_splat(im->mlir, &truth, 0)}, {0}};
+    im->anchor = mlirOpResultGetOwner(tsr_build_value(
+        &im->builder, TSR_GRAPH_NAME("constant"), NULL, 0, tsr_type_make(im->mlir, &truth), value));
+}
+
+static bool import_entry(tsr_onnx_importer *im, MlirModule module) {
+    const tsr_onnx_graph *graph = im->model->graph;
+    tsr_onnx_scope scope = {.opsets = im->model->opsets};
+    MlirAttribute arg_attrs[TSR_CONFIG_PORTS_MAX];
+    MlirLocation location = tsr_onnx_location(im, NULL);
+    size_t count = 0;
+    open_entry(im, module);
+    bool done = true;
+    for (size_t i = 0; i < graph->inputs.count && done; i++) {
+        const tsr_onnx_value_info *info = TSR_ONNX_ITEM(graph->inputs, tsr_onnx_value_info, i);
+        tsr_type input;
+        if (tsr_onnx_is_initialized(graph, info->name)) continue;
+        done = count < TSR_CONFIG_PORTS_MAX || tsr_onnx_refuse_count(im, graph->inputs.count);
+        done = done && check_port(im, "input", info->name) && tsr_onnx_input_type(im, info, &input);
+        if (!done) break;
+        MlirValue value =
+            mlirBlockAddArgument(im->entry, tsr_type_make(im->mlir, &input), location);
+        arg_attrs[count++] = port_attrs(im, info->name, false);
+        if (tsr_onnx_is_bound(&scope, info->name)) {
+            tsr_diag_error(location, TSR_DIAG_ONNX_NAME, "input '%s' is named twice", info->name);
+            done = false;
+        }
+        tsr_onnx_bind(im, &scope, info->name, value, NULL);
+    }
+    done = done && tsr_onnx_import_graph(im, &scope, graph) &&
+           close_entry(im, &scope, count, arg_attrs);
+    tsr_names_finish(&scope.names);
+    return done;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+bool tsr_onnx_is_model(const char *path) {
+    size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".onnx") == 0;
+}
+
+static bool check_versions(const tsr_onnx_importer *im) {
+    MlirLocation location = tsr_onnx_location(im, NULL);
+    int64_t version = tsr_onnx_opset_version(im->model->opsets, "");
+    if (im->model->ir_version > TSR_ONNX_IR_MAX) {
+        tsr_diag_error(location, TSR_DIAG_ONNX_VERSION,
+                       "the file has IR version %" PRId64 "; at most %d can be read",
+                       im->model->ir_version, TSR_ONNX_IR_MAX);
+        return false;
+    }
+    if (version <= TSR_ONNX_OPSET_MAX) return true; /* older versions: by op */
+    tsr_diag_error(location, TSR_DIAG_ONNX_VERSION,
+                   "the model is of opset %" PRId64 "; at most %d can be imported", version,
+                   TSR_ONNX_OPSET_MAX);
+    return false;
+}
+
+static TSR_RESULT import_module(tsr_onnx_importer *im, tsr_diag_list *list, MlirModule *out) {
+    MlirLocation location = tsr_onnx_location(im, NULL);
+    MlirModule module = mlirModuleCreateEmpty(location);
+    tsr_result result = TSR_SUCCESS;
+    if (!check_versions(im) || !import_entry(im, module)) {
+        result = tsr_diag_fail(im->ctx, list, "import");
+        goto done;
+    }
+    TRY_GOTO(im->ctx, result, tsr_onnx_check_bindings(im));
+    tsr_onnx_lay_params(im);
+    tsr_onnx_move_transposes(im->entry);
+    tsr_onnx_lay_params(im);
+    TRY_GOTO(im->ctx, result, tsr_onnx_write_params(im, module));
+    *out = module;
+    return TSR_SUCCESS;
+done:
+    mlirModuleDestroy(module);
+    return result;
+}
+
+/* Errors of the file become diagnostics at the file. */
+static tsr_result refuse_file(tsr_onnx_importer *im, tsr_diag_list *list, tsr_result result) {
+    if (result.code != TSR_COMPILE) return result;
+    tsr_diag_error(tsr_onnx_location(im, NULL), TSR_DIAG_ONNX_FILE, "this is no ONNX model: %s",
+                   im->ctx->error.text);
+    tsr_error_clear(im->ctx);
+    return tsr_diag_fail(im->ctx, list, "import");
+}
+
+static TSR_RESULT import_file(tsr_onnx_importer *im, tsr_diag_list *list, const tsr_onnx_map *map,
+                              MlirModule *out_module) {
+    tsr_onnx_model model;
+    tsr_buffer listing = {0};
+    tsr_result result =
+        tsr_onnx_model_read(im->ctx, map->bytes, map->size_bytes, &im->arena, &model);
+    if (result.code) return refuse_file(im, list, result);
+    im->model = &model;
+    tsr_onnx_list_nodes(&model, &listing);
+    const char *text = listing.bytes && !listing.failed
+                           ? tsr_arena_strndup(&list->arena, listing.bytes, listing.size_bytes)
+                           : "";
+    bool kept = text && tsr_diag_add_source(list, im->file_name, text, strlen(text));
+    tsr_buffer_finish(&listing);
+    if (!kept) FAIL(im->ctx, TSR_MEMORY, "no memory to import '%s'", im->options->path);
+    return import_module(im, list, out_module);
+}
+
+tsr_result tsr_onnx_import(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
+                           const tsr_onnx_options *options, MlirModule *out_module,
+                           tsr_digest *out_digest) {
+    const char *slash = strrchr(options->path, '/');
+    tsr_onnx_map map = {0};
+    tsr_onnx_importer im = {.ctx = ctx,
+                            .options = options,
+                            .mlir = context,
+                            .file_name = slash ? slash + 1 : options->path};
+    tsr_result result = TSR_SUCCESS;
+    if (slash)
+        im.files.folder = tsr_arena_strndup(
+            &im.arena, options->path, slash == options->path ? 1 : (size_t)(slash - options->path));
+    else
+        im.files.folder = "";
+    if (!im.files.folder) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for a path");
+    TRY_GOTO(ctx, result, tsr_onnx_map_open(ctx, options->path, &map));
+    TRY_GOTO(ctx, result, import_file(&im, list, &map, out_module));
+    *out_digest = tsr_hash(map.bytes, map.size_bytes);
+done:
+    tsr_onnx_map_close(&map);
+    tsr_onnx_files_finish(&im.files);
+    tsr_names_finish(&im.param_names);
+    tsr_arena_finish(&im.scratch);
+    tsr_arena_finish(&im.arena);
+    return result;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/frontend/onnx/rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const tsr_onnx_row rows[] = {
+#define X(domain_name, op_name, first_version, last_version, rule_name, with_text)                 \
+    {.domain = domain_name,                                                                        \
+     .op = op_name,                                                                                \
+     .first = first_version,                                                                       \
+     .last = last_version,                                                                         \
+     .rule = tsr_onnx_rule_##rule_name,                                                            \
+     .with = with_text},
+#include "compiler/frontend/onnx/rules.def"
+#undef X
+};
+
+const tsr_onnx_row *tsr_onnx_find_row(const char *domain, const char *op, int64_t version,
+                                      char out_other[static 64]) {
+    out_other[0] = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const tsr_onnx_row *row = &rows[i];
+        if (strcmp(row->op, op) != 0 || strcmp(row->domain, domain) != 0) continue;
+        if (version >= row->first && version <= row->last) return row;
+        snprintf(out_other, 64, "%" PRId64 " to %" PRId64, row->first, row->last);
+    }
+    return NULL;
+}

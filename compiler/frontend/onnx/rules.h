@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a rule of rules.def imports a node: it reads inputs and attributes of the call, emits ops of
+ * Graph IR, and sets the outputs.
+ *
+ *     bool tsr_onnx_rule_softsign(tsr_onnx_call *c) {
+ *         MlirValue x = tsr_onnx_in(c, 0);
+ *         return tsr_onnx_out(c, 0, EMIT(c, "div", x, EMIT(c, "add", ONE(c, x), EMIT(c, "abs",
+ * x))));
+ *     }
+ *
+ * A function that fails emits a diagnostic that names node, op and attribute, marks the call as
+ * failed and returns a null value. All functions accept null values and return null values for
+ * them, so that a rule need not check after each step.
+ */
+#ifndef TSR_COMPILER_ONNX_RULES_H
+#define TSR_COMPILER_ONNX_RULES_H
+
+#include "compiler/frontend/onnx/model.h"
+#include "compiler/graph/emit.h"
+
+struct tsr_onnx_importer;
+struct tsr_onnx_scope;
+struct tsr_onnx_row;
+
+typedef struct tsr_onnx_call {
+    struct tsr_onnx_importer *importer;
+    const struct tsr_onnx_scope *scope;
+    const tsr_onnx_node *node;
+    const struct tsr_onnx_row *row; /* of rules.def */
+    int64_t opset;                  /* version of the op's domain */
+    tsr_builder *builder;
+    tsr_arena *arena; /* until the end of the node */
+    size_t input_count, output_count;
+    MlirValue *inputs;  /* null: absent */
+    MlirValue *outputs; /* set by the rule; those without a name need not be set */
+    bool failed;
+} tsr_onnx_call;
+
+/* A row of rules.def: versions `first` to `last` of an op have this rule. */
+typedef struct tsr_onnx_row {
+    const char *domain, *op;
+    int64_t first, last;
+    bool (*rule)(tsr_onnx_call *c);
+    const char *with; /* what rules that serve several ops differ in; or "" */
+} tsr_onnx_row;
+#define X(domain, op, first, last, rule, with) bool tsr_onnx_rule_##rule(tsr_onnx_call *c);
+#include "compiler/frontend/onnx/rules.def"
+#undef X
+/* NULL if there is no row for this version. *out_other: versions of the op that have rows, or "".
+ */
+const tsr_onnx_row *tsr_onnx_find_row(const char *domain, const char *op, int64_t version,
+                                      char out_other[static 64]);
+
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
+
+bool tsr_onnx_has(const tsr_onnx_call *c, size_t input);
+/* Fails if the input is absent. */
+MlirValue tsr_onnx_in(tsr_onnx_call *c, size_t input);
+/* Null, without a failure, if the input is absent. */
+MlirValue tsr_onnx_in_or_null(const tsr_onnx_call *c, size_t input);
+/* True if some node or the model uses the output. */
+bool tsr_onnx_wants(const tsr_onnx_call *c, size_t output);
+/* Sets an output; returns true if the call has not failed. */
+bool tsr_onnx_out(tsr_onnx_call *c, size_t output, MlirValue value);
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* Emits "node 'conv1' (Conv of opset 13): <text>"; returns false. */
+bool tsr_onnx_fail(tsr_onnx_call *c, tsr_diag_number number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same; returns a null value. */
+MlirValue tsr_onnx_fail_value(tsr_onnx_call *c, tsr_diag_number number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+/* The attribute, through the calls of functions; NULL if absent. */
+const tsr_onnx_attribute *tsr_onnx_attr(tsr_onnx_call *c, const char *name);
+int64_t tsr_onnx_attr_i(tsr_onnx_call *c, const char *name, int64_t otherwise);
+double tsr_onnx_attr_f(tsr_onnx_call *c, const char *name, double otherwise);
+/* In the call's arena. */
+const char *tsr_onnx_attr_s(tsr_onnx_call *c, const char *name, const char *otherwise);
+/* Fills `out_values` with `count` integers: those of the attribute, or `otherwise`; fails if the
+ * attribute has another number of them. */
+bool tsr_onnx_attr_ints(tsr_onnx_call *c, const char *name, size_t count, int64_t otherwise,
+                        int64_t *out_values);
+/* Fails unless the integer attribute is absent or has the value. */
+bool tsr_onnx_attr_must_be(tsr_onnx_call *c, const char *name, int64_t otherwise, int64_t value);
+
+/* ---- known values ---------------------------------------------------------------------------- */
+
+/* The elements of a value that does not depend on inputs of the model: integers (bools are 0 and
+ * 1), or numbers. */
+typedef struct tsr_onnx_known {
+    tsr_type type;
+    uint64_t count;
+    bool is_float;
+    union {
+        int64_t *ints;
+        double *floats;
+    };
+} tsr_onnx_known;
+enum { TSR_ONNX_KNOWN_MAX = 1 << 16 }; /* elements */
+
+/* evaluate.c: NULL if the value is not known, or has too many elements. */
+const tsr_onnx_known *tsr_onnx_evaluate(struct tsr_onnx_importer *importer, MlirValue value);
+/* Fails if the input is absent or not known; `what` names it in the message: "shape". */
+const tsr_onnx_known *tsr_onnx_in_known(tsr_onnx_call *c, size_t input, const char *what);
+/* The integers of a known input of at most `limit` elements. */
+bool tsr_onnx_in_ints(tsr_onnx_call *c, size_t input, const char *what, size_t limit,
+                      int64_t *out_values, size_t *out_count);
+bool tsr_onnx_in_int(tsr_onnx_call *c, size_t input, const char *what, int64_t *out_value);
+bool tsr_onnx_in_f64(tsr_onnx_call *c, size_t input, const char *what, double *out_value);
+/* Integers from an attribute, or in later versions from an input; *out_count is 0 and *out_given
+ * false if neither is there. */
+bool tsr_onnx_ints_of(tsr_onnx_call *c, const char *attribute, size_t input, size_t limit,
+                      int64_t *out_values, size_t *out_count, bool *out_given);
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+tsr_type tsr_onnx_type_of(MlirValue value); /* of a null value: a scalar of f32 */
+tsr_dtype tsr_onnx_dtype(MlirValue value);
+uint32_t tsr_onnx_rank(MlirValue value);
+uint64_t tsr_onnx_dim_of(MlirValue value, uint32_t dim);
+uint64_t tsr_onnx_count(MlirValue value);
+bool tsr_onnx_is_float(MlirValue value);
+/* Makes a negative axis positive; fails if it is not in [-rank, rank). */
+bool tsr_onnx_axis(tsr_onnx_call *c, const char *name, int64_t axis, uint32_t rank,
+                   uint32_t *out_axis);
+/* The same for a list, which is sorted; fails for one that is named twice. */
+bool tsr_onnx_axes(tsr_onnx_call *c, const char *name, uint32_t rank, size_t count, int64_t *axes);
+/* Fails unless the rank is between the two. */
+bool tsr_onnx_need_rank(tsr_onnx_call *c, const char *what, MlirValue value, uint32_t low,
+                        uint32_t high);
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+/* Emits an op of one result. The op's own rule checks the operands and says the result's type,
+ * unless `declared` gives it. `attrs` end at one without a name, or are NULL. */
+MlirValue tsr_onnx_emit(tsr_onnx_call *c, const char *name, const MlirValue *operands,
+                        size_t operand_count, const tsr_attr *attrs, const tsr_type *declared);
+/* The same for an op of several results; false after a failure. */
+bool tsr_onnx_emit_many(tsr_onnx_call *c, const char *name, const MlirValue *operands,
+                        size_t operand_count, const tsr_attr *attrs, size_t result_count,
+                        const tsr_type *declared, MlirValue *out_results);
+#define EMIT_WITH(c, name, attrs, ...)                                                             \
+    tsr_onnx_emit((c), TSR_GRAPH_NAME(name), (MlirValue[]){__VA_ARGS__},                           \
+                  sizeof((MlirValue[]){__VA_ARGS__}) / sizeof(MlirValue), (attrs), NULL)
+#define EMIT(c, name, ...) EMIT_WITH(c, name, NULL, __VA_ARGS__)
+
+MlirValue tsr_onnx_number(tsr_onnx_call *c, MlirValue like, double value); /* scalar, of its type */
+#define ONE(c, like) tsr_onnx_number((c), (like), 1)
+#define ZERO(c, like) tsr_onnx_number((c), (like), 0)
+MlirValue tsr_onnx_filled(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape, double value);
+/* A constant of integers or numbers, given as doubles; the dtype must hold them. */
+MlirValue tsr_onnx_numbers(tsr_onnx_call *c, tsr_dtype dtype, const tsr_shape *shape,
+                           const double *values);
+MlirValue tsr_onnx_int_list(tsr_onnx_call *c, size_t count, const int64_t *values); /* i64 [n] */
+/* A constant from elements in our layout. */
+MlirValue tsr_onnx_constant(tsr_onnx_call *c, const tsr_type *type, const void *data);
+MlirValue tsr_onnx_cast(tsr_onnx_call *c, MlirValue x, tsr_dtype dtype);
+/* bf16 and f16 as f32: several ops in a row round once. Back: tsr_onnx_cast. */
+MlirValue tsr_onnx_wide(tsr_onnx_call *c, MlirValue x);
+MlirValue tsr_onnx_compare(tsr_onnx_call *c, tsr_predicate predicate, MlirValue a, MlirValue b);
+MlirValue tsr_onnx_reshape(tsr_onnx_call *c, MlirValue x, const tsr_shape *shape);
+MlirValue tsr_onnx_broadcast(tsr_onnx_call *c, MlirValue x, const tsr_shape *shape);
+/* Permutes the dims; `permutation` has one for each. */
+MlirValue tsr_onnx_transpose(tsr_onnx_call *c, MlirValue x, const int64_t *permutation);
+/* Swaps two dims. */
+MlirValue tsr_onnx_swap(tsr_onnx_call *c, MlirValue x, uint32_t a, uint32_t b);
+/* `stride` may be NULL. */
+MlirValue tsr_onnx_slice(tsr_onnx_call *c, MlirValue x, const int64_t *start, const int64_t *size,
+                         const int64_t *stride);
+/* `size` places of one dim, from `start` by `stride`. */
+MlirValue tsr_onnx_slice_dim(tsr_onnx_call *c, MlirValue x, uint32_t dim, int64_t start,
+                             int64_t size, int64_t stride);
+/* `interior` may be NULL. */
+MlirValue tsr_onnx_pad(tsr_onnx_call *c, MlirValue x, const int64_t *low, const int64_t *high,
+                       const int64_t *interior, double value);
+MlirValue tsr_onnx_concat(tsr_onnx_call *c, size_t count, const MlirValue *parts, uint32_t axis);
+/* sum, mean, reduce_max, reduce_min, reduce_prod …; removes the axes, or keeps them with size 1. */
+MlirValue tsr_onnx_reduce(tsr_onnx_call *c, const char *name, MlirValue x, size_t axis_count,
+                          const int64_t *axes, bool keeps);
+MlirValue tsr_onnx_gather(tsr_onnx_call *c, MlirValue x, MlirValue indices, uint32_t axis);
+/* Negative indices count from the end of a dim of `size`. */
+MlirValue tsr_onnx_wrap_indices(tsr_onnx_call *c, MlirValue indices, uint64_t size);
+/* The place along `axis`, with the shape 1 … n … 1 of `rank` dims. */
+MlirValue tsr_onnx_places(tsr_onnx_call *c, tsr_dtype dtype, uint32_t rank, uint32_t axis,
+                          uint64_t size);
+MlirValue tsr_onnx_matmul(tsr_onnx_call *c, MlirValue a, MlirValue b, bool transpose_a,
+                          bool transpose_b);
+/* As ONNX's MatMul, also of integers. */
+MlirValue tsr_onnx_product(tsr_onnx_call *c, MlirValue a, MlirValue b);
+tsr_attr tsr_onnx_i64_attr(const tsr_onnx_call *c, const char *name, int64_t value);
+tsr_attr tsr_onnx_i64s_attr(const tsr_onnx_call *c, const char *name, size_t count,
+                            const int64_t *values);
+tsr_attr tsr_onnx_f64_attr(const tsr_onnx_call *c, const char *name, double value);
+
+/* The nearest integer, ties to even, of a float. */
+MlirValue tsr_onnx_round(tsr_onnx_call *c, MlirValue x);
+MlirValue tsr_onnx_ceil(tsr_onnx_call *c, MlirValue x);
+/* x without its fraction. */
+MlirValue tsr_onnx_truncate(tsr_onnx_call *c, MlirValue x);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/aot/model.h"
+
+#include "runtime/base/arena.h"
+#include "runtime/base/buffer.h"
+#include "runtime/base/io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 1 << 20, DIGITS_MAX = 18 };
+
+bool tsr_aot_is_onnx(const char *path) {
+    size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".onnx") == 0;
+}
+
+tsr_result tsr_aot_read_dims(tsr_ctx *ctx, const char *command, const tsr_flag_list *texts,
+                             tsr_arena *arena, tsr_dim_binding *out_dims) {
+    for (size_t i = 0; i < texts->count; i++) {
+        const char *text = texts->texts[i], *equals = strrchr(text, '=');
+        size_t digits = equals ? strspn(equals + 1, "0123456789") : 0;
+        bool fits =
+            equals && equals > text && digits && digits <= DIGITS_MAX && !equals[1 + digits];
+        if (!fits)
+            FAIL(ctx, TSR_USAGE, "%s: --dim is '%s'; expected NAME=SIZE, as N=64", command, text);
+        const char *symbol = tsr_arena_strndup(arena, text, (size_t)(equals - text));
+        if (!symbol) FAIL(ctx, TSR_MEMORY, "no memory for the arguments");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(out_dims[k].symbol, symbol) == 0)
+                FAIL(ctx, TSR_USAGE, "%s: --dim %s is given twice", command, symbol);
+        out_dims[i] = (tsr_dim_binding){.symbol = symbol, .size = strtoull(equals + 1, NULL, 10)};
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_aot_file_digest(tsr_ctx *ctx, const char *path, tsr_digest *out_digest) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int fd = -1;
+    uint64_t size = 0;
+    tsr_hasher hasher;
+    TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, &fd));
+    tsr_result result = TSR_SUCCESS;
+    void *block = malloc(BLOCK_BYTES);
+    if (!block) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", path);
+    TRY_GOTO(ctx, result, tsr_io_file_size(ctx, fd, path, &size));
+    tsr_hasher_init(&hasher);
+    for (uint64_t at = 0; at < size;) {
+        size_t part = size - at < BLOCK_BYTES ? (size_t)(size - at) : BLOCK_BYTES;
+        TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, path, block, part, at));
+        tsr_hasher_update(&hasher, block, part);
+        at += part;
+    }
+    *out_digest = tsr_hasher_finish(&hasher);
+done:
+    free(block);
+    io->close(io->self, fd);
+    return result;
+}
+
+bool tsr_aot_names_weights(tsr_ctx *ctx, const char *path) {
+    static const char name[] = "tessera.weights_digest";
+    tsr_arena arena = {0};
+    void *text = NULL;
+    size_t size = 0;
+    tsr_result result = tsr_io_read_file(ctx, path, TSR_SOURCE_BYTES_MAX, &arena, &text, &size);
+    if (result.code) tsr_error_clear(ctx);
+    bool found = !result.code && memmem(text, size, name, sizeof name - 1);
+    tsr_arena_finish(&arena);
+    return found;
+}
+
+tsr_result tsr_aot_read_form(tsr_ctx *ctx, const char *command, const char *word, bool *out_json) {
+    *out_json = word && strcmp(word, "json") == 0;
+    if (word && !*out_json && strcmp(word, "text") != 0)
+        FAIL(ctx, TSR_USAGE, "%s: --diagnostics is '%s'; expected text or json", command, word);
+    return TSR_SUCCESS;
+}
+
+void tsr_aot_print_diag(const tsr_diag *diag, bool json) {
+    tsr_buffer text = {0};
+    if (json) {
+        tsr_diag_format_json(diag, &text);
+        tsr_buffer_text(&text, "\n");
+    } else
+        tsr_diag_format(diag, &text);
+    if (text.bytes) fwrite(text.bytes, 1, text.size_bytes, stderr);
+    tsr_buffer_finish(&text);
+}
