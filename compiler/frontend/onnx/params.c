@@ -91,12 +91,12 @@ const tsr_onnx_param *tsr_onnx_find_param(const tsr_onnx_importer *im, MlirOpera
 /* ---- order of dims --------------------------------------------------------------------------- */
 
 static bool is_movement(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_op id = tsr_op_of(op);
     return id == TSR_GRAPH_TRANSPOSE || id == TSR_GRAPH_RESHAPE;
 }
 
 static bool same_movement(MlirOperation a, MlirOperation b) {
-    return tsr_graph_op_of(a) == tsr_graph_op_of(b) &&
+    return tsr_op_of(a) == tsr_op_of(b) &&
            mlirTypeEqual(mlirValueGetType(tsr_op_result(a, 0)),
                          mlirValueGetType(tsr_op_result(b, 0))) &&
            mlirAttributeEqual(tsr_op_attr(a, "permutation"), tsr_op_attr(b, "permutation"));
@@ -120,7 +120,7 @@ static void take_movement(tsr_onnx_importer *im, tsr_onnx_param *param, MlirOper
     size_t count = 0;
     tsr_type type = tsr_onnx_type_of(tsr_op_result(first, 0));
     *step = (tsr_onnx_movement){.shape = type.shape};
-    step->is_transpose = tsr_graph_op_of(first) == TSR_GRAPH_TRANSPOSE;
+    step->is_transpose = tsr_op_of(first) == TSR_GRAPH_TRANSPOSE;
     if (step->is_transpose)
         TSR_ASSERT(tsr_op_i64s(first, "permutation", TSR_RANK_MAX, step->permutation, &count));
     MlirOperation op = mlirOpResultGetOwner(param->value);
@@ -163,7 +163,7 @@ static void erase_unused(MlirBlock block) {
 static void find_read(tsr_onnx_importer *im) {
     for (size_t i = 0; i < im->param_count; i++) im->params[i].is_read = false;
     TSR_FOR_EACH_OP(op, im->entry) {
-        if (tsr_graph_op_of(op) != TSR_GRAPH_PARAM) continue;
+        if (tsr_op_of(op) != TSR_GRAPH_PARAM) continue;
         im->params[tsr_names_find(&im->param_names, tsr_op_string(op, "name"))].is_read = true;
     }
 }
