@@ -432,7 +432,7 @@ Test(device, what_is_wrong_is_told) {
     changed.memory_max = 500;
     refused(&b, &changed, TSR_MEMORY,
             "0a0b0c0d0e0f); 500 are allowed; 1048576 of 1048576 bytes of device memory are free; "
-            "'toy' plans 9 bytes, of them 8 for tensors: w (4)");
+            "'toy' plans 9 bytes, including 8 for tensors: w (4)");
     changed = options;
     changed.kernel_count = 2;
     refused(&b, &changed, TSR_CORRUPT, "GPU code has 3 kernels; the program has 2");
