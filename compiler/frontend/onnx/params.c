@@ -7,6 +7,7 @@
 #include "compiler/ir/attributes.h"
 #include "compiler/process/guard.h"
 #include "manifests/config.h"
+#include "runtime/base/hash/file.h"
 #include "runtime/data/array_writer.h"
 
 #include <stdio.h>
@@ -239,7 +240,7 @@ static void name_file(tsr_onnx_importer *im, MlirModule module, const tsr_digest
 tsr_result tsr_onnx_write_params(tsr_onnx_importer *im, MlirModule module) {
     tsr_array_writer *writer = NULL;
     tsr_result result = TSR_SUCCESS;
-    tsr_onnx_map map = {0};
+    tsr_digest digest;
     size_t count = 0;
     find_read(im);
     tsr_tensor *arrays = TSR_NEW(&im->arena, tsr_tensor, im->param_count + 1);
@@ -258,11 +259,9 @@ tsr_result tsr_onnx_write_params(tsr_onnx_importer *im, MlirModule module) {
     for (size_t i = 0; i < count; i++)
         TRY_GOTO(im->ctx, result, append_param(im, read[i], i, writer));
     TRY_GOTO(im->ctx, result, tsr_array_writer_commit(im->ctx, writer));
-    TRY_GOTO(im->ctx, result, tsr_onnx_map_open(im->ctx, im->options->weights_path, &map));
-    tsr_digest digest = tsr_hash(map.bytes, map.size_bytes);
+    TRY_GOTO(im->ctx, result, tsr_file_digest(im->ctx, im->options->weights_path, &digest));
     name_file(im, module, &digest);
 done:
-    tsr_onnx_map_close(&map);
     tsr_array_writer_destroy(im->ctx, writer);
     return result;
 }
