@@ -26,17 +26,17 @@ Test(options, every_row_that_takes_a_file_says_what_for) {
 Test(options, a_file_without_a_use_is_a_programming_error, .signal = SIGABRT) {
     const char *text = NULL;
     tsr_flag flag = {"--x", TSR_FLAG_TEXT, TSR_FILE_NONE, &text, "FILE", "", 0, 0, false};
-    (void)parse(&flag).code;
+    TSR_DROP(parse(&flag), "the call aborts");
 }
 
 Test(options, a_pair_without_a_use_is_one, .signal = SIGABRT) {
     tsr_flag_pairs pairs = {0};
     tsr_flag flag = {"--x", TSR_FLAG_PAIR, TSR_FILE_NONE, &pairs, "NAME=PATH", "", 0, 0, false};
-    (void)parse(&flag).code;
+    TSR_DROP(parse(&flag), "the call aborts");
 }
 
 Test(options, a_use_without_a_file_is_one, .signal = SIGABRT) {
     uint64_t count = 0;
     tsr_flag flag = {"--x", TSR_FLAG_COUNT, TSR_FILE_WRITE, &count, "N", "", 0, 0, false};
-    (void)parse(&flag).code;
+    TSR_DROP(parse(&flag), "the call aborts");
 }
