@@ -2,6 +2,7 @@
  *
  * tessera-aot: makes and examines bundles. The commands are in tools/aot/.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "tools/aot/aot.h"
 
@@ -27,7 +28,7 @@ static const command commands[] = {
 #include "tools/aot/commands.def"
 #undef X
 };
-enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], FLAGS_MAX = 32 };
+enum { COMMAND_COUNT = TSR_COUNT(commands), FLAGS_MAX = 32 };
 
 static const command *find_command(const char *name) {
     for (size_t i = 0; i < COMMAND_COUNT; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/cuda_driver.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/plural.h"
 
@@ -22,7 +23,7 @@ static const char *find_advice(tsr_cuda_result result) {
 #include "runtime/device/cuda_errors.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (rows[i].result == result) return rows[i].advice;
     return NULL;
 }
@@ -77,7 +78,7 @@ static tsr_result find_symbols(tsr_ctx *ctx, tsr_cuda *cuda) {
 #include "runtime/device/cuda_driver.def"
 #undef X
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         void *address = dlsym(cuda->library, rows[i].symbol);
         if (!address && !rows[i].later)
             FAIL(ctx, TSR_MACHINE,

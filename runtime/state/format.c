@@ -5,6 +5,7 @@
  */
 #include "runtime/state/format.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
 
@@ -382,7 +383,7 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     const uint64_t numbers[] = {token->generation,        token->epoch,     position->seed,
                                 position->step,           position->sample, position->virtual_ranks,
                                 position->shuffle_version};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) at = put(at, numbers[i], 8);
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) at = put(at, numbers[i], 8);
     if (version > 1) {
         at = put(at, position->epoch_base, 8);
         at = put(at, position->epoch_base_sample, 8);
@@ -524,8 +525,7 @@ static tsr_result take_token(tsr_ctx *ctx, const char *subject, cursor *in, tsr_
                                  &position->seed,           &position->step,
                                  &position->sample,         &position->virtual_ranks,
                                  &position->shuffle_version};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        *numbers[i] = take_number(in, 8);
+    for (size_t i = 0; i < TSR_COUNT(numbers); i++) *numbers[i] = take_number(in, 8);
     if (version > 1) {
         position->epoch_base = take_number(in, 8);
         position->epoch_base_sample = take_number(in, 8);

@@ -3,6 +3,7 @@
  * The bytes that docs/state-store.md specifies, written out by hand here, and decoders that trust
  * no input.
  */
+#include "runtime/base/array.h"
 #include "runtime/commit/directory.h"
 #include "runtime/state/format.h"
 #include "tests/store/model.h"
@@ -424,7 +425,7 @@ Test(store_format, names) {
         {"LOCK", TSR_NAME_OTHER, 0, 0},
         {"", TSR_NAME_OTHER, 0, 0},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(rows); i++) {
         char text[TSR_NAME_TEXT_MAX];
         tsr_name name = tsr_name_parse(rows[i].text);
         cr_assert_eq(name.kind, rows[i].kind, "%s", rows[i].text);

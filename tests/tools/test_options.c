@@ -2,6 +2,7 @@
  *
  * Tables of flags: a flag whose value names a file says how the file is used.
  */
+#include "runtime/base/array.h"
 #include "tools/common/options.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +18,7 @@ static tsr_result parse(tsr_flag *flag) {
 Test(options, every_row_that_takes_a_file_says_what_for) {
     const char *text = NULL;
     static const char *const words[] = {"FILE", "DIR", "OUT", "KEY", "PUB", "OLD", "PATH"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(words); i++) {
         tsr_flag flag = {"--x", TSR_FLAG_TEXT, TSR_FILE_READ, &text, words[i], "", 0, 0, false};
         cr_assert_eq(parse(&flag).code, TSR_OK, "%s", words[i]);
     }

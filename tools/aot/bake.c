@@ -2,6 +2,7 @@
  *
  * tessera-aot bake: stores the trained state of a run in a bundle, or exports only the parameters.
  */
+#include "runtime/base/array.h"
 #include "tessera/tessera.h"
 #include "tools/aot/aot.h"
 
@@ -45,7 +46,7 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "bake",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

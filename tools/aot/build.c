@@ -3,6 +3,7 @@
  * tessera-aot build: compiles, shows stages, prints their times.
  */
 #include "compiler/compile.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io/io.h"
 #include "tessera/tessera.h"
@@ -126,7 +127,7 @@ static tsr_result check_output(tsr_ctx *ctx, const build *b) {
         if (!b->output) FAIL(ctx, TSR_USAGE, "build: -o OUT is missing");
         return TSR_SUCCESS;
     }
-    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(needs); i++)
         if (needs[i].given)
             FAIL(ctx, TSR_USAGE, "build: --until '%s' writes no bundle, which %s needs", b->until,
                  needs[i].flag);
@@ -401,7 +402,7 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_command_line line = {.name = "build",
                                        .notes = notes.bytes,
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &b.source,
                                        .files = add_files,

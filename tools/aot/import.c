@@ -2,6 +2,7 @@
  *
  * tessera-aot import: an ONNX model as Graph IR, with its parameters in a file of their own.
  */
+#include "runtime/base/array.h"
 #include "runtime/base/io/io.h"
 #include "tools/aot/aot.h"
 #include "tools/aot/model.h"
@@ -84,7 +85,7 @@ import im = {0 };
     const tsr_aot_word positional[] = {{"MODEL", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "import",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &im.source,
                                        .files = add_files,

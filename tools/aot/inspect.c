@@ -4,6 +4,7 @@
  */
 #include "tools/aot/inspect.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
@@ -120,7 +121,7 @@ static const char *section_of(const char *media_type) {
                 {TSR_MEDIA_DEPLOYMENT, "deployment"},
                 {TSR_MEDIA_SBOM, "bill of materials"},
                 {TSR_MEDIA_PROVENANCE, "provenance"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(rows); i++)
         if (strcmp(rows[i].media_type, media_type) == 0) return rows[i].section;
     return "other";
 }
@@ -299,7 +300,7 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "inspect",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &v.path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

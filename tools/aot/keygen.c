@@ -3,6 +3,7 @@
  * tessera-aot keygen: makes a private key and its public key.
  */
 #include "bundle/sign.h"
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "tools/aot/aot.h"
 
@@ -44,7 +45,7 @@ tsr_result tsr_aot_keygen(tsr_ctx *ctx, int argc, char **argv) {
             "passphrase:\nit is protected by the permissions of the file, which only its owner can "
             "read.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = NULL,
         .files = add_files,

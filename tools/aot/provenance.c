@@ -6,6 +6,7 @@
 #include "bundle/provenance.h"
 
 #include "bundle/sign.h"
+#include "runtime/base/array.h"
 #include "tools/aot/aot.h"
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ tsr_result tsr_aot_provenance(tsr_ctx *ctx, int argc, char **argv) {
                  "SLSA Provenance v1.\nIt proves as much as the signature of the bundle, or of the "
                  "statement, does.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = &r.path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

@@ -2,6 +2,7 @@
  *
  * tessera-aot pull: fetches a bundle, or some of its targets, from an OCI registry.
  */
+#include "runtime/base/array.h"
 #include "tools/aot/remote.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ static tsr_result run(tsr_ctx *ctx, tsr_remote_line *remote, const char *referen
 static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
     static const char *const suffixes[] = {".part", ".part.sigstore.json", ".sigstore.json"};
     const char *path = *(const char *const *)user;
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(suffixes); i++)
         TRY(ctx, tsr_files_add_beside(ctx, files, "-o", TSR_FILE_WRITE, path, suffixes[i]));
     return TSR_SUCCESS;
 }
@@ -63,7 +64,7 @@ tsr_result tsr_aot_pull(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_command_line line = {.name = "pull",
                                        .notes = notes,
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &reference,
                                        .files = add_files,

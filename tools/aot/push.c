@@ -2,6 +2,7 @@
  *
  * tessera-aot push: sends a bundle and its signature to an OCI registry.
  */
+#include "runtime/base/array.h"
 #include "tools/aot/remote.h"
 
 #include <string.h>
@@ -43,7 +44,7 @@ tsr_result tsr_aot_push(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_command_line line = {.name = "push",
                                        .notes = notes,
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = words};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

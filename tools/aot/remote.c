@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/aot/remote.h"
 
+#include "runtime/base/array.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/plural.h"
@@ -119,7 +120,7 @@ static shown_bytes show_bytes(double bytes) {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
     shown_bytes out;
     size_t unit = 0;
-    for (; bytes >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++) bytes /= 1000;
+    for (; bytes >= 999.5 && unit + 1 < TSR_COUNT(units); unit++) bytes /= 1000;
     snprintf(out.text, sizeof out.text, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
     return out;
 }

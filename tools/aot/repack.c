@@ -3,6 +3,7 @@
  * tessera-aot repack: restores the canonical bytes.
  */
 #include "bundle/bundle.h"
+#include "runtime/base/array.h"
 #include "tools/aot/aot.h"
 
 tsr_result tsr_aot_repack(tsr_ctx *ctx, int argc, char **argv) {
@@ -15,7 +16,7 @@ tsr_result tsr_aot_repack(tsr_ctx *ctx, int argc, char **argv) {
         .name = "repack",
         .notes = "IN is a bundle, one that another tool has packed, or an unpacked directory.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = &input};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));

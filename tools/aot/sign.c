@@ -5,6 +5,7 @@
  */
 #include "bundle/sign.h"
 
+#include "runtime/base/array.h"
 #include "tools/aot/aot.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ tsr_result tsr_aot_sign(tsr_ctx *ctx, int argc, char **argv) {
         .name = "sign",
         .notes = "FILE.sigstore.json is written, whole or not at all; an older one is replaced.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = &path,
         .files = add_files,

@@ -6,6 +6,7 @@
 #include "bundle/bundle.h"
 #include "bundle/sign.h"
 #include "manifests/program.h"
+#include "runtime/base/array.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
 
@@ -88,7 +89,7 @@ tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "verify",
                                        .flags = flags,
-                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .flag_count = TSR_COUNT(flags),
                                        .positional = positional,
                                        .out_words = &path};
     tsr_bundle *bundle = NULL;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/opt/expect.h"
 
+#include "runtime/base/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,7 @@ static const char *read_place(const char *at, uint32_t line, uint32_t *out_line)
 
 static TSR_RESULT read_one(tsr_ctx *ctx, tsr_expectations *all, const char *at, uint32_t line) {
     tsr_expectation one = {.written = line};
-    size_t kind = 0, count = sizeof names / sizeof names[0];
+    size_t kind = 0, count = TSR_COUNT(names);
     const char *rest = NULL;
     while (kind < count && strncmp(at, names[kind], strlen(names[kind])) != 0) kind++;
     if (kind < count) rest = read_place(at + strlen(names[kind]), line, &one.line);

@@ -2,6 +2,7 @@
 #include "tests/compiler/fuzz/origin.h"
 
 #include "compiler/graph/graph.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -331,7 +332,7 @@ static const struct {
     {.name = "tessera_target.vrank_number", .kinds = BUFFER},
 };
 
-size_t origin_maker_count(void) { return sizeof makers / sizeof makers[0]; }
+size_t origin_maker_count(void) { return TSR_COUNT(makers); }
 
 const char *origin_maker_name(size_t maker) { return makers[maker].name; }
 

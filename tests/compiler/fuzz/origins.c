@@ -20,6 +20,7 @@
  */
 #include "compiler/ir/attributes.h"
 #include "compiler/tile/tile.h"
+#include "runtime/base/array.h"
 #include "tests/compiler/corpus.h"
 #include "tests/compiler/fuzz/origin.h"
 #include "tests/compiler/fuzz/stages.h"
@@ -274,7 +275,7 @@ static void add_dumps(stages *s, MlirModule module, const char *bytes, size_t si
     static const char *const targets[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a"};
     bool any = false;
     mlirOperationWalk(mlirModuleGetOperation(module), is_new, &any, MlirWalkPreOrder);
-    for (size_t t = 0; any && t < sizeof targets / sizeof targets[0]; t++) {
+    for (size_t t = 0; any && t < TSR_COUNT(targets); t++) {
         tsr_buffer entries = {0}, dumps[STAGES_DUMPS] = {{0}};
         s->target = targets[t];
         if (!stages_dumps(s, bytes, size_bytes, dumps) &&
@@ -324,8 +325,7 @@ static void describe(MlirModule module, char out_text[static ORIGIN_TEXT_MAX]) {
                   {TSR_TARGET_DOCUMENT, "lowered"}};
     const char *level = "graph",
                *target = tsr_op_string(mlirModuleGetOperation(module), TSR_TARGET_NAME);
-    for (size_t i = sizeof levels / sizeof levels[0]; i-- > 0;)
-        TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+    for (size_t i = TSR_COUNT(levels); i-- > 0;) TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
             if (tsr_op_is(op, levels[i].op)) level = levels[i].name;
         }
     snprintf(out_text, ORIGIN_TEXT_MAX, "%s%s%.*s", level, target ? " of " : "",
@@ -578,7 +578,7 @@ static const struct {
 };
 
 static const char *find_reason(const char *name) {
-    for (size_t i = 0; i < sizeof except / sizeof except[0]; i++)
+    for (size_t i = 0; i < TSR_COUNT(except); i++)
         if (strcmp(except[i].name, name) == 0) return except[i].why;
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include "tools/aot/diff/diff.h"
 
 #include "bundle/provenance.h"
+#include "runtime/base/array.h"
 #include "runtime/base/io/json.h"
 #include "runtime/base/plural.h"
 #include "tools/aot/aot.h"
@@ -287,7 +288,7 @@ tsr_result tsr_aot_diff(tsr_ctx *ctx, int argc, char **argv) {
         .notes = "Exit code 0: the same; 21: something differs. Form of the JSON: "
                  "schemas/diff.schema.json.\n",
         .flags = flags,
-        .flag_count = sizeof flags / sizeof flags[0],
+        .flag_count = TSR_COUNT(flags),
         .positional = positional,
         .out_words = paths};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
