@@ -18,6 +18,7 @@
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "manifests/deployment.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -238,7 +239,7 @@ static bool read_pipeline(exporter *e, MlirAttribute from, tsr_deployment_pipeli
     static const char *const names[] = {"ranks", "microbatches", "chunks"};
     uint64_t *const counts[] = {&to->ranks, &to->microbatches, &to->chunks};
     if (!mlirAttributeIsADictionary(from)) return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TSR_COUNT(names); i++) {
         MlirAttribute one = mlirDictionaryAttrGetElementByName(from, tsr_ref(names[i]));
         int64_t count = 0;
         if (mlirAttributeIsNull(one) || !tsr_attr_i64(one, &count) || count < 1 ||

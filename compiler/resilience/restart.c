@@ -21,6 +21,7 @@
 #include "compiler/ir/op_rows.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
+#include "runtime/base/array.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,8 +108,7 @@ static MlirOperation build(threader *t, tsr_builder *b, const char *op, const Ml
                            size_t attr_count) {
     MlirValue operands[3 * TSR_SR_VALUES_MAX]; /* an export has two of each value, and a token */
     MlirType types[TSR_SR_VALUES_MAX + 1];
-    TSR_ASSERT(count + token_count <= sizeof operands / sizeof operands[0] &&
-               results <= TSR_SR_VALUES_MAX);
+    TSR_ASSERT(count + token_count <= TSR_COUNT(operands) && results <= TSR_SR_VALUES_MAX);
     for (size_t i = 0; i < count; i++) operands[i] = values[i];
     for (size_t i = 0; i < token_count; i++) operands[count + i] = tokens[i];
     for (size_t i = 0; i < results; i++) types[i] = mlirValueGetType(values[i]);

@@ -9,6 +9,7 @@
 #include "compiler/frontend/onnx/layout.h"
 #include "compiler/process/guard.h"
 #include "manifests/config.h"
+#include "runtime/base/array.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -326,7 +327,7 @@ static void open_entry(tsr_onnx_importer *im, MlirModule module) {
     mlirRegionAppendOwnedBlock(region, im->entry);
     tsr_builder top = tsr_builder_at_end(mlirModuleGetBody(module), location);
     tsr_build(&top, &(tsr_op_desc){.name = "func.func",
-                                   .attr_count = sizeof attrs / sizeof attrs[0],
+                                   .attr_count = TSR_COUNT(attrs),
                                    .attrs = attrs,
                                    .region_count = 1,
                                    .regions = &region});

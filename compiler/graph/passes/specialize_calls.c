@@ -16,6 +16,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/ir/source_limits.h"
 #include "compiler/passes.h"
+#include "runtime/base/array.h"
 
 #include <string.h>
 
@@ -48,7 +49,7 @@ static void drop_mark(MlirOperation op, const char *name) {
 
 static void drop_marks(MlirOperation func) {
     static const char *const marks[] = {CALLED, REACHED, COPIED, ORIGIN, OUTER};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) drop_mark(func, marks[i]);
+    for (size_t i = 0; i < TSR_COUNT(marks); i++) drop_mark(func, marks[i]);
 }
 
 static void reach(specializer *p, MlirOperation func) {

@@ -11,6 +11,7 @@
 #include "compiler/schedule/fusion/fusion.h"
 #include "compiler/schedule/fusion/rows.h"
 #include "compiler/schedule/schedule.h"
+#include "runtime/base/array.h"
 #include "runtime/base/hash/hash.h"
 
 #include <ctype.h>
@@ -436,12 +437,11 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
         {"tile", chosen}, /* the last attribute: dropped if no plan chose sizes */
     };
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
-    *out_func = tsr_build(&outside,
-                          &(tsr_op_desc){.name = "tsched.func",
-                                         .attr_count = sizeof attrs / sizeof attrs[0] - !is_chosen,
-                                         .attrs = attrs,
-                                         .region_count = 1,
-                                         .regions = &region});
+    *out_func = tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
+                                                   .attr_count = TSR_COUNT(attrs) - !is_chosen,
+                                                   .attrs = attrs,
+                                                   .region_count = 1,
+                                                   .regions = &region});
     return TSR_SUCCESS;
 }
 
@@ -564,7 +564,7 @@ static MlirOperation write_sum(fuser *f, MlirType type, MlirLocation location) {
         {"bytes", tsr_attr_make_i64(f->mlir, (int64_t)(3 * size))}};
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
     return tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
-                                              .attr_count = sizeof attrs / sizeof attrs[0],
+                                              .attr_count = TSR_COUNT(attrs),
                                               .attrs = attrs,
                                               .region_count = 1,
                                               .regions = &region});
