@@ -42,11 +42,9 @@ void tsr_files_finish(tsr_files *files) {
 
 static tsr_result append(tsr_ctx *ctx, tsr_files *files, tsr_file row) {
     if (files->count == files->capacity) {
-        size_t capacity = files->capacity ? 2 * files->capacity : ROWS_MIN;
-        tsr_file *rows = realloc(files->rows, capacity * sizeof *rows);
-        if (!rows) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", capacity);
+        tsr_file *rows = tsr_grow(files->rows, &files->capacity, ROWS_MIN, sizeof *rows);
+        if (!rows) FAIL(ctx, TSR_MEMORY, "no memory for the paths of %zu files", files->count + 1);
         files->rows = rows;
-        files->capacity = capacity;
     }
     files->rows[files->count++] = row;
     return TSR_SUCCESS;

@@ -102,8 +102,7 @@ void tokens_read(tokens *list, const char *text, size_t size_bytes) {
             continue;
         }
         if (list->count == list->capacity) {
-            list->capacity = list->capacity ? 2 * list->capacity : 256;
-            list->items = realloc(list->items, list->capacity * sizeof *list->items);
+            list->items = tsr_grow(list->items, &list->capacity, 256, sizeof *list->items);
             TSR_ASSERT(list->items);
         }
         list->items[list->count] = next_token(at, end);
@@ -120,8 +119,7 @@ void tokens_finish(tokens *list) {
 
 static void add_token(tokens *list, token t) {
     if (list->count == list->capacity) {
-        list->capacity = list->capacity ? 2 * list->capacity : 256;
-        list->items = realloc(list->items, list->capacity * sizeof *list->items);
+        list->items = tsr_grow(list->items, &list->capacity, 256, sizeof *list->items);
         TSR_ASSERT(list->items);
     }
     list->items[list->count++] = t;
@@ -134,8 +132,7 @@ void seeds_add(seeds *all, const char *text, size_t size_bytes) {
     memcpy(copy, text, size_bytes);
     copy[size_bytes] = '\0';
     if (all->count == all->capacity) {
-        all->capacity = all->capacity ? 2 * all->capacity : 64;
-        all->items = realloc(all->items, all->capacity * sizeof *all->items);
+        all->items = tsr_grow(all->items, &all->capacity, 64, sizeof *all->items);
         TSR_ASSERT(all->items);
     }
     all->items[all->count++] = (struct seed){copy, size_bytes};

@@ -12,8 +12,7 @@
 
 static void add(origin_values *values, MlirValue value) {
     if (values->count == values->capacity) {
-        values->capacity = values->capacity ? 2 * values->capacity : 64;
-        values->items = realloc(values->items, values->capacity * sizeof *values->items);
+        values->items = tsr_grow(values->items, &values->capacity, 64, sizeof *values->items);
         TSR_ASSERT(values->items);
     }
     values->items[values->count++] = value;

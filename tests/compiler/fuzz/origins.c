@@ -171,8 +171,7 @@ static MlirModule parse(const char *bytes, size_t size_bytes) {
 static void add_module(const char *bytes, size_t size_bytes) {
     if (size_bytes > MODULE_MAX_BYTES) return;
     if (module_count == module_capacity) {
-        module_capacity = module_capacity ? 2 * module_capacity : 256;
-        modules = realloc(modules, module_capacity * sizeof *modules);
+        modules = tsr_grow(modules, &module_capacity, 256, sizeof *modules);
         TSR_ASSERT(modules);
     }
     source *added = &modules[module_count++];
@@ -346,8 +345,7 @@ static void add_case(const enumeration *e, size_t operand, size_t choice, bool e
     if (own->number != case_count) return;
     snprintf(group, sizeof group, "%.*s", (int)group_length, text);
     if (case_count == case_capacity) {
-        case_capacity = case_capacity ? 2 * case_capacity : 4096;
-        cases = realloc(cases, case_capacity * sizeof *cases);
+        cases = tsr_grow(cases, &case_capacity, 4096, sizeof *cases);
         TSR_ASSERT(cases);
     }
     size_t first = add_key(group, case_count)->number;
