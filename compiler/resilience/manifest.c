@@ -128,12 +128,10 @@ static tsr_deployment_shard *shard_of(exporter *e, const char *tensor, const cha
     for (size_t i = 0; i < e->found.shard_count; i++)
         if (strcmp(e->found.shards[i].tensor, tensor) == 0) return &e->found.shards[i];
     if (e->found.shard_count == e->shard_room) {
-        size_t room = 2 * e->shard_room + 16;
-        tsr_deployment_shard *larger = TSR_NEW(&e->arena, tsr_deployment_shard, room);
+        tsr_deployment_shard *larger =
+            TSR_ARENA_GROW(&e->arena, e->found.shards, &e->shard_room, 16);
         if (!larger) return NULL;
-        if (e->shard_room) memcpy(larger, e->found.shards, e->shard_room * sizeof *larger);
         e->found.shards = larger;
-        e->shard_room = room;
     }
     tsr_deployment_shard *made = &e->found.shards[e->found.shard_count];
     *made =
@@ -204,12 +202,9 @@ static bool note_name(exporter *e, MlirOperation step) {
     if (last && strcmp(last->tensor, tensor) == 0 && strcmp(last->entry, entry) == 0)
         return true; /* recorded at another position */
     if (e->found.step_count == e->step_room) {
-        size_t room = 2 * e->step_room + 16;
-        tsr_deployment_step *larger = TSR_NEW(&e->arena, tsr_deployment_step, room);
+        tsr_deployment_step *larger = TSR_ARENA_GROW(&e->arena, e->found.steps, &e->step_room, 16);
         if (!larger) return no_memory(e);
-        if (e->step_room) memcpy(larger, e->found.steps, e->step_room * sizeof *larger);
         e->found.steps = larger;
-        e->step_room = room;
     }
     e->found.steps[e->found.step_count++] = (tsr_deployment_step){entry, tensor};
     return true;

@@ -77,12 +77,9 @@ static bool find_users(threader *t, MlirValue value, MlirOperation leave, bool m
         MlirOperation user = mlirOpOperandGetOwner(use), top = outermost(t, user);
         if (mlirOperationEqual(top, leave) || is_member(t, top, leave) != members) continue;
         if (count == t->user_capacity) {
-            size_t capacity = 2 * t->user_capacity + 16;
-            MlirOperation *larger = TSR_NEW(&t->arena, MlirOperation, capacity);
+            MlirOperation *larger = TSR_ARENA_GROW(&t->arena, t->users, &t->user_capacity, 16);
             if (!larger) return no_memory(leave);
-            if (count) memcpy(larger, t->users, count * sizeof *larger);
             t->users = larger;
-            t->user_capacity = capacity;
         }
         t->users[count++] = user;
     }

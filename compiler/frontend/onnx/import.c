@@ -19,12 +19,9 @@
 
 void tsr_onnx_grow(tsr_arena *arena, void **items, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity) return;
-    size_t next = *capacity ? 2 * *capacity : 16;
-    void *grown = tsr_arena_alloc(arena, next, size, _Alignof(max_align_t));
+    void *grown = tsr_arena_grow(arena, *items, capacity, 16, size, _Alignof(max_align_t));
     TSR_NEED(grown);
-    if (count) memcpy(grown, *items, count * size);
     *items = grown;
-    *capacity = next;
 }
 
 void tsr_onnx_bind(tsr_onnx_importer *im, tsr_onnx_scope *scope, const char *name, MlirValue value,

@@ -170,12 +170,9 @@ static size_t find_capture(const outliner *o, MlirValue value) {
 static void add_capture(outliner *o, MlirValue value) {
     if (find_capture(o, value) < o->capture_count) return;
     if (o->capture_count == o->capture_capacity) {
-        size_t capacity = o->capture_capacity ? 2 * o->capture_capacity : 16;
-        MlirValue *larger = TSR_NEW(&o->arena, MlirValue, capacity);
+        MlirValue *larger = TSR_ARENA_GROW(&o->arena, o->captures, &o->capture_capacity, 16);
         TSR_NEED(larger);
-        if (o->capture_count) memcpy(larger, o->captures, o->capture_count * sizeof *larger);
         o->captures = larger;
-        o->capture_capacity = capacity;
     }
     o->captures[o->capture_count++] = value;
 }

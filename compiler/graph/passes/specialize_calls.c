@@ -56,13 +56,10 @@ static void reach(specializer *p, MlirOperation func) {
     if (tsr_op_has(func, REACHED)) return;
     mark_func(func, REACHED);
     if (p->count == p->capacity) {
-        size_t capacity = p->capacity ? 2 * p->capacity : 64;
-        MlirOperation *larger = TSR_NEW(&p->arena, MlirOperation, capacity);
+        MlirOperation *larger = TSR_ARENA_GROW(&p->arena, p->funcs, &p->capacity, 64);
         p->good = p->good && larger;
         if (!larger) return;
-        if (p->count) memcpy(larger, p->funcs, p->count * sizeof *larger);
         p->funcs = larger;
-        p->capacity = capacity;
     }
     p->funcs[p->count++] = func;
 }
