@@ -9,6 +9,7 @@
 #include "runtime/base/plural.h"
 #include "runtime/commit/mutants.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char token_magic[8] = "TSRTOKEN", map_magic[8] = "TSRSTATE",
@@ -116,9 +117,32 @@ static tsr_digest manifest_state_hash(const tsr_manifest *manifest) {
     return tsr_hasher_finish(&hasher);
 }
 
-/* Finds the next names above `after` (NULL: the lowest), ascending. Sorts without extra memory: one
- * pass per SORT_BATCH tensors. Equal names are only counted in one batch, so that the caller's sum
- * is then too small. */
+static void hash_tensor(tsr_hasher *hasher, const tsr_tensor *tensor, const tsr_digest *known) {
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+    TSR_ASSERT(fits);
+    tsr_digest digest = known ? *known : tsr_hash_tree(tensor->data, (size_t)size);
+    state_hash_add(hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const tsr_tensor *const *)a)->name, (*(const tsr_tensor *const *)b)->name);
+}
+
+static void check_unique(const tsr_tensor *const *sorted, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        TSR_ASSERT(strcmp(sorted[i - 1]->name, sorted[i]->name) < 0 && "tensor names are unique");
+}
+
+static void sort_by_name(const tsr_tensor *tensors, size_t count, const tsr_tensor **out_sorted) {
+    for (size_t i = 0; i < count; i++) out_sorted[i] = &tensors[i];
+    qsort(out_sorted, count, sizeof *out_sorted, by_name);
+    check_unique(out_sorted, count);
+}
+
+/* Finds the next names above `after` (NULL: the lowest), ascending. This sort needs no extra
+ * memory: one pass per SORT_BATCH tensors. Equal names are only counted in one batch, so that the
+ * caller's sum is then too small. */
 static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *after,
                            const tsr_tensor *batch[static SORT_BATCH]) {
     size_t used = 0;
@@ -133,15 +157,19 @@ static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *
     return used;
 }
 
-tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
-    return tsr_state_hash_digests(tensors, NULL, tensor_count);
-}
-
-static void hash_tensor(tsr_hasher *hasher, const tsr_tensor *tensor, const tsr_digest *known) {
-    uint64_t size = 0;
-    TSR_ASSERT(tsr_shape_size(&tensor->shape, tensor->dtype, &size));
-    tsr_digest digest = known ? *known : tsr_hash_tree(tensor->data, (size_t)size);
-    state_hash_add(hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
+static void hash_in_batches(tsr_hasher *hasher, const tsr_tensor *tensors,
+                            const tsr_digest *digests, size_t tensor_count) {
+    const tsr_tensor *batch[SORT_BATCH];
+    const char *after = NULL;
+    for (size_t done = 0; done < tensor_count;) {
+        size_t count = next_by_name(tensors, tensor_count, after, batch);
+        TSR_ASSERT(count > 0 && "tensor names are unique");
+        check_unique(batch, count);
+        for (size_t i = 0; i < count; i++)
+            hash_tensor(hasher, batch[i], digests ? &digests[batch[i] - tensors] : NULL);
+        after = batch[count - 1]->name;
+        done += count;
+    }
 }
 
 static bool are_sorted(const tsr_tensor *tensors, size_t tensor_count) {
@@ -150,23 +178,23 @@ static bool are_sorted(const tsr_tensor *tensors, size_t tensor_count) {
     return true;
 }
 
+tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
+    return tsr_state_hash_digests(tensors, NULL, tensor_count);
+}
+
 tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *digests,
                                   size_t tensor_count) {
-    const tsr_tensor *batch[SORT_BATCH];
-    const char *after = NULL;
-    bool sorted = are_sorted(tensors, tensor_count); /* as in a bundle */
+    bool sorted = are_sorted(tensors, tensor_count); /* as in a bundle: nothing is allocated */
+    const tsr_tensor **order = sorted ? NULL : calloc(tensor_count, sizeof *order);
     tsr_hasher hasher;
     state_hash_begin(&hasher, tensor_count);
-    for (size_t i = 0; sorted && i < tensor_count; i++)
-        hash_tensor(&hasher, &tensors[i], digests ? &digests[i] : NULL);
-    for (size_t done = 0; !sorted && done < tensor_count;) {
-        size_t count = next_by_name(tensors, tensor_count, after, batch);
-        TSR_ASSERT(count > 0 && "tensor names are unique");
-        for (size_t i = 0; i < count; i++)
-            hash_tensor(&hasher, batch[i], digests ? &digests[batch[i] - tensors] : NULL);
-        after = batch[count - 1]->name;
-        done += count;
+    if (order) sort_by_name(tensors, tensor_count, order);
+    for (size_t i = 0; (sorted || order) && i < tensor_count; i++) {
+        const tsr_tensor *tensor = sorted ? &tensors[i] : order[i];
+        hash_tensor(&hasher, tensor, digests ? &digests[tensor - tensors] : NULL);
     }
+    if (!sorted && !order) hash_in_batches(&hasher, tensors, digests, tensor_count);
+    free(order);
     return tsr_hasher_finish(&hasher);
 }
 

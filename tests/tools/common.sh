@@ -37,7 +37,7 @@ expect() {
     fi
 }
 
-# holds WHAT COMMAND…: the command, which tests what the last one left, must succeed.
+# holds WHAT COMMAND…: the command, which checks the output of an earlier command, must succeed.
 holds() {
     local what=$1
     shift
