@@ -73,7 +73,7 @@ enum {
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
 #define X(name, kind, use, target, value, help, min, max, modes)                                   \
-    {name, TSR_FLAG_##kind, TSR_FILE_##use, &a->target, value, help, min, max, false},
+    TSR_FLAG(name, kind, use, &a->target, value, help, min, max),
 #include "tools/run/flags.def"
 #undef X
     };
@@ -88,9 +88,10 @@ static const unsigned flag_modes[FLAG_COUNT] = {
 };
 
 static bool is_given(const arguments *a, const char *name) {
-    for (size_t i = 0; i < FLAG_COUNT; i++)
-        if (strcmp(a->flags[i].name, name) == 0) return a->flags[i].given;
-    return false;
+    size_t i = 0;
+    while (i < FLAG_COUNT && strcmp(a->flags[i].name, name) != 0) i++;
+    TSR_ASSERT(i < FLAG_COUNT && "a name of the table");
+    return a->flags[i].given;
 }
 
 static const char *describe_mode(run_mode mode) {

@@ -289,14 +289,14 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     bool done = false, json = false;
     inspect_view v = {0};
     tsr_flag_list keys = {0};
-    tsr_flag flags[] = {
-        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &json, NULL, "one JSON object", 0, 0, false},
-        {"--tensors", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_tensors, NULL,
-         "list every tensor, not only the largest", 0, 0, false},
-        {"--kernels", TSR_FLAG_SWITCH, TSR_FILE_NONE, &v.all_kernels, NULL,
-         "the GPU resources that each kernel uses", 0, 0, false},
-        {"--key", TSR_FLAG_LIST, TSR_FILE_READ, &keys, "PUB",
-         "a public key that may have signed it; more than one may be given", 0, 0, false}};
+    tsr_flag flags[] = {TSR_FLAG("--json", SWITCH, NONE, &json, NULL, "one JSON object", 0, 0),
+                        TSR_FLAG("--tensors", SWITCH, NONE, &v.all_tensors, NULL,
+                                 "list every tensor, not only the largest", 0, 0),
+                        TSR_FLAG("--kernels", SWITCH, NONE, &v.all_kernels, NULL,
+                                 "the GPU resources that each kernel uses", 0, 0),
+                        TSR_FLAG("--key", LIST, READ, &keys, "PUB",
+                                 "a public key that may have signed it; more than one may be given",
+                                 0, 0)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {.name = "inspect",
                                        .flags = flags,

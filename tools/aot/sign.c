@@ -30,8 +30,8 @@ static tsr_result add_files(tsr_ctx *ctx, const void *user, tsr_files *files) {
 tsr_result tsr_aot_sign(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL, *key = NULL;
     bool done = false;
-    tsr_flag flags[] = {{"--key", TSR_FLAG_TEXT, TSR_FILE_READ, &key, "KEY",
-                         "the private key: PEM, ECDSA on the curve P-256", 0, 0, false}};
+    tsr_flag flags[] = {TSR_FLAG("--key", TEXT, READ, &key, "KEY",
+                                 "the private key: PEM, ECDSA on the curve P-256", 0, 0)};
     const tsr_aot_word positional[] = {{"FILE", TSR_FILE_READ}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
         .name = "sign",

@@ -279,8 +279,7 @@ tsr_result tsr_aot_diff(tsr_ctx *ctx, int argc, char **argv) {
     const char *paths[2] = {NULL, NULL};
     bool done = false;
     diff d = {.ctx = ctx};
-    tsr_flag flags[] = {
-        {"--json", TSR_FLAG_SWITCH, TSR_FILE_NONE, &d.json, NULL, "one JSON object", 0, 0, false}};
+    tsr_flag flags[] = {TSR_FLAG("--json", SWITCH, NONE, &d.json, NULL, "one JSON object", 0, 0)};
     const tsr_aot_word positional[] = {
         {"A", TSR_FILE_BUNDLE}, {"B", TSR_FILE_BUNDLE}, {NULL, TSR_FILE_NONE}};
     const tsr_aot_command_line line = {
