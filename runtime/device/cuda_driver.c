@@ -6,6 +6,7 @@
 #include "runtime/base/plural.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +49,10 @@ tsr_result tsr_cuda_check_memory(tsr_ctx *ctx, const tsr_cuda *cuda, const char 
     if (needed_bytes <= left && needed_bytes <= allowed_bytes) return TSR_SUCCESS;
     describe_memory(cuda, memory);
     if (needed_bytes > allowed_bytes)
-        snprintf(allowed, sizeof allowed, "; %llu are allowed", (unsigned long long)allowed_bytes);
-    FAIL(ctx, TSR_MEMORY, "%llu byte%s of device memory are needed on %s%s%s",
-         (unsigned long long)needed_bytes, TSR_PLURAL(needed_bytes), about, allowed, memory);
+        snprintf(allowed, sizeof allowed, "; %" PRIu64 " %s allowed", allowed_bytes,
+                 TSR_IS_ARE(allowed_bytes));
+    FAIL(ctx, TSR_MEMORY, "%" PRIu64 " byte%s of device memory %s needed on %s%s%s", needed_bytes,
+         TSR_PLURAL_ARE(needed_bytes), about, allowed, memory);
 }
 
 tsr_result tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,

@@ -149,7 +149,7 @@ Test(dataset, refused) {
     write_array(path, "x.npy", TSR_DTYPE_UI8, (tsr_shape){0, {0}}, images);
     expect_refused(path, labels_path, 0, TSR_DATA, "is ui8; expected Nx4xui8");
     write_array(path, "x.npy", TSR_DTYPE_UI8, (tsr_shape){2, {0, 4}}, images);
-    expect_refused(path, labels_path, 0, TSR_DATA, "has 0 rows; at least 1 are needed");
+    expect_refused(path, labels_path, 0, TSR_DATA, "has 0 rows; at least 1 is needed");
     expect_refused("absent.npy", labels_path, 0, TSR_IO, "'absent.npy'");
 }
 
